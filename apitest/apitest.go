@@ -28,11 +28,11 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"mainstay.dev/mainstay/apitest/manifests"
-	"mainstay.dev/mainstay/apitest/throwaway"
-	"mainstay.dev/mainstay/filters/faults"
-	"mainstay.dev/mainstay/server"
-	"mainstay.dev/mainstay/simulation"
+	"mainstay.dev/mainstay/internal/apitest/manifests"
+	"mainstay.dev/mainstay/internal/apitest/throwaway"
+	"mainstay.dev/mainstay/internal/filters/faults"
+	"mainstay.dev/mainstay/internal/host"
+	"mainstay.dev/mainstay/internal/simulation"
 )
 
 // Options are what a server is to be. The zero value is one in memory, without a port.
@@ -51,7 +51,7 @@ type Options struct {
 	Seed uint64
 	// Server configures what this package does not. DataDir, InMemory, Listener, Faults,
 	// World and OnServing are set by Start.
-	Server server.Config
+	Server host.Config
 }
 
 // Server is a running server. Its methods may be called concurrently, and fail the test
@@ -80,7 +80,7 @@ func (o Options) Start(t testing.TB) *Server {
 		config.DataDir = filepath.Join(t.TempDir(), "data")
 	}
 	if o.Port {
-		config.SecurePort = server.AnyPort
+		config.SecurePort = host.AnyPort
 	} else {
 		inside := newListener()
 		config.Listener, s.dial = inside, inside.dial
@@ -109,17 +109,17 @@ func (s *Server) URL() string { return s.server.URL }
 // is the caller's, and has no rate limit.
 func (s *Server) Config() *rest.Config {
 	s.t.Helper()
-	return s.as(server.Administrator())
+	return s.as(host.Administrator())
 }
 
 // As is Config for a user of groups, who may do what roles and bindings say. Members of
 // system:masters may do everything.
 func (s *Server) As(user string, groups ...string) *rest.Config {
 	s.t.Helper()
-	return s.as(server.User{Name: user, Groups: groups})
+	return s.as(host.User{Name: user, Groups: groups})
 }
 
-func (s *Server) as(user server.User) *rest.Config {
+func (s *Server) as(user host.User) *rest.Config {
 	s.t.Helper()
 	cert, key, err := s.server.Host.ClientCertificate(user)
 	if err != nil {

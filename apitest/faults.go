@@ -3,7 +3,7 @@ package apitest
 import (
 	"time"
 
-	"mainstay.dev/mainstay/filters/faults"
+	"mainstay.dev/mainstay/internal/filters/faults"
 )
 
 // Fault makes requests fail: its first fields select authorized requests, the others say

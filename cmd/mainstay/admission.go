@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"mainstay.dev/mainstay/admission/webhooks"
-	"mainstay.dev/mainstay/controlplane"
-	"mainstay.dev/mainstay/server"
+	"mainstay.dev/mainstay/internal/admission/webhooks"
+	"mainstay.dev/mainstay/internal/controlplane"
+	"mainstay.dev/mainstay/internal/host"
 )
 
 func newAdmission() *cobra.Command {
@@ -39,7 +39,7 @@ it asks, and which of those it spares because they keep failing.`,
 				return askAdmission(c.Context(), c.OutOrStdout(), config, format)
 			}
 			serve.config.Version = version
-			host, err := server.New(serve.config)
+			host, err := host.New(serve.config)
 			if err != nil {
 				return &usageError{err}
 			}

@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"mainstay.dev/mainstay/admission"
-	"mainstay.dev/mainstay/admission/webhooks"
-	"mainstay.dev/mainstay/controlplane"
-	"mainstay.dev/mainstay/endpoints"
-	"mainstay.dev/mainstay/server"
+	"mainstay.dev/mainstay/internal/admission"
+	"mainstay.dev/mainstay/internal/admission/webhooks"
+	"mainstay.dev/mainstay/internal/controlplane"
+	"mainstay.dev/mainstay/internal/endpoints"
+	"mainstay.dev/mainstay/internal/host"
 )
 
 // output runs the program, and returns what it prints. It fails the test unless the
@@ -71,8 +71,8 @@ func TestAdmission(t *testing.T) {
 func TestExplainAdmission(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	serving := make(chan server.Serving, 1)
-	host, err := server.New(server.Config{DataDir: filepath.Join(dir, "data"), SecurePort: server.AnyPort, OnServing: func(s server.Serving) { serving <- s }})
+	serving := make(chan host.Serving, 1)
+	host, err := host.New(host.Config{DataDir: filepath.Join(dir, "data"), SecurePort: host.AnyPort, OnServing: func(s host.Serving) { serving <- s }})
 	if err != nil {
 		t.Fatal(err)
 	}

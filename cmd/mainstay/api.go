@@ -12,8 +12,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"mainstay.dev/mainstay/egress/kubeconfig"
-	"mainstay.dev/mainstay/server"
+	"mainstay.dev/mainstay/internal/egress/kubeconfig"
+	"mainstay.dev/mainstay/internal/host"
 )
 
 // apiClient speaks to a running server, as the user of a kubeconfig.
@@ -36,7 +36,7 @@ func newAPIClient(file string) (*apiClient, error) {
 		file = os.Getenv("KUBECONFIG")
 	}
 	if file == "" {
-		file = filepath.Join(server.DefaultDataDir, "admin.kubeconfig")
+		file = filepath.Join(host.DefaultDataDir, "admin.kubeconfig")
 	}
 	client, at, err := kubeconfig.Client(file, nil)
 	if err != nil {

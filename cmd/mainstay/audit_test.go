@@ -18,7 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"mainstay.dev/mainstay/audit"
+	"mainstay.dev/mainstay/internal/filters/audit"
 	"mainstay.dev/mainstay/test/testserver"
 )
 

@@ -16,9 +16,9 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 
-	"mainstay.dev/mainstay/authorizer"
-	"mainstay.dev/mainstay/filters/authz/rbac"
-	"mainstay.dev/mainstay/request"
+	"mainstay.dev/mainstay/internal/authorizer"
+	"mainstay.dev/mainstay/internal/filters/authz/rbac"
+	"mainstay.dev/mainstay/internal/request"
 )
 
 func newAuth(signals <-chan os.Signal) *cobra.Command {

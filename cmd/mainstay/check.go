@@ -8,10 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"mainstay.dev/mainstay/controlplane"
-	"mainstay.dev/mainstay/server"
-	"mainstay.dev/mainstay/storage/kv"
-	"mainstay.dev/mainstay/storage/kv/embedded"
+	"mainstay.dev/mainstay/internal/controlplane"
+	"mainstay.dev/mainstay/internal/host"
+	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/embedded"
 )
 
 func newCheck(signals <-chan os.Signal) *cobra.Command {
@@ -49,7 +49,7 @@ The exit code is 0 when all is well, and 1 when not.`,
 		},
 	}
 	command.Flags().StringVar(&dataDir, "data-dir", "", "data directory of a server that is stopped")
-	command.Flags().StringVar(&prefix, "etcd-prefix", server.DefaultEtcdPrefix, "prefix of all keys")
+	command.Flags().StringVar(&prefix, "etcd-prefix", host.DefaultEtcdPrefix, "prefix of all keys")
 	command.Flags().StringVar(&encryptionConfig, "encryption-provider-config", "", "EncryptionConfiguration of the server")
 	return command
 }

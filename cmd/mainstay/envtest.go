@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"mainstay.dev/mainstay/controlplane"
+	"mainstay.dev/mainstay/internal/controlplane"
 )
 
 // Names by which this program is kube-apiserver, or stands where etcd would.

@@ -23,8 +23,8 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
-	"mainstay.dev/mainstay/admission"
-	"mainstay.dev/mainstay/endpoints"
+	"mainstay.dev/mainstay/internal/admission"
+	"mainstay.dev/mainstay/internal/endpoints"
 )
 
 // explainer asks a server what its admission does with objects.

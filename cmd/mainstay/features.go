@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"mainstay.dev/mainstay/feature"
+	"mainstay.dev/mainstay/internal/feature"
 )
 
 func newFeatures() *cobra.Command {

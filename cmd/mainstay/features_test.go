@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"mainstay.dev/mainstay/feature"
+	"mainstay.dev/mainstay/internal/feature"
 )
 
 func TestFeatures(t *testing.T) {

@@ -10,11 +10,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"mainstay.dev/mainstay/audit"
-	"mainstay.dev/mainstay/controlplane"
-	"mainstay.dev/mainstay/kubelet"
-	"mainstay.dev/mainstay/server"
-	"mainstay.dev/mainstay/telemetry"
+	"mainstay.dev/mainstay/internal/controlplane"
+	"mainstay.dev/mainstay/internal/egress/kubelet"
+	"mainstay.dev/mainstay/internal/filters/audit"
+	"mainstay.dev/mainstay/internal/host"
+	"mainstay.dev/mainstay/internal/telemetry"
 )
 
 //go:embed upstream-flags.tsv
@@ -22,7 +22,7 @@ var upstreamFlags string
 
 // serveFlags are the flags of serve and what they were set to.
 type serveFlags struct {
-	config   server.Config
+	config   host.Config
 	log      telemetry.LogConfig
 	version  bool
 	sections []section
@@ -115,7 +115,7 @@ func (f *serveFlags) usage(c *cobra.Command) error {
 
 func (f *serveFlags) storage(flags *pflag.FlagSet) {
 	c := &f.config
-	flags.StringVar(&c.DataDir, "data-dir", "./"+server.DefaultDataDir, "folder for all that the server keeps: the store, keys, certificates, admin.kubeconfig")
+	flags.StringVar(&c.DataDir, "data-dir", "./"+host.DefaultDataDir, "folder for all that the server keeps: the store, keys, certificates, admin.kubeconfig")
 	flags.BoolVar(&c.NewStore, "new-store", false, "make an empty store where --data-dir has keys but no store, or holds files that are not this server's; what is there is left alone")
 	flags.BoolVar(&c.AcceptLostWrites, "accept-lost-writes", false, "start on a store whose newest writes are missing, and go on at a resourceVersion greater than any that clients have seen, so that they list anew")
 	flags.DurationVar(&c.HistoryRetention, "history-retention", 5*time.Minute, "how long replaced and deleted objects can still be watched from in the store in --data-dir; less than 0 keeps them for ever")
@@ -125,13 +125,13 @@ func (f *serveFlags) storage(flags *pflag.FlagSet) {
 	flags.StringVar(&c.EtcdTLS.CAFile, "etcd-cafile", "", "authorities that sign etcd's certificates (default: the operating system's)")
 	flags.StringVar(&c.EtcdTLS.CertFile, "etcd-certfile", "", "certificate by which etcd knows this server")
 	flags.StringVar(&c.EtcdTLS.KeyFile, "etcd-keyfile", "", "key of --etcd-certfile")
-	flags.Var(&zeroIsNever{&c.EtcdCompactionInterval, server.DefaultEtcdCompactionInterval}, "etcd-compaction-interval", "how often history older than that is forgotten in etcd; 0 leaves that to others")
+	flags.Var(&zeroIsNever{&c.EtcdCompactionInterval, host.DefaultEtcdCompactionInterval}, "etcd-compaction-interval", "how often history older than that is forgotten in etcd; 0 leaves that to others")
 	flags.Var(&zeroIsNever{&c.ObjectCountInterval, controlplane.DefaultObjectCountInterval}, "etcd-count-metric-poll-period", "for how long the metrics of how many objects are stored, in either store, stay as they are; 0 leaves them out")
-	flags.Var(&zeroIsNever{&c.EtcdSizeInterval, server.DefaultEtcdSizeInterval}, "etcd-db-metric-poll-interval", "for how long the metric apiserver_storage_size_bytes, the size of etcd's database, stays as it is; 0 leaves it out")
-	flags.Var(&zeroSecondsIsNever{seconds{&c.EtcdLeaseReuse, server.DefaultEtcdLeaseReuse}}, "lease-reuse-duration-seconds", "for how long objects that expire share a lease of etcd, by which much later they go; 0: each has its own")
+	flags.Var(&zeroIsNever{&c.EtcdSizeInterval, host.DefaultEtcdSizeInterval}, "etcd-db-metric-poll-interval", "for how long the metric apiserver_storage_size_bytes, the size of etcd's database, stays as it is; 0 leaves it out")
+	flags.Var(&zeroSecondsIsNever{seconds{&c.EtcdLeaseReuse, host.DefaultEtcdLeaseReuse}}, "lease-reuse-duration-seconds", "for how long objects that expire share a lease of etcd, by which much later they go; 0: each has its own")
 	flags.DurationVar(&c.EtcdHealthTimeout, "etcd-healthcheck-timeout", controlplane.DefaultStorageCheckTimeout, "time that the check \"etcd\" of the store may take")
 	flags.DurationVar(&c.EtcdReadyTimeout, "etcd-readycheck-timeout", controlplane.DefaultStorageCheckTimeout, "time that the check \"etcd-readiness\" of the store may take")
-	flags.StringVar(&c.EtcdPrefix, "etcd-prefix", server.DefaultEtcdPrefix, "prefix of all keys in the store")
+	flags.StringVar(&c.EtcdPrefix, "etcd-prefix", host.DefaultEtcdPrefix, "prefix of all keys in the store")
 	flags.StringVar(&c.EncryptionConfigFile, "encryption-provider-config", "", "EncryptionConfiguration of apiserver.config.k8s.io/v1: which resources are encrypted in the store, and how")
 	flags.BoolVar(&c.EncryptionConfigReload, "encryption-provider-config-automatic-reload", false, "follow --encryption-provider-config when it changes")
 	flags.Var(&only{value: "application/vnd.kubernetes.protobuf"}, "storage-media-type", "encoding of built-in kinds in the store; no other one is supported yet")
@@ -145,15 +145,15 @@ func (f *serveFlags) storage(flags *pflag.FlagSet) {
 func (f *serveFlags) serving(flags *pflag.FlagSet) {
 	c := &f.config
 	flags.Var(&address{&c.BindAddress, ""}, "bind-address", "address to listen on; 0.0.0.0 and :: are all addresses of this machine (default 127.0.0.1, or all addresses if --advertise-address is set to one that is not loopback)")
-	flags.Var(&port{&c.SecurePort, server.DefaultSecurePort}, "secure-port", "port to listen on; 0 takes a free one, which is printed and stands in admin.kubeconfig")
+	flags.Var(&port{&c.SecurePort, host.DefaultSecurePort}, "secure-port", "port to listen on; 0 takes a free one, which is printed and stands in admin.kubeconfig")
 	flags.Var(&address{&c.AdvertiseAddress, ""}, "advertise-address", "address at which other machines reach the server; the serving certificate is good for it, and the service default/kubernetes leads to it")
 	flags.StringVar(&c.EndpointReconciler, "endpoint-reconciler-type", controlplane.EndpointsByLease, "who publishes the endpoints of the service default/kubernetes: lease, this server and all that share its etcd; none, another program")
 	flags.Var(&prefixes{to: &c.ServiceClusterIPRange}, "service-cluster-ip-range", "one or two CIDRs for the addresses of services (default "+controlplane.DefaultServiceClusterIPRange+")")
 	flags.Var(&c.ServiceNodePortRange, "service-node-port-range", "ports of nodes for services, the first and the last one, like 30000-32767 (default "+controlplane.DefaultServiceNodePortRange+")")
 	flags.BoolVar(&c.PermitPortSharing, "permit-port-sharing", false, "let several processes listen on the port (SO_REUSEPORT)")
 	flags.BoolVar(&c.DisableHTTP2, "disable-http2-serving", false, "serve HTTP/1.1 only")
-	flags.Var(&zeroIsDefault{&c.MaxStreams, server.DefaultMaxStreamsPerConnection}, "http2-max-streams-per-connection", "requests at a time that an HTTP/2 connection may carry; 0 is the default")
-	flags.StringVar(&c.HTTP2Server, "http2-server", server.HTTP2Mainstay, "implementation of HTTP/2: mainstay, or net/http, slower, to find out whether a fault is ours")
+	flags.Var(&zeroIsDefault{&c.MaxStreams, host.DefaultMaxStreamsPerConnection}, "http2-max-streams-per-connection", "requests at a time that an HTTP/2 connection may carry; 0 is the default")
+	flags.StringVar(&c.HTTP2Server, "http2-server", host.HTTP2Mainstay, "implementation of HTTP/2: mainstay, or net/http, slower, to find out whether a fault is ours")
 }
 
 func (f *serveFlags) tls(flags *pflag.FlagSet) {
@@ -191,16 +191,16 @@ func (f *serveFlags) auth(flags *pflag.FlagSet) {
 	flags.StringVar(&c.TokenAuthFile, "token-auth-file", "", "bearer tokens, read at the start: lines of TOKEN,USER,UID or TOKEN,USER,UID,\"GROUP,...\"")
 	flags.BoolVar(&c.BootstrapTokens, "enable-bootstrap-token-auth", false, "take the tokens of secrets of the type bootstrap.kubernetes.io/token in kube-system")
 	flags.StringVar(&c.TokenWebhookConfigFile, "authentication-token-webhook-config-file", "", "kubeconfig of a webhook that is asked, by TokenReviews, whose a bearer token is that nobody else knows")
-	flags.StringVar(&c.TokenWebhookVersion, "authentication-token-webhook-version", server.DefaultTokenWebhookVersion, "version of these TokenReviews: v1 or v1beta1")
-	flags.Var(&zeroIsNever{&c.TokenWebhookCacheTTL, server.DefaultTokenWebhookCacheTTL}, "authentication-token-webhook-cache-ttl", "how long its answers are remembered; 0 is not at all")
+	flags.StringVar(&c.TokenWebhookVersion, "authentication-token-webhook-version", host.DefaultTokenWebhookVersion, "version of these TokenReviews: v1 or v1beta1")
+	flags.Var(&zeroIsNever{&c.TokenWebhookCacheTTL, host.DefaultTokenWebhookCacheTTL}, "authentication-token-webhook-cache-ttl", "how long its answers are remembered; 0 is not at all")
 	f.oidc(flags)
 	flags.StringSliceVar(&c.AuthorizationModes, "authorization-mode", nil, "who decides, in this order: "+strings.Join(controlplane.AuthorizationModes(), ", ")+" (default Node,RBAC)")
 	a := &c.AuthorizationFiles
 	flags.StringVar(&a.ConfigFile, "authorization-config", "", "AuthorizationConfiguration of apiserver.config.k8s.io/v1: who decides, with webhooks and their conditions, instead of --authorization-mode and the webhook flags; followed when it changes")
 	flags.StringVar(&a.WebhookConfigFile, "authorization-webhook-config-file", "", "kubeconfig of the webhook of the mode Webhook, which is asked by SubjectAccessReviews")
-	flags.StringVar(&a.WebhookVersion, "authorization-webhook-version", server.DefaultAuthorizationWebhookVersion, "version of these SubjectAccessReviews: v1 or v1beta1")
-	flags.Var(&zeroIsNever{&a.WebhookAuthorizedTTL, server.DefaultAuthorizedTTL}, "authorization-webhook-cache-authorized-ttl", "how long the webhook's answers that allow are remembered; 0 is not at all")
-	flags.Var(&zeroIsNever{&a.WebhookUnauthorizedTTL, server.DefaultUnauthorizedTTL}, "authorization-webhook-cache-unauthorized-ttl", "how long its other answers are remembered; 0 is not at all")
+	flags.StringVar(&a.WebhookVersion, "authorization-webhook-version", host.DefaultAuthorizationWebhookVersion, "version of these SubjectAccessReviews: v1 or v1beta1")
+	flags.Var(&zeroIsNever{&a.WebhookAuthorizedTTL, host.DefaultAuthorizedTTL}, "authorization-webhook-cache-authorized-ttl", "how long the webhook's answers that allow are remembered; 0 is not at all")
+	flags.Var(&zeroIsNever{&a.WebhookUnauthorizedTTL, host.DefaultUnauthorizedTTL}, "authorization-webhook-cache-unauthorized-ttl", "how long its other answers are remembered; 0 is not at all")
 	flags.BoolVar(&c.ListVisible, "list-visible", false, "answer lists and watches over all namespaces, by users whom RBAC allows them in some, with the objects of those instead of 403; watches follow when the rights change")
 	flags.StringVar(&a.PolicyFile, "authorization-policy-file", "", "policies of the mode ABAC, one a line, read at the start")
 	flags.Var(opposite(&c.DenyPrivileged), "allow-privileged", "let pods have privileged containers; unlike in kube-apiserver, this is the default")

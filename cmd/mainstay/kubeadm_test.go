@@ -34,7 +34,7 @@ import (
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"mainstay.dev/mainstay/storage/kv/etcdtest"
+	"mainstay.dev/mainstay/internal/storage/kv/etcdtest"
 	"mainstay.dev/mainstay/test/testserver"
 )
 

@@ -23,10 +23,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"mainstay.dev/mainstay/egress/kubeconfig"
-	"mainstay.dev/mainstay/pki"
-	"mainstay.dev/mainstay/request"
-	"mainstay.dev/mainstay/server"
+	"mainstay.dev/mainstay/internal/egress/kubeconfig"
+	"mainstay.dev/mainstay/internal/host"
+	"mainstay.dev/mainstay/internal/host/pki"
+	"mainstay.dev/mainstay/internal/request"
 )
 
 // defaultTTL of credentials; the shortest is what CertificateSigningRequests and TokenRequests
@@ -86,7 +86,7 @@ account is deleted.`,
 	flags.StringArrayVar(&k.groups, "group", nil, "a group of the user; may be repeated")
 	flags.StringVar(&k.account, "serviceaccount", "", "NAMESPACE/NAME of a service account, instead of a user")
 	flags.DurationVar(&k.ttl, "ttl", defaultTTL, "how long the credentials are good")
-	flags.StringVar(&k.dataDir, "data-dir", "./"+server.DefaultDataDir, "data directory of the server")
+	flags.StringVar(&k.dataDir, "data-dir", "./"+host.DefaultDataDir, "data directory of the server")
 	flags.StringVar(&k.kubeconfig, "kubeconfig", "", "kubeconfig of a running server, instead of its data directory (default: $KUBECONFIG, if there is no data directory)")
 	flags.StringVar(&k.output, "output", "", "file to write, readable by its owner alone (default: standard output)")
 	return command

@@ -25,7 +25,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"mainstay.dev/mainstay/feature"
+	"mainstay.dev/mainstay/internal/feature"
 	"mainstay.dev/mainstay/test/testserver"
 )
 

@@ -8,8 +8,8 @@ import (
 	"os"
 	"runtime/debug"
 
-	"mainstay.dev/mainstay/memory"
-	"mainstay.dev/mainstay/server"
+	"mainstay.dev/mainstay/internal/host"
+	"mainstay.dev/mainstay/internal/limits/memory"
 )
 
 // collectorPercent of the limit is what the garbage collector keeps to: the rest is for what
@@ -18,9 +18,9 @@ const collectorPercent = 90
 
 // limitMemory sets how much memory the server and the garbage collector keep to, of which
 // untouched bytes are allocated and take none. It is the process's, and so set here.
-func limitMemory(config *server.Config, untouched int64) {
+func limitMemory(config *host.Config, untouched int64) {
 	switch {
-	case config.MemoryLimit == server.NoLimit:
+	case config.MemoryLimit == host.NoLimit:
 		config.MemoryLimit = 0
 		return
 	case config.MemoryLimit == 0:

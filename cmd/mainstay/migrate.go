@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"mainstay.dev/mainstay/server"
-	"mainstay.dev/mainstay/storage/kv"
-	"mainstay.dev/mainstay/storage/kv/etcd"
-	"mainstay.dev/mainstay/storage/migrate"
+	"mainstay.dev/mainstay/internal/host"
+	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/etcd"
+	"mainstay.dev/mainstay/internal/storage/migrate"
 )
 
 // migration is the options of the command.
@@ -67,7 +67,7 @@ its keys are deleted from etcd.`,
 	flags.StringVar(&m.etcd.CAFile, "etcd-cafile", "", "authorities that sign etcd's certificates (default: the operating system's)")
 	flags.StringVar(&m.etcd.CertFile, "etcd-certfile", "", "certificate by which etcd knows this client")
 	flags.StringVar(&m.etcd.KeyFile, "etcd-keyfile", "", "key of --etcd-certfile")
-	flags.StringVar(&m.prefix, "etcd-prefix", server.DefaultEtcdPrefix, "prefix of all keys")
+	flags.StringVar(&m.prefix, "etcd-prefix", host.DefaultEtcdPrefix, "prefix of all keys")
 	flags.BoolVar(&m.force, "force", false, "replace what the target holds")
 	return command
 }
@@ -107,7 +107,7 @@ func (m *migration) place(ctx context.Context, name string, target bool) (migrat
 	if !strings.Contains(name, "://") {
 		take := lockStore
 		if target {
-			take = server.LockDataDir
+			take = host.LockDataDir
 		}
 		store, release, err := take(name)
 		return migrate.Dir{Path: store}, release, err

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"mainstay.dev/mainstay/processor"
+	"mainstay.dev/mainstay/internal/limits/processor"
 )
 
 // calm is how long no expensive work must have been done for the processor that was

@@ -9,11 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"mainstay.dev/mainstay/controlplane"
-	"mainstay.dev/mainstay/server"
-	"mainstay.dev/mainstay/storage"
-	"mainstay.dev/mainstay/storage/encryption"
-	"mainstay.dev/mainstay/storage/rewrap"
+	"mainstay.dev/mainstay/internal/controlplane"
+	"mainstay.dev/mainstay/internal/host"
+	"mainstay.dev/mainstay/internal/storage"
+	"mainstay.dev/mainstay/internal/storage/encryption"
+	"mainstay.dev/mainstay/internal/storage/rewrap"
 )
 
 func newRewrap(signals <-chan os.Signal) *cobra.Command {
@@ -51,7 +51,7 @@ are left as they are and named; the exit code is then 1.`,
 	}
 	command.Flags().StringVar(&dataDir, "data-dir", "", "data directory of a server that is stopped")
 	command.Flags().StringVar(&config, "encryption-provider-config", "", "EncryptionConfiguration by which the server will read and write")
-	command.Flags().StringVar(&prefix, "etcd-prefix", server.DefaultEtcdPrefix, "prefix of all keys")
+	command.Flags().StringVar(&prefix, "etcd-prefix", host.DefaultEtcdPrefix, "prefix of all keys")
 	return command
 }
 

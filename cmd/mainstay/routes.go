@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"mainstay.dev/mainstay/server"
+	"mainstay.dev/mainstay/internal/host"
 )
 
 func newRoutes() *cobra.Command {
@@ -15,7 +15,7 @@ func newRoutes() *cobra.Command {
 		Short: "Print what the server answers for: verb, path and kind",
 		Args:  noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			s, err := server.New(server.Config{Version: version})
+			s, err := host.New(host.Config{Version: version})
 			if err != nil {
 				return err
 			}

@@ -17,11 +17,11 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
 
-	"mainstay.dev/mainstay/apitest/manifests"
-	"mainstay.dev/mainstay/apitest/throwaway"
-	"mainstay.dev/mainstay/egress/kubeconfig"
-	"mainstay.dev/mainstay/server"
-	"mainstay.dev/mainstay/telemetry"
+	"mainstay.dev/mainstay/internal/apitest/manifests"
+	"mainstay.dev/mainstay/internal/apitest/throwaway"
+	"mainstay.dev/mainstay/internal/egress/kubeconfig"
+	"mainstay.dev/mainstay/internal/host"
+	"mainstay.dev/mainstay/internal/telemetry"
 )
 
 const runLong = `Run a command with a Kubernetes API of its own.
@@ -121,7 +121,7 @@ func (r *runner) run(args []string) (err error) {
 
 // start starts the server, writes the kubeconfig and applies the fixtures. A signal
 // ends it.
-func (r *runner) start(config server.Config, users []server.User, fixtures []manifests.Object) error {
+func (r *runner) start(config host.Config, users []host.User, fixtures []manifests.Object) error {
 	ctx, stop := untilSignal(r.signals)
 	defer stop()
 	started, err := throwaway.Start(ctx, config)
@@ -137,7 +137,7 @@ func (r *runner) start(config server.Config, users []server.User, fixtures []man
 	return err
 }
 
-func (r *runner) prepare(ctx context.Context, started *throwaway.Server, users []server.User, fixtures []manifests.Object) error {
+func (r *runner) prepare(ctx context.Context, started *throwaway.Server, users []host.User, fixtures []manifests.Object) error {
 	data, err := started.Host.Kubeconfig(users...)
 	if err != nil {
 		return fmt.Errorf("make the kubeconfig: %w", err)
@@ -218,15 +218,15 @@ func cannotRun(err error) exitCode {
 
 // serverConfig returns the configuration of a server in memory on a free port, but for
 // what flags say.
-func (f *runFlags) serverConfig() (server.Config, error) {
+func (f *runFlags) serverConfig() (host.Config, error) {
 	if err := f.check(); err != nil {
-		return server.Config{}, err
+		return host.Config{}, err
 	}
 	config := f.config
 	processors := newProcessors(calm)
 	config.Version, config.Expensive, config.Turns = version, processors, processors.turns()
 	if !f.all.Changed("secure-port") {
-		config.SecurePort = server.AnyPort
+		config.SecurePort = host.AnyPort
 	}
 	config.InMemory = !f.all.Changed("data-dir") && len(config.EtcdServers) == 0
 	return config, nil
@@ -255,7 +255,7 @@ func (f *runFlags) fixtures() ([]manifests.Object, error) {
 
 // openLog sets the logger of the server: by default there is none, for the output is
 // the command's.
-func (f *runFlags) openLog(config *server.Config, stderr io.Writer) (func() error, error) {
+func (f *runFlags) openLog(config *host.Config, stderr io.Writer) (func() error, error) {
 	log, done := f.log, func() error { return nil }
 	switch f.logFile {
 	case "":
@@ -281,8 +281,8 @@ func (f *runFlags) openLog(config *server.Config, stderr io.Writer) (func() erro
 }
 
 // parseUsers reads users of the form NAME or NAME:GROUP,GROUP.
-func parseUsers(values []string) ([]server.User, error) {
-	var users []server.User
+func parseUsers(values []string) ([]host.User, error) {
+	var users []host.User
 	taken := map[string]bool{"": true, "mainstay": true, "kubernetes-admin": true}
 	for _, value := range values {
 		name, groups, _ := strings.Cut(value, ":") // groups may have colons, as system:masters
@@ -290,7 +290,7 @@ func parseUsers(values []string) ([]server.User, error) {
 			return nil, fmt.Errorf("--users is %q; it must be a name of its own, as in jane or jane:developers,testers", value)
 		}
 		taken[name] = true
-		user := server.User{Name: name}
+		user := host.User{Name: name}
 		if groups != "" {
 			user.Groups = strings.Split(groups, ",")
 		}

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"mainstay.dev/mainstay/egress/kubeconfig"
+	"mainstay.dev/mainstay/internal/egress/kubeconfig"
 	"mainstay.dev/mainstay/test/testserver"
 )
 

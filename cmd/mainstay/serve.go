@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
-	"mainstay.dev/mainstay/controlplane"
-	"mainstay.dev/mainstay/server"
-	"mainstay.dev/mainstay/telemetry"
+	"mainstay.dev/mainstay/internal/controlplane"
+	"mainstay.dev/mainstay/internal/host"
+	"mainstay.dev/mainstay/internal/telemetry"
 )
 
 const serveLong = `Serve the Kubernetes API.
@@ -74,7 +74,7 @@ func serve(flags *serveFlags, stdout, stderr io.Writer, signals <-chan os.Signal
 	klog.SetSlogLogger(logger) // for apimachinery, which has no other way to be configured
 	config.Logger, config.Version, config.Flags = logger, version, flags.values()
 	config.Checks = append(config.Checks, out.Check())
-	config.OnServing = func(serving server.Serving) {
+	config.OnServing = func(serving host.Serving) {
 		fmt.Fprintf(stdout, "Mainstay %s serves the Kubernetes API %s at %s\n", version, controlplane.KubernetesVersion, serving.URL)
 		if serving.Kubeconfig != "" {
 			fmt.Fprintf(stdout, "To use it:  export KUBECONFIG=%s\n", shellQuote(serving.Kubeconfig))
@@ -86,7 +86,7 @@ func serve(flags *serveFlags, stdout, stderr io.Writer, signals <-chan os.Signal
 	limitMemory(&config, heapFloor)
 	processors := newProcessors(calm)
 	config.Expensive, config.Turns = processors, processors.turns()
-	s, err := server.New(config)
+	s, err := host.New(config)
 	if err != nil {
 		return &usageError{err}
 	}

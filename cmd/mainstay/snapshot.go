@@ -18,10 +18,10 @@ import (
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"mainstay.dev/mainstay/egress/kubeconfig"
-	"mainstay.dev/mainstay/server"
-	"mainstay.dev/mainstay/storage/kv/embedded"
-	"mainstay.dev/mainstay/storage/kv/etcd"
+	"mainstay.dev/mainstay/internal/egress/kubeconfig"
+	"mainstay.dev/mainstay/internal/host"
+	"mainstay.dev/mainstay/internal/storage/kv/embedded"
+	"mainstay.dev/mainstay/internal/storage/kv/etcd"
 )
 
 func newSnapshot(signals <-chan os.Signal) *cobra.Command {
@@ -243,7 +243,7 @@ func lockStore(dataDir string) (store string, release func() error, err error) {
 	if _, err := os.Stat(dataDir); err != nil {
 		return "", nil, err
 	}
-	store, release, err = server.LockDataDir(dataDir)
+	store, release, err = host.LockDataDir(dataDir)
 	if err != nil {
 		return "", nil, err
 	}
@@ -263,7 +263,7 @@ func copyRunning(ctx context.Context, file string, w io.Writer, shown *progress)
 	if err != nil {
 		return err
 	}
-	url := at + server.SnapshotPath
+	url := at + host.SnapshotPath
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
@@ -303,7 +303,7 @@ func restoreFile(ctx context.Context, path, dataDir string, shown *progress) (em
 	if err != nil {
 		return embedded.Report{}, err
 	}
-	store, release, err := server.LockDataDir(dataDir)
+	store, release, err := host.LockDataDir(dataDir)
 	if err != nil {
 		return embedded.Report{}, err
 	}

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"mainstay.dev/mainstay/filters/faults"
-	"mainstay.dev/mainstay/simulation"
+	"mainstay.dev/mainstay/internal/filters/faults"
+	"mainstay.dev/mainstay/internal/simulation"
 )
 
 // testFlags are the flags of servers for tests.

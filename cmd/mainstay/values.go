@@ -13,8 +13,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"mainstay.dev/mainstay/feature"
-	"mainstay.dev/mainstay/server"
+	"mainstay.dev/mainstay/internal/feature"
+	"mainstay.dev/mainstay/internal/host"
 )
 
 // The types below are pflag.Values that write into a server.Config.
@@ -113,7 +113,7 @@ func (p *port) Set(value string) error {
 		return errors.New("it must be a port, a number from 1 to 65535, or 0 for one that is free")
 	}
 	if *p.to = int(n); n == 0 {
-		*p.to = server.AnyPort
+		*p.to = host.AnyPort
 	}
 	return nil
 }
@@ -155,7 +155,7 @@ func (z *zeroIsNoLimit) Set(value string) error {
 	case n < 0:
 		return errors.New("it cannot be negative")
 	case n == 0:
-		n = server.NoLimit
+		n = host.NoLimit
 	}
 	*z.to = n
 	return nil
@@ -179,7 +179,7 @@ func (b *bytesOrNoLimit) Set(value string) error {
 	case n < 0:
 		return errors.New("it cannot be negative")
 	case n == 0:
-		n = server.NoLimit
+		n = host.NoLimit
 	}
 	*b.to, b.preset = n, value
 	return nil
@@ -356,12 +356,12 @@ func (c *curves) String() string { return "" }
 func (c *curves) Type() string   { return "numbers" }
 
 // sniCertificates is a repeated flag of CERT,KEY[:NAME,...].
-type sniCertificates struct{ to *[]server.SNICertificate }
+type sniCertificates struct{ to *[]host.SNICertificate }
 
 func (s *sniCertificates) Set(value string) error {
 	files, names, hasNames := strings.Cut(value, ":")
 	cert, key, ok := strings.Cut(files, ",")
-	sni := server.SNICertificate{CertFile: strings.TrimSpace(cert), KeyFile: strings.TrimSpace(key)}
+	sni := host.SNICertificate{CertFile: strings.TrimSpace(cert), KeyFile: strings.TrimSpace(key)}
 	if !ok || sni.CertFile == "" || sni.KeyFile == "" || strings.Contains(key, ",") {
 		return errors.New("expected comma separated certificate and key file paths")
 	}

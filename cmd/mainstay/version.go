@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"mainstay.dev/mainstay/controlplane"
+	"mainstay.dev/mainstay/internal/controlplane"
 )
 
 func newVersion() *cobra.Command {

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"mainstay.dev/mainstay/audit"
+	"mainstay.dev/mainstay/internal/filters/audit"
 )
 
 // writes are how often the controllers of the server, and kube-controller-manager's, wrote

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"mainstay.dev/mainstay/controlplane"
+	"mainstay.dev/mainstay/internal/controlplane"
 )
 
 // patience is for a machine that is busy.

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"mainstay.dev/mainstay/apitest/manifests"
+	"mainstay.dev/mainstay/internal/apitest/manifests"
 	"mainstay.dev/mainstay/test/testserver"
 )
 

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"mainstay.dev/mainstay/admission"
+	"mainstay.dev/mainstay/internal/admission"
 )
 
 // answer is what the live server sent.

@@ -12,7 +12,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"mainstay.dev/mainstay/pki"
+	"mainstay.dev/mainstay/internal/host/pki"
 	"mainstay.dev/mainstay/test/testserver"
 )
 

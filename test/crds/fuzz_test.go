@@ -13,9 +13,9 @@ import (
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
-	"mainstay.dev/mainstay/apis/custom/definition"
-	"mainstay.dev/mainstay/apis/custom/rules"
-	"mainstay.dev/mainstay/apis/custom/schema"
+	"mainstay.dev/mainstay/internal/apis/custom/definition"
+	"mainstay.dev/mainstay/internal/apis/custom/rules"
+	"mainstay.dev/mainstay/internal/apis/custom/schema"
 )
 
 // FuzzDefinition takes any schema and any document the way they take in the

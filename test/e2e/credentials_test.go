@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"mainstay.dev/mainstay/pki"
+	"mainstay.dev/mainstay/internal/host/pki"
 	"mainstay.dev/mainstay/test/testserver"
 )
 

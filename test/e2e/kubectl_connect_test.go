@@ -19,7 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"mainstay.dev/mainstay/kubelet/kubelettest"
+	"mainstay.dev/mainstay/internal/egress/kubelet/kubelettest"
 )
 
 var connecting = []kubectlBehaviour{

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"mainstay.dev/mainstay/egress/selector/selectortest"
-	"mainstay.dev/mainstay/kubelet/kubelettest"
+	"mainstay.dev/mainstay/internal/egress/kubelet/kubelettest"
+	"mainstay.dev/mainstay/internal/egress/selector/selectortest"
 	"mainstay.dev/mainstay/test/testserver"
 )
 

@@ -22,10 +22,10 @@ import (
 	"k8s.io/client-go/transport/spdy"
 	"k8s.io/streaming/pkg/httpstream"
 
-	"mainstay.dev/mainstay/feature"
-	"mainstay.dev/mainstay/kubelet"
-	"mainstay.dev/mainstay/kubelet/kubelettest"
-	"mainstay.dev/mainstay/proxy"
+	"mainstay.dev/mainstay/internal/egress/kubelet"
+	"mainstay.dev/mainstay/internal/egress/kubelet/kubelettest"
+	"mainstay.dev/mainstay/internal/egress/proxy"
+	"mainstay.dev/mainstay/internal/feature"
 )
 
 // cut is connections that can be cut, as by the end of a machine.

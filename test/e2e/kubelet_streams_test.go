@@ -18,10 +18,10 @@ import (
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/client-go/util/exec"
 
-	"mainstay.dev/mainstay/feature"
-	"mainstay.dev/mainstay/kubelet"
-	"mainstay.dev/mainstay/kubelet/kubelettest"
-	"mainstay.dev/mainstay/proxy"
+	"mainstay.dev/mainstay/internal/egress/kubelet"
+	"mainstay.dev/mainstay/internal/egress/kubelet/kubelettest"
+	"mainstay.dev/mainstay/internal/egress/proxy"
+	"mainstay.dev/mainstay/internal/feature"
 )
 
 // streamError is an ErrorWriter.

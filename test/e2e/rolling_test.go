@@ -23,7 +23,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
-	"mainstay.dev/mainstay/storage/kv/etcdtest"
+	"mainstay.dev/mainstay/internal/storage/kv/etcdtest"
 	"mainstay.dev/mainstay/test/testserver"
 )
 

@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"mainstay.dev/mainstay/filters/authn"
-	"mainstay.dev/mainstay/pki"
-	"mainstay.dev/mainstay/request"
+	"mainstay.dev/mainstay/internal/filters/authn"
+	"mainstay.dev/mainstay/internal/host/pki"
+	"mainstay.dev/mainstay/internal/request"
 )
 
 // Group and Version are what is served.

@@ -27,7 +27,7 @@ import (
 	"sigs.k8s.io/apiserver-network-proxy/pkg/server/proxystrategies"
 	agentproto "sigs.k8s.io/apiserver-network-proxy/proto/agent"
 
-	"mainstay.dev/mainstay/kubelet/kubelettest"
+	"mainstay.dev/mainstay/internal/egress/kubelet/kubelettest"
 	"mainstay.dev/mainstay/test/testserver"
 )
 

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"mainstay.dev/mainstay/pki"
+	"mainstay.dev/mainstay/internal/host/pki"
 )
 
 // hooks is the webhook server of an operator, behind the service default/hooks.

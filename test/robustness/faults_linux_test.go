@@ -14,7 +14,7 @@ import (
 	"github.com/anishathalye/porcupine"
 	"golang.org/x/sync/errgroup"
 
-	"mainstay.dev/mainstay/storage/kv/etcdtest"
+	"mainstay.dev/mainstay/internal/storage/kv/etcdtest"
 )
 
 const (

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"mainstay.dev/mainstay/storage/kv/etcdtest"
+	"mainstay.dev/mainstay/internal/storage/kv/etcdtest"
 	"mainstay.dev/mainstay/test/testserver"
 )
 

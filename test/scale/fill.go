@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"mainstay.dev/mainstay/storage/kv"
-	"mainstay.dev/mainstay/storage/kv/embedded"
+	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/embedded"
 )
 
 // perCommit is how many objects are written at a time.

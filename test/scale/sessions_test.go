@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"mainstay.dev/mainstay/kubelet/kubelettest"
+	"mainstay.dev/mainstay/internal/egress/kubelet/kubelettest"
 	"mainstay.dev/mainstay/test/testserver"
 )
 

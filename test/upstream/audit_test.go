@@ -17,7 +17,7 @@ import (
 	upstreamaudit "k8s.io/apiserver/pkg/audit"
 	"sigs.k8s.io/randfill"
 
-	"mainstay.dev/mainstay/audit"
+	"mainstay.dev/mainstay/internal/filters/audit"
 )
 
 // TestAuditEvents: a line of the audit log is what kube-apiserver's codec makes of

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apiserver/pkg/server/options/encryptionconfig"
 	"k8s.io/apiserver/pkg/storage/value"
 
-	"mainstay.dev/mainstay/storage/encryption"
-	"mainstay.dev/mainstay/storage/encryption/kmstest"
+	"mainstay.dev/mainstay/internal/storage/encryption"
+	"mainstay.dev/mainstay/internal/storage/encryption/kmstest"
 )
 
 func configFile(t *testing.T, rules string) string {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/apis/example"
 	examplev1 "k8s.io/apiserver/pkg/apis/example/v1"
 
-	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/internal/codec"
 )
 
 // newScheme returns the scheme of the pods that the suites work with: the internal ones, and those that are stored.

@@ -11,10 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	storagetesting "k8s.io/apiserver/pkg/storage/testing"
 
-	"mainstay.dev/mainstay/storage"
-	"mainstay.dev/mainstay/storage/cache"
-	"mainstay.dev/mainstay/storage/kv"
-	"mainstay.dev/mainstay/storage/storagetest"
+	"mainstay.dev/mainstay/internal/storage"
+	"mainstay.dev/mainstay/internal/storage/cache"
+	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
 // valuePrefix is what the test's transformer puts before every value.

@@ -21,10 +21,10 @@ import (
 	storagetesting "k8s.io/apiserver/pkg/storage/testing"
 	"k8s.io/apiserver/pkg/storage/value"
 
-	"mainstay.dev/mainstay/codec"
-	"mainstay.dev/mainstay/rest"
-	"mainstay.dev/mainstay/storage"
-	"mainstay.dev/mainstay/storage/kv"
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/rest"
+	"mainstay.dev/mainstay/internal/storage"
+	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
 // root starts the keys that the suites use.

@@ -14,7 +14,7 @@ import (
 	examplev1 "k8s.io/apiserver/pkg/apis/example/v1"
 	storagetesting "k8s.io/apiserver/pkg/storage/testing"
 
-	"mainstay.dev/mainstay/storage/encryption/kmstest"
+	"mainstay.dev/mainstay/internal/storage/encryption/kmstest"
 )
 
 // leftOutTable is where every test that is not run stands with its reason, by its name.

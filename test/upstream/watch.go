@@ -11,7 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/apis/example"
 	upstream "k8s.io/apiserver/pkg/storage"
 
-	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/internal/rest"
 )
 
 // watchBuffer is how many events a watch holds for its reader, which ours leave where they are.

@@ -15,7 +15,7 @@ func TestCurrent(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
 	}
-	if err := run(filepath.Join("..", "..", "..", "openapi", "data"), true); err != nil {
+	if err := run(filepath.Join("..", "..", "endpoints", "openapi", "data"), true); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,0 +1,127 @@
+package admission
+
+import (
+	"context"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/rest"
+)
+
+// Chain is a list of plugins in order of execution. It is immutable.
+type Chain []Plugin
+
+// Mutates reports whether any plugin may change the object of an operation.
+func (c Chain) Mutates(op Operation) bool {
+	for _, plugin := range c {
+		if _, ok := plugin.(Mutator); ok && plugin.Handles(op) {
+			return true
+		}
+	}
+	return false
+}
+
+// Validates reports whether any plugin checks the object of an operation.
+func (c Chain) Validates(op Operation) bool {
+	for _, plugin := range c {
+		if _, ok := plugin.(Validator); ok && plugin.Handles(op) {
+			return true
+		}
+	}
+	return false
+}
+
+// Mutate lets every mutating plugin change the object, and all of them once more
+// where one has asked for it. An error of a plugin is a *Refusal.
+func (c Chain) Mutate(ctx context.Context, a *Attributes) (err error) {
+	began := a.Metrics.now()
+	defer func() { a.Metrics.observeStep(began, mutating, a.Operation, err) }()
+	if a.Explanation != nil {
+		a.Explanation.Steps = nil
+	}
+	if err := c.mutateOnce(ctx, a); err != nil || !a.reinvoke {
+		return err
+	}
+	a.reinvoked = true
+	return c.mutateOnce(ctx, a)
+}
+
+// mutateOnce is one pass, whose lookups share a look at how new the store is.
+func (c Chain) mutateOnce(ctx context.Context, a *Attributes) error {
+	ctx = rest.WithReadPoint(ctx)
+	for _, plugin := range c {
+		m, ok := plugin.(Mutator)
+		if !ok || !plugin.Handles(a.Operation) {
+			continue
+		}
+		seen, began := a.observe(ctx, plugin, mutating), a.Metrics.now()
+		err := m.Mutate(ctx, a)
+		a.Metrics.observePlugin(began, plugin.Name(), mutating, a.Operation, err)
+		seen.end(ctx, a, err)
+		if err != nil {
+			return &Refusal{plugin.Name(), err}
+		}
+		a.Changed() // it may have written to the object
+	}
+	return nil
+}
+
+// Validate lets every validating plugin check the object. An error of a plugin is a
+// *Refusal.
+func (c Chain) Validate(ctx context.Context, a *Attributes) (err error) {
+	began := a.Metrics.now()
+	defer func() { a.Metrics.observeStep(began, validating, a.Operation, err) }()
+	ctx = rest.WithReadPoint(ctx)
+	for _, plugin := range c {
+		v, ok := plugin.(Validator)
+		if !ok || !plugin.Handles(a.Operation) {
+			continue
+		}
+		seen, began := a.observe(ctx, plugin, validating), a.Metrics.now()
+		err := v.Validate(ctx, a)
+		a.Metrics.observePlugin(began, plugin.Name(), validating, a.Operation, err)
+		seen.end(ctx, a, err)
+		if err != nil {
+			return &Refusal{plugin.Name(), err}
+		}
+	}
+	return nil
+}
+
+// Validation returns the check that REST storage calls with the final object; nil
+// where there is nothing to check.
+func (c Chain) Validation(r Request) rest.ValidateObject {
+	if !c.Validates(r.Operation) {
+		return nil
+	}
+	return func(ctx context.Context, obj, old codec.Object) error {
+		return c.Validate(ctx, r.about(obj, old))
+	}
+}
+
+// Deletion returns the check that REST storage calls with an object that is to be
+// deleted; nil where there is nothing to check. As in kube-apiserver plugins that
+// mutate take part in it, although there is nothing to change.
+func (c Chain) Deletion(r Request) rest.ValidateObject {
+	if !c.Mutates(r.Operation) && !c.Validates(r.Operation) {
+		return nil
+	}
+	return func(ctx context.Context, _, old codec.Object) error {
+		a := r.about(nil, old)
+		if err := c.Mutate(ctx, a); err != nil {
+			return err
+		}
+		return c.Validate(ctx, a)
+	}
+}
+
+// about returns attributes of the request for one object.
+func (r Request) about(obj, old codec.Object) *Attributes {
+	a := &Attributes{Request: r, Old: old}
+	if obj != nil {
+		a.Object = obj
+		if a.Name == "" { // it was generated
+			a.Name = obj.GetName()
+		}
+	}
+	return a
+}

@@ -1,0 +1,140 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"mainstay.dev/mainstay/internal/egress/kubeconfig"
+)
+
+// WebhookAdmission is the configuration of MutatingAdmissionWebhook and
+// ValidatingAdmissionWebhook.
+type WebhookAdmission struct {
+	metav1.TypeMeta `json:",inline"`
+	// KubeConfigFile has the credentials for webhooks, by their hosts; "": none.
+	KubeConfigFile string `json:"kubeConfigFile"`
+	// StaticManifestsDir is a directory of webhook configurations; "": none.
+	StaticManifestsDir string `json:"staticManifestsDir,omitempty"`
+}
+
+// read implements part.
+func (c *WebhookAdmission) read(data []byte) error {
+	if len(data) == 0 {
+		return nil
+	}
+	if err := decode(data, c, group+"/v1, WebhookAdmissionConfiguration", "apiserver.config.k8s.io/v1alpha1, WebhookAdmission"); err != nil {
+		return err
+	}
+	if c.KubeConfigFile != "" && !filepath.IsAbs(c.KubeConfigFile) {
+		return field.Invalid(field.NewPath("kubeConfigFile"), c.KubeConfigFile, "must be an absolute file path")
+	}
+	return checkManifests(c.StaticManifestsDir)
+}
+
+// PolicyAdmission is the configuration of MutatingAdmissionPolicy and
+// ValidatingAdmissionPolicy.
+type PolicyAdmission struct {
+	metav1.TypeMeta `json:",inline"`
+	// StaticManifestsDir is a directory of policies and bindings; "": none.
+	StaticManifestsDir string `json:"staticManifestsDir,omitempty"`
+}
+
+// policyPart reads a PolicyAdmission, whose kind has the plugin's name.
+type policyPart struct {
+	*PolicyAdmission
+	plugin string
+}
+
+// read implements part.
+func (p policyPart) read(data []byte) error {
+	if len(data) == 0 {
+		return nil
+	}
+	if err := decode(data, p.PolicyAdmission, group+"/v1, "+p.plugin+"Configuration"); err != nil {
+		return err
+	}
+	return checkManifests(p.StaticManifestsDir)
+}
+
+// checkManifests refuses what is no directory; "" is none.
+func checkManifests(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	at := field.NewPath("staticManifestsDir")
+	if !filepath.IsAbs(dir) {
+		return field.Invalid(at, dir, "must be an absolute file path")
+	}
+	info, err := os.Stat(dir)
+	switch {
+	case err != nil:
+		return field.Invalid(at, dir, fmt.Sprintf("unable to read: %v", err))
+	case !info.IsDir():
+		return field.Invalid(at, dir, "must be a directory")
+	}
+	return nil
+}
+
+// ImagePolicyWebhook is the configuration of ImagePolicyWebhook.
+type ImagePolicyWebhook struct {
+	// Client calls the webhook at URL, as the kubeconfig in the file has it.
+	Client *http.Client
+	URL    string
+	// AllowTTL and DenyTTL are how long answers are remembered; 0: not at all.
+	AllowTTL, DenyTTL time.Duration
+	// RetryBackoff is the pause before the webhook is asked again; 0: it is asked once.
+	RetryBackoff time.Duration
+	// DefaultAllow: pods are let pass when the webhook cannot be asked.
+	DefaultAllow bool
+}
+
+// read implements part.
+func (c *ImagePolicyWebhook) read(data []byte) error {
+	var f struct {
+		Policy struct {
+			KubeConfigFile string `json:"kubeConfigFile"`
+			AllowTTL       int64  `json:"allowTTL"`
+			DenyTTL        int64  `json:"denyTTL"`
+			RetryBackoff   int64  `json:"retryBackoff"`
+			DefaultAllow   bool   `json:"defaultAllow"`
+		} `json:"imagePolicy"`
+	}
+	if err := decodeFields(data, &f); err != nil {
+		return err
+	}
+	p := &f.Policy
+	var errs []error
+	duration := func(name string, value int64, unit, least, most, preset time.Duration) time.Duration {
+		switch value {
+		case -1: // it is switched off
+			return 0
+		case 0:
+			return preset
+		}
+		if value < 0 || value > int64(most/unit) || time.Duration(value)*unit <= least {
+			errs = append(errs, fmt.Errorf("imagePolicy.%s: valid value is between %v and %v, got %d", name, least, most, value))
+			return 0
+		}
+		return time.Duration(value) * unit
+	}
+	c.AllowTTL = duration("allowTTL", p.AllowTTL, time.Second, time.Second, 30*time.Minute, 5*time.Minute)
+	c.DenyTTL = duration("denyTTL", p.DenyTTL, time.Second, time.Second, 30*time.Minute, 30*time.Second)
+	c.RetryBackoff = duration("retryBackoff", p.RetryBackoff, time.Millisecond, 1, 5*time.Minute, 500*time.Millisecond)
+	c.DefaultAllow = p.DefaultAllow
+	if p.KubeConfigFile == "" {
+		errs = append(errs, errors.New("imagePolicy.kubeConfigFile: Required value"))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return oneLine(err)
+	}
+	var err error
+	c.Client, c.URL, err = kubeconfig.Client(p.KubeConfigFile, nil)
+	return err
+}

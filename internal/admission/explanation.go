@@ -1,0 +1,204 @@
+package admission
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"mainstay.dev/mainstay/internal/request"
+)
+
+// maxChanges is how many changes of a plugin an explanation keeps.
+const maxChanges = 100
+
+// Explanation is what each plugin did with a request. It is of the last try, where a
+// request is tried again, and used by one goroutine, but for decisions.
+type Explanation struct {
+	Steps []Step
+
+	// mutates is whether the plugin that is being called may change the object.
+	mutates   bool
+	mu        sync.Mutex // guards what follows
+	decisions []Decision // of that plugin
+}
+
+// Public returns the part of the steps that the response to the request shows as well: the
+// plugins that were called, their warnings, and the reason for a denial.
+func (e *Explanation) Public() []Step {
+	public := make([]Step, len(e.Steps))
+	for i, s := range e.Steps {
+		public[i] = Step{Plugin: s.Plugin, Phase: s.Phase, Again: s.Again, Warnings: s.Warnings, Refusal: s.Refusal}
+	}
+	return public
+}
+
+func (e *Explanation) decided(d Decision) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.decisions = append(e.decisions, d)
+}
+
+// Step is one call of a plugin.
+type Step struct {
+	Plugin string `json:"plugin"`
+	// Phase is Mutate or Validate; Again: of the second mutating pass.
+	Phase string `json:"phase"`
+	Again bool   `json:"again,omitempty"`
+	// Took is how long it took, and what it cost to find out what changed is not in it.
+	Took time.Duration `json:"tookNanoseconds"`
+	// Changes are the fields that it changed, at most 100.
+	Changes  []Change `json:"changes,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
+	// AuditAnnotations are those that it added to the audit event.
+	AuditAnnotations map[string]string `json:"auditAnnotations,omitempty"`
+	// Decisions are those of its policies or webhooks, in the order in which they ended.
+	Decisions []Decision `json:"decisions,omitempty"`
+	// Refusal is why it refused the request.
+	Refusal string `json:"refusal,omitempty"`
+}
+
+// Change is a field that a plugin has set, changed, or removed: Before or After is nil
+// where the field is not there.
+type Change struct {
+	Path   string `json:"path"`
+	Before any    `json:"before,omitempty"`
+	After  any    `json:"after,omitempty"`
+}
+
+// The phases of a Step.
+const (
+	mutating   = "Mutate"
+	validating = "Validate"
+)
+
+// observation is a call of a plugin that is explained. All its methods do nothing of
+// nil, which is that of a request that nobody asks about.
+type observation struct {
+	step        Step
+	start       time.Time
+	before      any
+	warnings    int
+	annotations map[string]string
+}
+
+// observe begins to explain a call of a plugin, where that is asked.
+func (a *Attributes) observe(ctx context.Context, plugin Plugin, phase string) *observation {
+	if a.Explanation == nil {
+		return nil
+	}
+	o := &observation{step: Step{Plugin: plugin.Name(), Phase: phase, Again: a.reinvoked && phase == mutating}}
+	o.warnings, o.annotations = len(request.WarningsFrom(ctx)), request.AnnotationsFrom(ctx)
+	if a.Explanation.mutates = phase == mutating; a.Explanation.mutates {
+		o.before = documentOf(a.Object)
+	}
+	o.start = time.Now()
+	return o
+}
+
+// end keeps what the plugin did.
+func (o *observation) end(ctx context.Context, a *Attributes, err error) {
+	if o == nil {
+		return
+	}
+	o.step.Took = time.Since(o.start)
+	if err != nil {
+		o.step.Refusal = err.Error()
+	}
+	if o.step.Phase == mutating {
+		o.step.Changes = changesOf(o.before, documentOf(a.Object))
+	}
+	o.step.Decisions, a.Explanation.decisions = a.Explanation.decisions, nil
+	o.step.Warnings = request.WarningsFrom(ctx)[o.warnings:]
+	added := request.AnnotationsFrom(ctx)
+	maps.DeleteFunc(added, func(key, _ string) bool { _, there := o.annotations[key]; return there })
+	o.step.AuditAnnotations = added
+	a.Explanation.Steps = append(a.Explanation.Steps, o.step)
+}
+
+// documentOf returns an object as a JSON document, nil where there is none.
+func documentOf(obj runtime.Object) (document any) {
+	text, err := json.Marshal(obj)
+	if err != nil || json.Unmarshal(text, &document) != nil {
+		return nil
+	}
+	return document
+}
+
+// changesOf returns the differences of two documents, at most maxChanges.
+func changesOf(before, after any) []Change {
+	d := differ{}
+	d.compare("", before, after)
+	return d.changes
+}
+
+// differ collects the differences of two documents.
+type differ struct{ changes []Change }
+
+func (d *differ) compare(path string, before, after any) {
+	if len(d.changes) == maxChanges {
+		return
+	}
+	switch was := before.(type) {
+	case map[string]any:
+		if is, ok := after.(map[string]any); ok {
+			d.compareMaps(path, was, is)
+			return
+		}
+	case []any:
+		if is, ok := after.([]any); ok {
+			d.compareLists(path, was, is)
+			return
+		}
+	default:
+		if _, composite := after.(map[string]any); !composite {
+			if _, list := after.([]any); !list && before == after {
+				return
+			}
+		}
+	}
+	d.changes = append(d.changes, Change{path, before, after})
+}
+
+func (d *differ) compareMaps(path string, before, after map[string]any) {
+	keys := slices.Collect(maps.Keys(before))
+	for key := range after {
+		if _, ok := before[key]; !ok {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		d.compare(path+child(path, key), before[key], after[key])
+	}
+}
+
+// child returns a key as it stands in a path.
+func child(path, key string) string {
+	switch {
+	case strings.ContainsAny(key, "./[]"):
+		return fmt.Sprintf("[%q]", key)
+	case path == "":
+		return key
+	}
+	return "." + key
+}
+
+func (d *differ) compareLists(path string, before, after []any) {
+	for i := range max(len(before), len(after)) {
+		var was, is any
+		if i < len(before) {
+			was = before[i]
+		}
+		if i < len(after) {
+			is = after[i]
+		}
+		d.compare(fmt.Sprintf("%s[%d]", path, i), was, is)
+	}
+}

@@ -1,0 +1,33 @@
+package match
+
+import (
+	"mainstay.dev/mainstay/internal/admission"
+)
+
+// IsConfiguration reports whether a request is for what configures admission
+// itself: webhook configurations, policies and their bindings. What is stored must
+// not intercept it, or a bad one could not be mended.
+func IsConfiguration(r *admission.Request) bool {
+	kind := r.Kind()
+	if kind.Group != "admissionregistration.k8s.io" {
+		return false
+	}
+	switch kind.Kind {
+	case "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration",
+		"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding":
+		return true
+	}
+	return false
+}
+
+// IsReview reports whether a request is for a review of authentication or
+// authorization, which is answered and not stored.
+func IsReview(r *admission.Request) bool {
+	switch r.Resource.Name {
+	case "selfsubjectreviews", "tokenreviews":
+		return r.Resource.GroupVersion.Group == "authentication.k8s.io"
+	case "localsubjectaccessreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews", "subjectaccessreviews":
+		return r.Resource.GroupVersion.Group == "authorization.k8s.io"
+	}
+	return false
+}

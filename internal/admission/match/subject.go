@@ -1,0 +1,59 @@
+package match
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/admission"
+)
+
+// Namespaces finds namespaces.
+type Namespaces interface {
+	// Get returns the newest state of an object, which is shared and must not be
+	// changed, or a NotFound API error.
+	Get(ctx context.Context, name types.NamespacedName) (*corev1.Namespace, error)
+}
+
+// Subject is a request in a pass of admission, with its namespace, which is looked
+// up once and only if somebody asks. Like Attributes it is used by one goroutine.
+type Subject struct {
+	*admission.Attributes
+	Namespaces Namespaces
+
+	known     bool
+	namespace *corev1.Namespace
+	err       error
+}
+
+// Namespace returns the namespace of the request, which is shared and must not be
+// changed: nil where the request is in none. A request for a namespace has that, as
+// it is stored. The error is an API error.
+func (s *Subject) Namespace(ctx context.Context) (*corev1.Namespace, error) {
+	if !s.known && s.Request.Namespace != "" {
+		s.namespace, s.err = s.Namespaces.Get(ctx, types.NamespacedName{Name: s.Request.Namespace})
+		s.known = true
+	}
+	if s.err != nil && !apierrors.IsNotFound(s.err) {
+		return nil, apierrors.NewInternalError(s.err)
+	}
+	return s.namespace, s.err
+}
+
+// namespaceLabels are the labels of the namespace that the request is in, or of the
+// namespace that it writes.
+func (s *Subject) namespaceLabels(ctx context.Context) (map[string]string, error) {
+	if isOfNamespaces(s.Resource) && s.Resource.Subresource == "" && (s.Operation == admission.Create || s.Operation == admission.Update) {
+		if o, ok := s.Object.(metav1.Object); ok {
+			return o.GetLabels(), nil
+		}
+	}
+	namespace, err := s.Namespace(ctx)
+	if err != nil || namespace == nil {
+		return nil, err
+	}
+	return namespace.Labels, nil
+}

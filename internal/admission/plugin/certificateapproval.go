@@ -1,0 +1,36 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+
+	"mainstay.dev/mainstay/internal/admission"
+	"mainstay.dev/mainstay/internal/authorizer"
+)
+
+// CertificateApproval lets users approve or deny certificates of those signers for
+// which they may.
+type CertificateApproval struct {
+	onUpdate
+	Authorizer authorizer.Authorizer
+}
+
+var _ admission.Validator = CertificateApproval{}
+
+// Name implements admission.Plugin.
+func (CertificateApproval) Name() string { return "CertificateApproval" }
+
+// Validate implements admission.Validator. The signer that counts is that of the
+// stored request.
+func (p CertificateApproval) Validate(ctx context.Context, a *admission.Attributes) error {
+	old := oldOf[certificatesv1.CertificateSigningRequest](a)
+	if old == nil || !isFor(a, certificatesv1.GroupName, "certificatesigningrequests", "approval") {
+		return nil
+	}
+	if signer := old.Spec.SignerName; !mayUseSigner(ctx, p.Authorizer, a, "approve", signer) {
+		return refuse(a, fmt.Errorf("user not permitted to approve requests with signerName %q", signer))
+	}
+	return nil
+}

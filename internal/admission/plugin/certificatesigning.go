@@ -1,0 +1,47 @@
+package plugin
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"mainstay.dev/mainstay/internal/admission"
+	"mainstay.dev/mainstay/internal/authorizer"
+)
+
+// CertificateSigning lets users issue certificates, and say why there is none, in
+// the name of those signers for which they may.
+type CertificateSigning struct {
+	onUpdate
+	Authorizer authorizer.Authorizer
+}
+
+var _ admission.Validator = CertificateSigning{}
+
+// Name implements admission.Plugin.
+func (CertificateSigning) Name() string { return "CertificateSigning" }
+
+// Validate implements admission.Validator. The signer that counts is that of the
+// stored request.
+func (p CertificateSigning) Validate(ctx context.Context, a *admission.Attributes) error {
+	if !isFor(a, certificatesv1.GroupName, "certificatesigningrequests", "status") {
+		return nil
+	}
+	csr, _ := a.Object.(*certificatesv1.CertificateSigningRequest)
+	old := oldOf[certificatesv1.CertificateSigningRequest](a)
+	if csr == nil || old == nil || sameIssue(&csr.Status, &old.Status) {
+		return nil
+	}
+	if signer := old.Spec.SignerName; !mayUseSigner(ctx, p.Authorizer, a, "sign", signer) {
+		return refuse(a, fmt.Errorf("user not permitted to sign requests with signerName %q", signer))
+	}
+	return nil
+}
+
+// sameIssue reports whether a signer has said nothing new.
+func sameIssue(status, old *certificatesv1.CertificateSigningRequestStatus) bool {
+	return bytes.Equal(status.Certificate, old.Certificate) && equality.Semantic.DeepEqual(status.Conditions, old.Conditions)
+}

@@ -1,0 +1,39 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+
+	"mainstay.dev/mainstay/internal/admission"
+	"mainstay.dev/mainstay/internal/host/pki"
+	"mainstay.dev/mainstay/internal/request"
+)
+
+// CertificateSubjectRestriction refuses to ask for client certificates of a group
+// that may do everything.
+type CertificateSubjectRestriction struct{ onCreate }
+
+var _ admission.Validator = CertificateSubjectRestriction{}
+
+// Name implements admission.Plugin.
+func (CertificateSubjectRestriction) Name() string { return "CertificateSubjectRestriction" }
+
+// Validate implements admission.Validator.
+func (CertificateSubjectRestriction) Validate(_ context.Context, a *admission.Attributes) error {
+	const signer = certificatesv1.KubeAPIServerClientSignerName
+	csr := objectOf[certificatesv1.CertificateSigningRequest](a, certificatesv1.GroupName, "certificatesigningrequests")
+	if csr == nil || csr.Spec.SignerName != signer {
+		return nil
+	}
+	asked, err := pki.ParseRequest(csr.Spec.Request)
+	if err != nil {
+		return refuse(a, fmt.Errorf("failed to parse CSR: %w", err))
+	}
+	if slices.Contains(asked.Subject.Organization, request.GroupMasters) {
+		return refuse(a, fmt.Errorf("use of %s signer with %s group is not allowed", signer, request.GroupMasters))
+	}
+	return nil
+}

@@ -1,0 +1,48 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"mainstay.dev/mainstay/internal/admission"
+	"mainstay.dev/mainstay/internal/authorizer"
+)
+
+// ClusterTrustBundleAttest lets users write the trust bundles of those signers for
+// which they may.
+type ClusterTrustBundleAttest struct {
+	onCreateOrUpdate
+	Authorizer authorizer.Authorizer
+}
+
+var _ admission.Validator = ClusterTrustBundleAttest{}
+
+// Name implements admission.Plugin.
+func (ClusterTrustBundleAttest) Name() string { return "ClusterTrustBundleAttest" }
+
+// Validate implements admission.Validator. A bundle whose trust stays what it was
+// may be written by who collects garbage or migrates what is stored.
+func (p ClusterTrustBundleAttest) Validate(ctx context.Context, a *admission.Attributes) error {
+	bundle := objectOf[certificatesv1.ClusterTrustBundle](a, certificatesv1.GroupName, "clustertrustbundles")
+	if bundle == nil || bundle.Spec.SignerName == "" || sameTrust(bundle, oldOf[certificatesv1.ClusterTrustBundle](a)) {
+		return nil
+	}
+	if signer := bundle.Spec.SignerName; !mayUseSigner(ctx, p.Authorizer, a, "attest", signer) {
+		return refuse(a, fmt.Errorf("user not permitted to attest for signerName %q", signer))
+	}
+	return nil
+}
+
+// sameTrust reports whether a bundle differs from what it was in owners,
+// finalizers and managed fields at most.
+func sameTrust(bundle, old *certificatesv1.ClusterTrustBundle) bool {
+	if old == nil {
+		return false
+	}
+	now := *bundle
+	now.OwnerReferences, now.Finalizers, now.ManagedFields = old.OwnerReferences, old.Finalizers, old.ManagedFields
+	return equality.Semantic.DeepEqual(&now, old)
+}

@@ -1,0 +1,33 @@
+package plugin
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"mainstay.dev/mainstay/internal/rest"
+)
+
+// newestDefault returns the class that is marked as the default, and of several
+// the newest, or of those of one second the first by name. ok is false where there
+// is none.
+func newestDefault[T metav1.Object](ctx context.Context, classes Lister[T], isDefault func(annotations map[string]string) bool) (newest T, ok bool, err error) {
+	for class, err := range classes.List(ctx, "", rest.ListOptions{}) {
+		if err != nil {
+			return newest, false, err
+		}
+		if isDefault(class.GetAnnotations()) && (!ok || precedes(class, newest)) {
+			newest, ok = class, true
+		}
+	}
+	return newest, ok, nil
+}
+
+// precedes reports whether a is newer than b, or as new and first by name.
+func precedes(a, b metav1.Object) bool {
+	at, bt := a.GetCreationTimestamp(), b.GetCreationTimestamp()
+	if at.Equal(&bt) {
+		return a.GetName() < b.GetName()
+	}
+	return bt.Before(&at)
+}

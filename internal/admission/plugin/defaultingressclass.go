@@ -1,0 +1,47 @@
+package plugin
+
+import (
+	"context"
+
+	networkingv1 "k8s.io/api/networking/v1"
+
+	"mainstay.dev/mainstay/internal/admission"
+)
+
+// ingressClassAnnotation named the class of an ingress before there was a field.
+const ingressClassAnnotation = "kubernetes.io/ingress.class"
+
+// DefaultIngressClass gives new ingresses that name no class the default one.
+type DefaultIngressClass struct {
+	onCreate
+	Classes Lister[*networkingv1.IngressClass]
+}
+
+var _ admission.Mutator = DefaultIngressClass{}
+
+// Name implements admission.Plugin.
+func (DefaultIngressClass) Name() string { return "DefaultIngressClass" }
+
+// Mutate implements admission.Mutator.
+func (p DefaultIngressClass) Mutate(ctx context.Context, a *admission.Attributes) error {
+	ingress := objectOf[networkingv1.Ingress](a, networkingv1.GroupName, "ingresses")
+	if ingress == nil || ingress.Spec.IngressClassName != nil {
+		return nil
+	}
+	if _, named := ingress.Annotations[ingressClassAnnotation]; named {
+		return nil
+	}
+	class, ok, err := newestDefault(ctx, p.Classes, isDefaultIngressClass)
+	if err != nil {
+		return refuse(a, err)
+	}
+	if ok {
+		name := class.Name
+		ingress.Spec.IngressClassName = &name
+	}
+	return nil
+}
+
+func isDefaultIngressClass(annotations map[string]string) bool {
+	return annotations[networkingv1.AnnotationIsDefaultIngressClass] == "true"
+}

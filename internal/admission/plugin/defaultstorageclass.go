@@ -1,0 +1,51 @@
+package plugin
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"mainstay.dev/mainstay/internal/admission"
+)
+
+// Annotations of storage classes, by which one is the default.
+const (
+	defaultStorageClass     = "storageclass.kubernetes.io/is-default-class"
+	defaultStorageClassBeta = "storageclass.beta.kubernetes.io/is-default-class"
+)
+
+// DefaultStorageClass gives new claims that name no storage class the default one.
+type DefaultStorageClass struct {
+	onCreate
+	Classes Lister[*storagev1.StorageClass]
+}
+
+var _ admission.Mutator = DefaultStorageClass{}
+
+// Name implements admission.Plugin.
+func (DefaultStorageClass) Name() string { return "DefaultStorageClass" }
+
+// Mutate implements admission.Mutator.
+func (p DefaultStorageClass) Mutate(ctx context.Context, a *admission.Attributes) error {
+	claim := objectOf[corev1.PersistentVolumeClaim](a, "", "persistentvolumeclaims")
+	if claim == nil || claim.Spec.StorageClassName != nil {
+		return nil
+	}
+	if _, named := claim.Annotations[corev1.BetaStorageClassAnnotation]; named {
+		return nil
+	}
+	class, ok, err := newestDefault(ctx, p.Classes, isDefaultStorageClass)
+	if err != nil {
+		return refuse(a, err)
+	}
+	if ok {
+		name := class.Name
+		claim.Spec.StorageClassName = &name
+	}
+	return nil
+}
+
+func isDefaultStorageClass(annotations map[string]string) bool {
+	return annotations[defaultStorageClass] == "true" || annotations[defaultStorageClassBeta] == "true"
+}

@@ -1,0 +1,61 @@
+package plugin
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"mainstay.dev/mainstay/internal/admission"
+)
+
+// tolerationSeconds is how long pods stay on a node that is not ready or cannot
+// be reached, where they do not say.
+const tolerationSeconds = 300
+
+// DefaultTolerationSeconds lets pods that say nothing of it stay for some time on
+// a node that is not ready or cannot be reached.
+type DefaultTolerationSeconds struct {
+	onCreateOrUpdate
+	// NotReady and Unreachable are that time in seconds; nil: 300.
+	NotReady, Unreachable *int64
+}
+
+var _ admission.Mutator = DefaultTolerationSeconds{}
+
+// Name implements admission.Plugin.
+func (DefaultTolerationSeconds) Name() string { return "DefaultTolerationSeconds" }
+
+// Mutate implements admission.Mutator.
+func (p DefaultTolerationSeconds) Mutate(_ context.Context, a *admission.Attributes) error {
+	pod := objectOf[corev1.Pod](a, "", "pods")
+	if pod == nil {
+		return nil
+	}
+	for _, taint := range [...]struct {
+		key     string
+		seconds *int64
+	}{{corev1.TaintNodeNotReady, p.NotReady}, {corev1.TaintNodeUnreachable, p.Unreachable}} {
+		if !toleratesNoExecute(pod.Spec.Tolerations, taint.key) {
+			seconds := int64(tolerationSeconds)
+			if taint.seconds != nil {
+				seconds = *taint.seconds
+			}
+			pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{
+				Key: taint.key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &seconds,
+			})
+		}
+	}
+	return nil
+}
+
+// toleratesNoExecute reports whether tolerations say anything of a taint with the
+// effect NoExecute. As in kube-apiserver their operators do not matter.
+func toleratesNoExecute(tolerations []corev1.Toleration, taint string) bool {
+	for i := range tolerations {
+		t := &tolerations[i]
+		if (t.Key == taint || t.Key == "") && (t.Effect == corev1.TaintEffectNoExecute || t.Effect == "") {
+			return true
+		}
+	}
+	return false
+}

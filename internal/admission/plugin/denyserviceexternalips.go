@@ -1,0 +1,36 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"mainstay.dev/mainstay/internal/admission"
+)
+
+// DenyServiceExternalIPs refuses external addresses that a service did not have.
+type DenyServiceExternalIPs struct{ onCreateOrUpdate }
+
+var _ admission.Validator = DenyServiceExternalIPs{}
+
+// Name implements admission.Plugin.
+func (DenyServiceExternalIPs) Name() string { return "DenyServiceExternalIPs" }
+
+// Validate implements admission.Validator.
+func (DenyServiceExternalIPs) Validate(_ context.Context, a *admission.Attributes) error {
+	service := objectOf[corev1.Service](a, "", "services")
+	if service == nil {
+		return nil
+	}
+	var had []string
+	if old := oldOf[corev1.Service](a); old != nil {
+		had = old.Spec.ExternalIPs
+	}
+	isNew := func(ip string) bool { return !slices.Contains(had, ip) }
+	if slices.ContainsFunc(service.Spec.ExternalIPs, isNew) {
+		return refuse(a, errors.New("Use of external IPs is denied by admission control"))
+	}
+	return nil
+}

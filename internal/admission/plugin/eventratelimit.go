@@ -1,0 +1,117 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/lru"
+
+	"mainstay.dev/mainstay/internal/admission"
+	"mainstay.dev/mainstay/internal/admission/config"
+)
+
+// EventRateLimit limits how many events are written: all together, or by namespace,
+// user, or source and object.
+type EventRateLimit struct {
+	onCreateOrUpdate
+	limits []*eventLimit
+}
+
+var _ admission.Validator = EventRateLimit{}
+
+// NewEventRateLimit returns the plugin with buckets that are full.
+func NewEventRateLimit(c config.EventRateLimit) EventRateLimit {
+	var p EventRateLimit
+	for _, limit := range c.Limits {
+		p.limits = append(p.limits, newEventLimit(limit))
+	}
+	return p
+}
+
+// Name implements admission.Plugin.
+func (EventRateLimit) Name() string { return "EventRateLimit" }
+
+// Validate implements admission.Validator. All limits count an event, and the last one
+// that is reached answers. As in kube-apiserver events of events.k8s.io are not
+// limited.
+func (p EventRateLimit) Validate(_ context.Context, a *admission.Attributes) error {
+	event := objectOf[corev1.Event](a, "", "events")
+	if event == nil {
+		return nil
+	}
+	var err error
+	for _, limit := range p.limits {
+		if key := limit.keyOf(a, event); !limit.take(key, time.Now()) {
+			err = apierrors.NewTooManyRequestsError(fmt.Sprintf("limit reached on type %v for key %v", limit.config.Type, key))
+		}
+	}
+	return err
+}
+
+// eventLimit is a bucket of tokens for each key. Of keys beyond its size it forgets the
+// one that was not used for longest.
+type eventLimit struct {
+	config config.EventLimit
+	mu     struct {
+		sync.Mutex
+		buckets *lru.Cache // of *eventBucket
+	}
+}
+
+// eventBucket has so many tokens at a time.
+type eventBucket struct {
+	tokens float64
+	at     time.Time
+}
+
+func newEventLimit(c config.EventLimit) *eventLimit {
+	size := int(c.CacheSize)
+	if size == 0 {
+		size = config.DefaultEventCacheSize
+	}
+	l := &eventLimit{config: c}
+	l.mu.buckets = lru.New(size)
+	return l
+}
+
+// keyOf returns what an event is counted by.
+func (l *eventLimit) keyOf(a *admission.Attributes, event *corev1.Event) string {
+	switch l.config.Type {
+	case config.LimitNamespace:
+		return a.Namespace
+	case config.LimitUser:
+		if a.User != nil {
+			return a.User.Name
+		}
+	case config.LimitSourceAndObject:
+		o := &event.InvolvedObject
+		return strings.Join([]string{event.Source.Component, event.Source.Host, o.Kind, o.Namespace, o.Name, string(o.UID), o.APIVersion}, "")
+	}
+	return ""
+}
+
+// take takes a token for a key, and reports whether there was one.
+func (l *eventLimit) take(key string, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	bucket := &eventBucket{tokens: float64(l.config.Burst), at: now}
+	if known, ok := l.mu.buckets.Get(key); ok {
+		bucket = known.(*eventBucket)
+	} else {
+		l.mu.buckets.Add(key, bucket)
+	}
+	if passed := now.Sub(bucket.at); passed > 0 {
+		bucket.tokens = min(float64(l.config.Burst), bucket.tokens+passed.Seconds()*float64(l.config.QPS))
+		bucket.at = now
+	}
+	if bucket.tokens < 1 {
+		return false
+	}
+	bucket.tokens--
+	return true
+}

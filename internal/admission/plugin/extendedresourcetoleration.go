@@ -1,0 +1,55 @@
+package plugin
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"mainstay.dev/mainstay/internal/admission"
+	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
+)
+
+// ExtendedResourceToleration lets pods onto nodes that are kept for the extended
+// resources they ask for.
+type ExtendedResourceToleration struct{ onCreateOrUpdate }
+
+var _ admission.Mutator = ExtendedResourceToleration{}
+
+// Name implements admission.Plugin.
+func (ExtendedResourceToleration) Name() string { return "ExtendedResourceToleration" }
+
+// Mutate implements admission.Mutator.
+func (ExtendedResourceToleration) Mutate(_ context.Context, a *admission.Attributes) error {
+	pod := objectOf[corev1.Pod](a, "", "pods")
+	if pod == nil {
+		return nil
+	}
+	asked := make(map[string]bool)
+	for _, containers := range [...][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		for i := range containers {
+			for name := range containers[i].Resources.Requests {
+				if podspec.IsExtended(name) {
+					asked[string(name)] = true
+				}
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(asked)) {
+		setToleration(&pod.Spec, corev1.Toleration{Key: name, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule})
+	}
+	return nil
+}
+
+// setToleration adds a toleration, or puts it in the place of one that differs in
+// time alone.
+func setToleration(spec *corev1.PodSpec, t corev1.Toleration) {
+	for i := range spec.Tolerations {
+		if spec.Tolerations[i].MatchToleration(&t) {
+			spec.Tolerations[i] = t
+			return
+		}
+	}
+	spec.Tolerations = append(spec.Tolerations, t)
+}

@@ -1,0 +1,178 @@
+package plugin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/lru"
+
+	"mainstay.dev/mainstay/internal/admission"
+	"mainstay.dev/mainstay/internal/admission/config"
+	"mainstay.dev/mainstay/internal/egress/webhook/review"
+)
+
+// imagePolicyAudit begins the keys of ImagePolicyWebhook's audit annotations.
+const imagePolicyAudit = "imagepolicywebhook.image-policy.k8s.io/"
+
+// Limits of ImagePolicyWebhook: how many answers it keeps, and how long it takes to get one.
+const (
+	imageReviewsKept   = 1024
+	imageReviewTimeout = 30 * time.Second
+)
+
+// ImagePolicyWebhook asks a webhook, by ImageReviews, whether the images of a pod may
+// run.
+type ImagePolicyWebhook struct {
+	onCreateOrUpdate
+	config  config.ImagePolicyWebhook
+	webhook *review.Webhook
+	reviews *lru.Cache // of *keptReview, by what was asked
+}
+
+var _ admission.Validator = ImagePolicyWebhook{}
+
+// imageReview is an ImageReview of imagepolicy.k8s.io/v1alpha1.
+type imageReview struct {
+	metav1.TypeMeta `json:",inline"`
+	Spec            imageReviewSpec   `json:"spec"`
+	Status          imageReviewStatus `json:"status"`
+}
+
+// imageReviewSpec is what the webhook is asked.
+type imageReviewSpec struct {
+	Containers  []imageReviewContainer `json:"containers,omitempty"`
+	Annotations map[string]string      `json:"annotations,omitempty"`
+	Namespace   string                 `json:"namespace,omitempty"`
+}
+
+type imageReviewContainer struct {
+	Image string `json:"image,omitempty"`
+}
+
+// imageReviewStatus is what it says.
+type imageReviewStatus struct {
+	Allowed          bool              `json:"allowed"`
+	Reason           string            `json:"reason,omitempty"`
+	AuditAnnotations map[string]string `json:"auditAnnotations,omitempty"`
+}
+
+// keptReview is what the webhook has said not long ago.
+type keptReview struct {
+	status imageReviewStatus
+	until  time.Time
+}
+
+// NewImagePolicyWebhook returns the plugin.
+func NewImagePolicyWebhook(c config.ImagePolicyWebhook) ImagePolicyWebhook {
+	return ImagePolicyWebhook{
+		config: c, reviews: lru.New(imageReviewsKept),
+		webhook: &review.Webhook{Client: c.Client, URL: c.URL, What: "images", Pause: c.RetryBackoff, Once: c.RetryBackoff == 0},
+	}
+}
+
+// Name implements admission.Plugin.
+func (ImagePolicyWebhook) Name() string { return "ImagePolicyWebhook" }
+
+// Validate implements admission.Validator.
+func (p ImagePolicyWebhook) Validate(ctx context.Context, a *admission.Attributes) error {
+	pod, ok := a.Object.(*corev1.Pod)
+	if !ok || !isFor(a, "", "pods", "") && !isFor(a, "", "pods", "ephemeralcontainers") {
+		return nil
+	}
+	status, err := p.review(ctx, reviewOf(a, pod))
+	switch {
+	case err != nil && p.config.DefaultAllow:
+		note(ctx, a, imagePolicyAudit+"failed-open", "true")
+		return nil
+	case err != nil:
+		return refuse(a, err)
+	}
+	for key, value := range status.AuditAnnotations {
+		note(ctx, a, imagePolicyAudit+key, value)
+	}
+	switch {
+	case status.Allowed:
+		return nil
+	case status.Reason != "":
+		return refuse(a, fmt.Errorf("image policy webhook backend denied one or more images: %s", status.Reason))
+	}
+	return refuse(a, errors.New("one or more images rejected by webhook backend"))
+}
+
+// reviewOf returns what the webhook is asked about a pod.
+func reviewOf(a *admission.Attributes, pod *corev1.Pod) *imageReviewSpec {
+	spec := &imageReviewSpec{Namespace: a.Namespace}
+	add := func(image string) {
+		spec.Containers = append(spec.Containers, imageReviewContainer{Image: image})
+	}
+	if a.Resource.Subresource == "" {
+		for i := range pod.Spec.Containers {
+			add(pod.Spec.Containers[i].Image)
+		}
+		for i := range pod.Spec.InitContainers {
+			add(pod.Spec.InitContainers[i].Image)
+		}
+	} else {
+		for i := range pod.Spec.EphemeralContainers {
+			add(pod.Spec.EphemeralContainers[i].Image)
+		}
+	}
+	for key, value := range pod.Annotations {
+		if !strings.Contains(key, ".image-policy.k8s.io/") {
+			continue
+		}
+		if spec.Annotations == nil {
+			spec.Annotations = make(map[string]string)
+		}
+		spec.Annotations[key] = value
+	}
+	return spec
+}
+
+// review returns what the webhook says, or said not long ago.
+func (p ImagePolicyWebhook) review(ctx context.Context, spec *imageReviewSpec) (*imageReviewStatus, error) {
+	asked, err := json.Marshal(spec)
+	if err != nil {
+		return nil, err
+	}
+	if known, ok := p.reviews.Get(string(asked)); ok {
+		if kept := known.(*keptReview); time.Now().Before(kept.until) {
+			return &kept.status, nil
+		}
+	}
+	status, err := p.ask(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	ttl := p.config.DenyTTL
+	if status.Allowed {
+		ttl = p.config.AllowTTL
+	}
+	if ttl > 0 {
+		p.reviews.Add(string(asked), &keptReview{*status, time.Now().Add(ttl)})
+	}
+	return status, nil
+}
+
+// ask calls the webhook, a few times where that may help. Errors begin as kube-apiserver's.
+func (p ImagePolicyWebhook) ask(ctx context.Context, spec *imageReviewSpec) (*imageReviewStatus, error) {
+	ctx, cancel := context.WithTimeout(ctx, imageReviewTimeout)
+	defer cancel()
+	asked := imageReview{TypeMeta: metav1.TypeMeta{APIVersion: "imagepolicy.k8s.io/v1alpha1", Kind: "ImageReview"}, Spec: *spec}
+	var answer imageReview
+	err := p.webhook.Ask(ctx, &asked, &answer)
+	var refused *review.StatusError
+	switch {
+	case err == nil:
+		return &answer.Status, nil
+	case errors.As(err, &refused):
+		return nil, fmt.Errorf("error contacting webhook: %d", refused.Code)
+	}
+	return nil, fmt.Errorf("error contacting webhook: %w", err)
+}

@@ -1,0 +1,19 @@
+package plugin
+
+import (
+	"context"
+
+	"mainstay.dev/mainstay/internal/admission"
+)
+
+// JobValidation has the name of kube-apiserver's plugin for updates of jobs that are
+// scheduled as a group. As in v1.37 it has nothing to say.
+type JobValidation struct{ onUpdate }
+
+var _ admission.Validator = JobValidation{}
+
+// Name implements admission.Plugin.
+func (JobValidation) Name() string { return "JobValidation" }
+
+// Validate implements admission.Validator.
+func (JobValidation) Validate(context.Context, *admission.Attributes) error { return nil }

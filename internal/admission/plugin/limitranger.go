@@ -1,0 +1,201 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+
+	"mainstay.dev/mainstay/internal/admission"
+	"mainstay.dev/mainstay/internal/rest"
+)
+
+// limitRangerAnnotation tells what a pod got by default.
+const limitRangerAnnotation = "kubernetes.io/limit-ranger"
+
+// LimitRanger gives containers what the limit ranges of their namespace say of
+// requests and limits, and refuses pods and claims outside their bounds.
+type LimitRanger struct {
+	onCreateOrUpdate
+	LimitRanges Lister[*corev1.LimitRange]
+}
+
+var (
+	_ admission.Mutator   = LimitRanger{}
+	_ admission.Validator = LimitRanger{}
+)
+
+// Name implements admission.Plugin.
+func (LimitRanger) Name() string { return "LimitRanger" }
+
+// Mutate implements admission.Mutator.
+func (p LimitRanger) Mutate(ctx context.Context, a *admission.Attributes) error {
+	pod := limitedPod(a)
+	if pod == nil {
+		return nil
+	}
+	ranges, err := p.ranges(ctx, a)
+	if err != nil {
+		return err
+	}
+	for _, limits := range ranges {
+		fillResources(pod, defaultResources(limits))
+	}
+	a.HandOn(p, ranges)
+	return nil
+}
+
+// Validate implements admission.Validator. Pods are held to the ranges that they were
+// given resources of.
+func (p LimitRanger) Validate(ctx context.Context, a *admission.Attributes) error {
+	check := limitsOf(a)
+	if check == nil {
+		return nil
+	}
+	ranges, handed := a.Handed(p).([]*corev1.LimitRange)
+	if !handed {
+		var err error
+		if ranges, err = p.ranges(ctx, a); err != nil {
+			return err
+		}
+	}
+	for _, limits := range ranges {
+		if err := check(limits); err != nil {
+			return refuse(a, err)
+		}
+	}
+	return nil
+}
+
+// limitsOf returns what checks the object of a request against a limit range; nil where
+// there is nothing to check.
+func limitsOf(a *admission.Attributes) func(*corev1.LimitRange) error {
+	if pod := limitedPod(a); pod != nil {
+		return func(limits *corev1.LimitRange) error { return checkPodLimits(pod, limits) }
+	}
+	claim, old := objectOf[corev1.PersistentVolumeClaim](a, "", "persistentvolumeclaims"), oldOf[corev1.PersistentVolumeClaim](a)
+	if claim == nil || old != nil && old.DeletionTimestamp != nil {
+		return nil
+	}
+	return func(limits *corev1.LimitRange) error { return checkClaimLimits(claim, limits) }
+}
+
+// limitedPod returns the pod whose resources a request decides, nil where it does
+// not: those of a pod that is there change by resizing alone.
+func limitedPod(a *admission.Attributes) *corev1.Pod {
+	subresource := ""
+	if a.Operation == admission.Update {
+		subresource = "resize"
+	}
+	pod, _ := a.Object.(*corev1.Pod)
+	old := oldOf[corev1.Pod](a)
+	if !isFor(a, "", "pods", subresource) || old != nil && old.DeletionTimestamp != nil {
+		return nil
+	}
+	return pod
+}
+
+// ranges returns the limit ranges of the request's namespace.
+func (p LimitRanger) ranges(ctx context.Context, a *admission.Attributes) ([]*corev1.LimitRange, error) {
+	var ranges []*corev1.LimitRange
+	for limits, err := range p.LimitRanges.List(ctx, a.Namespace, rest.ListOptions{}) {
+		if err != nil {
+			return nil, refuse(a, fmt.Errorf("unable to %s %s at this time because there was an error enforcing limit ranges", a.Operation, a.Resource.GVR()))
+		}
+		ranges = append(ranges, limits)
+	}
+	return ranges, nil
+}
+
+// defaultResources returns what a limit range gives containers; of two items that
+// give the same, the last one counts.
+func defaultResources(limits *corev1.LimitRange) corev1.ResourceRequirements {
+	defaults := corev1.ResourceRequirements{Requests: corev1.ResourceList{}, Limits: corev1.ResourceList{}}
+	for i := range limits.Spec.Limits {
+		if item := &limits.Spec.Limits[i]; item.Type == corev1.LimitTypeContainer {
+			maps.Copy(defaults.Requests, item.DefaultRequest)
+			maps.Copy(defaults.Limits, item.Default)
+		}
+	}
+	return defaults
+}
+
+// fillResources gives the containers of a pod what they leave out, and notes it.
+func fillResources(pod *corev1.Pod, defaults corev1.ResourceRequirements) {
+	var filled []string
+	fill := func(containers []corev1.Container, what string) {
+		for i := range containers {
+			c := &containers[i]
+			limits := fillList(&c.Resources.Limits, defaults.Limits)
+			if requests := fillList(&c.Resources.Requests, defaults.Requests); len(requests) > 0 {
+				filled = append(filled, strings.Join(requests, ", ")+" request for "+what+" "+c.Name)
+			}
+			if len(limits) > 0 {
+				filled = append(filled, strings.Join(limits, ", ")+" limit for "+what+" "+c.Name)
+			}
+		}
+	}
+	fill(pod.Spec.Containers, "container")
+	fill(pod.Spec.InitContainers, "init container")
+	if len(filled) == 0 {
+		return
+	}
+	if pod.Annotations == nil {
+		pod.Annotations = make(map[string]string)
+	}
+	pod.Annotations[limitRangerAnnotation] = "LimitRanger plugin set: " + strings.Join(filled, "; ")
+}
+
+// fillList adds what a list leaves out, and returns the names of it, in order.
+func fillList(list *corev1.ResourceList, defaults corev1.ResourceList) []string {
+	var filled []string
+	for _, name := range sortedNames(defaults) {
+		if _, ok := (*list)[name]; ok {
+			continue
+		}
+		if *list == nil {
+			*list = make(corev1.ResourceList)
+		}
+		(*list)[name] = defaults[name].DeepCopy()
+		filled = append(filled, string(name))
+	}
+	return filled
+}
+
+// checkPodLimits tells what of a pod, and of each of its containers, is outside
+// the bounds.
+func checkPodLimits(pod *corev1.Pod, limits *corev1.LimitRange) error {
+	var errs []error
+	for i := range limits.Spec.Limits {
+		switch item := &limits.Spec.Limits[i]; item.Type {
+		case corev1.LimitTypeContainer:
+			for _, containers := range [...][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+				for j := range containers {
+					errs = append(errs, bounds{item, containers[j].Resources.Requests, containers[j].Resources.Limits}.check()...)
+				}
+			}
+		case corev1.LimitTypePod:
+			errs = append(errs, bounds{item, podRequests(&pod.Spec), podLimits(&pod.Spec)}.check()...)
+		}
+	}
+	return utilerrors.NewAggregate(errs)
+}
+
+// checkClaimLimits tells what a claim asks for outside the bounds.
+func checkClaimLimits(claim *corev1.PersistentVolumeClaim, limits *corev1.LimitRange) error {
+	var errs []error
+	for i := range limits.Spec.Limits {
+		if item := &limits.Spec.Limits[i]; item.Type == corev1.LimitTypePersistentVolumeClaim {
+			errs = append(errs, bounds{item, claim.Spec.Resources.Requests, nil}.checkRequests()...)
+		}
+	}
+	return utilerrors.NewAggregate(errs)
+}
+
+func sortedNames(list corev1.ResourceList) []corev1.ResourceName {
+	return slices.Sorted(maps.Keys(list))
+}

@@ -1,0 +1,49 @@
+package plugin
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/admission"
+)
+
+// NamespaceMaker finds and creates namespaces.
+type NamespaceMaker interface {
+	Getter[*corev1.Namespace]
+	// Create creates a namespace, as the server. It is not the caller's any more.
+	Create(ctx context.Context, namespace *corev1.Namespace) (*corev1.Namespace, error)
+}
+
+// NamespaceAutoProvision creates the namespace that something is to be created in.
+type NamespaceAutoProvision struct {
+	onCreate
+	Namespaces NamespaceMaker
+}
+
+var _ admission.Mutator = NamespaceAutoProvision{}
+
+// Name implements admission.Plugin.
+func (NamespaceAutoProvision) Name() string { return "NamespaceAutoProvision" }
+
+// Mutate implements admission.Mutator. A dry run creates nothing.
+func (p NamespaceAutoProvision) Mutate(ctx context.Context, a *admission.Attributes) error {
+	if a.Namespace == "" || isNamespace(a) || a.DryRun {
+		return nil
+	}
+	_, err := p.Namespaces.Get(ctx, types.NamespacedName{Name: a.Namespace})
+	switch {
+	case err == nil:
+		return nil
+	case !apierrors.IsNotFound(err):
+		return refuse(a, err)
+	}
+	_, err = p.Namespaces.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.Namespace}})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return refuse(a, err)
+	}
+	return nil
+}

@@ -1,0 +1,63 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/admission"
+)
+
+// NamespaceLifecycle refuses to create in namespaces that do not exist or are
+// going away, and to delete those that a cluster cannot be without.
+type NamespaceLifecycle struct{ Namespaces Getter[*corev1.Namespace] }
+
+var _ admission.Mutator = NamespaceLifecycle{}
+
+// immortal are the namespaces that may not be deleted.
+var immortal = [...]string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic}
+
+// Name implements admission.Plugin.
+func (NamespaceLifecycle) Name() string { return "NamespaceLifecycle" }
+
+// Handles implements admission.Plugin. What is there may always be updated: it
+// exists, so its namespace does.
+func (NamespaceLifecycle) Handles(op admission.Operation) bool {
+	return op == admission.Create || op == admission.Delete
+}
+
+// Mutate implements admission.Mutator. It changes nothing, but like
+// kube-apiserver it decides before the object itself is looked at.
+func (p NamespaceLifecycle) Mutate(ctx context.Context, a *admission.Attributes) error {
+	resource := a.Resource.GroupResource()
+	switch {
+	case isNamespace(a) && a.Operation == admission.Delete && slices.Contains(immortal[:], a.Name):
+		return apierrors.NewForbidden(resource, a.Name, fmt.Errorf("this namespace may not be deleted"))
+	case isNamespace(a), a.Namespace == "", a.Operation == admission.Delete, isAccessReview(resource):
+		return nil
+	}
+	namespace, err := p.Namespaces.Get(ctx, types.NamespacedName{Name: a.Namespace})
+	if err != nil {
+		return err
+	}
+	if namespace.Status.Phase != corev1.NamespaceTerminating {
+		return nil
+	}
+	refused := apierrors.NewForbidden(resource, a.Name,
+		fmt.Errorf("unable to create new content in namespace %s because it is being terminated", a.Namespace))
+	refused.ErrStatus.Details.Causes = append(refused.ErrStatus.Details.Causes, metav1.StatusCause{
+		Type: corev1.NamespaceTerminatingCause, Field: "metadata.namespace",
+		Message: fmt.Sprintf("namespace %s is being terminated", a.Namespace),
+	})
+	return refused
+}
+
+func isAccessReview(resource schema.GroupResource) bool {
+	return resource.Group == "authorization.k8s.io"
+}

@@ -1,0 +1,317 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/admission"
+	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
+	"mainstay.dev/mainstay/internal/authorizer"
+	"mainstay.dev/mainstay/internal/host/pki"
+)
+
+// NodeRestriction lets kubelets write what is about their own node and pods alone. What they
+// may do at all is the Node authorizer's to say, which does not see objects.
+type NodeRestriction struct {
+	Nodes    Getter[*corev1.Node]
+	Pods     Getter[*corev1.Pod]
+	Accounts Getter[*corev1.ServiceAccount]
+	Claims   Getter[*corev1.PersistentVolumeClaim]
+	Volumes  Getter[*corev1.PersistentVolume]
+	Drivers  Getter[*storagev1.CSIDriver]
+	// Authorizer says for which audiences a node may have tokens that its pods do not name.
+	Authorizer authorizer.Authorizer
+
+	AnyAudience     bool // ServiceAccountNodeAudienceRestriction is off
+	AnyCertificate  bool // AllowInsecureKubeletCertificateSigningRequests
+	PodCertificates bool // PodCertificateRequest
+}
+
+// As in kube-apiserver it takes part where objects change, at its place in the order.
+var _ admission.Mutator = NodeRestriction{}
+
+// Name implements admission.Plugin.
+func (NodeRestriction) Name() string { return "NodeRestriction" }
+
+// Handles implements admission.Plugin.
+func (NodeRestriction) Handles(op admission.Operation) bool { return op != admission.Connect }
+
+// Mutate implements admission.Mutator. It changes nothing.
+func (p NodeRestriction) Mutate(ctx context.Context, a *admission.Attributes) error {
+	node, ok := a.User.Node()
+	switch {
+	case !ok:
+		return nil
+	case node == "":
+		return refuse(a, fmt.Errorf("could not determine node from user %q", a.User.Name))
+	}
+	return p.admit(ctx, a, node)
+}
+
+func (p NodeRestriction) admit(ctx context.Context, a *admission.Attributes, node string) error {
+	switch a.Resource.GroupResource() {
+	case corev1.Resource("pods"):
+		return p.pod(ctx, a, node)
+	case corev1.Resource("nodes"):
+		return restrictNode(a, node)
+	case corev1.Resource("persistentvolumeclaims"):
+		return restrictClaim(a, node)
+	case corev1.Resource("serviceaccounts"):
+		return p.token(ctx, a, node)
+	case coordinationv1.Resource("leases"):
+		if a.Namespace != corev1.NamespaceNodeLease {
+			return refuse(a, fmt.Errorf("can only access leases in the %q system namespace", corev1.NamespaceNodeLease))
+		}
+		return restrictName(a, node, "can only access node lease with the same name as the requesting node")
+	case storagev1.Resource("csinodes"):
+		return restrictName(a, node, "can only access CSINode with the same name as the requesting node")
+	case resourcev1.Resource("resourceslices"):
+		return restrictSlice(a, node)
+	case certificatesv1.Resource("certificatesigningrequests"):
+		return p.certificate(a, node)
+	case certificatesv1.Resource("podcertificaterequests"):
+		return p.podCertificate(ctx, a, node)
+	}
+	return nil
+}
+
+// nameOf returns the name of the object of a request, which on creation stands in the object
+// alone.
+func nameOf(a *admission.Attributes) string {
+	if obj, ok := a.Object.(metav1.Object); ok && a.Operation == admission.Create {
+		return obj.GetName()
+	}
+	return a.Name
+}
+
+func restrictName(a *admission.Attributes, node, reason string) error {
+	if nameOf(a) != node {
+		return refuse(a, errors.New(reason))
+	}
+	return nil
+}
+
+// unexpected refuses an operation that no kubelet needs, and an object of another kind than
+// that of its resource.
+func unexpected(a *admission.Attributes) error {
+	return refuse(a, fmt.Errorf("unexpected operation %q", a.Operation))
+}
+
+func (p NodeRestriction) pod(ctx context.Context, a *admission.Attributes, node string) error {
+	switch a.Resource.Subresource {
+	case "":
+		return p.mirrorPod(ctx, a, node)
+	case "status":
+		return restrictPodStatus(a, node)
+	case "eviction":
+		return p.eviction(ctx, a, node)
+	}
+	return refuse(a, fmt.Errorf("unexpected pod subresource %q, only 'status' and 'eviction' are allowed", a.Resource.Subresource))
+}
+
+func (p NodeRestriction) mirrorPod(ctx context.Context, a *admission.Attributes, node string) error {
+	pod, _ := a.Object.(*corev1.Pod)
+	old := oldOf[corev1.Pod](a)
+	switch {
+	case a.Operation == admission.Create && pod != nil:
+		return p.newMirrorPod(ctx, a, pod, node)
+	case a.Operation == admission.Delete && old != nil:
+		if old.Spec.NodeName != node {
+			return refuse(a, fmt.Errorf("node %q can only delete pods with spec.nodeName set to itself", node))
+		}
+		return nil
+	}
+	return refuse(a, fmt.Errorf("unexpected operation %q, node %q can only create and delete mirror pods", a.Operation, node))
+}
+
+// newMirrorPod: a pod that a node makes must give it nothing.
+func (p NodeRestriction) newMirrorPod(ctx context.Context, a *admission.Attributes, pod *corev1.Pod, node string) error {
+	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; !mirror {
+		return refuse(a, fmt.Errorf("pod does not have %q annotation, node %q can only create mirror pods", corev1.MirrorPodAnnotationKey, node))
+	}
+	if pod.Spec.NodeName != node {
+		return refuse(a, fmt.Errorf("node %q can only create pods with spec.nodeName set to itself", node))
+	}
+	if err := ownedByNode(pod, node); err != nil {
+		return refuse(a, err)
+	}
+	owner, err := p.Nodes.Get(ctx, types.NamespacedName{Name: node})
+	switch {
+	case apierrors.IsNotFound(err):
+		return err
+	case err != nil:
+		return refuse(a, fmt.Errorf("error looking up node %s to verify uid: %w", node, err))
+	}
+	if uid := pod.OwnerReferences[0].UID; uid != owner.UID {
+		return refuse(a, fmt.Errorf("node %s UID mismatch: expected %s got %s", node, uid, owner.UID))
+	}
+	if reference := podspec.FirstReference(&pod.Spec); reference != "" {
+		return refuse(a, fmt.Errorf("node %q can not create pods that reference %s", node, reference))
+	}
+	return nil
+}
+
+// ownedByNode: the node, and nobody else, is the controller of its mirror pods.
+func ownedByNode(pod *corev1.Pod, node string) error {
+	if len(pod.OwnerReferences) > 1 {
+		return fmt.Errorf("node %q can only create pods with a single owner reference set to itself", node)
+	}
+	if len(pod.OwnerReferences) == 0 {
+		return fmt.Errorf("node %q can only create pods with an owner reference set to itself", node)
+	}
+	switch owner := &pod.OwnerReferences[0]; {
+	case owner.APIVersion != "v1" || owner.Kind != "Node" || owner.Name != node:
+		return fmt.Errorf("node %q can only create pods with an owner reference set to itself", node)
+	case owner.Controller == nil || !*owner.Controller:
+		return fmt.Errorf("node %q can only create pods with a controller owner reference set to itself", node)
+	case blocks(owner):
+		return fmt.Errorf("node %q must not set blockOwnerDeletion on an owner reference", node)
+	}
+	return nil
+}
+
+func restrictPodStatus(a *admission.Attributes, node string) error {
+	pod, _ := a.Object.(*corev1.Pod)
+	old := oldOf[corev1.Pod](a)
+	if a.Operation != admission.Update || pod == nil || old == nil {
+		return unexpected(a)
+	}
+	switch {
+	case old.Spec.NodeName != node:
+		return refuse(a, fmt.Errorf("node %q can only update pod status for pods with spec.nodeName set to itself", node))
+	case !maps.Equal(old.Labels, pod.Labels):
+		return refuse(a, fmt.Errorf("node %q cannot update labels through pod status", node))
+	case !slices.EqualFunc(old.Status.ResourceClaimStatuses, pod.Status.ResourceClaimStatuses, sameClaim):
+		return refuse(a, fmt.Errorf("node %q cannot update resource claim statues", node))
+	case !equality.Semantic.DeepEqual(old.Status.ExtendedResourceClaimStatus, pod.Status.ExtendedResourceClaimStatus):
+		return refuse(a, fmt.Errorf("node %q cannot update extended resource claim status", node))
+	}
+	return nil
+}
+
+func sameClaim(a, b corev1.PodResourceClaimStatus) bool {
+	x, y := a.ResourceClaimName, b.ResourceClaimName
+	return a.Name == b.Name && (x == nil) == (y == nil) && (x == nil || *x == *y)
+}
+
+func (p NodeRestriction) eviction(ctx context.Context, a *admission.Attributes, node string) error {
+	if a.Operation != admission.Create {
+		return refuse(a, fmt.Errorf("unexpected operation %s", a.Operation))
+	}
+	pod, err := p.Pods.Get(ctx, types.NamespacedName{Namespace: a.Namespace, Name: a.Name})
+	switch {
+	case apierrors.IsNotFound(err):
+		return err
+	case err != nil:
+		return refuse(a, err)
+	case pod.Spec.NodeName != node:
+		return refuse(a, fmt.Errorf("node %s can only evict pods with spec.nodeName set to itself", node))
+	}
+	return nil
+}
+
+// restrictClaim lets nodes report the size of volumes that have grown.
+func restrictClaim(a *admission.Attributes, node string) error {
+	if a.Resource.Subresource != "status" {
+		return refuse(a, errors.New("may only update PVC status"))
+	}
+	claim, _ := a.Object.(*corev1.PersistentVolumeClaim)
+	old := oldOf[corev1.PersistentVolumeClaim](a)
+	if a.Operation != admission.Update || claim == nil || old == nil {
+		return unexpected(a)
+	}
+	if !equality.Semantic.DeepEqual(withoutSize(claim), withoutSize(old)) {
+		return refuse(a, fmt.Errorf("node %q is not allowed to update fields other than status.quantity and status.conditions", node))
+	}
+	return nil
+}
+
+// withoutSize returns a copy of a claim without what nodes report, and what changes with each
+// write.
+func withoutSize(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
+	rest := *claim
+	rest.ResourceVersion, rest.ManagedFields = "", nil
+	rest.Status.Capacity, rest.Status.Conditions = nil, nil
+	rest.Status.AllocatedResources, rest.Status.AllocatedResourceStatuses = nil, nil
+	return &rest
+}
+
+// restrictSlice: what is not created is the Node authorizer's to see, but for the objects of a
+// collection that is deleted.
+func restrictSlice(a *admission.Attributes, node string) error {
+	slice, verb := oldOf[resourcev1.ResourceSlice](a), "delete"
+	switch a.Operation {
+	case admission.Create:
+		slice, _ = a.Object.(*resourcev1.ResourceSlice)
+		verb = "create"
+	case admission.Update:
+		return nil
+	}
+	if slice == nil || slice.Spec.NodeName == nil || *slice.Spec.NodeName != node {
+		return refuse(a, fmt.Errorf("can only %s ResourceSlice with the same NodeName as the requesting node", verb))
+	}
+	return nil
+}
+
+// certificate: a node asks for certificates of itself alone.
+func (p NodeRestriction) certificate(a *admission.Attributes, node string) error {
+	csr, _ := a.Object.(*certificatesv1.CertificateSigningRequest)
+	if p.AnyCertificate || a.Operation != admission.Create || csr == nil {
+		return nil
+	}
+	if signer := csr.Spec.SignerName; signer != certificatesv1.KubeletServingSignerName && signer != certificatesv1.KubeAPIServerClientKubeletSignerName {
+		return nil
+	}
+	asked, err := pki.ParseRequest(csr.Spec.Request)
+	if err != nil {
+		return refuse(a, fmt.Errorf("unable to parse csr: %w", err))
+	}
+	if name := "system:node:" + node; asked.Subject.CommonName != name {
+		return refuse(a, fmt.Errorf("can only create a node CSR with CN=%s", name))
+	}
+	return nil
+}
+
+// token: a node has tokens for the service accounts of its pods, bound to them.
+func (p NodeRestriction) token(ctx context.Context, a *admission.Attributes, node string) error {
+	if a.Operation != admission.Create || a.Resource.Subresource != "token" {
+		return nil
+	}
+	asked, _ := a.Object.(*authenticationv1.TokenRequest)
+	if asked == nil {
+		return unexpected(a)
+	}
+	ref := asked.Spec.BoundObjectRef
+	switch {
+	case ref == nil || ref.APIVersion != "v1" || ref.Kind != "Pod" || ref.Name == "":
+		return refuse(a, errors.New("node requested token not bound to a pod"))
+	case ref.UID == "":
+		return refuse(a, errors.New("node requested token with a pod binding without a uid"))
+	}
+	pod, err := p.Pods.Get(ctx, types.NamespacedName{Namespace: a.Namespace, Name: ref.Name})
+	switch {
+	case apierrors.IsNotFound(err):
+		return err
+	case err != nil:
+		return refuse(a, err)
+	case ref.UID != pod.UID:
+		return refuse(a, fmt.Errorf("the UID in the bound object reference (%s) does not match the UID in record. The object might have been deleted and then recreated", ref.UID))
+	case pod.Spec.NodeName != node:
+		return refuse(a, errors.New("node requested token bound to a pod scheduled on a different node"))
+	}
+	return p.audience(ctx, a, asked.Spec.Audiences, pod)
+}

@@ -1,0 +1,100 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"mainstay.dev/mainstay/internal/admission"
+	"mainstay.dev/mainstay/internal/authorizer"
+	"mainstay.dev/mainstay/internal/rest"
+)
+
+// OwnerReferencesPermissionEnforcement lets users change the owners of what they
+// may delete, and keep owners whose finalizers they may change from being deleted
+// first.
+type OwnerReferencesPermissionEnforcement struct {
+	onCreateOrUpdate
+	Authorizer authorizer.Authorizer
+	// ResourcesOf returns the resources of a kind, none where it is not served.
+	ResourcesOf func(schema.GroupVersionKind) []*rest.Resource
+}
+
+var _ admission.Validator = OwnerReferencesPermissionEnforcement{}
+
+// Name implements admission.Plugin.
+func (OwnerReferencesPermissionEnforcement) Name() string {
+	return "OwnerReferencesPermissionEnforcement"
+}
+
+// Validate implements admission.Validator. A status of a pod changes no owners.
+func (p OwnerReferencesPermissionEnforcement) Validate(ctx context.Context, a *admission.Attributes) error {
+	obj, ok := a.Object.(metav1.Object)
+	if !ok || isFor(a, "", "pods", "status") {
+		return nil
+	}
+	var had []metav1.OwnerReference
+	if a.Old != nil {
+		had = a.Old.GetOwnerReferences()
+	}
+	owners := obj.GetOwnerReferences()
+	if equality.Semantic.DeepEqual(owners, had) {
+		return nil
+	}
+	if a.Operation != admission.Create {
+		if err := p.mayDelete(ctx, a); err != nil {
+			return err
+		}
+	}
+	for i := range owners {
+		if blocks(&owners[i]) && !slices.ContainsFunc(had, func(o metav1.OwnerReference) bool { return o.UID == owners[i].UID && blocks(&o) }) {
+			if err := p.mayBlock(ctx, a, &owners[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func blocks(owner *metav1.OwnerReference) bool {
+	return owner.BlockOwnerDeletion != nil && *owner.BlockOwnerDeletion
+}
+
+// mayDelete refuses who may not delete the object of a request.
+func (p OwnerReferencesPermissionEnforcement) mayDelete(ctx context.Context, a *admission.Attributes) error {
+	decision, reason, err := p.Authorizer.Authorize(ctx, &authorizer.Attributes{
+		User: a.User, Verb: "delete", ResourceRequest: true, Namespace: a.Namespace, Name: a.Name,
+		APIGroup: a.Resource.GroupVersion.Group, APIVersion: a.Resource.GroupVersion.Version, Resource: a.Resource.Name, Subresource: a.Resource.Subresource,
+	})
+	if decision == authorizer.DecisionAllow {
+		return nil
+	}
+	return refuse(a, fmt.Errorf("cannot set an ownerRef on a resource you can't delete: %v, %v", reason, err))
+}
+
+// mayBlock refuses who may not change the finalizers of an owner.
+func (p OwnerReferencesPermissionEnforcement) mayBlock(ctx context.Context, a *admission.Attributes, owner *metav1.OwnerReference) error {
+	gvk := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)
+	resources := p.ResourcesOf(gvk)
+	if len(resources) == 0 {
+		return refuse(a, fmt.Errorf("cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion %s Kind %s: no matches for kind %q in version %q",
+			owner.APIVersion, owner.Kind, owner.Kind, owner.APIVersion))
+	}
+	for _, resource := range resources {
+		asked := authorizer.Attributes{
+			User: a.User, Verb: "update", ResourceRequest: true, Name: owner.Name,
+			APIGroup: gvk.Group, APIVersion: gvk.Version, Resource: resource.Name, Subresource: "finalizers",
+		}
+		if resource.Namespaced {
+			asked.Namespace = a.Namespace // an owner is in the namespace of what it owns
+		}
+		if decision, reason, err := p.Authorizer.Authorize(ctx, &asked); decision != authorizer.DecisionAllow {
+			return refuse(a, fmt.Errorf("cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: %v, %v", reason, err))
+		}
+	}
+	return nil
+}

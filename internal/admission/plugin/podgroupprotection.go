@@ -1,0 +1,85 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/admission"
+	"mainstay.dev/mainstay/internal/codec"
+)
+
+// Finalizers that keep groups while something is in them.
+const (
+	podGroupProtection          = "scheduling.k8s.io/podgroup-protection"
+	compositePodGroupProtection = "scheduling.k8s.io/compositepodgroup-protection"
+)
+
+// PodGroupProtection has new groups of pods stay while pods or groups are in them, and
+// lets nothing new into a group that is being deleted.
+type PodGroupProtection struct {
+	onCreate
+	PodGroups Getter[*schedulingv1beta1.PodGroup]
+	// CompositePodGroups is nil where there are none.
+	CompositePodGroups Getter[*schedulingv1alpha3.CompositePodGroup]
+}
+
+var (
+	_ admission.Mutator   = PodGroupProtection{}
+	_ admission.Validator = PodGroupProtection{}
+)
+
+// Name implements admission.Plugin.
+func (PodGroupProtection) Name() string { return "PodGroupProtection" }
+
+// Mutate implements admission.Mutator.
+func (p PodGroupProtection) Mutate(_ context.Context, a *admission.Attributes) error {
+	if group := objectOf[schedulingv1beta1.PodGroup](a, schedulingv1beta1.GroupName, "podgroups"); group != nil {
+		addFinalizer(&group.ObjectMeta, podGroupProtection)
+	}
+	if group := objectOf[schedulingv1alpha3.CompositePodGroup](a, schedulingv1alpha3.GroupName, "compositepodgroups"); group != nil {
+		addFinalizer(&group.ObjectMeta, compositePodGroupProtection)
+	}
+	return nil
+}
+
+// Validate implements admission.Validator.
+func (p PodGroupProtection) Validate(ctx context.Context, a *admission.Attributes) error {
+	if a.Resource.Subresource != "" {
+		return nil
+	}
+	switch obj := a.Object.(type) {
+	case *corev1.Pod:
+		if group := obj.Spec.SchedulingGroup; group != nil {
+			return refuseIntoDeleted(ctx, a, p.PodGroups, "Pod", "PodGroup", group.PodGroupName)
+		}
+	case *schedulingv1beta1.PodGroup:
+		return refuseIntoDeleted(ctx, a, p.CompositePodGroups, "PodGroup", "CompositePodGroup", obj.Spec.ParentCompositePodGroupName)
+	case *schedulingv1alpha3.CompositePodGroup:
+		return refuseIntoDeleted(ctx, a, p.CompositePodGroups, "CompositePodGroup", "CompositePodGroup", obj.Spec.ParentCompositePodGroupName)
+	}
+	return nil
+}
+
+// refuseIntoDeleted refuses what names a group that is being deleted. One that is not
+// there may come later.
+func refuseIntoDeleted[T codec.Object](ctx context.Context, a *admission.Attributes, groups Getter[T], kind, groupKind string, name *string) error {
+	if groups == nil || name == nil || *name == "" {
+		return nil
+	}
+	group, err := groups.Get(ctx, types.NamespacedName{Namespace: a.Namespace, Name: *name})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return refuse(a, err)
+	case group.GetDeletionTimestamp() != nil:
+		return refuse(a, fmt.Errorf("cannot create %s referencing %s %q because it is being deleted", kind, groupKind, *name))
+	}
+	return nil
+}

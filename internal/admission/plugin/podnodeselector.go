@@ -1,0 +1,88 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/admission"
+	"mainstay.dev/mainstay/internal/admission/config"
+)
+
+// nodeSelectorAnnotation is what a namespace asks of the nodes of its pods.
+const nodeSelectorAnnotation = "scheduler.alpha.kubernetes.io/node-selector"
+
+// PodNodeSelector adds to new pods what their namespace asks of nodes.
+type PodNodeSelector struct {
+	onCreate
+	Namespaces Getter[*corev1.Namespace]
+	Config     config.PodNodeSelector
+}
+
+var (
+	_ admission.Mutator   = PodNodeSelector{}
+	_ admission.Validator = PodNodeSelector{}
+)
+
+// Name implements admission.Plugin.
+func (PodNodeSelector) Name() string { return "PodNodeSelector" }
+
+// Mutate implements admission.Mutator.
+func (p PodNodeSelector) Mutate(ctx context.Context, a *admission.Attributes) error {
+	pod, selector, err := p.selectorFor(ctx, a)
+	if err != nil || len(selector) == 0 {
+		return err
+	}
+	if pod.Spec.NodeSelector == nil {
+		pod.Spec.NodeSelector = make(map[string]string, len(selector))
+	}
+	maps.Copy(pod.Spec.NodeSelector, selector)
+	return nil
+}
+
+// Validate implements admission.Validator: webhooks may have changed the pod.
+func (p PodNodeSelector) Validate(ctx context.Context, a *admission.Attributes) error {
+	_, _, err := p.selectorFor(ctx, a)
+	return err
+}
+
+// refuseForeign refuses a pod that asks for more than its namespace may.
+func (p PodNodeSelector) refuseForeign(a *admission.Attributes, selector labels.Set) error {
+	allowed := p.Config.Allowed[a.Namespace]
+	if len(allowed) == 0 {
+		return nil
+	}
+	for key, value := range selector {
+		if has, ok := allowed[key]; !ok || has != value {
+			return refuse(a, errors.New("pod node label selector labels conflict with its namespace whitelist"))
+		}
+	}
+	return nil
+}
+
+// selectorFor returns a new pod and the selector of its namespace, with which the
+// pod does not conflict.
+func (p PodNodeSelector) selectorFor(ctx context.Context, a *admission.Attributes) (*corev1.Pod, labels.Set, error) {
+	pod := objectOf[corev1.Pod](a, "", "pods")
+	if pod == nil {
+		return nil, nil, nil
+	}
+	namespace, err := p.Namespaces.Get(ctx, types.NamespacedName{Name: a.Namespace})
+	if err != nil {
+		return nil, nil, err
+	}
+	selector := p.Config.Default
+	if text, ok := namespace.Annotations[nodeSelectorAnnotation]; ok {
+		if selector, err = labels.ConvertSelectorToLabelsMap(text); err != nil {
+			return nil, nil, err
+		}
+	}
+	if labels.Conflicts(selector, pod.Spec.NodeSelector) {
+		return nil, nil, refuse(a, errors.New("pod node label selector conflicts with its namespace node label selector"))
+	}
+	return pod, selector, p.refuseForeign(a, labels.Merge(selector, pod.Spec.NodeSelector))
+}

@@ -1,0 +1,177 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"mainstay.dev/mainstay/internal/admission"
+	"mainstay.dev/mainstay/internal/admission/podsecurity"
+	"mainstay.dev/mainstay/internal/request"
+	"mainstay.dev/mainstay/internal/rest"
+)
+
+// How many existing pods are judged when the level of their namespace changes, and for
+// how long.
+const (
+	maxPodsToCheck  = 3000
+	podCheckTimeout = time.Second
+)
+
+// validateNamespace refuses labels that are no policy, and warns of pods that violate
+// the one that is to be enforced from now on.
+func (p PodSecurity) validateNamespace(ctx context.Context, a *admission.Attributes, namespace *corev1.Namespace) error {
+	policy, faults := p.Config.Defaults.With(namespace.Labels)
+	old := oldOf[corev1.Namespace](a)
+	if old == nil {
+		if len(faults) > 0 {
+			return apierrors.NewInvalid(a.Kind().GroupKind(), a.Name, faults)
+		}
+		return nil
+	}
+	before, oldFaults := p.Config.Defaults.With(old.Labels)
+	if len(faults) > 0 && !slices.EqualFunc(faults, oldFaults, sameFault) {
+		return apierrors.NewInvalid(a.Kind().GroupKind(), a.Name, faults)
+	}
+	if !isStricter(policy.Enforce, before.Enforce) {
+		return nil
+	}
+	if slices.Contains(p.Config.Exemptions.Namespaces, a.Namespace) {
+		note(ctx, a, exemptReason, "namespace")
+		return nil
+	}
+	for _, warning := range p.reviewPods(ctx, namespace.Name, policy.Enforce) {
+		request.AddWarning(ctx, warning)
+	}
+	return nil
+}
+
+// isStricter reports whether a level may refuse what another one does not. Of the
+// versions of a level it is not known which one is.
+func isStricter(level, than podsecurity.LevelVersion) bool {
+	return level != than && level.Level != podsecurity.Privileged && (level.Version != than.Version || level.Level > than.Level)
+}
+
+// reviewPods returns warnings about the pods of a namespace. They take no more than
+// half of the time that the request has left.
+func (p PodSecurity) reviewPods(ctx context.Context, namespace string, level podsecurity.LevelVersion) []string {
+	timeout := podCheckTimeout
+	if deadline, ok := ctx.Deadline(); ok {
+		timeout = min(timeout, time.Until(deadline)/2)
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	sample, err := p.samplePods(ctx, namespace)
+	if err != nil {
+		return []string{"failed to list pods while checking new PodSecurity enforce level"}
+	}
+	found := violatingPods{}
+	checked := 0
+	for _, pod := range sample.pods() {
+		found.add(pod.Name, p.Standards.Judge(level, podsecurity.Pod{Annotations: pod.Annotations, Spec: &pod.Spec}))
+		checked++
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	var warnings []string
+	if checked < sample.total {
+		warnings = append(warnings, fmt.Sprintf("new PodSecurity enforce level only checked against the first %d of %d existing pods", checked, sample.total))
+	}
+	if len(found) > 0 {
+		warnings = append(warnings, fmt.Sprintf("existing pods in namespace %q violate the new PodSecurity enforce level %q", namespace, level))
+	}
+	return append(warnings, found.warnings()...)
+}
+
+// podSample are pods of a namespace: one of each controller comes first, because its
+// others are like it.
+type podSample struct {
+	first, others []*corev1.Pod
+	total         int
+}
+
+func (s *podSample) pods() []*corev1.Pod {
+	all := append(s.first, s.others...)
+	return all[:min(len(all), maxPodsToCheck)]
+}
+
+// samplePods reads the pods of a namespace. All are counted, and no more are kept than
+// may be looked at.
+func (p PodSecurity) samplePods(ctx context.Context, namespace string) (podSample, error) {
+	var sample podSample
+	controllers := make(map[types.UID]bool)
+	for pod, err := range p.Pods.List(ctx, namespace, rest.ListOptions{}) {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return podSample{}, err
+		}
+		if p.isExemptClass(&pod.Spec) {
+			continue
+		}
+		sample.total++
+		controller := metav1.GetControllerOfNoCopy(pod)
+		kept := &sample.first
+		if controller != nil && controllers[controller.UID] {
+			kept = &sample.others
+		}
+		if len(*kept) == maxPodsToCheck {
+			continue
+		}
+		*kept = append(*kept, pod)
+		if controller != nil {
+			controllers[controller.UID] = true
+		}
+	}
+	return sample, nil
+}
+
+// violatingPods are pods by what is wrong with them.
+type violatingPods map[string]podGroup
+
+// podGroup is a number of pods, one of which is named.
+type podGroup struct {
+	name  string
+	count int
+}
+
+func (v violatingPods) add(name string, violations podsecurity.Violations) {
+	if len(violations) == 0 {
+		return
+	}
+	reasons := violations.Reasons()
+	group, ok := v[reasons]
+	if !ok {
+		group.name = name
+	}
+	v[reasons] = podGroup{min(name, group.name), group.count + 1}
+}
+
+// warnings returns a line for each group, sorted.
+func (v violatingPods) warnings() []string {
+	var lines []string
+	for reasons, group := range v {
+		line := group.name
+		switch group.count {
+		case 1:
+		case 2:
+			line += " (and 1 other pod)"
+		default:
+			line += fmt.Sprintf(" (and %d other pods)", group.count-1)
+		}
+		lines = append(lines, line+": "+reasons)
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+func sameFault(a, b *field.Error) bool { return a.Error() == b.Error() }

@@ -1,0 +1,107 @@
+package plugin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/admission"
+	"mainstay.dev/mainstay/internal/admission/config"
+)
+
+// Annotations of namespaces: tolerations that new pods get, and those that pods may
+// have at most.
+const (
+	defaultTolerations   = "scheduler.alpha.kubernetes.io/defaultTolerations"
+	tolerationsWhitelist = "scheduler.alpha.kubernetes.io/tolerationsWhitelist"
+)
+
+// PodTolerationRestriction gives new pods the tolerations of their namespace, and
+// refuses those that the namespace does not allow.
+type PodTolerationRestriction struct {
+	onCreateOrUpdate
+	Namespaces Getter[*corev1.Namespace]
+	Config     config.PodTolerationRestriction
+}
+
+var (
+	_ admission.Mutator   = PodTolerationRestriction{}
+	_ admission.Validator = PodTolerationRestriction{}
+)
+
+// Name implements admission.Plugin.
+func (PodTolerationRestriction) Name() string { return "PodTolerationRestriction" }
+
+// Mutate implements admission.Mutator.
+func (p PodTolerationRestriction) Mutate(ctx context.Context, a *admission.Attributes) error {
+	pod := objectOf[corev1.Pod](a, "", "pods")
+	if pod == nil {
+		return nil
+	}
+	var more []corev1.Toleration
+	if a.Operation == admission.Create {
+		var err error
+		if more, err = p.tolerations(ctx, a, defaultTolerations, p.Config.Default); err != nil {
+			return err
+		}
+	}
+	if !isBestEffort(&pod.Spec) {
+		more = append(more, corev1.Toleration{Key: corev1.TaintNodeMemoryPressure, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule})
+	}
+	if len(more) > 0 {
+		pod.Spec.Tolerations = mergeTolerations(pod.Spec.Tolerations, more)
+	}
+	return p.Validate(ctx, a)
+}
+
+// Validate implements admission.Validator. As in kube-apiserver a refusal is no API
+// error: the client gets 500.
+func (p PodTolerationRestriction) Validate(ctx context.Context, a *admission.Attributes) error {
+	pod := objectOf[corev1.Pod](a, "", "pods")
+	if pod == nil || len(pod.Spec.Tolerations) == 0 {
+		return nil
+	}
+	allowed, err := p.tolerations(ctx, a, tolerationsWhitelist, p.Config.Whitelist)
+	if err != nil || len(allowed) == 0 {
+		return err
+	}
+	isForeign := func(t corev1.Toleration) bool { return !coveredBy(allowed, &t, false) }
+	if slices.ContainsFunc(pod.Spec.Tolerations, isForeign) {
+		return errors.New("pod tolerations (possibly merged with namespace default tolerations) conflict with its namespace whitelist")
+	}
+	return nil
+}
+
+// tolerations reads an annotation of the namespace of a request. One that is not there
+// gives those of the cluster, one that is empty none.
+func (p PodTolerationRestriction) tolerations(ctx context.Context, a *admission.Attributes, annotation string, ofCluster []corev1.Toleration) ([]corev1.Toleration, error) {
+	namespace, err := p.Namespaces.Get(ctx, types.NamespacedName{Name: a.Namespace})
+	if err != nil {
+		return nil, err
+	}
+	text, ok := namespace.Annotations[annotation]
+	switch {
+	case !ok:
+		return slices.Clone(ofCluster), nil
+	case text == "":
+		return nil, nil
+	}
+	var tolerations []corev1.Toleration
+	err = json.Unmarshal([]byte(text), &tolerations)
+	return tolerations, err
+}
+
+// isBestEffort reports whether a pod asks for no cpu and memory, and has no limits
+// of them.
+func isBestEffort(spec *corev1.PodSpec) bool {
+	for _, total := range [...]corev1.ResourceList{podRequests(spec), podLimits(spec)} {
+		if total.Cpu().Sign() > 0 || total.Memory().Sign() > 0 {
+			return false
+		}
+	}
+	return true
+}

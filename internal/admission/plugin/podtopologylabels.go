@@ -1,0 +1,57 @@
+package plugin
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/admission"
+)
+
+// PodTopologyLabels tells pods where they run: a binding, or a new pod that names
+// its node, gets the labels of the node's zone and region, whatever it had.
+type PodTopologyLabels struct {
+	onCreate
+	Nodes Getter[*corev1.Node]
+}
+
+var _ admission.Mutator = PodTopologyLabels{}
+
+// Name implements admission.Plugin.
+func (PodTopologyLabels) Name() string { return "PodTopologyLabels" }
+
+// Mutate implements admission.Mutator.
+func (p PodTopologyLabels) Mutate(ctx context.Context, a *admission.Attributes) error {
+	if pod := objectOf[corev1.Pod](a, "", "pods"); pod != nil && pod.Spec.NodeName != "" {
+		return p.label(ctx, pod.Spec.NodeName, &pod.Labels)
+	}
+	binding, ok := a.Object.(*corev1.Binding)
+	if ok && isFor(a, "", "pods", "binding") && binding.Target.Kind == "Node" && binding.Target.Name != "" {
+		return p.label(ctx, binding.Target.Name, &binding.Labels)
+	}
+	return nil
+}
+
+// label adds the labels of a node. Pods may be bound to nodes that are not there.
+func (p PodTopologyLabels) label(ctx context.Context, nodeName string, labels *map[string]string) error {
+	node, err := p.Nodes.Get(ctx, types.NamespacedName{Name: nodeName})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, label := range [...]string{corev1.LabelTopologyZone, corev1.LabelTopologyRegion} {
+		value, ok := node.Labels[label]
+		if !ok {
+			continue
+		}
+		if *labels == nil {
+			*labels = make(map[string]string)
+		}
+		(*labels)[label] = value
+	}
+	return nil
+}

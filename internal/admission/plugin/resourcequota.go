@@ -1,0 +1,37 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+
+	"mainstay.dev/mainstay/internal/admission"
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/registry/quota"
+)
+
+// ResourceQuota refuses what is more than the quotas of its namespace allow. What is not
+// refused is charged when it is written: by its storage, quota.Ledger.Account.
+type ResourceQuota struct {
+	onCreateOrUpdate
+	Ledger *quota.Ledger
+}
+
+var _ admission.Validator = ResourceQuota{}
+
+// Name implements admission.Plugin.
+func (ResourceQuota) Name() string { return "ResourceQuota" }
+
+// Validate implements admission.Validator.
+func (p ResourceQuota) Validate(ctx context.Context, a *admission.Attributes) error {
+	obj, ok := a.Object.(codec.Object)
+	if !ok || !a.Resource.Namespaced {
+		return nil
+	}
+	err := p.Ledger.Check(ctx, &quota.Write{
+		Resource: a.Resource.GroupResource(), Subresource: a.Resource.Subresource, Namespace: a.Namespace, Object: obj, Old: a.Old,
+	})
+	if errors.As(err, new(quota.Refusal)) {
+		return refuse(a, err)
+	}
+	return err
+}

@@ -1,0 +1,118 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/admission"
+)
+
+// RuntimeClass gives new pods what their runtime class says of overhead and nodes.
+type RuntimeClass struct {
+	onCreate
+	Classes Getter[*nodev1.RuntimeClass]
+}
+
+var (
+	_ admission.Mutator   = RuntimeClass{}
+	_ admission.Validator = RuntimeClass{}
+)
+
+// Name implements admission.Plugin.
+func (RuntimeClass) Name() string { return "RuntimeClass" }
+
+// Mutate implements admission.Mutator.
+func (p RuntimeClass) Mutate(ctx context.Context, a *admission.Attributes) error {
+	pod := objectOf[corev1.Pod](a, "", "pods")
+	if pod == nil {
+		return nil
+	}
+	class, err := p.classOf(ctx, a, pod)
+	if class == nil || err != nil {
+		return err
+	}
+	if overhead := overheadOf(class); overhead != nil {
+		if pod.Spec.Overhead != nil && !equality.Semantic.DeepEqual(overhead, pod.Spec.Overhead) {
+			return refuse(a, errOverheadDiffers())
+		}
+		pod.Spec.Overhead = overhead.DeepCopy()
+	}
+	return schedule(a, &pod.Spec, class.Scheduling)
+}
+
+// classOf returns the class of a pod, nil where it has none.
+func (p RuntimeClass) classOf(ctx context.Context, a *admission.Attributes, pod *corev1.Pod) (*nodev1.RuntimeClass, error) {
+	name := pod.Spec.RuntimeClassName
+	if name == nil {
+		return nil, nil
+	}
+	class, err := p.Classes.Get(ctx, types.NamespacedName{Name: *name})
+	if apierrors.IsNotFound(err) {
+		return nil, refuse(a, fmt.Errorf("pod rejected: RuntimeClass %q not found", *name))
+	}
+	return class, err
+}
+
+// overheadOf returns the overhead that a class says pods have, nil where there is
+// no class or it says nothing.
+func overheadOf(class *nodev1.RuntimeClass) corev1.ResourceList {
+	if class == nil || class.Overhead == nil {
+		return nil
+	}
+	if class.Overhead.PodFixed == nil {
+		return corev1.ResourceList{}
+	}
+	return class.Overhead.PodFixed
+}
+
+func errOverheadDiffers() error {
+	return errors.New("pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")
+}
+
+// schedule adds what a class asks of nodes to what a pod asks of them.
+func schedule(a *admission.Attributes, spec *corev1.PodSpec, scheduling *nodev1.Scheduling) error {
+	if scheduling == nil {
+		return nil
+	}
+	for _, key := range slices.Sorted(maps.Keys(scheduling.NodeSelector)) {
+		value := scheduling.NodeSelector[key]
+		if own, ok := spec.NodeSelector[key]; ok && own != value {
+			return refuse(a, fmt.Errorf("conflict: runtimeClass.scheduling.nodeSelector[%s] = %s; pod.spec.nodeSelector[%s] = %s", key, value, key, own))
+		}
+	}
+	if spec.NodeSelector == nil && scheduling.NodeSelector != nil {
+		spec.NodeSelector = make(map[string]string, len(scheduling.NodeSelector))
+	}
+	maps.Copy(spec.NodeSelector, scheduling.NodeSelector)
+	spec.Tolerations = mergeTolerations(spec.Tolerations, scheduling.Tolerations)
+	return nil
+}
+
+// Validate implements admission.Validator: webhooks may have changed the overhead.
+func (p RuntimeClass) Validate(ctx context.Context, a *admission.Attributes) error {
+	pod := objectOf[corev1.Pod](a, "", "pods")
+	if pod == nil {
+		return nil
+	}
+	class, err := p.classOf(ctx, a, pod)
+	if err != nil {
+		return err
+	}
+	overhead := overheadOf(class)
+	switch {
+	case overhead == nil && pod.Spec.Overhead != nil:
+		return refuse(a, errors.New("pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"))
+	case overhead != nil && !equality.Semantic.DeepEqual(overhead, pod.Spec.Overhead):
+		return refuse(a, errOverheadDiffers())
+	}
+	return nil
+}

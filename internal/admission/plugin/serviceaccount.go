@@ -1,0 +1,255 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/rand"
+
+	"mainstay.dev/mainstay/internal/admission"
+	"mainstay.dev/mainstay/internal/rest"
+)
+
+const (
+	defaultAccount = "default"
+	// enforceMountableSecrets is an annotation of accounts whose pods may use the
+	// secrets that the account names and no others.
+	enforceMountableSecrets = "kubernetes.io/enforce-mountable-secrets"
+	tokenVolumePrefix       = "kube-api-access-"
+	tokenMountPath          = "/var/run/secrets/kubernetes.io/serviceaccount"
+	// tokenSeconds is an hour and what a kubelet may be late with the next token.
+	tokenSeconds = 60*60 + 7
+	rootCA       = "kube-root-ca.crt"
+)
+
+// ServiceAccount gives new pods the account of their namespace, its pull secrets and
+// a volume with its token, and refuses secrets that an account does not give them.
+type ServiceAccount struct {
+	Accounts Getter[*corev1.ServiceAccount]
+	// Provide is called where a namespace has no default account, which a controller
+	// may be about to create. It returns when the account is there, or is not to be
+	// expected. nil: it is not.
+	Provide func(ctx context.Context, namespace string)
+}
+
+var (
+	_ admission.Mutator   = ServiceAccount{}
+	_ admission.Validator = ServiceAccount{}
+)
+
+// Name implements admission.Plugin.
+func (ServiceAccount) Name() string { return "ServiceAccount" }
+
+// Handles implements admission.Plugin.
+func (ServiceAccount) Handles(op admission.Operation) bool {
+	return op == admission.Create || op == admission.Update
+}
+
+// Mutate implements admission.Mutator. A mirror pod stays as its kubelet wrote it.
+func (p ServiceAccount) Mutate(ctx context.Context, a *admission.Attributes) error {
+	pod := objectOf[corev1.Pod](a, "", "pods")
+	if pod == nil || a.Operation != admission.Create {
+		return nil
+	}
+	if isMirror(pod) {
+		return p.validateNew(ctx, a, pod)
+	}
+	spec := &pod.Spec
+	if spec.ServiceAccountName == "" {
+		spec.ServiceAccountName = defaultAccount
+	}
+	spec.DeprecatedServiceAccount = spec.ServiceAccountName
+	account, err := p.account(ctx, a, spec.ServiceAccountName)
+	if err != nil {
+		return err
+	}
+	if mountsToken(spec, account) {
+		mountToken(spec)
+	}
+	if len(spec.ImagePullSecrets) == 0 {
+		spec.ImagePullSecrets = append(spec.ImagePullSecrets, account.ImagePullSecrets...)
+	}
+	return limitSecrets(a, pod, account)
+}
+
+// Validate implements admission.Validator.
+func (p ServiceAccount) Validate(ctx context.Context, a *admission.Attributes) error {
+	if pod, _ := a.Object.(*corev1.Pod); pod != nil && a.Operation == admission.Update && isFor(a, "", "pods", "ephemeralcontainers") {
+		return p.validateEphemeral(ctx, a, pod)
+	}
+	if pod := objectOf[corev1.Pod](a, "", "pods"); pod != nil && a.Operation == admission.Create {
+		return p.validateNew(ctx, a, pod)
+	}
+	return nil
+}
+
+func (p ServiceAccount) validateNew(ctx context.Context, a *admission.Attributes, pod *corev1.Pod) error {
+	if isMirror(pod) {
+		if err := validateMirror(pod); err != nil {
+			return refuse(a, err)
+		}
+		return nil
+	}
+	if pod.Spec.ServiceAccountName == "" {
+		return refuse(a, fmt.Errorf("no service account specified for pod %s/%s", a.Namespace, pod.Name))
+	}
+	account, err := p.account(ctx, a, pod.Spec.ServiceAccountName)
+	if err != nil {
+		return err
+	}
+	return limitSecrets(a, pod, account)
+}
+
+// validateEphemeral looks at the ephemeral containers that are added to a pod.
+func (p ServiceAccount) validateEphemeral(ctx context.Context, a *admission.Attributes, pod *corev1.Pod) error {
+	account, err := p.account(ctx, a, pod.Spec.ServiceAccountName)
+	if err != nil {
+		return err
+	}
+	if !enforces(account) {
+		return nil
+	}
+	mountable := mountableSecrets(account)
+	for i := range pod.Spec.EphemeralContainers {
+		c := (*corev1.Container)(&pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)
+		if err := mountable.allowContainer("ephemeral container", c); err != nil {
+			return refuse(a, err)
+		}
+	}
+	return nil
+}
+
+func isMirror(pod *corev1.Pod) bool {
+	_, ok := pod.Annotations[corev1.MirrorPodAnnotationKey]
+	return ok
+}
+
+// validateMirror returns why a mirror pod is refused: it runs whatever this server
+// says, and must not be how a kubelet gets at secrets.
+func validateMirror(pod *corev1.Pod) error {
+	switch {
+	case pod.Spec.ServiceAccountName != "":
+		return errors.New("a mirror pod may not reference service accounts")
+	case usesSecrets(&pod.Spec):
+		return errors.New("a mirror pod may not reference secrets")
+	}
+	for _, volume := range pod.Spec.Volumes {
+		if volume.Projected == nil {
+			continue
+		}
+		for _, source := range volume.Projected.Sources {
+			if source.ServiceAccountToken != nil {
+				return errors.New("a mirror pod may not use ServiceAccountToken volume projections")
+			}
+		}
+	}
+	return nil
+}
+
+// account returns the account of a pod. The default one may have to be made first.
+func (p ServiceAccount) account(ctx context.Context, a *admission.Attributes, name string) (*corev1.ServiceAccount, error) {
+	key := types.NamespacedName{Namespace: a.Namespace, Name: name}
+	account, err := p.Accounts.Get(ctx, key)
+	if apierrors.IsNotFound(err) && name == defaultAccount && p.Provide != nil {
+		p.Provide(ctx, a.Namespace)
+		rest.ReadPointFrom(ctx).Forget()
+		account, err = p.Accounts.Get(ctx, key)
+	}
+	if apierrors.IsNotFound(err) {
+		err = apierrors.NewNotFound(corev1.Resource("serviceaccount"), name) // kube-apiserver's singular
+	}
+	if err != nil {
+		return nil, refuse(a, fmt.Errorf("error looking up service account %s: %w", key, err))
+	}
+	return account, nil
+}
+
+// mountsToken reports whether the containers of a pod get the token of its account:
+// the pod has the first word, then the account.
+func mountsToken(spec *corev1.PodSpec, account *corev1.ServiceAccount) bool {
+	switch {
+	case spec.AutomountServiceAccountToken != nil:
+		return *spec.AutomountServiceAccountToken
+	case account.AutomountServiceAccountToken != nil:
+		return *account.AutomountServiceAccountToken
+	}
+	return true
+}
+
+// mountToken mounts the token in each container that has no volume of its own there.
+func mountToken(spec *corev1.PodSpec) {
+	name, present := tokenVolume(spec)
+	needed := false
+	for _, containers := range [...][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range containers {
+			if !mountsAt(&containers[i], tokenMountPath) {
+				containers[i].VolumeMounts = append(containers[i].VolumeMounts, corev1.VolumeMount{Name: name, ReadOnly: true, MountPath: tokenMountPath})
+				needed = true
+			}
+		}
+	}
+	if needed && !present {
+		spec.Volumes = append(spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{Projected: tokenSource()}})
+	}
+}
+
+// tokenVolume returns the name of the volume of the token, and whether the pod has
+// that volume already.
+func tokenVolume(spec *corev1.PodSpec) (name string, present bool) {
+	for i := range spec.Volumes {
+		if name := spec.Volumes[i].Name; strings.HasPrefix(name, tokenVolumePrefix) {
+			return name, true
+		}
+	}
+	return tokenVolumePrefix + rand.String(5), false
+}
+
+func mountsAt(c *corev1.Container, path string) bool {
+	for i := range c.VolumeMounts {
+		if c.VolumeMounts[i].MountPath == path {
+			return true
+		}
+	}
+	return false
+}
+
+// tokenSource is what client-go expects in a pod: a token, whom to trust, and the
+// namespace.
+func tokenSource() *corev1.ProjectedVolumeSource {
+	return &corev1.ProjectedVolumeSource{
+		DefaultMode: new(corev1.ProjectedVolumeSourceDefaultMode),
+		Sources: []corev1.VolumeProjection{
+			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: new(int64(tokenSeconds))}},
+			{ConfigMap: &corev1.ConfigMapProjection{
+				LocalObjectReference: corev1.LocalObjectReference{Name: rootCA}, Items: []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}},
+			}},
+			{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{{
+				Path: "namespace", FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.namespace"},
+			}}}},
+		},
+	}
+}
+
+// enforces reports whether an account limits the secrets of its pods.
+func enforces(account *corev1.ServiceAccount) bool {
+	enforced, _ := strconv.ParseBool(account.Annotations[enforceMountableSecrets])
+	return enforced
+}
+
+// limitSecrets refuses a pod that uses secrets which its account does not give it,
+// where the account limits them.
+func limitSecrets(a *admission.Attributes, pod *corev1.Pod, account *corev1.ServiceAccount) error {
+	if !enforces(account) {
+		return nil
+	}
+	if err := mountableSecrets(account).allow(&pod.Spec); err != nil {
+		return refuse(a, err)
+	}
+	return nil
+}

@@ -1,0 +1,48 @@
+package plugin
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"mainstay.dev/mainstay/internal/admission"
+)
+
+// Finalizers that keep storage that is in use; a controller takes them away.
+const (
+	pvProtection  = "kubernetes.io/pv-protection"
+	pvcProtection = "kubernetes.io/pvc-protection"
+	vacProtection = "kubernetes.io/vac-protection"
+)
+
+// StorageObjectInUseProtection has new volumes, claims and classes of volume
+// attributes stay while something uses them.
+type StorageObjectInUseProtection struct{ onCreate }
+
+var _ admission.Mutator = StorageObjectInUseProtection{}
+
+// Name implements admission.Plugin.
+func (StorageObjectInUseProtection) Name() string { return "StorageObjectInUseProtection" }
+
+// Mutate implements admission.Mutator.
+func (StorageObjectInUseProtection) Mutate(_ context.Context, a *admission.Attributes) error {
+	if volume := objectOf[corev1.PersistentVolume](a, "", "persistentvolumes"); volume != nil {
+		addFinalizer(&volume.ObjectMeta, pvProtection)
+	}
+	if claim := objectOf[corev1.PersistentVolumeClaim](a, "", "persistentvolumeclaims"); claim != nil {
+		addFinalizer(&claim.ObjectMeta, pvcProtection)
+	}
+	if class := objectOf[storagev1.VolumeAttributesClass](a, storagev1.GroupName, "volumeattributesclasses"); class != nil {
+		addFinalizer(&class.ObjectMeta, vacProtection)
+	}
+	return nil
+}
+
+func addFinalizer(metadata *metav1.ObjectMeta, finalizer string) {
+	if !slices.Contains(metadata.Finalizers, finalizer) {
+		metadata.Finalizers = append(metadata.Finalizers, finalizer)
+	}
+}

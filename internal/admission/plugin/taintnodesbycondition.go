@@ -1,0 +1,34 @@
+package plugin
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"mainstay.dev/mainstay/internal/admission"
+)
+
+// TaintNodesByCondition keeps pods away from a new node until it is known to be
+// ready: whoever watches nodes then takes the taint away.
+type TaintNodesByCondition struct{ onCreate }
+
+var _ admission.Mutator = TaintNodesByCondition{}
+
+// Name implements admission.Plugin.
+func (TaintNodesByCondition) Name() string { return "TaintNodesByCondition" }
+
+// Mutate implements admission.Mutator.
+func (TaintNodesByCondition) Mutate(_ context.Context, a *admission.Attributes) error {
+	node := objectOf[corev1.Node](a, "", "nodes")
+	if node == nil {
+		return nil
+	}
+	notReady := corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}
+	for i := range node.Spec.Taints {
+		if node.Spec.Taints[i].MatchTaint(&notReady) {
+			return nil
+		}
+	}
+	node.Spec.Taints = append(node.Spec.Taints, notReady)
+	return nil
+}

@@ -1,0 +1,154 @@
+package podsecurity_test
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"mainstay.dev/mainstay/internal/admission/podsecurity"
+)
+
+// newestMinor is one more than any version that a check names.
+const newestMinor = 38
+
+// said is what a level says against a pod from a version on; "": nothing.
+type said struct {
+	since int
+	text  string
+}
+
+// always is what all versions say.
+func always(text string) []said { return []said{{0, text}} }
+
+// fixture is a pod that no version objects to, but for one change.
+type fixture struct {
+	name   string
+	change func(*corev1.PodSpec)
+	// baseline and restricted are what is said, oldest first; nil: nothing.
+	baseline, restricted []said
+	annotations          map[string]string
+}
+
+// good is a pod that all levels of all versions allow.
+func good() *corev1.PodSpec {
+	container := func(name string) corev1.Container {
+		return corev1.Container{Name: name, SecurityContext: &corev1.SecurityContext{
+			AllowPrivilegeEscalation: ptr(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		}}
+	}
+	return &corev1.PodSpec{
+		SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: ptr(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+		InitContainers:  []corev1.Container{container("i")},
+		Containers:      []corev1.Container{container("c"), container("d")},
+		EphemeralContainers: []corev1.EphemeralContainer{
+			{EphemeralContainerCommon: corev1.EphemeralContainerCommon(container("e"))},
+		},
+	}
+}
+
+// first changes the security context of the first container, all those of every one.
+func first(change func(*corev1.SecurityContext)) func(*corev1.PodSpec) {
+	return func(s *corev1.PodSpec) { change(s.Containers[0].SecurityContext) }
+}
+
+func all(change func(*corev1.SecurityContext)) func(*corev1.PodSpec) {
+	return func(s *corev1.PodSpec) {
+		change(s.InitContainers[0].SecurityContext)
+		change(s.Containers[0].SecurityContext)
+		change(s.Containers[1].SecurityContext)
+		change(s.EphemeralContainers[0].SecurityContext)
+	}
+}
+
+// ofPod changes the security context of the pod.
+func ofPod(change func(*corev1.PodSecurityContext)) func(*corev1.PodSpec) {
+	return func(s *corev1.PodSpec) { change(s.SecurityContext) }
+}
+
+// both makes changes one after another.
+func both(changes ...func(*corev1.PodSpec)) func(*corev1.PodSpec) {
+	return func(s *corev1.PodSpec) {
+		for _, change := range changes {
+			change(s)
+		}
+	}
+}
+
+func windows(s *corev1.PodSpec) { s.OS = &corev1.PodOS{Name: corev1.Windows} }
+
+func hostUsers(is bool) func(*corev1.PodSpec) {
+	return func(s *corev1.PodSpec) { s.HostUsers = &is }
+}
+
+func volume(name string, source corev1.VolumeSource) func(*corev1.PodSpec) {
+	return func(s *corev1.PodSpec) {
+		s.Volumes = append(s.Volumes, corev1.Volume{Name: name, VolumeSource: source})
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// TestChecks judges each fixture by both levels in every version.
+func TestChecks(t *testing.T) {
+	t.Parallel()
+	standards := podsecurity.New()
+	seen := map[string]bool{}
+	for _, f := range fixtures() {
+		t.Run(f.name, func(t *testing.T) {
+			if seen[f.name] {
+				t.Fatal("two fixtures have this name")
+			}
+			seen[f.name] = true
+			spec := good()
+			if f.change != nil {
+				f.change(spec)
+			}
+			pod := podsecurity.Pod{Annotations: f.annotations, Spec: spec}
+			for _, want := range []struct {
+				level podsecurity.Level
+				said  []said
+			}{{podsecurity.Privileged, nil}, {podsecurity.Baseline, f.baseline}, {podsecurity.Restricted, f.restricted}} {
+				for minor := range newestMinor + 1 {
+					wantVerdict(t, standards, podsecurity.LevelVersion{Level: want.level, Version: podsecurity.Pinned(minor)}, pod, at(want.said, minor))
+				}
+				wantVerdict(t, standards, podsecurity.LevelVersion{Level: want.level}, pod, at(want.said, newestMinor))
+			}
+		})
+	}
+}
+
+func at(all []said, minor int) string {
+	text := ""
+	for _, s := range all {
+		if s.since <= minor {
+			text = s.text
+		}
+	}
+	return text
+}
+
+func wantVerdict(t *testing.T, standards *podsecurity.Standards, level podsecurity.LevelVersion, pod podsecurity.Pod, want string) {
+	t.Helper()
+	found := standards.Judge(level, pod)
+	if got := found.String(); got != want || (len(found) > 0) != (want != "") {
+		t.Errorf("%s says\n%q\nwant\n%q", level, got, want)
+	}
+}
+
+// TestJudgeAllocates: nothing, where nothing is wrong.
+func TestJudgeAllocates(t *testing.T) {
+	standards, pod := podsecurity.New(), podsecurity.Pod{Spec: good(), Annotations: map[string]string{"a": "b"}}
+	for _, level := range []podsecurity.Level{podsecurity.Baseline, podsecurity.Restricted} {
+		if n := testing.AllocsPerRun(100, func() { standards.Judge(podsecurity.LevelVersion{Level: level}, pod) }); n > 0 {
+			t.Errorf("%s allocates %v times for a pod that is allowed", level, n)
+		}
+	}
+}
+
+func BenchmarkJudge(b *testing.B) {
+	standards, pod := podsecurity.New(), podsecurity.Pod{Spec: good()}
+	b.ReportAllocs()
+	for b.Loop() {
+		standards.Judge(podsecurity.LevelVersion{Level: podsecurity.Restricted}, pod)
+	}
+}

@@ -1,0 +1,43 @@
+package policies
+
+import (
+	"context"
+	"sync"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
+	"mainstay.dev/mainstay/internal/admission/match"
+	"mainstay.dev/mainstay/internal/cel/policy"
+	"mainstay.dev/mainstay/internal/rest"
+)
+
+// Conditions are the match conditions of a webhook, which see what those of a policy see
+// but parameters.
+type Conditions struct {
+	config   *Config
+	ignore   bool
+	compiled func() policy.Conditions
+}
+
+// Conditions returns the match conditions of a webhook, which are compiled when they are
+// first needed. With ignore, one that cannot be evaluated is as if it were false.
+func (c *Config) Conditions(listed []admissionregistrationv1.MatchCondition, ignore bool) *Conditions {
+	return &Conditions{config: c, ignore: ignore, compiled: sync.OnceValue(func() policy.Conditions {
+		compiler := policy.Compiler{Programs: c.Programs}
+		return compiler.Conditions(listed, policy.Scope{Authorizer: true})
+	})}
+}
+
+// Match reports whether the webhook is to be asked about a request, which is shown to it
+// as one for a resource. The error is why that cannot be said.
+func (c *Conditions) Match(ctx context.Context, s *match.Subject, shown *rest.Resource) (bool, error) {
+	in, err := c.config.review(ctx, s).input(shown, nil, nil)
+	if err != nil {
+		return false, err
+	}
+	matches, _, err := c.compiled().Match(ctx, in)
+	if err != nil && c.ignore {
+		return false, nil
+	}
+	return matches, err
+}

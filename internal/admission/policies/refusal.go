@@ -1,0 +1,73 @@
+package policies
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/admission"
+	"mainstay.dev/mainstay/internal/cel/policy"
+)
+
+// refusal is why a request is refused.
+type refusal struct {
+	policy, binding string // binding is "" for a fault of the policy itself
+	param           types.NamespacedName
+	message         string
+	reason          metav1.StatusReason
+	at              place
+	err             error // of the expression, where its value is not known
+}
+
+// place is where a policy has an expression: a member of an element of a list of its spec.
+// Without a member it is the list, and the zero place is none.
+type place struct {
+	list    string
+	index   int
+	member  string
+	program *policy.Program
+}
+
+func (p place) String() string {
+	if p.member == "" {
+		return "spec." + p.list
+	}
+	return fmt.Sprintf("spec.%s[%d].%s", p.list, p.index, p.member)
+}
+
+// causes returns those of a refusal by a policy of a kind: its message, as kube-apiserver
+// has it, and which expression it was.
+func (r *refusal) causes(kind, message string) []metav1.StatusCause {
+	causes := []metav1.StatusCause{{Message: message}}
+	if r.at.list == "" {
+		return causes
+	}
+	text := fmt.Sprintf("%s '%s' with binding '%s'", kind, r.policy, r.binding)
+	if r.param.Name != "" {
+		text += fmt.Sprintf(" and parameter '%s'", nameOf(r.param))
+	}
+	if r.at.program != nil {
+		if line := r.at.program.LineOf(r.err); line > 0 {
+			text += fmt.Sprintf(" at line %d", line)
+		}
+		text += ": " + admission.Shortened(r.at.program.Text())
+	}
+	return append(causes, metav1.StatusCause{Type: admission.CausePolicy, Field: r.at.String(), Message: text})
+}
+
+// nameOf returns the name of an object, with its namespace if it has one.
+func nameOf(name types.NamespacedName) string {
+	if name.Namespace == "" {
+		return name.Name
+	}
+	return name.String()
+}
+
+// decide begins to explain what a policy does with a request; nil where nobody asks.
+func (r *review) decide(policyName, binding string, param types.NamespacedName) *admission.Deciding {
+	if r.Explanation == nil {
+		return nil
+	}
+	return r.Decide(admission.Decision{Policy: policyName, Binding: binding, Param: nameOf(param)})
+}

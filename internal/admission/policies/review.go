@@ -1,0 +1,196 @@
+package policies
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"mainstay.dev/mainstay/internal/admission"
+	"mainstay.dev/mainstay/internal/admission/match"
+	"mainstay.dev/mainstay/internal/cel/library"
+	"mainstay.dev/mainstay/internal/cel/policy"
+	"mainstay.dev/mainstay/internal/request"
+	"mainstay.dev/mainstay/internal/rest"
+)
+
+// review is one request that policies look at: what their expressions see of it, each
+// made once, when it is needed. It is used by one goroutine.
+type review struct {
+	*match.Subject
+	ctx         context.Context
+	permissions *library.Permissions
+	namespace   *policy.Lazy
+	views       []view
+}
+
+// view is a request as it is shown in one version.
+type view struct {
+	of                       *rest.Resource
+	object, oldObject, about *policy.Lazy
+}
+
+func (c *Config) review(ctx context.Context, s *match.Subject) *review {
+	return &review{Subject: s, ctx: ctx, permissions: library.NewPermissions(ctx, c.Authorizer, s.User)}
+}
+
+func (c *Config) subject(a *admission.Attributes) *match.Subject {
+	return &match.Subject{Attributes: a, Namespaces: c.Namespaces}
+}
+
+// input returns what the expressions of a policy see, where it is about the request as
+// one for the resource shown.
+func (r *review) input(shown *rest.Resource, params *policy.Lazy, variables []policy.Variable) (*policy.Input, error) {
+	if err := r.readNamespace(); err != nil {
+		return nil, err
+	}
+	v := r.view(shown)
+	at := r.Resource
+	return &policy.Input{
+		Object: v.object, OldObject: v.oldObject, Request: v.about, Params: params, Namespace: r.namespace,
+		Permissions: r.permissions,
+		Resource:    r.permissions.Resource(at.GroupVersion.Group, at.Name, at.Subresource, r.Request.Namespace, r.Name),
+		Variables:   variables,
+	}, nil
+}
+
+// readNamespace reads the namespace of the request. That of a namespace is not itself.
+func (r *review) readNamespace() error {
+	if r.namespace != nil || r.Request.Namespace == "" || r.Kind() == corev1.SchemeGroupVersion.WithKind("Namespace") {
+		return nil
+	}
+	namespace, err := r.Subject.Namespace(r.ctx)
+	if err != nil {
+		return err
+	}
+	r.namespace = policy.NewLazy(func() (map[string]any, error) { return namespaceDocument(namespace) })
+	return nil
+}
+
+func (r *review) view(shown *rest.Resource) *view {
+	for i := range r.views {
+		if r.views[i].of == shown {
+			return &r.views[i]
+		}
+	}
+	gvk := shown.Version.GVK
+	r.views = append(r.views, view{
+		of: shown,
+		object: policy.NewLazy(func() (map[string]any, error) {
+			obj, err := r.ObjectIn(r.ctx, gvk)
+			if err != nil {
+				return nil, err
+			}
+			return documentOf(obj)
+		}),
+		oldObject: policy.NewLazy(func() (map[string]any, error) {
+			obj, err := r.OldIn(r.ctx, gvk)
+			if err != nil {
+				return nil, err
+			}
+			return documentOf(obj)
+		}),
+		about: policy.NewLazy(func() (map[string]any, error) { return requestDocument(&r.Request, shown) }),
+	})
+	return &r.views[len(r.views)-1]
+}
+
+// changed has expressions look at the object anew.
+func (r *review) changed() {
+	r.Changed()
+	r.views = nil
+}
+
+// documentOf returns an object as a document, which may be its own; nil for none.
+func documentOf(obj runtime.Object) (map[string]any, error) {
+	switch obj := obj.(type) {
+	case nil:
+		return nil, nil
+	case *unstructured.Unstructured:
+		return obj.Object, nil
+	}
+	return runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+}
+
+// namespaceDocument returns what expressions see of a namespace, of which they know that
+// times are times.
+func namespaceDocument(namespace *corev1.Namespace) (map[string]any, error) {
+	seen := &corev1.Namespace{ObjectMeta: namespace.ObjectMeta, Spec: namespace.Spec, Status: namespace.Status}
+	seen.ManagedFields, seen.OwnerReferences, seen.SelfLink = nil, nil, ""
+	document, err := runtime.DefaultUnstructuredConverter.ToUnstructured(seen)
+	if err != nil {
+		return nil, err
+	}
+	metadata := document["metadata"].(map[string]any)
+	metadata["UID"] = string(seen.UID) // as the type of the variable calls it
+	metadata["creationTimestamp"] = seen.CreationTimestamp.Time
+	if seen.DeletionTimestamp != nil {
+		metadata["deletionTimestamp"] = seen.DeletionTimestamp.Time
+	}
+	status := document["status"].(map[string]any)
+	if conditions, ok := status["conditions"].([]any); ok {
+		for i := range conditions {
+			conditions[i].(map[string]any)["lastTransitionTime"] = seen.Status.Conditions[i].LastTransitionTime.Time
+		}
+	}
+	return document, nil
+}
+
+// requestDocument returns what expressions see as "request". Members that are empty are
+// left out, as in an AdmissionReview.
+func requestDocument(r *admission.Request, shown *rest.Resource) (map[string]any, error) {
+	options, err := optionsOf(r.Options)
+	if err != nil {
+		return nil, err
+	}
+	document := map[string]any{
+		"kind": kindDocument(shown.Version.GVK), "requestKind": kindDocument(r.Kind()),
+		"resource": resourceDocument(shown.GVR()), "requestResource": resourceDocument(r.Resource.GVR()),
+		"operation": string(r.Operation), "userInfo": userDocument(r.User), "dryRun": r.DryRun, "options": options,
+	}
+	for name, text := range map[string]string{
+		"subResource": r.Resource.Subresource, "requestSubResource": r.Resource.Subresource, "name": r.Name, "namespace": r.Namespace,
+	} {
+		if text != "" {
+			document[name] = text
+		}
+	}
+	return document, nil
+}
+
+func optionsOf(options runtime.Object) (any, error) {
+	if options == nil {
+		return nil, nil
+	}
+	return runtime.DefaultUnstructuredConverter.ToUnstructured(options)
+}
+
+func kindDocument(gvk schema.GroupVersionKind) map[string]any {
+	return map[string]any{"group": gvk.Group, "version": gvk.Version, "kind": gvk.Kind}
+}
+
+func resourceDocument(gvr schema.GroupVersionResource) map[string]any {
+	return map[string]any{"group": gvr.Group, "version": gvr.Version, "resource": gvr.Resource}
+}
+
+func userDocument(user *request.User) map[string]any {
+	document := map[string]any{}
+	if user == nil {
+		return document
+	}
+	if user.Name != "" {
+		document["username"] = user.Name
+	}
+	if user.UID != "" {
+		document["uid"] = user.UID
+	}
+	if len(user.Groups) > 0 {
+		document["groups"] = user.Groups
+	}
+	if len(user.Extra) > 0 {
+		document["extra"] = user.Extra
+	}
+	return document
+}

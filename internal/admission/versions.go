@@ -1,0 +1,152 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/rest"
+)
+
+var errNoVersion = errors.New("the kind has no such version")
+
+// versions are one object in the versions that were asked for.
+type versions struct {
+	// of is the object that they were made of.
+	of runtime.Object
+	in []runtime.Object
+}
+
+// find returns obj in a version, converting it if that was not done before.
+func (v *versions) find(ctx context.Context, r *rest.Resource, obj runtime.Object, gvk schema.GroupVersionKind) (runtime.Object, error) {
+	if v.of != obj {
+		*v = versions{of: obj}
+	}
+	for _, made := range v.in {
+		if made.GetObjectKind().GroupVersionKind() == gvk {
+			return made, nil
+		}
+	}
+	made, err := Convert(ctx, r, obj, gvk)
+	if err != nil {
+		return nil, fmt.Errorf("show %s as %s: %w", r.FullName(), gvk, err)
+	}
+	v.in = append(v.in, made)
+	return made, nil
+}
+
+// ObjectIn returns the object in a version of its kind, with that version as its
+// TypeMeta: nil where there is no object. It may be a.Object itself, is shared
+// with other plugins, and must not be changed; SetObjectIn takes a changed copy.
+// Each version is made once, until the object changes.
+func (a *Attributes) ObjectIn(ctx context.Context, gvk schema.GroupVersionKind) (runtime.Object, error) {
+	if a.Object == nil {
+		return nil, nil
+	}
+	return a.objects.find(ctx, a.Resource, a.Object, gvk)
+}
+
+// OldIn returns the old object in a version of its kind, as ObjectIn does the new
+// one.
+func (a *Attributes) OldIn(ctx context.Context, gvk schema.GroupVersionKind) (runtime.Object, error) {
+	if a.Old == nil {
+		return nil, nil
+	}
+	return a.olds.find(ctx, a.Resource, a.Old, gvk)
+}
+
+// SetObjectIn replaces the object by one in a version of its kind, which becomes
+// the request's. Fields that are left out get their defaults.
+func (a *Attributes) SetObjectIn(ctx context.Context, gvk schema.GroupVersionKind, obj codec.Object) error {
+	hub, err := toHub(ctx, a.Resource, obj, gvk)
+	if err != nil {
+		return fmt.Errorf("take %s as %s: %w", a.Resource.FullName(), gvk, err)
+	}
+	a.Object = hub
+	return nil
+}
+
+// Convert returns obj, which is in the hub version of the kind of a resource, in another
+// one, with that as its TypeMeta. It may be obj itself.
+func Convert(ctx context.Context, r *rest.Resource, obj runtime.Object, gvk schema.GroupVersionKind) (runtime.Object, error) {
+	own := hubOf(r)
+	if gvk == own.GVK {
+		if obj.GetObjectKind().GroupVersionKind() == gvk {
+			return obj, nil
+		}
+		obj = obj.DeepCopyObject()
+		obj.GetObjectKind().SetGroupVersionKind(gvk)
+		return obj, nil
+	}
+	v := versionOf(r, gvk)
+	object, ok := obj.(codec.Object)
+	if v == nil || !ok {
+		return nil, errNoVersion
+	}
+	out, err := convertTo(ctx, r.Kind, object.DeepCopyObject().(codec.Object), v, v.FromHubTo)
+	if err != nil {
+		return nil, err
+	}
+	out.GetObjectKind().SetGroupVersionKind(gvk)
+	return out, nil
+}
+
+// toHub returns obj, of a version, in the hub version.
+func toHub(ctx context.Context, r *rest.Resource, obj codec.Object, gvk schema.GroupVersionKind) (codec.Object, error) {
+	hub, v := hubOf(r), versionOf(r, gvk)
+	if v == nil {
+		return nil, errNoVersion
+	}
+	if r.Kind != nil && r.Kind.Convert != nil && v != hub && v.Default != nil {
+		v.Default(obj)
+	}
+	out, err := obj, error(nil)
+	if v == hub {
+		out, err = v.ToHubFrom(obj)
+	} else {
+		out, err = convertTo(ctx, r.Kind, obj, hub, v.ToHubFrom)
+	}
+	if err != nil {
+		return nil, err
+	}
+	out.GetObjectKind().SetGroupVersionKind(hub.GVK)
+	return out, nil
+}
+
+// convertTo converts an object, which is lost, by the kind's own way where it has
+// one.
+func convertTo(ctx context.Context, kind *codec.Kind, obj codec.Object, to *codec.Version, convert func(codec.Object) (codec.Object, error)) (codec.Object, error) {
+	if kind == nil || kind.Convert == nil {
+		return convert(obj)
+	}
+	out, err := kind.Convert(ctx, []codec.Object{obj}, to)
+	if err != nil {
+		return nil, err
+	}
+	return out[0], nil
+}
+
+// hubOf is the version that objects of a resource are in. What is not stored has
+// but one.
+func hubOf(r *rest.Resource) *codec.Version {
+	if r.Kind != nil {
+		return r.Kind.Hub
+	}
+	return r.Version
+}
+
+// versionOf finds a version of the kind of a resource; nil where there is none.
+func versionOf(r *rest.Resource, gvk schema.GroupVersionKind) *codec.Version {
+	v := r.Version
+	if r.Kind != nil {
+		v = r.Kind.Version(gvk.GroupVersion())
+	}
+	if v == nil || v.GVK != gvk {
+		return nil
+	}
+	return v
+}

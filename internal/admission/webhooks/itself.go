@@ -1,0 +1,94 @@
+package webhooks
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/admission"
+	"mainstay.dev/mainstay/internal/admission/match"
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/request"
+	"mainstay.dev/mainstay/internal/rest"
+)
+
+// needed are the resources without which nobody answers behind a service.
+func needed() []schema.GroupVersionResource {
+	return []schema.GroupVersionResource{
+		corev1.SchemeGroupVersion.WithResource("pods"), corev1.SchemeGroupVersion.WithResource("services"),
+		corev1.SchemeGroupVersion.WithResource("endpoints"), discoveryv1.SchemeGroupVersion.WithResource("endpointslices"),
+	}
+}
+
+// warnOfItself warns whoever writes a configuration of its webhooks that, once they
+// are down, keep themselves from coming back: they are asked about what they need
+// to run, and their failure refuses it.
+func (p *plugin) warnOfItself(ctx context.Context, specs []admissionregistrationv1.MutatingWebhook) {
+	for i := range specs {
+		spec := &specs[i]
+		service := spec.ClientConfig.Service
+		if service == nil || !fails(spec) || mayExcludeItself(spec) {
+			continue
+		}
+		var names []string
+		for _, gvr := range needed() {
+			if p.asks(ctx, spec, gvr, service.Namespace) {
+				names = append(names, gvr.Resource)
+			}
+		}
+		if len(names) > 0 {
+			request.AddWarning(ctx, fmt.Sprintf("webhook %q is asked about %s in namespace %q, where its own service %q is, and its failurePolicy is Fail: "+
+				"once it is down, it refuses what would bring it back; exclude the namespace by its namespaceSelector",
+				spec.Name, strings.Join(names, ", "), service.Namespace, service.Name))
+		}
+	}
+}
+
+func fails(spec *admissionregistrationv1.MutatingWebhook) bool {
+	return spec.FailurePolicy == nil || *spec.FailurePolicy != admissionregistrationv1.Ignore
+}
+
+// mayExcludeItself reports whether conditions or labels of objects, which nobody
+// knows yet, may keep a webhook from being asked about its own pods.
+func mayExcludeItself(spec *admissionregistrationv1.MutatingWebhook) bool {
+	labels := spec.ObjectSelector
+	return len(spec.MatchConditions) > 0 || labels != nil && len(labels.MatchLabels)+len(labels.MatchExpressions) > 0
+}
+
+// asks reports whether a webhook is asked about objects of a resource in a namespace.
+func (p *plugin) asks(ctx context.Context, spec *admissionregistrationv1.MutatingWebhook, gvr schema.GroupVersionResource, namespace string) bool {
+	if len(spec.Rules) == 0 {
+		return false
+	}
+	m := match.New(resourcesOf(spec))
+	resource := &rest.Resource{GroupVersion: gvr.GroupVersion(), Name: gvr.Resource, Version: &codec.Version{}}
+	for _, op := range []admission.Operation{admission.Create, admission.Update} {
+		subject := &match.Subject{
+			Attributes: &admission.Attributes{Request: admission.Request{Operation: op, Resource: resource, Namespace: namespace}},
+			Namespaces: expectedNamespaces{p.config.Namespaces},
+		}
+		if shown, err := m.Match(ctx, subject); err == nil && shown != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// expectedNamespaces also finds namespaces that are yet to be created: with the label that all have.
+type expectedNamespaces struct{ match.Namespaces }
+
+func (p expectedNamespaces) Get(ctx context.Context, name types.NamespacedName) (*corev1.Namespace, error) {
+	namespace, err := p.Namespaces.Get(ctx, name)
+	if apierrors.IsNotFound(err) {
+		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name.Name, Labels: map[string]string{corev1.LabelMetadataName: name.Name}}}, nil
+	}
+	return namespace, err
+}

@@ -1,0 +1,103 @@
+package webhooks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	kjson "sigs.k8s.io/json"
+
+	"mainstay.dev/mainstay/internal/admission"
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/codec/jsonpatch"
+	"mainstay.dev/mainstay/internal/request"
+)
+
+// change asks a webhook, and changes the object as it says. It reports whether that
+// made another object of it.
+func (p *Mutating) change(ctx context.Context, a *admission.Attributes, q *reviewCall, place string) (bool, error) {
+	response, err := p.ask(ctx, a, q)
+	if err != nil || len(response.Patch) == 0 {
+		return false, err
+	}
+	patch, err := jsonpatch.Parse(response.Patch)
+	switch {
+	case err != nil:
+		return false, &callError{q.spec.Name, fmt.Errorf("received undecodable patch in webhook response: %w", err), http.StatusServiceUnavailable}
+	case patch.Len() == 0:
+		return false, nil
+	case q.object == nil:
+		return false, apierrors.NewInternalError(fmt.Errorf("admission webhook %q attempted to modify the object, which is not supported for this operation", q.spec.Name))
+	case *response.PatchType != admissionv1.PatchTypeJSONPatch:
+		return false, &callError{q.spec.Name, fmt.Errorf("unsupported patch type %q", shortened(string(*response.PatchType), 100)), http.StatusBadRequest}
+	}
+	patched, err := q.patched(patch)
+	if err != nil {
+		return false, named(q, err)
+	}
+	changed := !equality.Semantic.DeepEqual(q.object, patched)
+	if request.AuditFrom(ctx).WantsRequestBody() { // a patch tells of the object
+		p.annotateJSON(ctx, a, patchAnnotation+place, mutation{q.configuration, q.spec.Name, nil, response.Patch, string(admissionv1.PatchTypeJSONPatch)})
+	}
+	if !changed {
+		return false, nil
+	}
+	if object, ok := patched.(codec.Object); ok {
+		if err := a.SetObjectIn(ctx, q.shown.Version.GVK, object); err != nil {
+			return false, named(q, err)
+		}
+	} else {
+		a.Object = patched // the options of a connection
+	}
+	return true, nil
+}
+
+// patched returns the object that was shown, with a patch applied.
+func (q *reviewCall) patched(patch *jsonpatch.Patch) (runtime.Object, error) {
+	document, err := codec.AppendObject(nil, q.object, codec.JSON)
+	if err != nil {
+		return nil, err
+	}
+	document, err = patch.Apply(make([]byte, 0, len(document)+256), document)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := q.object.(codec.Object); !ok {
+		options := reflect.New(reflect.TypeOf(q.object).Elem()).Interface().(runtime.Object)
+		return options, kjson.UnmarshalCaseSensitivePreserveInts(document, options)
+	}
+	patched, err := q.shown.Version.Decode(document, codec.JSON, false)
+	if err != nil {
+		var undecodable *codec.UndecodableError
+		if errors.As(err, &undecodable) {
+			err = undecodable.Unwrap()
+		}
+		return nil, err
+	}
+	patched.GetObjectKind().SetGroupVersionKind(q.shown.Version.GVK)
+	return patched, nil
+}
+
+// named returns the error for a patch after which the object cannot be decoded. The
+// message is kube-apiserver's; a cause names the webhook.
+func named(q *reviewCall, err error) error {
+	failed := apierrors.NewInternalError(err)
+	failed.ErrStatus.Details.Causes = append(failed.ErrStatus.Details.Causes, metav1.StatusCause{Field: "admission", Message: "patched by " + q.whose(true)})
+	return failed
+}
+
+// whose is the webhook as those are told who look at what it did.
+func (h *hook) whose(mutates bool) string {
+	kind := "ValidatingWebhookConfiguration"
+	if mutates {
+		kind = "MutatingWebhookConfiguration"
+	}
+	return fmt.Sprintf("webhook %q of %s %q", h.spec.Name, kind, h.configuration)
+}

@@ -1,0 +1,140 @@
+package webhooks
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"unicode/utf8"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kjson "sigs.k8s.io/json"
+
+	"mainstay.dev/mainstay/internal/admission"
+	"mainstay.dev/mainstay/internal/egress/webhook"
+)
+
+// callError is that a webhook could not be asked, or that its answer is none. Its
+// failure policy decides what becomes of the request.
+type callError struct {
+	webhook string
+	reason  error
+	code    int // in metrics
+}
+
+func (e *callError) Error() string {
+	return fmt.Sprintf("failed calling webhook %q: %v", e.webhook, e.reason)
+}
+func (e *callError) Unwrap() error { return e.reason }
+
+// denial is the refusal of a webhook.
+type denial struct{ *apierrors.StatusError }
+
+// readResponse reads the answer to a review, which must be one to a webhook that
+// mutates, or to one that does not. Errors are worded as kube-apiserver's.
+func (q *reviewCall) readResponse(body []byte, mutating bool) (*admissionv1.AdmissionResponse, *callError) {
+	document, gvk, err := webhook.Review(body, q.gvk.GroupKind())
+	var review admissionv1.AdmissionReview // that of v1beta1 has the same fields
+	if err == nil {
+		err = kjson.UnmarshalCaseSensitivePreserveInts(document, &review)
+	}
+	if err != nil {
+		return nil, &callError{q.spec.Name, fmt.Errorf("failed to call webhook: %w", err), http.StatusServiceUnavailable}
+	}
+	response := review.Response
+	switch {
+	case response == nil:
+		err = errors.New("webhook response was absent")
+	case q.gvk.Version == beta: // its responses were never looked at closely
+		acceptBeta(response, mutating)
+	case response.UID != q.uid:
+		err = fmt.Errorf("expected response.uid=%q, got %q", q.uid, shortened(string(response.UID), 100))
+	case gvk != q.gvk:
+		err = fmt.Errorf("expected webhook response of %v, got %v", q.gvk, gvk)
+	case mutating:
+		err = checkPatch(response)
+	case len(response.Patch) > 0:
+		err = errors.New("validating webhook may not return response.patch")
+	case response.PatchType != nil:
+		err = errors.New("validating webhook may not return response.patchType")
+	}
+	if err != nil {
+		return nil, &callError{q.spec.Name, fmt.Errorf("received invalid webhook response: %w", err), http.StatusServiceUnavailable}
+	}
+	return response, nil
+}
+
+// acceptBeta makes of a response of v1beta1 one of v1.
+func acceptBeta(response *admissionv1.AdmissionResponse, mutating bool) {
+	response.PatchType = nil
+	if !mutating {
+		response.Patch = nil
+	}
+	if len(response.Patch) > 0 {
+		patchType := admissionv1.PatchTypeJSONPatch
+		response.PatchType = &patchType
+	}
+}
+
+func checkPatch(response *admissionv1.AdmissionResponse) error {
+	switch {
+	case len(response.Patch) > 0 && response.PatchType == nil:
+		return errors.New("webhook returned response.patch but not response.patchType")
+	case len(response.Patch) == 0 && response.PatchType != nil:
+		return errors.New("webhook returned response.patchType but not response.patch")
+	case response.PatchType != nil && *response.PatchType == "":
+		return fmt.Errorf("webhook returned invalid response.patchType of %q", *response.PatchType)
+	}
+	return nil
+}
+
+// Limits of what a webhook says to the clients of others.
+const (
+	maxMessage = 32 << 10
+	maxCauses  = 1000
+)
+
+// denied is the refusal that a client gets: the Status of the response, as far as
+// it is a refusal, in the name of the webhook. Its causes say whose webhook it is, but for
+// one of invalid fields: those of that are fields, and clients print them all.
+func denied(h *hook, mutates bool, result *metav1.Status) denial {
+	var status metav1.Status
+	if result != nil {
+		status = *result
+	}
+	status.Code = max(status.Code, http.StatusBadRequest)
+	if status.Status == "" || status.Status == metav1.StatusSuccess {
+		status.Status = metav1.StatusFailure
+	}
+	by := fmt.Sprintf("admission webhook %q denied the request", h.spec.Name)
+	switch {
+	case status.Message != "":
+		status.Message = by + ": " + shortened(status.Message, maxMessage)
+	case status.Reason != "":
+		status.Message = by + ": " + shortened(string(status.Reason), maxMessage)
+	default:
+		status.Message = by + " without explanation"
+	}
+	details := &metav1.StatusDetails{}
+	if status.Details != nil {
+		details = status.Details.DeepCopy()
+		details.Causes = details.Causes[:min(len(details.Causes), maxCauses)]
+	}
+	if status.Reason != metav1.StatusReasonInvalid {
+		details.Causes = append(details.Causes, metav1.StatusCause{Type: admission.CauseWebhook, Message: h.whose(mutates)})
+	}
+	status.Details = details
+	return denial{&apierrors.StatusError{ErrStatus: status}}
+}
+
+// shortened cuts a text that a webhook may make as long as it likes.
+func shortened(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	for limit > 0 && !utf8.RuneStart(text[limit]) {
+		limit--
+	}
+	return text[:limit] + " ..."
+}

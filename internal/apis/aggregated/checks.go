@@ -1,0 +1,275 @@
+package aggregated
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"mainstay.dev/mainstay/internal/rest"
+	"mainstay.dev/mainstay/internal/storage/reflector"
+)
+
+const (
+	// maxConcurrentChecks bounds the checks that run concurrently.
+	maxConcurrentChecks = 8
+	// firstRetry is the delay after a failed check, doubled with each failure up
+	// to maxRetry.
+	firstRetry = 100 * time.Millisecond
+	maxRetry   = 10 * time.Second
+	// suspectPeriod is the least time between checks that failed requests
+	// trigger.
+	suspectPeriod = time.Second
+)
+
+// checks schedules the availability checks. Its fields are owned by the goroutine
+// of run.
+type checks struct {
+	*Source
+	byGroupVersion map[schema.GroupVersion]*check
+	// done receives the results of checks; changed the services whose endpoints
+	// have changed, one without a name for all.
+	done     chan result
+	changed  chan corev1.ObjectReference
+	workers  errgroup.Group
+	inFlight int
+	stop     context.CancelFunc // of following services; nil: not followed
+	watchers sync.WaitGroup
+}
+
+// check is the state of the checks of one registration.
+type check struct {
+	registration *registration
+	due, started time.Time // of the next check, and of the last
+	failures     int
+	running      bool
+	// recheck: something changed while a check was running.
+	recheck bool
+	// discovered is when discovery was last requested past the cache.
+	discovered time.Time
+}
+
+// result is the result of one check.
+type result struct {
+	gv     schema.GroupVersion
+	passed bool
+}
+
+func newChecks(s *Source) *checks {
+	return &checks{
+		Source: s, byGroupVersion: map[schema.GroupVersion]*check{}, done: make(chan result), changed: make(chan corev1.ObjectReference),
+	}
+}
+
+// run runs checks until ctx ends.
+func (c *checks) run(ctx context.Context) {
+	defer func() {
+		if c.stop != nil {
+			c.stop()
+		}
+		_ = c.workers.Wait() // they return no errors
+		c.watchers.Wait()
+	}()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.wakeChecks:
+			c.syncRegistrations(ctx)
+		case service := <-c.changed:
+			c.requeue(service)
+		case f := <-c.done:
+			c.finish(f)
+		case <-timer.C:
+		}
+		timer.Reset(c.startDue(ctx))
+	}
+}
+
+// syncRegistrations adds and removes checks so that there is one for each current
+// registration.
+func (c *checks) syncRegistrations(ctx context.Context) {
+	remotes := c.current.Load().remotes
+	for gv, known := range c.byGroupVersion {
+		if remotes[gv] == nil {
+			c.metrics.forget(known.registration.name)
+			delete(c.byGroupVersion, gv)
+		}
+	}
+	for gv, r := range remotes {
+		known := c.byGroupVersion[gv]
+		switch {
+		case known == nil:
+			c.byGroupVersion[gv] = &check{registration: r, due: time.Now()}
+		case known.registration.server != r.server || known.registration.uid != r.uid:
+			c.byGroupVersion[gv] = &check{registration: r, due: time.Now(), running: known.running, recheck: known.running}
+		default:
+			if known.registration.available != r.available { // not written by a check
+				known.due = time.Now()
+			}
+			if r.server.suspected.Load() && known.failures == 0 {
+				known.due = earlier(known.due, known.started.Add(suspectPeriod))
+			}
+			known.registration = r
+		}
+	}
+	switch {
+	case len(remotes) > 0 && c.stop == nil:
+		var following context.Context
+		following, c.stop = context.WithCancel(ctx)
+		for resource, collection := range c.config.Endpoints {
+			c.follow(following, resource, collection)
+		}
+	case len(remotes) == 0 && c.stop != nil:
+		c.stop()
+		c.stop = nil
+	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// startDue starts the checks that are due, up to maxConcurrentChecks, and returns
+// how long until the next is.
+func (c *checks) startDue(ctx context.Context) time.Duration {
+	now, next := time.Now(), time.Hour
+	for gv, known := range c.byGroupVersion {
+		if known.running {
+			continue
+		}
+		if wait := known.due.Sub(now); wait > 0 {
+			next = min(next, wait)
+			continue
+		}
+		if c.inFlight == maxConcurrentChecks {
+			continue // started when one is done
+		}
+		c.inFlight++
+		known.running, known.recheck, known.started = true, false, now
+		r := known.registration
+		fresh := known.failures > 0 || now.Sub(known.discovered) >= refreshPeriod
+		if fresh {
+			known.discovered = now
+		}
+		c.workers.Go(func() error {
+			passed := c.check(ctx, r, fresh)
+			select {
+			case c.done <- result{gv, passed}:
+			case <-ctx.Done():
+			}
+			return nil
+		})
+	}
+	return next
+}
+
+// check checks the availability of a registration, fetches its discovery, and
+// writes its status. It reports whether all of that succeeded.
+func (c *checks) check(ctx context.Context, r *registration, fresh bool) (passed bool) {
+	r.server.suspected.Store(false)
+	v := c.checkAvailability(ctx, r)
+	if ctx.Err() != nil {
+		return false
+	}
+	if v.passed() {
+		passed = c.discover(ctx, r, fresh)
+	} else {
+		c.setResources(r, stale(r.resources))
+	}
+	// Last, so that a client that sees it available finds its discovery.
+	if err := c.updateStatus(ctx, r, v); err != nil && ctx.Err() == nil {
+		c.logger.Warn("the availability of an APIService cannot be told", "name", r.name, "err", err)
+		return false
+	}
+	return passed
+}
+
+// discover fetches the discovery and OpenAPI documents of a registration.
+func (c *checks) discover(ctx context.Context, r *registration, fresh bool) bool {
+	resources, err := r.server.discover(ctx, r.gv, fresh)
+	if err != nil {
+		c.logger.Debug("an aggregated server does not tell what it has", "name", r.name, "err", err)
+		c.setResources(r, stale(r.resources))
+		return false
+	}
+	c.setResources(r, resources)
+	if c.config.Documents != nil {
+		r.server.updateOpenAPI(ctx, r, fresh)
+	}
+	return true
+}
+
+func (c *checks) finish(f result) {
+	c.inFlight--
+	known := c.byGroupVersion[f.gv]
+	if known == nil {
+		return
+	}
+	known.running = false
+	wait := c.config.Resync
+	if f.passed {
+		known.failures = 0
+	} else {
+		wait = min(firstRetry<<min(known.failures, 10), maxRetry, c.config.Resync)
+		known.failures++
+	}
+	known.due = time.Now().Add(wait)
+	if known.recheck {
+		known.due = time.Now()
+	}
+}
+
+// requeue makes the checks of a service due; one without a name means all.
+func (c *checks) requeue(service corev1.ObjectReference) {
+	for _, known := range c.byGroupVersion {
+		at := known.registration.server.address.service
+		if service.Name != "" && (at.Namespace != service.Namespace || at.Name != service.Name) {
+			continue
+		}
+		known.due, known.failures, known.recheck = time.Now(), 0, known.running
+	}
+}
+
+// follow sends the services that a collection's events concern to changed, until
+// ctx ends.
+func (c *checks) follow(ctx context.Context, resource schema.GroupResource, collection reflector.Collection) {
+	notify := func(ctx context.Context, service corev1.ObjectReference) error {
+		select {
+		case c.changed <- service:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	follower, err := reflector.New(reflector.Config{
+		Name: resource.String() + " of APIServices", Collection: collection, Logger: c.logger, Metrics: c.config.Reflectors,
+		Replace: func(ctx context.Context, _ *rest.List) error { return notify(ctx, corev1.ObjectReference{}) },
+		Apply: func(ctx context.Context, events []rest.Event) error {
+			for i := range events {
+				namespace, name, ok := serviceNameOf(&events[i], resource.Group == discoveryv1.GroupName)
+				if !ok {
+					continue
+				}
+				if err := notify(ctx, corev1.ObjectReference{Namespace: namespace, Name: name}); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		c.logger.Error("changes behind APIServices are noticed late", "err", err)
+		return
+	}
+	c.watchers.Go(func() { follower.Run(ctx) })
+}

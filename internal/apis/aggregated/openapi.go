@@ -1,0 +1,146 @@
+package aggregated
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"mainstay.dev/mainstay/internal/endpoints/openapi"
+)
+
+// v3Index is the index of a server's OpenAPI v3 documents.
+type v3Index struct {
+	etag string
+	// hashes are the hashes of the documents by path, such as
+	// apis/example.com/v1; empty if the server has none for the path. nil:
+	// not fetched.
+	hashes map[string]string
+}
+
+// v2Document is the OpenAPI v2 document of a server, fetched when this server's
+// own is first requested and refreshed from then on.
+type v2Document struct {
+	mu        sync.Mutex
+	requested bool
+	body      []byte
+	etag      string
+}
+
+// updateOpenAPI sets the OpenAPI documents of a registration in
+// Config.Documents. A server without documents is left out.
+func (s *server) updateOpenAPI(ctx context.Context, r *registration, fresh bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if fresh || s.cache.openAPIV3.hashes == nil {
+		if err := s.readIndexLocked(ctx); err != nil {
+			s.source.logger.Debug("an aggregated server does not describe itself", "service", s.address.service.String(), "err", err)
+		}
+	}
+	remote := openapi.Remote{GroupVersion: r.gv, V2: s.openAPIV2.fetcher(s), Server: s}
+	if hash, found := s.cache.openAPIV3.hashes[strings.TrimPrefix(path(r.gv), "/")]; found {
+		remote.ETag, remote.Handler = hash, s.source.documentHandler(r.gv)
+	}
+	remote.V2Stamp = s.openAPIV2.refresh(ctx, s, fresh)
+	s.source.config.Documents.SetRemote(remote)
+	if s.source.current.Load().remotes[r.gv] == nil { // removed meanwhile
+		s.source.config.Documents.RemoveRemote(r.gv)
+	}
+}
+
+// documentHandler proxies requests for the OpenAPI v3 document of a group version
+// to the server that is registered for it at the time of the request.
+func (s *Source) documentHandler(gv schema.GroupVersion) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if handler := s.Handler(gv); handler != nil {
+			handler.ServeHTTP(w, r)
+			return
+		}
+		http.NotFound(w, r)
+	})
+}
+
+// readIndexLocked fetches the index of v3 documents. It returns nil if the server
+// has none.
+func (s *server) readIndexLocked(ctx context.Context) error {
+	answer, err := s.fetch(ctx, "/openapi/v3", "application/json", s.cache.openAPIV3.etag)
+	switch {
+	case isNotServed(err):
+		s.cache.openAPIV3 = v3Index{hashes: map[string]string{}}
+		return nil
+	case err != nil:
+		return fmt.Errorf("ask for the OpenAPI index: %w", err)
+	case answer.notModified:
+		return nil
+	}
+	var list struct {
+		Paths map[string]struct {
+			URL string `json:"serverRelativeURL"`
+		} `json:"paths"`
+	}
+	if err := json.Unmarshal(answer.body, &list); err != nil {
+		return fmt.Errorf("read the OpenAPI index: %w", err)
+	}
+	read := v3Index{etag: answer.etag, hashes: map[string]string{}}
+	for path, entry := range list.Paths {
+		read.hashes[path] = ""
+		if at, err := url.Parse(entry.URL); err == nil {
+			read.hashes[path] = at.Query().Get("hash")
+		}
+	}
+	s.cache.openAPIV3 = read
+	return nil
+}
+
+// errNoV2Document is returned for servers without a v2 document.
+var errNoV2Document = errors.New("the server has no OpenAPI v2 document")
+
+// fetcher returns the function by which package openapi fetches the v2 document.
+// The document is shared by all requests, so that it takes the lifetime of the
+// server and not the context of one of them.
+func (d *v2Document) fetcher(s *server) func() ([]byte, error) {
+	return func() ([]byte, error) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.requested = true
+		if d.body == nil {
+			if err := d.readLocked(s.source.config.Stopping, s); err != nil {
+				return nil, err
+			}
+		}
+		return d.body, nil
+	}
+}
+
+// refresh fetches the document again if it is in use, and returns a stamp that
+// changes with it.
+func (d *v2Document) refresh(ctx context.Context, s *server, fresh bool) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.requested && (fresh || d.body == nil) {
+		if err := d.readLocked(ctx, s); err != nil {
+			s.source.logger.Debug("an aggregated server does not describe itself", "service", s.address.service.String(), "err", err)
+		}
+	}
+	return fmt.Sprintf("%s %d", d.etag, len(d.body))
+}
+
+func (d *v2Document) readLocked(ctx context.Context, s *server) error {
+	answer, err := s.fetch(ctx, "/openapi/v2", "application/json", d.etag)
+	switch {
+	case isNotServed(err):
+		d.body, d.etag = nil, ""
+		return errNoV2Document
+	case err != nil:
+		return fmt.Errorf("ask for the OpenAPI document: %w", err)
+	case !answer.notModified:
+		d.body, d.etag = answer.body, answer.etag
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package aggregated
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"mainstay.dev/mainstay/internal/egress"
+	"mainstay.dev/mainstay/internal/egress/proxy"
+	"mainstay.dev/mainstay/internal/request"
+)
+
+// server is an aggregated server: its transports and a cache of its discovery. It
+// is shared by the registrations with its address.
+type server struct {
+	address address
+	source  *Source
+	base    *url.URL
+
+	// upgradeTransport speaks HTTP/1.1 only, for requests that upgrade the
+	// connection. err is why there are no transports.
+	transport, upgradeTransport *http.Transport
+	err                         error
+
+	// suspected: a proxied request has failed since the last check.
+	suspected atomic.Bool
+
+	// mu is held while discovery is fetched; proxied requests do not take it.
+	mu        sync.Mutex
+	cache     discoveryCache
+	openAPIV2 v2Document
+}
+
+// newServer returns a server with its transports. If they cannot be made, each
+// request returns why.
+func (s *Source) newServer(at address) *server {
+	target := egress.Target{
+		Service: &at.service, Resolver: s.config.Resolver, CABundle: []byte(at.ca), Insecure: at.insecure,
+		Certificate: s.config.Certificate, Dial: s.config.Dial,
+	}
+	out := &server{address: at, source: s, base: target.Base()}
+	if out.transport, out.err = target.Transport(); out.err != nil {
+		return out
+	}
+	target.HTTP1 = true
+	if out.upgradeTransport, out.err = target.Transport(); out.err != nil {
+		return out
+	}
+	out.transport.MaxResponseHeaderBytes, out.upgradeTransport.MaxResponseHeaderBytes = maxResponseHeader, maxResponseHeader
+	return out
+}
+
+// maxResponseHeader bounds the header of a response, in bytes.
+const maxResponseHeader = 1 << 20
+
+// close closes idle connections; the others end with their requests.
+func (s *server) close() {
+	if s.err == nil {
+		s.transport.CloseIdleConnections()
+		s.upgradeTransport.CloseIdleConnections()
+	}
+}
+
+// suspect triggers a check, because a proxied request failed.
+func (s *server) suspect() {
+	if s.suspected.CompareAndSwap(false, true) {
+		s.source.triggerChecks()
+	}
+}
+
+const (
+	// userName is the user of requests that this server makes for itself.
+	userName     = "system:kube-aggregator"
+	fetchTimeout = 5 * time.Second
+	// maxResponse bounds the body of a response, in bytes.
+	maxResponse = 64 << 20
+)
+
+// errUnexpectedStatus is wrapped by the errors of responses other than 200.
+var errUnexpectedStatus = errors.New("unexpected status")
+
+// statusError is the error of a response other than 200.
+type statusError struct {
+	url    string
+	status int
+}
+
+func (e *statusError) Error() string { return fmt.Sprintf("bad status from %s: %d", e.url, e.status) }
+func (e *statusError) Unwrap() error { return errUnexpectedStatus }
+
+// fetchedResponse is the response to fetch.
+type fetchedResponse struct {
+	body        []byte
+	contentType string
+	etag        string
+	// notModified: the document is the one with the ETag of the request.
+	notModified bool
+}
+
+// fetch gets a document of the server, as user userName. etag, if not empty, is
+// sent as If-None-Match.
+func (s *server) fetch(ctx context.Context, path, accept, etag string) (*fetchedResponse, error) {
+	if s.err != nil {
+		return nil, s.err
+	}
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	at := *s.base
+	at.Path = path
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	proxy.SetUser(r.Header, &request.User{Name: userName, Groups: []string{request.GroupMasters}})
+	r.Header.Set("Accept", accept)
+	if etag != "" {
+		r.Header.Set("If-None-Match", etag)
+	}
+	response, err := s.transport.RoundTrip(r) // not http.Client: redirects are not followed
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode == http.StatusNotModified && etag != "" {
+		return &fetchedResponse{notModified: true, etag: etag}, nil
+	}
+	if response.StatusCode != http.StatusOK {
+		_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 64<<10)) // so that the connection is reused
+		return nil, &statusError{at.String(), response.StatusCode}
+	}
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxResponse+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the answer of %s: %w", at.String(), err)
+	}
+	if len(body) > maxResponse {
+		return nil, fmt.Errorf("read the answer of %s: it is longer than %d bytes", at.String(), maxResponse)
+	}
+	return &fetchedResponse{body: body, contentType: response.Header.Get("Content-Type"), etag: response.Header.Get("Etag")}, nil
+}
+
+// isNotServed reports whether the server responded that it does not serve a path
+// or media type.
+func isNotServed(err error) bool {
+	var status *statusError
+	return errors.As(err, &status) && (status.status == http.StatusNotFound || status.status == http.StatusNotAcceptable)
+}

@@ -1,0 +1,227 @@
+package aggregated
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apidiscovery "k8s.io/api/apidiscovery/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/loopback"
+	"mainstay.dev/mainstay/internal/storage"
+)
+
+var apples = schema.GroupVersion{Group: "fruit.example.com", Version: "v1"}
+
+// newSource returns a source of a server that has core v1 and, of custom
+// resources, example.com/v1. It reads and writes nothing.
+func newSource(t *testing.T) *Source {
+	t.Helper()
+	s, err := New(Config{
+		APIServices: struct{ storage.Interface }{}, Client: loopback.For[*apiregistrationv1.APIService](&loopback.Access{}, apiregistrationv1.SchemeGroupVersion.WithResource("apiservices")), Own: []schema.GroupVersion{{Version: "v1"}},
+		Served:  func(gv schema.GroupVersion) bool { return gv.Group == "example.com" && gv.Version == "v1" },
+		Cluster: cluster{}, Resolver: nowhere{},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.dirty.drain()
+	return s
+}
+
+// stored is an APIService as it is stored; service is empty for a local one.
+func stored(name, service, label string, revision int64, priority Priority) *codec.Record {
+	gv := groupVersionOf(name)
+	obj := &apiregistrationv1.APIService{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: "u"},
+		Spec:       apiregistrationv1.APIServiceSpec{Group: gv.Group, Version: gv.Version, GroupPriorityMinimum: priority.Group, VersionPriority: priority.Version},
+	}
+	if label != "" {
+		obj.Labels = map[string]string{managedLabel: label}
+	}
+	if service != "" {
+		obj.Spec.Service = &apiregistrationv1.ServiceReference{Namespace: "a", Name: service}
+	}
+	kind := &codec.Kind{Hub: &codec.Version{GVK: apiregistrationv1.SchemeGroupVersion.WithKind("APIService")}}
+	return codec.RecordOf(kind, obj, nil, revision)
+}
+
+// TestNews: reports of writes and of the watch may cross; the newest
+// counts.
+func TestNews(t *testing.T) {
+	t.Parallel()
+	const name = "v1.fruit.example.com"
+	type event struct {
+		service  string // "" deletes
+		revision int64
+		watched  bool
+	}
+	tests := []struct {
+		name   string
+		events []event
+		want   string
+	}{
+		{"written", []event{{"one", 5, false}}, "one"},
+		{"written, and watched", []event{{"one", 5, false}, {"one", 5, true}}, "one"},
+		{"an older one comes later", []event{{"two", 6, false}, {"one", 5, true}}, "two"},
+		{"a write is reported late", []event{{"two", 6, true}, {"one", 5, false}}, "two"},
+		{"deleted", []event{{"one", 5, true}, {"", 6, false}}, ""},
+		{"deleted, and the watch is behind", []event{{"", 6, false}, {"one", 5, true}, {"", 6, true}}, ""},
+		{"deleted and made again", []event{{"", 6, false}, {"two", 7, false}, {"one", 5, true}, {"", 6, true}, {"two", 7, true}}, "two"},
+		{"a deletion is reported late", []event{{"", 6, true}, {"two", 7, true}, {"", 6, false}}, "two"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := newSource(t)
+			for _, e := range tt.events {
+				if e.service == "" {
+					s.remove(name, e.revision, e.watched)
+				} else if err := s.update(stored(name, e.service, "", e.revision, Priority{100, 10}), e.watched); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got := ""
+			if r := s.current.Load().remotes[apples]; r != nil {
+				got = r.server.address.service.Name
+			}
+			if got != tt.want {
+				t.Errorf("it is at %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestPriority(t *testing.T) {
+	t.Parallel()
+	s := newSource(t)
+	for i, record := range []*codec.Record{
+		stored("v1.fruit.example.com", "one", "", 1, Priority{2000, 10}),
+		stored("v1.example.com", "", always, 2, Priority{1000, 100}),
+		stored("v1.", "", onStart, 3, Priority{5, 6}),
+		stored("v1.apiregistration.k8s.io", "one", "", 4, Priority{5, 6}),
+	} {
+		before := s.Generation()
+		if err := s.Observe(record); err != nil {
+			t.Fatal(err)
+		}
+		if changed := s.Generation() != before; changed != (i == 0 || i == 2) {
+			t.Errorf("%s: changed %t", record.Name().Name, changed)
+		}
+	}
+	for gv, want := range map[schema.GroupVersion]Priority{
+		apples: {2000, 10}, {Group: "example.com", Version: "v1"}: {1000, 100}, {Version: "v1"}: {5, 6}, {Group: "other.example.com", Version: "v9"}: {1000, 100},
+	} {
+		if group, version := s.Priority(gv); (Priority{group, version}) != want {
+			t.Errorf("%v: %d, %d, want %v", gv, group, version, want)
+		}
+	}
+	if s.Handler(apples) == nil || s.Handler(schema.GroupVersion{Version: "v1"}) != nil {
+		t.Error("others answer for what is this server's own, or not for what is theirs")
+	}
+	if s.Handler(apiregistrationv1.SchemeGroupVersion) != nil {
+		t.Error("another server is registered for apiregistration.k8s.io")
+	}
+}
+
+// TestServersAreShared: registrations of one server have its connections in
+// common, and what is known of it outlasts changes of priority.
+func TestServersAreShared(t *testing.T) {
+	t.Parallel()
+	s := newSource(t)
+	for i, name := range []string{"v1.fruit.example.com", "v2.fruit.example.com"} {
+		if err := s.Observe(stored(name, "one", "", int64(i+1), Priority{100, 10})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remotes := s.current.Load().remotes
+	if one := remotes[apples].server; one != remotes[schema.GroupVersion{Group: apples.Group, Version: "v2"}].server {
+		t.Error("there are two servers")
+	}
+	known := &apidiscovery.APIVersionDiscovery{Version: "v1", Freshness: apidiscovery.DiscoveryFreshnessCurrent}
+	s.setResources(remotes[apples], known)
+	if err := s.Observe(stored("v1.fruit.example.com", "one", "", 9, Priority{200, 10})); err != nil {
+		t.Fatal(err)
+	}
+	if s.Remotes()[apples] != known {
+		t.Error("what was known is forgotten")
+	}
+	if err := s.Observe(stored("v1.fruit.example.com", "two", "", 10, Priority{200, 10})); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Remotes()[apples].Freshness; got != apidiscovery.DiscoveryFreshnessStale {
+		t.Errorf("another server's is taken for known: %s", got)
+	}
+}
+
+// TestIsUpToDate is the table of what is done about APIServices of this server's
+// own.
+func TestIsUpToDate(t *testing.T) {
+	t.Parallel()
+	s := newSource(t)
+	usual := customPriority
+	tests := []struct {
+		name, service, label string
+		priority             Priority
+		starting, want       bool
+	}{
+		{"v1.example.com", "", always, usual, false, true},
+		{"v1.example.com", "", always, Priority{1, 1}, false, false},
+		{"v1.example.com", "one", always, usual, false, false},
+		{"v1.example.com", "one", "", usual, false, true},        // made by a user
+		{"v2.example.com", "", always, usual, false, false},      // is not served
+		{"v2.example.com", "", "", usual, true, true},            // nor is this, but a user made it
+		{"v1.", "", onStart, Priority{1, 1}, false, true},        // changed while the server runs
+		{"v1.", "", onStart, Priority{1, 1}, true, false},        // and put right when it starts
+		{"v1.old.example.com", "", onStart, usual, true, false},  // was built in once
+		{"v1.old.example.com", "", onStart, usual, false, true},  // a user made it meanwhile
+		{"v1.", "", onStart, Priority{18000, 1}, true, true},     // as registered
+		{"v1.example.com", "", "nonsense", usual, true, true},    // a label of no meaning
+		{"v1.apiregistration.k8s.io", "", "", usual, true, true}, // never touched
+	}
+	for _, tt := range tests {
+		service, err := serviceOf(stored(tt.name, tt.service, tt.label, 1, tt.priority))
+		if err != nil {
+			t.Fatal(err)
+		}
+		gv := groupVersionOf(tt.name)
+		if got := s.isUpToDate(service, gv, s.wantedLabel(gv), tt.starting); got != tt.want {
+			t.Errorf("%+v: %t", tt, got)
+		}
+	}
+}
+
+func TestDirtySet(t *testing.T) {
+	t.Parallel()
+	m := newDirtySet()
+	m.add("b", "a", "b")
+	m.add("c")
+	m.remove("c")
+	<-m.ready
+	if got := m.drain(); !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("%v", got)
+	}
+	if got := m.drain(); len(got) != 0 {
+		t.Errorf("a second time %v", got)
+	}
+}
+
+// TestOwnPriorities: what is built in comes in the order of kube-apiserver.
+func TestOwnPriorities(t *testing.T) {
+	t.Parallel()
+	order := []string{
+		"apps", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io", "autoscaling", "batch", "certificates.k8s.io", "networking.k8s.io",
+		"policy", "rbac.authorization.k8s.io", "storage.k8s.io", "admissionregistration.k8s.io", "apiextensions.k8s.io", "scheduling.k8s.io",
+		"coordination.k8s.io", "node.k8s.io", "discovery.k8s.io", "resource.k8s.io", "flowcontrol.apiserver.k8s.io", "storagemigration.k8s.io",
+	}
+	sorted := slices.Clone(order)
+	slices.Sort(sorted)
+	slices.SortStableFunc(sorted, func(a, b string) int { return int(builtInGroupPriority(b) - builtInGroupPriority(a)) })
+	if diff := cmp.Diff(order, sorted); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,144 @@
+package bootstrap
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"mainstay.dev/mainstay/internal/codec"
+)
+
+// documents reads what kube-apiserver v1.37 makes, by kind, namespace and name.
+func documents(t *testing.T, file string) map[string]map[string]any {
+	t.Helper()
+	compressed, err := os.Open(filepath.Join("testdata", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer compressed.Close()
+	reader, err := gzip.NewReader(compressed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]map[string]any{}
+	for _, part := range bytes.Split(text, []byte("\n---\n")) {
+		var document map[string]any
+		if err := yaml.Unmarshal(part, &document); err != nil {
+			t.Fatal(err)
+		}
+		all := []any{document}
+		if list, ok := document["items"].([]any); ok {
+			all = list
+		}
+		for _, one := range all {
+			if u, ok := one.(map[string]any); ok && len(u) > 0 {
+				found[keyOf(u)] = u
+			}
+		}
+	}
+	return found
+}
+
+func keyOf(document map[string]any) string {
+	u := unstructured.Unstructured{Object: document}
+	return strings.Join([]string{u.GetKind(), u.GetNamespace(), u.GetName()}, "/")
+}
+
+// document is an object as it would be written, without what is empty.
+func document(t *testing.T, kind string, obj codec.Object) map[string]any {
+	t.Helper()
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content["kind"] = kind
+	return prune(content)
+}
+
+// prune drops what says nothing: nulls, and objects and lists without contents.
+// The number 0 and false stay.
+func prune(content map[string]any) map[string]any {
+	for key, value := range content {
+		switch v := value.(type) {
+		case map[string]any:
+			if content[key] = prune(v); len(v) == 0 {
+				delete(content, key)
+			}
+		case []any:
+			for _, item := range v {
+				if m, ok := item.(map[string]any); ok {
+					prune(m)
+				}
+			}
+			if len(v) == 0 {
+				delete(content, key)
+			}
+		case nil:
+			delete(content, key)
+		case int64:
+			content[key] = float64(v)
+		}
+	}
+	return content
+}
+
+// TestDeclared compares each declaration with what kube-apiserver makes. What
+// depends on a server, and on the time, is left to the tests of whole servers.
+func TestDeclared(t *testing.T) {
+	t.Parallel()
+	b := New(Config{ServiceRanges: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}})
+	tests := []struct {
+		kind string
+		set  set
+	}{
+		{"ClusterRole", rbacObjects()[0]}, {"ClusterRoleBinding", rbacObjects()[1]}, {"Role", rbacObjects()[2]}, {"RoleBinding", rbacObjects()[3]},
+		{"PriorityLevelConfiguration", flowControlObjects()[0]}, {"FlowSchema", flowControlObjects()[1]},
+	}
+	facts := documents(t, "objects.yaml.gz")
+	for key, document := range documents(t, "rbac.yaml.gz") {
+		facts[key] = document
+	}
+	for _, tt := range tests {
+		seen := 0
+		for _, obj := range tt.set.objects {
+			got := document(t, tt.kind, obj)
+			want, ok := facts[keyOf(got)]
+			if !ok {
+				t.Errorf("%s is not kube-apiserver's", keyOf(got))
+				continue
+			}
+			delete(want, "apiVersion")
+			if diff := cmp.Diff(prune(want), got); diff != "" {
+				t.Errorf("%s (-kube-apiserver +declared):\n%s", keyOf(got), diff)
+			}
+			seen++
+		}
+		for key := range facts {
+			if strings.HasPrefix(key, tt.kind+"/") {
+				seen--
+			}
+		}
+		if seen != 0 {
+			t.Errorf("%d of %s are missing", -seen, tt.kind)
+		}
+	}
+	for _, hook := range b.Hooks() {
+		if hook.Name == "" || hook.Check(t.Context()) == nil {
+			t.Errorf("hook %q is done before it has run", hook.Name)
+		}
+	}
+}

@@ -1,0 +1,247 @@
+package bootstrap
+
+import (
+	"strconv"
+	"strings"
+
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"mainstay.dev/mainstay/internal/codec"
+)
+
+// flowControlManager is whom the managed fields name.
+const flowControlManager = "api-priority-and-fairness-config-producer-v1"
+
+// flowControlObjects are the levels and schemas of flow control. Those that are
+// mandatory are always as here; the others are until an administrator takes them over.
+func flowControlObjects() []set {
+	v1 := flowcontrolv1.SchemeGroupVersion
+	return []set{
+		{resource: v1.WithResource("prioritylevelconfigurations"), manager: flowControlManager, objects: objects(priorityLevels()), revise: revisePriorityLevel, retired: automatic},
+		{resource: v1.WithResource("flowschemas"), manager: flowControlManager, objects: objects(flowSchemas()), revise: reviseFlowSchema, retired: automatic},
+	}
+}
+
+func priorityLevels() []*flowcontrolv1.PriorityLevelConfiguration {
+	return []*flowcontrolv1.PriorityLevelConfiguration{
+		exemptLevel(flowcontrolv1.PriorityLevelConfigurationNameExempt),
+		catchAllLevel(),
+		limitedLevel("system", 30, 33, queues(64, 6)),
+		limitedLevel("node-high", 40, 25, queues(64, 6)),
+		limitedLevel("leader-election", 10, 0, queues(16, 4)),
+		limitedLevel("workload-high", 40, 50, queues(128, 6)),
+		limitedLevel("workload-low", 100, 90, queues(128, 6)),
+		limitedLevel("global-default", 20, 50, queues(128, 6)),
+	}
+}
+
+func flowSchemas() []*flowcontrolv1.FlowSchema {
+	const byUser, byNamespace = flowcontrolv1.FlowDistinguisherMethodByUserType, flowcontrolv1.FlowDistinguisherMethodByNamespaceType
+	everyone := everyUser()
+	nodes := []flowcontrolv1.Subject{flowGroup("system:nodes")}
+	systemAccounts := flowcontrolv1.Subject{
+		Kind:           flowcontrolv1.SubjectKindServiceAccount,
+		ServiceAccount: &flowcontrolv1.ServiceAccountSubject{Namespace: metav1.NamespaceSystem, Name: flowcontrolv1.NameAll},
+	}
+	manager, scheduler := flowUser("system:kube-controller-manager"), flowUser("system:kube-scheduler")
+	return []*flowcontrolv1.FlowSchema{
+		exemptSchema(),
+		flowSchema("probes", "exempt", 2, "", flowcontrolv1.PolicyRulesWithSubjects{Subjects: everyone,
+			NonResourceRules: []flowcontrolv1.NonResourcePolicyRule{{Verbs: []string{"get"}, NonResourceURLs: []string{"/healthz", "/readyz", "/livez"}}}}),
+		flowSchema("system-leader-election", "leader-election", 100, byUser, flowcontrolv1.PolicyRulesWithSubjects{
+			Subjects:      []flowcontrolv1.Subject{manager, scheduler, systemAccounts},
+			ResourceRules: []flowcontrolv1.ResourcePolicyRule{flowRule("get create update", "coordination.k8s.io", "leases", false)}}),
+		flowSchema("system-node-high", "node-high", 400, byUser, flowcontrolv1.PolicyRulesWithSubjects{Subjects: nodes,
+			ResourceRules: []flowcontrolv1.ResourcePolicyRule{flowRule("*", "", "nodes nodes/status", true), flowRule("*", "coordination.k8s.io", "leases", false)}}),
+		flowSchema("system-nodes", "system", 500, byUser, everything(nodes...)),
+		flowSchema("kube-controller-manager", "workload-high", 800, byNamespace, everything(manager)),
+		flowSchema("kube-scheduler", "workload-high", 800, byNamespace, everything(scheduler)),
+		flowSchema("kube-system-service-accounts", "workload-high", 900, byNamespace, everything(systemAccounts)),
+		flowSchema("service-accounts", "workload-low", 9000, byUser, everything(flowGroup("system:serviceaccounts"))),
+		flowSchema("global-default", "global-default", 9900, byUser, everything(everyone...)),
+		catchAllSchema(),
+	}
+}
+
+// MandatoryFlowSchemas returns the flow schemas that must be as they are declared here.
+func MandatoryFlowSchemas() []*flowcontrolv1.FlowSchema {
+	return []*flowcontrolv1.FlowSchema{exemptSchema(), catchAllSchema()}
+}
+
+// MandatoryPriorityLevels returns the priority levels that must be as they are declared
+// here, but for what administrators may set of exempt.
+func MandatoryPriorityLevels() []*flowcontrolv1.PriorityLevelConfiguration {
+	return []*flowcontrolv1.PriorityLevelConfiguration{exemptLevel(flowcontrolv1.PriorityLevelConfigurationNameExempt), catchAllLevel()}
+}
+
+// MandatoryFlowSchema returns the flow schema of a name that must be as it is declared
+// here, and nil for other names.
+func MandatoryFlowSchema(name string) *flowcontrolv1.FlowSchema {
+	switch name {
+	case flowcontrolv1.FlowSchemaNameExempt:
+		return exemptSchema()
+	case flowcontrolv1.FlowSchemaNameCatchAll:
+		return catchAllSchema()
+	}
+	return nil
+}
+
+// MandatoryPriorityLevel returns the priority level of a name that must be as it is
+// declared here, and nil for other names.
+func MandatoryPriorityLevel(name string) *flowcontrolv1.PriorityLevelConfiguration {
+	switch name {
+	case flowcontrolv1.PriorityLevelConfigurationNameExempt:
+		return exemptLevel(name)
+	case flowcontrolv1.PriorityLevelConfigurationNameCatchAll:
+		return catchAllLevel()
+	}
+	return nil
+}
+
+func exemptSchema() *flowcontrolv1.FlowSchema {
+	return flowSchema(flowcontrolv1.FlowSchemaNameExempt, flowcontrolv1.PriorityLevelConfigurationNameExempt, 1, "",
+		everything(flowGroup("system:masters")))
+}
+
+func catchAllSchema() *flowcontrolv1.FlowSchema {
+	return flowSchema(flowcontrolv1.FlowSchemaNameCatchAll, flowcontrolv1.PriorityLevelConfigurationNameCatchAll,
+		flowcontrolv1.FlowSchemaMaxMatchingPrecedence, flowcontrolv1.FlowDistinguisherMethodByUserType, everything(everyUser()...))
+}
+
+func catchAllLevel() *flowcontrolv1.PriorityLevelConfiguration {
+	return limitedLevel(flowcontrolv1.PriorityLevelConfigurationNameCatchAll, 5, 0, nil)
+}
+
+func everyUser() []flowcontrolv1.Subject {
+	return []flowcontrolv1.Subject{flowGroup("system:unauthenticated"), flowGroup("system:authenticated")}
+}
+
+func flowMeta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: name, Annotations: map[string]string{flowcontrolv1.AutoUpdateAnnotationKey: "true"}}
+}
+
+func exemptLevel(name string) *flowcontrolv1.PriorityLevelConfiguration {
+	return &flowcontrolv1.PriorityLevelConfiguration{ObjectMeta: flowMeta(name), Spec: flowcontrolv1.PriorityLevelConfigurationSpec{
+		Type:   flowcontrolv1.PriorityLevelEnablementExempt,
+		Exempt: &flowcontrolv1.ExemptPriorityLevelConfiguration{NominalConcurrencyShares: new(int32), LendablePercent: new(int32)},
+	}}
+}
+
+// limitedLevel rejects what exceeds its share where it has no queues.
+func limitedLevel(name string, shares, lendable int32, queuing *flowcontrolv1.QueuingConfiguration) *flowcontrolv1.PriorityLevelConfiguration {
+	response := flowcontrolv1.LimitResponse{Type: flowcontrolv1.LimitResponseTypeReject}
+	if queuing != nil {
+		response = flowcontrolv1.LimitResponse{Type: flowcontrolv1.LimitResponseTypeQueue, Queuing: queuing}
+	}
+	return &flowcontrolv1.PriorityLevelConfiguration{ObjectMeta: flowMeta(name), Spec: flowcontrolv1.PriorityLevelConfigurationSpec{
+		Type: flowcontrolv1.PriorityLevelEnablementLimited,
+		Limited: &flowcontrolv1.LimitedPriorityLevelConfiguration{
+			NominalConcurrencyShares: &shares, LendablePercent: &lendable, LimitResponse: response,
+		},
+	}}
+}
+
+func queues(number, hand int32) *flowcontrolv1.QueuingConfiguration {
+	return &flowcontrolv1.QueuingConfiguration{Queues: number, HandSize: hand, QueueLengthLimit: 50}
+}
+
+func flowSchema(name, level string, precedence int32, method flowcontrolv1.FlowDistinguisherMethodType, rule flowcontrolv1.PolicyRulesWithSubjects) *flowcontrolv1.FlowSchema {
+	schema := &flowcontrolv1.FlowSchema{ObjectMeta: flowMeta(name), Spec: flowcontrolv1.FlowSchemaSpec{
+		PriorityLevelConfiguration: flowcontrolv1.PriorityLevelConfigurationReference{Name: level},
+		MatchingPrecedence:         precedence, Rules: []flowcontrolv1.PolicyRulesWithSubjects{rule},
+	}}
+	if method != "" {
+		schema.Spec.DistinguisherMethod = &flowcontrolv1.FlowDistinguisherMethod{Type: method}
+	}
+	return schema
+}
+
+// flowRule is about resources in all namespaces, and without one where cluster is
+// set.
+func flowRule(verbs, group, resources string, cluster bool) flowcontrolv1.ResourcePolicyRule {
+	return flowcontrolv1.ResourcePolicyRule{
+		Verbs: strings.Fields(verbs), APIGroups: []string{group}, Resources: strings.Fields(resources),
+		ClusterScope: cluster, Namespaces: []string{flowcontrolv1.NamespaceEvery},
+	}
+}
+
+func everything(subjects ...flowcontrolv1.Subject) flowcontrolv1.PolicyRulesWithSubjects {
+	return flowcontrolv1.PolicyRulesWithSubjects{
+		Subjects:         subjects,
+		ResourceRules:    []flowcontrolv1.ResourcePolicyRule{flowRule("*", "*", "*", true)},
+		NonResourceRules: []flowcontrolv1.NonResourcePolicyRule{{Verbs: []string{"*"}, NonResourceURLs: []string{"*"}}},
+	}
+}
+
+func flowGroup(name string) flowcontrolv1.Subject {
+	return flowcontrolv1.Subject{Kind: flowcontrolv1.SubjectKindGroup, Group: &flowcontrolv1.GroupSubject{Name: name}}
+}
+
+func flowUser(name string) flowcontrolv1.Subject {
+	return flowcontrolv1.Subject{Kind: flowcontrolv1.SubjectKindUser, User: &flowcontrolv1.UserSubject{Name: name}}
+}
+
+// kept reports whether an object is kept as it is declared: always where it is
+// mandatory, or else as the annotation says. Without one that is so until
+// the object was changed.
+func kept(existing codec.Object) bool {
+	switch existing.GetName() {
+	case flowcontrolv1.FlowSchemaNameExempt, flowcontrolv1.FlowSchemaNameCatchAll: // the levels have the same names
+		return true
+	}
+	automatic, err := strconv.ParseBool(existing.GetAnnotations()[flowcontrolv1.AutoUpdateAnnotationKey])
+	if err != nil {
+		return existing.GetGeneration() == 1
+	}
+	return automatic
+}
+
+// automatic reports whether the server keeps an object as it declares it.
+func automatic(existing codec.Object) bool {
+	kept, err := strconv.ParseBool(existing.GetAnnotations()[flowcontrolv1.AutoUpdateAnnotationKey])
+	return err == nil && kept
+}
+
+func revisePriorityLevel(existing, wanted codec.Object) bool {
+	is, should := existing.(*flowcontrolv1.PriorityLevelConfiguration), wanted.(*flowcontrolv1.PriorityLevelConfiguration)
+	if !kept(is) {
+		return markTakenOver(is)
+	}
+	spec := should.Spec
+	if is.Spec.Exempt != nil && spec.Exempt != nil {
+		spec.Exempt = is.Spec.Exempt // administrators may set that
+	}
+	changed := markKept(is) || !equality.Semantic.DeepEqual(is.Spec, spec)
+	is.Spec = spec
+	return changed
+}
+
+func reviseFlowSchema(existing, wanted codec.Object) bool {
+	is, should := existing.(*flowcontrolv1.FlowSchema), wanted.(*flowcontrolv1.FlowSchema)
+	if !kept(is) {
+		return markTakenOver(is)
+	}
+	changed := markKept(is) || !equality.Semantic.DeepEqual(is.Spec, should.Spec)
+	is.Spec = should.Spec
+	return changed
+}
+
+// markKept and markTakenOver make the annotation say what is done.
+func markKept(obj codec.Object) bool { return markAutoUpdate(obj, true) }
+
+func markTakenOver(obj codec.Object) bool { return markAutoUpdate(obj, false) }
+
+func markAutoUpdate(obj codec.Object, automatic bool) bool {
+	annotations := obj.GetAnnotations()
+	if is, err := strconv.ParseBool(annotations[flowcontrolv1.AutoUpdateAnnotationKey]); err == nil && is == automatic {
+		return false
+	}
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[flowcontrolv1.AutoUpdateAnnotationKey] = strconv.FormatBool(automatic)
+	obj.SetAnnotations(annotations)
+	return true
+}

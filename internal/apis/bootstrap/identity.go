@@ -1,0 +1,249 @@
+package bootstrap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/loopback"
+	"mainstay.dev/mainstay/internal/rest"
+	"mainstay.dev/mainstay/internal/simulation"
+	"mainstay.dev/mainstay/internal/storage"
+)
+
+const (
+	// identityDuration is how long an identity lease is valid that is not renewed, and
+	// how often expired ones are looked for. Both are kube-apiserver's.
+	identityDuration = time.Hour
+	// identityLabel marks a lease as the identity of a server, and says of what kind.
+	identityLabel = "apiserver.kubernetes.io/identity"
+	identityKind  = "kube-apiserver"
+)
+
+// IdentitySelector selects the identity leases of a cluster's servers, which are in
+// kube-system.
+func IdentitySelector() labels.Selector {
+	return labels.SelectorFromSet(labels.Set{identityLabel: identityKind})
+}
+
+// Identity is what the identity lease of a server tells of it.
+type Identity struct {
+	// ID is the name of the lease.
+	ID string
+	// Hostname is that of the machine.
+	Hostname string
+	// PeerAddress is the host:port at which other servers reach this one; "": they
+	// do not.
+	PeerAddress string
+}
+
+// identity keeps the identity lease of this server, and deletes those that have
+// expired, of any server.
+//
+// Where servers share a store, it is renewed in every turn and deleted in the end, as by
+// kube-apiserver. Where this one is alone, it is renewed often enough to stay valid, and
+// stays over a restart: neither an idle server nor a restart writes anything.
+type identity struct {
+	config *Config
+	leases *loopback.Client[*coordinationv1.Lease]
+	holder string
+	mu     struct {
+		sync.Mutex
+		withdrawn          bool
+		renewed, collected time.Time // zero: never
+	}
+}
+
+func newIdentity(config *Config) *identity {
+	return &identity{
+		config: config, holder: config.Identity.ID + "_" + string(uuid.NewUUID()),
+		leases: loopback.For[*coordinationv1.Lease](config.Access.As(nil, serverManager), coordinationv1.SchemeGroupVersion.WithResource("leases")),
+	}
+}
+
+func identityKey(id string) types.NamespacedName {
+	return types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: id}
+}
+
+// keep does what is due.
+func (i *identity) keep(ctx context.Context) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.mu.withdrawn {
+		return nil
+	}
+	var errs []error
+	if i.config.PeerLeases != nil && i.config.Identity.PeerAddress != "" { // which is looked for when the other lease appears
+		errs = append(errs, renewLease(ctx, i.config.PeerLeases, i.config.Identity.ID, i.config.Identity.describePeer))
+	}
+	if !i.validLocked(ctx) {
+		errs = append(errs, i.renewLocked(ctx))
+	}
+	if simulation.Now(ctx).Sub(i.mu.collected) >= identityDuration {
+		errs = append(errs, i.collectLocked(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// alone reports whether no other server reads the lease.
+func (i *identity) alone() bool { return i.config.Revision != nil }
+
+// validLocked reports whether the lease need not be renewed now.
+func (i *identity) validLocked(ctx context.Context) bool {
+	if !i.alone() {
+		return false
+	}
+	ends := i.mu.renewed.Add(identityDuration)
+	if i.mu.renewed.IsZero() {
+		ends = i.storedExpiry(ctx)
+	}
+	return simulation.From(ctx).Until(ends) > identityDuration/2
+}
+
+// storedExpiry is when the lease ends that is stored; a time in the past where there is
+// none.
+func (i *identity) storedExpiry(ctx context.Context) time.Time {
+	stored, err := i.config.Stored(coordinationv1.Resource("leases"))
+	if err != nil {
+		return time.Time{}
+	}
+	record, err := stored.Get(ctx, identityKey(i.config.Identity.ID), storage.ReadOptions{})
+	if err != nil {
+		return time.Time{}
+	}
+	lease, err := codec.SharedAs[*coordinationv1.Lease](record)
+	if err != nil {
+		return time.Time{}
+	}
+	return expiry(lease)
+}
+
+// renewLocked writes the lease. The first time, one that is there is of a process that
+// has ended, and replaced: what others knew of that process is not true of this one.
+func (i *identity) renewLocked(ctx context.Context) error {
+	if i.mu.renewed.IsZero() {
+		if err := i.delete(ctx, i.config.Identity.ID, metav1.DeleteOptions{}); err != nil {
+			return fmt.Errorf("replace the identity lease: %w", err)
+		}
+	}
+	_, err := i.leases.Update(ctx, identityKey(i.config.Identity.ID), func(lease *coordinationv1.Lease) error {
+		i.describe(ctx, lease)
+		return nil
+	})
+	if apierrors.IsNotFound(err) {
+		lease := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &i.holder}}
+		lease.Namespace, lease.Name = metav1.NamespaceSystem, i.config.Identity.ID
+		i.describe(ctx, lease)
+		_, err = i.leases.Create(ctx, lease)
+	}
+	if err != nil {
+		return fmt.Errorf("renew the identity lease: %w", err)
+	}
+	i.mu.renewed = simulation.Now(ctx)
+	return nil
+}
+
+// describe sets everything but the holder, which stays that of the process that
+// created the lease.
+func (i *identity) describe(ctx context.Context, lease *coordinationv1.Lease) {
+	now := metav1.NewMicroTime(simulation.Now(ctx))
+	lease.Spec.LeaseDurationSeconds, lease.Spec.RenewTime = new(int32(identityDuration/time.Second)), &now
+	metav1.SetMetaDataLabel(&lease.ObjectMeta, identityLabel, identityKind)
+	if hostname := i.config.Identity.Hostname; len(validation.IsValidLabelValue(hostname)) == 0 {
+		metav1.SetMetaDataLabel(&lease.ObjectMeta, corev1.LabelHostname, hostname)
+	}
+	if address := i.config.Identity.PeerAddress; address != "" {
+		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, corev1.AnnotationPeerAdvertiseAddress, address)
+	}
+}
+
+// collectLocked deletes the leases that have expired.
+func (i *identity) collectLocked(ctx context.Context) error {
+	stored, err := i.config.Stored(coordinationv1.Resource("leases"))
+	if err != nil {
+		return err
+	}
+	list, err := stored.List(ctx, metav1.NamespaceSystem, rest.ListOptions{Labels: IdentitySelector()})
+	if err != nil {
+		return fmt.Errorf("look for expired identity leases: %w", err)
+	}
+	for record, err := range list.Items {
+		if err != nil {
+			return fmt.Errorf("look for expired identity leases: %w", err)
+		}
+		lease, err := codec.SharedAs[*coordinationv1.Lease](record)
+		if err != nil {
+			return err
+		}
+		if simulation.Now(ctx).Before(expiry(lease)) {
+			continue
+		}
+		asItWas := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &lease.UID, ResourceVersion: new(strconv.FormatInt(record.Revision(), 10))}}
+		if err := i.delete(ctx, lease.Name, asItWas); err != nil && !apierrors.IsConflict(err) {
+			return fmt.Errorf("delete an expired identity lease: %w", err)
+		}
+	}
+	i.mu.collected = simulation.Now(ctx)
+	return nil
+}
+
+// expiry is when a lease ends; a time in the past where it does not say.
+func expiry(lease *coordinationv1.Lease) time.Time {
+	if lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil {
+		return time.Time{}
+	}
+	return lease.Spec.RenewTime.Add(time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second)
+}
+
+// withdraw deletes the lease of this server, before it stops.
+func (i *identity) withdraw(ctx context.Context) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.mu.withdrawn = true
+	if i.mu.renewed.IsZero() || i.alone() {
+		return nil
+	}
+	if i.config.PeerLeases != nil {
+		_, _ = i.config.PeerLeases.Delete(ctx, types.NamespacedName{Name: i.config.Identity.ID}, nil, storage.UpdateOptions{}) // it expires soon
+	}
+	if err := i.delete(ctx, i.config.Identity.ID, metav1.DeleteOptions{}); err != nil {
+		return fmt.Errorf("withdraw the identity lease: %w", err)
+	}
+	return nil
+}
+
+// peerIdentityLabel names the server that a peer lease is of.
+const peerIdentityLabel = "apiserverIdentity"
+
+// describePeer makes a lease one of this server's PeerAddress, as kube-apiserver stores it.
+func (id *Identity) describePeer(lease *corev1.Endpoints) {
+	host, portText, _ := net.SplitHostPort(id.PeerAddress)
+	port, _ := strconv.ParseInt(portText, 10, 32)
+	lease.Labels = map[string]string{peerIdentityLabel: id.ID}
+	lease.Subsets = []corev1.EndpointSubset{{
+		Addresses: []corev1.EndpointAddress{{IP: host}}, Ports: []corev1.EndpointPort{{Name: servicePortName, Protocol: corev1.ProtocolTCP, Port: int32(port)}},
+	}}
+}
+
+// delete deletes a lease that may be gone.
+func (i *identity) delete(ctx context.Context, name string, options metav1.DeleteOptions) error {
+	err := i.leases.Delete(ctx, identityKey(name), options)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}

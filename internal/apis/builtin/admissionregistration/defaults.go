@@ -1,0 +1,86 @@
+package admissionregistration
+
+import (
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"mainstay.dev/mainstay/internal/apis/builtin"
+)
+
+// What webhooks are that do not say.
+const (
+	webhookTimeout = 10 // seconds
+	webhookPort    = 443
+)
+
+func defaultValidatingWebhooks(configuration *admissionregistrationv1.ValidatingWebhookConfiguration) {
+	for i := range configuration.Webhooks {
+		w := &configuration.Webhooks[i]
+		builtin.Fill(&w.FailurePolicy, admissionregistrationv1.Fail)
+		builtin.Fill(&w.TimeoutSeconds, webhookTimeout)
+		defaultMatch(&w.MatchPolicy, &w.NamespaceSelector, &w.ObjectSelector)
+		defaultService(w.ClientConfig.Service)
+		defaultRules(w.Rules)
+	}
+}
+
+func defaultMutatingWebhooks(configuration *admissionregistrationv1.MutatingWebhookConfiguration) {
+	for i := range configuration.Webhooks {
+		w := &configuration.Webhooks[i]
+		builtin.Fill(&w.FailurePolicy, admissionregistrationv1.Fail)
+		builtin.Fill(&w.TimeoutSeconds, webhookTimeout)
+		builtin.Fill(&w.ReinvocationPolicy, admissionregistrationv1.NeverReinvocationPolicy)
+		defaultMatch(&w.MatchPolicy, &w.NamespaceSelector, &w.ObjectSelector)
+		defaultService(w.ClientConfig.Service)
+		defaultRules(w.Rules)
+	}
+}
+
+func defaultValidatingPolicy(policy *admissionregistrationv1.ValidatingAdmissionPolicy) {
+	builtin.Fill(&policy.Spec.FailurePolicy, admissionregistrationv1.Fail)
+	defaultMatchResources(policy.Spec.MatchConstraints)
+}
+
+func defaultMutatingPolicy(policy *admissionregistrationv1.MutatingAdmissionPolicy) {
+	builtin.Fill(&policy.Spec.FailurePolicy, admissionregistrationv1.Fail)
+	defaultMatchResources(policy.Spec.MatchConstraints)
+}
+
+func defaultValidatingBinding(binding *admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
+	defaultMatchResources(binding.Spec.MatchResources)
+}
+
+func defaultMutatingBinding(binding *admissionregistrationv1.MutatingAdmissionPolicyBinding) {
+	defaultMatchResources(binding.Spec.MatchResources)
+}
+
+// defaultMatch asks for everything, in whatever version it is written.
+func defaultMatch(policy **admissionregistrationv1.MatchPolicyType, namespaces, objects **metav1.LabelSelector) {
+	builtin.Fill(policy, admissionregistrationv1.Equivalent)
+	builtin.Fill(namespaces, metav1.LabelSelector{})
+	builtin.Fill(objects, metav1.LabelSelector{})
+}
+
+func defaultMatchResources(match *admissionregistrationv1.MatchResources) {
+	if match == nil {
+		return
+	}
+	defaultMatch(&match.MatchPolicy, &match.NamespaceSelector, &match.ObjectSelector)
+	for _, rules := range [...][]admissionregistrationv1.NamedRuleWithOperations{match.ResourceRules, match.ExcludeResourceRules} {
+		for i := range rules {
+			builtin.Fill(&rules[i].Scope, admissionregistrationv1.AllScopes)
+		}
+	}
+}
+
+func defaultRules(rules []admissionregistrationv1.RuleWithOperations) {
+	for i := range rules {
+		builtin.Fill(&rules[i].Scope, admissionregistrationv1.AllScopes)
+	}
+}
+
+func defaultService(service *admissionregistrationv1.ServiceReference) {
+	if service != nil {
+		builtin.Fill(&service.Port, webhookPort)
+	}
+}

@@ -1,0 +1,124 @@
+package admissionregistration
+
+import (
+	"fmt"
+	"slices"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/apis/builtin"
+	"mainstay.dev/mainstay/internal/apis/builtin/validation"
+	"mainstay.dev/mainstay/internal/authorizer"
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/request"
+)
+
+// A policy shows what its parameters are, in the messages of refusals: so who writes it
+// must be allowed to read all objects of their kind, and who binds it, those that the
+// binding brings.
+
+func permitValidatingPolicy(op *builtin.Operation, f validation.Field, p, old *admissionregistrationv1.ValidatingAdmissionPolicy) {
+	var was *admissionregistrationv1.ParamKind
+	if old != nil {
+		was = old.Spec.ParamKind
+	}
+	permitParamKind(op, f, p.Spec.ParamKind, was)
+}
+
+func permitMutatingPolicy(op *builtin.Operation, f validation.Field, p, old *admissionregistrationv1.MutatingAdmissionPolicy) {
+	var was *admissionregistrationv1.ParamKind
+	if old != nil {
+		was = old.Spec.ParamKind
+	}
+	permitParamKind(op, f, p.Spec.ParamKind, was)
+}
+
+func permitParamKind(op *builtin.Operation, f validation.Field, kind, was *admissionregistrationv1.ParamKind) {
+	if kind == nil || was != nil && *was == *kind {
+		return
+	}
+	asked := authorizer.Attributes{Namespace: "*", Name: "*"}
+	if user := mayNotRead(op, kind, asked); user != nil {
+		f.Child("spec").Child("paramKind").Forbidden(fmt.Sprintf(
+			`user %v must have "get" permission on all objects of the referenced paramKind (kind=%s, apiVersion=%s)`, user, kind.Kind, kind.APIVersion))
+	}
+}
+
+func permitValidatingBinding(op *builtin.Operation, f validation.Field, b, old *admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
+	if old != nil && old.Spec.PolicyName == b.Spec.PolicyName && !validation.Changed(b.Spec.ParamRef, old.Spec.ParamRef) {
+		return
+	}
+	permitParamRef(op, f, b.Spec.ParamRef, func() *admissionregistrationv1.ParamKind {
+		if p := policyOf[*admissionregistrationv1.ValidatingAdmissionPolicy](op, "validatingadmissionpolicies", b.Spec.PolicyName); p != nil {
+			return p.Spec.ParamKind
+		}
+		return nil
+	})
+}
+
+func permitMutatingBinding(op *builtin.Operation, f validation.Field, b, old *admissionregistrationv1.MutatingAdmissionPolicyBinding) {
+	if old != nil && old.Spec.PolicyName == b.Spec.PolicyName && !validation.Changed(b.Spec.ParamRef, old.Spec.ParamRef) {
+		return
+	}
+	permitParamRef(op, f, b.Spec.ParamRef, func() *admissionregistrationv1.ParamKind {
+		if p := policyOf[*admissionregistrationv1.MutatingAdmissionPolicy](op, "mutatingadmissionpolicies", b.Spec.PolicyName); p != nil {
+			return p.Spec.ParamKind
+		}
+		return nil
+	})
+}
+
+// permitParamRef: where the policy is not there, its parameters may be of any kind.
+func permitParamRef(op *builtin.Operation, f validation.Field, ref *admissionregistrationv1.ParamRef, kindOf func() *admissionregistrationv1.ParamKind) {
+	if ref == nil {
+		return
+	}
+	asked := authorizer.Attributes{Namespace: ref.Namespace, Name: ref.Name}
+	if user := mayNotRead(op, kindOf(), asked); user != nil {
+		f.Child("spec").Child("paramRef").Forbidden(fmt.Sprintf(`user %v does not have "get" permission on the object referenced by paramRef`, user))
+	}
+}
+
+// policyOf reads the policy of a binding; nil where it cannot be read.
+func policyOf[T codec.Object](op *builtin.Operation, resource, name string) T {
+	var none T
+	store := op.Env.Store(schema.GroupResource{Group: admissionregistrationv1.GroupName, Resource: resource})
+	if store == nil {
+		return none
+	}
+	record, err := store.Get(op.Context, types.NamespacedName{Name: name}, metav1.GetOptions{})
+	if err != nil {
+		return none
+	}
+	policy, err := codec.SharedAs[T](record)
+	if err != nil {
+		return none
+	}
+	return policy
+}
+
+// mayNotRead returns the user, if they may not read what is asked for, of a kind: of every
+// kind where it is nil. Without a user it is the server itself that writes.
+func mayNotRead(op *builtin.Operation, kind *admissionregistrationv1.ParamKind, asked authorizer.Attributes) *request.User {
+	user := request.UserFrom(op.Context)
+	if op.Env.Authorizer == nil || user == nil || slices.Contains(user.Groups, request.GroupMasters) {
+		return nil
+	}
+	asked.User, asked.Verb, asked.ResourceRequest = user, "get", true
+	asked.APIGroup, asked.APIVersion, asked.Resource = "*", "*", "*"
+	if kind != nil {
+		if gv, err := schema.ParseGroupVersion(kind.APIVersion); err == nil {
+			asked.APIGroup, asked.APIVersion = gv.Group, gv.Version
+			if resource := op.Env.ResourceOf(gv.WithKind(kind.Kind)); resource != "" {
+				asked.Resource = resource
+			}
+		}
+	}
+	if decision, _, _ := op.Env.Authorizer.Authorize(op.Context, &asked); decision == authorizer.DecisionAllow {
+		return nil
+	}
+	return user
+}

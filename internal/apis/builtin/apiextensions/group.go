@@ -1,0 +1,64 @@
+// Package apiextensions declares the resource of apiextensions.k8s.io. It
+// keeps the definitions, by the rules of package definition; the resources they
+// define are served by package custom.
+package apiextensions
+
+import (
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
+
+	"mainstay.dev/mainstay/internal/apis/builtin"
+	"mainstay.dev/mainstay/internal/apis/builtin/validation"
+	"mainstay.dev/mainstay/internal/apis/custom/definition"
+	"mainstay.dev/mainstay/internal/codec"
+)
+
+// V1 is apiextensions.k8s.io/v1.
+func V1() builtin.Group {
+	v1beta1 := apiextensionsv1beta1.SchemeGroupVersion
+	stored := builtin.ConvertedVersion(v1beta1.WithKind("CustomResourceDefinition"),
+		definition.DefaultV1beta1, definition.FromV1beta1, definition.ToV1beta1)
+	return builtin.Group{GroupVersion: apiextensionsv1.SchemeGroupVersion, Resources: []builtin.Entry{
+		// kube-apiserver stores definitions as JSON of v1beta1, and discovery
+		// shows the hash of that version: jfWCUB31mvA=. So they are stored in etcd.
+		// In a store of the server's own they are JSON of v1: clients are sent what
+		// is stored, and who needs a part of a definition finds it in there.
+		builtin.Resource(builtin.Row[apiextensionsv1.CustomResourceDefinition]{
+			Name: "customresourcedefinitions", Kind: "CustomResourceDefinition", ShortNames: []string{"crd", "crds"}, AnyFinalizer: true,
+			Categories:  []string{"api-extensions"},
+			StoragePath: "apiextensions.k8s.io/customresourcedefinitions", HashedAs: v1beta1,
+			StoredAsJSON: true, StoredAlso: []*codec.Version{stored}, StoredShared: stored,
+			Status: true, Generation: true, RequireResourceVersion: true,
+			Default: definition.Default,
+			Prepare: func(_ *builtin.Operation, crd *apiextensionsv1.CustomResourceDefinition) { definition.Prepare(crd) },
+			PrepareUpdate: func(_ *builtin.Operation, crd, old *apiextensionsv1.CustomResourceDefinition) {
+				definition.PrepareUpdate(crd, old)
+			},
+			Expensive: true, Permit: permit, Validate: validate, ValidateStatus: validateStatus,
+			Warnings: func(_ *builtin.Operation, crd, _ *apiextensionsv1.CustomResourceDefinition) []string {
+				return definition.Warnings(crd)
+			},
+			Columns: columns(), Held: definition.Held, OnMark: definition.OnMark,
+		}),
+	}}
+}
+
+// permit rejects a new definition whose objects would be stored among those of a built-in
+// resource: its author could write them without their rules.
+func permit(op *builtin.Operation, f validation.Field, crd, old *apiextensionsv1.CustomResourceDefinition) {
+	if old == nil && op.Env.Keeps(crd.Spec.Group+"/"+crd.Spec.Names.Plural) {
+		f.Child("metadata").Child("name").Forbidden("the server stores objects of a built-in resource under this name")
+	}
+}
+
+func validate(f validation.Field, crd, old *apiextensionsv1.CustomResourceDefinition) {
+	if old == nil {
+		f.Add(definition.Validate(f.Context(), crd)...)
+	} else {
+		f.Add(definition.ValidateUpdate(f.Context(), crd, old)...)
+	}
+}
+
+func validateStatus(f validation.Field, crd, old *apiextensionsv1.CustomResourceDefinition) {
+	f.Add(definition.ValidateStatusUpdate(crd, old)...)
+}

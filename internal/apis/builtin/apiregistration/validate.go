@@ -1,0 +1,107 @@
+package apiregistration
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"mainstay.dev/mainstay/internal/apis/builtin"
+	"mainstay.dev/mainstay/internal/apis/builtin/validation"
+)
+
+// Limits of priorities.
+const (
+	maxGroupPriority   = 20000
+	maxVersionPriority = 1000
+)
+
+// permitAPIService rejects a registration that gives a built-in group version to another
+// server, which could then receive its requests. A registration under another name is invalid
+// and has no effect.
+func permitAPIService(op *builtin.Operation, f validation.Field, service, _ *apiregistrationv1.APIService) {
+	gv := schema.GroupVersion{Group: service.Spec.Group, Version: service.Spec.Version}
+	named := service.Name == gv.Version+"."+gv.Group
+	if service.Spec.Service != nil && named && op.Env.Own != nil && op.Env.Own(gv) {
+		f.Child("spec").Child("service").Forbidden("this server serves the group version itself")
+	}
+}
+
+func validateAPIService(f validation.Field, service, _ *apiregistrationv1.APIService) {
+	validateName(f, service)
+	spec, at := &service.Spec, f.Child("spec")
+	if spec.Group == "" && spec.Version != "v1" {
+		at.Child("group").Required("only v1 may have an empty group and it better be legacy kube")
+	}
+	if spec.Group != "" {
+		at.Child("group").DNSSubdomain(spec.Group)
+	}
+	at.Child("version").InvalidFor(spec.Version, utilvalidation.IsDNS1035Label(spec.Version))
+	if p := spec.GroupPriorityMinimum; p <= 0 || p > maxGroupPriority {
+		at.Child("groupPriorityMinimum").Invalid(p, "must be positive and less than 20000")
+	}
+	if p := spec.VersionPriority; p <= 0 || p > maxVersionPriority {
+		at.Child("versionPriority").Invalid(p, "must be positive and less than 1000")
+	}
+	if spec.Service == nil {
+		validateLocal(at, spec)
+	} else {
+		validateRemote(at, spec)
+	}
+}
+
+// anyName leaves names to validateName, which knows the version.
+func anyName(string, bool) []string { return nil }
+
+// validateName ties the name to the version that is registered, so that no two
+// registrations can be of the same one. A name that is generated is none.
+func validateName(f validation.Field, service *apiregistrationv1.APIService) {
+	want := service.Spec.Version + "." + service.Spec.Group
+	for _, name := range [...]struct{ field, value string }{{"generateName", service.GenerateName}, {"name", service.Name}} {
+		at := f.Child("metadata").Child(name.field)
+		if problems := path.IsValidPathSegmentName(name.value); len(problems) > 0 {
+			at.InvalidFor(name.value, problems)
+		} else if name.value != "" && name.value != want {
+			at.Invalid(name.value, fmt.Sprintf("must be `spec.version+\".\"+spec.group`: %q", want))
+		}
+	}
+}
+
+// validateLocal: to what this server answers for itself no connection is made.
+func validateLocal(f validation.Field, spec *apiregistrationv1.APIServiceSpec) {
+	if len(spec.CABundle) > 0 {
+		f.Child("caBundle").Invalid(fmt.Sprintf("%d bytes", len(spec.CABundle)), "local APIServices may not have a caBundle")
+	}
+	if spec.InsecureSkipTLSVerify {
+		f.Child("insecureSkipTLSVerify").Invalid(true, "local APIServices may not have insecureSkipTLSVerify")
+	}
+}
+
+func validateRemote(f validation.Field, spec *apiregistrationv1.APIServiceSpec) {
+	service, at := spec.Service, f.Child("service")
+	if service.Namespace == "" {
+		at.Child("namespace").Required("")
+	}
+	if service.Name == "" {
+		at.Child("name").Required("")
+	}
+	if service.Port != nil {
+		if problems := utilvalidation.IsValidPortNum(int(*service.Port)); len(problems) > 0 {
+			at.Child("port").Invalid(*service.Port, "port is not valid: "+strings.Join(problems, ", "))
+		}
+	}
+	if spec.InsecureSkipTLSVerify && len(spec.CABundle) > 0 {
+		f.Child("insecureSkipTLSVerify").Invalid(true, "may not be true if caBundle is present")
+	}
+}
+
+func validateStatus(f validation.Field, service, _ *apiregistrationv1.APIService) {
+	conditions := f.Child("status").Child("conditions")
+	for i := range service.Status.Conditions {
+		validation.OneOf(conditions.Index(i).Child("status"), service.Status.Conditions[i].Status,
+			apiregistrationv1.ConditionTrue, apiregistrationv1.ConditionFalse, apiregistrationv1.ConditionUnknown)
+	}
+}

@@ -1,0 +1,58 @@
+package apiserverinternal
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apiserverinternalv1alpha1 "k8s.io/api/apiserverinternal/v1alpha1"
+
+	"mainstay.dev/mainstay/internal/apis/builtin/validation"
+	"mainstay.dev/mainstay/internal/feature"
+)
+
+func TestVersionName(t *testing.T) {
+	t.Parallel()
+	for name, faulty := range map[string]bool{
+		"apps.deployments": false, "rbac.authorization.k8s.io.roles": false, "deployments": true, ".deployments": true, "apps.": true, "apps.1": true,
+	} {
+		if problems := versionName(name, false); len(problems) > 0 != faulty {
+			t.Errorf("%s: %q", name, problems)
+		}
+	}
+}
+
+func TestValidateStatus(t *testing.T) {
+	t.Parallel()
+	server := func(id, encoding string, decodable ...string) apiserverinternalv1alpha1.ServerStorageVersion {
+		return apiserverinternalv1alpha1.ServerStorageVersion{APIServerID: id, EncodingVersion: encoding, DecodableVersions: decodable, ServedVersions: decodable}
+	}
+	type servers = []apiserverinternalv1alpha1.ServerStorageVersion
+	v1, v1beta1 := "apps/v1", "apps/v1beta1"
+	for _, tt := range []struct {
+		name    string
+		servers servers
+		common  *string
+		want    []string
+	}{
+		{"nothing", nil, nil, nil},
+		{"one server", servers{server("a", v1, v1)}, &v1, nil},
+		{"servers that agree", servers{server("a", v1, v1), server("b", v1, v1, v1beta1)}, &v1, nil},
+		{"servers that do not", servers{server("a", v1, v1), server("b", v1beta1, v1beta1)}, nil, nil},
+		{"which is said to be common", servers{server("a", v1, v1), server("b", v1beta1, v1beta1)}, &v1, []string{"status.commonEncodingVersion"}},
+		{"nothing said", servers{server("a", v1, v1)}, nil, []string{"status.commonEncodingVersion"}},
+		{"another one said", servers{server("a", v1, v1)}, &v1beta1, []string{"status.commonEncodingVersion"}},
+		{"a server twice", servers{server("a", v1, v1), server("a", v1, v1)}, &v1, []string{"status.storageVersions[1].apiServerID"}},
+		{"what cannot be read back", servers{server("a", v1, v1beta1)}, &v1, []string{"status.storageVersions[0].decodableVersions"}},
+	} {
+		version := &apiserverinternalv1alpha1.StorageVersion{}
+		version.Status.StorageVersions, version.Status.CommonEncodingVersion = tt.servers, tt.common
+		faults := validation.NewValidator(feature.Defaults()).Validate(t.Context(), func(f validation.Field) { validateStatus(f, version, nil) })
+		var got []string
+		for _, fault := range faults {
+			got = append(got, fault.Field)
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%s:\n%s%v", tt.name, diff, faults)
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package apps
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"mainstay.dev/mainstay/internal/apis/builtin"
+	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
+)
+
+// How many old revisions are kept of what is updated step by step.
+const revisionHistory = 10
+
+// progressDeadline is how many seconds a deployment may stand still.
+const progressDeadline = 600
+
+func defaultDeployment(d *appsv1.Deployment) {
+	builtin.Fill(&d.Spec.Replicas, 1)
+	builtin.Fill(&d.Spec.RevisionHistoryLimit, revisionHistory)
+	builtin.Fill(&d.Spec.ProgressDeadlineSeconds, progressDeadline)
+	strategy := &d.Spec.Strategy
+	builtin.FillEmpty(&strategy.Type, appsv1.RollingUpdateDeploymentStrategyType)
+	if strategy.Type == appsv1.RollingUpdateDeploymentStrategyType {
+		builtin.Fill(&strategy.RollingUpdate, appsv1.RollingUpdateDeployment{})
+		builtin.Fill(&strategy.RollingUpdate.MaxUnavailable, intstr.FromString("25%"))
+		builtin.Fill(&strategy.RollingUpdate.MaxSurge, intstr.FromString("25%"))
+	}
+	podspec.Default(&d.Spec.Template.Spec)
+}
+
+func defaultReplicaSet(rs *appsv1.ReplicaSet) {
+	builtin.Fill(&rs.Spec.Replicas, 1)
+	podspec.Default(&rs.Spec.Template.Spec)
+}
+
+func defaultDaemonSet(ds *appsv1.DaemonSet) {
+	startTemplateGeneration(ds)
+	builtin.Fill(&ds.Spec.RevisionHistoryLimit, revisionHistory)
+	strategy := &ds.Spec.UpdateStrategy
+	builtin.FillEmpty(&strategy.Type, appsv1.RollingUpdateDaemonSetStrategyType)
+	if strategy.Type == appsv1.RollingUpdateDaemonSetStrategyType {
+		builtin.Fill(&strategy.RollingUpdate, appsv1.RollingUpdateDaemonSet{})
+		builtin.Fill(&strategy.RollingUpdate.MaxUnavailable, intstr.FromInt32(1))
+		builtin.Fill(&strategy.RollingUpdate.MaxSurge, intstr.FromInt32(0))
+	}
+	podspec.Default(&ds.Spec.Template.Spec)
+}
+
+func defaultStatefulSet(set *appsv1.StatefulSet) {
+	spec := &set.Spec
+	builtin.Fill(&spec.Replicas, 1)
+	builtin.Fill(&spec.RevisionHistoryLimit, revisionHistory)
+	builtin.FillEmpty(&spec.PodManagementPolicy, appsv1.OrderedReadyPodManagement)
+	defaultUpdateStrategy(&spec.UpdateStrategy)
+	builtin.Fill(&spec.PersistentVolumeClaimRetentionPolicy, appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{})
+	builtin.FillEmpty(&spec.PersistentVolumeClaimRetentionPolicy.WhenDeleted, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
+	builtin.FillEmpty(&spec.PersistentVolumeClaimRetentionPolicy.WhenScaled, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
+	for i := range spec.VolumeClaimTemplates {
+		claim := &spec.VolumeClaimTemplates[i]
+		claim.APIVersion, claim.Kind = corev1.SchemeGroupVersion.String(), "PersistentVolumeClaim" // whatever was sent
+		podspec.DefaultVolumeClaim(claim)
+	}
+	podspec.Default(&spec.Template.Spec)
+}
+
+// defaultUpdateStrategy leaves a rolling update without parameters as it is,
+// unless the server chose it.
+func defaultUpdateStrategy(strategy *appsv1.StatefulSetUpdateStrategy) {
+	if strategy.Type == "" {
+		strategy.Type = appsv1.RollingUpdateStatefulSetStrategyType
+		builtin.Fill(&strategy.RollingUpdate, appsv1.RollingUpdateStatefulSetStrategy{})
+	}
+	if strategy.Type == appsv1.RollingUpdateStatefulSetStrategyType && strategy.RollingUpdate != nil {
+		builtin.Fill(&strategy.RollingUpdate.Partition, 0)
+	}
+}

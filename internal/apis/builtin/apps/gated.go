@@ -1,0 +1,31 @@
+package apps
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"mainstay.dev/mainstay/internal/apis/builtin"
+)
+
+// Fields of features that can be off.
+
+func deploymentTerminating(u *builtin.Use, deployment *appsv1.Deployment) {
+	builtin.Take(u, &deployment.Status.TerminatingReplicas)
+}
+
+func replicaSetTerminating(u *builtin.Use, set *appsv1.ReplicaSet) {
+	builtin.Take(u, &set.Status.TerminatingReplicas)
+}
+
+func maxUnavailable(u *builtin.Use, set *appsv1.StatefulSet) {
+	if rolling := set.Spec.UpdateStrategy.RollingUpdate; rolling != nil {
+		builtin.Take(u, &rolling.MaxUnavailable)
+	}
+}
+
+func defaultMaxUnavailable(set *appsv1.StatefulSet) {
+	strategy := &set.Spec.UpdateStrategy
+	if rolling := strategy.RollingUpdate; rolling != nil && strategy.Type == appsv1.RollingUpdateStatefulSetStrategyType {
+		builtin.Fill(&rolling.MaxUnavailable, intstr.FromInt32(1))
+	}
+}

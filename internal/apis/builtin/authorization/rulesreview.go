@@ -1,0 +1,47 @@
+package authorization
+
+import (
+	"context"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"mainstay.dev/mainstay/internal/apis/builtin"
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/request"
+	"mainstay.dev/mainstay/internal/rest"
+)
+
+// rulesReviews answers what the user may do in a namespace.
+type rulesReviews struct {
+	env  *builtin.Env
+	kind *codec.Kind
+}
+
+var _ rest.Creater = rulesReviews{}
+
+// Create implements rest.Creater. The answer holds nothing but a status.
+func (r rulesReviews) Create(ctx context.Context, obj codec.Object, validate rest.ValidateObject, _ metav1.CreateOptions) (*codec.Record, error) {
+	review := obj.(*authorizationv1.SelfSubjectRulesReview)
+	user := request.UserFrom(ctx)
+	if user == nil {
+		return nil, apierrors.NewBadRequest("no user present on request")
+	}
+	if review.Spec.Namespace == "" {
+		return nil, apierrors.NewBadRequest("no namespace on request")
+	}
+	if validate != nil {
+		if err := validate(ctx, review, nil); err != nil {
+			return nil, err
+		}
+	}
+	answer := &authorizationv1.SelfSubjectRulesReview{Status: r.env.Rules(ctx, user, review.Spec.Namespace)}
+	if answer.Status.ResourceRules == nil {
+		answer.Status.ResourceRules = []authorizationv1.ResourceRule{}
+	}
+	if answer.Status.NonResourceRules == nil {
+		answer.Status.NonResourceRules = []authorizationv1.NonResourceRule{}
+	}
+	return codec.RecordOf(r.kind, answer, nil, 0), nil
+}

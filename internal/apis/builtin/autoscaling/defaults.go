@@ -1,0 +1,51 @@
+package autoscaling
+
+import (
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+
+	"mainstay.dev/mainstay/internal/apis/builtin"
+)
+
+// scalingPeriod is over how many seconds the default policies look.
+const scalingPeriod = 15
+
+// defaultV1 fills less than defaultV2 does: which metric is meant can only be
+// told after conversion.
+func defaultV1(hpa *autoscalingv1.HorizontalPodAutoscaler) { builtin.Fill(&hpa.Spec.MinReplicas, 1) }
+
+func defaultV2(hpa *autoscalingv2.HorizontalPodAutoscaler) {
+	builtin.Fill(&hpa.Spec.MinReplicas, 1)
+	if len(hpa.Spec.Metrics) == 0 {
+		hpa.Spec.Metrics = []autoscalingv2.MetricSpec{cpuUtilization(defaultCPUUtilization)}
+	}
+	if behavior := hpa.Spec.Behavior; behavior != nil {
+		builtin.Fill(&behavior.ScaleUp, autoscalingv2.HPAScalingRules{})
+		builtin.Fill(&behavior.ScaleDown, autoscalingv2.HPAScalingRules{})
+		defaultScaleUp(behavior.ScaleUp)
+		defaultScaleDown(behavior.ScaleDown)
+	}
+}
+
+// defaultScaleUp doubles the pods, or adds four, at once.
+func defaultScaleUp(rules *autoscalingv2.HPAScalingRules) {
+	builtin.Fill(&rules.StabilizationWindowSeconds, 0)
+	builtin.Fill(&rules.SelectPolicy, autoscalingv2.MaxChangePolicySelect)
+	if rules.Policies == nil {
+		rules.Policies = []autoscalingv2.HPAScalingPolicy{
+			{Type: autoscalingv2.PodsScalingPolicy, Value: 4, PeriodSeconds: scalingPeriod},
+			{Type: autoscalingv2.PercentScalingPolicy, Value: 100, PeriodSeconds: scalingPeriod},
+		}
+	}
+}
+
+// defaultScaleDown leaves open how long the controller looks back: its flags
+// say.
+func defaultScaleDown(rules *autoscalingv2.HPAScalingRules) {
+	builtin.Fill(&rules.SelectPolicy, autoscalingv2.MaxChangePolicySelect)
+	if rules.Policies == nil {
+		rules.Policies = []autoscalingv2.HPAScalingPolicy{
+			{Type: autoscalingv2.PercentScalingPolicy, Value: 100, PeriodSeconds: scalingPeriod},
+		}
+	}
+}

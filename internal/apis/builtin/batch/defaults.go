@@ -1,0 +1,77 @@
+package batch
+
+import (
+	"math"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"mainstay.dev/mainstay/internal/apis/builtin"
+	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
+)
+
+// What jobs and cron jobs do that do not say.
+const (
+	backoffLimit         = 6
+	backoffLimitPerIndex = math.MaxInt32 // of all indexes together, where each has its own
+	successfulHistory    = 3
+	failedHistory        = 1
+)
+
+func defaultJob(job *batchv1.Job) {
+	labelJob(job)
+	spec := &job.Spec
+	if spec.Parallelism == nil {
+		builtin.Fill(&spec.Completions, 1) // a work queue says how many work on it
+	}
+	builtin.Fill(&spec.Parallelism, 1)
+	if spec.BackoffLimitPerIndex != nil {
+		builtin.Fill(&spec.BackoffLimit, backoffLimitPerIndex)
+	}
+	builtin.Fill(&spec.BackoffLimit, backoffLimit)
+	builtin.Fill(&spec.CompletionMode, batchv1.NonIndexedCompletion)
+	builtin.Fill(&spec.Suspend, false)
+	builtin.Fill(&spec.ManualSelector, false)
+	if spec.PodFailurePolicy != nil {
+		builtin.Fill(&spec.PodReplacementPolicy, batchv1.Failed)
+	}
+	builtin.Fill(&spec.PodReplacementPolicy, batchv1.TerminatingOrFailed)
+	defaultFailurePolicy(spec.PodFailurePolicy)
+	podspec.Default(&spec.Template.Spec)
+}
+
+func jobPods(job *batchv1.Job) *corev1.PodSpec { return &job.Spec.Template.Spec }
+
+func cronJobPods(cj *batchv1.CronJob) *corev1.PodSpec { return &cj.Spec.JobTemplate.Spec.Template.Spec }
+
+// labelJob gives a job without labels those of its template. They share one
+// map, so that what prepareJob adds to the template shows on the job as well:
+// clients look for jobs by these labels.
+func labelJob(job *batchv1.Job) {
+	if len(job.Labels) == 0 && len(job.Spec.Template.Labels) > 0 {
+		job.Labels = job.Spec.Template.Labels
+	}
+}
+
+func defaultFailurePolicy(policy *batchv1.PodFailurePolicy) {
+	if policy == nil {
+		return
+	}
+	for i := range policy.Rules {
+		conditions := policy.Rules[i].OnPodConditions
+		for j := range conditions {
+			builtin.FillEmpty(&conditions[j].Status, corev1.ConditionTrue)
+		}
+	}
+}
+
+// defaultCronJob leaves the template of jobs as it is, but for the pods in it:
+// the jobs get their defaults when they are made.
+func defaultCronJob(cj *batchv1.CronJob) {
+	builtin.FillEmpty(&cj.Spec.ConcurrencyPolicy, batchv1.AllowConcurrent)
+	builtin.Fill(&cj.Spec.Suspend, false)
+	builtin.Fill(&cj.Spec.SuccessfulJobsHistoryLimit, successfulHistory)
+	builtin.Fill(&cj.Spec.FailedJobsHistoryLimit, failedHistory)
+	defaultFailurePolicy(cj.Spec.JobTemplate.Spec.PodFailurePolicy)
+	podspec.Default(&cj.Spec.JobTemplate.Spec.Template.Spec)
+}

@@ -1,0 +1,274 @@
+package batch
+
+import (
+	"fmt"
+	"slices"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apivalidation "k8s.io/apimachinery/pkg/util/validation"
+
+	"mainstay.dev/mainstay/internal/apis/builtin"
+	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
+	"mainstay.dev/mainstay/internal/apis/builtin/validation"
+)
+
+// Limits of jobs.
+const (
+	maxManagedBy = 63
+	// Of Indexed jobs; where each index may fail on its own, more is kept of each.
+	maxParallelIndexes    = 100_000
+	maxFailingIndexes     = 100_000
+	maxFailingCompletions = 100_000
+	maxFewCompletions     = 10_000
+	maxParallelFailing    = 10_000
+)
+
+func validateJob(f validation.Field, job, old *batchv1.Job) {
+	if old == nil {
+		validateJobPodNames(f.Child("metadata").Child("name"), job)
+	}
+	validateGeneratedSelector(f.Child("spec"), job)
+	f, spec := f.Child("spec"), &job.Spec
+	validateJobSpec(f, spec, old)
+	if spec.Selector == nil {
+		f.Child("selector").Required("")
+	} else {
+		f.Child("selector").LabelSelector(spec.Selector)
+	}
+	if selector, err := metav1.LabelSelectorAsSelector(spec.Selector); err == nil {
+		podspec.ValidateSelected(f.Child("template"), selector, &spec.Template)
+	}
+	if old != nil {
+		validateJobUpdate(f, spec, old)
+	}
+}
+
+// validateJobPodNames: the pods of an Indexed job have its name and their index.
+func validateJobPodNames(f validation.Field, job *batchv1.Job) {
+	if !isIndexed(&job.Spec) || job.Spec.Completions == nil || *job.Spec.Completions <= 0 {
+		return
+	}
+	name := fmt.Sprintf("%s-%d", job.Name, *job.Spec.Completions-1)
+	if problems := apivalidation.IsDNS1123Label(name); len(problems) > 0 {
+		f.Invalid(job.Name, "will not able to create pod with invalid DNS label: "+name)
+	}
+}
+
+// validateGeneratedSelector: a job whose selector is made for it has that alone,
+// and the labels that go with it.
+func validateGeneratedSelector(f validation.Field, job *batchv1.Job) {
+	if manual := job.Spec.ManualSelector; manual != nil && *manual || job.Spec.Selector == nil {
+		return
+	}
+	labels := f.Child("template").Child("metadata").Child("labels")
+	for _, label := range [...]struct{ key, value string }{
+		{legacyControllerUIDLabel, string(job.UID)}, {batchv1.ControllerUidLabel, string(job.UID)},
+		{legacyJobNameLabel, job.Name}, {batchv1.JobNameLabel, job.Name},
+	} {
+		switch value, found := job.Spec.Template.Labels[label.key]; {
+		case !found:
+			labels.Key(label.key).Required("must be '" + label.value + "'")
+		case value != label.value:
+			labels.Key(label.key).Invalid(job.Spec.Template.Labels, "must be '"+label.value+"'")
+		}
+	}
+	selector := job.Spec.Selector
+	uid := string(job.UID)
+	generated := len(selector.MatchLabels) == 1 && (selector.MatchLabels[batchv1.ControllerUidLabel] == uid || selector.MatchLabels[legacyControllerUIDLabel] == uid)
+	if len(selector.MatchLabels) > 0 && !generated { // it is there when a job is made, and immutable then
+		f.Child("selector").Invalid(selector, "`selector` not auto-generated")
+	}
+}
+
+func isIndexed(spec *batchv1.JobSpec) bool {
+	return spec.CompletionMode != nil && *spec.CompletionMode == batchv1.IndexedCompletion
+}
+
+// validateJobSpec has the rules of jobs, and of those that a CronJob makes, where
+// old is nil.
+func validateJobSpec(f validation.Field, spec *batchv1.JobSpec, old *batchv1.Job) {
+	for _, count := range [...]struct {
+		name string
+		n    *int32
+	}{
+		{"parallelism", spec.Parallelism}, {"completions", spec.Completions}, {"backoffLimit", spec.BackoffLimit},
+		{"ttlSecondsAfterFinished", spec.TTLSecondsAfterFinished}, {"backoffLimitPerIndex", spec.BackoffLimitPerIndex},
+		{"maxFailedIndexes", spec.MaxFailedIndexes},
+	} {
+		if count.n != nil {
+			f.Child(count.name).NonNegative(int64(*count.n))
+		}
+	}
+	if seconds := spec.ActiveDeadlineSeconds; seconds != nil {
+		f.Child("activeDeadlineSeconds").NonNegative(*seconds)
+	}
+	if spec.MaxFailedIndexes != nil && spec.BackoffLimitPerIndex == nil {
+		f.Child("backoffLimitPerIndex").Required("when maxFailedIndexes is specified")
+	}
+	if by := spec.ManagedBy; by != nil {
+		at := f.Child("managedBy")
+		at.Add(apivalidation.IsDomainPrefixedPath(at.Path(), *by)...)
+		if len(*by) > maxManagedBy {
+			at.TooLong(maxManagedBy)
+		}
+	}
+	if mode := spec.CompletionMode; mode != nil {
+		validation.OneOf(f.Child("completionMode"), *mode, batchv1.NonIndexedCompletion, batchv1.IndexedCompletion)
+	}
+	validateIndexes(f, spec)
+	validateFailurePolicy(f.Child("podFailurePolicy"), spec)
+	validateSuccessPolicy(f.Child("successPolicy"), spec)
+	validateReplacement(f.Child("podReplacementPolicy"), spec)
+	var before *corev1.PodTemplateSpec
+	if old != nil {
+		before = &old.Spec.Template
+	}
+	podspec.ValidateTemplate(f.Child("template"), &spec.Template, before)
+	validateJobRestart(f.Child("template").Child("spec").Child("restartPolicy"), spec)
+}
+
+func validateJobRestart(f validation.Field, spec *batchv1.JobSpec) {
+	switch policy := spec.Template.Spec.RestartPolicy; {
+	case policy == "" || policy == corev1.RestartPolicyAlways:
+		f.Required(`valid values: "OnFailure", "Never"`)
+	case policy != corev1.RestartPolicyOnFailure && policy != corev1.RestartPolicyNever:
+		validation.NotSupported(f, policy, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)
+	case policy != corev1.RestartPolicyNever && spec.PodFailurePolicy != nil:
+		f.Invalid(policy, `only "Never" is supported when podFailurePolicy is specified`)
+	}
+}
+
+// validateIndexes: only pods that are numbered can succeed and fail one by one.
+func validateIndexes(f validation.Field, spec *batchv1.JobSpec) {
+	if !isIndexed(spec) {
+		const reason = "requires indexed completion mode"
+		known := spec.CompletionMode == nil || *spec.CompletionMode == batchv1.NonIndexedCompletion
+		if known && spec.BackoffLimitPerIndex != nil {
+			f.Child("backoffLimitPerIndex").Invalid(*spec.BackoffLimitPerIndex, reason)
+		}
+		if known && spec.MaxFailedIndexes != nil {
+			f.Child("maxFailedIndexes").Invalid(*spec.MaxFailedIndexes, reason)
+		}
+		if spec.SuccessPolicy != nil {
+			f.Child("successPolicy").Invalid(spec.SuccessPolicy, reason)
+		}
+		return
+	}
+	if spec.Completions == nil {
+		f.Child("completions").Required("when completion mode is Indexed")
+	}
+	if n := spec.Parallelism; n != nil && *n > maxParallelIndexes {
+		f.Child("parallelism").Invalid(*n, fmt.Sprintf("must be less than or equal to %d when completion mode is Indexed", maxParallelIndexes))
+	}
+	failed := spec.MaxFailedIndexes
+	if failed != nil && spec.Completions != nil && *failed > *spec.Completions {
+		f.Child("maxFailedIndexes").Invalid(*failed, "must be less than or equal to completions")
+	}
+	if failed != nil && *failed > maxFailingIndexes {
+		f.Child("maxFailedIndexes").Invalid(*failed, fmt.Sprintf("must be less than or equal to %d", maxFailingIndexes))
+	}
+	if spec.Completions == nil || *spec.Completions <= maxFailingCompletions || spec.BackoffLimitPerIndex == nil {
+		return
+	}
+	if failed == nil {
+		f.Child("maxFailedIndexes").Required(fmt.Sprintf("must be specified when completions is above %d", maxFailingCompletions))
+	} else if *failed > maxFewCompletions {
+		f.Child("maxFailedIndexes").Invalid(*failed, fmt.Sprintf("must be less than or equal to %d when completions are above %d and used with backoff limit per index", maxFewCompletions, maxFailingCompletions))
+	}
+	if n := spec.Parallelism; n != nil && *n > maxParallelFailing {
+		f.Child("parallelism").Invalid(*n, fmt.Sprintf("must be less than or equal to %d when completions are above %d and used with backoff limit per index", maxParallelFailing, maxFailingCompletions))
+	}
+}
+
+func validateReplacement(f validation.Field, spec *batchv1.JobSpec) {
+	policy := spec.PodReplacementPolicy
+	if policy == nil {
+		return
+	}
+	if spec.PodFailurePolicy != nil {
+		validation.OneOf(f, *policy, batchv1.Failed)
+		return
+	}
+	validation.OneOf(f, *policy, batchv1.Failed, batchv1.TerminatingOrFailed)
+}
+
+// validateJobUpdate checks that the fields that determine a job's pods do not change, except
+// their number and, while no pods run, scheduling directives and resources.
+func validateJobUpdate(f validation.Field, spec *batchv1.JobSpec, oldJob *batchv1.Job) {
+	old, mutable := &oldJob.Spec, hasMutableTemplate(oldJob)
+	validateCompletionsUpdate(f.Child("completions"), spec, old)
+	validation.Immutable(f.Child("selector"), spec.Selector, old.Selector)
+	if !mutable {
+		validation.Immutable(f.Child("template"), spec.Template, old.Template)
+	} else if validation.Changed(withoutPlacement(spec, old), &old.Template.Spec) {
+		f.Child("template").Child("spec").Invalid(spec.Template.Spec, "field is immutable")
+	}
+	validation.Immutable(f.Child("completionMode"), spec.CompletionMode, old.CompletionMode)
+	validation.Immutable(f.Child("podFailurePolicy"), spec.PodFailurePolicy, old.PodFailurePolicy)
+	validation.Immutable(f.Child("backoffLimitPerIndex"), spec.BackoffLimitPerIndex, old.BackoffLimitPerIndex)
+	validation.Immutable(f.Child("managedBy"), spec.ManagedBy, old.ManagedBy)
+	validation.Immutable(f.Child("successPolicy"), spec.SuccessPolicy, old.SuccessPolicy)
+}
+
+func isSuspended(spec *batchv1.JobSpec) bool { return spec.Suspend != nil && *spec.Suspend }
+
+// hasMutableTemplate reports whether a job is suspended and has no pods: it was never started, or
+// the job controller has stopped it (KEP-2926, KEP-5440).
+func hasMutableTemplate(job *batchv1.Job) bool {
+	return isSuspended(&job.Spec) && (job.Status.StartTime == nil || hasCondition(job, batchv1.JobSuspended))
+}
+
+// withoutPlacement returns the specification of the pods with the fields that a suspended job
+// may change taken from the old one.
+func withoutPlacement(spec, old *batchv1.JobSpec) *corev1.PodSpec {
+	pods, before := spec.Template.Spec, &old.Template.Spec // a copy
+	pods.NodeSelector, pods.Tolerations, pods.SchedulingGates = before.NodeSelector, before.Tolerations, before.SchedulingGates
+	affinity := corev1.Affinity{}
+	if pods.Affinity != nil {
+		affinity = *pods.Affinity
+	}
+	affinity.NodeAffinity = nil
+	if before.Affinity != nil {
+		affinity.NodeAffinity = before.Affinity.NodeAffinity
+	}
+	if pods.Affinity = &affinity; affinity == (corev1.Affinity{}) && before.Affinity == nil {
+		pods.Affinity = nil
+	}
+	pods.Containers, pods.InitContainers = withResources(pods.Containers, before.Containers), withResources(pods.InitContainers, before.InitContainers)
+	return &pods
+}
+
+func withResources(containers, old []corev1.Container) []corev1.Container {
+	if len(containers) != len(old) {
+		return containers
+	}
+	containers = slices.Clone(containers)
+	for i := range containers {
+		containers[i].Resources = old[i].Resources
+	}
+	return containers
+}
+
+// validateCompletionsUpdate: an Indexed job may grow and shrink as a whole.
+func validateCompletionsUpdate(f validation.Field, spec, old *batchv1.JobSpec) {
+	if !isIndexed(spec) || spec.Completions == nil || old.Completions == nil {
+		validation.Immutable(f, spec.Completions, old.Completions)
+		return
+	}
+	if *spec.Completions == *old.Completions {
+		return
+	}
+	if spec.Parallelism == nil || *spec.Parallelism != *spec.Completions {
+		f.Invalid(*spec.Completions, "can only be modified in tandem with spec.parallelism")
+	}
+}
+
+func jobWarnings(op *builtin.Operation, job, old *batchv1.Job) []string {
+	var before *corev1.PodTemplateSpec
+	if old != nil {
+		before = &old.Spec.Template
+	}
+	return append(builtin.PodNameWarnings(op, job, old), podspec.TemplateWarnings("spec.template.spec", &job.Spec.Template, before)...)
+}

@@ -1,0 +1,113 @@
+package certificates
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"strings"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+
+	"mainstay.dev/mainstay/internal/apis/builtin/validation"
+)
+
+const (
+	maxBundle = 1 << 20
+	// hidden stands for certificates in a fault.
+	hidden = "<value omitted>"
+)
+
+// validateBundle: certificates are looked at where they changed, so that what one
+// release of Go can parse does not hold up changes of a label in the next.
+func validateBundle(f validation.Field, bundle, old *certificatesv1.ClusterTrustBundle) {
+	validateBundleName(f, bundle, old)
+	f = f.Child("spec")
+	if signer := bundle.Spec.SignerName; signer != "" {
+		f.Child("signerName").SignerName(signer)
+	}
+	if old != nil {
+		validation.Immutable(f.Child("signerName"), bundle.Spec.SignerName, old.Spec.SignerName)
+	}
+	if old == nil || bundle.Spec.TrustBundle != old.Spec.TrustBundle {
+		validateAnchors(f.Child("trustBundle"), bundle.Spec.TrustBundle)
+	}
+}
+
+// validateBundleName ties the name to the signer: without one it is a DNS
+// subdomain, with one it begins with the signer's name.
+func validateBundleName(f validation.Field, bundle, old *certificatesv1.ClusterTrustBundle) {
+	if old != nil && bundle.Spec.SignerName == old.Spec.SignerName {
+		return
+	}
+	metadata := f.Child("metadata")
+	if name := bundle.GenerateName; name != "" {
+		metadata.Child("generateName").InvalidFor(name, bundleNameProblems(bundle.Spec.SignerName, name, true))
+	}
+	if name := bundle.Name; name != "" {
+		metadata.Child("name").InvalidFor(name, bundleNameProblems(bundle.Spec.SignerName, name, false))
+	}
+}
+
+func bundleNameProblems(signer, name string, prefix bool) []string {
+	if signer == "" {
+		if strings.Contains(name, ":") {
+			return []string{`ClusterTrustBundle without signer name must not have ":" in its name`}
+		}
+		return apivalidation.NameIsDNSSubdomain(name, prefix)
+	}
+	begin := strings.ReplaceAll(signer, "/", ":") + ":"
+	rest, ok := strings.CutPrefix(name, begin)
+	if !ok {
+		return []string{fmt.Sprintf("ClusterTrustBundle for signerName %s must be named with prefix %s", signer, begin)}
+	}
+	return apivalidation.NameIsDNSSubdomain(rest, prefix)
+}
+
+// validateAnchors requires certificates of authorities, each once.
+func validateAnchors(f validation.Field, text string) {
+	if len(text) > maxBundle {
+		f.TooLong(maxBundle)
+		return
+	}
+	faults, n := f.Faults(), 0
+	indices := map[string][]int{} // of certificates
+	for block, rest := pem.Decode([]byte(text)); block != nil; block, rest = pem.Decode(rest) {
+		if problem := anchorProblem(block); problem != "" {
+			f.Invalid(hidden, fmt.Sprintf("entry %d %s", n, problem))
+		} else {
+			indices[string(block.Bytes)] = append(indices[string(block.Bytes)], n)
+		}
+		n++
+	}
+	if f.Faults() > faults {
+		return
+	}
+	if n == 0 {
+		f.Invalid(hidden, "at least one trust anchor must be provided")
+	}
+	for _, same := range indices {
+		if len(same) > 1 {
+			f.Invalid(hidden, fmt.Sprintf("duplicate trust anchor (indices %v)", same))
+		}
+	}
+}
+
+func anchorProblem(block *pem.Block) string {
+	if block.Type != certificateBlock {
+		return "has bad block type: " + block.Type
+	}
+	if len(block.Headers) > 0 {
+		return "has PEM block headers"
+	}
+	certificate, err := x509.ParseCertificate(block.Bytes)
+	switch {
+	case err != nil:
+		return "does not parse as X.509"
+	case !certificate.IsCA:
+		return "does not have the CA bit set"
+	case !certificate.BasicConstraintsValid:
+		return "has invalid basic constraints"
+	}
+	return ""
+}

@@ -1,0 +1,28 @@
+package builtin
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/registry"
+	"mainstay.dev/mainstay/internal/rest"
+)
+
+// childless is a store of objects that own nothing: nobody waits for what a
+// deletion says of their dependents.
+type childless struct{ *registry.Store }
+
+// Delete implements rest.GracefulDeleter.
+func (c childless) Delete(ctx context.Context, name types.NamespacedName, validate rest.ValidateObject, options metav1.DeleteOptions) (*codec.Record, bool, error) {
+	options.PropagationPolicy, options.OrphanDependents = nil, nil
+	return c.Store.Delete(ctx, name, validate, options)
+}
+
+// DeleteCollection implements rest.CollectionDeleter.
+func (c childless) DeleteCollection(ctx context.Context, namespace string, validate rest.ValidateObject, options metav1.DeleteOptions, list rest.ListOptions) (*rest.List, error) {
+	options.PropagationPolicy, options.OrphanDependents = nil, nil
+	return c.Store.DeleteCollection(ctx, namespace, validate, options, list)
+}

@@ -1,0 +1,121 @@
+package allocation
+
+import (
+	"context"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/storage"
+)
+
+// Batch is what one write of a service claims and releases. It is not safe for
+// concurrent use.
+type Batch struct {
+	// Service is the one that is written.
+	Service types.NamespacedName
+	// Version is the resource version at which it was read; "" where it is new.
+	Version string
+	// DryRun: no Ops are prepared.
+	DryRun bool
+	ops    []*storage.Op
+	// claimed are the numbers of claims, touched one lock of each kind that was
+	// claimed or released.
+	claimed map[lockName]bool
+	touched map[*Locks]string
+}
+
+type lockName struct {
+	locks *Locks
+	name  string
+}
+
+func (b *Batch) has(locks *Locks, name string) bool { return b.claimed[lockName{locks, name}] }
+
+// Claim adds a number that was chosen by a client, once. Its error is the locks'
+// own where the number is allocated.
+func (b *Batch) Claim(ctx context.Context, locks *Locks, name string) error {
+	if b.has(locks, name) {
+		return locks.taken
+	}
+	allocated, err := locks.has(ctx, name, newest)
+	if err != nil {
+		return err
+	}
+	if allocated {
+		return locks.taken
+	}
+	return b.add(ctx, locks, name)
+}
+
+// ClaimAny adds a number of one of the ranges, and returns its name. ErrFull is
+// returned where all are allocated.
+func (b *Batch) ClaimAny(ctx context.Context, locks *Locks, ranges ...Range) (string, error) {
+	name, err := locks.free(ctx, ranges, func(name string) bool { return b.has(locks, name) })
+	if err != nil {
+		return "", err
+	}
+	return name, b.add(ctx, locks, name)
+}
+
+func (b *Batch) add(ctx context.Context, locks *Locks, name string) error {
+	if b.claimed == nil {
+		b.claimed = map[lockName]bool{}
+	}
+	b.claimed[lockName{locks, name}] = true
+	if locks.bitmap.set(name, true) {
+		return nil
+	}
+	return b.prepare(ctx, locks, name, storage.OpRequest{Object: locks.new(name, b.Service)})
+}
+
+// Release gives back a number that the service has. The lock was written with the
+// service or before it, so that it is there in all that is not older than that.
+// What is another's, or nobody's, is left alone.
+func (b *Batch) Release(ctx context.Context, locks *Locks, name string) error {
+	locks.bitmap.set(name, false)
+	lock, err := locks.find(ctx, name, b.Version)
+	if err != nil || lock == nil {
+		return err
+	}
+	object, err := codec.SharedAs[*networkingv1.IPAddress](lock)
+	if err != nil {
+		return err
+	}
+	if holder, ok := Holder(object); !ok || holder != b.Service {
+		return nil
+	}
+	return b.prepare(ctx, locks, name, storage.OpRequest{Current: lock})
+}
+
+func (b *Batch) prepare(ctx context.Context, locks *Locks, name string, req storage.OpRequest) error {
+	if b.DryRun {
+		return nil
+	}
+	if b.touched == nil {
+		b.touched = map[*Locks]string{}
+	}
+	b.touched[locks] = name
+	op, err := locks.storage.Prepare(ctx, req)
+	b.ops = append(b.ops, op)
+	return err
+}
+
+// Refresh makes the cache of the locks as new as the store is. It follows a commit that
+// failed: a number may be allocated of which the cache does not know, and the next
+// attempt must not take it again.
+func (b *Batch) Refresh(ctx context.Context) {
+	for locks, name := range b.touched {
+		_, _ = locks.find(ctx, name, newest) // an error meets the next attempt
+	}
+}
+
+// Ops returns what is to be committed with the service's write.
+func (b *Batch) Ops(ctx context.Context, bitmap *Bitmap) ([]*storage.Op, error) {
+	if b.DryRun || bitmap == nil || !bitmap.changed {
+		return b.ops, nil
+	}
+	op, err := bitmap.op(ctx)
+	return append(b.ops, op), err
+}

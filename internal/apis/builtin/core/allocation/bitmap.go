@@ -1,0 +1,105 @@
+package allocation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/storage"
+)
+
+// BitmapName is the name of the RangeAllocation in which kube-apiserver keeps all ports
+// of services, a bit for each.
+const BitmapName = "servicenodeports"
+
+// Bitmap is kube-apiserver's account of ports. Where a store has one, it is the lock:
+// a kube-apiserver that shares the store knows no other, and one that it was taken
+// over from left no other. It is written on condition that nobody else has.
+type Bitmap struct {
+	storage storage.Interface
+	record  *codec.Record
+	ports   utilnet.PortRange
+	bits    *big.Int
+	changed bool
+}
+
+// ReadBitmap returns the bitmap; nil where the store has none.
+func ReadBitmap(ctx context.Context, ranges storage.Interface) (*Bitmap, error) {
+	record, err := ranges.Get(ctx, types.NamespacedName{Name: BitmapName}, storage.ReadOptions{})
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the bitmap of ports: %w", err)
+	}
+	object, err := codec.SharedAs[*corev1.RangeAllocation](record)
+	if err != nil {
+		return nil, err
+	}
+	b, err := NewBitmap(object)
+	if err != nil {
+		return nil, err
+	}
+	b.storage, b.record = ranges, record
+	return b, nil
+}
+
+// NewBitmap reads a stored bitmap.
+func NewBitmap(object *corev1.RangeAllocation) (*Bitmap, error) {
+	ports, err := utilnet.ParsePortRange(object.Range)
+	if err != nil {
+		return nil, fmt.Errorf("read the bitmap of ports: %w", err)
+	}
+	return &Bitmap{ports: *ports, bits: new(big.Int).SetBytes(object.Data)}, nil
+}
+
+// bit returns the number of a port's bit; false where it has none.
+func (b *Bitmap) bit(name string) (int, bool) {
+	if b == nil {
+		return 0, false
+	}
+	port, err := strconv.Atoi(name)
+	return port - b.ports.Base, err == nil && b.ports.Contains(port)
+}
+
+// Has reports whether a port is allocated; known is false where the bitmap does not
+// account for it.
+func (b *Bitmap) Has(name string) (allocated, known bool) {
+	bit, known := b.bit(name)
+	return known && b.bits.Bit(bit) == 1, known
+}
+
+// set allocates a port, or releases it. It reports whether the bitmap accounts for it.
+func (b *Bitmap) set(name string, allocated bool) bool {
+	bit, known := b.bit(name)
+	if !known {
+		return false
+	}
+	value := uint(0)
+	if allocated {
+		value = 1
+	}
+	if b.bits.Bit(bit) != value {
+		b.bits.SetBit(b.bits, bit, value)
+		b.changed = true
+	}
+	return true
+}
+
+// op is the write of a bitmap that was changed.
+func (b *Bitmap) op(ctx context.Context) (*storage.Op, error) {
+	obj, err := b.record.Object()
+	if err != nil {
+		return nil, err
+	}
+	object := obj.(*corev1.RangeAllocation)
+	object.Name, object.Data = BitmapName, b.bits.Bytes()
+	return b.storage.Prepare(ctx, storage.OpRequest{Current: b.record, Object: object})
+}

@@ -1,0 +1,139 @@
+package core
+
+import (
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"mainstay.dev/mainstay/internal/apis/builtin"
+	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
+)
+
+// The functions in this file fill what clients may leave out. They are called
+// for every object that is read, from a request or from storage: on a complete
+// object they must do nothing, and allocate nothing.
+
+func defaultEndpoints(endpoints *corev1.Endpoints) {
+	for i := range endpoints.Subsets {
+		ports := endpoints.Subsets[i].Ports
+		for j := range ports {
+			builtin.FillEmpty(&ports[j].Protocol, corev1.ProtocolTCP)
+		}
+	}
+}
+
+func defaultLimitRange(limits *corev1.LimitRange) {
+	for i := range limits.Spec.Limits {
+		item := &limits.Spec.Limits[i]
+		if item.Type == corev1.LimitTypeContainer {
+			addMissing(&item.Default, item.Max)
+			addMissing(&item.DefaultRequest, item.Default)
+			addMissing(&item.DefaultRequest, item.Min)
+		}
+		podspec.RoundUp(item.Max)
+		podspec.RoundUp(item.Min)
+		podspec.RoundUp(item.Default)
+		podspec.RoundUp(item.DefaultRequest)
+		podspec.RoundUp(item.MaxLimitRequestRatio)
+	}
+}
+
+// addMissing copies those quantities of from that are not in to.
+func addMissing(to *corev1.ResourceList, from corev1.ResourceList) {
+	for name, quantity := range from {
+		if _, ok := (*to)[name]; ok {
+			continue
+		}
+		if *to == nil {
+			*to = make(corev1.ResourceList, len(from))
+		}
+		(*to)[name] = quantity.DeepCopy()
+	}
+}
+
+func defaultNode(node *corev1.Node) {
+	alignPodCIDRs(node)
+	if len(node.Status.Allocatable) == 0 {
+		addMissing(&node.Status.Allocatable, node.Status.Capacity)
+	}
+	podspec.RoundUp(node.Status.Capacity)
+	podspec.RoundUp(node.Status.Allocatable)
+}
+
+func defaultPersistentVolume(pv *corev1.PersistentVolume) {
+	builtin.FillEmpty(&pv.Status.Phase, corev1.VolumePending)
+	builtin.FillEmpty(&pv.Spec.PersistentVolumeReclaimPolicy, corev1.PersistentVolumeReclaimRetain)
+	builtin.Fill(&pv.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
+	podspec.DefaultPersistentVolumeSpec(&pv.Spec)
+}
+
+func defaultPodTemplate(template *corev1.PodTemplate) { podspec.Default(&template.Template.Spec) }
+
+// defaultReplicationController lets the labels of the template stand for
+// those of the controller, and for its selector.
+func defaultReplicationController(rc *corev1.ReplicationController) {
+	builtin.Fill(&rc.Spec.Replicas, 1)
+	template := rc.Spec.Template
+	if template == nil {
+		return
+	}
+	if len(template.Labels) > 0 {
+		if len(rc.Spec.Selector) == 0 {
+			rc.Spec.Selector = maps.Clone(template.Labels)
+		}
+		if len(rc.Labels) == 0 {
+			rc.Labels = maps.Clone(template.Labels)
+		}
+	}
+	podspec.Default(&template.Spec)
+}
+
+func defaultResourceQuota(quota *corev1.ResourceQuota) {
+	podspec.RoundUp(quota.Spec.Hard)
+	podspec.RoundUp(quota.Status.Hard)
+	podspec.RoundUp(quota.Status.Used)
+}
+
+func defaultSecret(secret *corev1.Secret) {
+	builtin.FillEmpty(&secret.Type, corev1.SecretTypeOpaque)
+	mergeStringData(secret)
+}
+
+// defaultService does not allocate: addresses and ports of nodes are given out
+// when the service is written.
+func defaultService(service *corev1.Service) {
+	spec := &service.Spec
+	builtin.FillEmpty(&spec.Type, corev1.ServiceTypeClusterIP)
+	builtin.FillEmpty(&spec.SessionAffinity, corev1.ServiceAffinityNone)
+	switch spec.SessionAffinity {
+	case corev1.ServiceAffinityNone:
+		spec.SessionAffinityConfig = nil
+	case corev1.ServiceAffinityClientIP:
+		builtin.Fill(&spec.SessionAffinityConfig, corev1.SessionAffinityConfig{})
+		builtin.Fill(&spec.SessionAffinityConfig.ClientIP, corev1.ClientIPConfig{})
+		builtin.Fill(&spec.SessionAffinityConfig.ClientIP.TimeoutSeconds, corev1.DefaultClientIPServiceAffinitySeconds)
+	}
+	for i := range spec.Ports {
+		port := &spec.Ports[i]
+		builtin.FillEmpty(&port.Protocol, corev1.ProtocolTCP)
+		if port.TargetPort == intstr.FromInt32(0) || port.TargetPort == intstr.FromString("") {
+			port.TargetPort = intstr.FromInt32(port.Port)
+		}
+	}
+	if isExternal(service) {
+		builtin.FillEmpty(&spec.ExternalTrafficPolicy, corev1.ServiceExternalTrafficPolicyCluster)
+	}
+	if needsClusterIP(service) {
+		builtin.Fill(&spec.InternalTrafficPolicy, corev1.ServiceInternalTrafficPolicyCluster)
+	}
+	if !isLoadBalancer(service) {
+		return
+	}
+	builtin.Fill(&spec.AllocateLoadBalancerNodePorts, true)
+	for i := range service.Status.LoadBalancer.Ingress {
+		if ingress := &service.Status.LoadBalancer.Ingress[i]; ingress.IP != "" {
+			builtin.Fill(&ingress.IPMode, corev1.LoadBalancerIPModeVIP)
+		}
+	}
+}

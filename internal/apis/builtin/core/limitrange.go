@@ -1,0 +1,15 @@
+package core
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+
+	"mainstay.dev/mainstay/internal/apis/builtin"
+)
+
+// prepareLimitRange names what has no name, as was done before there was generateName.
+func prepareLimitRange(_ *builtin.Operation, limits *corev1.LimitRange) {
+	if limits.Name == "" {
+		limits.Name = string(uuid.NewUUID())
+	}
+}

@@ -1,0 +1,138 @@
+package core
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+
+	"mainstay.dev/mainstay/internal/apis/builtin"
+	"mainstay.dev/mainstay/internal/apis/builtin/validation"
+)
+
+// namespaces are held by finalizers of two kinds: those of all objects, and
+// those of the spec, which stand for contents that are still there.
+func namespaces() builtin.Row[corev1.Namespace] {
+	return builtin.Row[corev1.Namespace]{
+		Name: "namespaces", Kind: "Namespace", ShortNames: []string{"ns"},
+		Status: true, ReturnDeleted: true, Without: []string{"deletecollection"},
+		ValidateName: apivalidation.NameIsDNSLabel,
+		Default:      defaultNamespace, Prepare: prepareNamespace, Validate: validateNamespace,
+		PrepareUpdate: prepareNamespaceUpdate, ValidateStatus: validateNamespaceStatus,
+		Held:             func(ns *corev1.Namespace) bool { return len(ns.Spec.Finalizers) > 0 },
+		OnMark:           markNamespace,
+		SelectableFields: []string{"status.phase"},
+		FieldLabel:       fieldLabel("metadata.name", "status.phase"),
+		Fields: func(ns *corev1.Namespace) fields.Set {
+			return fields.Set{"status.phase": string(ns.Status.Phase)}
+		},
+		Columns:      namespaceColumns(),
+		Subresources: []builtin.Subresource{namespaceFinalize()},
+	}
+}
+
+func defaultNamespace(ns *corev1.Namespace) {
+	labelNamespace(ns)
+	if ns.Status.Phase == "" {
+		ns.Status.Phase = corev1.NamespaceActive
+	}
+}
+
+// labelNamespace labels every namespace with its own name, so that selectors
+// can choose it.
+func labelNamespace(ns *corev1.Namespace) {
+	if ns.Name == "" {
+		return // its name is still to be generated
+	}
+	if ns.Labels == nil {
+		ns.Labels = map[string]string{}
+	}
+	ns.Labels[corev1.LabelMetadataName] = ns.Name
+}
+
+func prepareNamespace(_ *builtin.Operation, ns *corev1.Namespace) {
+	labelNamespace(ns)
+	ns.Status = corev1.NamespaceStatus{Phase: corev1.NamespaceActive}
+	if !slices.Contains(ns.Spec.Finalizers, corev1.FinalizerKubernetes) {
+		ns.Spec.Finalizers = append(ns.Spec.Finalizers, corev1.FinalizerKubernetes)
+	}
+}
+
+func prepareNamespaceUpdate(_ *builtin.Operation, ns, old *corev1.Namespace) {
+	ns.Spec.Finalizers = old.Spec.Finalizers
+}
+
+// markNamespace says what everybody sees of a deletion. There is no period of
+// grace to tell of.
+func markNamespace(ns *corev1.Namespace) {
+	ns.DeletionGracePeriodSeconds = nil
+	ns.Status.Phase = corev1.NamespaceTerminating
+}
+
+func validateNamespace(f validation.Field, ns, old *corev1.Namespace) {
+	if old != nil {
+		return // only /finalize changes them
+	}
+	for _, finalizer := range ns.Spec.Finalizers {
+		validateFinalizer(f.Child("spec").Child("finalizers"), finalizer) // as kube-apiserver: without the index
+	}
+}
+
+func validateFinalizer(f validation.Field, finalizer corev1.FinalizerName) {
+	f.Add(apivalidation.ValidateFinalizerName(string(finalizer), f.Path())...)
+	validateFinalizerDomain(f, string(finalizer))
+}
+
+// validateFinalizerDomain requires that it can be told whose a finalizer is.
+func validateFinalizerDomain(f validation.Field, finalizer string) {
+	switch finalizer {
+	case string(corev1.FinalizerKubernetes), metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents:
+		return
+	}
+	if !strings.Contains(finalizer, "/") {
+		f.Invalid(finalizer, "name is neither a standard finalizer name nor is it fully qualified")
+	}
+}
+
+// validateNamespaceStatus ties the phase to the deletion.
+func validateNamespaceStatus(f validation.Field, ns, _ *corev1.Namespace) {
+	phase := f.Child("status").Child("Phase") // as kube-apiserver spells it
+	switch {
+	case ns.DeletionTimestamp == nil && ns.Status.Phase != corev1.NamespaceActive:
+		phase.Invalid(ns.Status.Phase, "may only be 'Active' if `deletionTimestamp` is empty")
+	case ns.DeletionTimestamp != nil && ns.Status.Phase != corev1.NamespaceTerminating:
+		phase.Invalid(ns.Status.Phase, "may only be 'Terminating' if `deletionTimestamp` is not empty")
+	}
+}
+
+// namespaceFinalize writes spec.finalizers, and nothing else. A namespace that
+// is being deleted goes with the last of them.
+func namespaceFinalize() builtin.Subresource {
+	return builtin.PartSubresource(builtin.Part[corev1.Namespace]{
+		Name: "finalize", WriteOnly: true, ResetFields: []string{"status"},
+		Prepare: func(_ *builtin.Operation, ns, old *corev1.Namespace) { ns.Status = old.Status },
+		Validate: func(f validation.Field, ns, _ *corev1.Namespace) {
+			finalizers := f.Child("spec").Child("finalizers")
+			for i, finalizer := range ns.Spec.Finalizers {
+				validateFinalizer(finalizers.Index(i), finalizer)
+			}
+		},
+	})
+}
+
+func namespaceColumns() *builtin.Columns[corev1.Namespace] {
+	return &builtin.Columns[corev1.Namespace]{
+		Definitions: []metav1.TableColumnDefinition{
+			builtin.NameColumn(),
+			builtin.Column("Status", "string", "The status of the namespace"),
+			builtin.AgeColumn(),
+		},
+		Cells: func(ns *corev1.Namespace, now time.Time) []any {
+			return []any{ns.Name, string(ns.Status.Phase), builtin.Age(ns.CreationTimestamp, now)}
+		},
+	}
+}

@@ -1,0 +1,126 @@
+package core
+
+import (
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+
+	"mainstay.dev/mainstay/internal/apis/builtin"
+	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
+)
+
+func pods() builtin.Row[corev1.Pod] {
+	return builtin.Row[corev1.Pod]{
+		Name: "pods", Kind: "Pod", ShortNames: []string{"po"}, Categories: []string{"all"}, Namespaced: true,
+		Status: true, Generation: true, ReturnDeleted: true,
+		Default: defaultPod, Prepare: preparePod, PrepareUpdate: preparePodUpdate, GracePeriod: podGracePeriod,
+		Validate: validatePod, ValidateStatus: validatePodStatus, Warnings: podWarnings,
+		StatusKeeps: []string{"metadata.ownerReferences"}, PrepareStatus: preparePodStatus,
+		SelectableFields: podFieldKeys(),
+		IndexFields:      []string{"spec.nodeName"},
+		FieldLabel:       podFieldLabel,
+		Fields:           podFields,
+		Columns:          podColumns(),
+		Subresources: []builtin.Subresource{
+			podAttach(), podBinding(), podEphemeralContainers(), podEviction(), podExec(), podLog(), podPortForward(), podProxy(), podResize(),
+		},
+	}
+}
+
+func preparePod(op *builtin.Operation, pod *corev1.Pod) {
+	podspec.DropDisabled(op.Env.Gates, &pod.Spec, nil)
+	completePodResources(&pod.Spec)
+	pod.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: qosClass(&pod.Spec)}
+	if len(pod.Spec.SchedulingGates) > 0 {
+		setPodCondition(pod, corev1.PodCondition{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
+			Reason: corev1.PodReasonSchedulingGated, Message: "Scheduling is blocked due to non-empty scheduling gates",
+		})
+	}
+	mergeLabelKeys(op, pod)
+	syncAppArmor(op, pod)
+}
+
+func preparePodUpdate(op *builtin.Operation, pod, old *corev1.Pod) {
+	podspec.DropDisabled(op.Env.Gates, &pod.Spec, &old.Spec)
+}
+
+// alignPodIPs makes podIP the first of podIPs, for clients that write or read
+// only one of them. Where they differ, the older field counts.
+func alignPodIPs(pod *corev1.Pod) {
+	status := &pod.Status
+	switch {
+	case status.PodIP != "" && (len(status.PodIPs) == 0 || status.PodIPs[0].IP != status.PodIP):
+		status.PodIPs = []corev1.PodIP{{IP: status.PodIP}}
+	case status.PodIP == "" && len(status.PodIPs) > 0:
+		status.PodIP = status.PodIPs[0].IP
+	}
+}
+
+// preparePodStatus keeps what kubelets may not change.
+func preparePodStatus(op *builtin.Operation, pod, old *corev1.Pod) {
+	dropDisabledStatus(op.Env.Gates, &pod.Status, &old.Status)
+	if pod.Status.QOSClass == "" {
+		pod.Status.QOSClass = old.Status.QOSClass
+		if pod.Status.QOSClass == "" {
+			pod.Status.QOSClass = qosClass(&pod.Spec)
+		}
+	}
+	if pod.Status.ObservedGeneration == 0 && old.Status.ObservedGeneration != 0 {
+		pod.Status.ObservedGeneration = old.Status.ObservedGeneration
+	}
+}
+
+// defaultGracePeriod is how many seconds pods get to end that do not say.
+const defaultGracePeriod = 30
+
+// podGracePeriod leaves time only to pods that may be running somewhere.
+func podGracePeriod(pod *corev1.Pod, asked *int64) int64 {
+	if pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
+		return 0
+	}
+	period := int64(defaultGracePeriod)
+	if asked != nil {
+		period = *asked
+	} else if pod.Spec.TerminationGracePeriodSeconds != nil {
+		period = *pod.Spec.TerminationGracePeriodSeconds
+	}
+	if period < 0 {
+		return 1
+	}
+	return period
+}
+
+func podFields(pod *corev1.Pod) fields.Set {
+	ip := pod.Status.PodIP
+	if len(pod.Status.PodIPs) > 0 {
+		ip = pod.Status.PodIPs[0].IP
+	}
+	return fields.Set{
+		"spec.nodeName":            pod.Spec.NodeName,
+		"spec.restartPolicy":       string(pod.Spec.RestartPolicy),
+		"spec.schedulerName":       pod.Spec.SchedulerName,
+		"spec.serviceAccountName":  pod.Spec.ServiceAccountName,
+		"spec.hostNetwork":         strconv.FormatBool(pod.Spec.HostNetwork),
+		"status.phase":             string(pod.Status.Phase),
+		"status.podIP":             ip,
+		"status.nominatedNodeName": pod.Status.NominatedNodeName,
+	}
+}
+
+func podFieldKeys() []string {
+	return []string{
+		"spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "spec.hostNetwork",
+		"status.phase", "status.podIP", "status.nominatedNodeName",
+	}
+}
+
+// podFieldLabel accepts, besides the keys that pods have, an old name of one,
+// and one that they do not have and that matches nothing.
+func podFieldLabel(label, value string) (string, string, error) {
+	if label == "spec.host" {
+		label = "spec.nodeName"
+	}
+	return fieldLabel(append(podFieldKeys(), "metadata.name", "metadata.namespace", "status.podIPs")...)(label, value)
+}

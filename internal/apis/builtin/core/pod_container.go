@@ -1,0 +1,69 @@
+package core
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/apis/builtin"
+	"mainstay.dev/mainstay/internal/egress/kubelet"
+	"mainstay.dev/mainstay/internal/registry"
+)
+
+// podConnection finds pods, and the kubelets that run them.
+type podConnection struct {
+	env  *builtin.Env
+	pods *registry.Store
+}
+
+// kubelet returns where the kubelet of a node is.
+func (c podConnection) kubelet(ctx context.Context, node string) (*kubelet.Location, error) {
+	found, err := readStored[*corev1.Node](ctx, c.env.Store(corev1.Resource("nodes")), types.NamespacedName{Name: node})
+	if err != nil {
+		return nil, err
+	}
+	return c.env.Kubelets.Of(found)
+}
+
+// assigned returns the kubelet of a pod, or that it has none.
+func (c podConnection) assigned(ctx context.Context, pod *corev1.Pod) (*kubelet.Location, error) {
+	if pod.Spec.NodeName == "" {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("pod %s does not have a host assigned", pod.Name))
+	}
+	return c.kubelet(ctx, pod.Spec.NodeName)
+}
+
+// containerNames returns the names of all containers of a pod.
+func containerNames(pod *corev1.Pod) []string {
+	var names []string
+	for i := range pod.Spec.InitContainers {
+		names = append(names, pod.Spec.InitContainers[i].Name)
+	}
+	for i := range pod.Spec.Containers {
+		names = append(names, pod.Spec.Containers[i].Name)
+	}
+	for i := range pod.Spec.EphemeralContainers {
+		names = append(names, pod.Spec.EphemeralContainers[i].Name)
+	}
+	return names
+}
+
+// containerOf returns the container that is asked for: the only one, where none is
+// named. Its name becomes a part of a path of the kubelet's, so it must be in the pod.
+func containerOf(pod *corev1.Pod, asked string) (string, error) {
+	switch {
+	case asked != "" && !slices.Contains(containerNames(pod), asked):
+		return "", apierrors.NewBadRequest(fmt.Sprintf("container %s is not valid for pod %s", asked, pod.Name))
+	case asked != "":
+		return asked, nil
+	case len(pod.Spec.Containers) == 1:
+		return pod.Spec.Containers[0].Name, nil
+	case len(pod.Spec.Containers) == 0:
+		return "", apierrors.NewBadRequest(fmt.Sprintf("a container name must be specified for pod %s", pod.Name))
+	}
+	return "", apierrors.NewBadRequest(fmt.Sprintf("a container name must be specified for pod %s, choose one of: %s", pod.Name, containerNames(pod)))
+}

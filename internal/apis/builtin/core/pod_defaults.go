@@ -1,0 +1,50 @@
+package core
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"mainstay.dev/mainstay/internal/apis/builtin"
+	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
+)
+
+// defaultPod fills, besides what templates have too, what is for pods alone:
+// templates keep what their authors wrote.
+func defaultPod(pod *corev1.Pod) {
+	alignPodIPs(pod)
+	spec := &pod.Spec
+	for _, containers := range [...][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range containers {
+			addMissing(&containers[i].Resources.Requests, containers[i].Resources.Limits)
+			if spec.HostNetwork {
+				defaultHostPorts(containers[i].Ports)
+			}
+		}
+	}
+	if period := spec.TerminationGracePeriodSeconds; period != nil && *period < 0 {
+		spec.TerminationGracePeriodSeconds = new(int64(1))
+	}
+	builtin.Fill(&spec.EnableServiceLinks, corev1.DefaultEnableServiceLinks)
+	podspec.Default(spec)
+	roundPodStatus(&pod.Status)
+}
+
+// defaultHostPorts opens on the node what a container opens, if it shares the
+// network of the node.
+func defaultHostPorts(ports []corev1.ContainerPort) {
+	for i := range ports {
+		builtin.FillEmpty(&ports[i].HostPort, ports[i].ContainerPort)
+	}
+}
+
+func roundPodStatus(status *corev1.PodStatus) {
+	for _, containers := range [...][]corev1.ContainerStatus{
+		status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses,
+	} {
+		for i := range containers {
+			podspec.RoundUp(containers[i].AllocatedResources)
+			podspec.RoundUpBoth(containers[i].Resources)
+		}
+	}
+	podspec.RoundUp(status.AllocatedResources)
+	podspec.RoundUpBoth(status.Resources)
+}

@@ -1,0 +1,202 @@
+package core
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/apis/builtin"
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/registry"
+	"mainstay.dev/mainstay/internal/rest"
+)
+
+// podEviction deletes a pod if its disruption budget allows.
+func podEviction() builtin.Subresource {
+	version := builtin.VirtualVersion[policyv1.Eviction](policyv1.SchemeGroupVersion.WithKind("Eviction"))
+	version.Also = []schema.GroupVersionKind{{Group: policyv1.GroupName, Version: "v1beta1", Kind: "Eviction"}}
+	return builtin.Subresource{
+		Name: "eviction", Version: version,
+		Storage: func(env *builtin.Env, store *registry.Store) rest.Storage {
+			return &evicter{env: env, pods: store}
+		},
+	}
+}
+
+type evicter struct {
+	env  *builtin.Env
+	pods *registry.Store
+}
+
+var _ rest.NamedCreater = (*evicter)(nil)
+
+// evictionAttempts is how often an eviction is tried that others get in the
+// way of.
+const evictionAttempts = 20
+
+// CreateNamed implements rest.NamedCreater. The record is nil: the answer is a
+// Status.
+func (e *evicter) CreateNamed(ctx context.Context, name types.NamespacedName, obj codec.Object, validate rest.ValidateObject, options metav1.CreateOptions) (*codec.Record, error) {
+	eviction := obj.(*policyv1.Eviction)
+	if eviction.Name != name.Name {
+		return nil, apierrors.NewBadRequest("name in URL does not match name in Eviction object")
+	}
+	deletion, err := deletionOf(eviction, options.DryRun)
+	if err != nil {
+		return nil, err
+	}
+	if validate != nil {
+		if err := validate(ctx, eviction, nil); err != nil {
+			return nil, err
+		}
+	}
+	for attempt := 1; ; attempt++ {
+		again, err := e.evict(ctx, name, deletion)
+		if !again || attempt == evictionAttempts {
+			return nil, err
+		}
+	}
+}
+
+// deletionOf returns how an eviction wants its pod deleted.
+func deletionOf(eviction *policyv1.Eviction, dryRun []string) (metav1.DeleteOptions, error) {
+	var deletion metav1.DeleteOptions
+	if eviction.DeleteOptions != nil {
+		deletion = *eviction.DeleteOptions
+	}
+	switch {
+	case len(dryRun) == 0:
+	case len(deletion.DryRun) == 0:
+		deletion.DryRun = dryRun
+	case !slices.Equal(deletion.DryRun, dryRun):
+		return deletion, apierrors.NewBadRequest(fmt.Sprintf("Non-matching dry-run options in request and content: %v and %v", dryRun, deletion.DryRun))
+	}
+	return deletion, nil
+}
+
+// evict tries once. again tells that it was prevented by a change of the pod,
+// and that it is worth another look.
+func (e *evicter) evict(ctx context.Context, name types.NamespacedName, deletion metav1.DeleteOptions) (again bool, err error) {
+	pod, err := readStored[*corev1.Pod](ctx, e.pods, name)
+	if err != nil {
+		return false, err
+	}
+	if needsNoBudget(pod) {
+		if pod.Status.Phase == corev1.PodPending {
+			return e.removeUnchanged(ctx, pod, deletion) // it must not have come to run meanwhile
+		}
+		return false, e.remove(ctx, name, deletion)
+	}
+	budget, err := e.budgetOf(ctx, pod)
+	if err != nil {
+		return false, err
+	}
+	if budget != nil {
+		if mayGoUnhealthy(pod, budget) {
+			return e.removeUnchanged(ctx, pod, deletion)
+		}
+		if err := e.spend(ctx, budget, pod, len(deletion.DryRun) > 0); err != nil {
+			return false, err
+		}
+	}
+	return false, e.remove(ctx, name, deletion)
+}
+
+// needsNoBudget tells of pods whose going disrupts nothing: those that do not
+// run yet or any more, and those that are going already.
+func needsNoBudget(pod *corev1.Pod) bool {
+	switch pod.Status.Phase {
+	case corev1.PodPending, corev1.PodSucceeded, corev1.PodFailed:
+		return true
+	}
+	return pod.DeletionTimestamp != nil
+}
+
+// mayGoUnhealthy reports whether a pod that is not ready may go without being
+// counted.
+func mayGoUnhealthy(pod *corev1.Pod, budget *policyv1.PodDisruptionBudget) bool {
+	if isTrue(podCondition(pod, corev1.PodReady)) {
+		return false
+	}
+	if policy := budget.Spec.UnhealthyPodEvictionPolicy; policy != nil && *policy == policyv1.AlwaysAllow {
+		return true
+	}
+	return budget.Status.DesiredHealthy > 0 && budget.Status.CurrentHealthy >= budget.Status.DesiredHealthy
+}
+
+// removeUnchanged removes a pod only as it was looked at. Where it is the
+// client who says which pod it means, there is no point in trying again.
+func (e *evicter) removeUnchanged(ctx context.Context, pod *corev1.Pod, deletion metav1.DeleteOptions) (again bool, err error) {
+	var preconditions metav1.Preconditions
+	if deletion.Preconditions != nil {
+		preconditions = *deletion.Preconditions
+	}
+	if preconditions.ResourceVersion == nil {
+		version := pod.ResourceVersion
+		preconditions.ResourceVersion = &version
+		again = preconditions.UID == nil || *preconditions.UID == pod.UID
+	}
+	deletion.Preconditions = &preconditions
+	err = e.remove(ctx, types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, deletion)
+	return again && apierrors.IsConflict(err), err
+}
+
+// remove marks the pod as a target of disruption and deletes it.
+func (e *evicter) remove(ctx context.Context, name types.NamespacedName, deletion metav1.DeleteOptions) error {
+	if errs := metav1validation.ValidateDeleteOptions(&deletion); len(errs) > 0 {
+		return apierrors.NewInvalid(metav1.SchemeGroupVersion.WithKind("DeleteOptions").GroupKind(), "", errs)
+	}
+	if len(deletion.DryRun) == 0 {
+		marked, err := e.mark(ctx, name, deletion.Preconditions)
+		if err != nil {
+			return err
+		}
+		if p := deletion.Preconditions; p != nil && p.ResourceVersion != nil {
+			preconditions, version := *p, fmt.Sprint(marked.Revision())
+			preconditions.ResourceVersion = &version // marking has made a new one
+			deletion.Preconditions = &preconditions
+		}
+	}
+	_, _, err := e.pods.Delete(ctx, name, nil, deletion)
+	return err
+}
+
+func (e *evicter) mark(ctx context.Context, name types.NamespacedName, preconditions *metav1.Preconditions) (*codec.Record, error) {
+	record, _, err := rawPods(e.pods).Update(ctx, name, func(_ context.Context, current codec.Object) (codec.Object, error) {
+		pod := current.DeepCopyObject().(*corev1.Pod)
+		if err := checkEvicted(pod, preconditions); err != nil {
+			return nil, err
+		}
+		setPodCondition(pod, corev1.PodCondition{
+			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue,
+			Reason: "EvictionByEvictionAPI", Message: "Eviction API: evicting",
+		})
+		return pod, nil
+	}, rest.UpdateOptions{})
+	return record, err
+}
+
+// checkEvicted tells of preconditions that do not hold as kube-apiserver does:
+// by the kind, not the resource.
+func checkEvicted(pod *corev1.Pod, p *metav1.Preconditions) error {
+	resource := schema.GroupResource{Resource: "Pod"}
+	switch {
+	case p == nil:
+		return nil
+	case p.UID != nil && *p.UID != "" && *p.UID != pod.UID:
+		return apierrors.NewConflict(resource, pod.Name, fmt.Errorf(
+			"the UID in the precondition (%s) does not match the UID in record (%s). The object might have been deleted and then recreated", *p.UID, pod.UID))
+	case p.ResourceVersion != nil && *p.ResourceVersion != "" && *p.ResourceVersion != pod.ResourceVersion:
+		return apierrors.NewConflict(resource, pod.Name, fmt.Errorf(
+			"the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). The object might have been modified", *p.ResourceVersion, pod.ResourceVersion))
+	}
+	return nil
+}

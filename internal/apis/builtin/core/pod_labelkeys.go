@@ -1,0 +1,58 @@
+package core
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"mainstay.dev/mainstay/internal/apis/builtin"
+	"mainstay.dev/mainstay/internal/feature"
+)
+
+// mergeLabelKeys adds to the selectors of a new pod what its keys of labels
+// stand for: the values that the pod itself has, so that the scheduler finds
+// plain selectors.
+func mergeLabelKeys(op *builtin.Operation, pod *corev1.Pod) {
+	for i := range pod.Spec.TopologySpreadConstraints {
+		if c := &pod.Spec.TopologySpreadConstraints[i]; op.Env.Gates.Enabled(feature.MatchLabelKeysInPodTopologySpreadSelectorMerge) {
+			addLabelKeys(c.LabelSelector, pod.Labels, c.MatchLabelKeys, metav1.LabelSelectorOpIn)
+		}
+	}
+	affinity := pod.Spec.Affinity
+	if affinity == nil {
+		return
+	}
+	if a := affinity.PodAffinity; a != nil {
+		mergeTermKeys(pod.Labels, a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+	if a := affinity.PodAntiAffinity; a != nil {
+		mergeTermKeys(pod.Labels, a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+}
+
+func mergeTermKeys(labels map[string]string, required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) {
+	merge := func(term *corev1.PodAffinityTerm) {
+		addLabelKeys(term.LabelSelector, labels, term.MatchLabelKeys, metav1.LabelSelectorOpIn)
+		addLabelKeys(term.LabelSelector, labels, term.MismatchLabelKeys, metav1.LabelSelectorOpNotIn)
+	}
+	for i := range required {
+		merge(&required[i])
+	}
+	for i := range preferred {
+		merge(&preferred[i].PodAffinityTerm)
+	}
+}
+
+// addLabelKeys requires, or excludes, the values that the labels have for the
+// keys. A nil selector matches nothing and stays as it is.
+func addLabelKeys(selector *metav1.LabelSelector, labels map[string]string, keys []string, operator metav1.LabelSelectorOperator) {
+	if selector == nil {
+		return
+	}
+	for _, key := range keys {
+		if value, ok := labels[key]; ok {
+			selector.MatchExpressions = append(selector.MatchExpressions, metav1.LabelSelectorRequirement{
+				Key: key, Operator: operator, Values: []string{value},
+			})
+		}
+	}
+}

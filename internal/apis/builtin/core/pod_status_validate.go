@@ -1,0 +1,314 @@
+package core
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	declared "mainstay.dev/mainstay/internal/apis/builtin/declarative/core"
+	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
+	"mainstay.dev/mainstay/internal/apis/builtin/validation"
+)
+
+// validatePodStatus has the rules of what kubelets and schedulers write.
+func validatePodStatus(f validation.Field, pod, old *corev1.Pod) {
+	validateAnnotationsKept(f, pod, old)
+	f, s := f.Child("status"), &pod.Status
+	if s.QOSClass != old.Status.QOSClass && old.Status.QOSClass != "" {
+		f.Child("qosClass").Invalid(s.QOSClass, "field is immutable")
+	}
+	for i := range s.Conditions {
+		at := f.Child("conditions").Index(i)
+		at.Child("Type").QualifiedName(string(s.Conditions[i].Type)) // as kube-apiserver spells it
+		validateObservedGeneration(at, s.Conditions[i].ObservedGeneration)
+	}
+	if name := s.NominatedNodeName; name != "" && name != old.Status.NominatedNodeName {
+		f.Child("nominatedNodeName").DNSSubdomain(name)
+		if pod.Spec.NodeName != "" {
+			f.Child("nominatedNodeName").Forbidden("may not be set on pods that are already bound to a node")
+		}
+	}
+	validateObservedGeneration(f, s.ObservedGeneration)
+	validatePodIPs(f.Child("podIPs"), s.PodIPs, old.Status.PodIPs)
+	validateHostIPs(f.Child("hostIPs"), s, &old.Status)
+	validateContainerStatuses(f, pod, &old.Status)
+	validateClaimStatuses(f.Child("resourceClaimStatuses"), s.ResourceClaimStatuses, pod.Spec.ResourceClaims)
+	validateExtendedClaim(f.Child("extendedResourceClaimStatus"), s.ExtendedResourceClaimStatus, &pod.Spec)
+	if len(s.VolumeHealth)+len(s.NodeAllocatableResourceClaimStatuses) > 0 {
+		validation.Declared(f, declared.Validate_PodStatus, s, &old.Status, "status")
+	}
+}
+
+// validateObservedGeneration validates the field observedGeneration of an object at f.
+func validateObservedGeneration(f validation.Field, generation int64) {
+	if generation < 0 {
+		f.Child("observedGeneration").Invalid(generation, "must be a non-negative integer")
+	}
+}
+
+const oneForEachFamily = "may specify no more than one IP for each IP family"
+
+func validatePodIPs(f validation.Field, ips, old []corev1.PodIP) {
+	valid, families := true, validation.NewSeen[bool](len(ips))
+	again := false
+	for i := range ips {
+		before := f.Faults()
+		if i >= len(old) || old[i] != ips[i] {
+			f.Index(i).IP(ips[i].IP)
+		}
+		valid = valid && f.Faults() == before
+		again = families.Again(isIPv6(ips[i].IP)) || again
+	}
+	if valid && again {
+		f.Invalid(internalIPs(ips), oneForEachFamily)
+	}
+}
+
+// internalIPs returns addresses as kube-apiserver quotes them, with the field name of its internal type.
+func internalIPs(ips []corev1.PodIP) []struct{ IP string } {
+	quoted := make([]struct{ IP string }, len(ips))
+	for i := range ips {
+		quoted[i].IP = ips[i].IP
+	}
+	return quoted
+}
+
+// validateHostIPs: hostIP is the first of hostIPs.
+func validateHostIPs(f validation.Field, s, old *corev1.PodStatus) {
+	ips := s.HostIPs
+	if len(ips) > 0 && ips[0].IP != s.HostIP {
+		f.Index(0).Child("ip").Invalid(ips[0].IP, "must be equal to `hostIP`")
+	}
+	valid, families := true, validation.NewSeen[bool](len(ips))
+	again := false
+	for i := range ips {
+		before := f.Faults()
+		if i >= len(old.HostIPs) || old.HostIPs[i] != ips[i] {
+			f.Index(i).IP(ips[i].IP)
+		}
+		valid = valid && f.Faults() == before
+		again = families.Again(isIPv6(ips[i].IP)) || again
+	}
+	if valid && again {
+		f.Invalid(ips, oneForEachFamily)
+	}
+}
+
+// statusList are the statuses of one of the three kinds of containers.
+type statusList struct {
+	name       string
+	now, old   []corev1.ContainerStatus
+	containers []corev1.Container
+	ephemeral  bool // they have no resources of their own, and run once
+}
+
+func validateContainerStatuses(f validation.Field, pod *corev1.Pod, old *corev1.PodStatus) {
+	s, spec := &pod.Status, &pod.Spec
+	restarts := newRestarts(spec)
+	for _, list := range [...]statusList{
+		{"containerStatuses", s.ContainerStatuses, old.ContainerStatuses, spec.Containers, false},
+		{"initContainerStatuses", s.InitContainerStatuses, old.InitContainerStatuses, spec.InitContainers, false},
+		{"ephemeralContainerStatuses", s.EphemeralContainerStatuses, old.EphemeralContainerStatuses, nil, true},
+	} {
+		at := f.Child(list.name)
+		for i := range list.now {
+			list.validateHealth(at.Index(i).Child("allocatedResourcesStatus"), &list.now[i])
+			validateStatusUser(at.Index(i).Child("user").Child("linux"), list.now[i].User, spec.OS)
+		}
+		restarts.validate(at, &list)
+	}
+}
+
+// restarts knows which containers of a pod may run again once they have ended.
+type restarts struct {
+	spec       *corev1.PodSpec
+	containers map[string]*corev1.Container // nil: all may
+}
+
+func newRestarts(spec *corev1.PodSpec) restarts {
+	r := restarts{spec: spec}
+	if spec.RestartPolicy == corev1.RestartPolicyAlways || podspec.RestartsAll(spec) {
+		return r
+	}
+	r.containers = make(map[string]*corev1.Container, len(spec.Containers)+len(spec.InitContainers))
+	for _, containers := range [...][]corev1.Container{spec.Containers, spec.InitContainers} {
+		for i := range containers {
+			r.containers[containers[i].Name] = &containers[i]
+		}
+	}
+	return r
+}
+
+// validate: what has ended for good does not run again.
+func (r *restarts) validate(f validation.Field, list *statusList) {
+	if r.containers == nil && !list.ephemeral || len(list.old) == 0 {
+		return
+	}
+	now := make(map[string]*corev1.ContainerStatus, len(list.now))
+	for i := range list.now {
+		now[list.now[i].Name] = &list.now[i]
+	}
+	for i := range list.old {
+		ended := list.old[i].State.Terminated
+		if ended == nil || !list.ephemeral && r.allowed(list.old[i].Name, ended.ExitCode) {
+			continue
+		}
+		if status := now[list.old[i].Name]; status != nil && status.State.Terminated == nil {
+			f.Index(i).Child("state").Forbidden("may not be transitioned to non-terminated state")
+		}
+	}
+}
+
+// allowed reports whether a container that has ended with a code may run again: by
+// its own rules and policy, or by the pod's where it has none.
+func (r *restarts) allowed(name string, code int32) bool {
+	policy := corev1.ContainerRestartPolicy(r.spec.RestartPolicy)
+	if c := r.containers[name]; c != nil && c.RestartPolicy != nil {
+		policy = *c.RestartPolicy
+		for i := range c.RestartPolicyRules {
+			if exits := c.RestartPolicyRules[i].ExitCodes; exits != nil &&
+				slices.Contains(exits.Values, code) == (exits.Operator == corev1.ContainerRestartRuleOnExitCodesOpIn) {
+				return true
+			}
+		}
+	}
+	return policy == corev1.ContainerRestartPolicyAlways || policy == corev1.ContainerRestartPolicyOnFailure && code != 0
+}
+
+func (l *statusList) validateHealth(f validation.Field, status *corev1.ContainerStatus) {
+	if len(status.AllocatedResourcesStatus) > 0 && l.ephemeral {
+		f.Forbidden("cannot be set for a container status")
+		return
+	}
+	for i := range status.AllocatedResourcesStatus {
+		resource, at := &status.AllocatedResourcesStatus[i], f.Index(i)
+		claim, ofClaim := strings.CutPrefix(string(resource.Name), "claim:")
+		switch c := findContainer(l.containers, status.Name); {
+		case ofClaim && !hasClaim(c, claim):
+			at.Child("name").Invalid(resource.Name, "must match one of the container's resource claims in a format 'claim:<claimName>/<request>' or 'claim:<claimName>' if request is empty")
+		case !ofClaim && !hasResource(c, resource.Name):
+			at.Child("name").Invalid(resource.Name, "must match one of the container's resource requests")
+		}
+		ids := validation.NewSeen[corev1.ResourceID](len(resource.Resources))
+		for j := range resource.Resources {
+			health, at := &resource.Resources[j], at.Child("resources").Index(j)
+			if ids.Again(health.ResourceID) {
+				at.Child("resourceID").Duplicate(health.ResourceID)
+			}
+			validation.OneOf(at.Child("health"), health.Health,
+				corev1.ResourceHealthStatusHealthy, corev1.ResourceHealthStatusUnhealthy, corev1.ResourceHealthStatusUnknown)
+		}
+	}
+}
+
+// findContainer returns the container with a name; nil if there is none.
+func findContainer(containers []corev1.Container, name string) *corev1.Container {
+	for i := range containers {
+		if containers[i].Name == name {
+			return &containers[i]
+		}
+	}
+	return nil
+}
+
+// hasResource reports whether a container, which may be nil, requests a resource.
+func hasResource(c *corev1.Container, name corev1.ResourceName) bool {
+	if c == nil {
+		return false
+	}
+	_, requested := c.Resources.Requests[name]
+	_, limited := c.Resources.Limits[name]
+	return requested || limited
+}
+
+// hasClaim reports whether a container, which may be nil, uses a claim or a request of it, as
+// "claim" or "claim/request".
+func hasClaim(c *corev1.Container, name string) bool {
+	return c != nil && slices.ContainsFunc(c.Resources.Claims, func(claim corev1.ResourceClaim) bool {
+		if claim.Request != "" {
+			return name == claim.Name+"/"+claim.Request
+		}
+		return name == claim.Name
+	})
+}
+
+// validateStatusUser: who the processes of a container are, as its kubelet has it.
+func validateStatusUser(f validation.Field, user *corev1.ContainerUser, os *corev1.PodOS) {
+	if user == nil || user.Linux == nil {
+		return
+	}
+	if os != nil && os.Name == corev1.Windows {
+		f.Forbidden("cannot be set for a windows pod")
+		return
+	}
+	f.Child("uid").Between(user.Linux.UID, 0, math.MaxInt32)
+	f.Child("gid").Between(user.Linux.GID, 0, math.MaxInt32)
+	for i, group := range user.Linux.SupplementalGroups {
+		f.Child("supplementalGroups").Index(i).Between(group, 0, math.MaxInt32)
+	}
+}
+
+// validateClaimStatuses checks that each status belongs to one of the pod's claims.
+func validateClaimStatuses(f validation.Field, statuses []corev1.PodResourceClaimStatus, claims []corev1.PodResourceClaim) {
+	known, seen := validation.NewSeen[string](len(claims)), validation.NewSeen[string](len(statuses))
+	for i := range claims {
+		known.Again(claims[i].Name)
+	}
+	for i := range statuses {
+		status, at := &statuses[i], f.Index(i).Child("name")
+		if !known.Has(status.Name) {
+			at.Invalid(status.Name, "must match the name of an entry in `spec.resourceClaims`")
+		}
+		if seen.Again(status.Name) {
+			at.Duplicate(status.Name)
+		}
+		if name := status.ResourceClaimName; name != nil {
+			f.Index(i).Child("resourceClaimName").DNSSubdomain(*name)
+		}
+	}
+}
+
+// validateExtendedClaim: which requests of the claim that was made for a pod's
+// extended resources are for which of its containers.
+func validateExtendedClaim(f validation.Field, status *corev1.PodExtendedResourceClaimStatus, spec *corev1.PodSpec) {
+	if status == nil {
+		return
+	}
+	names := validation.NewSeen[string](len(spec.Containers) + len(spec.InitContainers))
+	for _, containers := range [...][]corev1.Container{spec.Containers, spec.InitContainers} {
+		for i := range containers {
+			names.Again(containers[i].Name)
+		}
+	}
+	if len(status.RequestMappings) == 0 {
+		f.Child("requestMappings").Required("")
+	}
+	for i := range status.RequestMappings {
+		mapping, at := &status.RequestMappings[i], f.Child("requestMappings").Index(i)
+		if !names.Has(mapping.ContainerName) {
+			at.Child("containerName").Invalid(mapping.ContainerName, "must match the name of an entry in spec.initContainers.name or spec.containers.name")
+		}
+		switch {
+		case mapping.ResourceName == "":
+			at.Child("resourceName").Required("")
+		case names.Has(mapping.ContainerName) && !requestsExtended(spec, corev1.ResourceName(mapping.ResourceName)):
+			at.Child("resourceName").Invalid(mapping.ResourceName, "must match the extended resource name of an entry in spec.initContainers.resources.requests or spec.containers.resources.requests")
+		}
+		f.Child("requestName").DNSLabel(mapping.RequestName) // as kube-apiserver names it, without the mapping
+	}
+	f.Child("resourceClaimName").DNSSubdomain(status.ResourceClaimName)
+}
+
+// requestsExtended reports whether a container of a pod requests a resource.
+func requestsExtended(spec *corev1.PodSpec, name corev1.ResourceName) bool {
+	for _, containers := range [...][]corev1.Container{spec.Containers, spec.InitContainers} {
+		for i := range containers {
+			if _, requested := containers[i].Resources.Requests[name]; requested {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,171 @@
+package core
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+
+	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
+	"mainstay.dev/mainstay/internal/apis/builtin/validation"
+)
+
+func validateResourceQuota(f validation.Field, quota, old *corev1.ResourceQuota) {
+	f, spec := f.Child("spec"), &quota.Spec
+	validateQuotaAmounts(f.Child("hard"), spec.Hard)
+	validateScopes(f.Child("scopes"), spec)
+	if spec.ScopeSelector != nil {
+		validateScopeSelector(f, spec)
+	}
+	if old != nil && !sameScopes(spec.Scopes, old.Spec.Scopes) {
+		f.Child("scopes").Invalid(spec.Scopes, apivalidation.FieldImmutableErrorMsg)
+	}
+}
+
+func validateResourceQuotaStatus(f validation.Field, quota, _ *corev1.ResourceQuota) {
+	validateQuotaAmounts(f.Child("status").Child("hard"), quota.Status.Hard)
+	validateQuotaAmounts(f.Child("status").Child("used"), quota.Status.Used)
+}
+
+func validateQuotaAmounts(f validation.Field, amounts corev1.ResourceList) {
+	for name, quantity := range amounts {
+		at := f.Key(string(name))
+		podspec.ValidateResourceName(at, name)
+		if !strings.Contains(string(name), "/") && !isQuotaResource(name) {
+			at.Invalid(name, "must be a standard resource for quota")
+		}
+		podspec.ValidateQuantity(at, name, quantity)
+	}
+}
+
+// isQuotaResource reports whether a resource without a prefix is counted in quotas. Storage
+// is by what is requested of it.
+func isQuotaResource(name corev1.ResourceName) bool {
+	return podspec.IsStandardResource(name) && name != corev1.ResourceStorage
+}
+
+const (
+	unsupportedScope  = "unsupported scope"
+	inapplicableScope = "unsupported scope applied to resource"
+	conflictingScopes = "conflicting scopes"
+)
+
+// validateScopes has the rules of what a quota counts, all of which what is counted must be.
+func validateScopes(f validation.Field, spec *corev1.ResourceQuotaSpec) {
+	seen := validation.NewSeen[corev1.ResourceQuotaScope](len(spec.Scopes))
+	for _, scope := range spec.Scopes {
+		seen.Again(scope)
+		if !isScope(scope) {
+			f.Invalid(spec.Scopes, unsupportedScope)
+		}
+		if !applies(scope, spec.Hard) {
+			f.Invalid(spec.Scopes, inapplicableScope)
+		}
+	}
+	if conflict(&seen) {
+		f.Invalid(spec.Scopes, conflictingScopes)
+	}
+}
+
+// validateScopeSelector has those of the same in its newer form, which knows of values.
+// kube-apiserver does not say which expression is at fault.
+func validateScopeSelector(f validation.Field, spec *corev1.ResourceQuotaSpec) {
+	f, expressions := f.Child("scopeSelector").Child("matchExpressions"), spec.ScopeSelector.MatchExpressions
+	seen := validation.NewSeen[corev1.ResourceQuotaScope](len(expressions))
+	for i := range expressions {
+		r := &expressions[i]
+		seen.Again(r.ScopeName)
+		if !isScope(r.ScopeName) {
+			f.Child("scopeName").Invalid(r.ScopeName, unsupportedScope)
+		}
+		if !applies(r.ScopeName, spec.Hard) {
+			f.Invalid(spec.ScopeSelector, inapplicableScope)
+		}
+		validateScopeOperator(f, r)
+	}
+	if conflict(&seen) {
+		f.Invalid(spec.Scopes, conflictingScopes)
+	}
+}
+
+func validateScopeOperator(f validation.Field, r *corev1.ScopedResourceSelectorRequirement) {
+	switch r.ScopeName {
+	case corev1.ResourceQuotaScopeBestEffort, corev1.ResourceQuotaScopeNotBestEffort, corev1.ResourceQuotaScopeTerminating,
+		corev1.ResourceQuotaScopeNotTerminating, corev1.ResourceQuotaScopeCrossNamespacePodAffinity:
+		if r.Operator != corev1.ScopeSelectorOpExists {
+			f.Child("operator").Invalid(r.Operator, "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "+
+				"ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity")
+		}
+	}
+	switch r.Operator {
+	case corev1.ScopeSelectorOpIn, corev1.ScopeSelectorOpNotIn:
+		if len(r.Values) == 0 {
+			f.Child("values").Required("must be at least one value when `operator` is 'In' or 'NotIn' for scope selector")
+		}
+	case corev1.ScopeSelectorOpExists, corev1.ScopeSelectorOpDoesNotExist:
+		if len(r.Values) > 0 {
+			f.Child("values").Invalid(r.Values, "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector")
+		}
+	default:
+		f.Child("operator").Invalid(r.Operator, "not a valid selector operator")
+	}
+}
+
+func isScope(scope corev1.ResourceQuotaScope) bool {
+	switch scope {
+	case corev1.ResourceQuotaScopeTerminating, corev1.ResourceQuotaScopeNotTerminating, corev1.ResourceQuotaScopeBestEffort,
+		corev1.ResourceQuotaScopeNotBestEffort, corev1.ResourceQuotaScopePriorityClass,
+		corev1.ResourceQuotaScopeCrossNamespacePodAffinity, corev1.ResourceQuotaScopeVolumeAttributesClass:
+		return true
+	}
+	return false
+}
+
+// applies reports whether all resources of a quota that have no prefix are of objects
+// that can have a scope: pods or claims.
+func applies(scope corev1.ResourceQuotaScope, hard corev1.ResourceList) bool {
+	for name := range hard {
+		if isQuotaResource(name) && !scoped(scope, name) {
+			return false
+		}
+	}
+	return true
+}
+
+func scoped(scope corev1.ResourceQuotaScope, name corev1.ResourceName) bool {
+	switch scope {
+	case corev1.ResourceQuotaScopeBestEffort:
+		return name == corev1.ResourcePods
+	case corev1.ResourceQuotaScopeVolumeAttributesClass:
+		return name == corev1.ResourcePersistentVolumeClaims || name == corev1.ResourceRequestsStorage
+	case corev1.ResourceQuotaScopeTerminating, corev1.ResourceQuotaScopeNotTerminating, corev1.ResourceQuotaScopeNotBestEffort,
+		corev1.ResourceQuotaScopePriorityClass, corev1.ResourceQuotaScopeCrossNamespacePodAffinity:
+		switch name {
+		case corev1.ResourcePods, corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceRequestsCPU, corev1.ResourceRequestsMemory,
+			corev1.ResourceLimitsCPU, corev1.ResourceLimitsMemory:
+			return true
+		}
+		return false
+	}
+	return true
+}
+
+// conflict reports whether two scopes have no object in common.
+func conflict(scopes *validation.Seen[corev1.ResourceQuotaScope]) bool {
+	return scopes.Has(corev1.ResourceQuotaScopeBestEffort) && scopes.Has(corev1.ResourceQuotaScopeNotBestEffort) ||
+		scopes.Has(corev1.ResourceQuotaScopeTerminating) && scopes.Has(corev1.ResourceQuotaScopeNotTerminating)
+}
+
+// sameScopes reports whether two lists have the same scopes, in any order.
+func sameScopes(scopes, old []corev1.ResourceQuotaScope) bool {
+	return hasAll(scopes, old) && hasAll(old, scopes)
+}
+
+func hasAll(scopes, wanted []corev1.ResourceQuotaScope) bool {
+	seen := validation.NewSeen[corev1.ResourceQuotaScope](len(scopes))
+	for _, scope := range scopes {
+		seen.Again(scope)
+	}
+	return !slices.ContainsFunc(wanted, func(scope corev1.ResourceQuotaScope) bool { return !seen.Has(scope) })
+}

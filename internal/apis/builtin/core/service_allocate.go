@@ -1,0 +1,276 @@
+package core
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"mainstay.dev/mainstay/internal/apis/builtin"
+	"mainstay.dev/mainstay/internal/apis/builtin/core/allocation"
+	"mainstay.dev/mainstay/internal/registry"
+)
+
+// nodePortLocks are the ports that services have on nodes: what is stored and not
+// served.
+func nodePortLocks() builtin.Row[networkingv1.IPAddress] {
+	return builtin.Row[networkingv1.IPAddress]{Name: "nodeports", Kind: "NodePort", StoragePath: "services/nodeports"}
+}
+
+// portBitmap is where kube-apiserver keeps ports.
+func portBitmap() builtin.Row[corev1.RangeAllocation] {
+	return builtin.Row[corev1.RangeAllocation]{Name: "rangeallocations", Kind: "RangeAllocation", StoragePath: "ranges"}
+}
+
+// serviceAllocator gives one service the addresses and ports that it needs, and
+// takes back what it does not need any more, in the transaction of its write.
+type serviceAllocator struct {
+	op               *builtin.Operation
+	addresses, ports *allocation.Locks
+	bitmap           *allocation.Bitmap // nil where the store has none
+	batch            allocation.Batch
+	// guessed are the ports of a dry run.
+	guessed []int32
+}
+
+// beginService is the row's Begin. Where the control plane has no ranges, nothing is
+// allocated.
+func beginService(op *builtin.Operation, service, old *corev1.Service) (registry.Transaction, error) {
+	if len(op.Env.ServiceRanges) == 0 {
+		return registry.Transaction{}, nil
+	}
+	a, err := newServiceAllocator(op, service, old)
+	if err != nil {
+		return registry.Transaction{}, err
+	}
+	if service != nil {
+		for _, step := range []func(service, old *corev1.Service) error{a.families, a.clusterIPs, a.nodePorts, a.healthCheckPort} {
+			if err := step(service, old); err != nil {
+				return registry.Transaction{}, err
+			}
+		}
+	}
+	if err := a.release(service, old); err != nil {
+		return registry.Transaction{}, err
+	}
+	ops, err := a.batch.Ops(op.Context, a.bitmap)
+	return registry.Transaction{With: ops, Rollback: func() { a.batch.Refresh(op.Context) }}, err
+}
+
+func newServiceAllocator(op *builtin.Operation, service, old *corev1.Service) (*serviceAllocator, error) {
+	a := &serviceAllocator{op: op, addresses: allocation.AddressLocks(op.Env.Store(networkingv1.Resource("ipaddresses")).Storage)}
+	a.batch.DryRun = op.DryRun
+	if old != nil {
+		a.batch.Service, a.batch.Version = types.NamespacedName{Namespace: old.Namespace, Name: old.Name}, old.ResourceVersion
+	} else {
+		a.batch.Service = types.NamespacedName{Namespace: service.Namespace, Name: service.Name}
+	}
+	if len(portsOf(old)) > 0 || service != nil && hasNodePorts(&service.Spec) {
+		var err error
+		if a.bitmap, err = allocation.ReadBitmap(op.Context, op.Env.Store(corev1.Resource("rangeallocations")).Storage); err != nil {
+			return nil, err
+		}
+	}
+	a.ports = allocation.PortLocks(op.Env.Store(corev1.Resource("nodeports")).Storage, a.bitmap)
+	return a, nil
+}
+
+// families completes the families of a service.
+func (a *serviceAllocator) families(service, old *corev1.Service) error {
+	return invalidService(service, completeFamilies(service, old, clusterFamilies(a.op.Env.ServiceRanges)))
+}
+
+func invalidService(service *corev1.Service, errs field.ErrorList) error {
+	if len(errs) == 0 {
+		return nil
+	}
+	return apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), service.Name, errs)
+}
+
+// addressesOf are the addresses that are allocated to a service; nil has none.
+func addressesOf(service *corev1.Service) []string {
+	if service == nil || !needsClusterIP(service) || service.Spec.ClusterIP == corev1.ClusterIPNone {
+		return nil
+	}
+	return service.Spec.ClusterIPs
+}
+
+// portsOf are the ports that are allocated to a service; nil has none.
+func portsOf(service *corev1.Service) []int32 {
+	if service == nil {
+		return nil
+	}
+	ports := nodePortsOf(service)
+	if port := service.Spec.HealthCheckNodePort; port != 0 && needsHealthCheckPort(service) && !slices.Contains(ports, port) {
+		ports = append(ports, port)
+	}
+	return ports
+}
+
+// nodePortsOf are the node ports that are allocated to a service, each once. Where the
+// type has none, a number that a client set all the same is not allocated.
+func nodePortsOf(service *corev1.Service) []int32 {
+	if !hasNodePorts(&service.Spec) {
+		return nil
+	}
+	var ports []int32
+	for i := range service.Spec.Ports {
+		if port := service.Spec.Ports[i].NodePort; port != 0 {
+			ports = append(ports, port)
+		}
+	}
+	slices.Sort(ports)
+	return slices.Compact(ports)
+}
+
+// AllocatedTo returns the names of what is allocated to a service.
+func AllocatedTo(service *corev1.Service) (addresses, ports []string) {
+	for _, ip := range addressesOf(service) {
+		addresses = append(addresses, canonical(ip))
+	}
+	for _, port := range portsOf(service) {
+		ports = append(ports, portName(port))
+	}
+	return addresses, ports
+}
+
+// release gives back what the old service has and the new one does not.
+func (a *serviceAllocator) release(service, old *corev1.Service) error {
+	kept := addressesOf(service)
+	for _, ip := range addressesOf(old) {
+		if slices.Contains(kept, ip) {
+			continue
+		}
+		if err := a.batch.Release(a.op.Context, a.addresses, canonical(ip)); err != nil {
+			return err
+		}
+	}
+	keptPorts := map[int32]bool{}
+	for _, port := range portsOf(service) {
+		keptPorts[port] = true
+	}
+	for _, port := range portsOf(old) {
+		if keptPorts[port] {
+			continue
+		}
+		if err := a.batch.Release(a.op.Context, a.ports, portName(port)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func portName(port int32) string { return strconv.Itoa(int(port)) }
+
+// canonical returns the one form of an address in which locks are named. Stored
+// services may have others.
+func canonical(ip string) string {
+	if address, err := netip.ParseAddr(ip); err == nil {
+		return address.String()
+	}
+	return ip
+}
+
+// clusterIPs allocates an address of each family of the service.
+func (a *serviceAllocator) clusterIPs(service, old *corev1.Service) error {
+	spec := &service.Spec
+	if !needsClusterIP(service) || spec.ClusterIP == corev1.ClusterIPNone {
+		return nil
+	}
+	held := addressesOf(old)
+	ips := make([]string, len(spec.IPFamilies)) // clusterIPs may be the old service's own
+	copy(ips, spec.ClusterIPs)
+	for i, family := range spec.IPFamilies {
+		var err error
+		switch {
+		case ips[i] == "":
+			ips[i], err = a.anyAddress(family)
+		case !slices.Contains(held, ips[i]):
+			err = a.chosenAddress(service, family, ips[i])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if len(ips) > 0 {
+		spec.ClusterIPs, spec.ClusterIP = ips, ips[0]
+	}
+	return nil
+}
+
+// anyAddress allocates an address. A dry run returns the first of a range, which is
+// nobody's, as kube-apiserver does.
+func (a *serviceAllocator) anyAddress(family corev1.IPFamily) (ip string, err error) {
+	err = a.withCIDRs(func(all allocation.CIDRs) error {
+		cidrs := all.Of(family == corev1.IPv6Protocol)
+		if a.op.DryRun && len(cidrs) > 0 {
+			ip = cidrs[0].Addr().String()
+			return nil
+		}
+		var ranges []allocation.Range
+		for _, cidr := range cidrs {
+			ranges = append(ranges, allocation.Addresses(cidr))
+		}
+		ip, err = a.batch.ClaimAny(a.op.Context, a.addresses, ranges...)
+		return err
+	})
+	if allocation.IsRefusal(err) {
+		err = apierrors.NewInternalError(fmt.Errorf("failed to allocate a serviceIP: %w", err))
+	}
+	return ip, err
+}
+
+// chosenAddress allocates an address that the client chose. A dry run looks at the
+// range only, as kube-apiserver does.
+func (a *serviceAllocator) chosenAddress(service *corev1.Service, family corev1.IPFamily, ip string) error {
+	address, err := netip.ParseAddr(ip)
+	if err != nil {
+		return err // as validation makes sure
+	}
+	err = a.withCIDRs(func(all allocation.CIDRs) error {
+		switch cidrs := all.Of(family == corev1.IPv6Protocol); {
+		case all.Contain(address):
+			return nil
+		case a.op.DryRun && len(cidrs) > 0:
+			return allocation.Refusal(fmt.Sprintf("the provided IP (%s) is not in the valid range. The range of valid IPs is %s", ip, cidrs[0]))
+		}
+		return allocation.ErrMismatchedRange
+	})
+	if err == nil && !a.op.DryRun {
+		err = a.batch.Claim(a.op.Context, a.addresses, address.String())
+	}
+	if allocation.IsRefusal(err) {
+		return invalidService(service, field.ErrorList{
+			field.Invalid(field.NewPath("spec", "clusterIPs"), service.Spec.ClusterIPs, fmt.Sprintf("failed to allocate IP %s: %v", ip, err)),
+		})
+	}
+	return err
+}
+
+// withCIDRs calls do with the ranges of addresses, and once more with those in the
+// store now, where the ones in memory do not suffice.
+func (a *serviceAllocator) withCIDRs(do func(allocation.CIDRs) error) error {
+	lister := a.op.Env.Store(networkingv1.Resource("servicecidrs")).Storage
+	known, err := allocation.ReadCIDRs(a.op.Context, lister, false)
+	if err != nil {
+		return err
+	}
+	failure := do(known)
+	if failure == nil {
+		return nil
+	}
+	current, err := allocation.ReadCIDRs(a.op.Context, lister, true)
+	if err != nil {
+		return err
+	}
+	if slices.Equal(known, current) {
+		return failure
+	}
+	return do(current)
+}

@@ -1,0 +1,10 @@
+package core
+
+import (
+	"k8s.io/apimachinery/pkg/labels"
+
+	"mainstay.dev/mainstay/internal/apis/builtin"
+)
+
+// labelText shows labels, or a selector of equalities, sorted by key.
+func labelText(set map[string]string) string { return builtin.OrNone(labels.Set(set).String()) }

@@ -1,0 +1,110 @@
+package core
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"mainstay.dev/mainstay/internal/apis/builtin"
+	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
+	"mainstay.dev/mainstay/internal/feature"
+)
+
+func persistentVolumeClaims() builtin.Row[corev1.PersistentVolumeClaim] {
+	return builtin.Row[corev1.PersistentVolumeClaim]{
+		Name: "persistentvolumeclaims", Kind: "PersistentVolumeClaim", ShortNames: []string{"pvc"}, Namespaced: true,
+		Status: true, ReturnDeleted: true, Columns: persistentVolumeClaimColumns(),
+		Gated: []builtin.Gated[corev1.PersistentVolumeClaim]{
+			{Gate: feature.CrossNamespaceVolumeDataSource, Fields: sourcesElsewhere},
+			{Gate: feature.CSIVolumeHealth, Fields: claimHealth},
+		},
+		Default: podspec.DefaultVolumeClaim, Prepare: prepareVolumeClaim, PrepareUpdate: prepareVolumeClaimUpdate,
+		Validate: validateVolumeClaim, ValidateStatus: validateVolumeClaimStatus, Warnings: volumeClaimWarnings,
+	}
+}
+
+func prepareVolumeClaim(op *builtin.Operation, claim *corev1.PersistentVolumeClaim) {
+	claim.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}
+	prepareVolumeClaimUpdate(op, claim, &corev1.PersistentVolumeClaim{})
+}
+
+// prepareVolumeClaimUpdate drops data sources that were never more than ignored. A claim
+// that has one keeps it, so that a change of it is seen, and refused.
+func prepareVolumeClaimUpdate(_ *builtin.Operation, claim, old *corev1.PersistentVolumeClaim) {
+	spec, before := &claim.Spec, &old.Spec
+	if before.DataSource == nil && before.DataSourceRef == nil && spec.DataSourceRef == nil && !isClassicSource(spec.DataSource) {
+		spec.DataSource = nil
+	}
+	pairDataSources(spec)
+}
+
+// sourcesElsewhere are data sources in other namespaces. A claim that has any
+// source is one with the feature: a change of it is to be seen, and refused.
+func sourcesElsewhere(u *builtin.Use, claim *corev1.PersistentVolumeClaim) {
+	if !u.Drops() || isElsewhere(claim.Spec.DataSourceRef) {
+		builtin.Take(u, &claim.Spec.DataSourceRef)
+	}
+}
+
+// claimHealth is what is reported of the health of volumes.
+func claimHealth(u *builtin.Use, claim *corev1.PersistentVolumeClaim) {
+	builtin.Take(u, &claim.Status.HealthStatus)
+}
+
+// isElsewhere reports whether a data source is in a namespace that it names.
+func isElsewhere(ref *corev1.TypedObjectReference) bool {
+	return ref != nil && deref(ref.Namespace, "") != ""
+}
+
+// isClassicSource reports whether a data source is of a kind that could always
+// be one, or is none. Others are only read from dataSourceRef.
+func isClassicSource(source *corev1.TypedLocalObjectReference) bool {
+	if source == nil {
+		return true
+	}
+	group := deref(source.APIGroup, "")
+	return source.Kind == "PersistentVolumeClaim" && group == "" ||
+		source.Kind == "VolumeSnapshot" && group == "snapshot.storage.k8s.io"
+}
+
+// pairDataSources fills in whichever of dataSource and dataSourceRef is
+// missing, for clients that know the other only.
+func pairDataSources(spec *corev1.PersistentVolumeClaimSpec) {
+	source, ref := spec.DataSource, spec.DataSourceRef
+	switch {
+	case source != nil && ref == nil:
+		spec.DataSourceRef = &corev1.TypedObjectReference{APIGroup: source.APIGroup, Kind: source.Kind, Name: source.Name}
+	case source == nil && ref != nil && !isElsewhere(ref):
+		spec.DataSource = &corev1.TypedLocalObjectReference{APIGroup: ref.APIGroup, Kind: ref.Kind, Name: ref.Name}
+	}
+}
+
+func persistentVolumeClaimColumns() *builtin.Columns[corev1.PersistentVolumeClaim] {
+	spec, status := corev1.PersistentVolumeClaimSpec{}.SwaggerDoc(), corev1.PersistentVolumeClaimStatus{}.SwaggerDoc()
+	return &builtin.Columns[corev1.PersistentVolumeClaim]{
+		Definitions: []metav1.TableColumnDefinition{
+			builtin.NameColumn(),
+			builtin.Column("Status", "string", status["phase"]),
+			builtin.Column("Volume", "string", spec["volumeName"]),
+			builtin.Column("Capacity", "string", status["capacity"]),
+			builtin.Column("Access Modes", "string", status["accessModes"]),
+			builtin.Column("StorageClass", "string", "StorageClass of the pvc"),
+			builtin.Column("VolumeAttributesClass", "string", "VolumeAttributesClass of the pvc"),
+			builtin.AgeColumn(),
+			builtin.WideColumn("VolumeMode", "string", spec["volumeMode"]),
+		},
+		Cells: func(claim *corev1.PersistentVolumeClaim, now time.Time) []any {
+			capacity, modes := "", "" // what the volume has, once there is one
+			if claim.Spec.VolumeName != "" {
+				capacity = claim.Status.Capacity.Storage().String()
+				modes = accessModeText(claim.Status.AccessModes)
+			}
+			return []any{
+				claim.Name, phaseText(&claim.ObjectMeta, string(claim.Status.Phase)), claim.Spec.VolumeName, capacity, modes,
+				className(&claim.ObjectMeta, claim.Spec.StorageClassName), deref(claim.Spec.VolumeAttributesClassName, builtin.Unset),
+				builtin.Age(claim.CreationTimestamp, now), deref(claim.Spec.VolumeMode, builtin.Unset),
+			}
+		},
+	}
+}

@@ -1,0 +1,143 @@
+package discovery
+
+import (
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"mainstay.dev/mainstay/internal/apis/builtin"
+	"mainstay.dev/mainstay/internal/apis/builtin/validation"
+)
+
+// shownParts is how many ports and addresses a table shows; the rest is counted.
+const shownParts = 3
+
+// changed tells what counts as a new generation: labels do, as they say whose
+// endpoints these are.
+func changed(slice, old *discoveryv1.EndpointSlice) bool {
+	return slice.AddressType != old.AddressType ||
+		validation.Changed(slice.Endpoints, old.Endpoints) ||
+		validation.Changed(slice.Ports, old.Ports) ||
+		validation.Changed(slice.Labels, old.Labels)
+}
+
+// never leaves it to prepareUpdate to count generations.
+func never(_, _ *discoveryv1.EndpointSlice) bool { return false }
+
+func prepare(_ *builtin.Operation, slice *discoveryv1.EndpointSlice) { dropTopology(slice, nil) }
+
+// prepareUpdate counts the generation before it drops topology, as kube-apiserver does:
+// to write a topology makes a generation, although nothing of it is kept.
+func prepareUpdate(_ *builtin.Operation, slice, old *discoveryv1.EndpointSlice) {
+	if changed(slice, old) {
+		slice.Generation = old.Generation + 1
+	}
+	if validation.Changed(slice.Endpoints, old.Endpoints) {
+		dropTopology(slice, old)
+	}
+}
+
+// dropTopology drops a field that v1 only shows. A node that stood there in
+// the old slice moves to where it belongs.
+func dropTopology(slice, old *discoveryv1.EndpointSlice) {
+	for i := range slice.Endpoints {
+		endpoint := &slice.Endpoints[i]
+		node, ok := endpoint.DeprecatedTopology[corev1.LabelHostname]
+		endpoint.DeprecatedTopology = nil
+		if ok && endpoint.NodeName == nil && namesNode(old, node) && len(apivalidation.NameIsDNSSubdomain(node, false)) == 0 {
+			endpoint.NodeName = &node
+		}
+	}
+}
+
+func namesNode(slice *discoveryv1.EndpointSlice, node string) bool {
+	if slice == nil {
+		return false
+	}
+	for i := range slice.Endpoints {
+		if name, ok := slice.Endpoints[i].DeprecatedTopology[corev1.LabelHostname]; ok && name == node {
+			return true
+		}
+	}
+	return false
+}
+
+// Controllers of slices, by the label that says who manages one.
+const (
+	sliceController  = "endpointslice-controller.k8s.io"
+	mirrorController = "endpointslicemirroring-controller.k8s.io"
+)
+
+// warnings reports addresses of a deprecated type and in forms that are read in more than
+// one way. The controllers' slices are large, and right in this.
+func warnings(_ *builtin.Operation, slice, old *discoveryv1.EndpointSlice) []string {
+	manager := slice.Labels[discoveryv1.LabelManagedBy]
+	switch {
+	case slice.AddressType == discoveryv1.AddressTypeFQDN && old == nil:
+		return []string{"spec.addressType: FQDN endpoints are deprecated"}
+	case slice.AddressType == discoveryv1.AddressTypeFQDN, manager == sliceController, manager == mirrorController:
+		return nil
+	}
+	var found []string
+	path := field.NewPath("endpoints")
+	for i := range slice.Endpoints {
+		for j, address := range slice.Endpoints[i].Addresses {
+			found = append(found, utilvalidation.GetWarningsForIP(path.Index(i).Child("addresses").Index(j), address)...)
+		}
+	}
+	return found
+}
+
+func columns() *builtin.Columns[discoveryv1.EndpointSlice] {
+	doc := discoveryv1.EndpointSlice{}.SwaggerDoc()
+	return &builtin.Columns[discoveryv1.EndpointSlice]{
+		Definitions: []metav1.TableColumnDefinition{
+			builtin.NameColumn(),
+			builtin.Column("AddressType", "string", doc["addressType"]),
+			builtin.Column("Ports", "string", doc["ports"]),
+			builtin.Column("Endpoints", "string", doc["endpoints"]),
+			builtin.AgeColumn(),
+		},
+		Cells: func(slice *discoveryv1.EndpointSlice, now time.Time) []any {
+			return []any{
+				slice.Name, string(slice.AddressType), portsText(slice.Ports), addressesText(slice.Endpoints),
+				builtin.Age(slice.CreationTimestamp, now),
+			}
+		},
+	}
+}
+
+func portsText(ports []discoveryv1.EndpointPort) string {
+	if len(ports) == 0 {
+		return builtin.Unset
+	}
+	var texts []string
+	for i := range ports {
+		text := "*"
+		if name := ports[i].Name; name != nil && *name != "" {
+			text = *name
+		}
+		if number := ports[i].Port; number != nil {
+			text = strconv.Itoa(int(*number))
+		}
+		texts = append(texts, text)
+	}
+	return builtin.Abridged(texts, ",", shownParts)
+}
+
+func addressesText(endpoints []discoveryv1.Endpoint) string {
+	var addresses []string
+	for i := range endpoints {
+		addresses = append(addresses, endpoints[i].Addresses...)
+	}
+	if len(addresses) == 0 {
+		return builtin.Unset
+	}
+	return builtin.Abridged(addresses, ",", shownParts)
+}

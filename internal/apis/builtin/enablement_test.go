@@ -1,0 +1,67 @@
+package builtin_test
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"mainstay.dev/mainstay/internal/apis/builtin"
+)
+
+func TestEnablement(t *testing.T) {
+	t.Parallel()
+	known := []schema.GroupVersion{
+		{Version: "v1"}, {Group: "apps", Version: "v1"}, {Group: "apps", Version: "v1beta1"},
+		{Group: "batch", Version: "v1"}, {Group: "batch", Version: "v2alpha1"},
+	}
+	for _, tt := range []struct {
+		config   map[string]string
+		on, off  string // GROUP/VERSION/RESOURCE
+		problems []string
+	}{
+		{on: "apps/v1/deployments", off: "apps/v1beta1/deployments"},
+		{on: "/v1/pods", off: "batch/v2alpha1/jobs"},
+		{config: map[string]string{"api/all": "true"}, on: "batch/v2alpha1/jobs"},
+		{config: map[string]string{"api/all": "false", "/v1": "true"}, on: "/v1/pods", off: "apps/v1/deployments"},
+		{config: map[string]string{"api/beta": "true"}, on: "apps/v1beta1/deployments", off: "batch/v2alpha1/jobs"},
+		{config: map[string]string{"api/alpha": "true"}, on: "batch/v2alpha1/jobs", off: "apps/v1beta1/deployments"},
+		{config: map[string]string{"api/all": "true", "api/beta": "false"}, on: "batch/v2alpha1/jobs", off: "apps/v1beta1/deployments"},
+		{config: map[string]string{"api/ga": "false", "apps/v1beta1": ""}, on: "apps/v1beta1/deployments", off: "apps/v1/deployments"},
+		{config: map[string]string{"apps/v1beta1/deployments": "true"}, on: "apps/v1beta1/deployments", off: "apps/v1beta1/replicasets"},
+		{config: map[string]string{"apps/v1/deployments": "false"}, on: "apps/v1/replicasets", off: "apps/v1/deployments"},
+		{config: map[string]string{"apps/v1": "0", "apps/v1/deployments": "1"}, on: "apps/v1/deployments", off: "apps/v1/replicasets"},
+		{config: map[string]string{"api/all": "false"}, problems: []string{"invalid runtime-config with only api/all=false"}},
+		{config: map[string]string{"api/all": "yes"}, problems: []string{"invalid value api/all=yes"}},
+		{config: map[string]string{"v1": "true"}, problems: []string{"runtime-config invalid key v1"}},
+		{config: map[string]string{"a/b/c/d": "true", "v1": "true"}, problems: []string{"runtime-config invalid key a/b/c/d", "runtime-config invalid key v1"}},
+		{config: map[string]string{"nope/v1": "true"}, problems: []string{"unknown api groups nope/v1"}},
+		{config: map[string]string{"apps/v9": "true"}, problems: []string{"group version apps/v9 that has not been registered"}},
+		{config: map[string]string{"apps/v1": "maybe"}, problems: []string{"invalid value of apps/v1: maybe, err: "}},
+		{config: map[string]string{"apps/v1/Deployments": "true"}, problems: []string{`resource is always lowercase plural, not "Deployments"`}},
+	} {
+		e, err := builtin.NewEnablement(tt.config, known)
+		if (err != nil) != (len(tt.problems) > 0) {
+			t.Errorf("%v: %v", tt.config, err)
+		}
+		for _, problem := range tt.problems {
+			if err != nil && !strings.Contains(err.Error(), problem) {
+				t.Errorf("%v: %v does not say %q", tt.config, err, problem)
+			}
+		}
+		if on := parseResource(tt.on); tt.on != "" && !e.Serves(on) {
+			t.Errorf("%v: %s is not served", tt.config, tt.on)
+		}
+		if off := parseResource(tt.off); tt.off != "" && e.Serves(off) {
+			t.Errorf("%v: %s is served", tt.config, tt.off)
+		}
+	}
+}
+
+func parseResource(name string) schema.GroupVersionResource {
+	parts := strings.SplitN(name, "/", 3)
+	if len(parts) < 3 {
+		return schema.GroupVersionResource{}
+	}
+	return schema.GroupVersionResource{Group: parts[0], Version: parts[1], Resource: parts[2]}
+}

@@ -1,0 +1,36 @@
+package flowcontrol
+
+import (
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+
+	"mainstay.dev/mainstay/internal/apis/builtin"
+)
+
+// What is taken for what is left out.
+const (
+	matchingPrecedence = 1000
+	concurrencyShares  = 30
+	queues             = 64
+	handSize           = 8
+	queueLengthLimit   = 50
+)
+
+func defaultFlowSchema(schema *flowcontrolv1.FlowSchema) {
+	builtin.FillEmpty(&schema.Spec.MatchingPrecedence, matchingPrecedence)
+}
+
+func defaultPriorityLevel(level *flowcontrolv1.PriorityLevelConfiguration) {
+	if limited := level.Spec.Limited; limited != nil {
+		builtin.Fill(&limited.NominalConcurrencyShares, concurrencyShares)
+		builtin.Fill(&limited.LendablePercent, 0)
+		if queuing := limited.LimitResponse.Queuing; queuing != nil {
+			builtin.FillEmpty(&queuing.Queues, queues)
+			builtin.FillEmpty(&queuing.HandSize, handSize)
+			builtin.FillEmpty(&queuing.QueueLengthLimit, queueLengthLimit)
+		}
+	}
+	if exempt := level.Spec.Exempt; exempt != nil {
+		builtin.Fill(&exempt.NominalConcurrencyShares, 0)
+		builtin.Fill(&exempt.LendablePercent, 0)
+	}
+}

@@ -1,0 +1,115 @@
+package builtin
+
+import (
+	"reflect"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/feature"
+)
+
+// Gated are the fields of a kind that belong to a feature. While the feature is off
+// they are dropped from what is written, the status included, except from objects
+// that have them already: those were written when it was on.
+type Gated[T any] struct {
+	Gate feature.Gate
+	// Fields takes all fields of the feature.
+	Fields func(u *Use, obj *T)
+	// Default fills in what a client may leave out, while the feature is on; nil:
+	// nothing. It runs after the row's.
+	Default func(obj *T)
+}
+
+// Use finds out whether an object uses a feature, or takes it away.
+type Use struct{ drop, found bool }
+
+// Drops reports whether fields are taken away. An object that is only asked may be
+// shared: what cannot be taken in its place, such as a value in a map, is written
+// back only then.
+func (u *Use) Drops() bool { return u.drop }
+
+// Take takes one field. The zero value of its type is no use.
+func Take[T any](u *Use, field *T) {
+	value := reflect.ValueOf(field).Elem()
+	if value.IsZero() {
+		return
+	}
+	if u.found = true; u.drop {
+		value.SetZero()
+	}
+}
+
+// DropDisabled drops the fields of features that are off, but for those that old uses,
+// which is nil on creation.
+func DropDisabled[T any](gates feature.Gates, all []Gated[T], obj, old *T) {
+	drop, before := &Use{drop: true}, &Use{}
+	for i := range all {
+		g := &all[i]
+		if gates.Enabled(g.Gate) {
+			continue
+		}
+		if before.found = false; old != nil {
+			g.Fields(before, old)
+		}
+		if !before.found {
+			g.Fields(drop, obj)
+		}
+	}
+}
+
+// gatedFields are all Gated of a kind, without its type.
+type gatedFields struct {
+	drop     func(gates feature.Gates, obj, old codec.Object) // nil: there are none
+	defaults []gatedDefaults
+}
+
+type gatedDefaults struct {
+	gate feature.Gate
+	set  func(obj codec.Object)
+}
+
+func untypedGated[T any, P object[T]](all []Gated[T]) gatedFields {
+	var out gatedFields
+	if len(all) > 0 {
+		out.drop = func(gates feature.Gates, obj, old codec.Object) {
+			var before *T
+			if old != nil {
+				before = typed[T, P](old)
+			}
+			DropDisabled(gates, all, typed[T, P](obj), before)
+		}
+	}
+	for _, g := range all {
+		if g.Default != nil {
+			out.defaults = append(out.defaults, gatedDefaults{g.Gate, onOne[T, P](g.Default)})
+		}
+	}
+	return out
+}
+
+// dropDisabled drops the fields of features that are off, but for those that
+// old uses, which is nil on creation.
+func (k *kindRow) dropDisabled(env *Env, obj, old codec.Object) {
+	if k.gated.drop != nil {
+		k.gated.drop(env.Gates, obj, old)
+	}
+}
+
+// defaultsOf returns the defaults of a row together with those of the features that
+// are on; nil: there are none.
+func (k *kindRow) defaultsOf(gates feature.Gates) func(codec.Object) {
+	all := k.defaults
+	for i := range k.gated.defaults {
+		g, first := &k.gated.defaults[i], all
+		switch {
+		case !gates.Enabled(g.gate):
+		case first == nil:
+			all = g.set
+		default:
+			all = func(obj codec.Object) {
+				first(obj)
+				g.set(obj)
+			}
+		}
+	}
+	return all
+}

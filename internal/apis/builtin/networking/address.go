@@ -1,0 +1,125 @@
+package networking
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"mainstay.dev/mainstay/internal/apis/builtin"
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/registry"
+	"mainstay.dev/mainstay/internal/storage"
+)
+
+// validateAddress accepts addresses in their one canonical form, so that an
+// address cannot be taken twice.
+func validateAddress(name string, _ bool) []string {
+	var problems []string
+	for _, err := range validation.IsValidIP(nil, name) {
+		problems = append(problems, err.Detail)
+	}
+	return problems
+}
+
+// beginAddress is the row's Begin. An address that a service has is released with the
+// service: while it is there, another one could be given the address. This is not
+// kube-apiserver's, which deletes the object and makes it anew when it notices.
+func beginAddress(op *builtin.Operation, address, old *networkingv1.IPAddress) (registry.Transaction, error) {
+	if address != nil || old == nil {
+		return registry.Transaction{}, nil
+	}
+	holder, err := holderOf(op, old)
+	if err == nil && holder != nil {
+		err = apierrors.NewConflict(networkingv1.Resource("ipaddresses"), old.Name,
+			fmt.Errorf("it is the address of the service %s/%s, and released with that", holder.Namespace, holder.Name))
+	}
+	return registry.Transaction{}, err
+}
+
+// holderOf returns the service that has an address; nil where there is none. No service
+// comes to have it meanwhile: that would create the object that is to be deleted.
+func holderOf(op *builtin.Operation, address *networkingv1.IPAddress) (*corev1.Service, error) {
+	parent, services := address.Spec.ParentRef, op.Env.Store(corev1.Resource("services"))
+	if services == nil || parent == nil || parent.Group != "" || parent.Resource != "services" {
+		return nil, nil
+	}
+	record, err := services.Storage.Get(op.Context, types.NamespacedName{Namespace: parent.Namespace, Name: parent.Name},
+		storage.ReadOptions{ResourceVersion: address.ResourceVersion})
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the service of %s: %w", address.Name, err)
+	}
+	service, err := codec.SharedAs[*corev1.Service](record)
+	if err != nil {
+		return nil, err
+	}
+	if slices.Contains(service.Spec.ClusterIPs, address.Name) {
+		return service, nil
+	}
+	return nil, nil
+}
+
+// ipAddressColumns has more cells than definitions: kube-apiserver sends an
+// age that no column is for.
+func ipAddressColumns() *builtin.Columns[networkingv1.IPAddress] {
+	return &builtin.Columns[networkingv1.IPAddress]{
+		Definitions: []metav1.TableColumnDefinition{
+			builtin.NameColumn(),
+			builtin.Column("ParentRef", "string", networkingv1.IPAddressSpec{}.SwaggerDoc()["parentRef"]),
+		},
+		Cells: func(address *networkingv1.IPAddress, now time.Time) []any {
+			return []any{address.Name, parentText(address.Spec.ParentRef), builtin.Age(address.CreationTimestamp, now)}
+		},
+	}
+}
+
+func parentText(ref *networkingv1.ParentReference) string {
+	if ref == nil {
+		return builtin.None
+	}
+	text := ref.Resource
+	if ref.Group != "" {
+		text += "." + ref.Group
+	}
+	if ref.Namespace != "" {
+		text += "/" + ref.Namespace
+	}
+	return strings.ToLower(text + "/" + ref.Name)
+}
+
+func serviceCIDRColumns() *builtin.Columns[networkingv1.ServiceCIDR] {
+	return &builtin.Columns[networkingv1.ServiceCIDR]{
+		Definitions: []metav1.TableColumnDefinition{
+			builtin.NameColumn(),
+			builtin.Column("CIDRs", "string", networkingv1.ServiceCIDRSpec{}.SwaggerDoc()["cidrs"]),
+			builtin.AgeColumn(),
+		},
+		Cells: func(cidr *networkingv1.ServiceCIDR, now time.Time) []any {
+			return []any{cidr.Name, strings.Join(cidr.Spec.CIDRs, ","), builtin.Age(cidr.CreationTimestamp, now)}
+		},
+	}
+}
+
+func networkPolicyColumns() *builtin.Columns[networkingv1.NetworkPolicy] {
+	return &builtin.Columns[networkingv1.NetworkPolicy]{
+		Definitions: []metav1.TableColumnDefinition{
+			builtin.NameColumn(),
+			builtin.Column("Pod-Selector", "string", networkingv1.NetworkPolicySpec{}.SwaggerDoc()["podSelector"]),
+			builtin.AgeColumn(),
+		},
+		Cells: func(policy *networkingv1.NetworkPolicy, now time.Time) []any {
+			return []any{policy.Name, metav1.FormatLabelSelector(&policy.Spec.PodSelector), builtin.Age(policy.CreationTimestamp, now)}
+		},
+	}
+}

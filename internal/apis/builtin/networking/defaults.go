@@ -1,0 +1,38 @@
+package networking
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+
+	"mainstay.dev/mainstay/internal/apis/builtin"
+)
+
+func defaultIngressClass(class *networkingv1.IngressClass) {
+	if parameters := class.Spec.Parameters; parameters != nil {
+		builtin.Fill(&parameters.Scope, networkingv1.IngressClassParametersReferenceScopeCluster)
+	}
+}
+
+// defaultNetworkPolicy takes a policy to be about what comes in, and about
+// what goes out if it has rules for that.
+func defaultNetworkPolicy(policy *networkingv1.NetworkPolicy) {
+	spec := &policy.Spec
+	if len(spec.PolicyTypes) == 0 {
+		spec.PolicyTypes = []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}
+		if len(spec.Egress) > 0 {
+			spec.PolicyTypes = append(spec.PolicyTypes, networkingv1.PolicyTypeEgress)
+		}
+	}
+	for i := range spec.Ingress {
+		defaultPolicyPorts(spec.Ingress[i].Ports)
+	}
+	for i := range spec.Egress {
+		defaultPolicyPorts(spec.Egress[i].Ports)
+	}
+}
+
+func defaultPolicyPorts(ports []networkingv1.NetworkPolicyPort) {
+	for i := range ports {
+		builtin.Fill(&ports[i].Protocol, corev1.ProtocolTCP)
+	}
+}

@@ -1,0 +1,280 @@
+package podspec
+
+import (
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"mainstay.dev/mainstay/internal/apis/builtin/validation"
+	"mainstay.dev/mainstay/internal/feature"
+)
+
+// container is one of any of the three kinds, on its way through its rules.
+type container struct {
+	*corev1.Container
+	pod *pod
+}
+
+// validateContainers: the names of all containers of a pod are different.
+func (p *pod) validateContainers(f validation.Field) {
+	spec := p.spec
+	if len(spec.Containers) == 0 {
+		f.Child("containers").Required("")
+	}
+	names := validation.NewSeen[string](len(spec.Containers) + len(spec.InitContainers) + len(spec.EphemeralContainers))
+	for i := range spec.Containers {
+		at := f.Child("containers").Index(i)
+		c := container{&spec.Containers[i], p}
+		c.validateMain(at)
+		validateUnique(at.Child("name"), &names, c.Name)
+	}
+	for i := range spec.InitContainers {
+		at := f.Child("initContainers").Index(i)
+		c := container{&spec.InitContainers[i], p}
+		c.validateInit(at)
+		validateUnique(at.Child("name"), &names, c.Name)
+	}
+	p.validateEphemerals(f.Child("ephemeralContainers"), &names)
+	p.validateHostPorts(f)
+}
+
+func (p *pod) validateEphemerals(f validation.Field, names *validation.Seen[string]) {
+	if len(p.spec.EphemeralContainers) == 0 {
+		return
+	}
+	targets := validation.NewSeen[string](len(p.spec.Containers))
+	for i := range p.spec.Containers {
+		targets.Again(p.spec.Containers[i].Name)
+	}
+	for i := range p.spec.EphemeralContainers {
+		p.validateEphemeral(f.Index(i), &p.spec.EphemeralContainers[i], &targets)
+		validateUnique(f.Index(i).Child("name"), names, p.spec.EphemeralContainers[i].Name)
+	}
+}
+
+func validateUnique(f validation.Field, names *validation.Seen[string], name string) {
+	if name != "" && names.Again(name) {
+		f.Duplicate(name)
+	}
+}
+
+func (c *container) validateMain(f validation.Field) {
+	c.validateCommon(f)
+	c.validateRestart(f, false)
+	c.validateRunning(f)
+}
+
+// validateInit: what only works on containers that go on is for sidecars.
+func (c *container) validateInit(f validation.Field) {
+	c.validateCommon(f)
+	c.validateRestart(f, true)
+	if restartable(c.Container) {
+		c.validateRunning(f)
+		return
+	}
+	for _, field := range [...]struct {
+		name string
+		set  bool
+	}{
+		{"lifecycle", c.Lifecycle != nil}, {"livenessProbe", c.LivenessProbe != nil},
+		{"readinessProbe", c.ReadinessProbe != nil}, {"startupProbe", c.StartupProbe != nil},
+	} {
+		if field.set {
+			f.Child(field.name).Forbidden("may not be set for init containers without restartPolicy=Always")
+		}
+	}
+}
+
+// validateRunning: how a container that goes on is watched and ended.
+func (c *container) validateRunning(f validation.Field) {
+	if at := f.Child("lifecycle"); c.Lifecycle != nil {
+		c.pod.validateHandler(at.Child("postStart"), c.Lifecycle.PostStart)
+		c.pod.validateHandler(at.Child("preStop"), c.Lifecycle.PreStop)
+		c.pod.validateStopSignal(at.Child("stopSignal"), c.Lifecycle.StopSignal)
+	}
+	c.pod.validateSoleProbe(f.Child("livenessProbe"), c.LivenessProbe)
+	c.pod.validateReadinessProbe(f.Child("readinessProbe"), c.ReadinessProbe)
+	c.pod.validateSoleProbe(f.Child("startupProbe"), c.StartupProbe)
+}
+
+// validateCommon has the rules of all containers.
+func (c *container) validateCommon(f validation.Field) {
+	if c.Name == "" {
+		f.Child("name").Required("")
+	} else {
+		f.Child("name").DNSLabel(c.Name)
+	}
+	c.validateImage(f)
+	switch at := f.Child("terminationMessagePolicy"); c.TerminationMessagePolicy {
+	case "":
+		at.Required("")
+	default:
+		validation.OneOf(at, c.TerminationMessagePolicy, corev1.TerminationMessageReadFile, corev1.TerminationMessageFallbackToLogsOnError)
+	}
+	c.validatePorts(f.Child("ports"))
+	c.validateEnv(f.Child("env"))
+	c.validateEnvFrom(f.Child("envFrom"))
+	c.validateMounts(f.Child("volumeMounts"))
+	c.validateDevices(f.Child("volumeDevices"))
+	c.pod.validateContainerResources(f.Child("resources"), &c.Resources)
+	c.validateResizePolicies(f.Child("resizePolicy"))
+	c.validateSecurityContext(f.Child("securityContext"))
+}
+
+// validateImage: templates may have spaces around the name of an image, as some
+// replace it as a whole.
+func (c *container) validateImage(f validation.Field) {
+	if c.Image == "" {
+		f.Child("image").Required("")
+	} else if c.pod.options.Pod && strings.TrimSpace(c.Image) != c.Image {
+		f.Child("image").Invalid(c.Image, "must not have leading or trailing whitespace")
+	}
+	validatePullPolicy(f.Child("imagePullPolicy"), c.ImagePullPolicy)
+}
+
+func validatePullPolicy(f validation.Field, policy corev1.PullPolicy) {
+	if policy == "" {
+		f.Required("")
+		return
+	}
+	validation.OneOf(f, policy, corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)
+}
+
+// Limits of restart rules.
+const (
+	maxRestartRules = 20
+	maxExitCodes    = 255
+)
+
+// validateRestart: when the container starts anew, where that is not as its pod
+// has it.
+func (c *container) validateRestart(f validation.Field, init bool) {
+	if policy := c.RestartPolicy; policy != nil {
+		validation.OneOf(f.Child("restartPolicy"), *policy,
+			corev1.ContainerRestartPolicyAlways, corev1.ContainerRestartPolicyNever, corev1.ContainerRestartPolicyOnFailure)
+	} else if len(c.RestartPolicyRules) > 0 {
+		f.Child("restartPolicy").Required("must specify restartPolicy when restart rules are used")
+		if init {
+			return
+		}
+	}
+	f = f.Child("restartPolicyRules")
+	if len(c.RestartPolicyRules) > maxRestartRules {
+		f.TooLong(maxRestartRules)
+	}
+	for i := range c.RestartPolicyRules {
+		rule, at := &c.RestartPolicyRules[i], f.Index(i)
+		c.pod.validateRestartAction(at.Child("action"), rule.Action)
+		if rule.ExitCodes == nil {
+			at.Child("exitCodes").Required("must be specified")
+			continue
+		}
+		validation.OneOf(at.Child("exitCodes").Child("operator"), rule.ExitCodes.Operator,
+			corev1.ContainerRestartRuleOnExitCodesOpIn, corev1.ContainerRestartRuleOnExitCodesOpNotIn)
+		if n := len(rule.ExitCodes.Values); n > maxExitCodes {
+			at.Child("exitCodes").Child("values").TooMany(n, maxExitCodes)
+		}
+	}
+}
+
+func (p *pod) validateRestartAction(f validation.Field, action corev1.ContainerRestartRuleAction) {
+	const one, all = corev1.ContainerRestartRuleActionRestart, corev1.ContainerRestartRuleActionRestartAllContainers
+	if f.Enabled(feature.RestartAllContainersOnContainerExits) || p.restartedAll {
+		validation.OneOf(f, action, one, all)
+		return
+	}
+	validation.OneOf(f, action, one)
+}
+
+// RestartsAll reports whether there is a container that lets all others start anew
+// when it ends.
+func RestartsAll(spec *corev1.PodSpec) bool {
+	for _, containers := range [...][]corev1.Container{spec.Containers, spec.InitContainers} {
+		for i := range containers {
+			for j := range containers[i].RestartPolicyRules {
+				if containers[i].RestartPolicyRules[j].Action == corev1.ContainerRestartRuleActionRestartAllContainers {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+func (c *container) validatePorts(f validation.Field) {
+	names := validation.NewSeen[string](len(c.Ports))
+	for i := range c.Ports {
+		port, at := &c.Ports[i], f.Index(i)
+		if port.Name != "" {
+			at.Child("name").PortName(port.Name)
+			if names.Again(port.Name) {
+				at.Child("name").Duplicate(port.Name)
+			}
+		}
+		if port.ContainerPort == 0 {
+			at.Child("containerPort").Required("")
+		} else {
+			at.Child("containerPort").PortNumber(port.ContainerPort)
+		}
+		if port.HostPort != 0 {
+			at.Child("hostPort").PortNumber(port.HostPort)
+		}
+		if port.Protocol == "" {
+			at.Child("protocol").Required("")
+		} else {
+			validation.OneOf(at.Child("protocol"), port.Protocol, corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP)
+		}
+	}
+}
+
+// hostPort is a port of the node, which one container can have.
+type hostPort struct {
+	protocol corev1.Protocol
+	ip       string
+	port     int32
+}
+
+func hostPortText(port *corev1.ContainerPort) string {
+	return string(port.Protocol) + "/" + port.HostIP + "/" + strconv.Itoa(int(port.HostPort))
+}
+
+// validateHostPorts: the ports that containers take of their node.
+func (p *pod) validateHostPorts(f validation.Field) {
+	taken := validation.NewSeen[hostPort](0)
+	for i := range p.spec.Containers {
+		for j := range p.spec.Containers[i].Ports {
+			port, at := &p.spec.Containers[i].Ports[j], f.Child("containers").Index(i).Child("ports").Index(j).Child("hostPort")
+			if port.HostPort != 0 && taken.Again(hostPort{port.Protocol, port.HostIP, port.HostPort}) {
+				at.Duplicate(hostPortText(port))
+			}
+			p.validateNodePort(at, port)
+		}
+	}
+	for i := range p.spec.InitContainers {
+		p.validateInitHostPorts(f.Child("initContainers"), i)
+	}
+}
+
+// validateInitHostPorts: init containers run one after another, so that only ports
+// of one are in each other's way. Such a fault is said of the first of them,
+// whichever it is, as kube-apiserver does.
+func (p *pod) validateInitHostPorts(f validation.Field, i int) {
+	ports := p.spec.InitContainers[i].Ports
+	taken := validation.NewSeen[hostPort](len(ports))
+	for j := range ports {
+		port := &ports[j]
+		if port.HostPort != 0 && taken.Again(hostPort{port.Protocol, port.HostIP, port.HostPort}) {
+			f.Index(0).Child("ports").Index(j).Child("hostPort").Duplicate(hostPortText(port))
+		}
+		p.validateNodePort(f.Index(i).Child("ports").Index(j).Child("hostPort"), port)
+	}
+}
+
+// validateNodePort: on the network of the node both ports are one. Templates may
+// leave it out: pods get it when they are made.
+func (p *pod) validateNodePort(f validation.Field, port *corev1.ContainerPort) {
+	if p.spec.HostNetwork && port.HostPort != port.ContainerPort && (p.options.Pod || port.HostPort != 0) {
+		f.Invalid(port.HostPort, "must match `containerPort` when `hostNetwork` is true")
+	}
+}

@@ -1,0 +1,109 @@
+// Package podspec knows what stands in several kinds alike: the specification
+// of a pod, which is in pods, in all that make pods from a template, and parts
+// of which, such as volumes and claims, are in other kinds too. What holds for
+// pods only is in package core.
+package podspec
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"mainstay.dev/mainstay/internal/apis/builtin"
+)
+
+// gracePeriod is how many seconds pods get to end that do not say.
+const gracePeriod = 30
+
+// Default fills what may be left out of a pod as well as of a template of one.
+// On a specification that is complete it does nothing, and allocates nothing.
+func Default(spec *corev1.PodSpec) {
+	builtin.FillEmpty(&spec.DNSPolicy, corev1.DNSClusterFirst)
+	builtin.FillEmpty(&spec.RestartPolicy, corev1.RestartPolicyAlways)
+	builtin.FillEmpty(&spec.SchedulerName, corev1.DefaultSchedulerName)
+	builtin.Fill(&spec.SecurityContext, corev1.PodSecurityContext{})
+	builtin.Fill(&spec.TerminationGracePeriodSeconds, gracePeriod)
+	// The account has two names: clients may write either and read both.
+	builtin.FillEmpty(&spec.ServiceAccountName, spec.DeprecatedServiceAccount)
+	spec.DeprecatedServiceAccount = spec.ServiceAccountName
+	for i := range spec.Volumes {
+		defaultVolume(&spec.Volumes[i])
+	}
+	for i := range spec.InitContainers {
+		defaultContainer(&spec.InitContainers[i])
+	}
+	for i := range spec.Containers {
+		defaultContainer(&spec.Containers[i])
+	}
+	for i := range spec.EphemeralContainers {
+		defaultContainer((*corev1.Container)(&spec.EphemeralContainers[i].EphemeralContainerCommon))
+	}
+	RoundUp(spec.Overhead)
+	RoundUpBoth(spec.Resources)
+}
+
+func defaultContainer(c *corev1.Container) {
+	if c.ImagePullPolicy == "" {
+		c.ImagePullPolicy = pullPolicy(c.Image)
+	}
+	builtin.FillEmpty(&c.TerminationMessagePath, corev1.TerminationMessagePathDefault)
+	builtin.FillEmpty(&c.TerminationMessagePolicy, corev1.TerminationMessageReadFile)
+	for i := range c.Ports {
+		builtin.FillEmpty(&c.Ports[i].Protocol, corev1.ProtocolTCP)
+	}
+	for i := range c.Env {
+		if from := c.Env[i].ValueFrom; from != nil {
+			defaultFieldRef(from.FieldRef)
+			if from.FileKeyRef != nil {
+				builtin.Fill(&from.FileKeyRef.Optional, false)
+			}
+		}
+	}
+	RoundUpBoth(&c.Resources)
+	defaultProbe(c.LivenessProbe)
+	defaultProbe(c.ReadinessProbe)
+	defaultProbe(c.StartupProbe)
+	if c.Lifecycle != nil {
+		defaultHandler(c.Lifecycle.PostStart)
+		defaultHandler(c.Lifecycle.PreStop)
+	}
+}
+
+// pullPolicy is Always for images that are expected to change.
+func pullPolicy(image string) corev1.PullPolicy {
+	if isLatest(image) {
+		return corev1.PullAlways
+	}
+	return corev1.PullIfNotPresent
+}
+
+func defaultFieldRef(ref *corev1.ObjectFieldSelector) {
+	if ref != nil {
+		builtin.FillEmpty(&ref.APIVersion, "v1")
+	}
+}
+
+func defaultProbe(probe *corev1.Probe) {
+	if probe == nil {
+		return
+	}
+	builtin.FillEmpty(&probe.TimeoutSeconds, 1)
+	builtin.FillEmpty(&probe.PeriodSeconds, 10)
+	builtin.FillEmpty(&probe.SuccessThreshold, 1)
+	builtin.FillEmpty(&probe.FailureThreshold, 3)
+	defaultHTTPGet(probe.HTTPGet)
+	if probe.GRPC != nil {
+		builtin.Fill(&probe.GRPC.Service, "")
+	}
+}
+
+func defaultHandler(handler *corev1.LifecycleHandler) {
+	if handler != nil {
+		defaultHTTPGet(handler.HTTPGet)
+	}
+}
+
+func defaultHTTPGet(get *corev1.HTTPGetAction) {
+	if get != nil {
+		builtin.FillEmpty(&get.Path, "/")
+		builtin.FillEmpty(&get.Scheme, corev1.URISchemeHTTP)
+	}
+}

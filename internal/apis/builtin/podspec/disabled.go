@@ -1,0 +1,239 @@
+package podspec
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"mainstay.dev/mainstay/internal/apis/builtin"
+	"mainstay.dev/mainstay/internal/feature"
+)
+
+// Prepare and PrepareUpdate are the rules of a kind that makes pods of the
+// specification that spec returns: fields of features that are off are dropped.
+func Prepare[T any](spec func(*T) *corev1.PodSpec) func(*builtin.Operation, *T) {
+	return func(op *builtin.Operation, obj *T) { DropDisabled(op.Env.Gates, spec(obj), nil) }
+}
+
+// PrepareUpdate is described with Prepare.
+func PrepareUpdate[T any](spec func(*T) *corev1.PodSpec) func(*builtin.Operation, *T, *T) {
+	return func(op *builtin.Operation, obj, old *T) { DropDisabled(op.Env.Gates, spec(obj), spec(old)) }
+}
+
+// DropDisabled drops the fields of features that are off, except for those
+// that the old specification uses. There may be none: old is nil then. Without
+// a specification it does nothing. Gates that are locked to their default are not
+// asked for.
+func DropDisabled(gates feature.Gates, spec, old *corev1.PodSpec) {
+	if spec == nil {
+		return
+	}
+	builtin.DropDisabled(gates, []builtin.Gated[corev1.PodSpec]{
+		{Gate: feature.GenericWorkload, Fields: schedulingGroup},
+		{Gate: feature.EvictionRequestAPI, Fields: evictionResponders},
+		{Gate: feature.MatchLabelKeysInPodTopologySpread, Fields: spreadLabelKeys},
+		{Gate: feature.ContainerRestartRules, Fields: restartRules},
+		{Gate: feature.ContainerStopSignals, Fields: stopSignals},
+		{Gate: feature.H2CContainerProbe, Fields: httpProtocols},
+		{Gate: feature.GRPCContainerProbeTLS, Fields: grpcModes},
+		{Gate: feature.VolumeBindMountOptions, Fields: mountOptions},
+		{Gate: feature.EmptyDirVolumeMode, Fields: emptyDirModes},
+		{Gate: feature.AtomicWriteVolumeUserFields, Fields: fileOwners},
+		{Gate: feature.ClusterTrustBundleProjection, Fields: trustBundles},
+		{Gate: feature.PodCertificateRequest, Fields: podCertificates},
+	}, spec, old)
+}
+
+// Each of the following is the Fields of a builtin.Gated.
+
+func schedulingGroup(u *builtin.Use, spec *corev1.PodSpec) {
+	builtin.Take(u, &spec.SchedulingGroup)
+}
+
+func evictionResponders(u *builtin.Use, spec *corev1.PodSpec) {
+	builtin.Take(u, &spec.EvictionResponders)
+}
+
+func spreadLabelKeys(u *builtin.Use, spec *corev1.PodSpec) {
+	for i := range spec.TopologySpreadConstraints {
+		builtin.Take(u, &spec.TopologySpreadConstraints[i].MatchLabelKeys)
+	}
+}
+
+// restartRules: that an init container always restarts, as sidecars do, is older
+// than the feature, and stays.
+func restartRules(u *builtin.Use, spec *corev1.PodSpec) {
+	eachContainer(spec, func(c *corev1.Container) {
+		builtin.Take(u, &c.RestartPolicyRules)
+	})
+	for i := range spec.InitContainers {
+		if c := &spec.InitContainers[i]; !restartable(c) {
+			builtin.Take(u, &c.RestartPolicy)
+		}
+	}
+	for i := range spec.Containers {
+		builtin.Take(u, &spec.Containers[i].RestartPolicy)
+	}
+}
+
+// stopSignals: a lifecycle that says nothing else goes with its signal.
+func stopSignals(u *builtin.Use, spec *corev1.PodSpec) {
+	eachContainer(spec, func(c *corev1.Container) {
+		if c.Lifecycle == nil || c.Lifecycle.StopSignal == nil {
+			return
+		}
+		builtin.Take(u, &c.Lifecycle.StopSignal)
+		if *c.Lifecycle == (corev1.Lifecycle{}) {
+			c.Lifecycle = nil
+		}
+	})
+}
+
+func httpProtocols(u *builtin.Use, spec *corev1.PodSpec) {
+	get := func(g *corev1.HTTPGetAction) {
+		if g != nil {
+			builtin.Take(u, &g.Protocol)
+		}
+	}
+	eachProbe(spec, func(p *corev1.Probe) { get(p.HTTPGet) })
+	eachContainer(spec, func(c *corev1.Container) {
+		if c.Lifecycle == nil {
+			return
+		}
+		for _, handler := range [...]*corev1.LifecycleHandler{c.Lifecycle.PostStart, c.Lifecycle.PreStop} {
+			if handler != nil {
+				get(handler.HTTPGet)
+			}
+		}
+	})
+}
+
+func grpcModes(u *builtin.Use, spec *corev1.PodSpec) {
+	eachProbe(spec, func(p *corev1.Probe) {
+		if p.GRPC != nil {
+			builtin.Take(u, &p.GRPC.Mode)
+		}
+	})
+}
+
+func mountOptions(u *builtin.Use, spec *corev1.PodSpec) {
+	eachContainer(spec, func(c *corev1.Container) {
+		for i := range c.VolumeMounts {
+			builtin.Take(u, &c.VolumeMounts[i].BindMountOptions)
+		}
+	})
+}
+
+func emptyDirModes(u *builtin.Use, spec *corev1.PodSpec) {
+	for i := range spec.Volumes {
+		if s := spec.Volumes[i].EmptyDir; s != nil {
+			builtin.Take(u, &s.Mode)
+		}
+	}
+}
+
+func fileOwners(u *builtin.Use, spec *corev1.PodSpec) {
+	eachOwner(spec, func(user **int64) {
+		builtin.Take(u, user)
+	})
+}
+
+func trustBundles(u *builtin.Use, spec *corev1.PodSpec) {
+	eachProjection(spec, func(source *corev1.VolumeProjection) {
+		builtin.Take(u, &source.ClusterTrustBundle)
+	})
+}
+
+func podCertificates(u *builtin.Use, spec *corev1.PodSpec) {
+	eachProjection(spec, func(source *corev1.VolumeProjection) {
+		builtin.Take(u, &source.PodCertificate)
+	})
+}
+
+func eachProjection(spec *corev1.PodSpec, f func(*corev1.VolumeProjection)) {
+	for i := range spec.Volumes {
+		if s := spec.Volumes[i].Projected; s != nil {
+			for j := range s.Sources {
+				f(&s.Sources[j])
+			}
+		}
+	}
+}
+
+func eachContainer(spec *corev1.PodSpec, f func(*corev1.Container)) {
+	for i := range spec.InitContainers {
+		f(&spec.InitContainers[i])
+	}
+	for i := range spec.Containers {
+		f(&spec.Containers[i])
+	}
+	for i := range spec.EphemeralContainers {
+		f((*corev1.Container)(&spec.EphemeralContainers[i].EphemeralContainerCommon))
+	}
+}
+
+func eachProbe(spec *corev1.PodSpec, f func(*corev1.Probe)) {
+	eachContainer(spec, func(c *corev1.Container) {
+		for _, probe := range [...]*corev1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
+			if probe != nil {
+				f(probe)
+			}
+		}
+	})
+}
+
+// eachOwner finds where volumes say whose their files are.
+func eachOwner(spec *corev1.PodSpec, f func(user **int64)) {
+	for i := range spec.Volumes {
+		volume := &spec.Volumes[i]
+		if s := volume.Secret; s != nil {
+			f(&s.DefaultUser)
+			eachKeyOwner(s.Items, f)
+		}
+		if s := volume.ConfigMap; s != nil {
+			f(&s.DefaultUser)
+			eachKeyOwner(s.Items, f)
+		}
+		if s := volume.DownwardAPI; s != nil {
+			f(&s.DefaultUser)
+			eachFileOwner(s.Items, f)
+		}
+		if s := volume.Projected; s != nil {
+			f(&s.DefaultUser)
+			for j := range s.Sources {
+				eachProjectedOwner(&s.Sources[j], f)
+			}
+		}
+	}
+}
+
+func eachProjectedOwner(source *corev1.VolumeProjection, f func(user **int64)) {
+	if s := source.Secret; s != nil {
+		eachKeyOwner(s.Items, f)
+	}
+	if s := source.ConfigMap; s != nil {
+		eachKeyOwner(s.Items, f)
+	}
+	if s := source.DownwardAPI; s != nil {
+		eachFileOwner(s.Items, f)
+	}
+	if s := source.ServiceAccountToken; s != nil {
+		f(&s.User)
+	}
+	if s := source.ClusterTrustBundle; s != nil {
+		f(&s.User)
+	}
+	if s := source.PodCertificate; s != nil {
+		f(&s.User)
+	}
+}
+
+func eachKeyOwner(items []corev1.KeyToPath, f func(user **int64)) {
+	for i := range items {
+		f(&items[i].User)
+	}
+}
+
+func eachFileOwner(items []corev1.DownwardAPIVolumeFile, f func(user **int64)) {
+	for i := range items {
+		f(&items[i].User)
+	}
+}

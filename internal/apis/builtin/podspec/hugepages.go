@@ -1,0 +1,43 @@
+package podspec
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"mainstay.dev/mainstay/internal/apis/builtin/validation"
+)
+
+// IsHugePages reports whether a resource is memory in pages of a size.
+func IsHugePages(name corev1.ResourceName) bool {
+	return strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
+}
+
+// validateHugePages: there are no parts of a page. It was not so always.
+func (p *pod) validateHugePages(f validation.Field) {
+	if p.old != nil && f.Breaks(func(f validation.Field) { (&pod{spec: p.old}).validateHugePages(f) }) {
+		return
+	}
+	validatePages(f.Child("overhead").Child("limits"), p.spec.Overhead)
+	p.eachContainer(f, func(at validation.Field, c *corev1.Container) {
+		validatePages(at.Child("resources").Child("limits"), c.Resources.Limits)
+		validatePages(at.Child("resources").Child("requests"), c.Resources.Requests)
+	})
+	if r := p.spec.Resources; r != nil {
+		validatePages(f.Child("resources").Child("limits"), r.Limits)
+		validatePages(f.Child("resources").Child("requests"), r.Requests)
+	}
+}
+
+func validatePages(f validation.Field, resources corev1.ResourceList) {
+	for name, quantity := range resources {
+		if !IsHugePages(name) {
+			continue
+		}
+		page, err := resource.ParseQuantity(strings.TrimPrefix(string(name), corev1.ResourceHugePagesPrefix))
+		if err == nil && page.Value() > 0 && quantity.Value()%page.Value() != 0 {
+			f.Key(string(name)).Invalid(quantity.String(), "must be divisible by the page size "+page.String())
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package podspec
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+
+	"mainstay.dev/mainstay/internal/apis/builtin/validation"
+)
+
+// ValidateRuntime has the rules of what a runtime class adds to its pods, which are those
+// of pods: their overhead, which nodes they run on and what they tolerate. old is the
+// class before, or nil.
+func ValidateRuntime(f validation.Field, class, old *nodev1.RuntimeClass) {
+	p := pod{spec: addedBy(class)}
+	if old != nil {
+		p.old = addedBy(old)
+	}
+	p.validatePodResources(f)
+	p.validateScheduling(f.Child("scheduling"))
+	validateDistinct(f.Child("scheduling").Child("tolerations"), p.spec.Tolerations)
+}
+
+// addedBy returns a pod with nothing but what it has of its runtime class.
+func addedBy(class *nodev1.RuntimeClass) *corev1.PodSpec {
+	var spec corev1.PodSpec
+	if class.Overhead != nil {
+		spec.Overhead = class.Overhead.PodFixed
+	}
+	if class.Scheduling != nil {
+		spec.NodeSelector, spec.Tolerations = class.Scheduling.NodeSelector, class.Scheduling.Tolerations
+	}
+	return &spec
+}
+
+// validateDistinct requires that no toleration is there twice, which pods may have.
+func validateDistinct(f validation.Field, tolerations []corev1.Toleration) {
+	type toleration struct {
+		key, value string
+		operator   corev1.TolerationOperator
+		effect     corev1.TaintEffect
+		seconds    int64
+		limited    bool
+	}
+	seen := validation.NewSeen[toleration](len(tolerations))
+	for i := range tolerations {
+		t := &tolerations[i]
+		one := toleration{key: t.Key, value: t.Value, operator: t.Operator, effect: t.Effect}
+		if t.TolerationSeconds != nil {
+			one.seconds, one.limited = *t.TolerationSeconds, true
+		}
+		if seen.Again(one) {
+			f.Index(i).Duplicate(t)
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package podspec
+
+import (
+	"math"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"mainstay.dev/mainstay/internal/apis/builtin/validation"
+)
+
+// Options are what tells the specifications of pods and of templates apart.
+type Options struct {
+	// Pod says that it is that of a pod, and not of a template, which may leave
+	// open what is filled in when pods are made of it.
+	Pod bool
+	// Name is that of the pod, which names what is made for it.
+	Name string
+}
+
+// Validate has the rules of what pods are, in pods and in templates of them. old
+// is what it was before; nil where it is new.
+func Validate(f validation.Field, spec, old *corev1.PodSpec, options Options) {
+	p := pod{spec: spec, old: old, options: options, restartedAll: old != nil && RestartsAll(old)}
+	p.validateVolumes(f.Child("volumes"))
+	p.validateClaims(f.Child("resourceClaims"))
+	p.validateContainers(f)
+	p.validateLifetime(f)
+	p.validateDNS(f)
+	p.validateNames(f)
+	p.validateSecurity(f)
+	p.validateHostUsers(f)
+	p.validateOS(f)
+	p.validateScheduling(f)
+	p.validateSchedulingGroup(f.Child("schedulingGroup"))
+	p.validateEvictionResponders(f)
+	p.validatePodResources(f)
+	p.validateHugePages(f)
+}
+
+// pod is a specification while it is validated: what the rules of its parts have
+// to know of the rest of it.
+type pod struct {
+	spec, old    *corev1.PodSpec // old may be nil
+	options      Options
+	volumes      volumeIndex
+	claims       validation.Seen[string] // names of what containers can use
+	restartedAll bool                    // one of its containers let all others start anew before
+}
+
+// restartable reports whether an init container goes on beside the others: a
+// sidecar.
+func restartable(c *corev1.Container) bool {
+	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+}
+
+// hasHostUsers reports whether the users of the pod are those of the node.
+func hasHostUsers(spec *corev1.PodSpec) bool { return spec.HostUsers == nil || *spec.HostUsers }
+
+// validateLifetime: when the pod starts anew, and when it ends.
+func (p *pod) validateLifetime(f validation.Field) {
+	policy, at := p.spec.RestartPolicy, f.Child("restartPolicy")
+	if policy == "" {
+		at.Required("")
+	} else {
+		validation.OneOf(at, policy, corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)
+	}
+	if seconds := p.spec.ActiveDeadlineSeconds; seconds != nil {
+		f.Child("activeDeadlineSeconds").Between(*seconds, 1, math.MaxInt32)
+	}
+}
+
+// validateNames: what the pod calls itself, and what it names of others.
+func (p *pod) validateNames(f validation.Field) {
+	for _, name := range [...]struct {
+		field, value string
+		rule         func(validation.Field, string)
+	}{
+		{"serviceAccountName", p.spec.ServiceAccountName, validation.Field.DNSSubdomain},
+		{"nodeName", p.spec.NodeName, validation.Field.DNSSubdomain},
+		{"priorityClassName", p.spec.PriorityClassName, validation.Field.DNSSubdomain},
+		{"hostname", p.spec.Hostname, validation.Field.DNSLabel},
+		{"subdomain", p.spec.Subdomain, validation.Field.DNSLabel},
+	} {
+		if name.value != "" {
+			name.rule(f.Child(name.field), name.value)
+		}
+	}
+	if class := p.spec.RuntimeClassName; class != nil {
+		f.Child("runtimeClassName").DNSSubdomain(*class)
+	}
+	if policy := p.spec.PreemptionPolicy; policy != nil && *policy == "" {
+		f.Child("preemptionPolicy").Required("")
+	} else if policy != nil {
+		validation.OneOf(f.Child("preemptionPolicy"), *policy, corev1.PreemptLowerPriority, corev1.PreemptNever)
+	}
+	p.validateHostname(f)
+	p.validateHostAliases(f.Child("hostAliases"))
+}
+
+// maxHostname is the limit of Linux.
+const maxHostname = 64
+
+func (p *pod) validateHostname(f validation.Field) {
+	name, at := p.spec.HostnameOverride, f.Child("hostnameOverride")
+	if name == nil {
+		return
+	}
+	if p.spec.HostNetwork {
+		at.Forbidden("may not be specified when hostNetwork is true")
+	}
+	if fqdn := p.spec.SetHostnameAsFQDN; fqdn != nil && *fqdn {
+		at.Forbidden("may not be specified when setHostnameAsFQDN is true")
+	}
+	if len(*name) > maxHostname {
+		at.TooLong(maxHostname)
+	}
+	at.DNSSubdomain(*name)
+}
+
+func (p *pod) validateHostAliases(f validation.Field) {
+	for i := range p.spec.HostAliases {
+		alias, at := &p.spec.HostAliases[i], f.Index(i)
+		if p.old == nil || i >= len(p.old.HostAliases) || p.old.HostAliases[i].IP != alias.IP {
+			at.Child("ip").IP(alias.IP)
+		}
+		for j, name := range alias.Hostnames {
+			at.Child("hostnames").Index(j).DNSSubdomain(name)
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package podspec
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"mainstay.dev/mainstay/internal/apis/builtin"
+)
+
+// What volumes are that do not say.
+const (
+	fileMode       = 0o644
+	tokenLifetime  = 3600 // seconds
+	iscsiInterface = "default"
+	rbdPool        = "rbd"
+	rbdUser        = "admin"
+	rbdKeyring     = "/etc/ceph/keyring"
+	scaleIOMode    = "ThinProvisioned"
+	scaleIOFSType  = "xfs"
+	azureFSType    = "ext4"
+)
+
+func defaultVolume(volume *corev1.Volume) {
+	if volume.VolumeSource == (corev1.VolumeSource{}) {
+		volume.EmptyDir = &corev1.EmptyDirVolumeSource{}
+		return
+	}
+	if s := volume.Secret; s != nil {
+		builtin.Fill(&s.DefaultMode, fileMode)
+	}
+	if s := volume.ConfigMap; s != nil {
+		builtin.Fill(&s.DefaultMode, fileMode)
+	}
+	if s := volume.DownwardAPI; s != nil {
+		builtin.Fill(&s.DefaultMode, fileMode)
+		defaultItems(s.Items)
+	}
+	if s := volume.Projected; s != nil {
+		builtin.Fill(&s.DefaultMode, fileMode)
+		defaultProjections(s.Sources)
+	}
+	if s := volume.Image; s != nil && s.PullPolicy == "" {
+		s.PullPolicy = pullPolicy(s.Reference)
+	}
+	if s := volume.ISCSI; s != nil {
+		builtin.FillEmpty(&s.ISCSIInterface, iscsiInterface)
+	}
+	if s := volume.RBD; s != nil {
+		defaultRBD(&s.RBDPool, &s.RadosUser, &s.Keyring)
+	}
+	if s := volume.ScaleIO; s != nil {
+		builtin.FillEmpty(&s.StorageMode, scaleIOMode)
+		builtin.FillEmpty(&s.FSType, scaleIOFSType)
+	}
+	if s := volume.Ephemeral; s != nil && s.VolumeClaimTemplate != nil {
+		defaultClaimSpec(&s.VolumeClaimTemplate.Spec)
+	}
+	defaultHostPath(volume.HostPath)
+	defaultAzureDisk(volume.AzureDisk)
+}
+
+func defaultItems(items []corev1.DownwardAPIVolumeFile) {
+	for i := range items {
+		defaultFieldRef(items[i].FieldRef)
+	}
+}
+
+func defaultProjections(sources []corev1.VolumeProjection) {
+	for i := range sources {
+		if api := sources[i].DownwardAPI; api != nil {
+			defaultItems(api.Items)
+		}
+		if token := sources[i].ServiceAccountToken; token != nil {
+			builtin.Fill(&token.ExpirationSeconds, tokenLifetime)
+		}
+	}
+}
+
+func defaultHostPath(s *corev1.HostPathVolumeSource) {
+	if s != nil {
+		builtin.Fill(&s.Type, corev1.HostPathUnset)
+	}
+}
+
+func defaultRBD(pool, user, keyring *string) {
+	builtin.FillEmpty(pool, rbdPool)
+	builtin.FillEmpty(user, rbdUser)
+	builtin.FillEmpty(keyring, rbdKeyring)
+}
+
+func defaultAzureDisk(s *corev1.AzureDiskVolumeSource) {
+	if s != nil {
+		builtin.Fill(&s.CachingMode, corev1.AzureDataDiskCachingReadWrite)
+		builtin.Fill(&s.FSType, azureFSType)
+		builtin.Fill(&s.ReadOnly, false)
+		builtin.Fill(&s.Kind, corev1.AzureSharedBlobDisk)
+	}
+}
+
+// DefaultPersistentVolumeSpec fills what may be left out of where and how much
+// a volume is. It stands in PersistentVolumes and in VolumeAttachments.
+func DefaultPersistentVolumeSpec(spec *corev1.PersistentVolumeSpec) {
+	RoundUp(spec.Capacity)
+	if s := spec.ISCSI; s != nil {
+		builtin.FillEmpty(&s.ISCSIInterface, iscsiInterface)
+	}
+	if s := spec.RBD; s != nil {
+		defaultRBD(&s.RBDPool, &s.RadosUser, &s.Keyring)
+	}
+	if s := spec.ScaleIO; s != nil {
+		builtin.FillEmpty(&s.StorageMode, scaleIOMode)
+		builtin.FillEmpty(&s.FSType, scaleIOFSType)
+	}
+	defaultHostPath(spec.HostPath)
+	defaultAzureDisk(spec.AzureDisk)
+}
+
+// DefaultVolumeClaim fills what may be left out of a claim, which is an object
+// of its own or a template in a StatefulSet.
+func DefaultVolumeClaim(claim *corev1.PersistentVolumeClaim) {
+	builtin.FillEmpty(&claim.Status.Phase, corev1.ClaimPending)
+	defaultClaimSpec(&claim.Spec)
+	RoundUp(claim.Status.Capacity)
+	RoundUp(claim.Status.AllocatedResources)
+}
+
+func defaultClaimSpec(spec *corev1.PersistentVolumeClaimSpec) {
+	builtin.Fill(&spec.VolumeMode, corev1.PersistentVolumeFilesystem)
+	RoundUp(spec.Resources.Limits)
+	RoundUp(spec.Resources.Requests)
+}

@@ -1,0 +1,313 @@
+package podspec
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apivalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"mainstay.dev/mainstay/internal/apis/builtin/validation"
+)
+
+// TemplateWarnings returns what the author of a template should know of it, where
+// it is new or has changed. path is that of its specification.
+func TemplateWarnings(path string, template, old *corev1.PodTemplateSpec) []string {
+	if old != nil && validation.Equal(template, old) {
+		return nil
+	}
+	w := newWarner(path, &template.Spec, &template.ObjectMeta)
+	w.appArmor()
+	return w.all()
+}
+
+// Warnings returns what the author of a pod should know of its specification,
+// although it is valid.
+func Warnings(path string, spec *corev1.PodSpec, meta *metav1.ObjectMeta) []string {
+	return newWarner(path, spec, meta).all()
+}
+
+// maxWarnings is how many warnings there are of one specification at most.
+const maxWarnings = 100
+
+type warner struct {
+	spec       *corev1.PodSpec
+	path, meta string // of the specification, and of the metadata beside it
+	notes      map[string]string
+	said       []string
+}
+
+func newWarner(path string, spec *corev1.PodSpec, meta *metav1.ObjectMeta) *warner {
+	return &warner{spec: spec, path: path, meta: strings.TrimSuffix(path, "spec") + "metadata.annotations", notes: meta.Annotations}
+}
+
+func (w *warner) all() []string {
+	w.nodes()
+	w.affinity()
+	w.annotations()
+	w.volumes()
+	w.lists()
+	w.fractions(w.path+".overhead", w.spec.Overhead)
+	w.containers()
+	w.ports()
+	if seconds := w.spec.TerminationGracePeriodSeconds; seconds != nil && *seconds < 0 {
+		w.say("%s.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1", w.path)
+	}
+	w.addresses()
+	return w.said
+}
+
+func (w *warner) say(format string, args ...any) {
+	if len(w.said) < maxWarnings {
+		w.said = append(w.said, fmt.Sprintf(format, args...))
+	}
+}
+
+func (w *warner) add(texts []string) {
+	w.said = append(w.said, texts[:min(len(texts), maxWarnings-len(w.said))]...)
+}
+
+// nodes: labels of nodes that have other names now, or values that none has.
+func (w *warner) nodes() {
+	for key := range w.spec.NodeSelector {
+		if text := DeprecatedNodeLabel(key); text != "" {
+			w.say("%s.nodeSelector[%s]: %s", w.path, key, text)
+		}
+	}
+	if a := nodeAffinity(w.spec); a != nil {
+		path := w.path + ".affinity.nodeAffinity."
+		if required := a.RequiredDuringSchedulingIgnoredDuringExecution; required != nil {
+			w.add(NodeSelectorWarnings(path+requiredTerms, required))
+		}
+		for i := range a.PreferredDuringSchedulingIgnoredDuringExecution {
+			w.preference(fmt.Sprintf("%s%s[%d].preference", path, preferredTerms, i), &a.PreferredDuringSchedulingIgnoredDuringExecution[i].Preference)
+		}
+	}
+	for i := range w.spec.TopologySpreadConstraints {
+		if key := w.spec.TopologySpreadConstraints[i].TopologyKey; DeprecatedNodeLabel(key) != "" {
+			w.say("%s.topologySpreadConstraints[%d].topologyKey: %s is %s", w.path, i, key, DeprecatedNodeLabel(key))
+		}
+	}
+}
+
+func nodeAffinity(spec *corev1.PodSpec) *corev1.NodeAffinity {
+	if spec.Affinity == nil {
+		return nil
+	}
+	return spec.Affinity.NodeAffinity
+}
+
+func (w *warner) preference(path string, term *corev1.NodeSelectorTerm) {
+	for i := range term.MatchExpressions {
+		r := &term.MatchExpressions[i]
+		if text := DeprecatedNodeLabel(r.Key); text != "" {
+			w.say("%s.matchExpressions[%d].key: %s is %s", path, i, r.Key, text)
+		}
+		for j, value := range r.Values {
+			for _, problem := range apivalidation.IsValidLabelValue(value) {
+				w.say("%s.matchExpressions[%d].values[%d]: %s is invalid, %s", path, i, j, value, problem)
+			}
+		}
+	}
+}
+
+// affinity: selectors that are left out choose nothing, and not everything.
+func (w *warner) affinity() {
+	const nothing = ": a null labelSelector results in matching no pod"
+	for i := range w.spec.TopologySpreadConstraints {
+		if w.spec.TopologySpreadConstraints[i].LabelSelector == nil {
+			w.say("%s.topologySpreadConstraints[%d].labelSelector"+nothing, w.path, i)
+		}
+	}
+	terms := func(kind string, required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) {
+		for i := range required {
+			if required[i].LabelSelector == nil {
+				w.say("%s.affinity.%s.%s[%d].labelSelector"+nothing, w.path, kind, requiredTerms, i)
+			}
+		}
+		for i := range preferred {
+			if preferred[i].PodAffinityTerm.LabelSelector == nil {
+				w.say("%s.affinity.%s.%s[%d].podAffinityTerm.labelSelector"+nothing, w.path, kind, preferredTerms, i)
+			}
+		}
+	}
+	a := w.spec.Affinity
+	if a == nil {
+		return
+	}
+	if a.PodAffinity != nil {
+		terms("podAffinity", a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution, a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+	if a.PodAntiAffinity != nil {
+		terms("podAntiAffinity", a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+}
+
+// annotations that do nothing any more.
+func (w *warner) annotations() {
+	for _, annotation := range [...]struct{ key, text string }{
+		{"scheduler.alpha.kubernetes.io/critical-pod", `non-functional in v1.16+; use the "priorityClassName" field instead`},
+		{"security.alpha.kubernetes.io/sysctls", `non-functional in v1.11+; use the "sysctls" field instead`},
+		{"security.alpha.kubernetes.io/unsafe-sysctls", `non-functional in v1.11+; use the "sysctls" field instead`},
+	} {
+		if _, ok := w.notes[annotation.key]; ok {
+			w.say("%s[%s]: %s", w.meta, annotation.key, annotation.text)
+		}
+	}
+	if sc := w.spec.SecurityContext; sc == nil || sc.SeccompProfile == nil {
+		w.seccomp(seccompPod)
+	}
+}
+
+func (w *warner) seccomp(key string) {
+	if _, ok := w.notes[key]; ok {
+		w.say(`%s[%s]: non-functional in v1.27+; use the "seccompProfile" field instead`, w.meta, key)
+	}
+}
+
+// appArmor is for templates: who makes a pod is warned when the annotation is copied
+// to the field.
+func (w *warner) appArmor() {
+	if sc := w.spec.SecurityContext; len(w.notes) == 0 || sc != nil && sc.AppArmorProfile != nil {
+		return
+	}
+	eachContainer(w.spec, func(c *corev1.Container) {
+		if _, ok := w.notes[AppArmorContainer+c.Name]; ok && (c.SecurityContext == nil || c.SecurityContext.AppArmorProfile == nil) {
+			w.say(`%s[%s]: deprecated since v1.30; use the "appArmorProfile" field instead`, w.meta, AppArmorContainer+c.Name)
+		}
+	})
+}
+
+func (w *warner) lists() {
+	ips := validation.NewSeen[string](len(w.spec.HostAliases))
+	for i := range w.spec.HostAliases {
+		if ip := w.spec.HostAliases[i].IP; ips.Again(ip) {
+			w.say("%s.hostAliases[%d].ip: duplicate ip %q", w.path, i, ip)
+		}
+	}
+	secrets := validation.NewSeen[string](len(w.spec.ImagePullSecrets))
+	for i := range w.spec.ImagePullSecrets {
+		name := w.spec.ImagePullSecrets[i].Name
+		if secrets.Again(name) {
+			w.say("%s.imagePullSecrets[%d].name: duplicate name %q", w.path, i, name)
+		}
+		if name == "" {
+			w.say("%s.imagePullSecrets[%d].name: invalid empty name %q", w.path, i, name)
+		}
+	}
+}
+
+// addresses that are read in more than one way.
+func (w *warner) addresses() {
+	path := field.NewPath(w.path)
+	if config := w.spec.DNSConfig; config != nil {
+		for i, server := range config.Nameservers {
+			w.add(apivalidation.GetWarningsForIP(path.Child("dnsConfig", "nameservers").Index(i), server))
+		}
+	}
+	for i := range w.spec.HostAliases {
+		w.add(apivalidation.GetWarningsForIP(path.Child("hostAliases").Index(i).Child("ip"), w.spec.HostAliases[i].IP))
+	}
+}
+
+// eachContainer calls a function for each container, with its path.
+func (w *warner) eachContainer(call func(path string, c *corev1.Container)) {
+	for _, list := range [...]struct {
+		name       string
+		containers []corev1.Container
+	}{{"initContainers", w.spec.InitContainers}, {"containers", w.spec.Containers}} {
+		for i := range list.containers {
+			call(fmt.Sprintf("%s.%s[%d]", w.path, list.name, i), &list.containers[i])
+		}
+	}
+	for i := range w.spec.EphemeralContainers {
+		call(fmt.Sprintf("%s.ephemeralContainers[%d]", w.path, i), (*corev1.Container)(&w.spec.EphemeralContainers[i].EphemeralContainerCommon))
+	}
+}
+
+func (w *warner) containers() {
+	w.eachContainer(func(path string, c *corev1.Container) {
+		if len(w.notes) > 0 && (c.SecurityContext == nil || c.SecurityContext.SeccompProfile == nil) {
+			w.seccomp(seccompContainer + c.Name)
+		}
+		w.fractions(path+".resources.limits", c.Resources.Limits)
+		w.fractions(path+".resources.requests", c.Resources.Requests)
+		names := validation.NewSeen[string](len(c.Env))
+		for i := range c.Env {
+			if name := c.Env[i].Name; names.Again(name) && hides(&c.Env[i]) {
+				w.say("%s.env[%d]: hides previous definition of %q, which may be dropped when using apply", path, i, name)
+			}
+		}
+	})
+}
+
+// hides reports whether the value of a variable does more than add to the one that
+// stood before it.
+func hides(env *corev1.EnvVar) bool {
+	before := "$(" + env.Name + ")"
+	return env.ValueFrom != nil || env.Value == before || !strings.Contains(env.Value, before)
+}
+
+// fractions: there are no parts of a byte.
+func (w *warner) fractions(path string, resources corev1.ResourceList) {
+	for _, name := range [...]corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
+		if quantity, ok := resources[name]; ok && quantity.MilliValue()%1000 != 0 {
+			w.say("%s[%s]: fractional byte value %q is invalid, must be an integer", path, name, quantity.String())
+		}
+	}
+}
+
+// placedPort is a port, and where it stands.
+type placedPort struct {
+	*corev1.ContainerPort
+	path string
+}
+
+// ports: the same one twice, which is no fault as long as the node is not asked for
+// it. Of many that are alike the first ones are looked at.
+func (w *warner) ports() {
+	type key struct {
+		port     int32
+		protocol corev1.Protocol
+	}
+	alike, names := map[key][]placedPort{}, map[string]string{}
+	w.eachContainer(func(path string, c *corev1.Container) {
+		for i := range c.Ports {
+			port := placedPort{&c.Ports[i], fmt.Sprintf("%s.ports[%d]", path, i)}
+			if port.HostIP != "" && port.HostPort == 0 {
+				w.say("%s: hostIP set without hostPort: %+v", port.path, *port.ContainerPort)
+			}
+			k := key{port.ContainerPort.ContainerPort, port.Protocol}
+			for _, other := range alike[k] {
+				w.twoPorts(port, other)
+			}
+			if len(alike[k]) < maxWarnings {
+				alike[k] = append(alike[k], port)
+			}
+		}
+	})
+	w.eachContainer(func(path string, c *corev1.Container) {
+		for i := range c.Ports {
+			if name := c.Ports[i].Name; name == "" {
+				continue
+			} else if other, again := names[name]; again {
+				w.say("%s.ports[%d]: duplicate port name %q with %s, services and probes that select ports by name will use %s", path, i, name, other, other)
+			} else {
+				names[name] = fmt.Sprintf("%s.ports[%d]", path, i)
+			}
+		}
+	})
+}
+
+func (w *warner) twoPorts(port, other placedPort) {
+	switch {
+	case port.HostIP == other.HostIP && port.HostPort == other.HostPort:
+		w.say("%s: duplicate port definition with %s", port.path, other.path)
+	case port.HostPort == 0 || other.HostPort == 0:
+		w.say("%s: overlapping port definition with %s", port.path, other.path)
+	case port.HostPort == other.HostPort && (port.HostIP == "") != (other.HostIP == ""):
+		w.say("%s: dangerously ambiguous port definition with %s", port.path, other.path)
+	}
+}

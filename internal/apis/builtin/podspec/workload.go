@@ -1,0 +1,31 @@
+package podspec
+
+import (
+	declared "mainstay.dev/mainstay/internal/apis/builtin/declarative/core"
+	"mainstay.dev/mainstay/internal/apis/builtin/validation"
+)
+
+// Rules of what a pod is part of, and of who is asked before it is evicted.
+
+func (p *pod) validateSchedulingGroup(f validation.Field) {
+	group := p.spec.SchedulingGroup
+	if group == nil {
+		return
+	}
+	if group.PodGroupName == nil {
+		f.Required("must specify one of: `podGroupName`")
+		return
+	}
+	f.Child("podGroupName").DNSSubdomain(*group.PodGroupName)
+}
+
+// validateEvictionResponders: most of it is declared.
+func (p *pod) validateEvictionResponders(f validation.Field) {
+	if len(p.spec.EvictionResponders) == 0 {
+		return
+	}
+	if p.spec.SchedulingGroup != nil {
+		f.Child("evictionResponders").Forbidden("may not be set when schedulingGroup is set")
+	}
+	validation.Declared(f, declared.Validate_PodSpec, p.spec, p.old, "")
+}

@@ -1,0 +1,63 @@
+package rbac
+
+import (
+	"strings"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"mainstay.dev/mainstay/internal/apis/builtin"
+)
+
+// bindingDefinitions are the columns of bindings; roles are those that may be
+// named, and kind is how descriptions spell which. The role's description is that
+// of v1beta1, as with kube-apiserver.
+func bindingDefinitions(roles, kind string) []metav1.TableColumnDefinition {
+	return []metav1.TableColumnDefinition{
+		builtin.NameColumn(),
+		builtin.Column("Role", "string", "roleRef can "+roles+" in the global namespace. If the RoleRef cannot be resolved, the Authorizer must return an error."),
+		builtin.AgeColumn(),
+		builtin.WideColumn("Users", "string", "Users in the "+kind),
+		builtin.WideColumn("Groups", "string", "Groups in the "+kind),
+		builtin.WideColumn("ServiceAccounts", "string", "ServiceAccounts in the "+kind),
+	}
+}
+
+func bindingCells(metadata *metav1.ObjectMeta, role *rbacv1.RoleRef, subjects []rbacv1.Subject, now time.Time) []any {
+	users, groups, accounts := subjectTexts(subjects)
+	return []any{metadata.Name, role.Kind + "/" + role.Name, builtin.Age(metadata.CreationTimestamp, now), users, groups, accounts}
+}
+
+func clusterRoleBindingColumns() *builtin.Columns[rbacv1.ClusterRoleBinding] {
+	return &builtin.Columns[rbacv1.ClusterRoleBinding]{
+		Definitions: bindingDefinitions("only reference a ClusterRole", "clusterRoleBinding"),
+		Cells: func(b *rbacv1.ClusterRoleBinding, now time.Time) []any {
+			return bindingCells(&b.ObjectMeta, &b.RoleRef, b.Subjects, now)
+		},
+	}
+}
+
+func roleBindingColumns() *builtin.Columns[rbacv1.RoleBinding] {
+	return &builtin.Columns[rbacv1.RoleBinding]{
+		Definitions: bindingDefinitions("reference a Role in the current namespace or a ClusterRole", "roleBinding"),
+		Cells: func(b *rbacv1.RoleBinding, now time.Time) []any {
+			return bindingCells(&b.ObjectMeta, &b.RoleRef, b.Subjects, now)
+		},
+	}
+}
+
+func subjectTexts(subjects []rbacv1.Subject) (users, groups, accounts string) {
+	var user, group, account []string
+	for i := range subjects {
+		switch s := &subjects[i]; s.Kind {
+		case rbacv1.UserKind:
+			user = append(user, s.Name)
+		case rbacv1.GroupKind:
+			group = append(group, s.Name)
+		case rbacv1.ServiceAccountKind:
+			account = append(account, s.Namespace+"/"+s.Name)
+		}
+	}
+	return strings.Join(user, ", "), strings.Join(group, ", "), strings.Join(account, ", ")
+}

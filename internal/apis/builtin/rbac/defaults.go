@@ -1,0 +1,26 @@
+package rbac
+
+import (
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"mainstay.dev/mainstay/internal/apis/builtin"
+)
+
+func defaultClusterRoleBinding(binding *rbacv1.ClusterRoleBinding) {
+	defaultBinding(&binding.RoleRef, binding.Subjects)
+}
+
+func defaultRoleBinding(binding *rbacv1.RoleBinding) {
+	defaultBinding(&binding.RoleRef, binding.Subjects)
+}
+
+// defaultBinding says where roles, users and groups come from. ServiceAccounts
+// come from the core group, whose name is empty.
+func defaultBinding(role *rbacv1.RoleRef, subjects []rbacv1.Subject) {
+	builtin.FillEmpty(&role.APIGroup, rbacv1.GroupName)
+	for i := range subjects {
+		if s := &subjects[i]; s.Kind == rbacv1.UserKind || s.Kind == rbacv1.GroupKind {
+			builtin.FillEmpty(&s.APIGroup, rbacv1.GroupName)
+		}
+	}
+}

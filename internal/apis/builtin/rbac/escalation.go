@@ -1,0 +1,140 @@
+package rbac
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"mainstay.dev/mainstay/internal/apis/builtin"
+	"mainstay.dev/mainstay/internal/authorizer"
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/request"
+)
+
+// A user cannot grant permissions that the user does not have. To write a role, a user needs
+// all of its permissions, or the verb "escalate" on it. To write a binding, a user needs
+// all permissions of its role, or the verb "bind" on that role.
+//
+// As in kube-apiserver, this holds for every change but those that the garbage collector
+// makes. Unchanged rules are checked too, because a label decides which roles aggregate them.
+
+func authorizeRole(op *builtin.Operation, role, old *rbacv1.Role) error {
+	if old != nil && onlyCollection(role, old) {
+		return nil
+	}
+	g := grant{op: op, namespace: role.Namespace, resource: "roles", name: role.Name}
+	return g.authorize("escalate", "roles", role.Name, func() ([]rbacv1.PolicyRule, error) { return role.Rules, nil })
+}
+
+func authorizeClusterRole(op *builtin.Operation, role, old *rbacv1.ClusterRole) error {
+	if old != nil && onlyCollection(role, old) {
+		return nil
+	}
+	aggregates := role.AggregationRule != nil || old != nil && old.AggregationRule != nil
+	g := grant{op: op, resource: "clusterroles", name: role.Name}
+	return g.authorize("escalate", "clusterroles", role.Name, func() ([]rbacv1.PolicyRule, error) {
+		// An aggregation rule collects the permissions of roles that others write.
+		if aggregates && len(g.missing(everything())) > 0 {
+			return nil, g.forbidden("must have cluster-admin privileges to use the aggregationRule")
+		}
+		return role.Rules, nil
+	})
+}
+
+func authorizeRoleBinding(op *builtin.Operation, binding, old *rbacv1.RoleBinding) error {
+	if old != nil && onlyCollection(binding, old) {
+		return nil
+	}
+	g := grant{op: op, namespace: binding.Namespace, resource: "rolebindings", name: binding.Name}
+	return g.authorizeBinding(binding.RoleRef)
+}
+
+func authorizeClusterRoleBinding(op *builtin.Operation, binding, old *rbacv1.ClusterRoleBinding) error {
+	if old != nil && onlyCollection(binding, old) {
+		return nil
+	}
+	g := grant{op: op, resource: "clusterrolebindings", name: binding.Name}
+	return g.authorizeBinding(binding.RoleRef)
+}
+
+// onlyCollection reports whether an update changes nothing but finalizers, owner
+// references, managed fields and the resource version: the garbage collector must be able
+// to delete a role without its permissions.
+func onlyCollection(obj, old codec.Object) bool {
+	same := obj.DeepCopyObject().(codec.Object)
+	same.SetOwnerReferences(old.GetOwnerReferences())
+	same.SetFinalizers(old.GetFinalizers())
+	same.SetManagedFields(old.GetManagedFields())
+	same.SetResourceVersion(old.GetResourceVersion())
+	return equality.Semantic.DeepEqual(same, old)
+}
+
+// grant is a write of an object that gives rights.
+type grant struct {
+	op             *builtin.Operation
+	resource, name string
+	namespace      string
+}
+
+func (g *grant) authorizeBinding(ref rbacv1.RoleRef) error {
+	resource := "clusterroles"
+	if ref.Kind == "Role" {
+		resource = "roles"
+	}
+	return g.authorize("bind", resource, ref.Name, func() ([]rbacv1.PolicyRule, error) {
+		rules, found := g.op.Env.Roles.RoleRules(ref, g.namespace)
+		if !found {
+			return nil, apierrors.NewNotFound(rbacv1.Resource(resource), ref.Name)
+		}
+		return rules, nil
+	})
+}
+
+// authorize returns nil where the user has a verb on a role, or all of the rules.
+func (g *grant) authorize(verb, resource, role string, rules func() ([]rbacv1.PolicyRule, error)) error {
+	user := request.UserFrom(g.op.Context)
+	if g.op.Env.Roles == nil || user == nil || slices.Contains(user.Groups, request.GroupMasters) {
+		return nil // without a user it is the server itself that writes
+	}
+	decision, _, _ := g.op.Env.Authorizer.Authorize(g.op.Context, &authorizer.Attributes{
+		User: user, Verb: verb, ResourceRequest: true, APIGroup: rbacv1.GroupName, APIVersion: "v1",
+		Namespace: g.namespace, Resource: resource, Name: role,
+	})
+	if decision == authorizer.DecisionAllow {
+		return nil
+	}
+	wanted, err := rules()
+	if err != nil {
+		return err
+	}
+	missing := g.missing(wanted)
+	if len(missing) == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("user %q (groups=%q) is attempting to grant RBAC permissions not currently held:\n%s",
+		user.Name, user.Groups, strings.Join(describe(missing), "\n"))
+	if _, err := g.op.Env.Roles.Rules(user, g.namespace); err != nil {
+		text += fmt.Sprintf("; resolution errors: [%v]", err)
+	}
+	return g.forbidden(text)
+}
+
+// missing returns what of rules the user does not have.
+func (g *grant) missing(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	held, _ := g.op.Env.Roles.Rules(request.UserFrom(g.op.Context), g.namespace)
+	return uncovered(held, rules)
+}
+
+func (g *grant) forbidden(text string) error {
+	return apierrors.NewForbidden(rbacv1.Resource(g.resource), g.name, errors.New(text))
+}
+
+func everything() []rbacv1.PolicyRule {
+	all := []string{"*"}
+	return []rbacv1.PolicyRule{{Verbs: all, APIGroups: all, Resources: all}, {Verbs: all, NonResourceURLs: all}}
+}

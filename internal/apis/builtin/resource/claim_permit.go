@@ -1,0 +1,197 @@
+package resource
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"mainstay.dev/mainstay/internal/apis/builtin"
+	"mainstay.dev/mainstay/internal/apis/builtin/validation"
+	"mainstay.dev/mainstay/internal/authorizer"
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/feature"
+	"mainstay.dev/mainstay/internal/request"
+)
+
+func permitClaim(op *builtin.Operation, f validation.Field, claim, old *resourcev1.ResourceClaim) {
+	if old == nil {
+		permitAdminRequests(op, f, claim.Namespace, claim.Spec.Devices.Requests)
+	}
+}
+
+func permitClaimTemplate(op *builtin.Operation, f validation.Field, template, old *resourcev1.ResourceClaimTemplate) {
+	if old == nil {
+		permitAdminRequests(op, f, template.Namespace, template.Spec.Spec.Devices.Requests)
+	}
+}
+
+func permitClaimStatus(op *builtin.Operation, f validation.Field, claim, old *resourcev1.ResourceClaim) {
+	f = f.Child("status")
+	if given := adminResult(claim); given >= 0 && adminResult(old) < 0 {
+		permitAdmin(op, f.Child("allocation").Child("devices").Child("results").Index(given), claim.Namespace)
+	}
+	if f.Enabled(feature.DRAResourceClaimGranularStatusAuthorization) && request.InfoFrom(op.Context) != nil { // not the server itself
+		permitBinding(op, f, claim, old)
+		permitDrivers(op, f.Child("devices"), claim, old)
+	}
+}
+
+// permitAdminRequests: faults name the field where it stood in v1beta1, and as if
+// templates were claims, as kube-apiserver's do.
+func permitAdminRequests(op *builtin.Operation, f validation.Field, namespace string, requests []resourcev1.DeviceRequest) {
+	asks := func(r resourcev1.DeviceRequest) bool { return r.Exactly != nil && isTrue(r.Exactly.AdminAccess) }
+	if i := slices.IndexFunc(requests, asks); i >= 0 {
+		permitAdmin(op, f.Child("spec").Child("devices").Child("requests").Index(i), namespace)
+	}
+}
+
+// adminResult is the first device that was allocated for administrators; -1: none.
+func adminResult(claim *resourcev1.ResourceClaim) int {
+	if claim.Status.Allocation == nil {
+		return -1
+	}
+	return slices.IndexFunc(claim.Status.Allocation.Devices.Results,
+		func(r resourcev1.DeviceRequestAllocationResult) bool { return isTrue(r.AdminAccess) })
+}
+
+func isTrue(b *bool) bool { return b != nil && *b }
+
+// permitAdmin: a label of a namespace says that devices in use may be had there.
+func permitAdmin(op *builtin.Operation, f validation.Field, namespace string) {
+	f = f.Child("adminAccess")
+	record, err := op.Env.Store(corev1.Resource("namespaces")).Get(op.Context, types.NamespacedName{Name: namespace}, metav1.GetOptions{})
+	if err == nil {
+		var object *corev1.Namespace
+		if object, err = codec.SharedAs[*corev1.Namespace](record); err == nil {
+			if object.Labels[resourcev1.DRAAdminNamespaceLabelKey] != "true" {
+				f.Forbidden(fmt.Sprintf("admin access to devices requires the `%s: true` label on the containing namespace",
+					resourcev1.DRAAdminNamespaceLabelKey))
+			}
+			return
+		}
+	}
+	f.Add(field.InternalError(f.Path(), fmt.Errorf("could not retrieve namespace to verify admin access: %w", err)))
+}
+
+// permitBinding: to allocate and to reserve is for schedulers and controllers, in all
+// namespaces.
+func permitBinding(op *builtin.Operation, f validation.Field, claim, old *resourcev1.ResourceClaim) {
+	if !validation.Changed(claim.Status.Allocation, old.Status.Allocation) && !validation.Changed(claim.Status.ReservedFor, old.Status.ReservedFor) {
+		return
+	}
+	asked := attributesOf(op)
+	asked.Subresource, asked.Namespace, asked.Name = resourcev1.SubresourceBinding, "", ""
+	if err := authorize(op, asked); err != nil {
+		f.Forbidden(fmt.Sprintf(`changing status.allocation or status.reservedFor requires resource="resourceclaims/binding", verb="%s" permission: %s`, asked.Verb, err))
+	}
+}
+
+// permitDrivers: a driver reports on its own devices, and one that runs on a node on
+// what is allocated there.
+func permitDrivers(op *builtin.Operation, f validation.Field, claim, old *resourcev1.ResourceClaim) {
+	drivers := changedDrivers(claim, old)
+	if len(drivers) == 0 {
+		return
+	}
+	asked := attributesOf(op)
+	verbs := []string{resourcev1.VerbPrefixArbitraryNode + asked.Verb}
+	if runsOn(asked.User, allocatedNode(claim.Status.Allocation)) {
+		verbs = []string{resourcev1.VerbPrefixAssociatedNode + asked.Verb, verbs[0]}
+	}
+	for _, driver := range drivers {
+		asked.Subresource, asked.Name = resourcev1.SubresourceDriver, driver
+		if err := authorizeAny(op, asked, verbs); err != nil {
+			f.Forbidden(fmt.Sprintf(`changing status.devices requires resource="resourceclaims/driver", verb="%s" permission: %s`, verbs, err))
+		}
+	}
+}
+
+// changedDrivers are the drivers of devices that are reported on now and were not, or
+// otherwise, or not any more; in order.
+func changedDrivers(claim, old *resourcev1.ResourceClaim) []string {
+	if !validation.Changed(claim.Status.Devices, old.Status.Devices) {
+		return nil
+	}
+	before := map[deviceID]*resourcev1.AllocatedDeviceStatus{}
+	for i := range old.Status.Devices {
+		before[reportedDevice(&old.Status.Devices[i])] = &old.Status.Devices[i]
+	}
+	drivers := map[string]bool{}
+	for i := range claim.Status.Devices {
+		device := &claim.Status.Devices[i]
+		id := reportedDevice(device)
+		if was := before[id]; was == nil || !validation.Equal(device, was) {
+			drivers[device.Driver] = true
+		}
+		delete(before, id)
+	}
+	for id := range before {
+		drivers[id.Driver] = true
+	}
+	return slices.Sorted(maps.Keys(drivers))
+}
+
+// allocatedNode is the one node that an allocation is for; "" where that is not said.
+func allocatedNode(allocation *resourcev1.AllocationResult) string {
+	if allocation == nil || allocation.NodeSelector == nil || len(allocation.NodeSelector.NodeSelectorTerms) != 1 {
+		return ""
+	}
+	term := &allocation.NodeSelector.NodeSelectorTerms[0]
+	if len(term.MatchExpressions) > 0 || len(term.MatchFields) != 1 {
+		return ""
+	}
+	name := &term.MatchFields[0]
+	if name.Key != metav1.ObjectNameField || name.Operator != corev1.NodeSelectorOpIn || len(name.Values) != 1 {
+		return ""
+	}
+	return name.Values[0]
+}
+
+// runsOn reports whether a user is a service account whose pod runs on a node.
+func runsOn(user *request.User, node string) bool {
+	if node == "" || user == nil || !strings.HasPrefix(user.Name, request.ServiceAccountPrefix) {
+		return false
+	}
+	nodes := user.Extra[request.ExtraNodeName]
+	return len(nodes) == 1 && nodes[0] == node
+}
+
+// attributesOf are those of the request, to be asked about something else.
+func attributesOf(op *builtin.Operation) authorizer.Attributes {
+	return authorizer.AttributesOf(request.UserFrom(op.Context), request.InfoFrom(op.Context))
+}
+
+// authorizeAny asks for one verb after the other. Its error is that of the first.
+func authorizeAny(op *builtin.Operation, asked authorizer.Attributes, verbs []string) (first error) {
+	for _, verb := range verbs {
+		asked.Verb = verb
+		err := authorize(op, asked)
+		if err == nil {
+			return nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+func authorize(op *builtin.Operation, asked authorizer.Attributes) error {
+	decision, reason, err := op.Env.Authorizer.Authorize(op.Context, &asked)
+	switch {
+	case decision == authorizer.DecisionAllow: // an error does not revoke it
+		return nil
+	case err != nil && reason != "":
+		reason = fmt.Sprintf("%v: %s", err, reason)
+	case err != nil:
+		reason = err.Error()
+	}
+	return authorizer.Forbidden(&asked, reason)
+}

@@ -1,0 +1,120 @@
+package resource
+
+import (
+	"reflect"
+
+	resourcev1 "k8s.io/api/resource/v1"
+	resourcev1beta1 "k8s.io/api/resource/v1beta1"
+
+	"mainstay.dev/mainstay/internal/apis/builtin"
+	"mainstay.dev/mainstay/internal/codec"
+)
+
+// defaultThrough fills in the defaults of v1 in an object of v1beta1. The functions
+// that convert do not fail.
+func defaultThrough[Old, Hub any](defaults func(*Hub), from func(*Old) (*Hub, error), to func(*Hub) (*Old, error)) func(*Old) {
+	return func(obj *Old) {
+		hub, _ := from(obj)
+		defaults(hub)
+		defaulted, _ := to(hub)
+		*obj = *defaulted
+	}
+}
+
+// claimV1beta1, claimTemplateV1beta1 and sliceV1beta1 are how claims, their
+// templates and slices look in v1beta1: what v1 has in requests[].exactly stands in
+// the request itself there, and what v1 has in a device stands in its basic.
+func claimV1beta1() *codec.Version {
+	gvk := resourcev1beta1.SchemeGroupVersion.WithKind("ResourceClaim")
+	return builtin.ConvertedVersion(gvk, defaultThrough(defaultClaim, claimFromV1beta1, claimToV1beta1), claimFromV1beta1, claimToV1beta1)
+}
+
+func claimFromV1beta1(in *resourcev1beta1.ResourceClaim) (*resourcev1.ResourceClaim, error) {
+	out := &resourcev1.ResourceClaim{}
+	builtin.CopySame(out, in)
+	requestsFromV1beta1(out.Spec.Devices.Requests, in.Spec.Devices.Requests)
+	return out, nil
+}
+
+func claimToV1beta1(in *resourcev1.ResourceClaim) (*resourcev1beta1.ResourceClaim, error) {
+	out := &resourcev1beta1.ResourceClaim{}
+	builtin.CopySame(out, in)
+	requestsToV1beta1(out.Spec.Devices.Requests, in.Spec.Devices.Requests)
+	return out, nil
+}
+
+func claimTemplateV1beta1() *codec.Version {
+	gvk := resourcev1beta1.SchemeGroupVersion.WithKind("ResourceClaimTemplate")
+	return builtin.ConvertedVersion(gvk, defaultThrough(defaultClaimTemplate, claimTemplateFromV1beta1, claimTemplateToV1beta1), claimTemplateFromV1beta1, claimTemplateToV1beta1)
+}
+
+func claimTemplateFromV1beta1(in *resourcev1beta1.ResourceClaimTemplate) (*resourcev1.ResourceClaimTemplate, error) {
+	out := &resourcev1.ResourceClaimTemplate{}
+	builtin.CopySame(out, in)
+	requestsFromV1beta1(out.Spec.Spec.Devices.Requests, in.Spec.Spec.Devices.Requests)
+	return out, nil
+}
+
+func claimTemplateToV1beta1(in *resourcev1.ResourceClaimTemplate) (*resourcev1beta1.ResourceClaimTemplate, error) {
+	out := &resourcev1beta1.ResourceClaimTemplate{}
+	builtin.CopySame(out, in)
+	requestsToV1beta1(out.Spec.Spec.Devices.Requests, in.Spec.Spec.Devices.Requests)
+	return out, nil
+}
+
+// requestsFromV1beta1 adds what requests want exactly, if they want nothing else.
+func requestsFromV1beta1(out []resourcev1.DeviceRequest, in []resourcev1beta1.DeviceRequest) {
+	for i := range in {
+		exactly := &resourcev1.ExactDeviceRequest{}
+		builtin.CopySame(exactly, &in[i])
+		if len(in[i].FirstAvailable) == 0 || !reflect.ValueOf(exactly).Elem().IsZero() {
+			out[i].Exactly = exactly
+		}
+	}
+}
+
+func requestsToV1beta1(out []resourcev1beta1.DeviceRequest, in []resourcev1.DeviceRequest) {
+	for i := range in {
+		if exactly := in[i].Exactly; exactly != nil {
+			builtin.CopySame(&out[i], exactly)
+		}
+	}
+}
+
+func sliceV1beta1() *codec.Version {
+	gvk := resourcev1beta1.SchemeGroupVersion.WithKind("ResourceSlice")
+	return builtin.ConvertedVersion(gvk, defaultThrough(defaultSlice, sliceFromV1beta1, sliceToV1beta1), sliceFromV1beta1, sliceToV1beta1)
+}
+
+func sliceFromV1beta1(in *resourcev1beta1.ResourceSlice) (*resourcev1.ResourceSlice, error) {
+	out := &resourcev1.ResourceSlice{}
+	builtin.CopySame(out, in)
+	if in.Spec.NodeName != "" {
+		out.Spec.NodeName = &in.Spec.NodeName
+	}
+	if in.Spec.AllNodes {
+		out.Spec.AllNodes = &in.Spec.AllNodes
+	}
+	for i := range in.Spec.Devices {
+		if basic := in.Spec.Devices[i].Basic; basic != nil {
+			builtin.CopySame(&out.Spec.Devices[i], basic)
+		}
+	}
+	return out, nil
+}
+
+func sliceToV1beta1(in *resourcev1.ResourceSlice) (*resourcev1beta1.ResourceSlice, error) {
+	out := &resourcev1beta1.ResourceSlice{}
+	builtin.CopySame(out, in)
+	if in.Spec.NodeName != nil {
+		out.Spec.NodeName = *in.Spec.NodeName
+	}
+	if in.Spec.AllNodes != nil {
+		out.Spec.AllNodes = *in.Spec.AllNodes
+	}
+	for i := range in.Spec.Devices {
+		out.Spec.Devices[i].Basic = &resourcev1beta1.BasicDevice{}
+		builtin.CopySame(out.Spec.Devices[i].Basic, &in.Spec.Devices[i])
+	}
+	return out, nil
+}

@@ -1,0 +1,80 @@
+package builtin
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/registry"
+	"mainstay.dev/mainstay/internal/rest"
+)
+
+// Scale says where a kind keeps what an autoscaling/v1 Scale shows of it. The
+// wanted number must stand at spec.replicas.
+type Scale[T any] struct {
+	// Replicas returns the field of the wanted number, which may hold nil.
+	Replicas func(obj *T) **int32
+	// Observed returns how many there are.
+	Observed func(obj *T) int32
+	// Selector returns the selector of what is counted, as text.
+	Selector func(obj *T) (string, error)
+}
+
+// ScaleSubresource is the subresource /scale of a row: the same object, shown
+// and written as a Scale.
+func ScaleSubresource[T any, P object[T]](scale Scale[T]) Subresource {
+	kind := &codec.Kind{Hub: hubVersion[autoscalingv1.Scale](autoscalingv1.SchemeGroupVersion.WithKind("Scale"), nil)}
+	return Subresource{
+		Name: "scale", Version: kind.Hub, Kind: kind, Table: table[autoscalingv1.Scale, *autoscalingv1.Scale]{scaleColumns()},
+		Storage: func(_ *Env, store *registry.Store) rest.Storage {
+			version := store.Kind.Hub.GVK.GroupVersion()
+			scalable := &registry.Scalable{
+				Objects: &registry.Part{Store: store, Strategy: store.Strategy},
+				Version: version, ReplicasPaths: managedfields.ResourcePathMappings{version.String(): fieldpath.MakePathOrDie("spec", "replicas")},
+				Read: func(obj codec.Object) (registry.ScaleValues, error) {
+					values, err := scale.values((*T)(obj.(P)))
+					if err != nil {
+						err = fmt.Errorf("selector of %s %q: %w", store.Resource, obj.GetName(), err)
+					}
+					return values, err
+				},
+				Write: func(obj codec.Object, replicas int32) error {
+					*scale.Replicas((*T)(obj.(P))) = &replicas
+					return nil
+				},
+			}
+			return &registry.Scale{Kind: kind, Open: func(context.Context) (*registry.Scalable, error) { return scalable, nil }}
+		},
+	}
+}
+
+func (s Scale[T]) values(obj *T) (registry.ScaleValues, error) {
+	selector, err := s.Selector(obj)
+	values := registry.ScaleValues{Observed: s.Observed(obj), Selector: selector}
+	if replicas := *s.Replicas(obj); replicas != nil {
+		values.Wanted = *replicas
+	}
+	return values, err
+}
+
+func scaleColumns() *Columns[autoscalingv1.Scale] {
+	name := NameColumn()
+	name.Format = ""
+	return &Columns[autoscalingv1.Scale]{
+		Definitions: []metav1.TableColumnDefinition{
+			name,
+			Column("Desired", "integer", autoscalingv1.ScaleSpec{}.SwaggerDoc()["replicas"]),
+			Column("Available", "integer", autoscalingv1.ScaleStatus{}.SwaggerDoc()["replicas"]),
+			AgeColumn(),
+		},
+		Cells: func(scale *autoscalingv1.Scale, now time.Time) []any {
+			return []any{scale.Name, int64(scale.Spec.Replicas), int64(scale.Status.Replicas), Age(scale.CreationTimestamp, now)}
+		},
+	}
+}

@@ -1,0 +1,145 @@
+package scheduling
+
+import (
+	"fmt"
+
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+
+	declared "mainstay.dev/mainstay/internal/apis/builtin/declarative/scheduling/v1beta1"
+	"mainstay.dev/mainstay/internal/apis/builtin/validation"
+)
+
+// validateWorkload has the rules of the tree that the templates of a workload make;
+// those of one template are declared.
+func validateWorkload(f validation.Field, workload, old *schedulingv1beta1.Workload) {
+	spec, at := &workload.Spec, f.Child("spec")
+	validateTemplateNames(at, spec)
+	validateTemplateDepth(at.Child("compositePodGroupTemplates"), spec.CompositePodGroupTemplates)
+	validatePriorities(at, spec)
+	validateChildren(at.Child("compositePodGroupTemplates"), spec.CompositePodGroupTemplates)
+	validation.Declared(f, declared.Validate_Workload, workload, old, "")
+}
+
+// templateNames are the names of templates so far. Those of one list are told apart
+// by a marker, so that what is found here stands in another list.
+type templateNames map[string]bool
+
+func validateTemplateNames(f validation.Field, spec *schedulingv1beta1.WorkloadSpec) {
+	if len(spec.CompositePodGroupTemplates) == 0 {
+		return
+	}
+	names := templateNames{}
+	for i := range spec.PodGroupTemplates {
+		names[spec.PodGroupTemplates[i].Name] = true
+	}
+	names.validateComposites(f.Child("compositePodGroupTemplates"), spec.CompositePodGroupTemplates)
+}
+
+func (n templateNames) validateComposites(f validation.Field, templates []schedulingv1beta1.CompositePodGroupTemplate) {
+	for i := range templates {
+		n.validateName(f.Index(i), templates[i].Name)
+	}
+	for i := range templates {
+		n[templates[i].Name] = true
+	}
+	for i := range templates {
+		template, at := &templates[i], f.Index(i)
+		for j := range template.PodGroupTemplates {
+			n.validateName(at.Child("podGroupTemplates").Index(j), template.PodGroupTemplates[j].Name)
+		}
+		for j := range template.PodGroupTemplates {
+			n[template.PodGroupTemplates[j].Name] = true
+		}
+		n.validateComposites(at.Child("compositePodGroupTemplates"), template.CompositePodGroupTemplates)
+	}
+}
+
+func (n templateNames) validateName(f validation.Field, name string) {
+	if n[name] {
+		f.Child("name").Duplicate(name)
+	}
+}
+
+// validateTemplateDepth: pod groups are the last level of a tree.
+func validateTemplateDepth(f validation.Field, templates []schedulingv1beta1.CompositePodGroupTemplate) {
+	for i := range templates {
+		if !shallow(&templates[i], schedulingv1beta1.WorkloadMaxTreeDepth-1) {
+			f.Index(i).Invalid(templates[i].CompositePodGroupTemplates,
+				fmt.Sprintf("maximum template hierarchy depth is %d", schedulingv1beta1.WorkloadMaxTreeDepth))
+		}
+	}
+}
+
+// shallow reports whether a template and those in it make no more than so many levels.
+func shallow(template *schedulingv1beta1.CompositePodGroupTemplate, levels int) bool {
+	if levels == 0 {
+		return false
+	}
+	for i := range template.CompositePodGroupTemplates {
+		if !shallow(&template.CompositePodGroupTemplates[i], levels-1) {
+			return false
+		}
+	}
+	return true
+}
+
+// priority is what a template says of the priority of what is made from it.
+type priority struct {
+	class string
+	value int32
+	set   bool
+}
+
+func priorityOf(class string, value *int32) priority {
+	if value == nil {
+		return priority{class: class}
+	}
+	return priority{class, *value, true}
+}
+
+// validatePriorities: a workload has one priority, which every template repeats.
+func validatePriorities(f validation.Field, spec *schedulingv1beta1.WorkloadSpec) {
+	var first *priority
+	same := func(p priority) bool {
+		if first == nil {
+			first = &p
+		}
+		return p == *first
+	}
+	if !samePriorities(spec.PodGroupTemplates, same) {
+		f.Invalid(nil, "detected multiple priority configurations")
+	} else if !sameInComposites(spec.CompositePodGroupTemplates, same) {
+		f.Invalid(nil, "all priority and priorityClassName values must be identical, detected multiple values")
+	}
+}
+
+func samePriorities(templates []schedulingv1beta1.PodGroupTemplate, same func(priority) bool) bool {
+	for i := range templates {
+		if !same(priorityOf(templates[i].PriorityClassName, templates[i].Priority)) {
+			return false
+		}
+	}
+	return true
+}
+
+func sameInComposites(templates []schedulingv1beta1.CompositePodGroupTemplate, same func(priority) bool) bool {
+	for i := range templates {
+		t := &templates[i]
+		if !same(priorityOf(t.PriorityClassName, t.Priority)) ||
+			!sameInComposites(t.CompositePodGroupTemplates, same) || !samePriorities(t.PodGroupTemplates, same) {
+			return false
+		}
+	}
+	return true
+}
+
+// validateChildren: a composite group is made of others.
+func validateChildren(f validation.Field, templates []schedulingv1beta1.CompositePodGroupTemplate) {
+	for i := range templates {
+		t, at := &templates[i], f.Index(i)
+		if len(t.PodGroupTemplates) == 0 && len(t.CompositePodGroupTemplates) == 0 {
+			at.Invalid(t.Name, "must have at least one child PodGroupTemplate or CompositePodGroupTemplate")
+		}
+		validateChildren(at.Child("compositePodGroupTemplates"), t.CompositePodGroupTemplates)
+	}
+}

@@ -1,0 +1,49 @@
+package storage
+
+import (
+	"fmt"
+
+	storagev1 "k8s.io/api/storage/v1"
+
+	"mainstay.dev/mainstay/internal/apis/builtin"
+	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
+)
+
+// maxWarnings is how many warnings there are of one object at most.
+const maxWarnings = 100
+
+// classWarnings: labels of nodes get new names, which a class that chooses nodes by
+// the old ones is told of.
+func classWarnings(_ *builtin.Operation, class, _ *storagev1.StorageClass) []string {
+	var warnings []string
+	for i := range class.AllowedTopologies {
+		term := class.AllowedTopologies[i].MatchLabelExpressions
+		for j := range term {
+			if text := podspec.DeprecatedNodeLabel(term[j].Key); text != "" && len(warnings) < maxWarnings {
+				warnings = append(warnings, fmt.Sprintf("allowedTopologies[%d].matchLabelExpressions[%d].key: %s", i, j, text))
+			}
+		}
+	}
+	return warnings
+}
+
+// capacityWarnings is classWarnings for what a driver says of some nodes.
+func capacityWarnings(_ *builtin.Operation, capacity, _ *storagev1.CSIStorageCapacity) []string {
+	topology := capacity.NodeTopology
+	if topology == nil {
+		return nil
+	}
+	var warnings []string
+	for i := range topology.MatchExpressions {
+		key := topology.MatchExpressions[i].Key
+		if text := podspec.DeprecatedNodeLabel(key); text != "" && len(warnings) < maxWarnings {
+			warnings = append(warnings, fmt.Sprintf("nodeTopology.matchExpressions[%d].key: %s is %s", i, key, text))
+		}
+	}
+	for key := range topology.MatchLabels {
+		if text := podspec.DeprecatedNodeLabel(key); text != "" && len(warnings) < maxWarnings {
+			warnings = append(warnings, fmt.Sprintf("nodeTopology.matchLabels.%s: %s", key, text))
+		}
+	}
+	return warnings
+}

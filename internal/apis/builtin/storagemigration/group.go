@@ -1,0 +1,61 @@
+// Package storagemigration declares the resource of storagemigration.k8s.io.
+// What migrates is in controllers/storagemigration.
+package storagemigration
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagemigrationv1 "k8s.io/api/storagemigration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"mainstay.dev/mainstay/internal/apis/builtin"
+	"mainstay.dev/mainstay/internal/feature"
+)
+
+// V1 is storagemigration.k8s.io/v1.
+func V1() builtin.Group {
+	v1beta1 := schema.GroupVersion{Group: storagemigrationv1.GroupName, Version: "v1beta1"}
+	return builtin.Group{GroupVersion: storagemigrationv1.SchemeGroupVersion, Resources: []builtin.Entry{
+		builtin.Resource(builtin.Row[storagemigrationv1.StorageVersionMigration]{
+			Name: "storageversionmigrations", Kind: "StorageVersionMigration",
+			Gate: feature.StorageVersionMigrator, StorageVersion: v1beta1, RequireResourceVersion: true,
+			Status: true, StatusKeeps: []string{"metadata"},
+			Validate: validateMigration, ValidateStatus: validateMigrationStatus, Columns: migrationColumns(),
+			Also: []builtin.Also{{GroupVersion: v1beta1, Deprecated: 37, Successor: "v1"}},
+		}),
+	}}
+}
+
+func migrationColumns() *builtin.Columns[storagemigrationv1.StorageVersionMigration] {
+	name := builtin.NameColumn()
+	name.Format = ""
+	return &builtin.Columns[storagemigrationv1.StorageVersionMigration]{
+		Definitions: []metav1.TableColumnDefinition{
+			name,
+			builtin.Column("Resource", "string", "GroupResource to migrate"),
+			builtin.Column("Status", "string", "Status of the migration"),
+		},
+		Cells: func(m *storagemigrationv1.StorageVersionMigration, _ time.Time) []any {
+			resource := schema.GroupResource{Group: m.Spec.Resource.Group, Resource: m.Spec.Resource.Resource}
+			return []any{m.Name, resource.String(), migrationState(m)}
+		},
+	}
+}
+
+// migrationState is the last of the conditions that are true.
+func migrationState(m *storagemigrationv1.StorageVersionMigration) string {
+	state := "Unknown"
+	for i := range m.Status.Conditions {
+		c := &m.Status.Conditions[i]
+		if c.Status != metav1.ConditionStatus(corev1.ConditionTrue) {
+			continue
+		}
+		switch kind := storagemigrationv1.MigrationConditionType(c.Type); kind {
+		case storagemigrationv1.MigrationRunning, storagemigrationv1.MigrationFailed, storagemigrationv1.MigrationSucceeded:
+			state = string(kind)
+		}
+	}
+	return state
+}

@@ -1,0 +1,45 @@
+package validation
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/operation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"mainstay.dev/mainstay/internal/feature"
+)
+
+// DeclaredRules are rules that were generated of the markers of a type (package
+// declarative).
+type DeclaredRules[T any] func(ctx context.Context, op operation.Operation, path *field.Path, obj, old *T) field.ErrorList
+
+// Declared runs generated rules on obj, which is found at f, and reports the faults
+// that are enforced: what markers say at beta level is where
+// DeclarativeValidationBeta is on, what they say at alpha level never (KEP-5073).
+// old is nil on creation. subresource is what is written to, "" for all of an object.
+func Declared[T any](f Field, rules DeclaredRules[T], obj, old *T, subresource string) {
+	op := operation.Operation{Type: operation.Create, Options: f.object.validator.options}
+	if old != nil {
+		op.Type = operation.Update
+	}
+	if subresource != "" {
+		op.Request.Subresources = strings.Split(subresource, "/")
+	}
+	faults := rules(f.Context(), op, f.Path(), obj, old)
+	beta := f.Enabled(feature.DeclarativeValidationBeta)
+	f.Add(slices.DeleteFunc(faults, func(e *field.Error) bool { return e.IsAlpha() || e.IsBeta() && !beta })...)
+}
+
+// declaredOptions are the gates that markers mention, and whether they are on.
+func declaredOptions(gates feature.Gates) map[string]bool {
+	options := make(map[string]bool)
+	for _, gate := range [...]feature.Gate{
+		feature.CompositePodGroup, feature.DRAPartitionableDevicesType, feature.InPlacePodVerticalScalingSchedulerPreemption,
+		feature.PodGroupPreemptionPolicy, feature.TopologyAwareWorkloadScheduling, feature.WorkloadWithJob,
+	} {
+		options[string(gate)] = gates.Enabled(gate)
+	}
+	return options
+}

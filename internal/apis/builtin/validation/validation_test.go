@@ -1,0 +1,172 @@
+package validation_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"mainstay.dev/mainstay/internal/apis/builtin/validation"
+	"mainstay.dev/mainstay/internal/feature"
+)
+
+func faults(t testing.TB, rules func(validation.Field)) string {
+	t.Helper()
+	var lines []string
+	for _, err := range validation.NewValidator(feature.Defaults()).Validate(t.Context(), rules) {
+		lines = append(lines, err.Error())
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestPaths(t *testing.T) {
+	t.Parallel()
+	got := faults(t, func(f validation.Field) {
+		spec := f.Child("spec")
+		ports := spec.Child("ports")
+		ports.Index(3).Child("name").Required("")
+		spec.Child("selector").Key("a/b").Invalid("x", "is bad")
+		f.Forbidden("all of it")
+		validation.OneOf(ports.Index(0).Child("protocol"), corev1.Protocol("ICMP"), corev1.ProtocolTCP, corev1.ProtocolUDP)
+	})
+	want := "spec.ports[3].name: Required value\n" +
+		"spec.selector[a/b]: Invalid value: \"x\": is bad\n" +
+		"<nil>: Forbidden: all of it\n" +
+		"spec.ports[0].protocol: Unsupported value: \"ICMP\": supported values: \"TCP\", \"UDP\""
+	if got != want {
+		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+}
+
+// TestObjectsAreApart: what is used again for the next object holds nothing of
+// the last one, and faults of the last one stay what they were.
+func TestObjectsAreApart(t *testing.T) {
+	t.Parallel()
+	v := validation.NewValidator(feature.Gates{})
+	first := v.Validate(t.Context(), func(f validation.Field) { f.Child("a").Child("b").Required("") })
+	second := v.Validate(t.Context(), func(f validation.Field) { f.Child("c").Required("") })
+	if len(first) != 1 || first[0].Field != "a.b" || len(second) != 1 || second[0].Field != "c" {
+		t.Errorf("%v, %v", first, second)
+	}
+}
+
+// TestBreaks: what is tried leaves no faults, and does not hide those there are.
+func TestBreaks(t *testing.T) {
+	t.Parallel()
+	got := faults(t, func(f validation.Field) {
+		f.Child("a").Required("")
+		if f.Breaks(func(f validation.Field) { f.Child("b").DNSLabel("b") }) {
+			t.Error("a label breaks the rule of labels")
+		}
+		if !f.Breaks(func(f validation.Field) { f.Child("b").DNSLabel("B") }) {
+			t.Error("what is no label does not break it")
+		}
+		f.Child("c").Required("")
+	})
+	if want := "a: Required value\nc: Required value"; got != want {
+		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+}
+
+func TestFormsByHand(t *testing.T) {
+	t.Parallel()
+	for value, good := range map[string]bool{"*.a": true, "*.a.b": true, "a.b": false, "*": false, "*.": false, "*.*.a": false, "*.A": false,
+		"*." + strings.Repeat("a.", 125) + "a": true, "*." + strings.Repeat("a.", 126): false, "*." + strings.Repeat("a.", 125) + "ab": false} {
+		if got := faults(t, func(f validation.Field) { f.WildcardSubdomain(value) }) == ""; got != good {
+			t.Errorf("WildcardSubdomain(%q) is %t", value, got)
+		}
+	}
+	for value, good := range map[string]bool{"a": true, "": true, ".": false, "..": false, "a/b": false, "a%b": false, "A B": true} {
+		if got := faults(t, func(f validation.Field) { f.PathSegment(value) }) == ""; got != good {
+			t.Errorf("PathSegment(%q) is %t", value, got)
+		}
+	}
+	if got := faults(t, func(f validation.Field) { f.Child("name").RequiredPathSegment("") }); got != "name: Required value" {
+		t.Errorf("an empty path segment: %q", got)
+	}
+}
+
+func TestLooseLabelSelector(t *testing.T) {
+	t.Parallel()
+	bad := func(key string) *metav1.LabelSelector {
+		return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: key, Operator: metav1.LabelSelectorOpIn, Values: []string{"-"}}}}
+	}
+	if got := faults(t, func(f validation.Field) { f.LooseLabelSelector(bad("a")) }); got != "" {
+		t.Errorf("a bad value: %q", got)
+	}
+	if got := faults(t, func(f validation.Field) { f.LooseLabelSelector(bad("")) }); got == "" {
+		t.Error("a bad key is accepted")
+	}
+}
+
+func TestFaultsAreBounded(t *testing.T) {
+	t.Parallel()
+	errs := validation.NewValidator(feature.Gates{}).Validate(t.Context(), func(f validation.Field) {
+		for i := range 100_000 {
+			f.Index(i).Required("")
+		}
+	})
+	if len(errs) != 1000 {
+		t.Errorf("%d faults", len(errs))
+	}
+}
+
+func TestSeen(t *testing.T) {
+	t.Parallel()
+	for _, announced := range []int{0, 5, 16, 17, 100} {
+		seen := validation.NewSeen[string](announced)
+		for round := range 2 {
+			for i := range 100 {
+				if has, again := seen.Has(fmt.Sprint(i)), seen.Again(fmt.Sprint(i)); has != again || again != (round == 1) {
+					t.Fatalf("announced %d: %d in round %d: %t, %t", announced, i, round, has, again)
+				}
+			}
+		}
+	}
+}
+
+func TestLabelsByHand(t *testing.T) {
+	t.Parallel()
+	for value, good := range map[string]bool{
+		"": false, "a": true, "a-b": true, "-a": false, "a-": false, "A": false, "a.b": false, "ä": false, "0": true,
+		strings.Repeat("a", 63): true, strings.Repeat("a", 64): false,
+	} {
+		if got := faults(t, func(f validation.Field) { f.DNSLabel(value) }) == ""; got != good {
+			t.Errorf("DNSLabel(%q) is %t", value, got)
+		}
+	}
+}
+
+// TestNothingWrongAllocatesNothing is the promise that rules stand on.
+func TestNothingWrongAllocatesNothing(t *testing.T) {
+	v := validation.NewValidator(feature.Defaults())
+	ports := make([]corev1.ServicePort, 10)
+	for i := range ports {
+		ports[i] = corev1.ServicePort{Name: "port", Port: int32(i + 1), Protocol: corev1.ProtocolTCP}
+	}
+	labels := map[string]string{"app": "web", "tier": "front"}
+	allocated := testing.AllocsPerRun(100, func() {
+		errs := v.Validate(t.Context(), func(f validation.Field) {
+			seen := validation.NewSeen[int32](len(ports))
+			for i := range ports {
+				at := f.Child("spec").Child("ports").Index(i)
+				at.Child("name").DNSLabel(ports[i].Name)
+				at.Child("port").PortNumber(ports[i].Port)
+				validation.OneOf(at.Child("protocol"), ports[i].Protocol, corev1.ProtocolSCTP, corev1.ProtocolTCP)
+				if seen.Again(ports[i].Port) {
+					at.Duplicate(ports[i].Port)
+				}
+			}
+			f.Child("spec").Child("selector").Labels(labels)
+			f.Child("spec").Child("externalIPs").Index(0).IP("192.0.2.1")
+		})
+		if len(errs) > 0 {
+			t.Fatal(errs)
+		}
+	})
+	if allocated > 0 {
+		t.Errorf("%.1f allocations", allocated)
+	}
+}

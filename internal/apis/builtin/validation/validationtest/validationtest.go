@@ -1,0 +1,58 @@
+// Package validationtest tests the rules of one kind with a table: each case is a valid
+// object with a change, and what is then wrong with it.
+package validationtest
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"mainstay.dev/mainstay/internal/apis/builtin/validation"
+	"mainstay.dev/mainstay/internal/feature"
+)
+
+// Case is a change of an object.
+type Case[T any] struct {
+	Name   string
+	Change func(obj *T)
+	// Want has a part of each fault, in order; none: the object is accepted.
+	Want []string
+}
+
+// Rules are the rules of one kind, as a row has them.
+type Rules[T any] func(f validation.Field, obj, old *T)
+
+// Create changes new objects. The valid one is accepted.
+func (r Rules[T]) Create(t *testing.T, valid func() *T, cases []Case[T]) {
+	t.Helper()
+	r.run(t, valid, nil, append(cases, Case[T]{Name: "valid", Change: func(*T) {}}))
+}
+
+// Update changes an object that is stored. It is accepted as it is, which an invalid one
+// is too.
+func (r Rules[T]) Update(t *testing.T, stored func() *T, cases []Case[T]) {
+	t.Helper()
+	r.run(t, stored, stored(), append(cases, Case[T]{Name: "as it is", Change: func(*T) {}}))
+}
+
+func (r Rules[T]) run(t *testing.T, base func() *T, old *T, cases []Case[T]) {
+	t.Helper()
+	for _, c := range cases {
+		obj := base()
+		c.Change(obj)
+		faults := Faults(t, feature.Defaults(), func(f validation.Field) { r(f, obj, old) })
+		if !slices.EqualFunc(faults, c.Want, strings.Contains) {
+			t.Errorf("%s:\n got %q\nwant %q", c.Name, faults, c.Want)
+		}
+	}
+}
+
+// Faults runs rules with some feature gates and returns what they find wrong.
+func Faults(t testing.TB, gates feature.Gates, rules func(validation.Field)) []string {
+	t.Helper()
+	var faults []string
+	for _, err := range validation.NewValidator(gates).Validate(t.Context(), rules) {
+		faults = append(faults, err.Error())
+	}
+	return faults
+}

@@ -1,0 +1,177 @@
+package custom
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"testing"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/apis/custom/definition"
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/request"
+	"mainstay.dev/mainstay/internal/rest"
+	"mainstay.dev/mainstay/internal/storage"
+	"mainstay.dev/mainstay/internal/storage/storagetest"
+	"mainstay.dev/mainstay/test/testserver"
+)
+
+func widget(name string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "a.example.com/v1", "kind": "Widget"}}
+	u.SetName(name)
+	return u
+}
+
+// TestCreatedAtTheEnd: an object that is being created while its definition ends
+// is removed with it, and not there when the name is defined anew.
+func TestCreatedAtTheEnd(t *testing.T) {
+	t.Parallel()
+	s := sourceOver(t, storagetest.InMemory(t), 0)
+	s.run(t)
+	ctx := request.NewContext(t.Context(), &request.Info{}, time.Now())
+	crd := widgetDefinition("a.example.com")
+	crd.Finalizers = []string{definition.CleanupFinalizer}
+	if _, err := s.config.Definitions.Create(ctx, crd.DeepCopy(), storage.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	widgets := s.awaitServed(t, "a.example.com").Storage.(rest.Creater)
+	entered, release, created := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() { // ends with release
+		_, err := widgets.Create(ctx, widget("late"), func(context.Context, codec.Object, codec.Object) error {
+			close(entered)
+			<-release
+			return nil
+		}, metav1.CreateOptions{})
+		created <- err
+	}()
+	<-entered
+	open := s.current.Load().find("a.example.com", "widgets").barrier
+
+	name := types.NamespacedName{Name: crd.Name}
+	if _, err := s.config.Definitions.Update(ctx, name, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
+		obj, err := current.Object()
+		if err != nil {
+			return nil, storage.WriteOptions{}, err
+		}
+		now := metav1.Now()
+		obj.SetDeletionTimestamp(&now)
+		obj.SetGeneration(obj.GetGeneration() + 1)
+		return obj, storage.WriteOptions{}, nil
+	}, storage.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	gone := func() bool {
+		_, err := s.config.Definitions.Get(ctx, name, storage.ReadOptions{})
+		return errors.Is(err, storage.ErrNotFound)
+	}
+	for until := time.Now().Add(time.Minute); open.creating.TryRLock(); runtime.Gosched() { // until the cleaner waits
+		open.creating.RUnlock()
+		if gone() || time.Now().After(until) {
+			t.Error("the end of the definition does not wait for the object")
+			break
+		}
+	}
+	if _, err := widgets.Create(ctx, widget("later"), nil, metav1.CreateOptions{}); !apierrors.IsForbidden(err) {
+		t.Errorf("created at the end: %v", err)
+	}
+	close(release)
+	if err := <-created; err != nil {
+		t.Error(err)
+	}
+	testserver.Eventually(t, time.Minute, func() error {
+		if !gone() {
+			return errors.New("the definition stays")
+		}
+		return nil
+	})
+
+	crd.Finalizers, crd.UID = nil, "another"
+	if _, err := s.config.Definitions.Create(ctx, crd, storage.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	testserver.Eventually(t, time.Minute, func() error {
+		if e := s.current.Load().find("a.example.com", "widgets"); e == nil || e.uid != crd.UID || !e.isServed() {
+			return errors.New("not served anew")
+		}
+		return nil
+	})
+	list, err := s.awaitServed(t, "a.example.com").Storage.(rest.Lister).List(ctx, "", rest.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for record, err := range list.Items {
+		t.Errorf("%v is still there (%v)", record.Name(), err)
+	}
+}
+
+// TestHidden: what is hidden is not served, whatever is reported later, until it is
+// shown again.
+func TestHidden(t *testing.T) {
+	t.Parallel()
+	s := sourceOver(t, storagetest.InMemory(t), 0)
+	var changed []schema.GroupVersion
+	s.config.Changed = func(gvs []schema.GroupVersion) { changed = append(changed, gvs...) }
+	crd := widgetDefinition("a.example.com")
+	crd.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}
+	s.update(newEntry(crd, 1), true)
+	gv := schema.GroupVersion{Group: "a.example.com", Version: "v1"}
+	check := func(when string, served bool, changes int) {
+		t.Helper()
+		if found := s.Find(gv, "widgets", "") != nil; found != served || s.Serves(gv) != served {
+			t.Errorf("%s: served %v", when, found)
+		}
+		if len(changed) != changes {
+			t.Errorf("%s: %d changes were told", when, len(changed))
+		}
+		changed = nil
+	}
+	check("at first", true, 1)
+	s.setHidden(crd.Name, "another", true)
+	check("another is hidden", true, 0)
+	generation := s.Generation()
+	s.setHidden(crd.Name, crd.UID, true)
+	check("hidden", false, 1)
+	if s.Generation() == generation {
+		t.Error("the generation has not grown")
+	}
+	s.update(newEntry(crd, 2), true)
+	check("hidden, and told of", false, 0)
+	s.setHidden(crd.Name, crd.UID, false)
+	check("shown", true, 1)
+	s.setHidden(crd.Name, crd.UID, true)
+	crd.UID = "new"
+	s.update(newEntry(crd, 3), true)
+	check("defined anew", true, 1+1)
+}
+
+// TestDeletionChangesNothing: watches go on while the objects are removed.
+func TestDeletionChangesNothing(t *testing.T) {
+	t.Parallel()
+	s := sourceOver(t, storagetest.InMemory(t), 0)
+	crd := widgetDefinition("a.example.com")
+	stateOf := func(revision int64) *generationState {
+		s.update(newEntry(crd, revision), true)
+		return s.current.Load().named(crd.Name).state
+	}
+	first := stateOf(1)
+	now := metav1.Now()
+	crd.DeletionTimestamp = &now
+	crd.Generation++
+	if stateOf(2) != first || first.life.Err() != nil {
+		t.Error("what is open ended with the deletion")
+	}
+	if stateOf(3) != first {
+		t.Error("what is open ended with a status")
+	}
+	crd.Generation++
+	if stateOf(4) == first || first.life.Err() == nil {
+		t.Error("what is open outlived a change")
+	}
+}

@@ -1,0 +1,218 @@
+// Package conversion converts custom resources between versions by the conversion
+// webhook of their definition. It sends a ConversionReview, and validates the response
+// before it is used. It does not prune the result.
+package conversion
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/egress/webhook"
+)
+
+const (
+	// timeout bounds a call of a webhook, as kube-apiserver does.
+	timeout = 30 * time.Second
+	// Limits of a response, in bytes: at least the first, and more for larger
+	// requests. No object larger than the first could be stored.
+	answerBytes, answerFactor = 3 << 20, 16
+)
+
+// Config configures a Converter.
+type Config struct {
+	// Definition is the name of the definition, for metrics.
+	Definition string
+	// Webhook is that of the definition.
+	Webhook *apiextensionsv1.WebhookConversion
+	// Clients are shared by the converters of a server.
+	Clients *webhook.Clients
+	// Metrics may be nil.
+	Metrics *Metrics
+}
+
+// Converter converts the objects of a definition. It is safe for concurrent
+// use.
+type Converter struct {
+	definition string
+	// version of ConversionReview.
+	version string
+	client  *webhook.Client
+	metrics *Metrics
+}
+
+// New returns a Converter. The caller must close it.
+func New(config Config) (*Converter, error) {
+	known := slices.IndexFunc(config.Webhook.ConversionReviewVersions, func(version string) bool { return version == "v1" || version == "v1beta1" })
+	if known < 0 {
+		return nil, &Error{Message: "no supported conversion review versions"}
+	}
+	target, err := TargetOf(config.Webhook.ClientConfig)
+	if err != nil {
+		return nil, err
+	}
+	client, err := config.Clients.Client(target)
+	if err != nil {
+		return nil, &Error{Message: err.Error()}
+	}
+	return &Converter{
+		definition: config.Definition, version: config.Webhook.ConversionReviewVersions[known], client: client, metrics: config.Metrics,
+	}, nil
+}
+
+// Close releases the client of the webhook. Conversions in progress are not interrupted.
+func (c *Converter) Close() { c.client.Close() }
+
+// Error is the error of a failed conversion. It is an API error with kube-apiserver's
+// message: a 500 without a reason.
+type Error struct {
+	Message string
+	// Unreachable reports that the webhook could not be connected to. The error then wraps
+	// codec.ErrConverterUnreachable.
+	Unreachable bool
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// Is implements errors.Is.
+func (e *Error) Is(target error) bool {
+	return e.Unreachable && target == codec.ErrConverterUnreachable
+}
+
+// Status implements apierrors.APIStatus.
+func (e *Error) Status() metav1.Status {
+	return metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: e.Message}
+}
+
+// WatchError returns an error as the last event of a watch has it: as in kube-apiserver,
+// a failed conversion has a reason there.
+func WatchError(err error) error {
+	var failed *Error
+	if !errors.As(err, &failed) {
+		return err
+	}
+	status := failed.Status()
+	status.Reason = metav1.StatusReasonInternalError
+	return &apierrors.StatusError{ErrStatus: status}
+}
+
+// Convert returns the objects, in order, in a version. Those in other versions are
+// converted by one call of the webhook. The Converter takes ownership of the objects.
+// The error is an *Error, or that of ctx.
+func (c *Converter) Convert(ctx context.Context, objects []*unstructured.Unstructured, to schema.GroupVersion) ([]*unstructured.Unstructured, error) {
+	var asked []*unstructured.Unstructured
+	for _, obj := range objects {
+		switch {
+		case obj.GroupVersionKind().GroupVersion() == to:
+		case isEmpty(obj):
+			obj.SetAPIVersion(to.String()) // no call
+		default:
+			asked = append(asked, obj)
+		}
+	}
+	if len(asked) == 0 {
+		return objects, nil
+	}
+	start, from := time.Now(), asked[0].GroupVersionKind()
+	converted, fault := c.callWebhook(ctx, asked, to)
+	c.metrics.observe(c.definition, from.Version, to.Version, fault, time.Since(start))
+	if fault != nil {
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("conversion webhook for %v: %w", from, context.Cause(ctx))
+		}
+		return nil, &Error{
+			Message:     fmt.Sprintf("conversion webhook for %v %s", from, webhook.Truncate(fault.text)),
+			Unreachable: fault.unreachable,
+		}
+	}
+	if len(asked) == len(objects) {
+		return converted, nil
+	}
+	out := slices.Clone(objects)
+	for i, obj := range out {
+		if len(asked) > 0 && obj == asked[0] {
+			out[i] = converted[0]
+			asked, converted = asked[1:], converted[1:]
+		}
+	}
+	return out, nil
+}
+
+// isEmpty reports whether an object has nothing to convert. Libraries convert empty
+// objects.
+func isEmpty(obj *unstructured.Unstructured) bool {
+	_, hasKind := obj.Object["kind"]
+	_, hasVersion := obj.Object["apiVersion"]
+	return len(obj.Object) == 2 && hasKind && hasVersion
+}
+
+// fault is the failure of a conversion: its class in metrics, and what follows
+// "conversion webhook for <kind>" in the message.
+type fault struct {
+	class, text string
+	unreachable bool
+}
+
+func faultf(class, format string, args ...any) *fault {
+	return &fault{class: class, text: fmt.Sprintf(format, args...)}
+}
+
+// callWebhook converts objects, none of which is in the version.
+func (c *Converter) callWebhook(ctx context.Context, objects []*unstructured.Unstructured, to schema.GroupVersion) ([]*unstructured.Unstructured, *fault) {
+	review, uid, err := c.newReview(objects, to)
+	if err != nil {
+		return nil, faultf(callFailure, "failed: %v", err)
+	}
+	body, err := c.client.Call(ctx, review, webhook.Limits{Timeout: timeout, Response: answerBytes + answerFactor*int64(len(review))})
+	if err != nil {
+		f := faultf(callFailure, "failed: %v", err)
+		f.unreachable = webhook.IsUnreachable(err)
+		return nil, f
+	}
+	answers, failed := c.readReview(body, uid)
+	if failed != nil {
+		return nil, failed
+	}
+	if len(answers) != len(objects) {
+		return nil, faultf(partialResponse, "returned %d objects, expected %d", len(answers), len(objects))
+	}
+	converted := make([]*unstructured.Unstructured, len(objects))
+	for i, raw := range answers {
+		if converted[i], err = checkConverted(objects[i], raw, to); err != nil {
+			return nil, invalidObject(i, len(objects), err)
+		}
+		answers[i] = nil
+	}
+	return converted, nil
+}
+
+// invalidObject returns the fault of an object of the response. Like kube-apiserver, it
+// names no index if there is only one object.
+func invalidObject(i, of int, err error) *fault {
+	var bad objectError
+	errors.As(err, &bad)
+	var what string
+	switch {
+	case of > 1 && bad.where == inMetadata:
+		what = fmt.Sprintf("metadata in object at index %d", i)
+	case of > 1:
+		what = fmt.Sprintf("converted object at index %d", i)
+	case bad.where == inMetadata:
+		what = "metadata"
+	case bad.where == inType:
+		what = "object at index 0"
+	default:
+		what = "object"
+	}
+	return faultf(invalidConverted, "returned invalid %s: %v", what, err)
+}

@@ -1,0 +1,131 @@
+package custom
+
+import (
+	"context"
+	"fmt"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"mainstay.dev/mainstay/internal/apis/custom/conversion"
+	"mainstay.dev/mainstay/internal/apis/custom/schema"
+	"mainstay.dev/mainstay/internal/codec"
+)
+
+// asksWebhook reports whether a definition has a webhook convert its objects.
+func asksWebhook(crd *apiextensionsv1.CustomResourceDefinition) bool {
+	c := crd.Spec.Conversion
+	return c != nil && c.Strategy == apiextensionsv1.WebhookConverter && c.Webhook != nil
+}
+
+// relabels returns the conversion to a version by the strategy None: nothing
+// changes but the apiVersion, and what the version does not know goes.
+func (h *handler) relabels(version string) func(codec.Object) (codec.Object, error) {
+	gvk := h.gvk.GroupKind().WithVersion(version)
+	return func(obj codec.Object) (codec.Object, error) {
+		compiled, err := h.schemaOf(version)
+		if err != nil {
+			return nil, fmt.Errorf("convert %s to %s: %w", obj.GetName(), gvk.GroupVersion(), err)
+		}
+		obj.GetObjectKind().SetGroupVersionKind(gvk)
+		if !compiled.keepUnknown {
+			compiled.Prune(content(obj), false)
+		}
+		return obj, nil
+	}
+}
+
+// asks returns the conversion to a version by the webhook, for callers without a
+// context. It takes the lifetime of the source.
+func (h *handler) asks(kind *codec.Kind, version string) func(codec.Object) (codec.Object, error) {
+	gv := h.gvk.GroupKind().WithVersion(version).GroupVersion()
+	return func(obj codec.Object) (codec.Object, error) {
+		converted, err := h.convert(h.source.config.Lifetime, []codec.Object{obj}, kind.Version(gv))
+		if err != nil {
+			return nil, err
+		}
+		return converted[0], nil
+	}
+}
+
+// convert has the webhook convert objects, and drops what the version does not
+// know of what it answers. It implements codec.Kind.Convert.
+func (h *handler) convert(ctx context.Context, objects []codec.Object, to *codec.Version) ([]codec.Object, error) {
+	compiled, err := h.schemaOf(to.GVK.Version)
+	if err != nil {
+		return nil, fmt.Errorf("convert to %s: %w", to.GVK.GroupVersion(), err)
+	}
+	asked := make([]*unstructured.Unstructured, len(objects))
+	for i, obj := range objects {
+		asked[i] = obj.(*unstructured.Unstructured)
+	}
+	converter, done, err := h.state.converter(ctx, h.source, h.name)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	answered, err := converter.Convert(ctx, asked, to.GVK.GroupVersion())
+	if err != nil {
+		return nil, err
+	}
+	converted := make([]codec.Object, len(answered))
+	for i, obj := range answered {
+		if err := compiled.coerce(obj.Object); err != nil {
+			return nil, fmt.Errorf("convert %s to %s: %w", obj.GetName(), to.GVK.GroupVersion(), err)
+		}
+		converted[i] = obj
+	}
+	return converted, nil
+}
+
+// coerce makes what a webhook answered a document of the schema. It is not
+// defaulted: as kube-apiserver, defaults are those of the version that was
+// stored or sent.
+func (c *compiled) coerce(doc map[string]any) error {
+	if _, err := schema.CoerceMetadata(doc, false, false); err != nil {
+		return err
+	}
+	if !c.keepUnknown {
+		c.Prune(doc, false)
+	}
+	_, err := c.CoerceEmbedded(nil, doc, false, false)
+	return err
+}
+
+// converter returns what converts the objects of the definition, and what is to
+// be called after use. It is made when first used.
+func (g *generationState) converter(ctx context.Context, s *Source, name string) (c *conversion.Converter, done func(), err error) {
+	g.mu.Lock()
+	c = g.mu.converter
+	g.mu.Unlock()
+	if c != nil {
+		return c, func() {}, nil
+	}
+	crd, err := s.read(ctx, name, "schema")
+	if err != nil {
+		return nil, nil, err
+	}
+	if !asksWebhook(crd) {
+		// The definition has changed, and those who ask now are on their way out.
+		return nil, nil, fmt.Errorf("definition %s has no conversion webhook any more", name)
+	}
+	c, err = conversion.New(conversion.Config{Definition: name, Webhook: crd.Spec.Conversion.Webhook, Clients: s.webhooks, Metrics: s.conversions})
+	if err != nil {
+		return nil, nil, err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.mu.converter != nil || g.life.Err() != nil {
+		return c, c.Close, nil // another request was faster, or it is the last use
+	}
+	g.mu.converter = c
+	return c, func() {}, nil
+}
+
+// dropConverterLocked lets go of connections that are not used any more.
+func (g *generationState) dropConverterLocked() {
+	if g.mu.converter != nil {
+		g.mu.converter.Close()
+		g.mu.converter = nil
+	}
+}

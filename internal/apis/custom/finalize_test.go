@@ -1,0 +1,64 @@
+package custom
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/apis/custom/definition"
+	"mainstay.dev/mainstay/internal/request"
+	"mainstay.dev/mainstay/internal/rest"
+	"mainstay.dev/mainstay/internal/storage"
+	"mainstay.dev/mainstay/internal/storage/storagetest"
+)
+
+// TestObjectsGoWithTheirDefinition: the objects of a definition go before it does, also where it is not
+// stored yet that it was established; those of others stay.
+func TestObjectsGoWithTheirDefinition(t *testing.T) {
+	t.Parallel()
+	for name, foreign := range map[string]bool{"its own": false, "those of others": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := sourceOver(t, storagetest.InMemory(t), 0)
+			s.config.PathShared = func(path string) bool { return foreign && path == "a.example.com/widgets" }
+			ctx := request.NewContext(t.Context(), &request.Info{}, time.Now())
+			crd := widgetDefinition("a.example.com")
+			crd.Finalizers = []string{definition.CleanupFinalizer}
+			record, err := s.config.Definitions.Create(ctx, crd, storage.WriteOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.update(newEntry(crd, record.Revision()), false)
+			e := s.current.Load().find("a.example.com", "widgets")
+			e.state.markReady() // as if another server had served it
+			objects := instances{newVersionResources(s, e, &e.versions[0]).handler}
+			if _, err := objects.Create(ctx, widget("one"), nil, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if left, err := s.loop.finalizeOnce(ctx, crd.Name, crd.UID); left || err != nil {
+				t.Fatalf("left %v, error %v", left, err)
+			}
+			if _, err := s.config.Definitions.Get(ctx, types.NamespacedName{Name: crd.Name}, storage.ReadOptions{}); !errors.Is(err, storage.ErrNotFound) {
+				t.Errorf("the definition: %v", err)
+			}
+			o, err := objects.handler.open(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list, err := o.store.List(ctx, "", rest.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := false
+			for range list.Items {
+				found = true
+			}
+			if found != foreign {
+				t.Errorf("the object is still there: %v", found)
+			}
+		})
+	}
+}

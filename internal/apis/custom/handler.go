@@ -1,0 +1,206 @@
+package custom
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/registry"
+	"mainstay.dev/mainstay/internal/rest"
+	"mainstay.dev/mainstay/internal/storage"
+)
+
+// handler answers requests for one version of a definition. Until it is opened it
+// holds nothing but names.
+type handler struct {
+	source   *Source
+	state    *generationState
+	barrier  *createBarrier
+	name     string // of the definition
+	uid      types.UID
+	plural   string
+	group    schema.GroupResource
+	version  entryVersion
+	gvk      schema.GroupVersionKind
+	scoped   bool // in namespaces
+	kind     *codec.Kind
+	types    typeConverter
+	uncached bool // as in storage.Spec
+
+	// used is when it was last looked up, in Unix nanoseconds; watches are those
+	// open.
+	used, watches atomic.Int64
+
+	mu     sync.Mutex // held while opening
+	opened atomic.Pointer[openHandler]
+	// compiled is the schema, nil until there is an object to read or to write:
+	// most of what is listed and watched has none.
+	compiled atomic.Pointer[compiled]
+}
+
+// openHandler is what a handler has made of the definition itself, but for its
+// schema.
+type openHandler struct {
+	store      *registry.Store
+	status     *registry.Part // nil without a /status
+	table      *table
+	selectable []selectable
+	scale      *apiextensionsv1.CustomResourceSubresourceScale // nil without a /scale
+	// replicasPaths are where other versions, and this one, keep replicas.
+	replicasPaths map[string]fieldpath.Path
+}
+
+// newVersionResources makes the resources of a version, without opening it.
+func newVersionResources(s *Source, e *entry, v *entryVersion) *versionResources {
+	h := &handler{
+		source: s, state: e.state, barrier: e.barrier, name: e.name, uid: e.uid, plural: e.requested.plural, version: *v, scoped: e.namespaced,
+		group: schema.GroupResource{Group: e.group, Resource: e.requested.plural},
+		gvk:   e.groupVersion(v.name).WithKind(e.requested.kind),
+	}
+	h.kind = h.newKind(e)
+	h.types.handler = h
+	in := &versionResources{handler: h, resources: map[string]*rest.Resource{}}
+	for _, r := range e.describe(v) {
+		h.equip(r)
+		in.resources[r.Subresource] = r
+	}
+	return in
+}
+
+// describe makes the resources of a version as discovery shows them. They are
+// of no other use until they are equipped.
+func (e *entry) describe(v *entryVersion) []*rest.Resource {
+	gvk := e.groupVersion(v.name).WithKind(e.requested.kind)
+	main := &rest.Resource{
+		GroupVersion: gvk.GroupVersion(), Name: e.requested.plural, Singular: e.accepted.singular,
+		ShortNames: e.accepted.shortNames, Categories: e.accepted.categories, Namespaced: e.namespaced,
+		Version: &codec.Version{GVK: gvk, List: e.requested.listKind, Untyped: true}, Storage: instances{},
+		StorageVersionHash: storageVersionHash(e.groupVersion(e.storageVersion().name).WithKind(e.requested.kind)), Custom: true,
+	}
+	if e.terminating {
+		main.WithoutVerbs = []string{"create", "patch", "update"} // in discovery alone
+	}
+	if v.deprecated {
+		main.Warning = e.deprecation(v)
+	}
+	resources := []*rest.Resource{main}
+	if v.status {
+		status := *main
+		status.Subresource, status.Storage = "status", statuses{}
+		status.ShortNames, status.Categories, status.StorageVersionHash, status.WithoutVerbs = nil, nil, "", nil
+		resources = append(resources, &status)
+	}
+	if v.scale {
+		resources = append(resources, &rest.Resource{
+			GroupVersion: gvk.GroupVersion(), Name: main.Name, Subresource: "scale", Namespaced: e.namespaced,
+			Version: registry.ScaleVersion(), Storage: (*registry.Scale)(nil), Warning: main.Warning, Custom: true,
+		})
+	}
+	return resources
+}
+
+// deprecation is the warning that users of a deprecated version get.
+func (e *entry) deprecation(v *entryVersion) string {
+	if v.deprecationNotice != "" {
+		return v.deprecationNotice
+	}
+	notice := fmt.Sprintf("%s/%s %s is deprecated", e.group, v.name, e.requested.kind)
+	for i := range e.versions {
+		if better := &e.versions[i]; better.served && !better.deprecated {
+			// Versions are in order of preference; one of lower stability than
+			// the deprecated one is no advice.
+			if comparePriority(better.name, v.name) > 0 {
+				return notice + fmt.Sprintf("; use %s/%s %s", e.group, better.name, e.requested.kind)
+			}
+			break
+		}
+	}
+	return notice
+}
+
+// storageVersionHash is what kube-apiserver shows of a storage version.
+func storageVersionHash(gvk schema.GroupVersionKind) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s/%s", gvk.Group, gvk.Version, gvk.Kind))
+	return base64.StdEncoding.EncodeToString(sum[:8])
+}
+
+// equip gives a resource what it takes to answer requests.
+func (h *handler) equip(r *rest.Resource) {
+	apiVersion := fieldpath.APIVersion(h.gvk.GroupVersion().String())
+	switch r.Subresource {
+	case "":
+		r.Storage, r.Table, r.WithoutVerbs = instances{h}, columns{h}, nil
+		if h.version.status {
+			r.ResetFields = map[fieldpath.APIVersion]*fieldpath.Set{apiVersion: fieldpath.NewSet(fieldpath.MakePathOrDie("status"))}
+		}
+	case "status":
+		r.Storage, r.Table = statuses{h}, columns{h}
+		r.ResetFields = map[fieldpath.APIVersion]*fieldpath.Set{apiVersion: fieldpath.NewSet(
+			fieldpath.MakePathOrDie("metadata"), fieldpath.MakePathOrDie("spec"))}
+	case "scale":
+		kind := &codec.Kind{Hub: registry.ScaleVersion()}
+		r.Storage, r.Kind, r.Version = &registry.Scale{Kind: kind, Open: h.scalable}, kind, kind.Hub
+		return
+	}
+	r.Kind, r.Version, r.TypeConverter, r.FieldLabel = h.kind, h.kind.Hub, &h.types, h.fieldLabel
+}
+
+// storagePath is where the objects of a resource are stored, below the storage
+// prefix.
+func storagePath(resource schema.GroupResource) string {
+	return resource.Group + "/" + resource.Resource
+}
+
+// open makes what requests need of the stored definition, once.
+func (h *handler) open(ctx context.Context) (*openHandler, error) {
+	if o := h.opened.Load(); o != nil {
+		return o, nil
+	}
+	if !h.uncached { // whose objects are deleted, established or not
+		if err := h.state.awaitReady(ctx, h.source, h.group); err != nil {
+			return nil, err
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if o := h.opened.Load(); o != nil {
+		return o, nil
+	}
+	crd, err := h.source.read(ctx, h.name, "schema")
+	if err != nil {
+		return nil, err
+	}
+	v, err := versionOf(crd, h.version.name)
+	if err != nil {
+		return nil, err
+	}
+	o := &openHandler{table: newTable(v), selectable: newSelectable(v), replicasPaths: replicasPaths(crd)}
+	if v.Subresources != nil {
+		o.scale = v.Subresources.Scale
+	}
+	kept, err := h.source.config.Storage(storage.Spec{
+		Path: storagePath(h.group), Kind: h.kind, Namespaced: h.scoped, Resource: h.group,
+		IndexFields: o.selectableLabels(), Uncached: h.uncached,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open the storage of %s: %w", h.group, err)
+	}
+	if h.source.config.Shared {
+		kept = &sharedBarrier{kept, h}
+	}
+	o.store = &registry.Store{Resource: h.group, Kind: h.kind, Strategy: h.strategy(o), Storage: kept}
+	if h.version.status {
+		o.status = &registry.Part{Store: o.store, Strategy: h.statusStrategy(o)}
+	}
+	h.opened.Store(o)
+	return o, nil
+}

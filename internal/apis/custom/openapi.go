@@ -1,0 +1,239 @@
+package custom
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/codec/jsonplan"
+	"mainstay.dev/mainstay/internal/endpoints/openapi"
+)
+
+const (
+	metaModels  = "io.k8s.apimachinery.pkg.apis.meta.v1."
+	conventions = "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
+)
+
+// schemaTarget is what a schema is written for.
+type schemaTarget int
+
+const (
+	v3Target    schemaTarget = iota
+	v2Target                 // has no alternatives and no null
+	mergeTarget              // as version 3, with the references of version 2
+)
+
+// Digest identifies the OpenAPI schemas and paths of a group version. It reads no
+// definition.
+func (s *Source) Digest(gv schema.GroupVersion) string {
+	h := sha256.New()
+	for _, e := range s.discoveredIn(gv) {
+		fmt.Fprintf(h, "%s %s %d %v\n", e.name, e.uid, e.generation, e.accepted)
+	}
+	return fmt.Sprintf("%X", h.Sum(nil))
+}
+
+func (s *Source) discoveredIn(gv schema.GroupVersion) []*entry {
+	var served []*entry
+	for e := range s.current.Load().group(gv.Group) {
+		if e.isDiscovered() && e.version(gv.Version) != nil {
+			served = append(served, e)
+		}
+	}
+	return served
+}
+
+// Schemas returns the OpenAPI schemas of a group version by model name, for v2 or v3.
+// It reads the stored definitions, and caches nothing. The caller owns the result.
+func (s *Source) Schemas(ctx context.Context, gv schema.GroupVersion, v2 bool) (map[string]openapi.Schema, error) {
+	as := v3Target
+	if v2 {
+		as = v2Target
+	}
+	entries := s.discoveredIn(gv)
+	models := make([]map[string]openapi.Schema, len(entries))
+	var next atomic.Int64
+	var group errgroup.Group
+	for range min(len(entries), bulkWorkers()) {
+		group.Go(func() error {
+			p := newSchemaWriter(as)
+			for i := next.Add(1) - 1; i < int64(len(entries)); i = next.Add(1) - 1 {
+				var err error
+				if models[i], err = s.models(ctx, entries[i], gv.Version, p); err != nil {
+					return fmt.Errorf("OpenAPI schema of %s in version %s: %w", entries[i].name, gv.Version, err)
+				}
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	all := map[string]openapi.Schema{}
+	for _, m := range models {
+		maps.Copy(all, m)
+	}
+	return all, nil
+}
+
+// bulkWorkers returns how many goroutines share work on many definitions: one less than
+// GOMAXPROCS, which leaves a processor to requests.
+func bulkWorkers() int { return max(1, runtime.GOMAXPROCS(0)-1) }
+
+// models returns the schemas of one definition, none if the version was just removed.
+func (s *Source) models(ctx context.Context, e *entry, version string, p *schemaWriter) (map[string]openapi.Schema, error) {
+	record, err := s.stored(ctx, e.name)
+	if err != nil {
+		return nil, err
+	}
+	m, err := newModelBuilder(e, e.version(version), record)
+	if m == nil || err != nil {
+		return nil, err
+	}
+	return m.models(p)
+}
+
+// modelBuilder builds the models of a version: of its kind and of the list.
+type modelBuilder struct {
+	group   string
+	names   names
+	version entryVersion
+	// schema is a JSON text that has the schema of the version at an offset.
+	schema *jsonplan.Cursor
+	at     int
+	// keepsUnknown: an old definition, without pruning.
+	keepsUnknown bool
+}
+
+// newModelBuilder returns the builder of a version, which uses the schema in the stored
+// JSON in place if that has the expected form. It is nil if there is no such version.
+func newModelBuilder(e *entry, v *entryVersion, record *codec.Record) (*modelBuilder, error) {
+	in, start := jsonplan.NewCursor(record.Stored())
+	at := in.Seek(start, "spec", "versions", v.index)
+	name, _ := in.Text(in.Seek(at, "name"))
+	if at = in.Seek(at, "schema", "openAPIV3Schema"); name == v.name && in.At(at) == '{' {
+		keepsUnknown := in.At(in.Seek(start, "spec", "preserveUnknownFields")) == 't'
+		return &modelBuilder{group: e.group, names: e.requested, version: *v, schema: in, at: at, keepsUnknown: keepsUnknown}, nil
+	}
+	crd, err := crdOf(record)
+	if err != nil {
+		return nil, err
+	}
+	for i := range crd.Spec.Versions {
+		if crd.Spec.Versions[i].Name == v.name {
+			return modelBuilderOf(crd, &crd.Spec.Versions[i])
+		}
+	}
+	return nil, nil
+}
+
+// modelBuilderOf returns the builder of a version of a decoded definition.
+func modelBuilderOf(crd *apiextensionsv1.CustomResourceDefinition, version *apiextensionsv1.CustomResourceDefinitionVersion) (*modelBuilder, error) {
+	encoded := []byte(`{"type":"object"}`)
+	if version.Schema != nil && version.Schema.OpenAPIV3Schema != nil {
+		var err error
+		if encoded, err = jsonplan.Marshal(version.Schema.OpenAPIV3Schema); err != nil {
+			return nil, fmt.Errorf("encode schema: %w", err)
+		}
+	}
+	m := &modelBuilder{group: crd.Spec.Group, names: namesOf(&crd.Spec.Names), version: newEntryVersion(version, 0), keepsUnknown: crd.Spec.PreserveUnknownFields}
+	m.schema, m.at = jsonplan.NewCursor(encoded)
+	return m, nil
+}
+
+func (m *modelBuilder) name(kind string) string {
+	parts := strings.Split(m.group, ".")
+	slices.Reverse(parts)
+	return strings.Join(parts, ".") + "." + m.version.name + "." + kind
+}
+
+func (m *modelBuilder) models(p *schemaWriter) (map[string]openapi.Schema, error) {
+	kind, listKind := m.names.kind, m.names.listKind
+	object, err := m.object(p)
+	if err != nil {
+		return nil, err
+	}
+	list, err := jsonplan.Marshal(m.list(p.target))
+	if err != nil {
+		return nil, fmt.Errorf("encode: %w", err)
+	}
+	return map[string]openapi.Schema{
+		m.name(kind):     {Kind: kind, JSON: object, Uses: []string{metaModels + "ObjectMeta"}},
+		m.name(listKind): {Kind: listKind, ListOf: kind, JSON: list, Uses: []string{m.name(kind), metaModels + "ListMeta"}},
+	}, nil
+}
+
+// object returns the model of the kind.
+func (m *modelBuilder) object(p *schemaWriter) ([]byte, error) {
+	marks := map[string]any{}
+	m.setKind(marks, m.names.kind)
+	encoded, err := jsonplan.Marshal(marks)
+	if err != nil {
+		return nil, fmt.Errorf("encode: %w", err)
+	}
+	return p.root(m.schema, m.at, m.keepsUnknown, encoded)
+}
+
+func (m *modelBuilder) list(as schemaTarget) map[string]any {
+	types := metav1.TypeMeta{}.SwaggerDoc()
+	doc := map[string]any{
+		"type": "object", "description": m.names.listKind + " is a list of " + m.names.kind,
+		"required": []any{"items"},
+		"properties": map[string]any{
+			"apiVersion": property("string", types["apiVersion"]),
+			"kind":       property("string", types["kind"]),
+			"metadata":   reference("Standard list metadata. More info: "+conventions+"#types-kinds", metaModels+"ListMeta", as),
+			"items": map[string]any{
+				"type": "array", "description": "List of " + m.names.plural + ". More info: " + conventions,
+				"items": map[string]any{"$ref": refOf(m.name(m.names.kind), as)},
+			},
+		},
+	}
+	m.setKind(doc, m.names.listKind)
+	return doc
+}
+
+// setKind sets the kind of a model.
+func (m *modelBuilder) setKind(doc map[string]any, kind string) {
+	doc["x-kubernetes-group-version-kind"] = []any{map[string]any{"group": m.group, "version": m.version.name, "kind": kind}}
+	if len(m.version.selectable) == 0 {
+		return
+	}
+	var fields []any
+	for _, path := range m.version.selectable {
+		fields = append(fields, map[string]any{"fieldPath": strings.TrimPrefix(path, ".")})
+	}
+	doc["x-kubernetes-selectable-fields"] = fields
+}
+
+func property(jsonType, description string) map[string]any {
+	return map[string]any{"type": jsonType, "description": description}
+}
+
+func refOf(model string, as schemaTarget) string {
+	if as == v3Target {
+		return "#/components/schemas/" + model
+	}
+	return "#/definitions/" + model
+}
+
+// reference returns a reference to another model, with a description of its own.
+func reference(description, model string, as schemaTarget) map[string]any {
+	ref := map[string]any{"$ref": refOf(model, as)}
+	if as == v3Target {
+		return map[string]any{"description": description, "allOf": []any{ref}}
+	}
+	ref["description"] = description
+	return ref
+}

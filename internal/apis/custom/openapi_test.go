@@ -1,0 +1,69 @@
+package custom
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/codec"
+)
+
+// TestModelsOfAVersion: the schema of a version is found where it stands in the
+// stored definition, also where that is not what the entry was made of.
+func TestModelsOfAVersion(t *testing.T) {
+	t.Parallel()
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	crd.Name, crd.Spec.Group = "widgets.a.example.com", "a.example.com"
+	crd.Spec.Names = apiextensionsv1.CustomResourceDefinitionNames{Plural: "widgets", Kind: "Widget", ListKind: "WidgetList"}
+	for _, name := range []string{"v1beta1", "v1"} {
+		crd.Spec.Versions = append(crd.Spec.Versions, apiextensionsv1.CustomResourceDefinitionVersion{
+			Name: name, Served: true, SelectableFields: []apiextensionsv1.SelectableField{{JSONPath: ".spec." + name}},
+		})
+	}
+	e := newEntry(crd, 1)
+	version := func(name string) string {
+		return fmt.Sprintf(`{"name":%q,"served":true,"schema":{"openAPIV3Schema":{"type":"object","description":"I am %[1]s."}}}`, name)
+	}
+	for name, tt := range map[string]struct{ versions, want string }{
+		"as it was":      {version("v1beta1") + "," + version("v1"), "I am v1."},
+		"another order":  {version("v1") + "," + version("v1beta1"), "I am v1."},
+		"spaces":         {` { "served" : true, "schema":null,"name":"v1beta1"}, ` + version("v1") + " ", "I am v1."},
+		"without schema": {version("v1beta1") + `,{"name":"v1"}`, `"type":"object"`},
+		"gone":           {version("v1beta1"), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stored := `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.a.example.com"},"spec":{` +
+				`"group":"a.example.com","names":{"plural":"widgets","kind":"Widget","listKind":"WidgetList"},"versions":[` + tt.versions + `]}}`
+			record := codec.NewRecord(definitionKind(), types.NamespacedName{Name: crd.Name}, []byte(stored), 2)
+			m, err := newModelBuilder(e, e.version("v1"), record)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if m == nil {
+				if tt.want != "" {
+					t.Fatal("the version was not found")
+				}
+				return
+			}
+			models, err := m.models(newSchemaWriter(v3Target))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if model := string(models["com.example.a.v1.Widget"].JSON); tt.want == "" || !strings.Contains(model, tt.want) || strings.Contains(model, "v1beta1") {
+				t.Errorf("model %s; want one with %q", model, tt.want)
+			}
+			if models["com.example.a.v1.WidgetList"].ListOf != "Widget" {
+				t.Errorf("no model of the list in %v", models)
+			}
+		})
+	}
+	m := &modelBuilder{group: e.group, names: e.requested, version: *e.version("v1")}
+	marks := map[string]any{}
+	if m.setKind(marks, "Widget"); !strings.Contains(fmt.Sprint(marks), "fieldPath:spec.v1]") {
+		t.Errorf("selectable fields: %v", marks)
+	}
+}

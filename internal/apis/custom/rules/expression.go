@@ -1,0 +1,227 @@
+package rules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+
+	"mainstay.dev/mainstay/internal/cel/environment"
+	"mainstay.dev/mainstay/internal/cel/library"
+	"mainstay.dev/mainstay/internal/cel/typed"
+)
+
+// Names of variables: the value that a rule is about, and its old value.
+const (
+	selfName    = "self"
+	oldSelfName = "oldSelf"
+)
+
+// scope is the variables of an expression: self, and oldSelf, which may be optional.
+type scope struct {
+	typ *typed.Type
+	// optional: oldSelf is an optional value.
+	optional bool
+}
+
+func scopeOf(t *typed.Type, rule *apiextensions.ValidationRule) scope {
+	return scope{t, rule.OptionalOldSelf != nil && *rule.OptionalOldSelf}
+}
+
+// environments makes the CEL environments of scopes. They are large: it caches those of
+// one type, since the rules of a value are compiled in sequence.
+type environments struct {
+	typ  *typed.Type
+	made [2]*cel.Env // with oldSelf, and with an optional one
+}
+
+func (e *environments) of(s scope) (*cel.Env, error) {
+	if e.typ != s.typ {
+		*e = environments{typ: s.typ}
+	}
+	which := 0
+	if s.optional {
+		which = 1
+	}
+	if have := e.made[which]; have != nil {
+		return have, nil
+	}
+	base, err := environment.Base()
+	if err != nil {
+		return nil, err
+	}
+	self := s.typ.CEL()
+	old := self
+	if s.optional {
+		old = types.NewOptionalType(self)
+	}
+	env, err := base.Extend(cel.CustomTypeProvider(typed.Provider{Provider: base.CELTypeProvider(), Root: s.typ}),
+		cel.Variable(selfName, self), cel.Variable(oldSelfName, old))
+	if err != nil {
+		return nil, fmt.Errorf("declare %s: %w", self, err)
+	}
+	e.made[which] = env
+	return env, nil
+}
+
+// expression is a compiled expression.
+type expression struct {
+	program cel.Program
+	// usesOldSelf: a transition rule.
+	usesOldSelf bool
+	// ast is for the estimation of costs.
+	ast *cel.Ast
+	err error
+}
+
+// use is the use of an expression.
+type use int
+
+const (
+	asRule use = iota
+	asMessage
+)
+
+// compile compiles an expression. Its errors are worded as in errors of definitions.
+func (e *environments) compile(key expressionKey) *expression {
+	env, err := e.of(key.scope)
+	if err != nil {
+		return &expression{err: err}
+	}
+	kind, program := "", "program "
+	if key.as == asMessage {
+		kind, program = "messageExpression ", "messageExpression "
+	}
+	ast, _, issues := environment.Compile(env, key.text, nil)
+	if issues.Err() != nil {
+		return &expression{err: errors.New(kind + "compilation failed: " + issues.String())}
+	}
+	switch {
+	case key.as == asRule && ast.OutputType() != cel.BoolType:
+		return &expression{err: errors.New("cel expression must evaluate to a bool")}
+	case key.as == asMessage && ast.OutputType() != cel.StringType:
+		return &expression{err: errors.New("messageExpression must evaluate to a string")}
+	}
+	made := &expression{ast: ast}
+	for _, reference := range ast.NativeRep().ReferenceMap() {
+		made.usesOldSelf = made.usesOldSelf || reference.Name == oldSelfName
+	}
+	// A checked expression needs only the base environment: a program of its own
+	// environment would keep that in memory.
+	base, err := environment.Base()
+	if err == nil {
+		made.program, err = base.Program(ast, environment.ProgramOptions()...)
+	}
+	if err != nil {
+		made.err = fmt.Errorf("%sinstantiation failed: %w", program, err)
+	}
+	return made
+}
+
+// cost returns the estimated maximum cost of the expression.
+func (e *expression) cost(t *typed.Type) (uint64, error) {
+	base, err := environment.Base()
+	if err != nil {
+		return 0, err
+	}
+	estimate, err := base.EstimateCost(e.ast, &library.CostEstimator{SizeEstimator: typed.Sizes{Root: t}})
+	if err != nil {
+		return 0, err
+	}
+	return estimate.Max, nil
+}
+
+// expressions is a cache of compiled expressions. It is safe for concurrent use.
+type expressions struct {
+	mu struct {
+		sync.Mutex
+		made map[expressionKey]*expression
+	}
+}
+
+// maxShared bounds the cached expressions.
+const maxShared = 1000
+
+type expressionKey struct {
+	scope
+	text string
+	as   use
+}
+
+// get returns an expression, compiled if it is not cached.
+func (e *expressions) get(key expressionKey, envs *environments) *expression {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if have := e.mu.made[key]; have != nil {
+		return have
+	}
+	made := envs.compile(key)
+	made.ast = nil // large, and only used for estimates
+	if e.mu.made == nil || len(e.mu.made) == maxShared {
+		e.mu.made = map[expressionKey]*expression{}
+	}
+	e.mu.made[key] = made
+	return made
+}
+
+// compiledRules are the compiled rules of a node.
+type compiledRules struct {
+	rules []compiledRule
+	// usesOldSelf: one of them does. optional: one of them has it optional.
+	usesOldSelf, optional bool
+}
+
+type compiledRule struct {
+	rule *expression // nil for an empty one
+	// message is nil without a message expression. It is compiled when the rule
+	// first fails: most never do.
+	message func() *expression
+}
+
+// compile compiles the rules of a node.
+func (e *expressions) compile(n *node) compiledRules {
+	var envs environments
+	ready := compiledRules{rules: make([]compiledRule, len(n.rules))}
+	for i := range n.rules {
+		written, made := &n.rules[i], &ready.rules[i]
+		if strings.TrimSpace(written.Rule) == "" {
+			continue
+		}
+		sees := scopeOf(n.typ, written)
+		made.rule = e.get(expressionKey{sees, written.Rule, asRule}, &envs)
+		ready.usesOldSelf = ready.usesOldSelf || made.rule.usesOldSelf
+		ready.optional = ready.optional || sees.optional
+		if written.MessageExpression != "" {
+			made.message = sync.OnceValue(func() *expression {
+				return e.get(expressionKey{sees, written.MessageExpression, asMessage}, new(environments))
+			})
+		}
+	}
+	return ready
+}
+
+// result is the result of an evaluation.
+type result struct {
+	value ref.Val
+	cost  uint64
+	// counted is false if the cost is unknown.
+	counted bool
+	err     error
+}
+
+func (e *expression) eval(ctx context.Context, vars *variables) result {
+	value, details, err := e.program.ContextEval(ctx, vars)
+	r := result{value: value, err: err}
+	if details != nil {
+		if cost := details.ActualCost(); cost != nil {
+			r.cost, r.counted = *cost, true
+		}
+	}
+	return r
+}

@@ -1,0 +1,239 @@
+package rules
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"mainstay.dev/mainstay/internal/apis/custom/schema"
+	"mainstay.dev/mainstay/internal/cel/environment"
+)
+
+// Budget is the cost budget of validating one object.
+const Budget int64 = environment.RuntimeBudget
+
+// Options are the options of Validate.
+type Options struct {
+	// Old is the old value, nil if there is none. Transition rules apply only to
+	// values that have one.
+	Old any
+	// Ratchet turns errors of unchanged values into warnings (KEP-4008), except those
+	// of transition rules.
+	Ratchet bool
+	// Schema is that of the value, for comparing it with Old; nil compares without
+	// one.
+	Schema *schema.Schema
+	// Budget is the cost budget of all rules together.
+	Budget int64
+}
+
+// Validate returns the errors of a value by the rules, with paths below at, and the
+// remaining budget: negative if it was exceeded, which is an error as well. The value must
+// be valid by the schema apart from its rules, and must not be changed meanwhile.
+func (r *Rules) Validate(ctx context.Context, at *field.Path, value any, o Options) (field.ErrorList, int64) {
+	if r == nil {
+		return nil, o.Budget
+	}
+	j := validation{ctx: ctx, rules: r, schema: o.Schema, at: at, left: o.Budget}
+	j.value(r.root, &place{value: value, old: o.Old, correlated: o.Ratchet})
+	return j.errs, j.left
+}
+
+// validation is one validation of a value.
+type validation struct {
+	ctx    context.Context
+	rules  *Rules
+	schema *schema.Schema
+	at     *field.Path
+	left   int64
+	errs   field.ErrorList
+}
+
+// place is a value and its path. It is a list on the stack of the walk.
+type place struct {
+	above *place
+	// name, or index if inList, is the last element of the path. free: name is a key
+	// of additionalProperties.
+	name         string
+	index        int
+	inList, free bool
+	value, old   any
+	// correlated: old is the old value of this one.
+	correlated bool
+	// hidden: expressions cannot access it, so that equality means nothing.
+	hidden bool
+	// compared reports that unchanged is known.
+	compared, unchanged bool
+}
+
+func (p *place) path(at *field.Path) *field.Path {
+	if p.above == nil {
+		return at
+	}
+	at = p.above.path(at)
+	switch {
+	case p.inList:
+		return at.Index(p.index)
+	case p.free:
+		return at.Key(p.name)
+	}
+	return at.Child(p.name)
+}
+
+// isUnchanged reports whether the value, or the nearest correlated one around it, is
+// unchanged.
+func (p *place) isUnchanged(root *schema.Schema) bool {
+	for ; p != nil && !p.hidden; p = p.above {
+		if !p.correlated {
+			continue
+		}
+		if !p.compared {
+			p.compared, p.unchanged = true, p.schema(root).Unchanged(p.value, p.old)
+		}
+		return p.unchanged
+	}
+	return false
+}
+
+// schema returns the schema of the value, nil where that is not known.
+func (p *place) schema(root *schema.Schema) *schema.Schema {
+	if p.above == nil {
+		return root
+	}
+	s := p.above.schema(root)
+	switch {
+	case s == nil:
+		return nil
+	case p.inList:
+		return s.Items
+	case p.free:
+		return s.Additional
+	}
+	return s.Properties[p.name]
+}
+
+// maxFaults is how many faults are returned: no client needs more, and each of a
+// million entries can have one before the budget is used up.
+const maxFaults = 1 << 10
+
+// value judges a value and all below it. It returns false when the budget is
+// used up, or there are enough faults.
+func (j *validation) value(n *node, p *place) bool {
+	if len(j.errs) >= maxFaults {
+		return false
+	}
+	if p.value == nil {
+		return true // what surrounds it may have rules about null
+	}
+	if len(n.rules) > 0 && !j.rulesOf(n, p) {
+		return false
+	}
+	switch value := p.value.(type) {
+	case map[string]any:
+		old, _ := p.old.(map[string]any)
+		return j.members(n, p, value, old)
+	case []any:
+		old, _ := p.old.([]any)
+		return j.elements(n, p, value, old)
+	}
+	return true
+}
+
+func (j *validation) members(n *node, p *place, object, old map[string]any) bool {
+	if n.elements != nil {
+		for _, name := range slices.Sorted(maps.Keys(object)) {
+			if !j.member(n.elements, p, name, true, object[name], old) {
+				return false
+			}
+		}
+	}
+	for _, name := range n.names {
+		if value, found := object[name]; found && !j.member(n.members[name], p, name, false, value, old) {
+			return false
+		}
+	}
+	return true
+}
+
+func (j *validation) member(n *node, p *place, name string, free bool, value any, old map[string]any) bool {
+	was, found := old[name]
+	return j.value(n, &place{
+		above: p, name: name, free: free, value: value, old: was, correlated: p.correlated && found,
+		// Documents are converted to one version before they are compared.
+		hidden: p.above == nil && (name == "apiVersion" || name == "kind"),
+	})
+}
+
+// elements judges those of a list. Which element was which before is known of
+// list maps alone.
+func (j *validation) elements(n *node, p *place, list, old []any) bool {
+	if n.elements == nil {
+		return true
+	}
+	var before map[any]any
+	if len(n.keys) > 0 && len(old) > 0 {
+		before = byKeys(n.keys, old)
+	}
+	for i, value := range list {
+		below := place{above: p, inList: true, index: i, value: value}
+		if before != nil {
+			if key, ok := keyOf(n.keys, value); ok {
+				below.old = before[key]
+				below.correlated = p.correlated && below.old != nil
+			}
+		}
+		if !j.value(n.elements, &below) {
+			return false
+		}
+	}
+	return true
+}
+
+// byKeys finds the entries of a list map; of equal ones the first.
+func byKeys(keys []string, list []any) map[any]any {
+	entries := make(map[any]any, len(list))
+	for _, entry := range list {
+		if key, ok := keyOf(keys, entry); ok {
+			if _, twice := entries[key]; !twice {
+				entries[key] = entry
+			}
+		}
+	}
+	return entries
+}
+
+// keyOf returns the key of a list map's entry; false for what is no
+// entry, or has not all keys.
+func keyOf(keys []string, entry any) (any, bool) {
+	members, ok := entry.(map[string]any)
+	if !ok {
+		return nil, false
+	}
+	if len(keys) == 1 {
+		return scalar(members[keys[0]])
+	}
+	// Two at a time: [a, [b, [c, d]]].
+	var key any
+	for _, name := range slices.Backward(keys) {
+		value, ok := scalar(members[name])
+		if !ok {
+			return nil, false
+		}
+		if key == nil {
+			key = value
+		} else {
+			key = [2]any{value, key}
+		}
+	}
+	return key, true
+}
+
+func scalar(value any) (any, bool) {
+	switch value.(type) {
+	case string, int64, float64, bool:
+		return value, true
+	}
+	return nil, false
+}

@@ -1,0 +1,256 @@
+package schema
+
+import (
+	"fmt"
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"mainstay.dev/mainstay/internal/cel/pattern"
+)
+
+// Validate returns the errors of a value, with paths below base. The metadata and the
+// type of documents are not validated, unless the schema names them.
+func (s *Schema) Validate(base *field.Path, value any) field.ErrorList {
+	return s.ValidateUpdate(base, value, nil)
+}
+
+// ValidateUpdate is Validate for a value that replaces old, with ratcheting: unchanged
+// values are not validated (KEP-4008), except the apiVersion and kind of a document, whose base is
+// nil. old may be nil.
+func (s *Schema) ValidateUpdate(base *field.Path, value, old any) field.ErrorList {
+	c := checker{base: base}
+	r := c.check(s, nil, value, old)
+	if base == nil && old != nil && s.Unchanged(value, old) {
+		c.checkTypeMeta(&r, s, value)
+	}
+	var errs field.ErrorList
+	for _, f := range r.faults {
+		errs = append(errs, f.err)
+	}
+	return errs
+}
+
+// checkTypeMeta validates the apiVersion and kind of a document.
+func (c *checker) checkTypeMeta(r *result, s *Schema, value any) {
+	doc, _ := value.(map[string]any)
+	for _, name := range [...]string{"apiVersion", "kind"} {
+		if member := s.Properties[name]; member != nil && doc[name] != nil {
+			r.merge(c.check(member, &place{name: name, index: -1}, doc[name], nil))
+		}
+	}
+}
+
+// checker validates one document.
+type checker struct {
+	base *field.Path
+	// watch bounds the time of all patterns together: a document can have many
+	// texts.
+	watch pattern.Watch
+}
+
+// check validates a value. old is the value that it replaces, nil if unknown.
+func (c *checker) check(s *Schema, p *place, value, old any) result {
+	r := c.checkAll(s, p, value, old)
+	if len(r.faults) > 0 && old != nil && s.Unchanged(value, old) {
+		return result{matched: r.matched}
+	}
+	return r
+}
+
+func (c *checker) checkAll(s *Schema, p *place, value, old any) result {
+	var r result
+	if value == nil {
+		if len(s.types) > 0 && !s.Nullable {
+			r.add(c.wrongType(p, joined(s.types), "null"))
+		}
+		c.checkEnum(&r, s, p, value)
+		return r
+	}
+	c.checkType(&r, s, p, value)
+	c.checkCombined(&r, s, p, value, old)
+	switch value := value.(type) {
+	case string:
+		c.checkString(&r, s, p, value)
+	case int64, float64:
+		c.checkNumber(&r, s, p, value)
+	case []any:
+		oldList, _ := old.([]any)
+		c.checkList(&r, s, p, value, oldList)
+	}
+	c.checkEnum(&r, s, p, value)
+	if object, ok := value.(map[string]any); ok {
+		oldObject, _ := old.(map[string]any)
+		c.checkObject(&r, s, p, object, oldObject)
+	}
+	r.matched++
+	return r
+}
+
+func (c *checker) checkEnum(r *result, s *Schema, p *place, value any) {
+	if len(s.rules.enum) == 0 {
+		return
+	}
+	r.matched++
+	for _, allowed := range s.rules.enum {
+		if equalScalars(value, allowed) || reflect.DeepEqual(value, allowed) {
+			return
+		}
+	}
+	r.add(c.notSupported(p, value, s.rules.enum))
+}
+
+// equalScalars compares numbers by value, whatever their type.
+func equalScalars(a, b any) bool {
+	x, okX := asFloat(a)
+	y, okY := asFloat(b)
+	return okX && okY && x == y
+}
+
+func asFloat(value any) (float64, bool) {
+	switch value := value.(type) {
+	case int64:
+		return float64(value), true
+	case float64:
+		return value, true
+	}
+	return 0, false
+}
+
+func (c *checker) checkList(r *result, s *Schema, p *place, list, old []any) {
+	r.matched += 2
+	if s.Items != nil {
+		var before map[string]any
+		if s.ListType == "map" && old != nil {
+			before = byKeys(s.ListKeys, old)
+		}
+		for i, value := range list {
+			var was any
+			if before != nil {
+				if key, ok := keyOf(s.ListKeys, value); ok {
+					was = before[key]
+				}
+			}
+			r.merge(c.check(s.Items, &place{above: p, index: i}, value, was))
+		}
+	}
+	if limit := s.rules.minItems; limit != nil && int64(len(list)) < *limit {
+		r.add(c.invalid(p, int64(len(list)), "should have at least %d items", *limit))
+	}
+	if limit := s.rules.maxItems; limit != nil && int64(len(list)) > *limit {
+		r.add(c.tooMany(p, int64(len(list)), *limit, "items"))
+	}
+}
+
+func (c *checker) checkObject(r *result, s *Schema, p *place, object, old map[string]any) {
+	r.matched++
+	if limit := s.rules.minProperties; limit != nil && int64(len(object)) < *limit {
+		r.add(c.invalid(p, int64(len(object)), "should have at least %d properties", *limit))
+	}
+	if limit := s.rules.maxProperties; limit != nil && int64(len(object)) > *limit {
+		r.add(c.tooMany(p, int64(len(object)), *limit, "properties"))
+	}
+	if s.Additional != nil || s.rules.closed {
+		c.checkAdditional(r, s, p, object, old)
+	}
+	for _, name := range s.names {
+		if value, found := object[name]; found {
+			was := old[name]
+			if p == nil && (name == "apiVersion" || name == "kind") {
+				was = nil // documents are converted before they are compared
+			}
+			r.merge(c.check(s.Properties[name], &place{above: p, name: name, index: -1}, value, was))
+		}
+	}
+	for _, name := range s.rules.required {
+		if _, found := object[name]; !found {
+			r.add(c.required(&place{above: p, name: name, index: -1}))
+		}
+	}
+}
+
+func (c *checker) checkAdditional(r *result, s *Schema, p *place, object, old map[string]any) {
+	for _, name := range sortedKeys(object) {
+		if _, declared := s.Properties[name]; declared {
+			continue
+		}
+		if s.rules.closed {
+			text := fmt.Sprintf("%s.%s in body is a forbidden property", p, name)
+			r.add(fault{text, field.Invalid(c.at(p), name, text)})
+			continue
+		}
+		r.merge(c.check(s.Additional, &place{above: p, name: name, index: -1}, object[name], old[name]))
+	}
+}
+
+// checkCombined validates allOf, anyOf, oneOf and not.
+func (c *checker) checkCombined(r *result, s *Schema, p *place, value, old any) {
+	r.matched += 2
+	if len(s.rules.anyOf) > 0 {
+		valid, chosen := c.alternatives(s.rules.anyOf, p, value, old, true)
+		if valid == 0 {
+			r.add(c.misfit(fmt.Sprintf("%q must validate at least one schema (anyOf)", p)))
+		}
+		r.merge(chosen)
+	}
+	if len(s.rules.oneOf) > 0 {
+		valid, chosen := c.alternatives(s.rules.oneOf, p, value, old, false)
+		switch {
+		case valid == 0:
+			r.add(c.misfit(fmt.Sprintf("%q must validate one and only one schema (oneOf). Found none valid", p)))
+		case valid > 1:
+			r.add(c.misfit(fmt.Sprintf("%q must validate one and only one schema (oneOf). Found %d valid alternatives", p, valid)))
+		}
+		r.merge(chosen)
+	}
+	if len(s.rules.allOf) > 0 {
+		c.checkAllOf(r, s, p, value, old)
+	}
+	if s.rules.not != nil && len(c.check(s.rules.not, p, value, old).faults) == 0 {
+		r.add(c.misfit(fmt.Sprintf("%q must not validate the schema (not)", p)))
+	}
+}
+
+func (c *checker) checkAllOf(r *result, s *Schema, p *place, value, old any) {
+	valid := 0
+	for _, one := range s.rules.allOf {
+		checked := c.check(one, p, value, old)
+		if len(checked.faults) == 0 {
+			valid++
+		}
+		r.merge(checked)
+	}
+	if valid == len(s.rules.allOf) {
+		return
+	}
+	none := ""
+	if valid == 0 {
+		none = ". None validated"
+	}
+	r.add(c.misfit(fmt.Sprintf("%q must validate all the schemas (allOf)%s", p, none)))
+}
+
+// alternatives returns how many schemas a value is valid for, counting only to one if
+// oneIsEnough, and the result to report: that of the first one or, if there is none, of
+// the closest match.
+func (c *checker) alternatives(list []*Schema, p *place, value, old any, oneIsEnough bool) (valid int, chosen result) {
+	nearest := false
+	for _, one := range list {
+		checked := c.check(one, p, value, old)
+		switch {
+		case len(checked.faults) == 0:
+			if valid++; valid == 1 {
+				chosen = checked
+			}
+			if oneIsEnough {
+				return valid, chosen
+			}
+		case valid == 0 && (!nearest || checked.matched > chosen.matched):
+			chosen, nearest = checked, true
+		}
+	}
+	if valid > 1 {
+		chosen = result{}
+	}
+	return valid, chosen
+}

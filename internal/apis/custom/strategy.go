@@ -1,0 +1,226 @@
+package custom
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"mainstay.dev/mainstay/internal/apis/custom/rules"
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/registry"
+)
+
+// strategy makes the rules of the objects of a version.
+func (h *handler) strategy(o *openHandler) *registry.Strategy {
+	return &registry.Strategy{
+		Namespaced: h.scoped, RequireResourceVersion: true, Generation: true, Finalizers: registry.WarnOfFinalizers,
+		SpecChanged: func(obj, old codec.Object) bool { return !sameButMetadata(content(obj), content(old)) },
+		PrepareForCreate: func(_ context.Context, obj codec.Object) {
+			if !h.version.status {
+				return
+			}
+			delete(content(obj), "status")
+			c, err := h.schemaOf(h.version.name)
+			if err != nil {
+				return // Validate reports it
+			}
+			if status := c.Properties["status"]; status != nil && status.Default != nil {
+				c.complete(content(obj)) // as clients will read it
+			}
+		},
+		PrepareForUpdate: func(_ context.Context, obj, old codec.Object) {
+			if h.version.status {
+				keep(content(obj), content(old), "status")
+			}
+		},
+		Validate: func(ctx context.Context, obj codec.Object) field.ErrorList {
+			c, err := h.schemaOf(h.version.name)
+			if err != nil {
+				return unread(err)
+			}
+			doc := content(obj)
+			errs := c.Validate(nil, doc)
+			errs = append(errs, o.scaleFaults(doc)...)
+			errs = append(errs, c.ValidateEmbedded(nil, doc)...)
+			errs = append(errs, c.ValidateLists(nil, doc, nil)...)
+			return c.applyRules(ctx, errs, doc, nil)
+		},
+		ValidateUpdate: func(ctx context.Context, obj, old codec.Object) field.ErrorList {
+			c, err := h.schemaOf(h.version.name)
+			if err != nil {
+				return unread(err)
+			}
+			doc, was := content(obj), content(old)
+			errs := c.ValidateUpdate(nil, doc, was)
+			errs = append(errs, o.scaleFaults(doc)...)
+			errs = append(errs, c.ValidateEmbedded(nil, doc)...)
+			errs = append(errs, c.ValidateLists(nil, doc, was)...)
+			return c.applyRules(ctx, errs, doc, was)
+		},
+	}
+}
+
+// statusStrategy makes the rules of /status: nothing but the status is written.
+func (h *handler) statusStrategy(o *openHandler) *registry.Strategy {
+	return &registry.Strategy{
+		Namespaced: h.scoped, RequireResourceVersion: true, Generation: true, Finalizers: registry.WarnOfFinalizers,
+		PrepareForUpdate: func(_ context.Context, obj, old codec.Object) { keepAllButStatus(obj, old) },
+		ValidateUpdate: func(ctx context.Context, obj, old codec.Object) field.ErrorList {
+			c, err := h.schemaOf(h.version.name)
+			if err != nil {
+				return unread(err)
+			}
+			doc, was := content(obj), content(old)
+			var errs field.ErrorList
+			if status, found := doc["status"]; found {
+				if s := c.Properties["status"]; s != nil {
+					errs = s.ValidateUpdate(field.NewPath("status"), status, was["status"])
+				}
+			}
+			errs = append(errs, o.scaleStatusFaults(doc)...)
+			errs = append(errs, c.ValidateEmbedded(nil, doc)...)
+			errs = append(errs, c.ValidateLists(nil, doc, was)...)
+			return c.applyRules(ctx, errs, doc, was)
+		},
+	}
+}
+
+// unread is what is wrong where the schema could not be had.
+func unread(err error) field.ErrorList { return field.ErrorList{field.InternalError(nil, err)} }
+
+// applyRules judges an object by the rules of its schema, unless it was found not
+// to be of the schema: an error then says that more may be wrong with it.
+// was is what it replaces, nil for a new one.
+func (c *compiled) applyRules(ctx context.Context, errs field.ErrorList, doc, was map[string]any) field.ErrorList {
+	if c.rules == nil {
+		return errs
+	}
+	for _, err := range errs {
+		switch err.Type {
+		case field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid:
+			return append(errs, field.Invalid(nil, nil, "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"))
+		}
+	}
+	options := rules.Options{Budget: rules.Budget}
+	if was != nil {
+		options.Old, options.Ratchet, options.Schema = was, true, c.Schema
+	}
+	found, _ := c.rules.Validate(ctx, nil, doc, options)
+	return append(errs, found...)
+}
+
+func sameButMetadata(a, b map[string]any) bool {
+	for name, value := range a {
+		if name != "metadata" && !reflect.DeepEqual(value, b[name]) {
+			return false
+		}
+	}
+	for name := range b {
+		if _, found := a[name]; !found && name != "metadata" {
+			return false
+		}
+	}
+	return true
+}
+
+// keep takes a member over from what was there.
+func keep(doc, old map[string]any, name string) {
+	value, found := old[name]
+	if !found {
+		delete(doc, name)
+		return
+	}
+	doc[name] = runtime.DeepCopyJSONValue(value)
+}
+
+// keepAllButStatus takes over everything but the status, and the account of who
+// wrote it.
+func keepAllButStatus(obj, old codec.Object) {
+	doc := content(obj)
+	status, found := doc["status"]
+	entries, revision := obj.GetManagedFields(), obj.GetResourceVersion()
+	kept := runtime.DeepCopyJSON(content(old))
+	delete(kept, "status")
+	if found {
+		kept["status"] = status
+	}
+	obj.(*unstructured.Unstructured).Object = kept
+	obj.SetManagedFields(entries)
+	obj.SetResourceVersion(revision)
+}
+
+// scaleFaults checks the numbers that a /scale shows.
+func (o *openHandler) scaleFaults(doc map[string]any) field.ErrorList {
+	if o.scale == nil {
+		return nil
+	}
+	return append(replicaFaults(doc, o.scale.SpecReplicasPath), o.scaleStatusFaults(doc)...)
+}
+
+func (o *openHandler) scaleStatusFaults(doc map[string]any) field.ErrorList {
+	if o.scale == nil {
+		return nil
+	}
+	errs := replicaFaults(doc, o.scale.StatusReplicasPath)
+	if path := o.scale.LabelSelectorPath; path != nil && *path != "" {
+		if text, _, err := unstructured.NestedString(doc, steps(*path)...); err != nil {
+			errs = append(errs, field.Invalid(field.NewPath(*path), text, err.Error()))
+		}
+	}
+	return errs
+}
+
+func replicaFaults(doc map[string]any, path string) field.ErrorList {
+	at := field.NewPath(path)
+	replicas, _, err := unstructured.NestedInt64(doc, steps(path)...)
+	switch {
+	case err != nil:
+		return field.ErrorList{field.Invalid(at, replicas, err.Error())}
+	case replicas < 0:
+		return field.ErrorList{field.Invalid(at, replicas, "should be a non-negative integer")}
+	case replicas > math.MaxInt32:
+		return field.ErrorList{field.Invalid(at, replicas, fmt.Sprintf("should be less than or equal to %v", math.MaxInt32))}
+	}
+	return nil
+}
+
+// steps are the names in a dotted path.
+func steps(path string) []string { return strings.Split(strings.TrimPrefix(path, "."), ".") }
+
+// selectable is a field that selectors may name.
+type selectable struct {
+	label string
+	path  []string
+}
+
+func newSelectable(v *apiextensionsv1.CustomResourceDefinitionVersion) []selectable {
+	var fields []selectable
+	for _, f := range v.SelectableFields {
+		fields = append(fields, selectable{strings.TrimPrefix(f.JSONPath, "."), steps(f.JSONPath)})
+	}
+	return fields
+}
+
+// selectableLabels are the fields that selectors may name.
+func (o *openHandler) selectableLabels() []string {
+	labels := make([]string, len(o.selectable))
+	for i, s := range o.selectable {
+		labels[i] = s.label
+	}
+	return labels
+}
+
+func (s selectable) value(doc map[string]any) string {
+	value, _, err := unstructured.NestedFieldNoCopy(doc, s.path...)
+	if err != nil {
+		return ""
+	}
+	return text(value)
+}

@@ -1,0 +1,84 @@
+package peers
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"mainstay.dev/mainstay/internal/egress/proxy"
+	"mainstay.dev/mainstay/internal/request"
+)
+
+// proxiedHeader marks a request that another server has sent on: it is answered here, or
+// not at all.
+const proxiedHeader = "X-Kubernetes-Peer-Proxied"
+
+// Handler returns what answers a request for a resource that this server does not have:
+// nil if no other server has it.
+func (s *Source) Handler(r *http.Request, resource schema.GroupVersionResource) http.Handler {
+	if r.Header.Get(proxiedHeader) == "true" {
+		return nil
+	}
+	var have []*peer
+	for _, p := range s.current.Load().peers {
+		if p.resources[resource] {
+			have = append(have, p)
+		}
+	}
+	if len(have) == 0 {
+		return nil
+	}
+	return &handler{s, have[rand.IntN(len(have))].address, resource}
+}
+
+// handler sends requests on to a server.
+type handler struct {
+	source   *Source
+	address  string
+	resource schema.GroupVersionResource
+}
+
+func (h *handler) ServeHTTP(w http.ResponseWriter, in *http.Request) {
+	user := request.UserFrom(in.Context())
+	if user == nil {
+		http.Error(w, "missing user", http.StatusInternalServerError)
+		return
+	}
+	request.WatchInitialized(in.Context()) // what a watch costs from here on, it costs the other server
+	transport := h.source.transport
+	if proxy.IsUpgrade(in) {
+		transport = h.source.upgrade
+	}
+	h.source.config.Proxy.Serve(w, in, &proxy.Backend{
+		Transport: transport,
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL = &url.URL{Scheme: "https", Host: h.address, Path: r.In.URL.Path, RawQuery: r.In.URL.Query().Encode()}
+			r.Out.Host = h.address
+			r.Out.Header.Set(proxiedHeader, "true")
+			proxy.SetUser(r.Out.Header, user)
+		},
+		Check: func(response *http.Response) error {
+			response.Header.Del("Audit-Id") // this server's own is set already
+			for name := range response.Header {
+				w.Header().Del(name) // the server's headers replace those of the filters
+			}
+			h.source.config.Metrics.rerouted(response.StatusCode, h.resource)
+			return nil
+		},
+		Fail: func(err error) { h.fail(in.Context(), w, err) },
+	})
+}
+
+// fail answers a request that got no response, as kube-apiserver does.
+func (h *handler) fail(ctx context.Context, w http.ResponseWriter, err error) {
+	h.source.config.Logger.LogAttrs(ctx, slog.LevelDebug, "another server did not answer", slog.String("address", h.address), slog.Any("err", err))
+	if ctx.Err() == nil { // the filters answer others
+		h.source.config.Metrics.rerouted(http.StatusServiceUnavailable, h.resource)
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	}
+}

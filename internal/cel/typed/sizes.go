@@ -1,0 +1,110 @@
+package typed
+
+import (
+	"github.com/google/cel-go/checker"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+
+	"mainstay.dev/mainstay/internal/cel/environment"
+)
+
+// Sizes of values in JSON, in bytes with their quotes.
+const (
+	maxRequestSize  = int64(environment.MaxRequestSize)
+	minStringSize   = 2 // ""
+	minListSize     = 2 // [] or {}
+	minDurationSize = 3 // "0"
+	maxDurationSize = 32
+	dateSize        = 12
+	minDateTimeSize = 21
+	maxDateTimeSize = 32 // with nanoseconds
+	minBoolSize     = 4
+	minNumberSize   = 1
+)
+
+// stringLength bounds the length of a string, in bytes.
+func stringLength(s *apiextensions.JSONSchemaProps) int64 {
+	if !s.XIntOrString {
+		switch s.Format {
+		case "duration":
+			return maxDurationSize
+		case "date":
+			return dateSize
+		case "date-time":
+			return maxDateTimeSize
+		case "byte":
+			if s.MaxLength != nil {
+				return max(0, *s.MaxLength)
+			}
+			return maxRequestSize - minStringSize
+		}
+	}
+	if s.MaxLength != nil {
+		return max(0, *s.MaxLength) * 4 // it counts code points
+	}
+	if len(s.Enum) > 0 && !s.XIntOrString {
+		longest := 0
+		for _, value := range s.Enum {
+			if text, ok := value.(string); ok {
+				longest = max(longest, len(text))
+			}
+		}
+		return int64(longest)
+	}
+	return maxRequestSize - minStringSize
+}
+
+// maxItems is how many elements fit into a request.
+func maxItems(elem *Type) int64 { return (maxRequestSize - minListSize) / (elem.minSize + 1) }
+
+// maxMembers is how many members fit into a request: each has at least a name of
+// two characters in quotes, a colon and a comma.
+func maxMembers(elem *Type) int64 { return (maxRequestSize - minListSize) / (elem.minSize + 6) }
+
+// Sizes is the checker.CostEstimator of expressions whose variables have the type Root: it
+// estimates sizes by the schema.
+type Sizes struct{ Root *Type }
+
+var _ checker.CostEstimator = Sizes{}
+
+// EstimateSize implements checker.CostEstimator.
+func (s Sizes) EstimateSize(node checker.AstNode) *checker.SizeEstimate {
+	path := node.Path()
+	if len(path) == 0 {
+		return nil
+	}
+	t := s.Root
+	for _, step := range path[1:] { // the first is the variable
+		switch step {
+		case "@items", "@values":
+			t = t.elem
+		case "@keys":
+			if t.kind != kindMapping {
+				return nil
+			}
+			// As kube-apiserver: a name counts as nothing, however long it is.
+			return &checker.SizeEstimate{}
+		default:
+			t = t.declared(step)
+		}
+		if t == nil {
+			return nil
+		}
+	}
+	return &checker.SizeEstimate{Max: uint64(t.maxElements)}
+}
+
+// EstimateCallCost implements checker.CostEstimator. It leaves calls to cel-go.
+func (s Sizes) EstimateCallCost(string, string, *checker.AstNode, []checker.AstNode) *checker.CallEstimate {
+	return nil
+}
+
+// declared returns the type of a member by its name in CEL.
+func (t *Type) declared(name string) *Type {
+	if plain, found := t.escaped[name]; found {
+		return t.fields[plain]
+	}
+	if escaped, ok := Escape(name); ok && escaped == name {
+		return t.fields[name]
+	}
+	return nil
+}

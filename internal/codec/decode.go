@@ -1,0 +1,313 @@
+package codec
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	jsonserializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+
+	"mainstay.dev/mainstay/internal/codec/jsonplan"
+	"mainstay.dev/mainstay/internal/codec/quantity"
+)
+
+// protobufMagic opens every protobuf encoding of an API object.
+var protobufMagic = [...]byte{'k', '8', 's', 0}
+
+// Decode reads one object that a client sent as version v. With strict set,
+// unknown and duplicate fields are reported: the object is complete and err is
+// a runtime strict decoding error. Any other error means that the body is
+// unusable; its text is kube-apiserver's. The object is neither defaulted nor
+// converted. A body without apiVersion and kind is taken to be of version v, unless
+// the version has an Accept: kube-apiserver wants to read the kind of a custom
+// resource.
+func (v *Version) Decode(body []byte, media Media, strict bool) (Object, error) {
+	obj, err := v.decode(body, media, strict)
+	if v.Accept == nil || obj == nil {
+		return obj, err
+	}
+	if obj.GetObjectKind().GroupVersionKind().Kind == "" {
+		return nil, asUndecodable(body, v.GVK.Kind, nil, runtime.NewMissingKindErr(string(body)))
+	}
+	return v.accept(obj, strict, err)
+}
+
+// accept calls the version's Accept with a document. found is what strict
+// decoding found in it before.
+func (v *Version) accept(obj Object, strict bool, found error) (Object, error) {
+	unknown, err := v.Accept(obj, strict)
+	var status apierrors.APIStatus
+	switch {
+	case errors.As(err, &status):
+		return nil, err
+	case err != nil:
+		return nil, &UndecodableError{fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", v.GVK.Kind, v.GVK.Version, v.GVK.Kind, err), err}
+	}
+	obj.GetObjectKind().SetGroupVersionKind(v.GVK)
+	if len(unknown) == 0 {
+		return obj, found
+	}
+	if before, ok := runtime.AsStrictDecodingError(found); ok {
+		unknown = append(before.Errors(), unknown...)
+	}
+	return obj, runtime.NewStrictDecodingError(unknown)
+}
+
+func (v *Version) decode(body []byte, media Media, strict bool) (Object, error) {
+	if media == JSON {
+		// The common case in one pass: a well-formed object of this version.
+		// What has a fault is read again below, where faults get their words.
+		// Text of the object shares memory; code that keeps a piece of it for long
+		// should copy that.
+		if obj, ok := v.decodePlainJSON(body, strict); ok {
+			return obj, nil
+		}
+	}
+	if media == YAML {
+		if err := checkAliases(body); err != nil {
+			return nil, err
+		}
+	}
+	if err := v.checkQuantities(body, media); err != nil {
+		return nil, &UndecodableError{fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", v.GVK.Kind, v.GVK.Version, v.GVK.Kind, err), err}
+	}
+	decoded, gvk, err := v.serializer(media, strict).Decode(body, &v.GVK, v.into())
+	if err != nil && !runtime.IsStrictDecodingError(err) {
+		return nil, asUndecodable(body, v.GVK.Kind, gvk, err)
+	}
+	obj, ok := decoded.(Object)
+	if v.Accept != nil && ok {
+		return obj, err // looks at the type as well
+	}
+	if !ok || !v.accepts(*gvk) {
+		return nil, &MismatchError{Got: *gvk, Want: v.GVK}
+	}
+	obj.GetObjectKind().SetGroupVersionKind(v.GVK)
+	return obj, err
+}
+
+// checkQuantities refuses amounts that apimachinery must not see.
+func (v *Version) checkQuantities(body []byte, media Media) error {
+	if v.Untyped {
+		return nil
+	}
+	shape := quantity.ShapeOf(v.New())
+	if shape == nil {
+		return nil
+	}
+	switch media {
+	case Protobuf:
+		if message, ok := bytes.CutPrefix(body, protobufMagic[:]); ok {
+			return shape.CheckProtobuf(message)
+		}
+		return nil
+	case YAML:
+		converted, err := yaml.YAMLToJSON(body)
+		if err != nil {
+			return nil
+		}
+		body = converted
+	}
+	return shape.CheckJSON(body)
+}
+
+// into is what the serializers decode into: only untyped objects need one, a
+// typed one is made by the creater once the kind is known.
+func (v *Version) into() runtime.Object {
+	if v.Untyped {
+		return v.New()
+	}
+	return nil
+}
+
+func (v *Version) decodePlainJSON(body []byte, strict bool) (Object, bool) {
+	obj := v.New()
+	if v.Untyped {
+		return v.decodePlainUntyped(obj, body, strict)
+	}
+	if jsonplan.Decode(body, obj) {
+		return obj, v.claim(obj)
+	}
+	if v.checkQuantities(body, JSON) != nil {
+		return nil, false
+	}
+	obj = v.New() // the other was spoilt
+	if strict {
+		strictErrs, err := kjson.UnmarshalStrict(body, obj)
+		if err != nil || len(strictErrs) > 0 {
+			return nil, false
+		}
+	} else if err := kjson.UnmarshalCaseSensitivePreserveInts(body, obj); err != nil {
+		return nil, false
+	}
+	return obj, v.claim(obj)
+}
+
+func (v *Version) decodePlainUntyped(obj Object, body []byte, strict bool) (Object, bool) {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return nil, false
+	}
+	if content, ok := jsonplan.DecodeDocument(body); ok {
+		u.Object = content
+		return u, v.Accept != nil || v.claim(u)
+	}
+	content := map[string]any{}
+	if strict {
+		strictErrs, err := kjson.UnmarshalStrict(body, &content)
+		if err != nil || len(strictErrs) > 0 {
+			return nil, false
+		}
+	} else if err := kjson.UnmarshalCaseSensitivePreserveInts(body, &content); err != nil {
+		return nil, false
+	}
+	u.Object = content
+	return u, v.Accept != nil || v.claim(u)
+}
+
+// claim accepts an object whose type is v's or unsaid, and sets its type.
+func (v *Version) claim(obj Object) bool {
+	kind := obj.GetObjectKind()
+	if got := kind.GroupVersionKind(); !got.Empty() && !v.accepts(got) {
+		return false
+	}
+	kind.SetGroupVersionKind(v.GVK)
+	return true
+}
+
+type serializer interface {
+	Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error)
+}
+
+func (v *Version) serializer(media Media, strict bool) serializer {
+	types := versionTypes{v}
+	if media == Protobuf {
+		return protobuf.NewSerializer(types, types)
+	}
+	return jsonserializer.NewSerializerWithOptions(jsonserializer.DefaultMetaFactory, types, types,
+		jsonserializer.SerializerOptions{Yaml: media == YAML, Strict: strict})
+}
+
+// versionTypes is the smallest "scheme": it knows one version of one kind.
+type versionTypes struct{ v *Version }
+
+func (t versionTypes) New(gvk schema.GroupVersionKind) (runtime.Object, error) {
+	if !t.v.accepts(gvk) {
+		return nil, &MismatchError{Got: gvk, Want: t.v.GVK}
+	}
+	return t.v.New(), nil
+}
+
+func (t versionTypes) ObjectKinds(obj runtime.Object) ([]schema.GroupVersionKind, bool, error) {
+	if reflect.TypeOf(obj) != reflect.TypeOf(t.v.New()) {
+		return nil, false, runtime.NewNotRegisteredErrForType("", reflect.TypeOf(obj))
+	}
+	return []schema.GroupVersionKind{t.v.GVK}, false, nil
+}
+
+func (t versionTypes) Recognizes(gvk schema.GroupVersionKind) bool { return t.v.accepts(gvk) }
+
+// accepts reports whether an object of a type can be decoded as one of this version.
+func (v *Version) accepts(gvk schema.GroupVersionKind) bool {
+	return gvk == v.GVK || slices.Contains(v.Also, gvk)
+}
+
+// MismatchError reports that a body holds another kind than its path serves.
+type MismatchError struct{ Got, Want schema.GroupVersionKind }
+
+func (e *MismatchError) Error() string {
+	return fmt.Sprintf("%s in version %q cannot be handled as a %s: no kind %q is registered for version %q",
+		e.Got.Kind, e.Got.Version, e.Want.Kind, e.Got.Kind, e.Got.GroupVersion())
+}
+
+// UndecodableError reports that a body is no object of the kind its path serves.
+type UndecodableError struct {
+	message string
+	err     error
+}
+
+func (e *UndecodableError) Error() string { return e.message }
+func (e *UndecodableError) Unwrap() error { return e.err }
+
+// asUndecodable words a decoding failure as kube-apiserver does: by kind where
+// that could be read, by the first bytes of the body where not.
+func asUndecodable(body []byte, want string, got *schema.GroupVersionKind, err error) error {
+	if mismatch, ok := err.(*MismatchError); ok {
+		return mismatch
+	}
+	if got != nil && got.Kind != "" {
+		return &UndecodableError{fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", got.Kind, got.Version, want, err), err}
+	}
+	return &UndecodableError{fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v (%s)", want, err, excerpt(body)), err}
+}
+
+// excerpt shows the beginning of a body: as text where it is likely JSON, as
+// hexadecimal digits where not.
+func excerpt(body []byte) string {
+	const max = 30
+	if len(body) == 0 {
+		return "<empty>"
+	}
+	cut, more := body, ""
+	if len(cut) > max {
+		cut, more = cut[:max], " ..."
+	}
+	if bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) {
+		return string(cut) + more
+	}
+	return fmt.Sprintf("%x%s", cut, more)
+}
+
+// UnmarshalDocument reads a JSON or YAML document as it comes, integers as
+// int64. unique says that no member is there twice, in any object of it; where it
+// is false that is not known.
+func UnmarshalDocument(body []byte, into *map[string]any) (unique bool, err error) {
+	if bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) {
+		if document, ok := jsonplan.DecodeDocument(body); ok {
+			*into = document
+			return true, nil
+		}
+		if err := kjson.UnmarshalCaseSensitivePreserveInts(body, into); err == nil {
+			return false, nil
+		}
+	}
+	if err := checkAliases(body); err != nil {
+		return false, err
+	}
+	converted, err := yaml.YAMLToJSON(body)
+	if err != nil {
+		return false, err
+	}
+	return false, kjson.UnmarshalCaseSensitivePreserveInts(converted, into)
+}
+
+// FromDocument makes an object of version v of a JSON document, whose values
+// it may keep. strict lists unknown fields, where that is asked for.
+func (v *Version) FromDocument(document map[string]any, wantStrict bool) (obj Object, strict []error, err error) {
+	obj = v.New()
+	if v.Untyped {
+		obj.(*unstructured.Unstructured).Object = document
+		return obj, nil, nil
+	}
+	if err := quantity.ShapeOf(obj).CheckDocument(document); err != nil {
+		return nil, nil, err
+	}
+	err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(document, obj, wantStrict)
+	if found, ok := runtime.AsStrictDecodingError(err); ok {
+		strict, err = found.Errors(), nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	obj.GetObjectKind().SetGroupVersionKind(v.GVK)
+	return obj, strict, nil
+}

@@ -1,0 +1,370 @@
+package codec
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	"mainstay.dev/mainstay/internal/codec/jsonplan"
+)
+
+// ErrNoProtobuf reports that a kind cannot be sent as protobuf.
+var ErrNoProtobuf = errors.New("the kind has no protobuf form")
+
+// A JSON object is split in two, so that its expensive part serves everywhere:
+// the head names the type (and is left out in lists of typed kinds), the tail
+// is the rest from after the head to the closing brace.
+
+// JSONHead returns the beginning of an object's JSON that names its type.
+func JSONHead(gvk schema.GroupVersionKind) []byte {
+	return appendJSONHead(make([]byte, 0, jsonHeadRoom(gvk)), gvk)
+}
+
+// jsonHeadRoom is at least the length of a JSONHead.
+func jsonHeadRoom(gvk schema.GroupVersionKind) int {
+	return 48 + len(gvk.Kind) + len(gvk.Group) + len(gvk.Version)
+}
+
+func appendJSONHead(dst []byte, gvk schema.GroupVersionKind) []byte {
+	dst = append(dst, `{"kind":`...)
+	dst = strconv.AppendQuote(dst, gvk.Kind)
+	dst = append(dst, `,"apiVersion":`...)
+	dst = strconv.AppendQuote(dst, gvk.GroupVersion().String())
+	return append(dst, ',')
+}
+
+// JSONTail returns the object in version v as JSON without its opening brace
+// and its type: `"metadata":{...},...}`. After JSONHead it makes a whole
+// object, after a brace a list item without a type. The caller must not change
+// it.
+func (r *Record) JSONTail(v *Version) ([]byte, error) {
+	if !v.isHub() {
+		obj, err := r.in(v)
+		if err != nil {
+			return nil, err
+		}
+		return jsonTail(obj)
+	}
+	if stored, ok := r.storedTail(); ok {
+		return stored.append(make([]byte, 0, stored.size()), r.revision), nil
+	}
+	return r.remembered(&r.json, r.encodeTail)
+}
+
+// AppendSharedJSONTail appends what JSONTail returns. It is for watches, which
+// share one encoding.
+func (r *Record) AppendSharedJSONTail(dst []byte, v *Version) ([]byte, error) {
+	if v.isHub() {
+		if stored, ok := r.storedTail(); ok {
+			return stored.append(dst, r.revision), nil
+		}
+	}
+	tail, err := r.JSONTail(v)
+	if err != nil {
+		return dst, err
+	}
+	return append(dst, tail...), nil
+}
+
+// AppendJSONTail appends what JSONTail returns. It is for lists: their objects
+// are remembered while there is room, and no other one is forgotten for them,
+// or a list that exceeds the Memory would clear it of what watches share.
+func (r *Record) AppendJSONTail(dst []byte, v *Version) ([]byte, error) {
+	if v.isHub() {
+		if stored, ok := r.storedTail(); ok {
+			return stored.append(dst, r.revision), nil
+		}
+		if e := r.json.Load(); e != nil {
+			r.kind.Memory.hit(e)
+			return append(dst, e.data...), nil
+		}
+		// A tail is rarely larger than three times what is stored.
+		if !r.kind.Memory.hasRoom(3 * len(r.value)) {
+			r.kind.Memory.miss()
+			return r.appendTail(dst)
+		}
+	}
+	tail, err := r.JSONTail(v)
+	if err != nil {
+		return dst, err
+	}
+	return append(dst, tail...), nil
+}
+
+// remembered returns a cached encoding, or makes it.
+func (r *Record) remembered(memo *atomic.Pointer[encoding], encode func() ([]byte, error)) ([]byte, error) {
+	if e := memo.Load(); e != nil {
+		r.kind.Memory.hit(e)
+		return e.data, nil
+	}
+	r.encoding.Lock()
+	defer r.encoding.Unlock()
+	if e := memo.Load(); e != nil {
+		r.kind.Memory.hit(e)
+		return e.data, nil
+	}
+	b, err := encode()
+	if err != nil {
+		return nil, err
+	}
+	r.kind.Memory.miss()
+	if _, ok := r.storedTail(); ok && memo == &r.json {
+		return b, nil // from now on, the stored bytes will do
+	}
+	r.kind.Memory.keep(memo, b)
+	return b, nil
+}
+
+// encodeTail makes the tail in the hub version.
+func (r *Record) encodeTail() ([]byte, error) {
+	if d := r.object.Load(); d != nil && d.asWritten && r.kind.storesHub() && !r.kind.StoredAsJSON {
+		if b, ok := jsonplan.MarshalReadBack(d.Object); ok {
+			if tail, ok := bytes.CutPrefix(b, JSONHead(r.kind.Hub.GVK)); ok {
+				return tail, nil
+			}
+		}
+	}
+	obj, err := r.Shared()
+	if err != nil {
+		return nil, err
+	}
+	tail, err := jsonTail(obj)
+	if err == nil {
+		r.compareStored(tail)
+	}
+	return tail, err
+}
+
+// appendTail appends the tail in the hub version to dst, by way of which
+// nothing else is needed.
+func (r *Record) appendTail(dst []byte) ([]byte, error) {
+	obj, err := r.Shared()
+	if err != nil {
+		return dst, err
+	}
+	start := len(dst)
+	if out, ok := appendDocumentTail(dst, obj); ok {
+		r.compareStored(out[start:])
+		return out, nil
+	}
+	whole, err := jsonplan.Append(dst, obj)
+	if err != nil {
+		return dst, fmt.Errorf("encode %T: %w", obj, err)
+	}
+	tail, err := cutHead(whole[start:], obj)
+	if err != nil {
+		return dst, err
+	}
+	return append(whole[:start], tail...), nil
+}
+
+// ProtobufSize returns the length of what AppendProtobuf appends.
+func (r *Record) ProtobufSize(v *Version) (int, error) {
+	if s, ok := r.splice(v); ok {
+		return s.size(), nil
+	}
+	message, err := r.protobufMessage(v)
+	return len(message), err
+}
+
+// AppendProtobuf appends the object in version v as a protobuf message without
+// magic and envelope. It copies the stored message where that will do.
+func (r *Record) AppendProtobuf(dst []byte, v *Version) ([]byte, error) {
+	if s, ok := r.splice(v); ok {
+		return s.append(dst), nil
+	}
+	message, err := r.protobufMessage(v)
+	if err != nil {
+		return dst, err
+	}
+	return append(dst, message...), nil
+}
+
+func (r *Record) splice(v *Version) (splice, bool) {
+	if !r.exact.Load() || !v.isHub() {
+		return splice{}, false
+	}
+	return spliceOf(r.value, r.revision)
+}
+
+func (r *Record) protobufMessage(v *Version) ([]byte, error) {
+	if v.Untyped {
+		return nil, ErrNoProtobuf
+	}
+	if !v.isHub() {
+		obj, err := r.in(v)
+		if err != nil {
+			return nil, err
+		}
+		return protobufBody(obj)
+	}
+	return r.remembered(&r.protobuf, r.encodeProtobuf)
+}
+
+// encodeProtobuf makes the message in the hub version, and finds out whether
+// that was needed.
+func (r *Record) encodeProtobuf() ([]byte, error) {
+	obj, err := r.Shared()
+	if err != nil {
+		return nil, err
+	}
+	b, err := protobufBody(obj)
+	if err != nil {
+		return nil, err
+	}
+	if r.value != nil && r.kind.storesHub() {
+		if s, ok := spliceOf(r.value, r.revision); ok && s.size() == len(b) && bytes.Equal(s.append(make([]byte, 0, len(b))), b) {
+			r.exact.Store(true)
+		}
+	}
+	return b, nil
+}
+
+// in returns a copy of the object in another version than the hub's.
+func (r *Record) in(v *Version) (Object, error) {
+	hub, err := r.Object()
+	if err != nil {
+		return nil, err
+	}
+	obj, err := v.FromHubTo(hub)
+	if err != nil {
+		return nil, fmt.Errorf("convert %s to %s: %w", r.kind.Hub.GVK.Kind, v.GVK.GroupVersion(), err)
+	}
+	obj.GetObjectKind().SetGroupVersionKind(v.GVK)
+	return obj, nil
+}
+
+// Object returns a copy of the record's object in version v, with its type
+// set. The copy is the caller's.
+func (v *Version) Object(r *Record) (Object, error) {
+	if v.isHub() {
+		return r.Object()
+	}
+	return r.in(v)
+}
+
+func jsonTail(obj Object) ([]byte, error) {
+	if tail, ok := appendDocumentTail(nil, obj); ok {
+		return tail, nil
+	}
+	b, err := jsonplan.Marshal(obj)
+	if err != nil {
+		return nil, fmt.Errorf("encode %T: %w", obj, err)
+	}
+	return cutHead(b, obj)
+}
+
+// appendDocumentTail appends the tail of an untyped object. It is false for others.
+func appendDocumentTail(dst []byte, obj Object) ([]byte, bool) {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return dst, false
+	}
+	return jsonplan.AppendMembers(dst, u.Object, "kind", "apiVersion")
+}
+
+// cutHead removes the type from an object's JSON. Typed objects and the head
+// spell it the same way; untyped ones have their keys in order of the
+// alphabet, so that apiVersion and kind come at some place of their own.
+func cutHead(b []byte, obj Object) ([]byte, error) {
+	if tail, ok := bytes.CutPrefix(b, JSONHead(obj.GetObjectKind().GroupVersionKind())); ok {
+		return tail, nil
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(b, &members); err != nil {
+		return nil, fmt.Errorf("read the encoding of %T: %w", obj, err)
+	}
+	delete(members, "kind")
+	delete(members, "apiVersion")
+	rest, err := json.Marshal(members)
+	if err != nil {
+		return nil, fmt.Errorf("encode %T again: %w", obj, err)
+	}
+	return rest[1:], nil
+}
+
+func protobufBody(obj Object) ([]byte, error) {
+	message, ok := obj.(protobufMessage)
+	if !ok {
+		return nil, ErrNoProtobuf
+	}
+	gvk := obj.GetObjectKind().GroupVersionKind()
+	b, err := appendMessage(nil, message, message.Size())
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", gvk.Kind, err)
+	}
+	return b, nil
+}
+
+// Append appends the whole record in version v and a media type, as the body
+// of a response to a request for one object.
+func (r *Record) Append(dst []byte, v *Version, media Media) ([]byte, error) {
+	switch media {
+	case Protobuf:
+		return r.appendWhole(dst, v)
+	case YAML:
+		obj, err := v.Object(r)
+		if err != nil {
+			return nil, err
+		}
+		return AppendObject(dst, obj, media)
+	default:
+		if stored, ok := r.storedTail(); ok && v.isHub() {
+			dst = appendJSONHead(slices.Grow(dst, jsonHeadRoom(v.GVK)+stored.size()), v.GVK)
+			return append(stored.append(dst, r.revision), '\n'), nil
+		}
+		tail, err := r.JSONTail(v)
+		if err != nil {
+			return nil, err
+		}
+		dst = appendJSONHead(slices.Grow(dst, jsonHeadRoom(v.GVK)+len(tail)+1), v.GVK)
+		return append(append(dst, tail...), '\n'), nil
+	}
+}
+
+// appendWhole appends the record as protobuf with magic and envelope.
+func (r *Record) appendWhole(dst []byte, v *Version) ([]byte, error) {
+	size, err := r.ProtobufSize(v)
+	if err != nil {
+		return nil, err
+	}
+	dst = slices.Grow(dst, EnvelopeSize(v.GVK, size))
+	dst, err = r.AppendProtobuf(AppendEnvelope(dst, v.GVK, size), v)
+	if err != nil {
+		return nil, err
+	}
+	return CloseEnvelope(dst), nil
+}
+
+// AppendObject appends any object whose TypeMeta is set: a Status, a Table, a
+// Scale. ErrNoProtobuf is returned for one that has no such form.
+func AppendObject(dst []byte, obj runtime.Object, media Media) ([]byte, error) {
+	switch media {
+	case Protobuf:
+		if !HasProtobuf(obj) {
+			return nil, ErrNoProtobuf
+		}
+		return appendProtobuf(dst, obj.GetObjectKind().GroupVersionKind(), obj)
+	case YAML:
+		b, err := yaml.Marshal(obj)
+		if err != nil {
+			return nil, fmt.Errorf("encode %T as YAML: %w", obj, err)
+		}
+		return append(dst, b...), nil
+	default:
+		b, err := jsonplan.Append(dst, obj)
+		if err != nil {
+			return nil, fmt.Errorf("encode %T: %w", obj, err)
+		}
+		return append(b, '\n'), nil
+	}
+}

@@ -1,0 +1,162 @@
+package codec
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+
+	"mainstay.dev/mainstay/internal/codec/jsonplan"
+)
+
+// Encoded is an object that has its stored encoding, because the stored bytes
+// themselves were changed. Only its name and namespace need be set. It is for kinds
+// that are stored as JSON, and for no code but storage.
+type Encoded interface {
+	Object
+	// StoredEncoding returns what EncodeStored would return for the object. It
+	// must not be changed.
+	StoredEncoding() []byte
+}
+
+// storedTail is what JSONTail returns, as it stands in a value that is stored as
+// JSON, is a document, or was converted: from begin on, with the resourceVersion put in at at.
+type storedTail struct {
+	value     []byte
+	begin, at int
+	// comma precedes the resourceVersion.
+	comma bool
+}
+
+// storedTail finds the tail in the stored value, or what that was converted to.
+// It is false where there is none, or where encoding the object anew may say something else.
+func (r *Record) storedTail() (storedTail, bool) {
+	if at := int(r.revisionAt.Load()); at > 0 {
+		return storedTail{value: r.value, begin: headSize(r.kind.Hub), at: at}, true
+	}
+	if !r.kind.StoredAsJSON || !r.exact.Load() {
+		return r.convertedTail()
+	}
+	return storedTailOf(r.value, r.kind.Hub)
+}
+
+// beforeRevision are the members of metadata that come before resourceVersion.
+var beforeRevision = [...]string{`"name":"`, `"generateName":"`, `"namespace":"`, `"selfLink":"`, `"uid":"`} //nolint:gochecknoglobals // constant
+
+func storedTailOf(value []byte, v *Version) (t storedTail, ok bool) {
+	head := JSONHead(v.GVK)
+	const metadata = `"metadata":{`
+	if !bytes.HasPrefix(value, head) || !bytes.HasPrefix(value[len(head):], []byte(metadata)) {
+		return t, false
+	}
+	t.value, t.begin = value, len(head)
+	at := t.begin + len(metadata)
+	for _, member := range beforeRevision {
+		next := at
+		if t.comma {
+			if !bytes.HasPrefix(value[next:], []byte{','}) {
+				break
+			}
+			next++
+		}
+		if !bytes.HasPrefix(value[next:], []byte(member)) {
+			continue
+		}
+		next += len(member)
+		end := bytes.IndexByte(value[next:], '"')
+		if end < 0 || bytes.IndexByte(value[next:next+end], '\\') >= 0 {
+			return t, false
+		}
+		at, t.comma = next+end+1, true
+	}
+	rest := bytes.TrimPrefix(value[at:], []byte(","))
+	t.at = at
+	return t, len(rest) > 0 && value[len(value)-1] == '}' && !bytes.HasPrefix(rest, []byte(`"resourceVersion"`))
+}
+
+func (t *storedTail) size() int { return len(t.value) - t.begin + 42 }
+
+func (t *storedTail) append(dst []byte, revision int64) []byte {
+	dst = append(dst, t.value[t.begin:t.at]...)
+	if revision != 0 {
+		if t.comma {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, `"resourceVersion":"`...)
+		dst = strconv.AppendInt(dst, revision, 10)
+		dst = append(dst, '"')
+		if !t.comma && t.value[t.at] != '}' {
+			dst = append(dst, ',')
+		}
+	}
+	return append(dst, t.value[t.at:]...)
+}
+
+// compareStored finds out, of a record that was read, whether the tail in the
+// stored value is what encoding the object gives.
+func (r *Record) compareStored(tail []byte) {
+	switch {
+	case r.value == nil || r.conversion != nil:
+	case r.kind.Hub.Untyped:
+		r.compareDocument(tail)
+	case r.kind.StoredAsJSON && r.kind.storesHub():
+		if t, ok := storedTailOf(r.value, r.kind.Hub); ok && bytes.Equal(t.append(make([]byte, 0, t.size()), r.revision), tail) {
+			r.exact.Store(true)
+		}
+	}
+}
+
+// compareDocument is compareStored for untyped objects. Their members are in order of
+// the alphabet, so that the type comes first, where no member has a name before
+// "kind", and the resourceVersion before the uid, after members of any size: where
+// that is, the tail shows.
+func (r *Record) compareDocument(tail []byte) {
+	begin := headSize(r.kind.Hub)
+	if !bytes.HasPrefix(r.value, documentHead(r.kind.Hub)) {
+		return
+	}
+	stored := r.value[begin:]
+	at := commonPrefix(stored, tail) - 1 // both go on with a quotation mark
+	if at <= 0 {
+		return
+	}
+	t := storedTail{value: r.value, begin: begin, at: begin + at}
+	if bytes.HasPrefix(stored[at:], []byte{'"'}) && t.size() < math.MaxInt32 &&
+		bytes.Equal(t.append(make([]byte, 0, t.size()), r.revision), tail) {
+		r.revisionAt.Store(int32(t.at))
+	}
+}
+
+// documentHead is what a stored untyped object begins with: its type, which is as
+// long as a JSONHead.
+func documentHead(v *Version) []byte {
+	head := append(make([]byte, 0, headSize(v)), `{"apiVersion":`...)
+	head = strconv.AppendQuote(head, v.GVK.GroupVersion().String())
+	head = append(head, `,"kind":`...)
+	return append(strconv.AppendQuote(head, v.GVK.Kind), ',')
+}
+
+// headSize is the length of a JSONHead.
+func headSize(v *Version) int {
+	size := len(`{"kind":"","apiVersion":"",`) + len(v.GVK.Kind) + len(v.GVK.Version)
+	if v.GVK.Group != "" {
+		size += len(v.GVK.Group) + len("/")
+	}
+	return size
+}
+
+// commonPrefix is how many bytes two slices begin with alike.
+func commonPrefix(a, b []byte) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return n
+}
+
+// encodeStoredJSON is EncodeStored for what is stored as JSON.
+func (v *Version) encodeStoredJSON(obj Object) ([]byte, error) {
+	obj.GetObjectKind().SetGroupVersionKind(v.GVK)
+	return jsonplan.Marshal(obj)
+}

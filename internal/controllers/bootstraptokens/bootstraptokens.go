@@ -1,0 +1,76 @@
+// Package bootstraptokens looks after the tokens by which new nodes join: it deletes those
+// that have expired, and signs with the others what kube-public tells nodes of the cluster,
+// as kube-controller-manager's token-cleaner-controller and bootstrap-signer-controller do.
+package bootstraptokens
+
+import (
+	"log/slog"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"mainstay.dev/mainstay/internal/controllers/changes"
+	"mainstay.dev/mainstay/internal/controllers/work"
+	"mainstay.dev/mainstay/internal/loopback"
+	"mainstay.dev/mainstay/internal/storage"
+)
+
+// Names of the controllers.
+const (
+	CleanerName = "token-cleaner-controller"
+	SignerName  = "bootstrap-signer-controller"
+)
+
+// What secrets of kube-system are tokens, and what they hold.
+const (
+	tokenType  = corev1.SecretType("bootstrap.kubernetes.io/token")
+	namePrefix = "bootstrap-token-"
+
+	idKey         = "token-id"
+	secretKey     = "token-secret"
+	expirationKey = "expiration"
+	signingKey    = "usage-bootstrap-signing"
+)
+
+// Config configures the controllers. All fields except Queues are required.
+type Config struct {
+	// Secrets and ConfigMaps are the stored ones, past the watch cache.
+	Secrets, ConfigMaps storage.Interface
+	// Access is to the control plane; its user is replaced by the controllers'.
+	Access *loopback.Access
+	Logger *slog.Logger
+	// Queues are the metrics of the work queue; nil: none.
+	Queues *work.Metrics
+}
+
+// isSecret reports whether a change is of a secret that may be a token: its type is not
+// known before it is decoded.
+func isSecret(c *changes.Change) bool {
+	return c.Path == "secrets" && c.Namespace == metav1.NamespaceSystem
+}
+
+// expiration returns when a token expires; zero: never. One that cannot be read was in the
+// past.
+func expiration(secret *corev1.Secret) time.Time {
+	text := string(secret.Data[expirationKey])
+	if text == "" {
+		return time.Time{}
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Unix(0, 0)
+	}
+	return at
+}
+
+// signingToken returns the token of a secret with which is signed now.
+func signingToken(secret *corev1.Secret, now time.Time) (id, token string, ok bool) {
+	id, token = string(secret.Data[idKey]), string(secret.Data[secretKey])
+	named, found := strings.CutPrefix(secret.Name, namePrefix)
+	ends := expiration(secret)
+	ok = secret.Type == tokenType && found && id != "" && id == named && token != "" &&
+		string(secret.Data[signingKey]) == "true" && (ends.IsZero() || now.Before(ends))
+	return id, token, ok
+}

@@ -1,0 +1,71 @@
+package bootstraptokens
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/controllers/changes"
+	"mainstay.dev/mainstay/internal/controllers/work"
+	"mainstay.dev/mainstay/internal/loopback"
+	"mainstay.dev/mainstay/internal/storage"
+)
+
+// Cleaner is the controller that deletes tokens that have expired.
+type Cleaner struct {
+	config  Config
+	secrets *loopback.Client[*corev1.Secret]
+}
+
+// NewCleaner returns a controller that has not begun.
+func NewCleaner(config Config) *Cleaner {
+	return &Cleaner{config: config, secrets: loopback.For[*corev1.Secret](config.Access.AsController("token-cleaner"), corev1.SchemeGroupVersion.WithResource("secrets"))}
+}
+
+// Begin returns the subscriber that does the work until ctx ends, and what waits for
+// its end.
+func (c *Cleaner) Begin(ctx context.Context) (changes.Subscriber, func()) {
+	queue := work.New(ctx, work.Config[string]{Name: CleanerName, Workers: 1, Do: c.sync, Logger: c.config.Logger, Metrics: c.config.Queues})
+	return &cleanerSubscriber{queue}, queue.Close
+}
+
+// cleanerSubscriber queues the secrets that change.
+type cleanerSubscriber struct{ queue *work.Queue[string] }
+
+// Reset implements changes.Subscriber.
+func (*cleanerSubscriber) Reset() {}
+
+// Synced implements changes.Subscriber.
+func (*cleanerSubscriber) Synced() {}
+
+// Changed implements changes.Subscriber.
+func (s *cleanerSubscriber) Changed(c *changes.Change) {
+	if isSecret(c) && c.Value != nil {
+		s.queue.Add(c.Name)
+	}
+}
+
+// sync deletes a token that has expired, or looks again when it does.
+func (c *Cleaner) sync(ctx context.Context, name string) error {
+	key := types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: name}
+	secret, err := storage.FindAs[*corev1.Secret](ctx, c.config.Secrets, key)
+	if err != nil || secret == nil || secret.Type != tokenType {
+		return err
+	}
+	ends := expiration(secret)
+	if ends.IsZero() {
+		return nil
+	}
+	if err := work.Due(ctx, ends); err != nil {
+		return err
+	}
+	err = c.secrets.Delete(ctx, key, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &secret.UID}})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete the bootstrap token %s, which has expired: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,142 @@
+// Package certificates approves, signs and cleans up CertificateSigningRequests, as
+// kube-controller-manager's certificatesigningrequest controllers do, for the signers
+// that Kubernetes has itself.
+package certificates
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/authorizer"
+	"mainstay.dev/mainstay/internal/controllers/changes"
+	"mainstay.dev/mainstay/internal/controllers/work"
+	"mainstay.dev/mainstay/internal/loopback"
+	"mainstay.dev/mainstay/internal/storage"
+)
+
+// Names of the controllers.
+const (
+	ApprovingName = "certificatesigningrequest-approving-controller"
+	SigningName   = "certificatesigningrequest-signing-controller"
+	CleanerName   = "certificatesigningrequest-cleaner-controller"
+)
+
+const (
+	// account is the service account that all of them write as.
+	account = "certificate-controller"
+	workers = 5
+)
+
+// Names are the names of the controllers.
+func Names() []string { return []string{ApprovingName, SigningName, CleanerName} }
+
+// Config configures the controllers. All fields except Queues are required.
+type Config struct {
+	// Stored are the stored requests, past the watch cache.
+	Stored storage.Interface
+	// Authorizer says whose requests are approved.
+	Authorizer authorizer.Authorizer
+	// Authority returns the certificate and key with which requests to a signer are
+	// signed; nil: they are not.
+	Authority func(signer string) *tls.Certificate
+	// Lifetime is that of certificates whose requests do not ask for less.
+	Lifetime time.Duration
+	// Access is to the control plane; its user is replaced by the controllers'.
+	Access *loopback.Access
+	Logger *slog.Logger
+	// Queues are the metrics of the work queue; nil: none.
+	Queues *work.Metrics
+}
+
+// Controller is one of the controllers.
+type Controller struct {
+	config   Config
+	name     string
+	requests *loopback.Client[*certificatesv1.CertificateSigningRequest]
+	// look does what is to be done about a request as it is stored.
+	look func(context.Context, *certificatesv1.CertificateSigningRequest) error
+}
+
+// New returns a controller by its name, one of Names, that has not begun.
+func New(name string, config Config) *Controller {
+	c := &Controller{config: config, name: name}
+	c.requests = loopback.For[*certificatesv1.CertificateSigningRequest](config.Access.AsController(account),
+		certificatesv1.SchemeGroupVersion.WithResource("certificatesigningrequests"))
+	switch name {
+	case ApprovingName:
+		c.look = c.approve
+	case SigningName:
+		c.look = c.sign
+	case CleanerName:
+		c.look = c.clean
+	}
+	return c
+}
+
+// Begin returns the subscriber that does the work until ctx ends, and what waits for
+// its end.
+func (c *Controller) Begin(ctx context.Context) (changes.Subscriber, func()) {
+	queue := work.New(ctx, work.Config[string]{Name: c.name, Workers: workers, Do: c.sync, Logger: c.config.Logger, Metrics: c.config.Queues})
+	return &subscriber{queue}, queue.Close
+}
+
+// subscriber queues the requests that change.
+type subscriber struct{ queue *work.Queue[string] }
+
+// Reset implements changes.Subscriber.
+func (*subscriber) Reset() {}
+
+// Synced implements changes.Subscriber.
+func (*subscriber) Synced() {}
+
+// Changed implements changes.Subscriber.
+func (s *subscriber) Changed(c *changes.Change) {
+	if c.Path == "certificatesigningrequests" && c.Value != nil {
+		s.queue.Add(c.Name)
+	}
+}
+
+// sync looks at a request, if there is one.
+func (c *Controller) sync(ctx context.Context, name string) error {
+	csr, err := storage.FindAs[*certificatesv1.CertificateSigningRequest](ctx, c.config.Stored, types.NamespacedName{Name: name})
+	if err != nil || csr == nil {
+		return err
+	}
+	return c.look(ctx, csr)
+}
+
+// errOther: there is another request of the name by now. It is looked at anew.
+var errOther = errors.New("it is another request")
+
+// update changes a subresource of a request, unless the request is gone. It does so as
+// the request is by then: change is called with it, and leaves it as it is where
+// nothing is to be done any more.
+func (c *Controller) update(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, subresource string, change func(*certificatesv1.CertificateSigningRequest)) error {
+	_, err := c.requests.Subresource(subresource).Update(ctx, types.NamespacedName{Name: csr.Name}, func(current *certificatesv1.CertificateSigningRequest) error {
+		if current.UID != csr.UID {
+			return errOther
+		}
+		change(current)
+		return nil
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("update the %s of the certificate signing request %s: %w", subresource, csr.Name, err)
+	}
+	return nil
+}
+
+// has reports whether a request has a condition. Those that there are can only be true.
+func has(csr *certificatesv1.CertificateSigningRequest, kinds ...certificatesv1.RequestConditionType) bool {
+	return slices.ContainsFunc(csr.Status.Conditions, func(c certificatesv1.CertificateSigningRequestCondition) bool {
+		return slices.Contains(kinds, c.Type)
+	})
+}

@@ -1,0 +1,255 @@
+// Package changes feeds controllers: one reader of everything that a control plane
+// stores passes on all objects and then each change, as stored bytes in order of
+// revisions. It keeps nothing, and decodes nothing but what Meta asks of the bytes.
+package changes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"mainstay.dev/mainstay/internal/rest"
+	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/reflector"
+)
+
+// pageSize is how many objects are read at a time.
+const pageSize = 128
+
+// Change is what happened to one object, or, at first, the object that is there.
+type Change struct {
+	// Path is where objects of the resource are stored: "pods", "services/specs",
+	// "example.com/widgets".
+	Path            string
+	Namespace, Name string
+	// Value is the object as stored, but for encryption; nil: it is gone. Prev is what
+	// was there before; nil: nothing, or that is not known.
+	Value, Prev []byte
+	// Revision is that of the change. Objects that are written together have the same,
+	// unless one of them is Apart.
+	Revision int64
+	// Apart: the object is kept in another store than most, with revisions of its own.
+	Apart bool
+}
+
+// Subscriber is a controller. Its methods are called by one goroutine, which waits
+// for them: what takes longer than to note something belongs into a queue.
+type Subscriber interface {
+	// Reset is called before all objects are passed on, at first and whenever
+	// changes were missed: what is not among them is gone.
+	Reset()
+	// Changed passes on an object or a change.
+	Changed(c *Change)
+	// Synced is called once all objects have been passed on.
+	Synced()
+}
+
+// Plain returns a value as it was before it was encrypted at rest, or as it is where it
+// cannot be decrypted: MetaOf then returns an error. nil: nothing is encrypted. It may be
+// called concurrently.
+type Plain func(ctx context.Context, key string, value []byte) []byte
+
+// Of is Plain of a value that may be nil, and stays so.
+func (p Plain) Of(ctx context.Context, key string, value []byte) []byte {
+	if p == nil || value == nil {
+		return value
+	}
+	return p(ctx, key, value)
+}
+
+// Config configures a Feed. All fields but Plain and Apart are required.
+type Config struct {
+	Backend kv.Backend
+	// Apart are the backends that keep the built-in objects of single paths instead.
+	Apart map[string]kv.Backend
+	Plain Plain
+	// Prefix of all keys, such as "/registry".
+	Prefix string
+	// Stores reports whether built-in objects are stored below a path.
+	Stores func(path string) bool
+	Logger *slog.Logger
+}
+
+// Feed passes changes to its subscribers.
+type Feed struct {
+	config      Config
+	prefix      string
+	subscribers []Subscriber
+	// backends are all there are, each once, Config.Backend first.
+	backends []kv.Backend
+}
+
+// New returns a feed that has not begun.
+func New(config Config, subscribers ...Subscriber) *Feed {
+	f := &Feed{config: config, prefix: "/" + strings.Trim(config.Prefix, "/") + "/", subscribers: subscribers, backends: []kv.Backend{config.Backend}}
+	for _, backend := range config.Apart {
+		if !slices.Contains(f.backends, backend) {
+			f.backends = append(f.backends, backend)
+		}
+	}
+	return f
+}
+
+// Run passes on objects and changes until ctx ends.
+func (f *Feed) Run(ctx context.Context) {
+	backoff := reflector.Backoff(reflector.MaxBackoff)
+	for ctx.Err() == nil {
+		synced, err := f.follow(ctx)
+		if errors.Is(err, kv.ErrClosed) {
+			<-ctx.Done() // nothing changes any more
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if synced {
+			backoff = reflector.Backoff(reflector.MaxBackoff)
+		}
+		f.config.Logger.Warn("controllers read everything again", "prefix", f.config.Prefix, "err", err)
+		if reflector.Sleep(ctx, &backoff) != nil {
+			return
+		}
+	}
+}
+
+// follow passes on all objects, then changes until that fails. A panic of a
+// subscriber is an error.
+func (f *Feed) follow(ctx context.Context) (synced bool, err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = fmt.Errorf("panic: %v\n%s", reason, debug.Stack())
+		}
+	}()
+	sources, err := f.hold(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer release(sources)
+	for _, s := range f.subscribers {
+		s.Reset()
+	}
+	for _, source := range sources {
+		if err := f.readAll(ctx, source); err != nil {
+			return false, err
+		}
+	}
+	release(sources)
+	for _, s := range f.subscribers {
+		s.Synced()
+	}
+	if len(sources) == 1 {
+		return true, f.watchOn(ctx, sources[0], f.pass)
+	}
+	return true, f.watchAll(ctx, sources)
+}
+
+// watchOn hands on what happens in a source after its revision, until a watch brings
+// nothing.
+func (f *Feed) watchOn(ctx context.Context, s *source, pass func(context.Context, *source, kv.Batch)) error {
+	for {
+		from := s.revision
+		err := f.watch(ctx, s, pass)
+		if s.revision == from || errors.Is(err, kv.ErrCompacted) || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// readAll passes on the objects of a source as of its revision.
+func (f *Feed) readAll(ctx context.Context, s *source) error {
+	next, end := f.prefix, kv.PrefixEnd(f.prefix)
+	for {
+		page, err := s.backend.Range(ctx, kv.RangeRequest{Start: next, End: end, At: s.revision, Limit: pageSize})
+		if err != nil {
+			return fmt.Errorf("read all objects: %w", err)
+		}
+		for i := range page.Entries {
+			f.dispatch(ctx, s, page.Entries[i].Key, page.Entries[i].Value, nil, page.Entries[i].Modified)
+		}
+		if !page.More || len(page.Entries) == 0 {
+			return nil
+		}
+		next = page.Entries[len(page.Entries)-1].Key + "\x00"
+	}
+}
+
+// watch hands on what happens in a source after its revision, which it moves along.
+func (f *Feed) watch(ctx context.Context, s *source, pass func(context.Context, *source, kv.Batch)) error {
+	w, err := s.backend.Watch(ctx, f.prefix, kv.PrefixEnd(f.prefix), s.revision+1)
+	if err != nil {
+		return fmt.Errorf("watch everything: %w", err)
+	}
+	defer w.Stop()
+	for batch := range w.Batches() {
+		pass(ctx, s, batch)
+		s.revision = max(s.revision, batch.Revision)
+	}
+	return fmt.Errorf("watch everything: %w", w.Err())
+}
+
+func (f *Feed) pass(ctx context.Context, s *source, batch kv.Batch) {
+	for i := range batch.Events {
+		e := &batch.Events[i]
+		var prev []byte
+		if e.Prev != nil {
+			prev = e.Prev.Value
+		}
+		f.dispatch(ctx, s, e.Key, e.Value, prev, e.Revision)
+	}
+}
+
+func (f *Feed) dispatch(ctx context.Context, s *source, key string, value, prev []byte, revision kv.Revision) {
+	c, ok := f.locate(key)
+	if !ok || f.keeps(c.Path) != s.backend {
+		return // no object, or left from when it was kept here
+	}
+	c.Apart = s.backend != f.config.Backend
+	c.Value, c.Prev = f.config.Plain.Of(ctx, key, value), f.config.Plain.Of(ctx, key, prev)
+	c.Revision = int64(revision)
+	for _, s := range f.subscribers {
+		s.Changed(&c)
+	}
+}
+
+// locate says which object a key is of. Built-in objects are stored below a path of
+// one or two segments, all others below their group and resource.
+func (f *Feed) locate(key string) (c Change, ok bool) {
+	rest := strings.TrimPrefix(key, f.prefix)
+	first, tail, ok := strings.Cut(rest, "/")
+	if !ok {
+		return c, false
+	}
+	path := first
+	if !f.config.Stores(first) {
+		second, _, ok := strings.Cut(tail, "/")
+		if !ok {
+			return c, false
+		}
+		path = rest[:len(first)+1+len(second)]
+		tail = tail[len(second)+1:]
+	}
+	c.Path, c.Name = path, tail
+	if namespace, name, ok := strings.Cut(tail, "/"); ok {
+		c.Namespace, c.Name = namespace, name
+	}
+	return c, c.Name != ""
+}
+
+// Resource is a resource of this server whose objects are stored.
+type Resource struct {
+	*rest.Resource
+	// Path is where its objects are stored, as in Change, and Backend by what.
+	Path    string
+	Backend kv.Backend
+}
+
+// Key returns the key of an object, below a prefix such as "/registry".
+func (r Resource) Key(prefix, namespace, name string) string {
+	if namespace == "" {
+		return prefix + "/" + r.Path + "/" + name
+	}
+	return prefix + "/" + r.Path + "/" + namespace + "/" + name
+}

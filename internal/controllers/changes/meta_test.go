@@ -1,0 +1,99 @@
+package changes_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"mainstay.dev/mainstay/internal/controllers/changes"
+)
+
+func rich() *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "n", Namespace: "a", UID: "u-1", Labels: map[string]string{"uid": "x", "finalizers": "y"},
+			DeletionTimestamp: &metav1.Time{Time: time.Unix(1, 0)}, Finalizers: []string{"a/b", "orphan"},
+			OwnerReferences: []metav1.OwnerReference{
+				{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "u-2"},
+				{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "r", UID: "u-3", Controller: new(true), BlockOwnerDeletion: new(true)},
+			},
+			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:uid":{}}`)}}},
+		},
+		Data: map[string]string{"metadata": `{"uid":"z"}`},
+	}
+}
+
+func stored(t testing.TB, obj *corev1.ConfigMap, protobuf bool) []byte {
+	t.Helper()
+	if !protobuf {
+		obj.APIVersion, obj.Kind = "v1", "ConfigMap"
+		data, err := json.Marshal(obj)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	raw, err := obj.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	unknown := runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, Raw: raw}
+	envelope, err := unknown.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append([]byte("k8s\x00"), envelope...)
+}
+
+func TestMeta(t *testing.T) {
+	t.Parallel()
+	want := changes.Meta{
+		UID: "u-1", Deleting: true, Finalizers: []string{"a/b", "orphan"},
+		Owners: []changes.Owner{{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "u-2"}, {APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "r", UID: "u-3", Blocks: true}},
+	}
+	plain := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{UID: "u"}}
+	for _, protobuf := range []bool{false, true} {
+		for _, tt := range []struct {
+			obj  *corev1.ConfigMap
+			want changes.Meta
+		}{{rich(), want}, {plain, changes.Meta{UID: "u"}}} {
+			got, err := changes.MetaOf(stored(t, tt.obj, protobuf))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("protobuf %t (-want +got):\n%s", protobuf, diff)
+			}
+		}
+	}
+	if got, err := changes.MetaOf(nil); err != nil || !cmp.Equal(got, changes.Meta{}) {
+		t.Errorf("of nothing: %v, %v", got, err)
+	}
+}
+
+// FuzzMeta: whatever is stored, reading it ends, and with an error or a result.
+func FuzzMeta(f *testing.F) {
+	f.Add(stored(f, rich(), true))
+	f.Add(stored(f, rich(), false))
+	f.Add([]byte(`{"metadata":{"ownerReferences":[{"uid":1}],"finalizers":null}}`))
+	f.Fuzz(func(_ *testing.T, data []byte) { _, _ = changes.MetaOf(data) })
+}
+
+func BenchmarkMeta(b *testing.B) {
+	for name, protobuf := range map[string]bool{"json": false, "protobuf": true} {
+		data := stored(b, rich(), protobuf)
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := changes.MetaOf(data); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

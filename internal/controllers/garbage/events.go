@@ -1,0 +1,117 @@
+package garbage
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/controllers/changes"
+	"mainstay.dev/mainstay/internal/simulation"
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+const (
+	// searchInterval and maxSearched bound the search for owners in other namespaces.
+	searchInterval = time.Second
+	maxSearched    = 10_000
+	searchPage     = 512
+)
+
+// warnElsewhere tells of a dependent whose owner is in another namespace, so that whoever
+// wonders why it is deleted can find out. Owners that were seen to go are not looked for,
+// and others not often: that would cost more than it is worth.
+func (w *collection) warnElsewhere(ctx context.Context, p *present, resource changes.Resource, owner changes.Owner) {
+	if !resource.Namespaced || w.left.has(owner.UID) || !w.maySearch() {
+		return
+	}
+	found, err := w.isElsewhere(ctx, resource, owner)
+	if err != nil && ctx.Err() == nil {
+		w.config.Logger.Warn("the owner of an object was not looked for in other namespaces", "object", p.String(), "err", err)
+	}
+	if found {
+		w.warn(ctx, p, owner)
+	}
+}
+
+// maySearch reports whether it is time for another search.
+func (w *collection) maySearch() bool {
+	now := time.Now().UnixNano()
+	last := w.searched.Load()
+	return now-last >= int64(searchInterval) && w.searched.CompareAndSwap(last, now)
+}
+
+// isElsewhere reports whether an owner is in any namespace.
+func (w *collection) isElsewhere(ctx context.Context, resource changes.Resource, owner changes.Owner) (bool, error) {
+	next := resource.Key(w.config.Prefix, "", "")
+	end := kv.PrefixEnd(next)
+	for range maxSearched / searchPage {
+		page, err := resource.Backend.Range(ctx, kv.RangeRequest{Start: next, End: end, Limit: searchPage})
+		if err != nil {
+			return false, err
+		}
+		for i := range page.Entries {
+			e := &page.Entries[i]
+			if !strings.HasSuffix(e.Key, "/"+owner.Name) {
+				continue
+			}
+			if meta, err := changes.MetaOf(w.config.Plain.Of(ctx, e.Key, e.Value)); err == nil && meta.UID == owner.UID {
+				return true, nil
+			}
+		}
+		if !page.More || len(page.Entries) == 0 {
+			break
+		}
+		next = page.Entries[len(page.Entries)-1].Key + "\x00"
+	}
+	return false, nil
+}
+
+// warn records the event that a dependent names an owner in a namespace other than its own.
+// What is said of it again is counted. Without the event, the log says what failed: nothing
+// depends on it.
+func (w *collection) warn(ctx context.Context, p *present, owner changes.Owner) {
+	gvk, now := p.resource.Version.GVK, metav1.NewTime(simulation.Now(ctx))
+	about := corev1.ObjectReference{
+		APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind, Namespace: p.name.Namespace, Name: p.name.Name, UID: types.UID(p.meta.UID),
+	}
+	name := types.NamespacedName{Namespace: p.name.Namespace, Name: eventName(p, owner)}
+	if name.Namespace == "" {
+		name.Namespace = metav1.NamespaceDefault
+	}
+	_, err := w.events.Create(ctx, &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name},
+		InvolvedObject: about, Type: corev1.EventTypeWarning, Reason: "OwnerRefInvalidNamespace",
+		Message: fmt.Sprintf("ownerRef [%s/%s, namespace: %s, name: %s, uid: %s] does not exist in namespace %q",
+			owner.APIVersion, owner.Kind, p.name.Namespace, owner.Name, owner.UID, p.name.Namespace),
+		Source: corev1.EventSource{Component: Name}, ReportingController: Name, FirstTimestamp: now, LastTimestamp: now, Count: 1,
+	})
+	if apierrors.IsAlreadyExists(err) {
+		_, err = w.events.Update(ctx, name, func(e *corev1.Event) error {
+			e.Count, e.LastTimestamp = e.Count+1, now
+			return nil
+		})
+	}
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) && ctx.Err() == nil {
+		w.config.Logger.Warn("the event that an object names an owner in another namespace is not recorded", "object", p.String(), "err", err)
+	}
+}
+
+// eventName is the same for the same dependent and owner. It begins with the dependent's
+// name, if that can be the name of an event.
+func eventName(p *present, owner changes.Owner) string {
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(p.meta.UID + "\x00" + owner.UID)) // never an error
+	name := fmt.Sprintf("%s.%016x", p.name.Name, hash.Sum64())
+	if len(apivalidation.NameIsDNSSubdomain(name, false)) > 0 {
+		return fmt.Sprintf("%016x", hash.Sum64())
+	}
+	return name
+}

@@ -1,0 +1,84 @@
+package namespace
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/simulation"
+)
+
+// report writes what was found into the conditions of a namespace, if it is not there
+// yet.
+func (c *Controller) report(ctx context.Context, ns *corev1.Namespace, found *findings) error {
+	_, err := c.namespaces.Subresource("status").Update(ctx, types.NamespacedName{Name: ns.Name}, func(current *corev1.Namespace) error {
+		if !isSame(current, ns) {
+			return errOther
+		}
+		for _, condition := range found.conditions(metav1.NewTime(simulation.Now(ctx))) {
+			setCondition(&current.Status, condition)
+		}
+		return nil
+	})
+	return err
+}
+
+// setCondition keeps the time of a condition whose status stays.
+func setCondition(status *corev1.NamespaceStatus, wanted corev1.NamespaceCondition) {
+	i := slices.IndexFunc(status.Conditions, func(c corev1.NamespaceCondition) bool { return c.Type == wanted.Type })
+	if i < 0 {
+		status.Conditions = append(status.Conditions, wanted)
+		return
+	}
+	if status.Conditions[i].Status == wanted.Status {
+		wanted.LastTransitionTime = status.Conditions[i].LastTransitionTime
+	}
+	status.Conditions[i] = wanted
+}
+
+// conditions are the findings in kube-controller-manager's words and order.
+func (f *findings) conditions(now metav1.Time) []corev1.NamespaceCondition {
+	condition := func(kind corev1.NamespaceConditionType, bad bool, badReason, badMessage, reason, message string) corev1.NamespaceCondition {
+		c := corev1.NamespaceCondition{Type: kind, Status: corev1.ConditionFalse, LastTransitionTime: now, Reason: reason, Message: message}
+		if bad {
+			c.Status, c.Reason, c.Message = corev1.ConditionTrue, badReason, badMessage
+		}
+		return c
+	}
+	return []corev1.NamespaceCondition{
+		condition(corev1.NamespaceDeletionDiscoveryFailure, f.discovery != nil, "DiscoveryFailed", fmt.Sprint(f.discovery),
+			"ResourcesDiscovered", "All resources successfully discovered"),
+		condition(corev1.NamespaceDeletionGVParsingFailure, false, "", "", "ParsedGroupVersions", "All legacy kube types successfully parsed"),
+		condition(corev1.NamespaceDeletionContentFailure, len(f.failed) > 0, "ContentDeletionFailed",
+			fmt.Sprintf("Failed to delete all resource types, %d remaining: %s", len(f.failed), strings.Join(f.messages(), ", ")),
+			"ContentDeleted", "All content successfully deleted, may be waiting on finalization"),
+		condition(corev1.NamespaceContentRemaining, len(f.remaining) > 0, "SomeResourcesRemain",
+			"Some resources are remaining: "+counted(f.remaining, "%s has %d resource instances"), "ContentRemoved", "All content successfully removed"),
+		condition(corev1.NamespaceFinalizersRemaining, len(f.finalizer) > 0, "SomeFinalizersRemain",
+			"Some content in the namespace has finalizers remaining: "+counted(f.finalizer, "%s in %d resource instances"), "ContentHasNoFinalizers", "All content-preserving finalizers finished"),
+	}
+}
+
+func (f *findings) messages() []string {
+	var messages []string
+	for _, err := range f.failed {
+		messages = append(messages, err.Error())
+	}
+	slices.Sort(messages)
+	return messages
+}
+
+// counted lists names and numbers in order.
+func counted(numbers map[string]int, format string) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(numbers)) {
+		parts = append(parts, fmt.Sprintf(format, name, numbers[name]))
+	}
+	return strings.Join(parts, ", ")
+}

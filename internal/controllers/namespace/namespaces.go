@@ -1,0 +1,187 @@
+// Package namespace empties namespaces that are being deleted, and then lets them go,
+// as kube-controller-manager's namespace-controller does: pods first, then everything
+// else, by ranges of keys. What remains, and why, is in the conditions of the namespace.
+package namespace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/controllers/changes"
+	"mainstay.dev/mainstay/internal/controllers/work"
+	"mainstay.dev/mainstay/internal/loopback"
+	"mainstay.dev/mainstay/internal/request"
+)
+
+const (
+	// Name is that of the controller.
+	Name = "namespace-controller"
+	// account is the service account that it writes as.
+	account = "namespace-controller"
+	// workers is how many namespaces are emptied concurrently.
+	workers = 8
+	// pause is what passes between something in a namespace that goes and the next look
+	// at what remains: many things go together.
+	pause = 20 * time.Millisecond
+	// remotePeriod is what passes before what aggregated servers have is looked at
+	// again: they do not tell when it goes.
+	remotePeriod = 5 * time.Second
+)
+
+// Config configures a Controller. All fields but Plain and Grace are required.
+type Config struct {
+	Plain changes.Plain
+	// Prefix of all keys, such as "/registry".
+	Prefix string
+	// Resources returns the resources that namespaces hold objects of.
+	Resources func() []changes.Resource
+	// Remote deletes what aggregated servers have in a namespace, as a user.
+	Remote func(ctx context.Context, user *request.User, namespace string) Remote
+	// Access is to the control plane; its user is replaced by the controller's.
+	Access *loopback.Access
+	// Grace is what passes between the deletion of a namespace and the first look at it.
+	Grace  time.Duration
+	Logger *slog.Logger
+	// Queues are the metrics of the work queue; nil: none.
+	Queues *work.Metrics
+}
+
+// Remote is what came of a deletion in aggregated servers.
+type Remote struct {
+	Discovery error // some could not say what they serve
+	Contents  []error
+	Remaining map[string]int // by "resource.group"
+}
+
+// Controller is the controller.
+type Controller struct {
+	config     Config
+	access     *loopback.Access
+	namespaces *loopback.Client[*corev1.Namespace]
+}
+
+// New returns a controller that has not begun.
+func New(config Config) *Controller {
+	access := config.Access.AsController(account)
+	return &Controller{
+		config: config, access: access,
+		namespaces: loopback.For[*corev1.Namespace](access, corev1.SchemeGroupVersion.WithResource("namespaces")),
+	}
+}
+
+// Begin returns the subscriber that does the work until ctx ends, and what waits for
+// its end.
+func (c *Controller) Begin(ctx context.Context) (changes.Subscriber, func()) {
+	queue := work.New(ctx, work.Config[string]{Name: Name, Workers: workers, Do: c.sync, Logger: c.config.Logger, Metrics: c.config.Queues})
+	return &subscriber{queue: queue, grace: c.config.Grace}, queue.Close
+}
+
+// subscriber queues the namespaces that are being deleted, and again when something
+// in them goes.
+type subscriber struct {
+	queue *work.Queue[string]
+	grace time.Duration
+	dying map[string]bool
+}
+
+func (s *subscriber) Reset() { s.dying = map[string]bool{} }
+func (*subscriber) Synced()  {}
+
+func (s *subscriber) Changed(c *changes.Change) {
+	if c.Path == "namespaces" {
+		s.namespaceChanged(c)
+		return
+	}
+	if c.Path == "apiregistration.k8s.io/apiservices" {
+		for name := range s.dying { // one that could not be reached may be, or be gone
+			s.queue.Add(name)
+		}
+		return
+	}
+	if c.Namespace != "" && c.Value == nil && s.dying[c.Namespace] {
+		s.queue.AddAfter(c.Namespace, pause)
+	}
+}
+
+func (s *subscriber) namespaceChanged(c *changes.Change) {
+	meta, err := changes.MetaOf(c.Value)
+	if err != nil || !meta.Deleting {
+		delete(s.dying, c.Name)
+		return
+	}
+	if !s.dying[c.Name] {
+		s.dying[c.Name] = true
+		if s.grace > 0 {
+			s.queue.AddAfter(c.Name, s.grace)
+			return
+		}
+		s.queue.Add(c.Name)
+	}
+}
+
+// errOther: the namespace is not the one it was, or a cache has not seen its deletion
+// yet. Either is looked at again.
+var errOther = errors.New("the namespace is not the same any more")
+
+// sync deletes what is in a namespace that is being deleted, says what remains, and
+// lets the namespace go when nothing does.
+func (c *Controller) sync(ctx context.Context, name string) error {
+	ns, err := c.namespaces.Get(ctx, types.NamespacedName{Name: name})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return err
+	case ns.DeletionTimestamp == nil || !slices.Contains(ns.Spec.Finalizers, corev1.FinalizerKubernetes):
+		return nil
+	}
+	found := c.empty(ctx, name)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err := c.report(ctx, ns, found); err != nil {
+		return ignoreGone(fmt.Errorf("say what remains in namespace %s: %w", name, err))
+	}
+	if err := found.err(); err != nil {
+		return fmt.Errorf("empty namespace %s: %w", name, err)
+	}
+	switch {
+	case found.remote:
+		return work.Later(remotePeriod)
+	case found.remains():
+		return nil // until something of it goes
+	}
+	return ignoreGone(c.finalize(ctx, ns))
+}
+
+// finalize removes the namespace's finalizer, with which it goes.
+func (c *Controller) finalize(ctx context.Context, ns *corev1.Namespace) error {
+	_, err := c.namespaces.Subresource("finalize").Update(ctx, types.NamespacedName{Name: ns.Name}, func(current *corev1.Namespace) error {
+		if !isSame(current, ns) {
+			return errOther
+		}
+		current.Spec.Finalizers = slices.DeleteFunc(current.Spec.Finalizers, func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("finalize namespace %s: %w", ns.Name, err)
+	}
+	return nil
+}
+
+func isSame(a, b *corev1.Namespace) bool { return a.UID == b.UID && a.DeletionTimestamp != nil }
+
+func ignoreGone(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}

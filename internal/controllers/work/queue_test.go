@@ -1,0 +1,112 @@
+package work_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mainstay.dev/mainstay/internal/controllers/work"
+)
+
+func newQueue(ctx context.Context, workers int, do func(context.Context, string) error) *work.Queue[string] {
+	return work.New(ctx, work.Config[string]{Name: "test", Workers: workers, Do: do, Logger: slog.New(slog.DiscardHandler)})
+}
+
+// TestOnceAtATime: a key is done by one goroutine at a time, and again if it is added
+// meanwhile, once.
+func TestOnceAtATime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var now, most, times atomic.Int32
+		q := newQueue(t.Context(), 8, func(context.Context, string) error {
+			most.Store(max(most.Load(), now.Add(1)))
+			time.Sleep(time.Second)
+			now.Add(-1)
+			times.Add(1)
+			return nil
+		})
+		for range 5 {
+			q.Add("a")
+		}
+		synctest.Wait()
+		for range 5 {
+			q.Add("a")
+		}
+		time.Sleep(time.Minute)
+		if times.Load() != 2 || most.Load() != 1 {
+			t.Errorf("done %d times, %d at a time", times.Load(), most.Load())
+		}
+	})
+}
+
+// TestRetries: what fails, or panics, is done again, later each time; other keys do not
+// wait for it.
+func TestRetries(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		done := map[string][]time.Duration{}
+		begin := time.Now()
+		q := newQueue(t.Context(), 1, func(_ context.Context, key string) error {
+			mu.Lock()
+			done[key] = append(done[key], time.Since(begin))
+			n := len(done[key])
+			mu.Unlock()
+			switch {
+			case key == "panics" && n < 3:
+				panic("oops")
+			case key == "fails" && n < 6:
+				return errors.New("not yet")
+			case key == "later" && n < 2:
+				return work.Later(time.Hour)
+			}
+			return nil
+		})
+		for _, key := range []string{"panics", "fails", "later", "good"} {
+			q.Add(key)
+		}
+		time.Sleep(2 * time.Hour)
+		mu.Lock()
+		defer mu.Unlock()
+		for key, want := range map[string]int{"panics": 3, "fails": 6, "later": 2, "good": 1} {
+			if len(done[key]) != want {
+				t.Errorf("%s was done %d times, want %d", key, len(done[key]), want)
+			}
+		}
+		if at := done["fails"]; at[1]-at[0] > 20*time.Millisecond || at[5]-at[4] < 100*time.Millisecond {
+			t.Errorf("attempts at %v", at)
+		}
+		if done["later"][1] < time.Hour || done["good"][0] != 0 {
+			t.Errorf("done at %v", done)
+		}
+	})
+}
+
+// TestEnd: nothing is done after the end.
+func TestEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, end := context.WithCancel(t.Context())
+		var times atomic.Int32
+		q := newQueue(ctx, 2, func(context.Context, string) error {
+			times.Add(1)
+			return errors.New("again")
+		})
+		q.Add("a")
+		q.AddAfter("b", time.Minute)
+		synctest.Wait()
+		end()
+		q.Close()
+		before := times.Load()
+		q.Add("c")
+		time.Sleep(time.Hour)
+		if times.Load() != before {
+			t.Errorf("done %d times after the end", times.Load()-before)
+		}
+	})
+}

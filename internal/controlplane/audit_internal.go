@@ -1,0 +1,129 @@
+package controlplane
+
+import (
+	"context"
+	"net/http"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/authorizer"
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/endpoints"
+	"mainstay.dev/mainstay/internal/filters"
+	"mainstay.dev/mainstay/internal/request"
+	"mainstay.dev/mainstay/internal/rest"
+)
+
+// auditedAPI writes for code inside the server, with audit events as there would be if it
+// were a client: controllers show as kube-controller-manager's would. It implements
+// local.API.
+type auditedAPI struct {
+	*endpoints.API
+	instance *instance
+}
+
+// internal returns what records a request of code inside the server.
+func (a *auditedAPI) internal(ctx context.Context) *filters.Internal {
+	return a.instance.audit.Internal(ctx, func() string {
+		if a.instance.rbac == nil {
+			return ""
+		}
+		attributes := authorizer.AttributesOf(request.UserFrom(ctx), request.InfoFrom(ctx))
+		decision, reason, _ := a.instance.rbac.Authorize(ctx, &attributes)
+		if decision != authorizer.DecisionAllow {
+			return "" // as of what no authorizer is asked about
+		}
+		return reason
+	})
+}
+
+// complete records the outcome of a request.
+func complete(audited *filters.Internal, code int32, err error) {
+	status := &metav1.Status{Status: metav1.StatusSuccess, Code: code}
+	if err != nil {
+		status = endpoints.StatusOf(err)
+	}
+	audited.Complete(status)
+}
+
+// Create implements local.API.
+func (a *auditedAPI) Create(ctx context.Context, resource *rest.Resource, obj codec.Object, options metav1.CreateOptions) (*codec.Record, error) {
+	audited := a.internal(ctx)
+	if err := audited.Received(); err != nil {
+		return nil, err
+	}
+	record, err := a.API.Create(ctx, resource, obj, options)
+	complete(audited, http.StatusCreated, err)
+	return record, err
+}
+
+// Update implements local.API. What change refuses is never asked of the API, and not
+// recorded.
+func (a *auditedAPI) Update(ctx context.Context, resource *rest.Resource, change func(codec.Object) (codec.Object, error), options metav1.UpdateOptions) (*codec.Record, error) {
+	audited := a.internal(ctx)
+	record, err := a.API.Update(ctx, resource, func(obj codec.Object) (codec.Object, error) {
+		changed, err := change(obj)
+		if err == nil {
+			err = audited.Received()
+		}
+		return changed, err
+	}, options)
+	complete(audited, http.StatusOK, err)
+	return record, err
+}
+
+// Apply implements local.API.
+func (a *auditedAPI) Apply(ctx context.Context, resource *rest.Resource, configuration *unstructured.Unstructured, options metav1.ApplyOptions) (*codec.Record, error) {
+	audited := a.internal(ctx)
+	if err := audited.Received(); err != nil {
+		return nil, err
+	}
+	record, err := a.API.Apply(ctx, resource, configuration, options)
+	complete(audited, http.StatusOK, err)
+	return record, err
+}
+
+// Delete implements local.API.
+func (a *auditedAPI) Delete(ctx context.Context, resource *rest.Resource, options metav1.DeleteOptions) (*codec.Record, bool, error) {
+	audited := a.internal(ctx)
+	if err := audited.Received(); err != nil {
+		return nil, false, err
+	}
+	record, gone, err := a.API.Delete(ctx, resource, options)
+	complete(audited, http.StatusOK, err)
+	return record, gone, err
+}
+
+// DeleteSome implements local.API. It is one request, whatever it deletes: the first
+// deletion, without which there is none, makes it and says what became of it.
+func (a *auditedAPI) DeleteSome(ctx context.Context, resource *rest.Resource, options metav1.DeleteOptions) (func(context.Context, types.NamespacedName) (bool, error), error) {
+	audited := a.internal(ctx)
+	remove, err := a.API.DeleteSome(ctx, resource, options)
+	if err != nil {
+		return nil, err
+	}
+	var first sync.Once
+	return func(ctx context.Context, name types.NamespacedName) (gone bool, err error) {
+		asked := false
+		first.Do(func() {
+			if err = audited.Received(); err != nil {
+				return
+			}
+			asked = true
+			gone, err = remove(ctx, name)
+			outcome := err
+			if apierrors.IsNotFound(err) {
+				outcome = nil // somebody else was faster
+			}
+			complete(audited, http.StatusOK, outcome)
+		})
+		if asked || err != nil {
+			return gone, err
+		}
+		return remove(ctx, name)
+	}, nil
+}

@@ -1,0 +1,96 @@
+package controlplane
+
+import (
+	"net/http"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"mainstay.dev/mainstay/internal/endpoints/discovery"
+	"mainstay.dev/mainstay/internal/feature"
+	"mainstay.dev/mainstay/internal/filters"
+	"mainstay.dev/mainstay/internal/filters/authn"
+	"mainstay.dev/mainstay/internal/filters/authz"
+	"mainstay.dev/mainstay/internal/request"
+	"mainstay.dev/mainstay/internal/rest"
+)
+
+// chain is the way of every request, read from top to bottom.
+func (i *instance) chain(final http.Handler) http.Handler {
+	onError := i.api.WriteError
+	refuse := i.audit.Refusal(onError)
+	if i.options.Filter != nil {
+		final = i.options.Filter(final)
+	}
+	if i.storageVersions != nil {
+		final = filters.StorageVersions(i.storageVersions.Pending, onError)(final)
+	}
+	return filters.Chain(final,
+		filters.Upgrades(i.env.Logger),
+		filters.AuditID,
+		filters.Recover(i.env.Logger, onError),
+		filters.RequestInfo(i.longRunning, onError),
+		filters.AuditInit(i.audit),
+		filters.Track(filters.TrackConfig{Metrics: i.env.Requests, Logger: i.env.Logger, Known: i.known}),
+		filters.HSTS(i.options.HSTSDirectives),
+		filters.CacheControl,
+		i.env.Drain.Filter(onError),
+		filters.GoAway(i.options.GoAwayChance),
+		filters.Deadline(filters.DeadlineConfig{Max: i.options.RequestTimeout, Metrics: i.env.Requests, Logger: i.env.Logger, OnError: onError, OnInvalid: refuse}),
+		filters.CORS(i.options.CORSAllowedOrigins),
+		filters.Authenticate(filters.AuthenticateConfig{
+			Authenticator: authn.Union{i.env.Identity.Authenticator, i.tokens},
+			Anonymous:     i.anonymous().Allows,
+			CloseHTTP2:    i.rows.Gates.Enabled(feature.UnauthenticatedHTTP2DOSMitigation),
+			Metrics:       i.env.Metrics.Authentication,
+			Logger:        i.env.Logger,
+			OnError:       refuse,
+		}),
+		filters.Audit(i.audit),
+		filters.Impersonate(filters.ImpersonateConfig{
+			Authorizer: i.authorizer, Constrained: i.rows.Gates.Enabled(feature.ConstrainedImpersonation), Logger: i.env.Logger, OnError: onError,
+		}),
+		i.limits(onError),
+		filters.Authorize(authz.Measured{Authorizer: i.authorizer, Metrics: i.env.Metrics.Authorized}, i.views(), i.env.Logger, onError),
+	)
+}
+
+// anonymous says which requests without credentials pass. As kube-apiserver, none
+// does where everything is allowed to everyone.
+func (i *instance) anonymous() *authn.AnonymousConfig {
+	switch {
+	case i.asks(authz.TypeAlwaysAllow):
+		return &authn.AnonymousConfig{}
+	case i.env.Identity.Anonymous != nil:
+		return i.env.Identity.Anonymous
+	}
+	return &authn.AnonymousConfig{Enabled: !i.options.ClosedToPublic}
+}
+
+// longRunning reports whether a request lasts as long as its client wants: of a
+// subresource of this control plane's own, its storage says so.
+func (i *instance) longRunning(info *request.Info) bool {
+	if !info.IsResource || info.Subresource == "" || info.Verb == "watch" {
+		return filters.LongRunning(info)
+	}
+	gv := schema.GroupVersion{Group: info.Group, Version: info.Version}
+	if i.aggregated.Handler(gv) != nil {
+		return filters.LongRunning(info)
+	}
+	resource := i.catalog.Find(gv, info.Resource, info.Subresource)
+	if resource == nil {
+		return false
+	}
+	connecter, ok := resource.Storage.(rest.Connecter)
+	return ok && connecter.Connection().LongRunning
+}
+
+// known reports whether this control plane answers for what a request asks, so
+// that the names of other things do not become labels of metrics.
+func (i *instance) known(info *request.Info) bool {
+	if !info.IsResource {
+		return i.paths.has(info.Path) || discovery.Handles(info.Path) || strings.HasPrefix(info.Path, "/openapi/")
+	}
+	gv := schema.GroupVersion{Group: info.Group, Version: info.Version}
+	return i.catalog.Find(gv, info.Resource, info.Subresource) != nil
+}

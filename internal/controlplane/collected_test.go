@@ -1,0 +1,61 @@
+package controlplane
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+	"weak"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"mainstay.dev/mainstay/internal/rest"
+	"mainstay.dev/mainstay/test/testserver"
+)
+
+// TestOldDefinitionsAreCollected: the resources of definitions that have changed or were
+// deleted do not stay in memory, although objects were written to them.
+func TestOldDefinitionsAreCollected(t *testing.T) {
+	t.Parallel()
+	c := newPlane(t, newEnv(t), "/collected")
+	const definitions, things = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "/apis/example.com/v1/things"
+	if code, body := send(t, c, http.MethodPost, definitions, thingDefinition); code != 201 {
+		t.Fatalf("%d %s", code, body)
+	}
+	var old []weak.Pointer[rest.Resource]
+	for n := range 5 {
+		if code, body := send(t, c, http.MethodPost, things, fmt.Sprintf(`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"t%d"}}`, n)); code != 201 {
+			t.Fatalf("%d %s", code, body)
+		}
+		old = append(old, weak.Make(c.opened.Load().catalog.Find(schema.GroupVersion{Group: "example.com", Version: "v1"}, "things", "")))
+		description := fmt.Sprintf(`[{"op":"add","path":"/spec/versions/0/schema/openAPIV3Schema/description","value":"generation %d"}]`, n)
+		if code, body := patchJSON(t, c, definitions+"/things.example.com", description); code != 200 {
+			t.Fatalf("%d %s", code, body)
+		}
+	}
+	if code, body := send(t, c, http.MethodDelete, definitions+"/things.example.com", ""); code != 200 {
+		t.Fatalf("%d %s", code, body)
+	}
+	testserver.Eventually(t, time.Minute, func() error {
+		runtime.GC()
+		for n, resource := range old {
+			if resource.Value() != nil {
+				return fmt.Errorf("the resource of generation %d is still in memory", n+1)
+			}
+		}
+		return nil
+	})
+}
+
+// patchJSON sends a JSON patch.
+func patchJSON(t *testing.T, c *ControlPlane, path, patch string) (int, string) {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPatch, path, strings.NewReader(patch))
+	r.Header.Set("Content-Type", "application/json-patch+json")
+	w := httptest.NewRecorder()
+	c.ServeHTTP(w, r)
+	return w.Code, w.Body.String()
+}

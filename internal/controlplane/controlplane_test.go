@@ -1,0 +1,251 @@
+package controlplane
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/endpoints/openapi"
+	"mainstay.dev/mainstay/internal/filters"
+	"mainstay.dev/mainstay/internal/request"
+	"mainstay.dev/mainstay/internal/serviceaccount"
+	"mainstay.dev/mainstay/internal/storage/cache"
+	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/embedded"
+	"mainstay.dev/mainstay/internal/telemetry"
+)
+
+// administrator is who sends every request of these tests.
+type administrator struct{}
+
+func (administrator) Authenticate(*http.Request) (*request.Authentication, error) {
+	return &request.Authentication{User: &request.User{Name: "admin", Groups: []string{request.GroupMasters}}}, nil
+}
+
+// newEnv is a host without a listener, over a store in memory that ends with the
+// test.
+func newEnv(t testing.TB) *Env {
+	t.Helper()
+	backend, err := embedded.Open(embedded.Config{InMemory: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newEnvOn(t, backend)
+}
+
+// newEnvOn is newEnv over a store, which it closes.
+func newEnvOn(t testing.TB, backend kv.Backend) *Env {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	feed, err := cache.NewFeed(cache.FeedConfig{Backend: backend, Prefix: "/"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- feed.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+		if err := backend.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	metrics, err := NewMetrics(registry, "host")
+	if err != nil {
+		t.Fatal(err)
+	}
+	encodings, err := codec.NewMemory(codec.MemoryConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := serviceaccount.NewKeys(signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Env{
+		Backend: backend, Feed: feed, Encodings: encodings, TypeConverter: openapi.NewTypeConverter(),
+		Identity: Identity{
+			Authenticator: administrator{}, TokenKeys: keys,
+			ClusterAuthentication: func() (map[string]string, error) { return map[string]string{"client-ca-file": ""}, nil },
+		},
+		Address: "127.0.0.1:6443", PublicURL: "https://127.0.0.1:6443", Port: 6443,
+		Drain: filters.NewDrain(), Tunnels: t.Context(), Requests: telemetry.NewRequests(registry),
+		Health: telemetry.NewHealthMetrics(prometheus.NewRegistry()), Metrics: metrics, Logger: slog.New(slog.DiscardHandler),
+	}
+}
+
+func newPlane(t testing.TB, env *Env, prefix string) *ControlPlane {
+	t.Helper()
+	c, err := New(env, prefix, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// send returns the code and the body of an answer.
+func send(t testing.TB, c *ControlPlane, method, path, body string) (int, string) {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	c.ServeHTTP(w, r)
+	return w.Code, w.Body.String()
+}
+
+const widgets = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.example.com"},
+	"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"widgets","kind":"Widget"},
+	"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`
+
+// TestThreeOnOneStore: control planes on one store, whose caches one feed fills,
+// never see each other's objects, events or definitions.
+func TestThreeOnOneStore(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	var planes []*ControlPlane
+	for n := range 3 {
+		planes = append(planes, newPlane(t, env, fmt.Sprintf("/planes/%d", n)))
+	}
+	for n, plane := range planes {
+		body := fmt.Sprintf(`{"metadata":{"name":"only-%d"},"data":{"plane":"%d"}}`, n, n)
+		if code, answer := send(t, plane, "POST", "/api/v1/namespaces/default/configmaps", body); code != 201 {
+			t.Fatalf("plane %d: %d %s", n, code, answer)
+		}
+	}
+	if code, answer := send(t, planes[1], "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", widgets); code != 201 {
+		t.Fatalf("%d %s", code, answer)
+	}
+	for n, plane := range planes {
+		var list struct {
+			Items []struct{ Metadata struct{ Name string } }
+		}
+		_, answer := send(t, plane, "GET", "/api/v1/namespaces/default/configmaps", "")
+		if err := json.Unmarshal([]byte(answer), &list); err != nil {
+			t.Fatal(err)
+		}
+		if len(list.Items) != 1 || list.Items[0].Metadata.Name != fmt.Sprintf("only-%d", n) {
+			t.Errorf("plane %d lists %+v", n, list.Items)
+		}
+		if code, _ := send(t, plane, "GET", fmt.Sprintf("/api/v1/namespaces/default/configmaps/only-%d", (n+1)%3), ""); code != 404 {
+			t.Errorf("plane %d has an object of another: %d", n, code)
+		}
+		_, crds := send(t, plane, "GET", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "")
+		if has := strings.Contains(crds, "widgets.example.com"); has != (n == 1) {
+			t.Errorf("plane %d has the definition: %t", n, has)
+		}
+		_, watched := send(t, plane, "GET", "/api/v1/configmaps?watch=true&resourceVersion=0&timeoutSeconds=1", "")
+		if got := strings.Count(watched, `"only-`); got != 1 || !strings.Contains(watched, fmt.Sprintf("only-%d", n)) {
+			t.Errorf("a watch on plane %d: %s", n, watched)
+		}
+	}
+}
+
+// TestOpensWithTheFirstRequest: until then it costs next to nothing; two first
+// requests at once open it once.
+func TestOpensWithTheFirstRequest(t *testing.T) {
+	t.Parallel()
+	plane := newPlane(t, newEnv(t), "/one")
+	if plane.opened.Load() != nil {
+		t.Error("it is open before anything was asked")
+	}
+	codes := make(chan int, 8)
+	for range cap(codes) {
+		go func() {
+			code, _ := send(t, plane, "GET", "/api/v1/namespaces/kube-system", "")
+			codes <- code
+		}()
+	}
+	for range cap(codes) {
+		if code := <-codes; code != 200 {
+			t.Errorf("%d", code)
+		}
+	}
+}
+
+// TestCannotBeOpened: a first request that cannot open the control plane gets a
+// Status, and a later one opens it.
+func TestCannotBeOpened(t *testing.T) {
+	t.Parallel()
+	plane := newPlane(t, newEnv(t), "/one")
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := plane.Open(gone); err == nil {
+		t.Error("it opens for somebody who has gone")
+	}
+	w := httptest.NewRecorder()
+	plane.ServeHTTP(w, httptest.NewRequestWithContext(gone, "GET", "/api/v1/namespaces", nil))
+	if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), `"kind":"Status"`) {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if code, body := send(t, plane, "GET", "/api/v1/namespaces", ""); code != 200 {
+		t.Errorf("%d %s", code, body)
+	}
+	plane.Close()
+	closed := newPlane(t, plane.env, "/two")
+	closed.Close()
+	if err := closed.Open(t.Context()); err == nil {
+		t.Error("it opens after it was closed")
+	}
+}
+
+// BenchmarkOpen shows what a control plane costs on a host that has others: time,
+// bytes and goroutines, at rest and once it has answered a request.
+func BenchmarkOpen(b *testing.B) {
+	for _, used := range []bool{false, true} {
+		name := "rest"
+		if used {
+			name = "used"
+		}
+		b.Run(name, func(b *testing.B) {
+			env := newEnv(b)
+			first := newPlane(b, env, "/first") // pays for what all share
+			send(b, first, "GET", "/api/v1/namespaces", "")
+			before, goroutines := heap(), runtime.NumGoroutine()
+			var planes []*ControlPlane
+			for b.Loop() {
+				plane, err := New(env, fmt.Sprintf("/planes/%d", len(planes)), Options{})
+				if err != nil {
+					b.Fatal(err)
+				}
+				planes = append(planes, plane)
+				if used {
+					send(b, plane, "GET", "/api/v1/namespaces/default", "")
+				}
+			}
+			b.StopTimer()
+			n := float64(len(planes))
+			b.ReportMetric(float64(heap()-before)/n, "heap-B/plane")
+			b.ReportMetric(float64(runtime.NumGoroutine()-goroutines)/n, "goroutines/plane")
+			for _, plane := range planes {
+				plane.Close()
+			}
+		})
+	}
+}
+
+// heap returns the bytes that are in use once the garbage has gone.
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
+}

@@ -1,0 +1,146 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/apis/bootstrap"
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/feature"
+	"mainstay.dev/mainstay/internal/filters"
+	"mainstay.dev/mainstay/internal/filters/flowcontrol"
+	"mainstay.dev/mainstay/internal/request"
+	"mainstay.dev/mainstay/internal/storage"
+)
+
+// What flow control is configured by.
+var (
+	flowSchemas    = flowcontrolv1.SchemeGroupVersion.WithResource("flowschemas").GroupResource()
+	priorityLevels = flowcontrolv1.SchemeGroupVersion.WithResource("prioritylevelconfigurations").GroupResource()
+)
+
+// queueWaitPart is the part of --request-timeout that a request without a deadline may
+// wait for its turn.
+const queueWaitPart = 4
+
+// seats are how many requests are executed at a time.
+func (o Options) seats() int { return max(o.MaxRequestsInFlight, 0) + max(o.MaxMutatingInFlight, 0) }
+
+func (o Options) checkFlowControl() error {
+	if !o.WithoutPriorityAndFairness && o.seats() == 0 {
+		return fmt.Errorf("--max-requests-inflight=%d and --max-mutating-requests-inflight=%d must add up to something positive, unless --enable-priority-and-fairness=false",
+			max(o.MaxRequestsInFlight, 0), max(o.MaxMutatingInFlight, 0))
+	}
+	return nil
+}
+
+// openFlowControl creates what gives requests their turns. Rows that are built after it
+// report to it.
+func (i *instance) openFlowControl() error {
+	if i.options.WithoutPriorityAndFairness {
+		return nil
+	}
+	i.flow = flowcontrol.New(flowcontrol.Config{
+		Seats:   i.options.seats(),
+		Schemas: bootstrap.MandatoryFlowSchemas(), Levels: bootstrap.MandatoryPriorityLevels(),
+		Wait:    i.options.RequestTimeout / queueWaitPart,
+		Stats:   i.listStats,
+		ByCount: !i.options.Gates().Enabled(feature.SizeBasedListCostEstimate),
+		Metrics: i.env.Metrics.FlowControl, Reflectors: i.env.Metrics.Reflectors, Logger: i.env.Logger,
+	})
+	for path, handler := range i.flow.Dumps() {
+		i.paths.handle(path, handler)
+	}
+	return nil
+}
+
+// openFlowReflectors creates what keeps flow control up to date.
+func (i *instance) openFlowReflectors() error {
+	if i.flow == nil {
+		return nil
+	}
+	for resource := range i.flow.Resources() {
+		stored, err := i.uncached(resource)
+		if err != nil {
+			return err
+		}
+		follow, err := i.flow.Reflector(resource, stored)
+		if err != nil {
+			return err
+		}
+		i.flowReflectors = append(i.flowReflectors, follow)
+	}
+	return nil
+}
+
+// flowObserver returns what is told of writes of schemas and levels; nil for other
+// resources. Conditions are written once flow control knows of the change.
+func (i *instance) flowObserver(resource schema.GroupResource) *storage.Observer {
+	var conditions *storage.Observer
+	switch resource {
+	case flowSchemas:
+		conditions = &storage.Observer{Written: func(record *codec.Record) error { i.conditions.Schema(record.Name().Name); return nil }}
+	case priorityLevels:
+		conditions = &storage.Observer{
+			Written: func(record *codec.Record) error { i.conditions.Level(record.Name().Name); return nil },
+			Deleted: func(name types.NamespacedName, _ int64) { i.conditions.Level(name.Name) },
+		}
+	}
+	if i.flow == nil {
+		return conditions
+	}
+	return i.flow.Observer(resource).And(conditions)
+}
+
+// loadFlowControl reads all schemas and levels.
+func (i *instance) loadFlowControl(ctx context.Context) error {
+	var group errgroup.Group
+	for _, follow := range i.flowReflectors {
+		group.Go(func() error { return follow.Load(ctx) })
+	}
+	return group.Wait()
+}
+
+// runFlowControl takes up what other servers write.
+func (i *instance) runFlowControl(ctx context.Context) {
+	for _, follow := range i.flowReflectors {
+		i.run(ctx, "flow control", &i.flowLoop, func(ctx context.Context) error { follow.Run(ctx); return nil })
+	}
+}
+
+// uncachedBytes is what an object is taken to be large of a resource that is not in memory.
+const uncachedBytes = 4 << 10
+
+// listStats returns what a list of a resource has to read, as far as that is in memory, or was
+// counted for metrics.
+func (i *instance) listStats(info *request.Info) (flowcontrol.Stats, bool) {
+	resource := i.catalog.Find(schema.GroupVersion{Group: info.Group, Version: info.Version}, info.Resource, "")
+	if resource == nil {
+		return flowcontrol.Stats{}, false
+	}
+	stored, ok := resource.Storage.(interface {
+		Cached() (objects, bytes int64, known bool)
+	})
+	if !ok {
+		return flowcontrol.Stats{}, false
+	}
+	objects, bytes, known := stored.Cached()
+	if !known {
+		objects, known = i.counts.of(resource.GroupResource())
+		return flowcontrol.Stats{Objects: objects, AverageBytes: uncachedBytes}, known
+	}
+	return flowcontrol.Stats{Objects: objects, AverageBytes: bytes / max(objects, 1)}, known
+}
+
+// limits is the filter that keeps requests from becoming too many at a time.
+func (i *instance) limits(onError filters.ErrorWriter) filters.Filter {
+	if i.flow == nil {
+		return filters.MaxInFlight(i.options.MaxRequestsInFlight, i.options.MaxMutatingInFlight, i.env.Requests, onError)
+	}
+	return filters.FlowControl(i.flow, i.env.Requests, onError)
+}

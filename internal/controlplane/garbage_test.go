@@ -1,0 +1,438 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/controllers/changes"
+	"mainstay.dev/mainstay/internal/loopback"
+	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/embedded"
+	"mainstay.dev/mainstay/test/testserver"
+)
+
+const garbagePrefix = "/garbage"
+
+// collectorTest is a control plane whose collector is tried, and what is in it.
+type collectorTest struct {
+	t     *testing.T
+	env   *Env
+	plane *ControlPlane
+	rand  *rand.Rand
+	made  []made // all that was ever created, in order
+}
+
+// made is an object that the test created.
+type made struct {
+	kind    string // of kinds
+	name    types.NamespacedName
+	uid     types.UID
+	deleted bool // by the test
+}
+
+// kind is a kind of which the test creates objects.
+type kind struct {
+	gvk        string
+	namespaced bool
+	client     func(*loopback.Access) *loopback.Client[codec.Object]
+	empty      func() codec.Object
+}
+
+func kinds() map[string]kind {
+	return map[string]kind{
+		"ConfigMap": {"v1", true, func(a *loopback.Access) *loopback.Client[codec.Object] {
+			return loopback.For[codec.Object](a, configMaps)
+		},
+			func() codec.Object { return &corev1.ConfigMap{} }},
+		"Secret": {"v1", true, func(a *loopback.Access) *loopback.Client[codec.Object] {
+			return loopback.For[codec.Object](a, corev1.SchemeGroupVersion.WithResource("secrets"))
+		}, func() codec.Object { return &corev1.Secret{} }},
+		"ClusterRole": {"rbac.authorization.k8s.io/v1", false, func(a *loopback.Access) *loopback.Client[codec.Object] {
+			return loopback.For[codec.Object](a, rbacv1.SchemeGroupVersion.WithResource("clusterroles"))
+		}, func() codec.Object { return &rbacv1.ClusterRole{} }},
+	}
+}
+
+func (c *collectorTest) open() {
+	c.plane = newPlane(c.t, c.env, garbagePrefix)
+	if err := c.plane.Open(c.t.Context()); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *collectorTest) client(of string) *loopback.Client[codec.Object] {
+	return kinds()[of].client(c.plane.opened.Load().local)
+}
+
+// create creates an object with up to three owners: what was created before, is gone,
+// or never was.
+func (c *collectorTest) create(n int) {
+	m := made{kind: []string{"ConfigMap", "Secret", "ClusterRole"}[c.rand.IntN(3)], name: types.NamespacedName{Name: fmt.Sprintf("o%d", n)}}
+	if kinds()[m.kind].namespaced {
+		m.name.Namespace = []string{"default", "kube-public"}[c.rand.IntN(2)]
+	}
+	obj := kinds()[m.kind].empty()
+	obj.SetName(m.name.Name)
+	obj.SetNamespace(m.name.Namespace)
+	obj.SetOwnerReferences(c.owners(m))
+	created, err := c.client(m.kind).Create(c.t.Context(), obj)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	m.uid = created.GetUID()
+	c.made = append(c.made, m)
+}
+
+func (c *collectorTest) owners(of made) []metav1.OwnerReference {
+	var refs []metav1.OwnerReference
+	for range c.rand.IntN(4) {
+		ref := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "never", UID: types.UID(fmt.Sprintf("never-%d", c.rand.IntN(3)))}
+		if len(c.made) > 0 && c.rand.IntN(8) > 0 {
+			owner := c.made[max(0, len(c.made)-1-c.rand.IntN(12))]
+			if kinds()[owner.kind].namespaced && owner.name.Namespace != of.name.Namespace {
+				continue
+			}
+			ref = metav1.OwnerReference{APIVersion: kinds()[owner.kind].gvk, Kind: owner.kind, Name: owner.name.Name, UID: owner.uid}
+		} else if of.name.Namespace == "" {
+			continue
+		}
+		if slices.ContainsFunc(refs, func(r metav1.OwnerReference) bool { return r.UID == ref.UID }) {
+			continue
+		}
+		ref.BlockOwnerDeletion = new(c.rand.IntN(2) == 0)
+		refs = append(refs, ref)
+	}
+	return refs
+}
+
+func (c *collectorTest) delete() {
+	m := &c.made[c.rand.IntN(len(c.made))]
+	policy := []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan}[c.rand.IntN(3)]
+	m.deleted = true
+	err := c.client(m.kind).Delete(c.t.Context(), m.name, metav1.DeleteOptions{PropagationPolicy: &policy, Preconditions: &metav1.Preconditions{UID: &m.uid}})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		c.t.Fatal(err)
+	}
+}
+
+// reown gives an object other owners, in whatever state it is.
+func (c *collectorTest) reown() {
+	m := c.made[c.rand.IntN(len(c.made))]
+	_, err := c.client(m.kind).Update(c.t.Context(), m.name, func(obj codec.Object) error {
+		obj.SetOwnerReferences(c.owners(m))
+		return nil
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		c.t.Fatal(err)
+	}
+}
+
+// TestCollectorModel changes a random graph of owners while the collector runs, and is
+// stopped and begun again: nothing that has a living owner is collected, and at last
+// everything else is.
+func TestCollectorModel(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(6) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			c := &collectorTest{t: t, env: newEnv(t), rand: rand.New(rand.NewPCG(seed, 1))}
+			from, err := c.env.Backend.CurrentRevision(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, release, err := c.env.Backend.Hold(t.Context(), from)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer release()
+			c.open()
+			for n := range 400 {
+				switch p := c.rand.IntN(100); {
+				case p < 60 || n < 5:
+					c.create(n)
+				case p < 85:
+					c.delete()
+				case p < 98:
+					c.reown()
+				default: // what was under way is cut off
+					c.plane.Close()
+					c.open()
+				}
+			}
+			testserver.Eventually(t, 2*time.Minute, c.settled)
+			c.justified(from + 1)
+		})
+	}
+}
+
+// all returns the metadata of all objects of the test, by uid.
+func (c *collectorTest) all() map[string]changes.Meta {
+	found := map[string]changes.Meta{}
+	result, err := c.env.Backend.Range(context.Background(), kv.RangeRequest{Start: garbagePrefix + "/", End: kv.PrefixEnd(garbagePrefix + "/")})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, e := range result.Entries {
+		if meta, err := changes.MetaOf(e.Value); err == nil {
+			found[meta.UID] = meta
+		}
+	}
+	return found
+}
+
+// settled returns what is still to be done.
+func (c *collectorTest) settled() error {
+	all := c.all()
+	for _, m := range c.made {
+		meta, there := all[string(m.uid)]
+		switch {
+		case !there:
+			continue
+		case m.deleted || meta.Deleting:
+			return fmt.Errorf("%s %s is still there: %+v", m.kind, m.name, meta)
+		case len(meta.Owners) > 0 && !slices.ContainsFunc(meta.Owners, func(o changes.Owner) bool { _, ok := all[o.UID]; return ok }):
+			return fmt.Errorf("%s %s has no owner any more, and is still there: %+v", m.kind, m.name, meta)
+		}
+	}
+	return nil
+}
+
+// justified follows everything that happened: what went without the test's doing had
+// owners, and none of them was there but such as waited for it to go.
+func (c *collectorTest) justified(from kv.Revision) {
+	deleted := map[string]bool{}
+	for _, m := range c.made {
+		deleted[string(m.uid)] = m.deleted
+	}
+	w, err := c.env.Backend.Watch(c.t.Context(), garbagePrefix+"/", kv.PrefixEnd(garbagePrefix+"/"), from)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer w.Stop()
+	to, err := c.env.Backend.CurrentRevision(c.t.Context())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if err := c.env.Backend.RequestProgress(c.t.Context()); err != nil {
+		c.t.Fatal(err)
+	}
+	living := map[string]changes.Meta{}
+	doomed := map[string]changes.Meta{} // as it was when its deletion began: the test may change its owners after that
+	waited := map[string]bool{}         // for its dependents to be deleted, at some time
+	collected := 0
+	for batch := range w.Batches() {
+		for _, e := range batch.Events {
+			now, err := changes.MetaOf(e.Value)
+			if err != nil {
+				continue
+			}
+			if !e.Deleted {
+				living[now.UID] = now
+				if _, known := doomed[now.UID]; now.Deleting && !known {
+					doomed[now.UID] = now
+				}
+				waited[now.UID] = waited[now.UID] || now.Deleting && slices.Contains(now.Finalizers, metav1.FinalizerDeleteDependents)
+				continue
+			}
+			old, _ := changes.MetaOf(e.Prev.Value)
+			delete(living, old.UID)
+			byTest, ours := deleted[old.UID]
+			if !ours || byTest {
+				continue
+			}
+			collected++
+			if began, ok := doomed[old.UID]; ok {
+				old = began
+			}
+			if len(old.Owners) == 0 {
+				c.t.Errorf("%s was collected, and has no owners", e.Key)
+			}
+			for _, owner := range old.Owners {
+				if o, ok := living[owner.UID]; ok && !waited[owner.UID] {
+					c.t.Errorf("%s was collected, and its owner %s lives: %+v", e.Key, owner.Name, o)
+				}
+			}
+		}
+		if batch.Revision >= to {
+			break
+		}
+	}
+	c.t.Logf("%d created, %d collected, %d remain", len(c.made), collected, len(living))
+}
+
+// awaitControllers waits until the controllers follow what happens: one of them gives a
+// new namespace its account.
+func awaitControllers(t *testing.T, access *loopback.Access) {
+	t.Helper()
+	namespaces := loopback.For[*corev1.Namespace](access, corev1.SchemeGroupVersion.WithResource("namespaces"))
+	if _, err := namespaces.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "awaited"}}); err != nil {
+		t.Fatal(err)
+	}
+	accounts := loopback.For[*corev1.ServiceAccount](access, corev1.SchemeGroupVersion.WithResource("serviceaccounts"))
+	testserver.Eventually(t, time.Minute, func() error {
+		_, err := accounts.Get(t.Context(), types.NamespacedName{Namespace: "awaited", Name: "default"})
+		return err
+	})
+}
+
+// TestKeepUnknownOwners: what names owners that never were stays, if that is wanted; what
+// had an owner goes with it.
+func TestKeepUnknownOwners(t *testing.T) {
+	t.Parallel()
+	plane, err := New(newEnv(t), garbagePrefix, Options{KeepUnknownOwners: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(plane.Close)
+	if err := plane.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	awaitControllers(t, plane.opened.Load().local)
+	client := loopback.For[*corev1.ConfigMap](plane.opened.Load().local, configMaps)
+	create := func(name string, owners ...metav1.OwnerReference) *corev1.ConfigMap {
+		t.Helper()
+		created, err := client.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, OwnerReferences: owners}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return created
+	}
+	reference := func(name string, uid types.UID) metav1.OwnerReference {
+		return metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: name, UID: uid}
+	}
+	create("of-unknown", reference("never", "0-1-2-3"))
+	for i := range 20 { // in turn, so that what comes first has long been looked at
+		owner := create(fmt.Sprint("owner", i))
+		name := types.NamespacedName{Namespace: "default", Name: fmt.Sprint("dependent", i)}
+		create(name.Name, reference(owner.Name, owner.UID), reference("never", "0-1-2-3"))
+		if err := client.Delete(t.Context(), types.NamespacedName{Namespace: "default", Name: owner.Name}, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		testserver.Eventually(t, time.Minute, func() error {
+			if _, err := client.Get(t.Context(), name); !apierrors.IsNotFound(err) {
+				return fmt.Errorf("%s has lost its owner, and is there: %v", name, err)
+			}
+			return nil
+		})
+	}
+	if _, err := client.Get(t.Context(), types.NamespacedName{Namespace: "default", Name: "of-unknown"}); err != nil {
+		t.Errorf("an object whose owner never was: %v", err)
+	}
+}
+
+// dependents creates objects of an owner, concurrently.
+func dependents(b *testing.B, i *instance, namespace string, n int, owner *metav1.OwnerReference) {
+	b.Helper()
+	client := loopback.For[*corev1.ConfigMap](i.local, configMaps)
+	errs := make(chan error)
+	for worker := range 64 {
+		go func() {
+			for k := worker; k < n; k += 64 {
+				m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("c%d", k)}, Data: map[string]string{"a": strings.Repeat("x", 500)}}
+				if owner != nil {
+					m.OwnerReferences = []metav1.OwnerReference{*owner}
+				}
+				if _, err := client.Create(b.Context(), m); err != nil {
+					errs <- err
+					return
+				}
+			}
+			errs <- nil
+		}()
+	}
+	for range 64 {
+		if err := <-errs; err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func newDiskPlane(b *testing.B) *instance {
+	b.Helper()
+	backend, err := embedded.Open(embedded.Config{Dir: b.TempDir()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	plane := newPlane(b, newEnvOn(b, backend), garbagePrefix)
+	if err := plane.Open(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	return plane.opened.Load()
+}
+
+// BenchmarkCollect deletes an owner of 10,000 objects, in a store on disk, and waits
+// until they are gone.
+func BenchmarkCollect(b *testing.B) {
+	const n = 10_000
+	for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan} {
+		b.Run(string(policy), func(b *testing.B) {
+			i := newDiskPlane(b)
+			namespaces := loopback.For[*corev1.Namespace](i.local, corev1.SchemeGroupVersion.WithResource("namespaces"))
+			client := loopback.For[*corev1.ConfigMap](i.local, configMaps)
+			for round := 0; b.Loop(); round++ {
+				b.StopTimer()
+				ns := fmt.Sprintf("n%d", round)
+				if _, err := namespaces.Create(b.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}); err != nil {
+					b.Fatal(err)
+				}
+				owner, err := client.Create(b.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "owner"}})
+				if err != nil {
+					b.Fatal(err)
+				}
+				dependents(b, i, ns, n, &metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "owner", UID: owner.UID, BlockOwnerDeletion: new(true)})
+				b.StartTimer()
+				if err := client.Delete(b.Context(), types.NamespacedName{Namespace: ns, Name: "owner"}, metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
+					b.Fatal(err)
+				}
+				prefix := garbagePrefix + "/configmaps/" + ns + "/c"
+				if policy == metav1.DeletePropagationOrphan {
+					prefix = garbagePrefix + "/configmaps/" + ns + "/owner"
+				}
+				awaitGone(b, i, prefix)
+			}
+		})
+	}
+}
+
+// BenchmarkDeleteNamespace deletes a namespace of 10,000 objects, in a store on disk,
+// and waits until it is gone.
+func BenchmarkDeleteNamespace(b *testing.B) {
+	i := newDiskPlane(b)
+	namespaces := loopback.For[*corev1.Namespace](i.local, corev1.SchemeGroupVersion.WithResource("namespaces"))
+	for b.Loop() {
+		b.StopTimer()
+		if _, err := namespaces.Create(b.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "many"}}); err != nil {
+			b.Fatal(err)
+		}
+		dependents(b, i, "many", 10_000, nil)
+		b.StartTimer()
+		if err := namespaces.Delete(b.Context(), types.NamespacedName{Name: "many"}, metav1.DeleteOptions{}); err != nil {
+			b.Fatal(err)
+		}
+		awaitGone(b, i, garbagePrefix+"/namespaces/many")
+	}
+}
+
+// awaitGone waits until no key begins with a prefix.
+func awaitGone(b *testing.B, i *instance, prefix string) {
+	b.Helper()
+	testserver.Eventually(b, time.Minute, func() error {
+		result, err := i.env.Backend.Range(b.Context(), kv.RangeRequest{Start: prefix, End: kv.PrefixEnd(prefix), Limit: 1})
+		if err == nil && len(result.Entries) > 0 {
+			err = fmt.Errorf("%s is still there", result.Entries[0].Key)
+		}
+		return err
+	})
+}

@@ -1,0 +1,43 @@
+package controlplane
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mainstay.dev/mainstay/internal/apis/bootstrap"
+	"mainstay.dev/mainstay/internal/telemetry"
+)
+
+// TestHealthIsTrue: a loop that has ended, and a hook that is not done, fail their
+// checks, and what depends on them.
+func TestHealthIsTrue(t *testing.T) {
+	t.Parallel()
+	i := &instance{env: &Env{}, cluster: bootstrap.New(bootstrap.Config{})}
+	failing := func() []string {
+		var names []string
+		for _, check := range append(i.postStartHooks(), telemetry.Check{Name: "informer-sync", Run: i.informersRunning}) {
+			if check.Run(t.Context()) != nil {
+				names = append(names, strings.TrimPrefix(check.Name, "poststarthook/"))
+			}
+		}
+		return names
+	}
+	notDone := []string{
+		"start-system-namespaces-controller", "start-legacy-token-tracking-controller", "rbac/bootstrap-roles", "scheduling/bootstrap-system-priority-classes",
+		"priority-and-fairness-config-producer", "bootstrap-controller", "start-kubernetes-service-cidr-controller",
+	}
+	if diff := cmp.Diff(notDone, failing()); diff != "" {
+		t.Errorf("before the hooks have run (-want +got):\n%s", diff)
+	}
+	if err := i.customLoop.run(func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"crd-informer-synced", "start-apiextensions-controllers", "informer-sync"} {
+		if !slices.Contains(failing(), name) {
+			t.Errorf("%s holds although definitions are not followed any more", name)
+		}
+	}
+}

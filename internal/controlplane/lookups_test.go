@@ -1,0 +1,63 @@
+package controlplane
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// askedBackend counts how often the requests of a test ask how new it is. With etcd, each
+// time is a round trip to a quorum.
+type askedBackend struct {
+	kv.Backend
+	asked atomic.Int64
+}
+
+type askingRequest struct{}
+
+func (b *askedBackend) CurrentRevision(ctx context.Context) (kv.Revision, error) {
+	if ctx.Value(askingRequest{}) != nil { // not the server's own
+		b.asked.Add(1)
+	}
+	return b.Backend.CurrentRevision(ctx)
+}
+
+// TestLookupsShareARevision: all that admission looks up about a pod is as new as the store
+// is when a pass begins, and the store is asked for that once.
+func TestLookupsShareARevision(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	backend := &askedBackend{Backend: env.Backend}
+	env.Backend = backend
+	plane, err := New(env, "/registry", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plane.Close()
+	create := func(path, body string, code int) {
+		t.Helper()
+		r := httptest.NewRequest("POST", path, strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		plane.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), askingRequest{}, true)))
+		if w.Code != code {
+			t.Fatalf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+	create("/api/v1/namespaces", `{"metadata":{"name":"n"}}`, http.StatusCreated)
+	const pods = "/api/v1/namespaces/n/pods"
+	create(pods, `{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"i"}]}}`, http.StatusCreated) // caches are loaded
+	backend.asked.Store(0)
+	create(pods, `{"metadata":{"name":"b"},"spec":{"containers":[{"name":"c","image":"i"}]}}`, http.StatusCreated)
+	if asked := backend.asked.Load(); asked != 2 {
+		t.Errorf("the store was asked %d times how new it is, not once in each pass of admission", asked)
+	}
+	// What is written is in effect when it was answered.
+	create("/api/v1/namespaces/n/limitranges", `{"metadata":{"name":"l"},"spec":{"limits":[{"type":"Container","max":{"cpu":"1"}}]}}`, http.StatusCreated)
+	create(pods, `{"metadata":{"name":"c"},"spec":{"containers":[{"name":"c","image":"i","resources":{"limits":{"cpu":"2"}}}]}}`, http.StatusForbidden)
+}

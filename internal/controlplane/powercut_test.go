@@ -1,0 +1,216 @@
+package controlplane
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"mainstay.dev/mainstay/internal/storage/kv/embedded"
+)
+
+// acknowledged are the writes that a client was told of, as it was told: the names
+// of objects with the resourceVersion of the last answer, "" after a deletion.
+type acknowledged struct {
+	mu    sync.Mutex
+	there map[string]string
+}
+
+func (a *acknowledged) note(name, version string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.there[name] = version
+}
+
+func (a *acknowledged) copy() map[string]string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	there := make(map[string]string, len(a.there))
+	for name, version := range a.there {
+		there[name] = version
+	}
+	return there
+}
+
+// TestPowerCuts cuts the power of a whole control plane at any moment, its first
+// start included, on a disk that then forgets some, all or nothing of what was not
+// synced. It starts again after each cut, with every write that a client was
+// told of, and nothing of a deletion that a client was told of.
+func TestPowerCuts(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2))
+	disk := vfs.NewCrashableMem()
+	told := &acknowledged{there: map[string]string{}}
+	for cut := range 12 {
+		told.mu.Lock()
+		expected := len(told.there)
+		told.mu.Unlock()
+		disk = liveUntilCut(t, disk, told, random, cut)
+		if cut > 3 && expected == 0 {
+			t.Fatalf("nothing was acknowledged before cut %d", cut)
+		}
+	}
+}
+
+// liveUntilCut starts a control plane on a disk, checks what is there, writes, and
+// returns what is left of the disk when the power is cut in the middle.
+func liveUntilCut(t *testing.T, disk *vfs.MemFS, told *acknowledged, random *rand.Rand, cut int) *vfs.MemFS {
+	t.Helper()
+	backend, err := embedded.Open(embedded.Config{Dir: "store", FS: disk})
+	if err != nil {
+		t.Fatalf("start after cut %d: %v", cut, err)
+	}
+	env := newEnvOn(t, backend)
+	plane := newPlane(t, env, "/registry")
+	if cut == 0 { // in the middle of a first start
+		opened := make(chan error, 1)
+		go func() { opened <- plane.Open(t.Context()) }()
+		left := crash(disk, random)
+		if err := <-opened; err != nil {
+			t.Fatal(err)
+		}
+		return left
+	}
+	if code, body := send(t, plane, "GET", "/api/v1/namespaces/kube-system", ""); code != 200 {
+		t.Fatalf("start after cut %d: %d %s", cut, code, body)
+	}
+	checkTold(t, plane, told, cut)
+
+	var writers sync.WaitGroup
+	written := make(chan struct{}, 1024)
+	stop := make(chan struct{})
+	for w := range 4 {
+		writers.Go(func() { write(t, plane, told, fmt.Sprintf("c%d-w%d", cut, w), written, stop) })
+	}
+	for range 20 + random.IntN(60) {
+		<-written
+	}
+	// What is acknowledged from here on may be gone: it is not told.
+	before := told.copy()
+	left := crash(disk, random)
+	close(stop)
+	writers.Wait()
+	after := told.copy()
+	told.mu.Lock()
+	told.there = map[string]string{}
+	for name, version := range before {
+		if after[name] == version { // not written again since
+			told.there[name] = version
+		}
+	}
+	told.mu.Unlock()
+	return left
+}
+
+// crash returns what a disk holds after a power cut now.
+func crash(disk *vfs.MemFS, random *rand.Rand) *vfs.MemFS {
+	return disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: []int{0, 50, 100}[random.IntN(3)], RNG: random})
+}
+
+// write creates, updates and deletes objects of its own until stop.
+func write(t *testing.T, plane *ControlPlane, told *acknowledged, prefix string, written chan<- struct{}, stop <-chan struct{}) {
+	const maps = "/api/v1/namespaces/default/configmaps"
+	for n := 0; ; n++ {
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		name := fmt.Sprintf("%s-%d", prefix, n)
+		code, body := send(t, plane, "POST", maps, fmt.Sprintf(`{"metadata":{"name":%q},"data":{"x":%q}}`, name, strings.Repeat("x", 200)))
+		if code == 201 {
+			told.note(name, versionIn(body))
+			select {
+			case written <- struct{}{}:
+			default: // enough have come
+			}
+		}
+		switch n % 3 {
+		case 1:
+			if code, body = send(t, plane, "PUT", maps+"/"+name, fmt.Sprintf(`{"metadata":{"name":%q},"data":{"x":"changed"}}`, name)); code == 200 {
+				told.note(name, versionIn(body))
+			}
+		case 2:
+			if code, _ = send(t, plane, "DELETE", maps+"/"+name, ""); code == 200 {
+				told.note(name, "")
+			}
+		}
+	}
+}
+
+// checkTold compares what is there with what clients were told.
+func checkTold(t *testing.T, plane *ControlPlane, told *acknowledged, cut int) {
+	t.Helper()
+	_, body := send(t, plane, "GET", "/api/v1/namespaces/default/configmaps", "")
+	var list struct {
+		Items []struct {
+			Metadata struct{ Name, ResourceVersion string }
+		}
+	}
+	if err := json.Unmarshal([]byte(body), &list); err != nil {
+		t.Fatalf("after cut %d: %v", cut, err)
+	}
+	there := map[string]string{}
+	for _, item := range list.Items {
+		there[item.Metadata.Name] = item.Metadata.ResourceVersion
+	}
+	for name, version := range told.copy() {
+		if there[name] != version {
+			t.Errorf("after cut %d: %s is at %q, and its writer was told %q", cut, name, there[name], version)
+		}
+	}
+}
+
+func versionIn(body string) string {
+	var obj struct {
+		Metadata struct{ ResourceVersion string }
+	}
+	if json.Unmarshal([]byte(body), &obj) != nil {
+		return ""
+	}
+	return obj.Metadata.ResourceVersion
+}
+
+// TestRefusedAfterLostWrites: a store that has lost writes that clients were told
+// of does not open as if nothing were.
+func TestRefusedAfterLostWrites(t *testing.T) {
+	t.Parallel()
+	disk := vfs.NewCrashableMem()
+	backend, err := embedded.Open(embedded.Config{Dir: "store", FS: disk})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plane := newPlane(t, newEnvOn(t, backend), "/registry")
+	for n := range 20 {
+		if code, body := send(t, plane, "POST", "/api/v1/namespaces", fmt.Sprintf(`{"metadata":{"name":"n-%d"}}`, n)); code != 201 {
+			t.Fatalf("%d %s", code, body)
+		}
+	}
+	left := disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 2))})
+	names, err := left.List("store")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, ".log") {
+			if err := left.Remove("store/" + name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, err := embedded.Open(embedded.Config{Dir: "store", FS: left}); !errors.Is(err, embedded.ErrLostWrites) {
+		t.Errorf("opened with %v", err)
+	}
+	again, err := embedded.Open(embedded.Config{Dir: "store", FS: left, AcceptLostWrites: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,177 @@
+package controlplane
+
+import (
+	"flag"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/apis/bootstrap"
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// seedPaths are where the objects are that Seed has.
+func seedPaths() []string {
+	return []string{
+		"namespaces/", "clusterroles/", "clusterrolebindings/", "roles/", "rolebindings/", "priorityclasses/", "flowschemas/", "prioritylevelconfigurations/",
+	}
+}
+
+var updateSeed = flag.Bool("update", false, "record the objects of every cluster anew")
+
+const seedPrefix = "/registry/"
+
+// TestSeed: what Seed has is what creating these objects one by one stores. With -update
+// it is recorded anew:
+//
+//	go test ./controlplane -run TestSeed -args -update
+func TestSeed(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	env.Shared = true // so that Seed is not used
+	plane := newPlane(t, env, seedPrefix)
+	if err := plane.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	stored := recordSeed(t, plane)
+	if *updateSeed {
+		file, err := bootstrap.EncodeSeed(stored)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile("../apis/bootstrap/data/seed.bin", file, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	seed, err := bootstrap.Seed(bootstrap.SeedTime(), func(string) types.UID { return bootstrap.SeedUID })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(decodeSeed(t, plane, stored), decodeSeed(t, plane, seed)); diff != "" {
+		t.Errorf("Seed is not what a first start stores; record it anew, if that is right (-start +seed):\n%s", diff)
+	}
+}
+
+// recordSeed returns what a control plane has stored of the objects of Seed, with the uid
+// and the times of the recording.
+func recordSeed(t *testing.T, plane *ControlPlane) []bootstrap.Stored {
+	t.Helper()
+	all := storedSeed(t, plane)
+	for n := range all {
+		kind := kindAt(t, plane, all[n].Key)
+		obj, err := kind.DecodeStored(all[n].Value, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		anonymize(obj)
+		if all[n].Value, err = kind.EncodeStored(t.Context(), obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
+// storedSeed returns what a control plane has stored of the objects of Seed.
+func storedSeed(t *testing.T, plane *ControlPlane) []bootstrap.Stored {
+	t.Helper()
+	var all []bootstrap.Stored
+	for _, path := range seedPaths() {
+		found, err := plane.env.Backend.Range(t.Context(), kv.RangeRequest{Start: seedPrefix + path, End: kv.PrefixEnd(seedPrefix + path)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range found.Entries {
+			all = append(all, bootstrap.Stored{Key: strings.TrimPrefix(e.Key, seedPrefix), Value: e.Value})
+		}
+	}
+	return all
+}
+
+// anonymize replaces what differs from start to start.
+func anonymize(obj codec.Object) {
+	at := metav1.NewTime(bootstrap.SeedTime())
+	obj.SetUID(bootstrap.SeedUID)
+	obj.SetCreationTimestamp(at)
+	managed := obj.GetManagedFields()
+	for n := range managed {
+		managed[n].Time = &at
+	}
+	obj.SetManagedFields(managed)
+	if schema, ok := obj.(*flowcontrolv1.FlowSchema); ok {
+		for n := range schema.Status.Conditions {
+			schema.Status.Conditions[n].LastTransitionTime = at
+		}
+	}
+}
+
+func kindAt(t *testing.T, plane *ControlPlane, key string) *codec.Kind {
+	t.Helper()
+	for _, spec := range plane.opened.Load().rows.Specs() {
+		if strings.HasPrefix(key, spec.Path+"/") {
+			return spec.Kind
+		}
+	}
+	t.Fatalf("no kind is stored at %s", key)
+	return nil
+}
+
+func decodeSeed(t *testing.T, plane *ControlPlane, stored []bootstrap.Stored) map[string]codec.Object {
+	t.Helper()
+	decoded := make(map[string]codec.Object, len(stored))
+	for _, s := range stored {
+		obj, err := kindAt(t, plane, s.Key).DecodeStored(s.Value, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		managed := obj.GetManagedFields()
+		slices.SortFunc(managed, func(a, b metav1.ManagedFieldsEntry) int { return strings.Compare(a.Manager, b.Manager) })
+		obj.SetManagedFields(managed)
+		decoded[s.Key] = obj
+	}
+	return decoded
+}
+
+// TestSeeded: a first start stores the recorded objects with uids and times of its own, and
+// a second one leaves them alone.
+func TestSeeded(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	start := func() map[string]codec.Object {
+		plane, err := New(env, seedPrefix, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer plane.Close()
+		if err := plane.Open(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return decodeSeed(t, plane, storedSeed(t, plane))
+	}
+	began := time.Now().Truncate(time.Second)
+	first := start()
+	uids := map[types.UID]bool{bootstrap.SeedUID: true}
+	for key, obj := range first {
+		if uids[obj.GetUID()] {
+			t.Errorf("%s has the uid %s, as another object or the recording", key, obj.GetUID())
+		}
+		uids[obj.GetUID()] = true
+		if created := obj.GetCreationTimestamp(); created.Time.Before(began) {
+			t.Errorf("%s was created %s, before the start", key, created)
+		}
+	}
+	if len(first) < 150 {
+		t.Errorf("there are %d objects", len(first))
+	}
+	if diff := cmp.Diff(first, start()); diff != "" {
+		t.Errorf("a second start changes objects (-first +second):\n%s", diff)
+	}
+}

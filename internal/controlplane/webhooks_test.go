@@ -1,0 +1,131 @@
+package controlplane
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mainstay.dev/mainstay/internal/admission/config"
+)
+
+const (
+	webhookConfigurations = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+	configMapsOfDefault   = "/api/v1/namespaces/default/configmaps"
+)
+
+// refusing is a webhook that refuses everything, and its configuration with a name and
+// resources.
+func refusing(t *testing.T) func(name, resources string) string {
+	t.Helper()
+	return configured(t, refuse)
+}
+
+// refuse answers a review.
+func refuse(w http.ResponseWriter, r *http.Request) {
+	var review struct{ Request struct{ UID string } }
+	_ = json.NewDecoder(r.Body).Decode(&review)
+	_, _ = fmt.Fprintf(w, `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":%q,"allowed":false,"status":{"message":"never"}}}`, review.Request.UID)
+}
+
+// configured is a webhook, and its configuration with a name and resources.
+func configured(t testing.TB, webhook http.HandlerFunc) func(name, resources string) string {
+	t.Helper()
+	server := httptest.NewUnstartedServer(webhook)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	bundle := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
+	return func(name, resources string) string {
+		return fmt.Sprintf(`{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingWebhookConfiguration","metadata":{"name":%q},"webhooks":[{
+			"name":"never.example.com","clientConfig":{"url":%q,"caBundle":%q},"sideEffects":"None","admissionReviewVersions":["v1"],
+			"rules":[{"operations":["*"],"apiGroups":["*"],"apiVersions":["*"],"resources":[%q]}]}]}`, name, server.URL, bundle, resources)
+	}
+}
+
+func expect(t *testing.T, c *ControlPlane, method, path, body string, code int, text string) {
+	t.Helper()
+	if got, answer := send(t, c, method, path, body); got != code || !strings.Contains(answer, text) {
+		t.Errorf("%s %s: %d %.500s\nwant %d with %s", method, path, got, answer, code, text)
+	}
+}
+
+// TestWebhooksInEffect: a webhook is asked from the answer to the write of its
+// configuration on, until that is deleted, and never about configurations.
+func TestWebhooksInEffect(t *testing.T) {
+	t.Parallel()
+	configuration := refusing(t)
+	c := newPlane(t, newEnv(t), "/webhooks")
+	const configMap = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"a"}}`
+	for range 20 {
+		expect(t, c, "POST", configMapsOfDefault, configMap, 201, "")
+		expect(t, c, "POST", webhookConfigurations, configuration("all", "*/*"), 201, "")
+		expect(t, c, "POST", configMapsOfDefault, configMap, 400, `admission webhook \"never.example.com\" denied the request: never`)
+		expect(t, c, "DELETE", configMapsOfDefault, "", 400, "never")
+		expect(t, c, "POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", `{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}`, 201, "")
+		expect(t, c, "DELETE", webhookConfigurations+"/all", "", 200, "")
+	}
+}
+
+// withManifests are options with webhooks of a directory's files.
+func withManifests(dir string) Options {
+	return Options{AdmissionConfig: &config.Config{ValidatingAdmissionWebhook: config.WebhookAdmission{StaticManifestsDir: dir}}}
+}
+
+// TestManifests: configurations of files hold from the start on, for configurations as
+// well, until the files change to something that is right.
+func TestManifests(t *testing.T) {
+	t.Parallel()
+	configuration := refusing(t)
+	dir := t.TempDir()
+	write := func(content string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, "a.yaml"), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(configuration("guard.static.k8s.io", "validatingwebhookconfigurations"))
+	c, err := New(newEnv(t), "/manifests", withManifests(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	expect(t, c, "POST", webhookConfigurations, configuration("own", "pods"), 400, "never")
+	expect(t, c, "GET", webhookConfigurations+"/guard.static.k8s.io", "", 404, "")
+	i := c.opened.Load()
+	for name, content := range map[string]string{
+		"no name":     configuration("guard", "pods"),
+		"no timeout":  strings.Replace(configuration("guard.static.k8s.io", "pods"), `"sideEffects"`, `"timeoutSeconds":99,"sideEffects"`, 1),
+		"a service":   strings.Replace(configuration("guard.static.k8s.io", "pods"), `"clientConfig":{`, `"clientConfig":{"service":{"namespace":"a","name":"b"},`, 1),
+		"not a thing": "nothing",
+	} {
+		write(content)
+		if i.reload(i.manifests[0]) == nil {
+			t.Errorf("%s: taken up", name)
+		}
+		expect(t, c, "POST", webhookConfigurations, configuration("own", "pods"), 400, "never")
+	}
+	write("# nothing any more\n")
+	if err := i.reload(i.manifests[0]); err != nil {
+		t.Error(err)
+	}
+	expect(t, c, "POST", webhookConfigurations, configuration("own.static.k8s.io", "pods"), 422, "are reserved for static manifest-based configurations")
+	expect(t, c, "POST", webhookConfigurations, configuration("own", "pods"), 201, "")
+	write("nothing")
+	broken, err := New(newEnv(t), "/broken", withManifests(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(broken.Close)
+	if code, _ := send(t, broken, "GET", "/api/v1/namespaces", ""); code < 500 {
+		t.Errorf("with a broken file: %d", code)
+	}
+}

@@ -1,0 +1,224 @@
+// Package kubeconfig reads kubeconfig files, as far as it takes to reach one server: by a
+// client certificate or a token; and it writes such files. client-go's reader would bring its plugins, and a
+// megabyte of code.
+package kubeconfig
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"mainstay.dev/mainstay/internal/egress"
+)
+
+// kubeconfig is a file, as far as it is read.
+type kubeconfig struct {
+	CurrentContext string  `json:"current-context"`
+	Clusters       []named `json:"clusters"`
+	Users          []named `json:"users"`
+	Contexts       []named `json:"contexts"`
+}
+
+// named is an entry of one of a kubeconfig's lists; one of its
+// parts is set.
+type named struct {
+	Name    string      `json:"name"`
+	Cluster clusterPart `json:"cluster"`
+	User    userPart    `json:"user"`
+	Context struct {
+		Cluster string `json:"cluster"`
+		User    string `json:"user"`
+	} `json:"context"`
+}
+
+type clusterPart struct {
+	Server     string `json:"server"`
+	CA         string `json:"certificate-authority"`
+	CAData     []byte `json:"certificate-authority-data"`
+	Insecure   bool   `json:"insecure-skip-tls-verify"`
+	ServerName string `json:"tls-server-name"`
+	ProxyURL   string `json:"proxy-url"`
+}
+
+type userPart struct {
+	Certificate     string `json:"client-certificate"`
+	CertificateData []byte `json:"client-certificate-data"`
+	Key             string `json:"client-key"`
+	KeyData         []byte `json:"client-key-data"`
+	Token           string `json:"token"`
+	TokenFile       string `json:"tokenFile"`
+	// A name and password are shown to webhooks alone.
+	Username string `json:"username"`
+	Password string `json:"password"`
+
+	// What this program does not do, and refuses rather than leaves out.
+	Exec         any    `json:"exec"`
+	AuthProvider any    `json:"auth-provider"`
+	Impersonate  string `json:"as"`
+}
+
+// Client returns an HTTP client of the server that the current context of a file names,
+// as its user, and the server's URL. A nil dial connects directly.
+func Client(path string, dial egress.Dial) (*http.Client, string, error) {
+	cluster, user, err := read(path)
+	if err != nil {
+		return nil, "", err
+	}
+	transport, err := newTransport(cluster, user, filepath.Dir(path), dial)
+	if err != nil {
+		return nil, "", fmt.Errorf("use the kubeconfig %s: %w", path, err)
+	}
+	return &http.Client{Transport: transport}, strings.TrimSuffix(cluster.Server, "/"), nil
+}
+
+// Cluster returns the URL of the server that the current context of a file names, and the
+// authorities that sign its certificate, if the file has some.
+func Cluster(path string) (server string, ca []byte, err error) {
+	cluster, _, err := read(path)
+	if err != nil {
+		return "", nil, err
+	}
+	if ca, err = dataOrFile(cluster.CAData, cluster.CA, filepath.Dir(path)); err != nil {
+		return "", nil, fmt.Errorf("use the kubeconfig %s: %w", path, err)
+	}
+	return cluster.Server, ca, nil
+}
+
+// read returns the parts of a file that its current context names.
+func read(path string) (clusterPart, userPart, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return clusterPart{}, userPart{}, fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	var config kubeconfig
+	if err := yaml.Unmarshal(raw, &config); err != nil {
+		return clusterPart{}, userPart{}, fmt.Errorf("read the kubeconfig %s: %w", path, err)
+	}
+	cluster, user, err := config.current()
+	if err != nil {
+		return clusterPart{}, userPart{}, fmt.Errorf("use the kubeconfig %s: %w", path, err)
+	}
+	return cluster, user, nil
+}
+
+// current returns the parts that the current context names.
+func (c *kubeconfig) current() (clusterPart, userPart, error) {
+	context, ok := part(c.Contexts, c.CurrentContext)
+	if !ok {
+		return clusterPart{}, userPart{}, fmt.Errorf("there is no context %q, which is its current-context", c.CurrentContext)
+	}
+	cluster, ok := part(c.Clusters, context.Context.Cluster)
+	if !ok {
+		return clusterPart{}, userPart{}, fmt.Errorf("there is no cluster %q, which context %q names", context.Context.Cluster, context.Name)
+	}
+	user, ok := part(c.Users, context.Context.User)
+	if !ok {
+		return clusterPart{}, userPart{}, fmt.Errorf("there is no user %q, which context %q names", context.Context.User, context.Name)
+	}
+	if err := user.User.check(); err != nil {
+		return clusterPart{}, userPart{}, fmt.Errorf("user %q: %w", user.Name, err)
+	}
+	return cluster.Cluster, user.User, nil
+}
+
+func part(parts []named, name string) (named, bool) {
+	for _, p := range parts {
+		if p.Name == name {
+			return p, true
+		}
+	}
+	return named{}, false
+}
+
+// check refuses what a user of a kubeconfig may ask for and this program does not
+// do.
+func (u *userPart) check() error {
+	for what, there := range map[string]bool{
+		"exec": u.Exec != nil, "auth-provider": u.AuthProvider != nil, "username": u.Username != "", "as": u.Impersonate != "",
+	} {
+		if there {
+			return fmt.Errorf("%s is not supported here; use a client certificate or a token, such as those of the server's admin.kubeconfig", what)
+		}
+	}
+	return nil
+}
+
+// newTransport speaks to the cluster as the user. Files are relative to
+// dir.
+func newTransport(cluster clusterPart, user userPart, dir string, dial egress.Dial) (http.RoundTripper, error) {
+	if at, err := url.Parse(cluster.Server); err != nil || at.Host == "" {
+		return nil, fmt.Errorf("the server %q is not a URL such as https://127.0.0.1:6443", cluster.Server)
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: cluster.ServerName, InsecureSkipVerify: cluster.Insecure}
+	authority, err := dataOrFile(cluster.CAData, cluster.CA, dir)
+	if err != nil {
+		return nil, err
+	}
+	if len(authority) > 0 {
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(authority) {
+			return nil, errors.New("the certificate authority holds no certificate")
+		}
+	}
+	certificate, err := dataOrFile(user.CertificateData, user.Certificate, dir)
+	if err != nil {
+		return nil, err
+	}
+	key, err := dataOrFile(user.KeyData, user.Key, dir)
+	if err != nil {
+		return nil, err
+	}
+	if len(certificate) > 0 || len(key) > 0 {
+		pair, err := tls.X509KeyPair(certificate, key)
+		if err != nil {
+			return nil, fmt.Errorf("the client certificate: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	transport := &http.Transport{DialContext: dial, TLSClientConfig: config, Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}
+	if cluster.ProxyURL != "" {
+		proxy, err := url.Parse(cluster.ProxyURL)
+		if err != nil {
+			return nil, fmt.Errorf("the proxy: %w", err)
+		}
+		transport.Proxy = http.ProxyURL(proxy)
+	}
+	token, err := dataOrFile([]byte(user.Token), user.TokenFile, dir)
+	if err != nil {
+		return nil, err
+	}
+	return &bearer{token: strings.TrimSpace(string(token)), next: transport}, nil
+}
+
+// dataOrFile returns what the kubeconfig holds itself, or the file that it names.
+func dataOrFile(data []byte, file, dir string) ([]byte, error) {
+	if len(data) > 0 || file == "" {
+		return data, nil
+	}
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(dir, file)
+	}
+	return os.ReadFile(file)
+}
+
+// bearer adds a token, where there is one, to each request.
+type bearer struct {
+	token string
+	next  http.RoundTripper
+}
+
+func (b *bearer) RoundTrip(req *http.Request) (*http.Response, error) {
+	if b.token != "" {
+		req = req.Clone(req.Context())
+		req.Header.Set("Authorization", "Bearer "+b.token)
+	}
+	return b.next.RoundTrip(req)
+}

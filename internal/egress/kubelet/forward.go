@@ -1,0 +1,89 @@
+package kubelet
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilproxy "k8s.io/apimachinery/pkg/util/proxy"
+
+	"mainstay.dev/mainstay/internal/egress/proxy"
+	"mainstay.dev/mainstay/internal/rest"
+)
+
+// Forward returns the handler of a request that goes on to a pod, service or node as
+// it is, to the path of a URL. Links and redirects in the answer are changed so that
+// they lead back through this server; the query is that of the request.
+func (c *Client) Forward(to *url.URL, transport http.RoundTripper, onError rest.ErrorWriter) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		upgrade := proxy.IsUpgrade(r)
+		if to.Path == "" && !upgrade && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+			redirectToRoot(w, r)
+			return
+		}
+		through := transport
+		if !upgrade {
+			through = &utilproxy.Transport{
+				Scheme: r.URL.Scheme, Host: r.URL.Host, PathPrepend: strings.TrimSuffix(r.URL.Path, to.Path), RoundTripper: transport,
+			}
+		}
+		c.config.Proxy.Serve(w, r, &proxy.Backend{
+			Transport: through,
+			Rewrite: func(p *httputil.ProxyRequest) {
+				target := *to
+				target.RawQuery = r.URL.RawQuery
+				p.Out.URL = &target
+			},
+			Check: func(response *http.Response) error { return checkForwarded(w, response, upgrade) },
+			Fail: func(err error) {
+				if r.Context().Err() == nil {
+					onError(w, r, forwardError(err))
+				}
+			},
+		})
+	})
+}
+
+// redirectToRoot sends a client to the path with a slash at its end, so that relative
+// links in the answer lead where they should.
+func redirectToRoot(w http.ResponseWriter, r *http.Request) {
+	to := r.URL.Path + "/"
+	if r.URL.RawQuery != "" {
+		to += "?" + r.URL.RawQuery
+	}
+	w.Header().Set("Location", to)
+	w.WriteHeader(http.StatusMovedPermanently)
+}
+
+// checkForwarded takes from a response what this server says itself.
+func checkForwarded(w http.ResponseWriter, response *http.Response, upgrade bool) error {
+	if upgrade {
+		return checkUpgrade(response)
+	}
+	for name := range response.Header {
+		if name == "Audit-Id" || strings.HasPrefix(name, "Access-Control-Allow-") {
+			response.Header.Del(name)
+			continue
+		}
+		w.Header().Del(name) // the backend's replace those of the filters
+	}
+	return nil
+}
+
+// forwardError returns the answer to a request that got no response.
+func forwardError(err error) error {
+	var known apierrors.APIStatus
+	if errors.As(err, &known) {
+		return err
+	}
+	var refused *net.AddrError
+	if errors.As(err, &refused) && refused.Err == ErrAddressNotAllowed.Error() {
+		return apierrors.NewBadRequest(refused.Err)
+	}
+	return apierrors.NewServiceUnavailable(fmt.Sprintf("error trying to reach service: %v", err))
+}

@@ -1,0 +1,56 @@
+package kubelet
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"mainstay.dev/mainstay/internal/egress/proxy"
+)
+
+// Headers and protocols of SPDY upgrades.
+const (
+	spdyProtocol          = "SPDY/3.1"
+	streamProtocolHeader  = "X-Stream-Protocol-Version"
+	commandStreamProtocol = "v4.channel.k8s.io"
+)
+
+// dialSPDY asks a kubelet for a connection in SPDY that speaks one of the protocols.
+// A response that is not 101 is returned without a connection and without an error:
+// the caller closes its body.
+func (c *Client) dialSPDY(ctx context.Context, s *Stream, protocols ...string) (*http.Response, io.ReadWriteCloser, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.At.url(s.Path, s.Query).String(), nil)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make the request to a kubelet: %w", err)
+	}
+	request.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {spdyProtocol}, streamProtocolHeader: protocols}
+	response, err := c.kubelets.upgrading.RoundTrip(request)
+	if err != nil {
+		return nil, nil, fmt.Errorf("error dialing backend: %w", err)
+	}
+	if response.StatusCode != http.StatusSwitchingProtocols {
+		return response, nil, nil
+	}
+	upgraded, ok := response.Body.(io.ReadWriteCloser)
+	if !ok {
+		_ = response.Body.Close()
+		return nil, nil, fmt.Errorf("the kubelet's connection is a %T, which cannot be written to", response.Body)
+	}
+	return response, upgraded, nil
+}
+
+// upgradeError returns why a kubelet did not upgrade a connection, in client-go's
+// words.
+func upgradeError(response *http.Response) error {
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxErrorText))
+	if err != nil {
+		return apierrors.NewInternalError(fmt.Errorf("unable to upgrade connection: unable to read error from server response"))
+	}
+	if proxy.IsRedirect(response) {
+		return apierrors.NewInternalError(errRedirect)
+	}
+	return apierrors.NewInternalError(fmt.Errorf("unable to upgrade connection: %s", text))
+}

@@ -1,0 +1,76 @@
+package kubelet
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/streaming/pkg/httpstream/wsstream"
+
+	"mainstay.dev/mainstay/internal/egress/proxy"
+	"mainstay.dev/mainstay/internal/feature"
+	"mainstay.dev/mainstay/internal/rest"
+)
+
+// Streams are which streams a command has.
+type Streams struct {
+	Stdin, Stdout, Stderr, TTY bool
+}
+
+// Stream is a request whose connection is upgraded: exec, attach or port-forward.
+type Stream struct {
+	At    *Location
+	Path  string
+	Query url.Values
+	// Streams are those of a command; nil: ports are forwarded.
+	Streams *Streams
+}
+
+// Stream returns the handler of a request whose connection is upgraded. What client
+// and kubelet say to each other is passed on as it is, where the kubelet speaks the
+// client's protocol; otherwise the kubelet is spoken to in SPDY.
+func (c *Client) Stream(s *Stream, onError rest.ErrorWriter) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case !proxy.IsUpgrade(r):
+			onError(w, r, apierrors.NewBadRequest("Upgrade request required"))
+		case s.At.WebSockets:
+			c.pass(w, r, s, onError)
+		case s.Streams != nil && c.config.Gates.Enabled(feature.TranslateStreamCloseWebsocketRequests) && wsstream.IsWebSocketRequestWithStreamCloseProtocol(r):
+			c.translate(w, r, s)
+		case s.Streams == nil && c.config.Gates.Enabled(feature.PortForwardWebsockets) && wsstream.IsWebSocketRequestWithTunnelingProtocol(r):
+			c.tunnel(w, r, s, onError)
+		default:
+			c.pass(w, r, s, onError)
+		}
+	})
+}
+
+// pass sends the request on as it is.
+func (c *Client) pass(w http.ResponseWriter, r *http.Request, s *Stream, onError rest.ErrorWriter) {
+	at := s.At.url(s.Path, s.Query)
+	c.config.Proxy.Serve(w, r, &proxy.Backend{
+		Transport: c.kubelets.upgrading,
+		Rewrite:   func(p *httputil.ProxyRequest) { p.Out.URL = at },
+		Check:     checkUpgrade,
+		Fail: func(err error) {
+			if r.Context().Err() == nil {
+				onError(w, r, fmt.Errorf("error dialing backend: %w", err))
+			}
+		},
+	})
+}
+
+// checkUpgrade refuses responses that neither upgrade the connection nor say why not.
+func checkUpgrade(response *http.Response) error {
+	response.Header.Del("Audit-Id") // this server's own is set already
+	switch code := response.StatusCode; {
+	case proxy.IsRedirect(response):
+		return errRedirect
+	case code != http.StatusSwitchingProtocols && code < 400:
+		return fmt.Errorf("invalid upgrade response: status code %d", code)
+	}
+	return nil
+}

@@ -1,0 +1,214 @@
+package kubelet_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"mainstay.dev/mainstay/internal/egress/kubelet"
+	"mainstay.dev/mainstay/internal/egress/kubelet/kubelettest"
+	"mainstay.dev/mainstay/internal/egress/proxy"
+	"mainstay.dev/mainstay/internal/feature"
+)
+
+// beginCommand begins `cat` over WebSockets, and returns the client's connection, on which
+// the session has been announced.
+func beginCommand(t *testing.T, f *fixture) (net.Conn, *bufio.Reader) {
+	t.Helper()
+	query := url.Values{"command": {"cat"}, "input": {"1"}, "output": {"1"}}
+	front := httptest.NewServer(f.client.Stream(&kubelet.Stream{
+		At: f.at, Path: "/exec/a/p/c", Query: query, Streams: &kubelet.Streams{Stdin: true, Stdout: true},
+	}, writeError))
+	t.Cleanup(front.Close)
+	conn, answers, answer := openSocket(t, front, "v5.channel.k8s.io")
+	if answer.StatusCode != http.StatusSwitchingProtocols || answer.Header.Get("Sec-WebSocket-Accept") != "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" {
+		t.Fatal(answer)
+	}
+	expect(t, answers, "\x82\x01\x01")
+	return conn, answers
+}
+
+// openSocket asks a server for a WebSocket connection, with a protocol unless it is "".
+func openSocket(t *testing.T, server *httptest.Server, protocol string) (net.Conn, *bufio.Reader, *http.Response) {
+	t.Helper()
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	request := "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n" +
+		"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+	if protocol != "" {
+		request += "Sec-WebSocket-Protocol: " + protocol + "\r\n"
+	}
+	_, _ = io.WriteString(conn, request+"\r\n")
+	answers := bufio.NewReader(conn)
+	answer, err := http.ReadResponse(answers, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn, answers, answer
+}
+
+func expect(t *testing.T, from io.Reader, want string) {
+	t.Helper()
+	got := make([]byte, len(want))
+	if _, err := io.ReadFull(from, got); err != nil || string(got) != want {
+		t.Fatalf("%q, %v, want %q", got, err, want)
+	}
+}
+
+// frame is a client's frame, with a mask of zeros.
+func frame(head byte, text string) string {
+	return string([]byte{head, 0x80 | byte(len(text)), 0, 0, 0, 0}) + text
+}
+
+// TestFragments: a message in pieces, with a ping among them, reaches its channel, and so
+// does the end of it.
+func TestFragments(t *testing.T) {
+	t.Parallel()
+	conn, answers := beginCommand(t, newFixture(t))
+	_, _ = io.WriteString(conn, frame(0x02, "")+frame(0x00, "\x00one")+frame(0x89, "?")+frame(0x80, " two"))
+	got := ""
+	for !strings.Contains(got, "\x8a\x01?") || !strings.Contains(got, "one") || !strings.Contains(got, "two") {
+		part := make([]byte, 64)
+		n, err := answers.Read(part)
+		if err != nil {
+			t.Fatalf("%q, %v", got, err)
+		}
+		got += string(part[:n])
+	}
+	_, _ = io.WriteString(conn, frame(0x82, "\xff\x00"))
+	if rest, err := io.ReadAll(answers); err != nil || !strings.Contains(string(rest), `"status":"Success"`) || !strings.HasSuffix(string(rest), "\x88\x02\x03\xe8") {
+		t.Errorf("%q, %v", rest, err)
+	}
+}
+
+// TestBadFrames: a client that does not keep to the protocol ends its session.
+func TestBadFrames(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for name, text := range map[string]string{
+		"not masked": "\x82\x02\x00a", "unknown kind": frame(0x83, "\x00a"), "ping in pieces": frame(0x09, "a"),
+		"large ping": "\x89\xfe\x01\x00\x00\x00\x00\x00", "length below zero": "\x82\xff\xff\xff\xff\xff\xff\xff\xff\xff\x00\x00\x00\x00", "close": frame(0x88, "\x03\xe8"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn, answers := beginCommand(t, f)
+			_, _ = io.WriteString(conn, text)
+			if _, err := io.ReadAll(answers); err != nil && !strings.Contains(err.Error(), "reset") {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestKubeletGone: a client learns that a command's end is not known when the kubelet has
+// gone without a word.
+func TestKubeletGone(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	dialled := make(chan net.Conn, 1)
+	f.client = kubelet.New(kubelet.Config{Gates: feature.Defaults(), Proxy: &proxy.Proxy{}, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		dialled <- conn
+		return conn, err
+	}})
+	f.Run = func(c *kubelettest.Command) int {
+		_, _ = io.WriteString(c.Stdout, "begun")
+		_, _ = io.Copy(io.Discard, c.Stdin)
+		return 0
+	}
+	_, answers := beginCommand(t, f)
+	expect(t, answers, "\x82\x06\x01begun")
+	_ = (<-dialled).Close()
+	if rest, err := io.ReadAll(answers); err != nil || !strings.Contains(string(rest), "the connection to the kubelet has ended") {
+		t.Errorf("%q, %v", rest, err)
+	}
+}
+
+// TestKubeletGoneEarly: output of the command may arrive before the kubelet has accepted its
+// last stream. If the kubelet goes then, the client learns that the connection has ended.
+func TestKubeletGoneEarly(t *testing.T) {
+	t.Parallel()
+	early := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\nX-Stream-Protocol-Version: v4.channel.k8s.io\r\n\r\n"+
+			"\x00\x00\x00\x05\x00\x00\x00\x05begun") // data of the third stream, which is stdout
+		_ = conn.(*tls.Conn).CloseWrite()
+		_, _ = io.Copy(io.Discard, conn) // the frames that open streams
+		_ = conn.Close()
+	}))
+	t.Cleanup(early.Close)
+	f := newFixture(t)
+	f.client = kubelet.New(kubelet.Config{Gates: feature.Defaults(), Proxy: &proxy.Proxy{}, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, early.Listener.Addr().String())
+	}})
+	_, answers := beginCommand(t, f)
+	if rest, err := io.ReadAll(answers); err != nil || !strings.Contains(string(rest), "begun") || !strings.Contains(string(rest), "the connection to the kubelet has ended") {
+		t.Errorf("%q, %v", rest, err)
+	}
+}
+
+// TestLogMessages: a log over a WebSocket connection, in each of the protocols.
+func TestLogMessages(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.Log = func(*http.Request) io.Reader { return strings.NewReader("a log\n") }
+	front := httptest.NewServer(f.client.Logs(&kubelet.Log{At: f.at, Namespace: "a", Pod: "p", Container: "c"}, writeError))
+	t.Cleanup(front.Close)
+	for protocol, want := range map[string]struct {
+		code     int
+		protocol string
+		frames   string
+	}{
+		"":                             {101, "", "\x82\x00\x82\x06a log\n\x88\x02\x03\xe8"},
+		"binary.k8s.io":                {101, "binary.k8s.io", "\x82\x00\x82\x06a log\n\x88\x02\x03\xe8"},
+		"x, base64.binary.k8s.io":      {101, "base64.binary.k8s.io", "\x81\x00\x81\x08YSBsb2cK\x88\x02\x03\xe8"},
+		"base64.channel.k8s.io, other": {403, "", ""},
+	} {
+		_, answers, answer := openSocket(t, front, protocol)
+		if answer.StatusCode != want.code || answer.Header.Get("Sec-Websocket-Protocol") != want.protocol {
+			t.Errorf("%q: %v", protocol, answer)
+		}
+		if want.code == http.StatusSwitchingProtocols {
+			if got, err := io.ReadAll(answers); err != nil || string(got) != want.frames {
+				t.Errorf("%q: %q, %v; want %q", protocol, got, err, want.frames)
+			}
+		}
+	}
+}
+
+// TestLogClientLeaves: the kubelet is asked for no more of a log if the client of its
+// WebSocket connection leaves.
+func TestLogClientLeaves(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	left := make(chan struct{})
+	f.Log = func(r *http.Request) io.Reader {
+		lines, w := io.Pipe()
+		go func() {
+			_, _ = io.WriteString(w, "first\n")
+			<-r.Context().Done()
+			_ = w.Close()
+			close(left)
+		}()
+		return lines
+	}
+	front := httptest.NewServer(f.client.Logs(&kubelet.Log{At: f.at, Namespace: "a", Pod: "p", Container: "c", Follow: true, Query: url.Values{"follow": {"true"}}}, writeError))
+	t.Cleanup(front.Close)
+	conn, answers, _ := openSocket(t, front, "binary.k8s.io")
+	expect(t, answers, "\x82\x00\x82\x06first\n")
+	_ = conn.Close()
+	<-left
+}

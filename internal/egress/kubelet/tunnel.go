@@ -1,0 +1,59 @@
+package kubelet
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"mainstay.dev/mainstay/internal/rest"
+)
+
+// tunnelPrefix precedes the name of a protocol over SPDY in that of its tunnel.
+const tunnelPrefix = spdyProtocol + "+"
+
+// tunnel carries the SPDY connection that client and kubelet have in the messages of a
+// WebSocket connection of the client.
+func (c *Client) tunnel(w http.ResponseWriter, r *http.Request, s *Stream, onError rest.ErrorWriter) {
+	response, kubelet, err := c.dialSPDY(r.Context(), s, tunnelled(r)...)
+	if err != nil {
+		onError(w, r, err)
+		return
+	}
+	if kubelet == nil {
+		defer func() { _ = response.Body.Close() }()
+		if checkUpgrade(response) != nil {
+			onError(w, r, apierrors.NewInternalError(errors.New("the kubelet did not upgrade the connection")))
+			return
+		}
+		w.Header().Set("Content-Type", response.Header.Get("Content-Type"))
+		w.WriteHeader(response.StatusCode)
+		_, _ = io.CopyN(w, response.Body, maxErrorText)
+		return
+	}
+	defer func() { _ = kubelet.Close() }()
+	protocol := tunnelPrefix + response.Header.Get(streamProtocolHeader)
+	if !slices.Contains(tunnelled(r), response.Header.Get(streamProtocolHeader)) {
+		http.Error(w, "the kubelet speaks none of the protocols", http.StatusForbidden)
+		return
+	}
+	if client := acceptSocket(w, r, c.config.Proxy, protocol); client != nil {
+		c.config.Proxy.Join(client, kubelet)
+	}
+}
+
+// tunnelled returns the protocols over SPDY that the client would tunnel.
+func tunnelled(r *http.Request) []string {
+	var protocols []string
+	for _, value := range r.Header.Values("Sec-Websocket-Protocol") {
+		for name := range strings.SplitSeq(value, ",") {
+			if protocol, ok := strings.CutPrefix(strings.TrimSpace(name), tunnelPrefix); ok {
+				protocols = append(protocols, protocol)
+			}
+		}
+	}
+	return protocols
+}

@@ -1,0 +1,63 @@
+package proxy
+
+import (
+	"net/http"
+	"strings"
+
+	"mainstay.dev/mainstay/internal/request"
+)
+
+// Request headers that carry the user to other servers, which accept them from
+// clients with the front proxy's certificate.
+const (
+	userHeader        = "X-Remote-User"
+	uidHeader         = "X-Remote-Uid"
+	groupHeader       = "X-Remote-Group"
+	extraHeaderPrefix = "X-Remote-Extra-"
+)
+
+// SetUser sets the headers that identify the user of a request. It removes credentials,
+// impersonation and X-Remote- headers that the client sent, in every spelling that a
+// backend may take for one of them (request.NormalizeHeader).
+func SetUser(h http.Header, user *request.User) {
+	for name := range h {
+		normalized := request.NormalizeHeader(name)
+		if strings.HasPrefix(normalized, "x-remote-") || strings.HasPrefix(normalized, "impersonate-") || normalized == "authorization" {
+			delete(h, name)
+		}
+	}
+	h.Set(userHeader, user.Name)
+	if user.UID != "" {
+		h.Set(uidHeader, user.UID)
+	}
+	for _, group := range user.Groups {
+		h.Add(groupHeader, group)
+	}
+	for key, values := range user.Extra {
+		for _, value := range values {
+			h.Add(extraHeaderPrefix+escapeHeaderKey(key), value)
+		}
+	}
+}
+
+// escapeHeaderKey percent-encodes a key of extra for use in a header's name: the
+// percent sign, and what RFC 7230 does not allow in a token.
+func escapeHeaderKey(key string) string {
+	const hex = "0123456789ABCDEF"
+	var b strings.Builder
+	for i := range len(key) {
+		c := key[i]
+		if isTokenByte(c) && c != '%' {
+			b.WriteByte(c)
+			continue
+		}
+		b.WriteByte('%')
+		b.WriteByte(hex[c>>4])
+		b.WriteByte(hex[c&15])
+	}
+	return b.String()
+}
+
+func isTokenByte(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0
+}

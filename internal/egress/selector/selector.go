@@ -1,0 +1,130 @@
+// Package selector reads an EgressSelectorConfiguration: for each network that this
+// server connects to, whether it does so directly, through a proxy by HTTP CONNECT, or
+// through the tunnels of konnectivity. What goes into which network is not decided here.
+package selector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"mainstay.dev/mainstay/internal/egress"
+)
+
+// Selector is how this server connects to its networks. Its zero value connects
+// directly to all.
+type Selector struct {
+	egress.Networks
+	closers []io.Closer
+}
+
+// Open returns the Selector of a file, or everything that is wrong with it. It connects
+// to nothing yet. As in kube-apiserver the file, and those that it names, are read once.
+func Open(file string, metrics *Metrics) (*Selector, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("unable to read egress selector configuration from %q [%w]", file, err)
+	}
+	configuration, err := parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("read the egress selector configuration %s: %w", file, err)
+	}
+	if err := configuration.validate().ToAggregate(); err != nil {
+		return nil, fmt.Errorf("failed to validate egress selector configuration: %w", err)
+	}
+	s := &Selector{}
+	for i := range configuration.EgressSelections {
+		selection := &configuration.EgressSelections[i]
+		*s.network(selection.Name), err = s.dial(&selection.Connection, metrics)
+		if err != nil {
+			return nil, fmt.Errorf("failed to create dialer for egressSelection %q: %w", selection.Name, err)
+		}
+	}
+	return s, nil
+}
+
+// network returns the Dial of a valid name.
+func (s *Selector) network(name string) *egress.Dial {
+	switch strings.ToLower(name) {
+	case controlPlane:
+		return &s.ControlPlane
+	case etcd:
+		return &s.Etcd
+	default:
+		return &s.Cluster
+	}
+}
+
+// Close ends the connections to proxies that are shared, and all that go through them.
+func (s *Selector) Close() error {
+	var errs []error
+	for _, closer := range s.closers {
+		errs = append(errs, closer.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// dial returns the Dial of a valid connection.
+func (s *Selector) dial(c *connection, metrics *Metrics) (egress.Dial, error) {
+	switch {
+	case c.ProxyProtocol == protocolDirect:
+		return nil, nil
+	case c.ProxyProtocol == protocolGRPC:
+		tunnels, err := newTunnels(c.Transport.UDS.UDSName)
+		if err != nil {
+			return nil, err
+		}
+		s.closers = append(s.closers, tunnels)
+		return metrics.observe(tunnels.dial, "grpc", "uds"), nil
+	case c.Transport.UDS != nil:
+		proxy := &connectProxy{network: "unix", address: c.Transport.UDS.UDSName}
+		return metrics.observe(proxy.dial, "http_connect", "uds"), nil
+	}
+	proxy, err := newTCPProxy(c.Transport.TCP)
+	if err != nil {
+		return nil, err
+	}
+	return metrics.observe(proxy.dial, "http_connect", "tcp"), nil
+}
+
+// dialTimeout bounds connecting to a proxy, and its connecting to the address, where
+// the context does not bound it earlier.
+const dialTimeout = 30 * time.Second
+
+// proxyError is the error of a proxy that was reached and does not connect.
+type proxyError struct{ error }
+
+func (e proxyError) Unwrap() error { return e.error }
+
+// checkAddress refuses what is not host:port. Hosts come from objects that users
+// write, and an address becomes part of a request to the proxy.
+func checkAddress(network, address string) error {
+	if !strings.HasPrefix(network, "tcp") {
+		return fmt.Errorf("connect by a proxy: the network is %q, not tcp", network)
+	}
+	host, port, err := net.SplitHostPort(address)
+	if err != nil || host == "" || port == "" || strings.ContainsFunc(address, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+		return fmt.Errorf("connect by a proxy: %q is no address", address)
+	}
+	return nil
+}
+
+// observe counts dials, and how long they take.
+func (m *Metrics) observe(dial egress.Dial, protocol, transport string) egress.Dial {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		if err := checkAddress(network, address); err != nil {
+			return nil, err
+		}
+		ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+		defer cancel()
+		begun := m.begin(protocol, transport)
+		conn, err := dial(ctx, network, address)
+		begun.end(err)
+		return conn, err
+	}
+}

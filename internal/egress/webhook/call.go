@@ -1,0 +1,168 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"mainstay.dev/mainstay/internal/egress"
+)
+
+// Limits are the limits of a call.
+type Limits struct {
+	// Timeout bounds the whole call; it is sent to the webhook.
+	Timeout time.Duration
+	// Response bounds the body of the response, in bytes.
+	Response int64
+}
+
+// userAgent is kube-apiserver's User-Agent in calls to webhooks.
+const userAgent = "kube-apiserver-admission"
+
+// Call posts a review and returns the body of the response. It does not retry, unless
+// a reused connection turns out to be closed. A redirect is not followed but an
+// error, like all statuses that are no success. Errors reach users; those that quote
+// the webhook are worded as kube-apiserver's.
+func (c *Client) Call(ctx context.Context, review []byte, limits Limits) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, limits.Timeout)
+	defer cancel()
+	where := *c.url
+	where.RawQuery = "timeout=" + limits.Timeout.String()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, where.String(), bytes.NewReader(review))
+	if err != nil {
+		return nil, fmt.Errorf("make the request: %w", err)
+	}
+	request.Header = http.Header{
+		"Accept": {"application/json, */*"}, "Content-Type": {"application/json"}, "User-Agent": {userAgent},
+		// Never sent, but lets net/http retry on a new connection if a reused one
+		// turns out to be closed. Reviews have no side effects.
+		"Idempotency-Key": nil,
+	}
+	if err := c.credentials.Authorize(request.Header); err != nil {
+		return nil, err
+	}
+	client := &http.Client{Transport: c.transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, unresolved(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := readResponse(response, limits.Response)
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode < http.StatusOK || response.StatusCode > http.StatusPartialContent {
+		return nil, statusError(response, body)
+	}
+	if len(body) == 0 {
+		return nil, fmt.Errorf("0-length response with status code: %d and content type: %s", response.StatusCode, response.Header.Get("Content-Type"))
+	}
+	return body, nil
+}
+
+// unresolved shortens the message of a failed call whose service was not found to kube-apiserver's.
+func unresolved(err error) error {
+	var call *url.Error
+	var resolve *egress.ResolveError
+	if errors.As(err, &call) && errors.As(err, &resolve) {
+		return &url.Error{Op: call.Op, URL: call.URL, Err: shortResolveError{resolve}}
+	}
+	return err
+}
+
+// shortResolveError is a ResolveError whose message does not contain the service.
+type shortResolveError struct{ *egress.ResolveError }
+
+func (e shortResolveError) Error() string { return e.Err.Error() }
+
+// Unwrap implements errors.Unwrap.
+func (e shortResolveError) Unwrap() error { return e.ResolveError }
+
+// IsUnreachable reports whether an error of Call means that no connection was established: the name or the service
+// was not found, or nothing accepts connections at the address.
+func IsUnreachable(err error) bool {
+	var dial *net.OpError
+	var name *net.DNSError
+	var service *egress.ResolveError
+	return errors.As(err, &dial) && dial.Op == "dial" || errors.As(err, &name) || errors.As(err, &service)
+}
+
+// readResponse reads the body of a response, up to limit bytes.
+func readResponse(response *http.Response, limit int64) ([]byte, error) {
+	if response.ContentLength > limit {
+		return nil, tooLarge(limit)
+	}
+	var body bytes.Buffer
+	if response.ContentLength > 0 {
+		// The Content-Length is trusted only so far.
+		body.Grow(int(min(response.ContentLength, 1<<20)) + bytes.MinRead)
+	}
+	if _, err := body.ReadFrom(io.LimitReader(response.Body, limit+1)); err != nil {
+		return nil, fmt.Errorf("unexpected error when reading response body. Please retry. Original error: %w", err)
+	}
+	if int64(body.Len()) > limit {
+		return nil, tooLarge(limit)
+	}
+	return body.Bytes(), nil
+}
+
+func tooLarge(limit int64) error {
+	return fmt.Errorf("the response is larger than %d bytes, which is the limit", limit)
+}
+
+// maxMessage bounds the text of a webhook in error messages, in bytes.
+const maxMessage = 4 << 10
+
+// Truncate truncates text of a webhook for use in an error message.
+func Truncate(text string) string {
+	if len(text) <= maxMessage {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxMessage], "") + " ..."
+}
+
+// StatusError is that a response is no success.
+type StatusError struct {
+	Code    int
+	Message string
+}
+
+func (e *StatusError) Error() string { return e.Message }
+
+// statusError returns the error of a response that is no success: the message of the
+// Status in it, if there is one, or else one for its code.
+func statusError(response *http.Response, body []byte) error {
+	var status metav1.Status
+	if json.Unmarshal(body, &status) == nil && status.Status == metav1.StatusFailure && (status.Kind == "" || status.Kind == "Status") {
+		return &StatusError{response.StatusCode, Truncate(status.Message)}
+	}
+	message := "unknown"
+	if isText(response.Header.Get("Content-Type")) {
+		message = Truncate(strings.TrimSpace(string(body)))
+	}
+	retryAfter, _ := strconv.Atoi(response.Header.Get("Retry-After"))
+	generic := apierrors.NewGenericServerResponse(response.StatusCode, http.MethodPost, schema.GroupResource{}, "", message, retryAfter, true)
+	return &StatusError{response.StatusCode, generic.Error()}
+}
+
+func isText(contentType string) bool {
+	if contentType == "" {
+		return true
+	}
+	media, _, err := mime.ParseMediaType(contentType)
+	return err == nil && strings.HasPrefix(media, "text/")
+}

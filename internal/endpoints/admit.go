@@ -1,0 +1,183 @@
+package endpoints
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+
+	"mainstay.dev/mainstay/internal/admission"
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/request"
+	"mainstay.dev/mainstay/internal/rest"
+)
+
+// Warnings that clients get, in kube-apiserver's words.
+const (
+	ownersRepeated = ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, " +
+		"and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: %v"
+	ownersRepeatedByAdmission = ".metadata.ownerReferences contains duplicate entries after mutating admission happens; API server dedups owner references in 1.20+, " +
+		"and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: %v"
+	managedFieldsInvalid = ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated mutating admission controller; please fix your requests: %v"
+)
+
+// request describes what is asked for admission.
+func (o *operation) request(ctx context.Context, op admission.Operation, name string, options runtime.Object, dryRun []string) admission.Request {
+	namespace := o.info.Namespace
+	if op == admission.Create && namespace == "" && o.resource.GroupResource() == (schema.GroupResource{Resource: "namespaces"}) {
+		namespace = name // as kube-apiserver, whose paths of namespaces have it
+	}
+	return admission.Request{
+		Operation: op, Options: options, Resource: o.resource, Namespace: namespace, Name: name,
+		DryRun: len(dryRun) > 0, User: request.UserFrom(ctx), EquivalentsOf: o.api.config.Equivalents, Explanation: o.explanation,
+		Lookups: &o.lookups, Metrics: o.api.config.AdmissionMetrics,
+	}
+}
+
+// mutate lets admission change or replace an object, and looks over what came of
+// it.
+func (o *operation) mutate(ctx context.Context, asked *admission.Request, obj, old codec.Object) (codec.Object, error) {
+	chain := o.api.config.Admission
+	if !chain.Mutates(asked.Operation) {
+		return obj, nil
+	}
+	before := fieldsOf(obj)
+	a := &admission.Attributes{Request: *asked, Object: obj, Old: old}
+	if err := chain.Mutate(ctx, a); err != nil {
+		return nil, err
+	}
+	o.changers = a.Changers()
+	admitted, ok := a.Object.(codec.Object)
+	if !ok {
+		return nil, fmt.Errorf("admission of %s left a %T", o.resource.FullName(), a.Object)
+	}
+	if !before.is(fieldsOf(admitted)) {
+		before.checkFields(ctx, admitted)
+	}
+	dedupOwnerReferences(ctx, admitted, ownersRepeatedByAdmission)
+	return admitted, o.checkPlace(admitted, old == nil)
+}
+
+// checkPlace rejects an object that mutating admission has moved: to another namespace, or,
+// if the path contains the name of a new object, to another name. A changed name of an
+// existing object fails validation.
+func (o *operation) checkPlace(admitted codec.Object, isNew bool) error {
+	if err := o.place(admitted); err != nil {
+		return err
+	}
+	if isNew && o.info.NameInPath && o.resource.Subresource == "" {
+		return o.checkName(admitted)
+	}
+	return nil
+}
+
+// warnOfChanges adds a warning to the rejection of an invalid object that names the webhooks
+// and policies that changed the object. The Status itself stays as kube-apiserver's:
+// clients match on its message and print its causes.
+func (o *operation) warnOfChanges(ctx context.Context, err error) {
+	if len(o.changers) > 0 && apierrors.IsInvalid(err) {
+		request.AddWarning(ctx, "the invalid object was changed in admission by "+strings.Join(o.changers, ", "))
+	}
+}
+
+// withoutRepeatedOwners drops owners that are named twice by a patched object. As
+// in kube-apiserver that is done once, after admission, and the warning says so.
+func (o *operation) withoutRepeatedOwners(change rest.UpdateFunc) rest.UpdateFunc {
+	return func(ctx context.Context, current codec.Object) (codec.Object, error) {
+		obj, err := change(ctx, current)
+		if err == nil {
+			dedupOwnerReferences(ctx, obj, ownersRepeatedByAdmission)
+		}
+		return obj, err
+	}
+}
+
+// storedFields are the managed fields of an object as it keeps them: those of a
+// document are not read, which would copy them.
+type storedFields struct {
+	entries  []metav1.ManagedFieldsEntry
+	document []any
+}
+
+func fieldsOf(obj codec.Object) storedFields {
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		metadata, _ := u.Object["metadata"].(map[string]any)
+		document, _ := metadata["managedFields"].([]any)
+		return storedFields{document: document}
+	}
+	return storedFields{entries: obj.GetManagedFields()}
+}
+
+// len returns the number of entries.
+func (f storedFields) len() int { return len(f.entries) + len(f.document) }
+
+// is reports whether two are the same memory. A plugin that writes other managed
+// fields puts other entries there; it does not write into them.
+func (f storedFields) is(g storedFields) bool {
+	return len(f.entries) == len(g.entries) && len(f.document) == len(g.document) &&
+		(len(f.entries) == 0 || &f.entries[0] == &g.entries[0]) && (len(f.document) == 0 || &f.document[0] == &g.document[0])
+}
+
+// checkFields puts managed fields back, with a warning, where admission has left
+// some that cannot be decoded.
+func (f storedFields) checkFields(ctx context.Context, admitted codec.Object) {
+	err := managedfields.ValidateManagedFields(admitted.GetManagedFields())
+	if err == nil {
+		return
+	}
+	if u, ok := admitted.(*unstructured.Unstructured); ok && f.document != nil {
+		_ = unstructured.SetNestedSlice(u.Object, f.document, "metadata", "managedFields") // metadata is a map: it has invalid ones
+	} else {
+		admitted.SetManagedFields(f.entries)
+	}
+	request.AddWarning(ctx, fmt.Sprintf(managedFieldsInvalid, err))
+}
+
+// dedupOwnerReferences drops owners that are named twice, with a warning.
+func dedupOwnerReferences(ctx context.Context, obj codec.Object, warning string) {
+	owners := obj.GetOwnerReferences()
+	if len(owners) < 2 {
+		return
+	}
+	var kept []metav1.OwnerReference
+	var repeated []string
+	seen := map[ownerKey]bool{}
+	for _, owner := range owners {
+		key := keyOf(owner)
+		if seen[key] {
+			repeated = append(repeated, string(owner.UID))
+			continue
+		}
+		seen[key] = true
+		kept = append(kept, owner)
+	}
+	if len(repeated) > 0 {
+		obj.SetOwnerReferences(kept)
+		request.AddWarning(ctx, fmt.Sprintf(warning, strings.Join(repeated, ", ")))
+	}
+}
+
+// ownerKey is an owner reference, comparable.
+type ownerKey struct {
+	metav1.OwnerReference
+	controller, blocks string
+}
+
+func keyOf(owner metav1.OwnerReference) ownerKey {
+	key := ownerKey{owner, deref(owner.Controller), deref(owner.BlockOwnerDeletion)}
+	key.Controller, key.BlockOwnerDeletion = nil, nil
+	return key
+}
+
+func deref(b *bool) string {
+	if b == nil {
+		return ""
+	}
+	return fmt.Sprint(*b)
+}

@@ -1,0 +1,258 @@
+// Package endpoints speaks HTTP for REST storage: one file per verb, from the
+// request's options and body to the bytes of the response, including every
+// error on the way. Which resource a request is for has been decided before
+// (package route); what may be done with it is the storage's affair.
+package endpoints
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"mainstay.dev/mainstay/internal/admission"
+	"mainstay.dev/mainstay/internal/authorizer"
+	"mainstay.dev/mainstay/internal/endpoints/apply"
+	"mainstay.dev/mainstay/internal/limits/memory"
+	"mainstay.dev/mainstay/internal/limits/processor"
+	"mainstay.dev/mainstay/internal/request"
+	"mainstay.dev/mainstay/internal/rest"
+	"mainstay.dev/mainstay/internal/simulation"
+)
+
+// Limits on what a client may send.
+const (
+	// DefaultMaxBodyBytes is the largest body of a write, as kube-apiserver's.
+	DefaultMaxBodyBytes = 3 << 20
+	// maxJSONPatchOperations is how long a JSON patch may be.
+	maxJSONPatchOperations = 10000
+)
+
+// Config is what an API is made of. Its zero value serves.
+type Config struct {
+	// Admission changes and checks every write.
+	Admission admission.Chain
+	// AdmissionMetrics records how long admission takes; nil: nothing does.
+	AdmissionMetrics *admission.Metrics
+	// Authorizer is asked whether a user may create what a request that was
+	// allowed to update or patch finds missing; nil: they may.
+	Authorizer authorizer.Authorizer
+	// Equivalents finds the resources that are another way to the objects of one,
+	// for admission; nil: there are none.
+	Equivalents func(*rest.Resource) []*rest.Resource
+	// TypeConverter knows the merge schemas of all kinds, for server-side
+	// apply and managed fields; nil: managed fields are not kept.
+	TypeConverter managedfields.TypeConverter
+	// MaxBodyBytes is the largest request body; 0 means DefaultMaxBodyBytes.
+	MaxBodyBytes int64
+	// Memory bounds what large bodies take together; nil: it is not bounded.
+	Memory *memory.Budget
+	// Turns are the turns of requests that compute much; nil: none needs one.
+	Turns *processor.Turns
+	// MinWatchTimeout is how long a watch without timeoutSeconds lasts at
+	// least; it ends between once and twice that. 0 means 30 minutes.
+	MinWatchTimeout time.Duration
+	// OnWatchEvents is told of events sent; nil: nobody is.
+	OnWatchEvents func(resource *rest.Resource, events, bytes int)
+	// OnDeprecated is told of requests for deprecated APIs, with the release that removes
+	// them, where that is known; nil: nobody is.
+	OnDeprecated func(info *request.Info, removedRelease string)
+	// ControllerRuns reports whether a controller that finishes deletions runs, by
+	// kube-controller-manager's name of it; clients are warned where it does not. nil:
+	// all do.
+	ControllerRuns func(ctx context.Context, name string) bool
+	// UnsafeDeletion lets users that may delete objects that cannot be read
+	// (AllowUnsafeMalformedObjectDeletion).
+	UnsafeDeletion bool
+	// World has the time of writes; nil is the real one.
+	World  *simulation.World
+	Logger *slog.Logger
+}
+
+// API answers requests for resources. It is safe for concurrent use.
+type API struct {
+	config   Config
+	managers apply.Managers
+}
+
+// New returns an API.
+func New(config Config) *API {
+	if config.MaxBodyBytes == 0 {
+		config.MaxBodyBytes = DefaultMaxBodyBytes
+	}
+	if config.MinWatchTimeout == 0 {
+		config.MinWatchTimeout = 30 * time.Minute
+	}
+	if config.Logger == nil {
+		config.Logger = slog.New(slog.DiscardHandler)
+	}
+	managers := apply.NewManagers(config.TypeConverter)
+	managers.Logger, managers.World = config.Logger, config.World
+	return &API{config: config, managers: managers}
+}
+
+// call is one request for one resource on its way through a verb.
+type call struct {
+	operation
+	w http.ResponseWriter
+	r *http.Request
+	// held is the memory that the request's body takes.
+	held memory.Hold
+	// turn is that of a request that changes something, once its body has been read, and
+	// of a list that is long; it is not kept while something is sent.
+	turn *processor.Turn
+}
+
+// Serve answers a request for a resource of the catalogue.
+func (a *API) Serve(w http.ResponseWriter, r *http.Request, resource *rest.Resource) {
+	c := a.newCall(w, r, resource)
+	defer c.held.Release()
+	defer c.turn.End()
+	if err := c.answer(); err != nil {
+		a.WriteError(w, r, err)
+	}
+}
+
+func (a *API) newCall(w http.ResponseWriter, r *http.Request, resource *rest.Resource) *call {
+	return &call{
+		operation: operation{api: a, resource: resource, info: request.InfoFrom(r.Context()), authorizer: a.config.Authorizer},
+		w:         w, r: r, held: a.config.Memory.Hold(), turn: request.Turn(r.Context()),
+	}
+}
+
+// ReadOnly returns a handler that rejects all methods except GET and HEAD.
+func (a *API) ReadOnly(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			a.WriteError(w, r, methodNotAllowed())
+			return
+		}
+		handler.ServeHTTP(w, r)
+	})
+}
+
+// WriteNotFound answers a request for a resource that nobody serves.
+func (a *API) WriteNotFound(w http.ResponseWriter, r *http.Request) {
+	a.WriteError(w, r, notFoundResource())
+}
+
+func (c *call) answer() error {
+	if asksWhy(c.r) {
+		return c.explain()
+	}
+	return c.serve()
+}
+
+func (c *call) serve() error {
+	handle, err := c.handle()
+	if err != nil {
+		return err
+	}
+	return handle()
+}
+
+// handle returns what serves the request, or why nothing does.
+func (c *call) handle() (func() error, error) {
+	if strings.ContainsRune(c.info.Namespace+c.info.Name, 0) {
+		return nil, apierrors.NewBadRequest("Name parameter invalid: may not contain a zero byte")
+	}
+	if c.info.NameInPath {
+		if problems := path.IsValidPathSegmentName(c.info.Name); len(problems) > 0 {
+			return nil, apierrors.NewBadRequest("Name parameter invalid: " + quoteProblem(c.info.Name, problems[0]))
+		}
+	}
+	if connecter, ok := c.resource.Storage.(rest.Connecter); ok {
+		if c.info.Unroutable || !c.info.NameInPath {
+			return nil, notFoundResource() // authorized as something else, see request.Info
+		}
+		return func() error { return c.connect(connecter) }, nil
+	}
+	if c.info.Tail != "" {
+		return nil, notFoundResource()
+	}
+	handle := c.handler()
+	if handle == nil {
+		return nil, methodNotAllowed()
+	}
+	if c.resource.Warning != "" {
+		request.AddWarning(c.r.Context(), c.resource.Warning)
+		c.recordDeprecated()
+	}
+	return handle, nil
+}
+
+// recordDeprecated says in the audit event and in metrics that the API is deprecated. The
+// request goes on if there is no room for it.
+func (c *call) recordDeprecated() {
+	if c.api.config.OnDeprecated != nil {
+		c.api.config.OnDeprecated(c.info, c.resource.RemovedRelease)
+	}
+	_ = request.Annotate(c.r.Context(), "k8s.io/deprecated", "true")
+	if c.resource.RemovedRelease != "" {
+		_ = request.Annotate(c.r.Context(), "k8s.io/removed-release", c.resource.RemovedRelease)
+	}
+}
+
+// handler chooses by verb and shape of the path; nil where the resource does
+// not have that verb.
+func (c *call) handler() func() error {
+	// As in kube-apiserver, HEAD is a method of custom resources only.
+	if c.r.Method == http.MethodHead && !c.resource.Custom || slices.Contains(c.resource.WithoutVerbs, c.info.Verb) {
+		return nil
+	}
+	storage, item := c.resource.Storage, c.info.NameInPath
+	needsNamespace := c.resource.Namespaced && c.info.Namespace == ""
+	switch c.info.Verb {
+	case "get":
+		if s, ok := storage.(rest.Getter); ok && item {
+			return func() error { return c.get(s) }
+		}
+	case "list":
+		if s, ok := storage.(rest.Lister); ok && !item {
+			return func() error { return c.list(s) }
+		}
+	case "watch":
+		if s, ok := storage.(rest.Watcher); ok && c.r.Method == http.MethodGet {
+			return func() error { return c.watch(s) }
+		}
+	case "create":
+		return c.createHandler(storage, item, needsNamespace)
+	case "update":
+		if s, ok := storage.(rest.Updater); ok && item {
+			return func() error { return c.update(s) }
+		}
+	case "patch":
+		s, updates := storage.(rest.Updater)
+		if _, gets := storage.(rest.Getter); updates && gets && item {
+			return func() error { return c.patch(s) }
+		}
+	case "delete":
+		if s, ok := storage.(rest.GracefulDeleter); ok && item {
+			return func() error { return c.delete(s) }
+		}
+	case "deletecollection":
+		if s, ok := storage.(rest.CollectionDeleter); ok && !item && !needsNamespace {
+			return func() error { return c.deleteCollection(s) }
+		}
+	}
+	return nil
+}
+
+func (c *call) createHandler(storage rest.Storage, item, needsNamespace bool) func() error {
+	if s, ok := storage.(rest.NamedCreater); ok && item {
+		return func() error { return c.createNamed(s) }
+	}
+	if s, ok := storage.(rest.Creater); ok && !item && !needsNamespace {
+		return func() error { return c.create(s) }
+	}
+	return nil
+}
+
+func quoteProblem(name, problem string) string { return `"` + name + `": ` + problem }

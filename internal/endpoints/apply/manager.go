@@ -1,0 +1,302 @@
+// Package apply keeps the managed fields of objects, who owns which, and merges
+// what is applied: server-side apply (KEP-555). What ownership covers is done
+// there; the rest, which is rare, by apimachinery's field manager over the
+// merge schemas of each kind.
+package apply
+
+import (
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/endpoints/apply/ownership"
+	"mainstay.dev/mainstay/internal/rest"
+	"mainstay.dev/mainstay/internal/simulation"
+)
+
+// Managers creates the field managers of resources, each on first use. It is safe for
+// concurrent use. A resource must be used with one Managers only.
+type Managers struct {
+	// Logger receives, at debug level, writes that could not be accounted
+	// for; nil discards that. It is not to be changed after the first use.
+	Logger *slog.Logger
+	// World has the time of writes; nil is the real one. It is as Logger.
+	World *simulation.World
+
+	converter managedfields.TypeConverter
+	cache     *ownership.Cache
+	mu        *sync.RWMutex // guards rest.Resource.FieldManager
+}
+
+// NewManagers returns the managers of the kinds that the converter knows; nil
+// knows none, and no fields are managed.
+func NewManagers(converter managedfields.TypeConverter) Managers {
+	return Managers{converter: converter, cache: &ownership.Cache{}, mu: new(sync.RWMutex)}
+}
+
+// For returns the manager of a resource; nil if its fields are not managed.
+func (m Managers) For(resource *rest.Resource) (*Manager, error) {
+	if m.converter == nil || resource.Kind == nil {
+		return nil, nil
+	}
+	m.mu.RLock()
+	made, found := resource.FieldManager.(*Manager)
+	m.mu.RUnlock()
+	if found {
+		return made, nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if made, found := resource.FieldManager.(*Manager); found {
+		return made, nil // another request was first
+	}
+	made, err := m.newManager(resource)
+	if err != nil {
+		return nil, err
+	}
+	resource.FieldManager = made
+	return made, nil
+}
+
+// Manager manages the fields of one resource in one version.
+type Manager struct {
+	types   kindTypes
+	version *codec.Version
+	// own does what it covers; nil covers nothing.
+	own *ownership.Kind
+	// fields does the rest.
+	fields *managedfields.FieldManager
+	logger *slog.Logger
+}
+
+func (m Managers) newManager(resource *rest.Resource) (*Manager, error) {
+	types := kindTypes{resource.Kind}
+	converter := resource.TypeConverter
+	if converter == nil {
+		converter = m.converter
+	}
+	newFields := managedfields.NewDefaultFieldManager
+	if resource.Version.Untyped {
+		newFields = managedfields.NewDefaultCRDFieldManager
+	}
+	fields, err := newFields(converter, types, types, types, resource.Version.GVK,
+		resource.Kind.Hub.GVK.GroupVersion(), resource.Subresource, filters(resource.ResetFields))
+	if err != nil {
+		return nil, fmt.Errorf("manage fields of %s: %w", resource.FullName(), err)
+	}
+	made := &Manager{types: types, version: resource.Version, fields: fields, logger: m.Logger}
+	if made.logger == nil {
+		made.logger = slog.New(slog.DiscardHandler)
+	}
+	made.own = ownership.New(ownership.Config{
+		Version: resource.Version, Subresource: resource.Subresource, ResetFields: resource.ResetFields,
+		Converter: converter, Cache: m.cache, World: m.World,
+	})
+	return made, nil
+}
+
+func filters(reset map[fieldpath.APIVersion]*fieldpath.Set) map[fieldpath.APIVersion]fieldpath.Filter {
+	return fieldpath.NewExcludeFilterSetMap(reset)
+}
+
+// Update records in obj, which becomes the result, that manager wrote it in
+// place of live, which is left as it is. What cannot be recorded leaves the
+// managed fields as they were: a write does not fail for it.
+func (m *Manager) Update(live, obj codec.Object, manager string) codec.Object {
+	if m.updateOwn(live, obj, manager) {
+		return obj
+	}
+	updated, err := m.fields.Update(live, obj, manager)
+	if err != nil {
+		m.logger.Debug("fields of a write are not accounted for", "kind", obj.GetObjectKind().GroupVersionKind(),
+			"namespace", obj.GetNamespace(), "name", obj.GetName(), "err", err)
+		obj.SetManagedFields(live.GetManagedFields())
+		return obj
+	}
+	return updated.(codec.Object)
+}
+
+// updateOwn is Update for what ownership covers, and false for what it does not.
+// Both objects are compared in the version that was written.
+func (m *Manager) updateOwn(live, obj codec.Object, manager string) bool {
+	if m.own == nil {
+		return false
+	}
+	if m.version.GVK == m.types.kind.Hub.GVK {
+		return m.own.Update(live, obj, manager)
+	}
+	versionedLive, err := m.versioned(live)
+	if err != nil {
+		return false
+	}
+	versioned, err := m.versioned(obj)
+	if err != nil || versioned == obj || !m.own.Update(versionedLive, versioned, manager) {
+		return false
+	}
+	obj.SetManagedFields(versioned.GetManagedFields())
+	return true
+}
+
+func (m *Manager) versioned(obj codec.Object) (codec.Object, error) {
+	converted, err := m.types.ConvertToVersion(obj, m.version.GVK.GroupVersion())
+	if err != nil {
+		return nil, err
+	}
+	return converted.(codec.Object), nil
+}
+
+// Apply merges an applied configuration, which names its type, into live; both
+// are left as they are. An error is an API error: a conflict with other
+// managers, unless force is set.
+func (m *Manager) Apply(live codec.Object, applied runtime.Object, manager string, force bool) (codec.Object, error) {
+	if u, ok := applied.(*unstructured.Unstructured); ok && m.own != nil {
+		if merged := m.own.Apply(live, u, manager, force); merged != nil {
+			return merged, nil
+		}
+	}
+	// Where nothing is merged, the library writes into live itself; what it merges may share
+	// memory with what was applied.
+	merged, err := m.fields.Apply(live.DeepCopyObject(), applied.DeepCopyObject(), manager, force)
+	if err != nil {
+		return nil, err
+	}
+	u, ok := applied.(*unstructured.Unstructured)
+	if !ok || m.own == nil {
+		return merged.(codec.Object), nil
+	}
+	return m.refill(live, merged.(codec.Object), u, manager)
+}
+
+// refill puts into merged, which the library made of live, the empty maps and
+// lists that it lost. They are looked for in the version that was applied.
+func (m *Manager) refill(live, merged codec.Object, applied *unstructured.Unstructured, manager string) (codec.Object, error) {
+	if m.version.GVK == m.types.kind.Hub.GVK {
+		return m.own.Refill(live, merged, applied, manager), nil
+	}
+	versionedLive, err := m.versioned(live)
+	if err != nil {
+		return nil, err
+	}
+	versioned, err := m.versioned(merged)
+	if err != nil {
+		return nil, err
+	}
+	refilled := m.own.Refill(versionedLive, versioned, applied, manager)
+	if refilled == versioned {
+		return merged, nil
+	}
+	hub, err := m.types.ConvertToVersion(refilled, m.types.kind.Hub.GVK.GroupVersion())
+	if err != nil {
+		return nil, err
+	}
+	return hub.(codec.Object), nil
+}
+
+// kindTypes is what the field manager asks of a scheme, for one kind.
+type kindTypes struct{ kind *codec.Kind }
+
+// ConvertToVersion implements runtime.ObjectConvertor. The result may be the
+// argument itself: the field manager does not change what it converts.
+func (t kindTypes) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
+	gvk := in.GetObjectKind().GroupVersionKind()
+	if gvk.Empty() {
+		gvk = t.kind.Hub.GVK
+	}
+	want, ok := target.KindForGroupVersionKinds([]schema.GroupVersionKind{gvk})
+	if !ok {
+		// The target names another group version: the kind's own there.
+		if gv, isGV := target.(schema.GroupVersion); isGV {
+			want, ok = gv.WithKind(gvk.Kind), true
+		}
+	}
+	in, err := t.typed(in)
+	if err != nil || !ok || want == gvk {
+		return in, err
+	}
+	from, to := t.kind.Version(gvk.GroupVersion()), t.kind.Version(want.GroupVersion())
+	if from == nil || to == nil {
+		return nil, t.noVersion(gvk, want, from == nil)
+	}
+	obj, ok := in.DeepCopyObject().(codec.Object)
+	if !ok {
+		return nil, fmt.Errorf("convert %T: no object with metadata", in)
+	}
+	// Nothing is defaulted: an object without fields, of which managers are to own
+	// what others add, has no defaults either.
+	if from.ToHub != nil {
+		if obj, err = from.ToHub(obj); err != nil {
+			return nil, err
+		}
+	}
+	out, err := to.FromHubTo(obj)
+	if err != nil {
+		return nil, err
+	}
+	out.GetObjectKind().SetGroupVersionKind(to.GVK)
+	return out, nil
+}
+
+// noVersion is the error for a version that a kind does not have. Managers of
+// such a version of a built-in kind are dropped, for which the library looks for
+// this very error. One that a definition no longer has is not: as in
+// kube-apiserver an apply is refused, with the words that clients look for, until
+// the managed fields do not name it any more.
+func (t kindTypes) noVersion(from, to schema.GroupVersionKind, fromMissing bool) error {
+	switch {
+	case !t.kind.Hub.Untyped:
+		return runtime.NewNotRegisteredErrForTarget(t.kind.Hub.GVK.Kind, nil, to.GroupVersion())
+	case fromMissing:
+		return fmt.Errorf("request to convert CR from an invalid group/version: %s", from.GroupVersion())
+	}
+	return fmt.Errorf("request to convert CR to an invalid group/version: %s", to.GroupVersion())
+}
+
+// typed makes an object of its kind's own type of the document that a merge
+// results in.
+func (t kindTypes) typed(in runtime.Object) (runtime.Object, error) {
+	u, ok := in.(*unstructured.Unstructured)
+	v := t.kind.Version(in.GetObjectKind().GroupVersionKind().GroupVersion())
+	if !ok || v == nil || v.Untyped {
+		return in, nil
+	}
+	obj, _, err := v.FromDocument(u.Object, false)
+	if err != nil {
+		return nil, fmt.Errorf("read merged %s: %w", v.GVK.Kind, err)
+	}
+	if v.Default != nil {
+		v.Default(obj)
+	}
+	return obj, nil
+}
+
+// Convert implements runtime.ObjectConvertor.
+func (t kindTypes) Convert(in, out, _ any) error {
+	return fmt.Errorf("convert %T to %T: not asked of a field manager", in, out)
+}
+
+// ConvertFieldLabel implements runtime.ObjectConvertor.
+func (t kindTypes) ConvertFieldLabel(schema.GroupVersionKind, string, string) (string, string, error) {
+	return "", "", fmt.Errorf("field labels are not asked of a field manager")
+}
+
+// Default implements runtime.ObjectDefaulter. What a merge results in is
+// defaulted when it gets its type.
+func (t kindTypes) Default(runtime.Object) {}
+
+// New implements runtime.ObjectCreater.
+func (t kindTypes) New(gvk schema.GroupVersionKind) (runtime.Object, error) {
+	v := t.kind.Version(gvk.GroupVersion())
+	if v == nil || v.GVK.Kind != gvk.Kind {
+		return nil, runtime.NewNotRegisteredErrForKind("", gvk)
+	}
+	obj := v.New()
+	obj.GetObjectKind().SetGroupVersionKind(gvk)
+	return obj, nil
+}

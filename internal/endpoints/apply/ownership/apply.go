@@ -1,0 +1,243 @@
+package ownership
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"mainstay.dev/mainstay/internal/codec"
+)
+
+// beforeApply is the manager of the fields that an object has when it is first
+// applied to and no managed fields were kept before.
+const beforeApply = "before-first-apply"
+
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+// Apply merges an applied configuration into live, an empty object if it is
+// new, and records who owns what. It returns nil where it cannot tell, which
+// includes everything that is an error: a conflict, or a configuration that
+// does not conform to its merge schema. Its arguments are not changed, and the
+// result shares no memory with them but times.
+func (k *Kind) Apply(live codec.Object, applied *unstructured.Unstructured, manager string, force bool) codec.Object {
+	if !k.covers(live) || applied.GroupVersionKind() != k.gvk || !coveredText(manager) || k.leftToKubectl(live, applied, manager) {
+		return nil
+	}
+	meta, ok := applied.Object["metadata"].(map[string]any)
+	if _, sent := meta["managedFields"]; sent || !ok {
+		return nil
+	}
+	entries, err := k.decode(live.GetManagedFields())
+	if err != nil {
+		return nil
+	}
+	w := k.worker()
+	defer k.done(w)
+	if len(entries) == 0 {
+		// The account begins as if all there is had been written just now.
+		if entries, err = k.update(w, k.empty(), live, nil, beforeApply); err != nil {
+			return nil
+		}
+	}
+	out, err := k.apply(w, live, applied, entries, manager, force)
+	if err != nil {
+		return nil
+	}
+	return out
+}
+
+// leftToKubectl reports whether an apply has to do with the annotation that
+// kubectl keeps when it applies without the server's help.
+func (k *Kind) leftToKubectl(live codec.Object, applied *unstructured.Unstructured, manager string) bool {
+	return manager == "kubectl" && (live.GetAnnotations()[lastApplied] != "" || applied.GetAnnotations()[lastApplied] != "")
+}
+
+func (k *Kind) empty() codec.Object {
+	obj := k.version.New()
+	obj.GetObjectKind().SetGroupVersionKind(k.gvk)
+	return obj
+}
+
+func (k *Kind) apply(w *worker, live codec.Object, applied *unstructured.Unstructured, entries []entry, manager string, force bool) (codec.Object, error) {
+	if owned(entries, "metadata", "managedFields") || !k.conforms(w, live) {
+		return nil, errUncovered
+	}
+	self := k.applier(manager)
+	n := len(w.stack)
+	w.fieldsOf(k.root, applied.Object, reading{owned: true, checked: true})
+	own := w.exclude(w.take(n), k.reset)
+	before := k.document(w, live)
+	merged, _ := w.merge(k.root, doc{before, true}, doc{applied.Object, true})
+	after, _ := merged.(map[string]any)
+	if w.err != nil || after == nil {
+		return nil, errUncovered
+	}
+
+	e := ownedBy(entries, self)
+	if e == nil {
+		entries = append(entries, entry{owner: self})
+		e = &entries[len(entries)-1]
+	}
+	last := e.nodes
+	e.setNodes(own)
+	if !contains(own, last) {
+		managed := w.all(entries, e, k.claimed(w, applied.Object))
+		if after = w.prune(k.schema, after, last, managed, w.nullsOf(k.root, applied.Object)); after == nil {
+			return nil, errUncovered
+		}
+	}
+	entries, err := k.takeFromOthers(w, entries, self, before, after, force)
+	if err != nil {
+		return nil, err
+	}
+	return k.result(w, live, before, after, entries, self)
+}
+
+// applier is the owner of what a manager applies.
+func (k *Kind) applier(manager string) owner {
+	if manager == "" {
+		manager = "unknown"
+	}
+	return owner{manager, metav1.ManagedFieldsOperationApply, "", k.subresource}
+}
+
+// claimed are the fields that an applied configuration sets, and the lists that
+// it wants to be empty.
+func (k *Kind) claimed(w *worker, applied map[string]any) []node {
+	n := len(w.stack)
+	w.fieldsOf(k.root, applied, reading{owned: true, emptyLists: true})
+	return w.exclude(w.take(n), k.reset)
+}
+
+// all are the fields that any manager owns, own in place of those of e.
+func (w *worker) all(entries []entry, e *entry, own []node) []node {
+	all := own
+	for i := range entries {
+		if &entries[i] != e {
+			all = w.union(all, entries[i].nodes)
+		}
+	}
+	return all
+}
+
+// takeFromOthers takes from all others what is different after an apply. Without
+// force that must be nothing that they own.
+func (k *Kind) takeFromOthers(w *worker, entries []entry, self owner, before, after any, force bool) ([]entry, error) {
+	n := len(w.stack)
+	w.document(k.root, doc{before, true}, doc{after, true}, sameValue)
+	changes := w.exclude(w.take(n), k.reset)
+	if w.err != nil {
+		return nil, w.err
+	}
+	own := w.members(changes)
+	for i := range entries {
+		e := &entries[i]
+		if e.owner == self {
+			continue
+		}
+		if !force && meets(e.nodes, own) {
+			return nil, errUncovered // a conflict, which apimachinery words
+		}
+		if left := w.subtract(e.nodes, changes); !sameNodes(left, e.nodes) {
+			e.setNodes(left)
+		}
+	}
+	return entries, nil
+}
+
+// result makes the object of the document after an apply.
+func (k *Kind) result(w *worker, live codec.Object, before, after any, entries []entry, self owner) (codec.Object, error) {
+	unchanged := sameValue(before, after)
+	e := ownedBy(entries, self)
+	e.setNodes(w.strip(e.nodes))
+	if e.set != nil && contains(e.nodes, e.set.nodes) && contains(e.set.nodes, e.nodes) {
+		e.changed = false
+	}
+	if !unchanged {
+		e.time = k.now()
+	}
+	entries = slices.DeleteFunc(entries, func(e entry) bool { return len(e.nodes) == 0 })
+	if unchanged {
+		out := live.DeepCopyObject().(codec.Object)
+		out.SetManagedFields(k.encode(entries, &w.encoder))
+		return out, nil
+	}
+	out, err := k.objectAfter(live, before.(map[string]any), after.(map[string]any))
+	if err != nil {
+		return nil, err
+	}
+	out.SetManagedFields(k.encode(entries, &w.encoder))
+	return out, nil
+}
+
+// document is an object without its managed fields, for reading.
+func (k *Kind) document(w *worker, live codec.Object) map[string]any {
+	u, ok := live.(*unstructured.Unstructured)
+	if !ok {
+		return w.objectDocument(k.plan, reflect.ValueOf(live))
+	}
+	meta, _ := u.Object["metadata"].(map[string]any)
+	if _, ok := meta["managedFields"]; !ok {
+		return u.Object
+	}
+	meta = maps.Clone(meta)
+	delete(meta, "managedFields")
+	content := maps.Clone(u.Object)
+	content["metadata"] = meta
+	return content
+}
+
+// objectAfter is object for a document that was made of the one of live.
+func (k *Kind) objectAfter(live codec.Object, before, after map[string]any) (codec.Object, error) {
+	if k.plan == nil || k.documents || live.GetName() == "" { // one that is new has nothing to keep
+		return k.object(after)
+	}
+	out, err := k.reread(live, before, after)
+	if err != nil {
+		return nil, err
+	}
+	return k.defaulted(out), nil
+}
+
+// object makes an object of a document, of which it keeps nothing.
+func (k *Kind) object(document map[string]any) (codec.Object, error) {
+	if k.plan == nil {
+		return &unstructured.Unstructured{Object: runtime.DeepCopyJSON(document)}, nil
+	}
+	out, _, err := k.version.FromDocument(document, false)
+	if err != nil {
+		return nil, err
+	}
+	return k.defaulted(out), nil
+}
+
+// defaulted fills in the defaults of an object with a Go type. Those of others are filled
+// in where they are read.
+func (k *Kind) defaulted(obj codec.Object) codec.Object {
+	if k.version.Default != nil {
+		k.version.Default(obj)
+	}
+	return obj
+}
+
+// owned reports whether any entry has a field, or something below it.
+func owned(entries []entry, path ...string) bool {
+	return slices.ContainsFunc(entries, func(e entry) bool {
+		list := e.nodes
+		for i, name := range path {
+			n := find(list, name)
+			if n == nil {
+				return false
+			}
+			if i == len(path)-1 {
+				return true
+			}
+			list = n.children
+		}
+		return false
+	})
+}

@@ -1,0 +1,187 @@
+package ownership
+
+import (
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
+
+	"mainstay.dev/mainstay/internal/codec"
+)
+
+// Refill returns merged, which structured-merge-diff made of live and an applied
+// configuration, with the maps and lists that are there but empty now, where it
+// left null or nothing of them: those that a manager owns, or that the
+// configuration names as empty. Apply does the same. Its arguments are not
+// changed; the result is merged itself where nothing is missing, or where the
+// kind does not cover it.
+func (k *Kind) Refill(live, merged codec.Object, applied *unstructured.Unstructured, manager string) codec.Object {
+	if !k.covers(live) || !k.covers(merged) || applied.GroupVersionKind() != k.gvk {
+		return merged
+	}
+	w := k.worker()
+	defer k.done(w)
+	owned := k.ownedBeside(w, live.GetManagedFields(), k.applier(manager))
+	owned = w.subtract(w.union(owned, k.claimed(w, applied.Object)), w.nullsOf(k.root, applied.Object))
+	before, after := k.document(w, live), k.document(w, merged)
+	refilled := w.refill(k.root, before, after, owned).(map[string]any)
+	if w.err != nil || sameMemory(after, refilled) {
+		return merged
+	}
+	out, err := k.object(refilled)
+	if err != nil {
+		return merged
+	}
+	out.SetManagedFields(merged.GetManagedFields())
+	return out
+}
+
+// ownedBeside are the fields of all managers but one, in whatever version.
+func (k *Kind) ownedBeside(w *worker, fields []metav1.ManagedFieldsEntry, self owner) []node {
+	var all []node
+	for i := range fields {
+		f := &fields[i]
+		if f.Operation == self.operation && f.Manager == self.manager && f.Subresource == self.subresource {
+			continue
+		}
+		if set, err := k.parse(f.FieldsV1); err == nil {
+			all = w.union(all, set.nodes)
+		}
+	}
+	return all
+}
+
+// nullsOf returns the fields that a document sets to null.
+func (d *differ) nullsOf(ref smd.TypeRef, v any) []node {
+	atom, ok := d.schema.Resolve(ref)
+	if !ok {
+		return nil
+	}
+	n := len(d.stack)
+	switch v := v.(type) {
+	case map[string]any:
+		if atom.Map == nil || atom.Map.ElementRelationship == smd.Atomic {
+			return nil
+		}
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			below, _ := fieldRef(atom.Map, name)
+			var m mark
+			if v[name] == nil {
+				m = member
+			}
+			d.push(name, m, d.nullsOf(below, v[name]))
+		}
+	case []any:
+		if atom.List == nil || atom.List.ElementRelationship == smd.Atomic || len(atom.List.Keys) == 0 {
+			return nil
+		}
+		for _, item := range d.indexDocuments(atom.List, v) {
+			d.push(item.element, 0, d.nullsOf(atom.List.ElementType, item.value))
+		}
+	}
+	return d.take(n)
+}
+
+// refill returns a document with empty maps and lists for those of before that
+// it no longer has, though they are in owned.
+func (d *differ) refill(ref smd.TypeRef, before, after any, owned []node) any {
+	atom, ok := d.schema.Resolve(ref)
+	if !ok || len(owned) == 0 {
+		return after
+	}
+	switch after := after.(type) {
+	case map[string]any:
+		if b, ok := before.(map[string]any); ok && atom.Map != nil && atom.Map.ElementRelationship != smd.Atomic {
+			return d.refillEntries(atom.Map, b, after, owned)
+		}
+	case []any:
+		if b, ok := before.([]any); ok && atom.List != nil && atom.List.ElementRelationship != smd.Atomic && len(atom.List.Keys) > 0 {
+			return d.refillItems(atom.List, b, after, owned)
+		}
+	}
+	return after
+}
+
+func (d *differ) refillEntries(m *smd.Map, before, after map[string]any, owned []node) any {
+	out := after
+	for i := range owned {
+		n := &owned[i]
+		was, ok := before[n.element]
+		if !ok || emptyLike(was) == nil {
+			continue
+		}
+		left := after[n.element]
+		ref, _ := fieldRef(m, n.element)
+		switch {
+		case left != nil:
+			left = d.refill(ref, was, left, n.children)
+		case n.mark&member != 0:
+			left = emptyLike(was)
+		}
+		if left == nil || sameMemory(left, after[n.element]) {
+			continue
+		}
+		if sameMemory(out, after) {
+			out = maps.Clone(after)
+		}
+		out[n.element] = left
+	}
+	return out
+}
+
+func (d *differ) refillItems(l *smd.List, before, after []any, owned []node) any {
+	out := after
+	for i, item := range after {
+		if item == nil {
+			continue
+		}
+		e := d.documentElement(l, item)
+		of, _ := below(owned, e)
+		left := d.refill(l.ElementType, d.itemOf(l, before, e), item, of)
+		if sameMemory(left, item) {
+			continue
+		}
+		if sameMemory(out, after) {
+			out = slices.Clone(after)
+		}
+		out[i] = left
+	}
+	return out
+}
+
+// itemOf returns the first item of a list that has an element, nil for none.
+func (d *differ) itemOf(l *smd.List, list []any, e element) any {
+	for _, item := range list {
+		if item != nil && d.documentElement(l, item) == e {
+			return item
+		}
+	}
+	return nil
+}
+
+// below returns what a set has below an element; isMember says that the element
+// itself is in the set.
+func below(set []node, e element) (children []node, isMember bool) {
+	if n := find(set, e); n != nil {
+		return n.children, n.mark&member != 0
+	}
+	return nil, false
+}
+
+// emptyLike returns an empty map for a map, an empty list for a list, and nil
+// for all else.
+func emptyLike(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		if v != nil {
+			return map[string]any{}
+		}
+	case []any:
+		if v != nil {
+			return []any{}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,146 @@
+package ownership
+
+import (
+	"reflect"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/simulation"
+)
+
+// Config is what a Kind is made of.
+type Config struct {
+	Version *codec.Version
+	// Subresource is written into the entries of those who write through it.
+	Subresource string
+	// ResetFields are the fields that a write leaves as they are.
+	ResetFields map[fieldpath.APIVersion]*fieldpath.Set
+	// Converter knows the merge schema of the version.
+	Converter managedfields.TypeConverter
+	// Cache may be shared by many kinds; nil makes one.
+	Cache *Cache
+	// World has the time of writes.
+	World *simulation.World
+}
+
+// A Kind keeps the managed fields of one resource in one version. It is safe
+// for concurrent use.
+type Kind struct {
+	version     *codec.Version
+	gvk         schema.GroupVersionKind
+	apiVersion  string
+	subresource string
+	schema      schemaOf
+	root        smd.TypeRef
+	plan        *plan // nil for objects without a Go type
+	// documents: some values are kept as the JSON text they came as, which is written
+	// anew by each apply.
+	documents bool
+	goType    reflect.Type
+	// reset are the fields that are not owned by who writes them, as a set.
+	reset   []node
+	cache   *Cache
+	world   *simulation.World
+	workers sync.Pool // of *worker
+}
+
+// A worker is the memory of one comparison.
+type worker struct {
+	differ
+	encoder
+	piece []node
+}
+
+// New returns a Kind; nil when the version is not covered: it has no merge
+// schema, or fields that are reset in a way that is not covered.
+func New(config Config) *Kind {
+	v := config.Version
+	sample := v.New()
+	sample.GetObjectKind().SetGroupVersionKind(v.GVK)
+	typed, err := config.Converter.ObjectToTyped(sample)
+	if err != nil || typed.TypeRef().NamedType == nil {
+		return nil
+	}
+	of := schemaOf{typed.Schema(), *typed.TypeRef().NamedType}
+	k := &Kind{
+		version: v, gvk: v.GVK, apiVersion: v.GVK.GroupVersion().String(), subresource: config.Subresource,
+		schema: of, root: of.root(), goType: reflect.TypeOf(sample), cache: config.Cache, world: config.World,
+	}
+	if k.cache == nil {
+		k.cache = &Cache{}
+	}
+	if set := config.ResetFields[fieldpath.APIVersion(k.apiVersion)]; set != nil {
+		var b builder
+		if k.reset, err = b.fromSet(set); err != nil {
+			return nil
+		}
+	}
+	if !v.Untyped {
+		if k.plan, k.documents = compile(k.schema, k.goType); k.plan.kind != planStruct {
+			return nil
+		}
+	}
+	k.workers.New = func() any {
+		return &worker{differ: differ{schema: k.schema.schema}, piece: make([]node, 4*pieceOfNodes)}
+	}
+	return k
+}
+
+func (k *Kind) worker() *worker {
+	w := k.workers.Get().(*worker)
+	w.free, w.err = w.piece, nil
+	return w
+}
+
+// done gives the memory of a worker back, along with all nodes it made. What it
+// still refers to is let go when the pool is.
+func (k *Kind) done(w *worker) {
+	w.items, w.names, w.stack, w.free = w.items[:0], w.names[:0], w.stack[:0], nil
+	k.workers.Put(w)
+}
+
+// covers reports whether an object is of the Go type and version of the kind.
+func (k *Kind) covers(obj codec.Object) bool {
+	return reflect.TypeOf(obj) == k.goType && obj.GetObjectKind().GroupVersionKind() == k.gvk
+}
+
+// strippedRoot and strippedMeta name the fields that no manager owns.
+func strippedRoot(name string) bool {
+	return name == "apiVersion" || name == "kind" || name == "metadata"
+}
+
+func strippedMeta(name string) bool {
+	switch name {
+	case "name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName", "generation", "managedFields", "resourceVersion":
+		return true
+	}
+	return false
+}
+
+// strip returns a set without the fields that no manager owns.
+func (b *builder) strip(set []node) []node {
+	n := len(b.stack)
+	for i := range set {
+		s := set[i]
+		if strippedRoot(s.element) {
+			s.mark &^= member
+		}
+		if s.element == "metadata" {
+			m := len(b.stack)
+			for _, below := range s.children {
+				if strippedMeta(below.element) {
+					below.mark &^= member
+				}
+				b.push(below.element, below.mark, below.children)
+			}
+			s.children = b.take(m)
+		}
+		b.push(s.element, s.mark, s.children)
+	}
+	return b.take(n)
+}

@@ -1,0 +1,142 @@
+package ownership
+
+import (
+	"reflect"
+
+	"mainstay.dev/mainstay/internal/codec"
+)
+
+// To make a Go object of a whole document takes most of the time of an apply, and most of
+// the document is what it was. So only what an apply has changed is made anew, and put into
+// a copy of the live object. before and after are values of the documents on both sides,
+// which share the memory of what is the same.
+
+// reread makes the object of the document after, live being that of before.
+func (k *Kind) reread(live codec.Object, before, after map[string]any) (codec.Object, error) {
+	part, changed := k.plan.changed(before, after)
+	if !changed {
+		part = map[string]any{}
+	}
+	anew, _, err := k.version.FromDocument(part.(map[string]any), false)
+	if err != nil {
+		return nil, err
+	}
+	out := live.DeepCopyObject().(codec.Object)
+	k.plan.replace(reflect.ValueOf(out), reflect.ValueOf(anew), before, after)
+	return out, nil
+}
+
+// changed returns the part of after that is not the same in before. A list has as many
+// items as it had, and empty ones for those that are the same.
+func (p *plan) changed(before, after any) (any, bool) {
+	switch {
+	case unchanged(before, after):
+		return nil, false
+	case p.fieldwise(before, after):
+		return p.changedFields(before.(map[string]any), after.(map[string]any)), true
+	case p.itemwise(before, after):
+		return p.changedItems(before.([]any), after.([]any)), true
+	}
+	return after, true
+}
+
+func (p *plan) changedFields(before, after map[string]any) map[string]any {
+	part := make(map[string]any, 1)
+	for i := range p.fields {
+		f := &p.fields[i]
+		value, ok := after[f.name]
+		if !ok {
+			continue
+		}
+		if was, ok := before[f.name]; ok {
+			if value, ok = f.plan.changed(was, value); !ok {
+				continue
+			}
+		}
+		part[f.name] = value
+	}
+	return part
+}
+
+func (p *plan) changedItems(before, after []any) []any {
+	part := make([]any, len(after))
+	for i := range after {
+		item, changed := p.elem.changed(before[i], after[i])
+		if !changed {
+			item = map[string]any{}
+		}
+		part[i] = item
+	}
+	return part
+}
+
+// replace puts what changed returns, made into a value, into the value of before.
+func (p *plan) replace(value, anew reflect.Value, before, after any) {
+	switch {
+	case unchanged(before, after):
+	case p.fieldwise(before, after):
+		value, _ = p.deref(value)
+		anew, _ = p.deref(anew)
+		p.replaceFields(value, anew, before.(map[string]any), after.(map[string]any))
+	case p.itemwise(before, after):
+		before, after := before.([]any), after.([]any)
+		value, _ = p.deref(value)
+		anew, _ = p.deref(anew)
+		for i := range after {
+			p.elem.replace(value.Index(i), anew.Index(i), before[i], after[i])
+		}
+	default:
+		value.Set(anew)
+	}
+}
+
+func (p *plan) replaceFields(value, anew reflect.Value, before, after map[string]any) {
+	for i := range p.fields {
+		f := &p.fields[i]
+		was, there := before[f.name]
+		is, stays := after[f.name]
+		if !there && !stays {
+			continue
+		}
+		value, _ := f.of(value)
+		anew, _ := f.of(anew)
+		if there && stays {
+			f.plan.replace(value, anew, was, is)
+		} else {
+			value.Set(anew)
+		}
+	}
+}
+
+// unchanged reports whether two values are the same for sure: a container that was made
+// anew is not looked into.
+func unchanged(before, after any) bool {
+	if isScalar(before) && isScalar(after) {
+		return before == after
+	}
+	return sameMemory(before, after)
+}
+
+// fieldwise reports whether the values are structs that are there on both sides.
+func (p *plan) fieldwise(before, after any) bool {
+	l, _ := before.(map[string]any)
+	r, _ := after.(map[string]any)
+	return p.kind == planStruct && l != nil && r != nil
+}
+
+// itemwise reports whether the values are lists of structs, as many on both sides.
+func (p *plan) itemwise(before, after any) bool {
+	l, _ := before.([]any)
+	r, _ := after.([]any)
+	return p.kind == planList && len(l) > 0 && len(l) == len(r) &&
+		p.elem.kind == planStruct && allStructs(l) && allStructs(r)
+}
+
+func allStructs(items []any) bool {
+	for _, item := range items {
+		if m, _ := item.(map[string]any); m == nil {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,298 @@
+package endpoints
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/codec/jsontext"
+	"mainstay.dev/mainstay/internal/request"
+)
+
+// maxAuditBody bounds a body in an audit event. kube-apiserver holds the longest
+// list as a whole; this server, which streams it, does not begin to because of an audit.
+const maxAuditBody = 10 << 20
+
+// auditObject records the object that a client sent.
+func (c *call) auditObject(obj codec.Object, media codec.Media, body []byte) {
+	a := request.AuditFrom(c.r.Context())
+	if a == nil {
+		return
+	}
+	a.SetObject(request.AuditObject{
+		Namespace: obj.GetNamespace(), Name: obj.GetName(), UID: string(obj.GetUID()), ResourceVersion: obj.GetResourceVersion(),
+	})
+	c.auditRequest(obj, media, body)
+}
+
+// auditRequest records the body of a request, as it was sent; one in protobuf as the
+// object that it stands for.
+func (c *call) auditRequest(obj runtime.Object, media codec.Media, body []byte) {
+	a := request.AuditFrom(c.r.Context())
+	if !a.WantsRequestBody() {
+		return
+	}
+	var err error
+	switch media {
+	case codec.YAML:
+		body, err = yaml.YAMLToJSON(body)
+	case codec.Protobuf:
+		body, err = codec.AppendObject(nil, obj, codec.JSON)
+	}
+	if err == nil {
+		recordBody(a, body, a.SetRequestBody)
+	}
+}
+
+// auditSent records an object, in the hub version, that code inside the server sends.
+func (o *operation) auditSent(ctx context.Context, obj codec.Object) {
+	a := request.AuditFrom(ctx)
+	if a == nil {
+		return
+	}
+	a.SetObject(request.AuditObject{
+		Namespace: obj.GetNamespace(), Name: obj.GetName(), UID: string(obj.GetUID()), ResourceVersion: obj.GetResourceVersion(),
+	})
+	auditBody(ctx, obj)
+}
+
+// auditBody records what code inside the server sends.
+func auditBody(ctx context.Context, obj runtime.Object) {
+	a := request.AuditFrom(ctx)
+	if !a.WantsRequestBody() {
+		return
+	}
+	if body, err := codec.AppendObject(nil, obj, codec.JSON); err == nil {
+		recordBody(a, bytes.TrimSpace(body), a.SetRequestBody)
+	}
+}
+
+// auditStored records the object that code inside the server is answered with, nil for
+// none.
+func (o *operation) auditStored(ctx context.Context, record *codec.Record) {
+	a := request.AuditFrom(ctx)
+	if record == nil || !a.WantsResponseBody() {
+		return
+	}
+	v := o.resource.Version
+	if body, err := record.AppendJSONTail(codec.JSONHead(v.GVK), v); err == nil {
+		recordBody(a, body, a.SetResponseBody)
+	}
+}
+
+// recordBody hands a body in JSON over to be recorded, unless it is too long.
+func recordBody(a *request.Audit, body []byte, set func([]byte)) {
+	if len(body) > maxAuditBody {
+		a.SetTruncated()
+		return
+	}
+	if a.OmitManagedFields {
+		body = withoutManagedFields(body)
+	}
+	set(body)
+}
+
+// auditResponse records a body that is sent as a whole. One in protobuf is recorded
+// by whoever has the object, with auditProtobuf.
+func auditResponse(r *http.Request, media codec.Media, body []byte) {
+	a := request.AuditFrom(r.Context())
+	if !a.WantsResponseBody() || media == codec.Protobuf {
+		return
+	}
+	if media == codec.YAML {
+		var err error
+		if body, err = yaml.YAMLToJSON(body); err != nil {
+			return
+		}
+	}
+	recordBody(a, body, a.SetResponseBody)
+}
+
+// auditProtobuf records a response in protobuf, as the JSON that encode makes.
+func auditProtobuf(r *http.Request, t target, encode func(target) ([]byte, error)) {
+	if a := request.AuditFrom(r.Context()); t.media == codec.Protobuf && a.WantsResponseBody() {
+		t.media = codec.JSON
+		if body, err := encode(t); err == nil {
+			recordBody(a, body, a.SetResponseBody)
+		}
+	}
+}
+
+// auditList records a list that is sent as protobuf.
+func (c *call) auditList(form *listForm, records []*codec.Record) {
+	body, separator := newAuditedBody(c.r), []byte("[")
+	body.write(form.head)
+	for _, record := range records {
+		item, err := form.item(separator, record)
+		if err != nil {
+			return
+		}
+		if body.write(item); body.audit == nil {
+			return // it is too long
+		}
+		separator = []byte(",")
+	}
+	if len(records) == 0 {
+		body.write([]byte("["))
+	}
+	body.write([]byte("]" + foot))
+	body.end()
+}
+
+// auditedBody collects a response that is sent in pieces.
+type auditedBody struct {
+	audit *request.Audit
+	text  []byte
+}
+
+// newAuditedBody returns nil where the response is not recorded.
+func newAuditedBody(r *http.Request) *auditedBody {
+	if a := request.AuditFrom(r.Context()); a.WantsResponseBody() {
+		return &auditedBody{audit: a}
+	}
+	return nil
+}
+
+// write copies a piece. Of a body that is too long nothing is kept.
+func (b *auditedBody) write(piece []byte) {
+	switch {
+	case b == nil || b.audit == nil:
+	case len(b.text)+len(piece) > maxAuditBody:
+		b.audit.SetTruncated()
+		b.audit, b.text = nil, nil
+	default:
+		b.text = append(b.text, piece...)
+	}
+}
+
+// end records the body.
+func (b *auditedBody) end() {
+	if b != nil && b.audit != nil {
+		recordBody(b.audit, b.text, b.audit.SetResponseBody)
+	}
+}
+
+// auditStatus records that the response is a Status.
+func auditStatus(r *http.Request, obj runtime.Object) {
+	if status, ok := obj.(*metav1.Status); ok {
+		request.AuditFrom(r.Context()).SetResponseStatus(status)
+	}
+}
+
+// withoutManagedFields returns a JSON object, a list of objects or a table without
+// the objects' managed fields. What is no JSON is returned as it is.
+func withoutManagedFields(text []byte) []byte {
+	begin := jsontext.Space(text, 0)
+	if !json.Valid(text) || text[begin] != '{' {
+		return text
+	}
+	c := cutter{text: text}
+	members(text, begin, func(m member) {
+		switch m.name {
+		case "metadata":
+			c.metadata(m.value)
+		case "items":
+			elements(text, m.value, c.object)
+		case "rows":
+			elements(text, m.value, func(row int) {
+				members(text, row, func(m member) {
+					if m.name == "object" {
+						c.object(m.value)
+					}
+				})
+			})
+		}
+	})
+	return c.rest()
+}
+
+// cutter cuts managed fields out of a text.
+type cutter struct {
+	text []byte
+	cuts []cut // in ascending order
+}
+
+type cut struct{ begin, end int }
+
+// object cuts the managed fields of the object at i.
+func (c *cutter) object(i int) {
+	members(c.text, i, func(m member) {
+		if m.name == "metadata" {
+			c.metadata(m.value)
+		}
+	})
+}
+
+func (c *cutter) metadata(i int) {
+	kept := i + 1 // the end of what stays
+	members(c.text, i, func(m member) {
+		if m.name != "managedFields" {
+			kept = m.end
+			return
+		}
+		out := cut{m.begin, m.end}
+		if after := jsontext.Space(c.text, m.end); c.text[after] == ',' {
+			out.end = jsontext.Space(c.text, after+1)
+		} else {
+			out.begin = kept // with the comma before it
+		}
+		for len(c.cuts) > 0 && c.cuts[len(c.cuts)-1].begin >= out.begin {
+			c.cuts = c.cuts[:len(c.cuts)-1]
+		}
+		c.cuts = append(c.cuts, out)
+	})
+}
+
+// rest returns what is left of the text.
+func (c *cutter) rest() []byte {
+	if len(c.cuts) == 0 {
+		return c.text
+	}
+	var left []byte
+	at := 0
+	for _, out := range c.cuts {
+		left = append(left, c.text[at:out.begin]...)
+		at = out.end
+	}
+	return append(left, c.text[at:]...)
+}
+
+// member is a member of a JSON object, by positions.
+type member struct {
+	name              string
+	begin, value, end int
+}
+
+// members calls f with each member of the object at i; what is there may be
+// something else.
+func members(text []byte, i int, f func(member)) {
+	if text[i] != '{' {
+		return
+	}
+	for i = jsontext.Space(text, i+1); text[i] != '}'; {
+		m := member{begin: i}
+		end := jsontext.Skip(text, i)
+		m.name = jsontext.Unquote(text[i:end])
+		m.value = jsontext.Space(text, jsontext.Space(text, end)+1)
+		m.end = jsontext.Skip(text, m.value)
+		f(m)
+		i = jsontext.Next(text, m.end)
+	}
+}
+
+// elements calls f with the position of each element of the array at i.
+func elements(text []byte, i int, f func(int)) {
+	if text[i] != '[' {
+		return
+	}
+	for i = jsontext.Space(text, i+1); text[i] != ']'; {
+		f(i)
+		i = jsontext.Next(text, jsontext.Skip(text, i))
+	}
+}

@@ -1,0 +1,185 @@
+package endpoints
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/limits/memory"
+	"mainstay.dev/mainstay/internal/limits/processor"
+	"mainstay.dev/mainstay/internal/request"
+	"mainstay.dev/mainstay/internal/telemetry"
+)
+
+// readBody reads a request's body up to the limit, and waits for the turn of what is to
+// be done with it.
+func (c *call) readBody() ([]byte, error) {
+	limit := c.api.config.MaxBodyBytes
+	if c.r.ContentLength > limit {
+		return nil, tooLarge(limit)
+	}
+	reader := io.LimitReader(c.r.Body, limit+1)
+	room := func(bytes int) error { return c.held.Body(c.r.Context(), bytes) }
+	body, err := readAll(reader, c.r.ContentLength, room)
+	var maxBytes *http.MaxBytesError
+	switch {
+	case errors.Is(err, memory.ErrExhausted):
+		return nil, apierrors.NewTooManyRequests("the server has no memory for a request of this size at present, please try again later", exhaustedRetryAfter)
+	case errors.As(err, &maxBytes), int64(len(body)) > limit:
+		return nil, tooLarge(limit)
+	case err != nil && c.r.Context().Err() == context.DeadlineExceeded:
+		return nil, fmt.Errorf("read the body of the request: %w", context.DeadlineExceeded) // reading was ended by it
+	case err != nil:
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the body of the request could not be read: %v", err))
+	}
+	c.beginTurn(processor.Change)
+	return body, nil
+}
+
+const (
+	// firstBodyBuffer is what a body that announces at least as much is read into
+	// first: nearly all bodies fit. smallBodyBuffer is that of a body that does not say
+	// how long it is.
+	firstBodyBuffer = 32 << 10
+	smallBodyBuffer = 512
+	// exhaustedRetryAfter is after how many seconds a client is to try again for which
+	// there was no memory.
+	exhaustedRetryAfter = 1
+)
+
+// readAll reads all of r, which is to have length bytes, or as many as there are if
+// length is not positive.
+// Memory grows with what has come, and not with what was announced, which costs a
+// client nothing; room is asked before it grows.
+func readAll(r io.Reader, length int64, room func(bytes int) error) ([]byte, error) {
+	size := int64(smallBodyBuffer)
+	if length > 0 {
+		size = min(length, firstBodyBuffer)
+	}
+	body := make([]byte, 0, size)
+	for length <= 0 || int64(len(body)) < length {
+		if len(body) == cap(body) {
+			size := 2 * int64(cap(body))
+			if length > 0 {
+				size = min(length, size)
+			}
+			if err := room(int(size)); err != nil {
+				return body, err
+			}
+			grown := make([]byte, len(body), size)
+			copy(grown, body)
+			body = grown
+		}
+		n, err := r.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		switch {
+		case length > 0 && int64(len(body)) == length:
+		case err == io.EOF && length > 0:
+			return body, io.ErrUnexpectedEOF
+		case err == io.EOF:
+			return body, nil
+		case err != nil:
+			return body, err
+		}
+	}
+	return body, nil
+}
+
+func tooLarge(limit int64) error {
+	return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", limit))
+}
+
+// decodeBody reads the object that a client sent, in the hub version. What
+// fieldValidation says decides whether unknown and duplicate fields are
+// ignored, warned of or refused (KEP-2885).
+func (c *call) decodeBody(v *codec.Version, fieldValidation string) (codec.Object, error) {
+	body, media, err := c.objectBody(v)
+	if err != nil {
+		return nil, err
+	}
+	return c.decodeObject(v, fieldValidation, body, media)
+}
+
+// objectBody reads the body of a request that has an object.
+func (c *call) objectBody(v *codec.Version) ([]byte, codec.Media, error) {
+	media, err := bodyMedia(c.r)
+	if err != nil {
+		return nil, media, err
+	}
+	if v.Untyped && media == codec.Protobuf {
+		return nil, media, unsupportedMediaType("the body of the request was in an unknown format - accepted media types include: application/json, application/yaml")
+	}
+	body, err := c.readBody()
+	return body, media, err
+}
+
+func (c *call) decodeObject(v *codec.Version, fieldValidation string, body []byte, media codec.Media) (codec.Object, error) {
+	obj, err := v.Decode(body, media, fieldValidation != metav1.FieldValidationIgnore)
+	telemetry.Step(c.r.Context(), "decoded body")
+	if err := c.checkStrict(v, fieldValidation, err); err != nil {
+		return nil, err
+	}
+	c.auditObject(obj, media, body)
+	return c.toHub(v, obj)
+}
+
+// toHub converts and defaults an object that a client sent.
+func (o *operation) toHub(v *codec.Version, obj codec.Object) (codec.Object, error) {
+	hub, err := v.ToHubFrom(obj)
+	if err != nil {
+		return nil, asBadRequest(err)
+	}
+	if kind := o.resource.Kind; kind != nil {
+		hub.GetObjectKind().SetGroupVersionKind(kind.Hub.GVK)
+	}
+	return hub, nil
+}
+
+// versioned shows an object of the hub version in the version asked for. It may
+// be the object itself and must not be changed.
+func (o *operation) versioned(hub codec.Object) (codec.Object, error) {
+	v := o.resource.Version
+	if v.FromHub == nil {
+		return hub, nil
+	}
+	obj, err := v.FromHubTo(hub.DeepCopyObject().(codec.Object))
+	if err != nil {
+		return nil, err
+	}
+	obj.GetObjectKind().SetGroupVersionKind(v.GVK)
+	return obj, nil
+}
+
+// checkStrict turns what strict decoding found into warnings or an error.
+func (c *call) checkStrict(v *codec.Version, fieldValidation string, err error) error {
+	if err == nil {
+		return nil
+	}
+	strict, ok := runtime.AsStrictDecodingError(err)
+	if !ok {
+		return asBadRequest(err)
+	}
+	if fieldValidation == metav1.FieldValidationStrict {
+		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", v.GVK.Kind, v.GVK.Version, v.GVK.Kind, strict))
+	}
+	for _, problem := range strict.Errors() {
+		c.warnOfFaults(problem.Error())
+	}
+	return nil
+}
+
+// warnOfFaults adds a warning for each line of what strict reading found: YAML's
+// faults come as a list of lines in one error.
+func (c *call) warnOfFaults(faults string) {
+	for line := range strings.SplitSeq(strings.TrimPrefix(faults, "yaml: unmarshal errors:\n"), "\n") {
+		request.AddWarning(c.r.Context(), strings.TrimSpace(line))
+	}
+}

@@ -1,0 +1,153 @@
+package endpoints
+
+import (
+	"bytes"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+
+	"mainstay.dev/mainstay/internal/codec/gzip"
+	"mainstay.dev/mainstay/internal/limits/processor"
+)
+
+// gzipThreshold is the size from which a body is compressed for clients that
+// accept it: below, it costs more than it saves (KEP-156).
+const gzipThreshold = 128 << 10
+
+// gzipPiece is how much is compressed before others may have the turn.
+const gzipPiece = 32 << 10
+
+// unknownLength is the length of a body that is not known before its end.
+const unknownLength = -1
+
+// bodyWriter writes the body of a response in pieces, compressed where that
+// pays. Nothing is sent before the first piece is there; until then a response
+// can still become an error. A body of unknown length begins with a piece that
+// is worth compressing, or is written by finish as a whole.
+type bodyWriter struct {
+	w http.ResponseWriter
+	r *http.Request
+	// turn is the request's, which it does not keep while it sends; nil: it has none.
+	turn *processor.Turn
+	// mediaType and code go to the head of the response; they are left to
+	// whoever set them where empty.
+	mediaType string
+	code      int
+	// length in bytes, or unknownLength.
+	length  int
+	started bool
+	zip     *gzip.Writer // nil without compression
+	zipped  bytes.Buffer // what zip has made and is not sent yet
+	// audit collects the body; nil: nobody records it.
+	audit *auditedBody
+}
+
+func (o *bodyWriter) start() {
+	o.started = true
+	h := o.w.Header()
+	switch {
+	case (o.length < 0 || o.length >= gzipThreshold) && acceptsGzip(o.r):
+		h.Set("Content-Encoding", "gzip")
+		h.Add("Vary", "Accept-Encoding")
+		o.zip = gzipPool.Get().(*gzip.Writer)
+		o.zip.Reset(&o.zipped)
+	case o.length >= 0:
+		h.Set("Content-Length", strconv.Itoa(o.length))
+	}
+	if o.mediaType != "" {
+		h.Set("Content-Type", o.mediaType)
+	}
+	if o.code != 0 {
+		o.w.WriteHeader(o.code)
+	}
+}
+
+// write writes a piece. An error says that the client is gone.
+func (o *bodyWriter) write(b []byte) error {
+	if !o.started {
+		o.start()
+	}
+	o.audit.write(b)
+	if o.zip == nil {
+		return o.send(b)
+	}
+	for len(b) > 0 {
+		piece := b[:min(len(b), gzipPiece)]
+		b = b[len(piece):]
+		if _, err := o.zip.Write(piece); err != nil {
+			return err
+		}
+		o.turn.GiveWay()
+	}
+	return o.sendZipped()
+}
+
+// send sends bytes as they are. Others have the turn meanwhile.
+func (o *bodyWriter) send(b []byte) error {
+	o.turn.End()
+	_, err := o.w.Write(b)
+	return err
+}
+
+// sendZipped sends what has been compressed.
+func (o *bodyWriter) sendZipped() error {
+	defer o.zipped.Reset()
+	if o.zipped.Len() == 0 {
+		return nil
+	}
+	return o.send(o.zipped.Bytes())
+}
+
+// finish writes the last piece.
+func (o *bodyWriter) finish(b []byte) error {
+	if !o.started && o.length < 0 {
+		o.length = len(b)
+	}
+	if err := o.write(b); err != nil {
+		return err
+	}
+	o.audit.end()
+	if o.zip == nil {
+		return nil
+	}
+	if err := o.zip.Close(); err != nil {
+		return err
+	}
+	return o.sendZipped()
+}
+
+// fail returns an error for the client, or, where it can no longer be told,
+// breaks off, so that no client takes a part for the whole.
+func (o *bodyWriter) fail(err error) error {
+	if !o.started {
+		return err
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// release gives back the compressor. The writer is not used afterwards.
+func (o *bodyWriter) release() {
+	if o.zip != nil {
+		o.zip.Reset(nil)
+		gzipPool.Put(o.zip)
+		o.zip = nil
+	}
+}
+
+// gzipPool holds compressors, each of which takes up 400 KiB.
+//
+//nolint:gochecknoglobals // a pool of buffers has no state that one server could see of another
+var gzipPool = sync.Pool{New: func() any { return gzip.NewWriter() }}
+
+func acceptsGzip(r *http.Request) bool {
+	for _, value := range r.Header.Values("Accept-Encoding") {
+		for part := range strings.SplitSeq(value, ",") {
+			name, params, _ := strings.Cut(strings.TrimSpace(part), ";")
+			if strings.TrimSpace(name) == "gzip" && strings.ReplaceAll(params, " ", "") != "q=0" {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,69 @@
+package endpoints
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"mainstay.dev/mainstay/internal/admission"
+	"mainstay.dev/mainstay/internal/request"
+	"mainstay.dev/mainstay/internal/rest"
+)
+
+// connect hands a request over to the handler of a subresource. What it took to find that is
+// not on the stack of sessions, which wait for hours.
+func (c *call) connect(s rest.Connecter) error {
+	handler, err := c.connected(s)
+	if err != nil {
+		return err
+	}
+	handler.ServeHTTP(c.w, c.r)
+	return nil
+}
+
+// connected returns the handler of a request.
+func (c *call) connected(s rest.Connecter) (http.Handler, error) {
+	connection := s.Connection()
+	switch {
+	case c.info.Tail != "" && !connection.TakesPath:
+		return nil, notFoundResource()
+	case !slices.Contains(connection.Methods, c.r.Method):
+		return nil, methodNotAllowed()
+	}
+	query, _ := url.ParseQuery(c.r.URL.RawQuery) // as far as it can be read, as for all options
+	if len(query["dryRun"]) > 0 {
+		return nil, apierrors.NewBadRequest("dryRun is not supported")
+	}
+	options, err := s.ConnectOptions(query, connectPath(c.info))
+	if err != nil {
+		return nil, asBadRequest(err)
+	}
+	ctx := c.r.Context()
+	if chain := c.api.config.Admission; !connection.Text && (chain.Mutates(admission.Connect) || chain.Validates(admission.Connect)) {
+		a := &admission.Attributes{Request: c.request(c.r.Context(), admission.Connect, c.info.Name, nil, nil), Object: options}
+		if err := chain.Mutate(ctx, a); err != nil {
+			return nil, err
+		}
+		if err := chain.Validate(ctx, a); err != nil {
+			return nil, err
+		}
+		options = a.Object
+	}
+	return s.Connect(ctx, c.name(), options, c.api.WriteError)
+}
+
+// connectPath returns what follows the subresource in the path, with its slashes:
+// "" for nothing, not even a slash.
+func connectPath(info *request.Info) string {
+	path := info.Tail
+	if path != "" {
+		path = "/" + path
+	}
+	if strings.HasSuffix(info.Path, "/") {
+		path += "/"
+	}
+	return path
+}

@@ -1,0 +1,68 @@
+package endpoints
+
+import (
+	"net/http"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"mainstay.dev/mainstay/internal/admission"
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/rest"
+)
+
+// create answers POST to a collection.
+func (c *call) create(s rest.Creater) error {
+	t, options, obj, err := c.newObject()
+	if err != nil {
+		return err
+	}
+	record, err := c.operation.create(c.r.Context(), s, obj, c.fieldManager(options.FieldManager), options)
+	if err != nil {
+		return err
+	}
+	return c.respondCreated(t, record)
+}
+
+// newObject reads what is to be created, and how.
+func (c *call) newObject() (t target, options *metav1.CreateOptions, obj codec.Object, err error) {
+	if t, err = c.negotiate(forObject); err != nil {
+		return t, options, nil, err
+	}
+	if options, err = c.createOptions(); err != nil {
+		return t, options, nil, err
+	}
+	if obj, err = c.decodeBody(c.resource.Version, options.FieldValidation); err != nil {
+		return t, options, nil, err
+	}
+	return t, options, obj, c.place(obj)
+}
+
+// respondCreated answers with what was created, or, where there is nothing to
+// show, with success.
+func (c *call) respondCreated(t target, record *codec.Record) error {
+	if record == nil {
+		return c.respondDone(t, http.StatusCreated)
+	}
+	return c.respondRecord(t, http.StatusCreated, record)
+}
+
+// createNamed answers POST to a subresource of an object.
+func (c *call) createNamed(s rest.NamedCreater) error {
+	t, options, obj, err := c.newObject()
+	if err != nil {
+		return err
+	}
+	if obj, err = c.recordCreation(obj, c.fieldManager(options.FieldManager)); err != nil {
+		return err
+	}
+	ctx := c.r.Context()
+	asked := c.request(ctx, admission.Create, c.info.Name, options, options.DryRun)
+	if obj, err = c.mutate(ctx, &asked, obj, nil); err != nil {
+		return err
+	}
+	record, err := s.CreateNamed(ctx, c.name(), obj, c.api.config.Admission.Validation(asked), *options)
+	if err != nil {
+		return err
+	}
+	return c.respondCreated(t, record)
+}

@@ -1,0 +1,131 @@
+package endpoints
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"mainstay.dev/mainstay/internal/admission"
+	"mainstay.dev/mainstay/internal/request"
+)
+
+// WriteError answers a request with an error. Every failure is a Status in the
+// media type that the client accepts; what is no API error is a 500.
+func (a *API) WriteError(w http.ResponseWriter, r *http.Request, err error) {
+	status := StatusOf(err)
+	if status.Code == http.StatusInternalServerError && r.Context().Err() == nil {
+		a.config.Logger.ErrorContext(r.Context(), "request failed", slog.String("auditID", request.AuditID(r.Context())),
+			slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.Any("error", err))
+	}
+	WriteStatus(w, r, status)
+}
+
+// WriteStatus answers a request with a Status, whose code is the response's.
+func WriteStatus(w http.ResponseWriter, r *http.Request, status *metav1.Status) {
+	if details := status.Details; details != nil && details.RetryAfterSeconds > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(details.RetryAfterSeconds)))
+	}
+	t, err := negotiate(r, forError)
+	if err != nil {
+		t = target{pretty: wantsPretty(r)}
+	}
+	status.Kind, status.APIVersion = "Status", "v1"
+	if err := respondObject(w, r, t, int(status.Code), status); err != nil {
+		http.Error(w, status.Message, int(status.Code))
+	}
+}
+
+// StatusOf words any error for a client. The caller owns the result.
+func StatusOf(err error) *metav1.Status {
+	var api apierrors.APIStatus
+	if errors.As(err, &api) {
+		status := api.Status()
+		status.Status = metav1.StatusFailure
+		if status.Code == 0 {
+			status.Code = http.StatusInternalServerError
+		}
+		addRefusal(&status, err)
+		limitQuotes(&status)
+		return &status
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		status := apierrors.NewTimeoutError("request did not complete within the allotted timeout", 0).Status()
+		return &status
+	}
+	status := &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: err.Error()}
+	addRefusal(status, err)
+	return status
+}
+
+// addRefusal adds to a Status which admission plugin has refused the request, if one has.
+func addRefusal(status *metav1.Status, err error) {
+	var refusal *admission.Refusal
+	if errors.As(err, &refusal) {
+		refusal.AddTo(status)
+	}
+}
+
+// maxQuote is how much of an object or list a message shows that quotes it, in
+// bytes.
+const maxQuote = 64 << 10
+
+// limitQuotes cuts the messages of a status short: some quote what a client
+// sent, more than once, and escape it each time.
+func limitQuotes(status *metav1.Status) {
+	status.Message = shortened(status.Message)
+	if status.Details == nil {
+		return
+	}
+	for i := range status.Details.Causes {
+		if len(status.Details.Causes[i].Message) > maxQuote {
+			details := status.Details.DeepCopy() // the error's own
+			for k := range details.Causes {
+				details.Causes[k].Message = shortened(details.Causes[k].Message)
+			}
+			status.Details = details
+			return
+		}
+	}
+}
+
+func shortened(message string) string {
+	if len(message) <= maxQuote {
+		return message
+	}
+	return strings.ToValidUTF8(message[:maxQuote], "") + " ..."
+}
+
+// statusError is an API error made of its parts, for those that apierrors has
+// no function for.
+func statusError(code int, reason metav1.StatusReason, format string, args ...any) *apierrors.StatusError {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: int32(code), Reason: reason, Message: fmt.Sprintf(format, args...),
+	}}
+}
+
+// notFoundResource answers for a resource that is not served.
+func notFoundResource() error {
+	return detailed(statusError(http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource"))
+}
+
+// methodNotAllowed answers for a verb that a resource does not have.
+func methodNotAllowed() error {
+	return detailed(statusError(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "the server does not allow this method on the requested resource"))
+}
+
+// detailed adds the empty details that clients get with some answers.
+func detailed(err *apierrors.StatusError) error {
+	err.ErrStatus.Details = &metav1.StatusDetails{}
+	return err
+}
+
+// NotFoundStatus is the answer to a request for what is not served. The caller
+// owns it.
+func NotFoundStatus() *metav1.Status { return StatusOf(notFoundResource()) }

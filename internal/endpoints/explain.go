@@ -1,0 +1,108 @@
+package endpoints
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"mainstay.dev/mainstay/internal/admission"
+	"mainstay.dev/mainstay/internal/authorizer"
+	"mainstay.dev/mainstay/internal/request"
+)
+
+// explainParameter, with the value "admission", has a dry run answer with what admission
+// did. It is ours: kube-apiserver ignores it.
+const explainParameter = "explain"
+
+// AdmissionExplanation is the answer to a dry run with explain=admission.
+type AdmissionExplanation struct {
+	metav1.TypeMeta `json:",inline"`
+	// Code is that of the dry run's answer, which is in Object or Status.
+	Code   int             `json:"code"`
+	Object json.RawMessage `json:"object,omitempty"`
+	Status json.RawMessage `json:"status,omitempty"`
+	// Plugins are the calls of plugins, in their order; they end with the one that
+	// refused, if one has.
+	Plugins []admission.Step `json:"plugins"`
+}
+
+// asksWhy reports whether a request wants to know what admission does. Nearly none
+// does.
+func asksWhy(r *http.Request) bool {
+	return strings.Contains(r.URL.RawQuery, explainParameter+"=") && r.URL.Query().Get(explainParameter) == "admission"
+}
+
+// explain answers a dry run with what admission did, and what it would have answered.
+func (c *call) explain() error {
+	switch c.info.Verb {
+	case "create", "update", "patch", "delete":
+	default:
+		return apierrors.NewBadRequest("explain=admission is for create, update, patch and delete")
+	}
+	if !slices.Equal(c.r.URL.Query()["dryRun"], []string{metav1.DryRunAll}) {
+		return apierrors.NewBadRequest("explain=admission needs dryRun=All")
+	}
+	c.explanation = &admission.Explanation{}
+	if ctx := c.r.Context(); request.AuditFrom(ctx) == nil {
+		request.SetAudit(ctx, &request.Audit{}) // what plugins annotate is shown
+	}
+	asked, answer := *c, &bufferedResponse{header: http.Header{}, code: http.StatusOK}
+	asked.w, asked.r = answer, c.r.WithContext(c.r.Context())
+	asked.r.Header = c.r.Header.Clone()
+	asked.r.Header.Set("Accept", "application/json")
+	asked.r.Header.Del("Accept-Encoding")
+	if err := asked.serve(); err != nil {
+		c.api.WriteError(answer, asked.r, err)
+	}
+	e := AdmissionExplanation{Code: answer.code, Plugins: c.explanation.Steps}
+	if !c.mayExplain() {
+		e.Plugins = c.explanation.Public()
+	}
+	e.APIVersion, e.Kind = "mainstay.dev/v1", "AdmissionExplanation"
+	if answer.code < http.StatusBadRequest {
+		e.Object = answer.body.Bytes()
+	} else {
+		e.Status = answer.body.Bytes()
+	}
+	body, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	c.w.Header().Set("Content-Type", "application/json")
+	_, _ = c.w.Write(body) // a client that went away cannot be told
+	return nil
+}
+
+// mayExplain reports whether the user may see all that plugins did. That includes audit
+// annotations, and expressions and parameters that the user may not be able to read.
+func (c *call) mayExplain() bool {
+	if c.authorizer == nil {
+		return true
+	}
+	decision, _, _ := c.authorizer.Authorize(c.r.Context(), &authorizer.Attributes{ // an error does not allow
+		User: request.UserFrom(c.r.Context()), ResourceRequest: true,
+		Verb: "get", APIGroup: authorizer.Group, APIVersion: "v1", Resource: "admissionexplanations",
+	})
+	return decision == authorizer.DecisionAllow
+}
+
+// bufferedResponse keeps an answer.
+type bufferedResponse struct {
+	header http.Header
+	code   int
+	body   bytes.Buffer
+}
+
+// Header implements http.ResponseWriter.
+func (b *bufferedResponse) Header() http.Header { return b.header }
+
+// Write implements http.ResponseWriter.
+func (b *bufferedResponse) Write(p []byte) (int, error) { return b.body.Write(p) }
+
+// WriteHeader implements http.ResponseWriter.
+func (b *bufferedResponse) WriteHeader(code int) { b.code = code }

@@ -1,0 +1,77 @@
+package endpoints_test
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"mainstay.dev/mainstay/internal/endpoints"
+	"mainstay.dev/mainstay/internal/registry"
+)
+
+// repeated returns n items made of format and a number, separated by commas.
+func repeated(n int, format string) string {
+	items := make([]string, n)
+	for i := range items {
+		items[i] = fmt.Sprintf(format, i)
+	}
+	return strings.Join(items, ",")
+}
+
+// processCPU returns the CPU time that the process has used.
+func processCPU(t *testing.T) time.Duration {
+	t.Helper()
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		t.Skip(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// TestMetadataCost: the CPU time of a write grows linearly with the number of finalizers.
+// It is not parallel, because it measures the process.
+func TestMetadataCost(t *testing.T) {
+	a := newAPI(t, endpoints.Config{})
+	a.stores["configmaps"].Strategy.Finalizers = registry.WarnOfFinalizers
+	cost := func(n int) time.Duration {
+		name := fmt.Sprint("a", n)
+		object := func(format string) string {
+			return fmt.Sprintf(`{"metadata":{"name":%q,"finalizers":["foregroundDeletion",%s]}}`, name, repeated(n, format))
+		}
+		a.must("POST "+inA+"configmaps", object(`"f%d"`))
+		least := time.Hour
+		for range 3 {
+			began := processCPU(t)
+			a.must("DELETE "+inA+"configmaps/"+name+"?propagationPolicy=Foreground&dryRun=All", "")
+			a.must("PUT "+inA+"configmaps/"+name+"?dryRun=All", object(`"g%d"`))
+			least = min(least, processCPU(t)-began)
+		}
+		return least
+	}
+	small, large := cost(5_000), cost(40_000)
+	if large > 20*small+50*time.Millisecond {
+		t.Errorf("5,000 finalizers take %v of CPU, eight times as many %v", small, large)
+	}
+}
+
+// TestManagedFieldsAreBounded: the number of managers that a client sends is limited.
+func TestManagedFieldsAreBounded(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, endpoints.Config{})
+	const entry = `{"manager":"m%d","operation":"Update","apiVersion":"v1","time":"2026-01-01T00:00:00Z","fieldsType":"FieldsV1","fieldsV1":{"f:data":{"f:a":{}}}}`
+	body := func(n int) string {
+		return fmt.Sprintf(`{"metadata":{"name":"a","managedFields":[%s]}}`, repeated(n, entry))
+	}
+	refused := func(got answer) {
+		t.Helper()
+		if got.Code != 422 || !strings.Contains(got.Body.String(), "metadata.managedFields: Too many: 1001: must have at most 1000 items") {
+			t.Errorf("%d %s", got.Code, got.Body)
+		}
+	}
+	refused(a.do("POST "+inA+"configmaps", body(1001)))
+	a.must("POST "+inA+"configmaps", body(1000))
+	refused(a.do("PUT "+inA+"configmaps/a", body(1001)))
+	refused(a.do("PATCH "+inA+"configmaps/a", body(1001), "Content-Type", mergeT))
+}

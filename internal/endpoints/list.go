@@ -1,0 +1,268 @@
+package endpoints
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"strconv"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/limits/memory"
+	"mainstay.dev/mainstay/internal/limits/processor"
+	"mainstay.dev/mainstay/internal/request"
+	"mainstay.dev/mainstay/internal/rest"
+	"mainstay.dev/mainstay/internal/telemetry"
+)
+
+// list answers GET of a collection.
+func (c *call) list(s rest.Lister) error {
+	t, err := c.negotiate(forList)
+	if err != nil {
+		return err
+	}
+	options, _, err := c.listOptions()
+	if err != nil {
+		return err
+	}
+	list, err := c.visibleList(s, options)
+	if err != nil {
+		return err
+	}
+	telemetry.Step(c.r.Context(), "opened list")
+	return c.respondList(t, list, options.Limit > 0 || options.Continue != "")
+}
+
+// visibleList lists the objects that the user may see. Each turn takes a change of
+// the user's rights.
+func (c *call) visibleList(s rest.Lister, options rest.ListOptions) (*rest.List, error) {
+	ctx := c.r.Context()
+	view := request.VisibilityFrom(ctx)
+	if view == nil {
+		return s.List(ctx, c.namespace(), options)
+	}
+	for {
+		options.Namespaces = view.Now()
+		list, err := s.List(ctx, "", options)
+		if err != nil || view.Listed(options.Namespaces, list.Revision) {
+			return list, err
+		}
+	}
+}
+
+// respondList answers with many objects. The response is written while the list is read, so it
+// is never held as a whole. A page is gathered first: the token for the next page
+// precedes the items, but is known only after the last one.
+func (c *call) respondList(t target, list *rest.List, page bool) error {
+	list.Items = c.inTurns(list.Items)
+	// What others convert may fail, and is told before the first byte is sent.
+	asks := c.resource.Kind != nil && c.resource.Kind.Convert != nil
+	if page || asks || t.media == codec.Protobuf {
+		records, err := c.gather(list, asks)
+		if errors.Is(err, codec.ErrConverterUnreachable) {
+			// In kube-apiserver, a watch cache that cannot be filled rejects the list. Clients retry it.
+			return apierrors.NewTooManyRequests("storage is (re)initializing", converterRetryAfter)
+		}
+		if err != nil {
+			return err
+		}
+		list.Items = c.inTurns(each(records))
+		if t.media == codec.Protobuf && t.view != table {
+			return c.respondInProtobuf(t, list, records)
+		}
+	}
+	if t.view == table {
+		return c.respondTable(t, list)
+	}
+	form, err := c.listForm(t, list)
+	if err != nil {
+		return err
+	}
+	return c.streamList(t, list, form)
+}
+
+// respondInProtobuf answers with the objects of records, or their metadata.
+func (c *call) respondInProtobuf(t target, list *rest.List, records []*codec.Record) error {
+	if request.AuditFrom(c.r.Context()).WantsResponseBody() {
+		form, err := c.listForm(t, list)
+		if err != nil {
+			return err
+		}
+		c.auditList(form, records)
+	}
+	if t.view == partialList {
+		return c.respondProtobufList(t, metadataList(t, list), records)
+	}
+	return c.respondProtobufList(t, c.wholeList(list), records)
+}
+
+// listForm returns the list of objects, or of their metadata, in JSON.
+func (c *call) listForm(t target, list *rest.List) (*listForm, error) {
+	if t.view == partialList {
+		return partialForm(t, list)
+	}
+	head, err := c.appendListHead(nil, list)
+	if err != nil {
+		return nil, err
+	}
+	return &listForm{head: head, empty: "[]", item: newItemWriter(c.resource.Version).append}, nil
+}
+
+// listTypeName is how kube-apiserver's messages name a list's type.
+func (c *call) listTypeName() string {
+	group := c.resource.GroupVersion.Group
+	if group == "" {
+		group = "core"
+	}
+	return fmt.Sprintf("*%s.%sList", group, c.resource.Version.GVK.Kind)
+}
+
+func notOfList(t target, resource *rest.Resource) error {
+	group := resource.GroupVersion.Group
+	if group == "" {
+		group = "core"
+	}
+	return statusError(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable,
+		"you requested PartialObjectMetadataList, but the requested object is not a list (*%s.%s)", group, resource.Version.GVK.Kind)
+}
+
+// gather returns the records of a list. They take up memory that is charged to the request,
+// unless they are in a cache anyway; converted ones are in none.
+func (c *call) gather(list *rest.List, converted bool) ([]*codec.Record, error) {
+	var records []*codec.Record
+	held := 0
+	for record, err := range list.Items {
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, record)
+		if list.Uncached || converted {
+			held += record.StoredSize()
+			if err := c.holdList(held); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return records, nil
+}
+
+// holdList charges the request for a list, of which so many bytes are held by now.
+func (c *call) holdList(bytes int) error {
+	err := c.held.Body(c.r.Context(), bytes)
+	if errors.Is(err, memory.ErrExhausted) {
+		return apierrors.NewTooManyRequests("the server has no memory for a list of this size at present, please try again later, or list in pages", exhaustedRetryAfter)
+	}
+	return err
+}
+
+func each(records []*codec.Record) func(func(*codec.Record, error) bool) {
+	return func(yield func(*codec.Record, error) bool) {
+		for _, record := range records {
+			if !yield(record, nil) {
+				return
+			}
+		}
+	}
+}
+
+// converterRetryAfter is the Retry-After of a list whose converter is unreachable, in seconds.
+const converterRetryAfter = 1
+
+const (
+	// fewItems are as many as a list may have that needs no turn.
+	fewItems = 32
+	// someItems are as many as a list goes through before it looks whether to give way.
+	someItems = 8
+)
+
+// inTurns has a request have its turn while it goes through many items. The list ends with the
+// request's context.
+func (c *call) inTurns(items iter.Seq2[*codec.Record, error]) iter.Seq2[*codec.Record, error] {
+	return func(yield func(*codec.Record, error) bool) {
+		n := 0
+		for record, err := range items {
+			if ended := c.continueList(n); ended != nil && err == nil {
+				record, err = nil, ended
+			}
+			n++
+			if !yield(record, err) {
+				return
+			}
+		}
+	}
+}
+
+// continueList is called before item n of a list. It takes the request's turn, and returns an
+// error if the request has ended.
+func (c *call) continueList(n int) error {
+	c.takeTurn(n)
+	return c.r.Context().Err()
+}
+
+// takeTurn waits for the turn of a list that is long, or gives way if it lasts; n items
+// were before.
+func (c *call) takeTurn(n int) {
+	if n < fewItems || n%someItems > 0 {
+		return
+	}
+	c.beginTurn(processor.Bulk)
+	c.turn.GiveWay()
+}
+
+// beginTurn waits for a turn, among those of all users.
+func (c *call) beginTurn(kind processor.Kind) {
+	name := ""
+	if user := request.UserFrom(c.r.Context()); user != nil {
+		name = user.Name
+	}
+	c.api.config.Turns.Begin(c.turn, kind, name)
+}
+
+// listMeta is what a list says of itself.
+func listMeta(list *rest.List) metav1.ListMeta {
+	meta := metav1.ListMeta{Continue: list.Continue, RemainingItemCount: list.Remaining}
+	if list.Revision != 0 {
+		meta.ResourceVersion = strconv.FormatInt(list.Revision, 10)
+	}
+	return meta
+}
+
+// appendListHead appends a list's JSON up to the value of items.
+func (c *call) appendListHead(dst []byte, list *rest.List) ([]byte, error) {
+	meta, err := json.Marshal(listMeta(list))
+	if err != nil {
+		return nil, fmt.Errorf("encode list metadata: %w", err)
+	}
+	dst = append(dst, codec.JSONHead(c.resource.Version.ListKind())...)
+	dst = append(dst, `"metadata":`...)
+	if c.resource.Version.Untyped && list.Continue == "" && list.Revision != 0 {
+		// As kube-apiserver, whose lists of documents always say it.
+		dst, meta = append(dst, `{"continue":"",`...), meta[1:]
+	}
+	dst = append(dst, meta...)
+	return append(dst, `,"items":`...), nil
+}
+
+// itemWriter appends items of a JSON list.
+type itemWriter struct {
+	version *codec.Version
+	head    []byte // what precedes an item's tail
+}
+
+// newItemWriter: items of typed kinds do not repeat their type, as Go clients'
+// list types have it; items of untyped kinds do.
+func newItemWriter(v *codec.Version) *itemWriter {
+	w := &itemWriter{version: v, head: []byte("{")}
+	if v.Untyped {
+		w.head = codec.JSONHead(v.GVK)
+	}
+	return w
+}
+
+func (w *itemWriter) append(dst []byte, record *codec.Record) ([]byte, error) {
+	return record.AppendJSONTail(append(dst, w.head...), w.version)
+}

@@ -1,0 +1,265 @@
+package endpoints
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync"
+
+	"sigs.k8s.io/yaml"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/rest"
+)
+
+// chunk is how much of a list is written at a time, in bytes: large enough to fill TLS
+// records and HTTP/2 frames, and little beside the list.
+const chunk = 128 << 10
+
+// yamlBatch is how many bytes of items, in JSON, are converted to YAML at a time.
+const yamlBatch = 16 << 10
+
+//nolint:gochecknoglobals // a pool of buffers has no state that one server could see of another
+var chunkPool = sync.Pool{New: func() any { b := make([]byte, 0, chunk+chunk/2); return &b }}
+
+// listForm is a list in JSON: an object whose last field is the array of its items.
+type listForm struct {
+	// head is the object up to the value of that field.
+	head []byte
+	// empty is the value if there are no items: [] or null.
+	empty string
+	// item appends the item of a record.
+	item func(dst []byte, record *codec.Record) ([]byte, error)
+}
+
+// foot ends a list in JSON after its array.
+const foot = "}\n"
+
+// streamList sends a list while it is read.
+func (c *call) streamList(t target, list *rest.List, form *listForm) error {
+	pooled := chunkPool.Get().(*[]byte)
+	defer func() { chunkPool.Put(pooled) }()
+	s := listStream{form: form, text: newListText(t, form), buf: (*pooled)[:0], audit: newAuditedBody(c.r)}
+	s.out = bodyWriter{w: c.w, r: c.r, turn: c.turn, mediaType: t.media.String(), code: http.StatusOK, length: unknownLength}
+	defer s.out.release()
+	for record, err := range list.Items {
+		if err == nil {
+			err = s.add(record)
+		}
+		if err != nil {
+			return s.out.fail(err)
+		}
+	}
+	if err := s.end(); err != nil {
+		return s.out.fail(err)
+	}
+	if cap(s.buf) <= 4*chunk {
+		*pooled = s.buf[:0]
+	}
+	return nil
+}
+
+// listStream writes a list to a response, item by item.
+type listStream struct {
+	form  *listForm
+	text  listText
+	out   bodyWriter
+	buf   []byte // of the text, not written yet
+	raw   []byte // the item being added, in JSON
+	count int
+	audit *auditedBody // receives the list in JSON; nil: nobody records it
+}
+
+// add adds the item of a record.
+func (s *listStream) add(record *codec.Record) (err error) {
+	separator := byte(',')
+	if s.count == 0 {
+		separator = '['
+		if s.buf, err = s.text.head(s.buf); err != nil {
+			return err
+		}
+		s.audit.write(s.form.head)
+	}
+	s.count++
+	if err := s.append(separator, record); err != nil {
+		return err
+	}
+	if len(s.buf) < chunk {
+		return nil
+	}
+	err = s.out.write(s.buf)
+	s.buf = s.buf[:0]
+	return err
+}
+
+// append appends an item to the text: without a copy of its JSON if the text is JSON as it is.
+func (s *listStream) append(separator byte, record *codec.Record) (err error) {
+	if _, compact := s.text.(compactText); compact {
+		before := len(s.buf)
+		if s.buf, err = s.form.item(append(s.buf, separator), record); err == nil {
+			s.audit.write(s.buf[before:])
+		}
+		return err
+	}
+	if s.raw, err = s.form.item(append(s.raw[:0], separator), record); err != nil {
+		return err
+	}
+	s.audit.write(s.raw)
+	s.buf, err = s.text.item(s.buf, s.raw)
+	return err
+}
+
+// end writes what is left.
+func (s *listStream) end() (err error) {
+	if s.count == 0 {
+		raw := append(append(append(s.raw[:0], s.form.head...), s.form.empty...), foot...)
+		s.audit.write(raw)
+		s.buf, err = s.text.whole(s.buf, raw)
+	} else {
+		s.audit.write([]byte("]" + foot))
+		s.buf, err = s.text.foot(s.buf)
+	}
+	if err != nil {
+		return err
+	}
+	s.audit.end()
+	return s.out.finish(s.buf)
+}
+
+// listText turns the pieces of a list in JSON into text of a form. Each function appends to
+// dst, and may keep something back for the next call.
+type listText interface {
+	// head appends what precedes the items.
+	head(dst []byte) ([]byte, error)
+	// item appends an item, which follows a bracket or comma in raw.
+	item(dst, raw []byte) ([]byte, error)
+	// foot appends what follows the last item.
+	foot(dst []byte) ([]byte, error)
+	// whole appends a list without items.
+	whole(dst, raw []byte) ([]byte, error)
+}
+
+func newListText(t target, form *listForm) listText {
+	switch {
+	case t.media == codec.YAML:
+		return &yamlText{form: form}
+	case t.pretty && t.media == codec.JSON:
+		return &prettyText{form: form}
+	}
+	return compactText{form}
+}
+
+// compactText is JSON as it is.
+type compactText struct{ form *listForm }
+
+func (x compactText) head(dst []byte) ([]byte, error)       { return append(dst, x.form.head...), nil }
+func (x compactText) item(dst, raw []byte) ([]byte, error)  { return append(dst, raw...), nil }
+func (x compactText) foot(dst []byte) ([]byte, error)       { return append(dst, "]"+foot...), nil }
+func (x compactText) whole(dst, raw []byte) ([]byte, error) { return append(dst, raw...), nil }
+
+// prettyText is JSON as json.Indent formats it, with two spaces.
+type prettyText struct {
+	form    *listForm
+	scratch bytes.Buffer
+}
+
+func (x *prettyText) head(dst []byte) ([]byte, error) {
+	x.scratch.Reset()
+	if err := json.Indent(&x.scratch, append(bytes.Clone(x.form.head), "0}"...), "", "  "); err != nil {
+		return nil, fmt.Errorf("format list: %w", err)
+	}
+	return append(dst, bytes.TrimSuffix(x.scratch.Bytes(), []byte("0\n}"))...), nil
+}
+
+func (x *prettyText) item(dst, raw []byte) ([]byte, error) {
+	x.scratch.Reset()
+	if err := json.Indent(&x.scratch, raw[1:], "    ", "  "); err != nil {
+		return nil, fmt.Errorf("format item of list: %w", err)
+	}
+	return append(append(append(dst, raw[0]), "\n    "...), x.scratch.Bytes()...), nil
+}
+
+func (x *prettyText) foot(dst []byte) ([]byte, error) { return append(dst, "\n  ]\n"+foot...), nil }
+
+func (x *prettyText) whole(dst, raw []byte) ([]byte, error) {
+	x.scratch.Reset()
+	if err := json.Indent(&x.scratch, raw, "", "  "); err != nil {
+		return nil, fmt.Errorf("format list: %w", err)
+	}
+	return append(dst, x.scratch.Bytes()...), nil
+}
+
+// yamlText is YAML, in which the array of items may stand between other fields: fields are in
+// alphabetical order.
+type yamlText struct {
+	form *listForm
+	// rest is what follows the array.
+	rest []byte
+	// batch is items in JSON that are not converted yet.
+	batch []byte
+}
+
+func (x *yamlText) head(dst []byte) ([]byte, error) {
+	const empty = " []\n"
+	text, err := yaml.JSONToYAML(append(bytes.Clone(x.form.head), "[]}"...))
+	if err != nil {
+		return nil, fmt.Errorf("encode list as YAML: %w", err)
+	}
+	name := lastField(x.form.head) + ":"
+	before, after, found := bytes.Cut(append([]byte("\n"), text...), []byte("\n"+name+empty))
+	if !found {
+		return nil, fmt.Errorf("encode list as YAML: no field %s", name)
+	}
+	x.rest = after
+	if len(before) > 0 {
+		dst = append(append(dst, before[1:]...), '\n')
+	}
+	return append(append(dst, name...), '\n'), nil
+}
+
+// lastField returns the name of the field that a list's head ends with.
+func lastField(head []byte) string {
+	head = bytes.TrimSuffix(head, []byte(`":`))
+	return string(head[bytes.LastIndexByte(head, '"')+1:])
+}
+
+func (x *yamlText) item(dst, raw []byte) ([]byte, error) {
+	if len(x.batch) == 0 {
+		x.batch = append(x.batch, '[')
+	} else {
+		x.batch = append(x.batch, ',')
+	}
+	x.batch = append(x.batch, raw[1:]...)
+	if len(x.batch) < yamlBatch {
+		return dst, nil
+	}
+	return x.convert(dst)
+}
+
+// convert appends the items of the batch. An array at the top of a document is indented as
+// one in a field of the document is.
+func (x *yamlText) convert(dst []byte) ([]byte, error) {
+	if len(x.batch) == 0 {
+		return dst, nil
+	}
+	text, err := yaml.JSONToYAML(append(x.batch, ']'))
+	if err != nil {
+		return nil, fmt.Errorf("encode items of list as YAML: %w", err)
+	}
+	x.batch = x.batch[:0]
+	return append(dst, text...), nil
+}
+
+func (x *yamlText) foot(dst []byte) ([]byte, error) {
+	dst, err := x.convert(dst)
+	return append(dst, x.rest...), err
+}
+
+func (x *yamlText) whole(dst, raw []byte) ([]byte, error) {
+	text, err := yaml.JSONToYAML(bytes.TrimSpace(raw))
+	if err != nil {
+		return nil, fmt.Errorf("encode list as YAML: %w", err)
+	}
+	return append(dst, text...), nil
+}

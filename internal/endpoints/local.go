@@ -1,0 +1,160 @@
+package endpoints
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/admission"
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/request"
+	"mainstay.dev/mainstay/internal/rest"
+)
+
+// The following write for code inside the server as the handlers do for clients:
+// with managed fields, admission and the rules of the resource. ctx must be a
+// request's (request.NewContext), with an Info that names the object and the user
+// who writes; who that is has been authorized. Package local makes such contexts.
+
+// Create creates obj, an object of the resource's version that is the API's from
+// then on. The options name the field manager.
+func (a *API) Create(ctx context.Context, resource *rest.Resource, obj codec.Object, options metav1.CreateOptions) (*codec.Record, error) {
+	s, ok := resource.Storage.(rest.Creater)
+	if !ok {
+		return nil, methodNotAllowed()
+	}
+	o := a.operation(ctx, resource)
+	hub, err := o.completedHub(obj)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.place(hub); err != nil {
+		return nil, err
+	}
+	options.TypeMeta = optionsType("CreateOptions")
+	o.auditSent(ctx, hub)
+	record, err := o.create(ctx, s, hub, options.FieldManager, &options)
+	o.auditStored(ctx, record)
+	return record, err
+}
+
+// Update replaces an object by what change makes of it. change is given an object
+// in the resource's version, which it may change and return; it may be called more
+// than once, and its error is returned as it is.
+func (a *API) Update(ctx context.Context, resource *rest.Resource, change func(codec.Object) (codec.Object, error), options metav1.UpdateOptions) (*codec.Record, error) {
+	s, ok := resource.Storage.(rest.Updater)
+	if !ok {
+		return nil, methodNotAllowed()
+	}
+	o := a.operation(ctx, resource)
+	options.TypeMeta = optionsType("UpdateOptions")
+	updated := func(_ context.Context, current codec.Object) (codec.Object, error) {
+		if current == nil {
+			return nil, apierrors.NewNotFound(resource.GroupResource(), o.info.Name)
+		}
+		obj, err := o.changed(current, change)
+		if err != nil {
+			return nil, err
+		}
+		o.auditSent(ctx, obj)
+		return o.recordUpdate(current, obj, options.FieldManager)
+	}
+	record, _, err := o.update(ctx, s, o.admitted(o.keepName(updated), &options), o.updateRules(ctx, &options, false))
+	o.auditStored(ctx, record)
+	return record, err
+}
+
+// Apply merges a configuration into an object, as the options' field manager, and
+// creates what is not there.
+func (a *API) Apply(ctx context.Context, resource *rest.Resource, configuration *unstructured.Unstructured, options metav1.ApplyOptions) (*codec.Record, error) {
+	s, ok := resource.Storage.(rest.Updater)
+	if !ok {
+		return nil, methodNotAllowed()
+	}
+	o := a.operation(ctx, resource)
+	fields, err := a.managers.For(resource)
+	if err != nil {
+		return nil, err
+	}
+	if fields == nil {
+		return nil, fmt.Errorf("%s has no managed fields", resource.FullName())
+	}
+	updating := &metav1.UpdateOptions{TypeMeta: optionsType("UpdateOptions"), DryRun: options.DryRun, FieldManager: options.FieldManager}
+	o.auditSent(ctx, configuration)
+	change := o.keepName(o.applied(fields, configuration.Object, options.FieldManager, options.Force))
+	record, _, err := o.update(ctx, s, o.admitted(change, updating), o.updateRules(ctx, updating, resource.Subresource == ""))
+	o.auditStored(ctx, record)
+	return record, err
+}
+
+// Delete deletes an object. gone reports that nothing keeps it; record is the
+// object's last state.
+func (a *API) Delete(ctx context.Context, resource *rest.Resource, options metav1.DeleteOptions) (record *codec.Record, gone bool, err error) {
+	s, ok := resource.Storage.(rest.GracefulDeleter)
+	if !ok {
+		return nil, false, methodNotAllowed()
+	}
+	options.TypeMeta = optionsType("DeleteOptions")
+	o := a.operation(ctx, resource)
+	auditBody(ctx, &options)
+	record, gone, err = o.delete(ctx, s, &options)
+	if !gone {
+		o.auditStored(ctx, record)
+	}
+	return record, gone, err
+}
+
+// DeleteSome returns what deletes single objects of a collection, as a request that
+// deletes the collection does: with the same admission, and safe for concurrent use.
+// gone is as in Delete.
+func (a *API) DeleteSome(ctx context.Context, resource *rest.Resource, options metav1.DeleteOptions) (func(context.Context, types.NamespacedName) (gone bool, err error), error) {
+	s, ok := resource.Storage.(rest.GracefulDeleter)
+	if !ok {
+		return nil, methodNotAllowed()
+	}
+	options.TypeMeta = optionsType("DeleteOptions")
+	asked := a.operation(ctx, resource).request(ctx, admission.Delete, "", &options, options.DryRun)
+	validate := a.config.Admission.Deletion(asked)
+	return func(ctx context.Context, name types.NamespacedName) (bool, error) {
+		_, gone, err := s.Delete(ctx, name, validate, options)
+		return gone, err
+	}, nil
+}
+
+// Owned returns obj, which code inside the server writes over live in a way of its own,
+// with a record of which fields manager has changed. Both are in the hub version.
+func (a *API) Owned(resource *rest.Resource, live, obj codec.Object, manager string) (codec.Object, error) {
+	o := &operation{api: a, resource: resource}
+	return o.recordUpdate(live, obj, manager)
+}
+
+// operation is one of code inside the server, which is not authorized again.
+func (a *API) operation(ctx context.Context, resource *rest.Resource) *operation {
+	return &operation{api: a, resource: resource, info: request.InfoFrom(ctx)}
+}
+
+// changed is what change makes of a copy of current, in the resource's version.
+func (o *operation) changed(current codec.Object, change func(codec.Object) (codec.Object, error)) (codec.Object, error) {
+	obj, err := o.versioned(current.DeepCopyObject().(codec.Object))
+	if err != nil {
+		return nil, err
+	}
+	if obj, err = change(obj); err != nil {
+		return nil, err
+	}
+	return o.completedHub(obj)
+}
+
+// completedHub fills in the defaults of an object that was not decoded, and
+// converts it to the hub version.
+func (o *operation) completedHub(obj codec.Object) (codec.Object, error) {
+	v := o.resource.Version
+	if v.Default != nil {
+		v.Default(obj)
+	}
+	return o.toHub(v, obj)
+}

@@ -1,0 +1,241 @@
+package endpoints
+
+import (
+	"mime"
+	"net/http"
+	"sort"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"mainstay.dev/mainstay/internal/codec"
+)
+
+// view is a way to look at objects that a client may ask for.
+type view uint8
+
+const (
+	// whole objects, as they are.
+	whole view = iota
+	// table of cells for people.
+	table
+	// partial shows metadata alone, of one object; partialList of many.
+	partial
+	partialList
+)
+
+// target is what a client wants a response to be.
+type target struct {
+	media codec.Media
+	view  view
+	// viewVersion is the API version of a table or partial metadata.
+	viewVersion schema.GroupVersion
+	pretty      bool
+}
+
+// Where a response goes decides what may be asked for.
+const (
+	forObject = iota
+	forList
+	forWatch
+	// forError: errors are whole objects, whatever view was asked for.
+	forError
+)
+
+const acceptedTypes = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+
+// clause is one media range of an Accept header.
+type clause struct {
+	mediaType string
+	params    map[string]string
+	quality   float64
+}
+
+// forms are what objects can be shown as, besides JSON and YAML. Where a form is
+// missing, the client's next choice counts.
+type forms struct {
+	// protobuf of whole objects.
+	protobuf bool
+	table    bool
+}
+
+// negotiate reads the Accept header of a request for the resource. All that can
+// be refused of it is refused here, before anything is done.
+func (c *call) negotiate(purpose int) (target, error) {
+	t, err := negotiateAmong(c.r, purpose, forms{protobuf: !c.resource.Version.Untyped, table: !c.resource.WithoutTable})
+	if err != nil {
+		return t, err
+	}
+	return t, c.checkView(t, purpose)
+}
+
+// checkView refuses a view that the response cannot have.
+func (c *call) checkView(t target, purpose int) error {
+	switch {
+	case t.view == partialList && purpose != forList:
+		return notOfList(t, c.resource)
+	case t.view == partial && purpose == forList:
+		return statusError(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable,
+			"you requested PartialObjectMetadata, but the requested object is a list (%s)", c.listTypeName())
+	case t.view == table:
+		_, err := c.includeObject()
+		return err
+	}
+	return nil
+}
+
+// negotiate reads the Accept header of a request for what has every form.
+func negotiate(r *http.Request, purpose int) (target, error) {
+	return negotiateAmong(r, purpose, forms{protobuf: true, table: true})
+}
+
+// negotiateAmong reads the Accept header.
+func negotiateAmong(r *http.Request, purpose int, has forms) (target, error) {
+	pretty := wantsPretty(r)
+	header := r.Header.Get("Accept")
+	if values := r.Header.Values("Accept"); len(values) > 1 {
+		header = strings.Join(values, ",")
+	}
+	if strings.TrimSpace(header) == "" || header == "*/*" || header == codec.JSONType {
+		return target{pretty: pretty}, nil
+	}
+	known := false
+	for _, c := range parseAccept(header) {
+		if purpose == forError && c.params["as"] != "" {
+			continue
+		}
+		media, ok := mediaOf(c.mediaType)
+		if !ok || purpose == forWatch && media == codec.YAML {
+			continue
+		}
+		known = true
+		t := target{media: media, pretty: pretty}
+		if pp, ok := c.params["pretty"]; ok {
+			t.pretty = pp == "1" || pp == "true"
+		}
+		if t.setView(c.params) && has.allow(t) {
+			return t, nil
+		}
+	}
+	return target{}, notAcceptable(known, purpose)
+}
+
+// allow reports whether objects that have these forms can be shown as t wants.
+func (f forms) allow(t target) bool {
+	switch t.view {
+	case whole:
+		return f.protobuf || t.media != codec.Protobuf
+	case table:
+		return f.table
+	}
+	return true
+}
+
+// setView reads the parameters as, g and v; it reports whether they can be met.
+func (t *target) setView(params map[string]string) bool {
+	as := params["as"]
+	if as == "" {
+		return true
+	}
+	version := params["v"]
+	if params["g"] != metav1.GroupName || version != "v1" && version != "v1beta1" {
+		return false
+	}
+	t.viewVersion = schema.GroupVersion{Group: metav1.GroupName, Version: version}
+	switch as {
+	case "Table":
+		t.view = table
+		return t.media != codec.Protobuf
+	case "PartialObjectMetadata":
+		t.view = partial
+	case "PartialObjectMetadataList":
+		t.view = partialList
+	default:
+		return false
+	}
+	return true
+}
+
+func notAcceptable(known bool, purpose int) error {
+	message := "only the following media types are accepted: " + acceptedTypes
+	if !known {
+		message = "406: Not Acceptable\n\nAvailable representations: " + acceptedTypes
+		if purpose != forObject {
+			message += ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
+		}
+	}
+	refused := statusError(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, "%s", message)
+	if !known {
+		return detailed(refused)
+	}
+	return refused
+}
+
+func parseAccept(header string) []clause {
+	var clauses []clause
+	for part := range strings.SplitSeq(header, ",") {
+		part = strings.TrimSpace(part)
+		if part == "" {
+			continue
+		}
+		mediaType, params, err := mime.ParseMediaType(part)
+		if err != nil {
+			continue
+		}
+		c := clause{mediaType: mediaType, params: params, quality: 1}
+		if q, ok := params["q"]; ok {
+			c.quality, err = strconv.ParseFloat(q, 64)
+			if err != nil || c.quality <= 0 {
+				continue
+			}
+		}
+		clauses = append(clauses, c)
+	}
+	sort.SliceStable(clauses, func(i, j int) bool { return clauses[i].quality > clauses[j].quality })
+	return clauses
+}
+
+func mediaOf(mediaType string) (codec.Media, bool) {
+	switch mediaType {
+	case codec.JSONType, "*/*", "text/json":
+		return codec.JSON, mediaType != "text/json"
+	case codec.YAMLType:
+		return codec.YAML, true
+	case codec.ProtobufType:
+		return codec.Protobuf, true
+	}
+	return codec.JSON, false
+}
+
+// wantsPretty follows the query, or else guesses whether a person is reading.
+func wantsPretty(r *http.Request) bool {
+	if strings.Contains(r.URL.RawQuery, "pretty=") {
+		if value := r.URL.Query().Get("pretty"); value != "" {
+			pretty, err := strconv.ParseBool(value)
+			return err == nil && pretty
+		}
+	}
+	agent := r.UserAgent()
+	return strings.HasPrefix(agent, "curl") || strings.HasPrefix(agent, "Wget") || strings.HasPrefix(agent, "Mozilla/5.0")
+}
+
+// bodyMedia reads the Content-Type of a request for an object.
+func bodyMedia(r *http.Request) (codec.Media, error) {
+	header := r.Header.Get("Content-Type")
+	if header == "" || header == codec.JSONType {
+		return codec.JSON, nil
+	}
+	mediaType, _, err := mime.ParseMediaType(header)
+	if err == nil && mediaType != "*/*" {
+		if media, ok := mediaOf(mediaType); ok {
+			return media, nil
+		}
+	}
+	return codec.JSON, unsupportedMediaType("the body of the request was in an unknown format - accepted media types include: " + acceptedTypes)
+}
+
+func unsupportedMediaType(message string) error {
+	return statusError(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType, "%s", message)
+}

@@ -1,0 +1,220 @@
+package openapi
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	inflate "github.com/klauspost/compress/gzip"
+
+	"mainstay.dev/mainstay/internal/codec/gzip"
+)
+
+// Document is an OpenAPI document, built on first use. The compressed form is kept
+// once made, the uncompressed one while it is used. A Document is immutable: a
+// change of what it describes makes a new one. It is safe for concurrent use.
+type Document struct {
+	build   func() (*document, error)
+	version version
+	// message describes the protobuf form.
+	message func() *message
+	// digest returns the ETag without building the document, or ""; it may be
+	// nil.
+	digest func() string
+	// Modified is when the resources that it describes last changed.
+	Modified time.Time
+	cache    *plainCache
+
+	mu             sync.Mutex
+	tag            string // empty until known
+	json, protobuf representation
+}
+
+// representation is a document in a media type: compressed, plain, both, or not
+// made yet.
+type representation struct {
+	gzipped  Content
+	plain    []byte
+	lastUsed time.Time // of plain
+}
+
+// plainCache bounds the memory of the documents that are kept uncompressed. All
+// documents of a server share one.
+type plainCache struct {
+	idle time.Duration
+	// free is how many more bytes may be kept.
+	free atomic.Int64
+	// compressors are reused: each takes most of a megabyte.
+	compressors sync.Pool
+}
+
+// Content is a document in one media type.
+type Content struct {
+	// Gzip is the compressed content, which must not be changed.
+	Gzip []byte
+	// Size is the length of the uncompressed content in bytes.
+	Size int
+}
+
+// Bytes returns the uncompressed content. The caller owns the slice.
+func (c Content) Bytes() ([]byte, error) {
+	r, err := inflate.NewReader(bytes.NewReader(c.Gzip))
+	if err != nil {
+		return nil, fmt.Errorf("inflate document: %w", err)
+	}
+	plain := make([]byte, c.Size)
+	if _, err := io.ReadFull(r, plain); err != nil {
+		return nil, fmt.Errorf("inflate document: %w", err)
+	}
+	return plain, nil
+}
+
+// pack compresses a document.
+func (k *plainCache) pack(plain []byte) (Content, error) {
+	var packed bytes.Buffer
+	w, ok := k.compressors.Get().(*gzip.Writer)
+	if !ok {
+		w = gzip.NewWriter()
+	}
+	w.Reset(&packed)
+	if _, err := w.Write(plain); err != nil {
+		return Content{}, fmt.Errorf("compress document: %w", err)
+	}
+	if err := w.Close(); err != nil {
+		return Content{}, fmt.Errorf("compress document: %w", err)
+	}
+	w.Reset(io.Discard) // releases the buffer
+	k.compressors.Put(w)
+	return Content{Gzip: bytes.Clone(packed.Bytes()), Size: len(plain)}, nil
+}
+
+// ETag returns the ETag of the document in all media types, not quoted. It is
+// cheaper than building the document.
+func (d *Document) ETag() (string, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.tag == "" && d.digest != nil {
+		d.tag = d.digest()
+	}
+	if d.tag == "" {
+		built, err := d.build()
+		if err != nil {
+			return "", err
+		}
+		d.tag = built.etag()
+	}
+	return d.tag, nil
+}
+
+// JSON returns the document as JSON.
+func (d *Document) JSON() (Content, error) { return d.gzipped(&d.json, d.buildLocked) }
+
+// Protobuf returns the document in the protobuf form of its version.
+func (d *Document) Protobuf() (Content, error) { return d.gzipped(&d.protobuf, d.convertLocked) }
+
+// PlainJSON returns the document as uncompressed JSON, which must not be changed.
+func (d *Document) PlainJSON() ([]byte, error) { return d.plain(&d.json, d.buildLocked) }
+
+// PlainProtobuf is to Protobuf what PlainJSON is to JSON.
+func (d *Document) PlainProtobuf() ([]byte, error) { return d.plain(&d.protobuf, d.convertLocked) }
+
+func (d *Document) gzipped(f *representation, makePlain func() ([]byte, error)) (Content, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if f.gzipped.Gzip != nil {
+		return f.gzipped, nil
+	}
+	plain, err := f.read(makePlain)
+	if err != nil {
+		return Content{}, err
+	}
+	f.gzipped, err = d.cache.pack(plain)
+	return f.gzipped, err
+}
+
+func (d *Document) plain(f *representation, makePlain func() ([]byte, error)) ([]byte, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	plain, err := f.read(makePlain)
+	if err != nil {
+		return nil, err
+	}
+	if f.plain != nil {
+		f.lastUsed = time.Now()
+	} else {
+		d.cacheLocked(f, plain)
+	}
+	return plain, nil
+}
+
+// read returns the uncompressed content, made by makePlain if neither form is
+// kept.
+func (f *representation) read(makePlain func() ([]byte, error)) ([]byte, error) {
+	switch {
+	case f.plain != nil:
+		return f.plain, nil
+	case f.gzipped.Gzip != nil:
+		return f.gzipped.Bytes()
+	default:
+		return makePlain()
+	}
+}
+
+// cacheLocked keeps uncompressed content until it has not been used for idle, if
+// there is room.
+func (d *Document) cacheLocked(f *representation, plain []byte) {
+	size := int64(len(plain))
+	if d.cache.free.Add(-size) < 0 {
+		d.cache.free.Add(size)
+		return
+	}
+	f.plain, f.lastUsed = plain, time.Now()
+	time.AfterFunc(d.cache.idle, func() { d.evict(f) })
+}
+
+// evict drops uncompressed content that has not been used for idle.
+func (d *Document) evict(f *representation) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if rest := d.cache.idle - time.Since(f.lastUsed); rest > 0 {
+		time.AfterFunc(rest, func() { d.evict(f) })
+		return
+	}
+	d.cache.free.Add(int64(len(f.plain)))
+	f.plain = nil
+}
+
+// buildLocked builds the document and returns it as JSON.
+func (d *Document) buildLocked() ([]byte, error) {
+	built, err := d.build()
+	if err != nil {
+		return nil, err
+	}
+	plain, err := built.json()
+	if err != nil {
+		return nil, err
+	}
+	if d.tag == "" && d.digest != nil {
+		d.tag = d.digest()
+	}
+	if d.tag == "" {
+		d.tag = built.etag()
+	}
+	return plain, nil
+}
+
+// convertLocked returns the document as protobuf. The JSON that it is made of is
+// not kept: clients seldom read both.
+func (d *Document) convertLocked() ([]byte, error) {
+	plain, err := d.json.read(d.buildLocked)
+	if err != nil {
+		return nil, err
+	}
+	if plain, err = toProtobuf(plain, d.message()); err != nil {
+		return nil, fmt.Errorf("convert document to protobuf: %w", err)
+	}
+	return plain, nil
+}

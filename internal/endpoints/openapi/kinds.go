@@ -1,0 +1,71 @@
+package openapi
+
+import (
+	"fmt"
+
+	"mainstay.dev/mainstay/internal/codec/jsonplan"
+)
+
+// kindsExtension is the extension that lists the kinds of a schema.
+const kindsExtension = "x-kubernetes-group-version-kind"
+
+// builtinSchema returns the schema of a built-in model for this document:
+// DeleteOptions and WatchEvent are kinds of every group version, of which a v3
+// document lists some and the v2 document all.
+func (d *document) builtinSchema(f *inflater, i uint32) ([]byte, error) {
+	schema, err := f.schema(i, d.version)
+	name := d.library.name(i)
+	if err != nil || d.part == nil || name != modelDelete && name != modelWatchEvent {
+		return schema, err
+	}
+	if schema, err = keepKinds(schema, d.part.lists); err != nil {
+		return nil, fmt.Errorf("kinds of %s: %w", name, err)
+	}
+	return schema, nil
+}
+
+// lists reports whether the v3 document of the part lists DeleteOptions and
+// WatchEvent as kinds of a group version.
+func (p *Part) lists(group, version string) bool {
+	if !p.Custom {
+		return group == "" && version == "v1" || group == p.GroupVersion.Group && version == p.GroupVersion.Version
+	}
+	// As kube-apiserver, in which custom resources are described by a server that
+	// knows the types that clients know.
+	switch group {
+	case "admission.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "imagepolicy.k8s.io":
+		return false
+	default:
+		return true
+	}
+}
+
+// keepKinds returns a copy of a schema that lists only the kinds that keep returns
+// true for.
+func keepKinds(schema []byte, keep func(group, version string) bool) ([]byte, error) {
+	in, start := jsonplan.NewCursor(schema)
+	list := in.Seek(start, kindsExtension)
+	if list == jsonplan.Bad {
+		return schema, nil
+	}
+	kept := make([]byte, 0, len(schema))
+	kept = append(append(kept, schema[:list]...), '[')
+	separator := ""
+	i, more := in.Enter(list)
+	for more {
+		group, _ := in.Text(in.Seek(i, "group"))
+		in.Leave()
+		version, _ := in.Text(in.Seek(i, "version"))
+		in.Leave()
+		end := in.Skip(i)
+		if keep(group, version) {
+			kept = append(append(kept, separator...), in.Raw(i, end)...)
+			separator = ","
+		}
+		i, more = in.Next(end, ']')
+	}
+	if i == jsonplan.Bad {
+		return nil, fmt.Errorf("%s is no list that can be read", kindsExtension)
+	}
+	return append(append(kept, ']'), schema[i:]...), nil
+}

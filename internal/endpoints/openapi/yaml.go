@@ -1,0 +1,207 @@
+package openapi
+
+import (
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"mainstay.dev/mainstay/internal/codec/jsonplan"
+)
+
+// Messages hold values that they have no fields for as YAML. It equals the output
+// of gnostic's encoder, byte for byte, with these exceptions, all valid YAML: text
+// of several lines is double-quoted, very long names stay on a line with their
+// value, and << is quoted, which gnostic's readers would take for a merge.
+
+// yaml writes a value as a YAML document.
+func (e *encoder) yaml(i int) int { return e.yamlValue(i, 0, true) }
+
+// yamlValue writes the value at i and ends the line. The lines of an object or list
+// that is not empty are indented by indent; if hanging, the first of them has been
+// begun.
+func (e *encoder) yamlValue(i, indent int, hanging bool) int {
+	first := e.in.At(i)
+	if first != '{' && first != '[' {
+		i = e.yamlScalar(i)
+		e.out = append(e.out, '\n')
+		return i
+	}
+	i, more := e.in.Enter(i)
+	if !more {
+		e.out = append(e.out, first, first+2, '\n') // the closing bracket is two after the opening one
+		return i
+	}
+	for more {
+		if !hanging {
+			e.indent(indent)
+		}
+		hanging = false
+		if first == '[' {
+			e.out = append(e.out, '-', ' ')
+			i = e.yamlValue(i, indent+2, true)
+		} else {
+			i = e.yamlMember(i, indent)
+		}
+		i, more = e.in.Next(i, first+2)
+	}
+	return i
+}
+
+func (e *encoder) yamlMember(i, indent int) int {
+	name, at := e.in.Name(i)
+	e.yamlText(name)
+	e.out = append(e.out, ':')
+	line := len(e.out)
+	if c := e.in.At(at); c == '{' || c == '[' {
+		if _, more := e.in.Enter(at); more {
+			e.in.Leave()
+			e.out = append(e.out, '\n')
+			// The next multiple of four; inside of lists it is not one now.
+			return e.yamlValue(at, (indent+4)&^3, false)
+		}
+	}
+	e.out = append(e.out[:line], ' ')
+	return e.yamlValue(at, 0, true)
+}
+
+func (e *encoder) indent(n int) {
+	for range n {
+		e.out = append(e.out, ' ')
+	}
+}
+
+func (e *encoder) yamlScalar(i int) int {
+	if e.in.At(i) == '"' {
+		text, end := e.in.Text(i)
+		e.yamlText(text)
+		return end
+	}
+	end := e.in.Skip(i)
+	if end != jsonplan.Bad {
+		e.out = append(e.out, e.in.Raw(i, end)...)
+	}
+	return end
+}
+
+// yamlText writes a string, plain if it has no special meaning in YAML, quoted
+// otherwise.
+func (e *encoder) yamlText(text string) {
+	plain, single := yamlStyles(text)
+	switch {
+	case isYAMLScalar(text) || !plain && !single:
+		e.yamlQuoted(text)
+	case plain:
+		e.out = append(e.out, text...)
+	default:
+		e.out = append(e.out, '\'')
+		e.out = append(e.out, strings.ReplaceAll(text, "'", "''")...)
+		e.out = append(e.out, '\'')
+	}
+}
+
+// yamlStyles reports whether a string may be written plain, and whether in single
+// quotes.
+func yamlStyles(text string) (plain, single bool) {
+	for _, c := range text {
+		if !isYAMLPrintable(c) {
+			return false, false
+		}
+	}
+	if text == "" || text[0] == ' ' || text[len(text)-1] == ' ' {
+		return false, true
+	}
+	if strings.HasPrefix(text, "---") || strings.HasPrefix(text, "...") ||
+		strings.IndexByte("#,[]{}&*!|>'\"%@`", text[0]) >= 0 ||
+		text[0] == '-' && (len(text) == 1 || text[1] == ' ') ||
+		text[0] == '?' && (len(text) == 1 || text[1] == ' ') {
+		return false, true
+	}
+	return !strings.Contains(text, ": ") && text[len(text)-1] != ':' && !strings.Contains(text, " #"), true
+}
+
+// isYAMLPrintable reports whether a character needs no escape. Line breaks do, and
+// characters beyond the basic multilingual plane.
+func isYAMLPrintable(c rune) bool {
+	switch {
+	case c < 0x80:
+		return c >= ' ' && c < 0x7f
+	case c == 0x2028 || c == 0x2029 || c == 0xfeff || c == 0xfffe || c == 0xffff:
+		return false
+	default:
+		return c >= 0xa0 && c <= 0xffff
+	}
+}
+
+// isYAMLScalar reports whether a string, written plain, would be read as another
+// type.
+func isYAMLScalar(text string) bool {
+	switch text {
+	case "", "~", "<<", "null", "Null", "NULL", "true", "True", "TRUE", "false", "False", "FALSE",
+		".nan", ".NaN", ".NAN", ".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF", "-.inf", "-.Inf", "-.INF":
+		return true
+	}
+	c := text[0]
+	if c == '.' {
+		_, err := strconv.ParseFloat(text, 64)
+		return err == nil
+	}
+	if c != '+' && c != '-' && (c < '0' || c > '9') {
+		return false
+	}
+	return isYAMLTime(text) || isYAMLNumber(strings.ReplaceAll(text, "_", ""))
+}
+
+func isYAMLNumber(text string) bool {
+	if _, err := strconv.ParseInt(text, 0, 64); err == nil {
+		return true
+	}
+	if _, err := strconv.ParseUint(text, 0, 64); err == nil {
+		return true
+	}
+	if strings.Trim(text, "+-.0123456789eE") != "" {
+		return false
+	}
+	_, err := strconv.ParseFloat(text, 64)
+	return err == nil
+}
+
+func isYAMLTime(text string) bool {
+	if len(text) < 5 || text[4] != '-' {
+		return false
+	}
+	for _, layout := range [...]string{"2006-1-2T15:4:5.999999999Z07:00", "2006-1-2t15:4:5.999999999Z07:00", "2006-1-2 15:4:5.999999999", "2006-1-2"} {
+		if _, err := time.Parse(layout, text); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// yamlQuoted writes a string in double quotes.
+func (e *encoder) yamlQuoted(text string) {
+	e.out = append(e.out, '"')
+	for i, c := range text {
+		short := strings.IndexRune("\x00\a\b\t\n\v\f\r\x1b\"\\", c)
+		switch {
+		case short >= 0:
+			e.out = append(e.out, '\\', `0abtnvfre"\`[short])
+		case isYAMLPrintable(c):
+			e.out = append(e.out, text[i:i+utf8.RuneLen(c)]...)
+		case c <= 0xff:
+			e.yamlEscape('x', c, 2)
+		case c <= 0xffff:
+			e.yamlEscape('u', c, 4)
+		default:
+			e.yamlEscape('U', c, 8)
+		}
+	}
+	e.out = append(e.out, '"')
+}
+
+func (e *encoder) yamlEscape(kind byte, c rune, digits int) {
+	e.out = append(e.out, '\\', kind)
+	for shift := 4 * (digits - 1); shift >= 0; shift -= 4 {
+		e.out = append(e.out, "0123456789ABCDEF"[c>>shift&15])
+	}
+}

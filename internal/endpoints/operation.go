@@ -1,0 +1,200 @@
+package endpoints
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"mainstay.dev/mainstay/internal/admission"
+	"mainstay.dev/mainstay/internal/authorizer"
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/request"
+	"mainstay.dev/mainstay/internal/rest"
+	"mainstay.dev/mainstay/internal/telemetry"
+)
+
+// operation is what is asked of one resource, without the HTTP around it: it takes
+// an object through managed fields and admission into storage. That is the same for
+// clients (call) and for code inside the server (API.Create and the like).
+type operation struct {
+	api      *API
+	resource *rest.Resource
+	info     *request.Info
+	// authorizer is asked whether the user may create what an update or patch finds
+	// missing; nil: they may.
+	authorizer authorizer.Authorizer
+	// changers are who has changed the object in admission.
+	changers []string
+	// explanation receives what admission does; nil: nobody asks.
+	explanation *admission.Explanation
+	// lookups is what plugins hand on from one pass of admission to the other.
+	lookups admission.Lookups
+}
+
+// create stores a new object, written by manager. obj is the operation's.
+func (o *operation) create(ctx context.Context, s rest.Creater, obj codec.Object, manager string, options *metav1.CreateOptions) (*codec.Record, error) {
+	dedupOwnerReferences(ctx, obj, ownersRepeated)
+	obj, err := o.recordCreation(obj, manager)
+	if err != nil {
+		return nil, err
+	}
+	asked := o.request(ctx, admission.Create, obj.GetName(), options, options.DryRun)
+	if obj, err = o.mutate(ctx, &asked, obj, nil); err != nil {
+		return nil, err
+	}
+	telemetry.Step(ctx, "admitted")
+	record, err := s.Create(ctx, obj, o.api.config.Admission.Validation(asked), *options)
+	if err != nil {
+		o.warnOfChanges(ctx, err)
+		return nil, err
+	}
+	telemetry.Step(ctx, "stored")
+	return record, nil
+}
+
+// update stores what change, which includes admission (admitted), makes of the
+// object.
+func (o *operation) update(ctx context.Context, s rest.Updater, change rest.UpdateFunc, rules rest.UpdateOptions) (record *codec.Record, created bool, err error) {
+	record, created, err = s.Update(ctx, o.name(), change, rules)
+	if err != nil {
+		o.warnOfChanges(ctx, err)
+		return nil, false, err
+	}
+	telemetry.Step(ctx, "stored")
+	return record, created, nil
+}
+
+// delete deletes the object, or begins to.
+func (o *operation) delete(ctx context.Context, s rest.GracefulDeleter, options *metav1.DeleteOptions) (record *codec.Record, gone bool, err error) {
+	asked := o.request(ctx, admission.Delete, o.info.Name, options, options.DryRun)
+	record, gone, err = s.Delete(ctx, o.name(), o.api.config.Admission.Deletion(asked), *options)
+	if err != nil {
+		return nil, false, err
+	}
+	telemetry.Step(ctx, "deleted")
+	return record, gone, nil
+}
+
+func (o *operation) name() types.NamespacedName {
+	return types.NamespacedName{Namespace: o.namespace(), Name: o.info.Name}
+}
+
+// namespace is where the object lives: nowhere, for a cluster-scoped one.
+func (o *operation) namespace() string {
+	if !o.resource.Namespaced {
+		return ""
+	}
+	return o.info.Namespace
+}
+
+// newHub is an object of the kind with nothing in it.
+func (o *operation) newHub() codec.Object {
+	obj := o.resource.Kind.Hub.New()
+	obj.GetObjectKind().SetGroupVersionKind(o.resource.Kind.Hub.GVK)
+	return obj
+}
+
+// place puts an object that a client sent where the request's path says, and
+// refuses one that names another namespace. One of a cluster-scoped kind loses
+// the namespace it names, as in kube-apiserver: clients fill it in for all kinds.
+func (o *operation) place(obj codec.Object) error {
+	if !o.resource.Namespaced {
+		if obj.GetNamespace() != "" {
+			obj.SetNamespace("")
+		}
+		return nil
+	}
+	switch namespace := o.namespace(); obj.GetNamespace() {
+	case "":
+		obj.SetNamespace(namespace)
+	case namespace:
+	default:
+		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+	}
+	return nil
+}
+
+// checkName refuses an object whose name is not the one in the path.
+func (o *operation) checkName(obj codec.Object) error {
+	switch obj.GetName() {
+	case o.info.Name:
+		return nil
+	case "":
+		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s based on URL) was undeterminable: name must be provided", o.info.Name))
+	}
+	return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", obj.GetName(), o.info.Name))
+}
+
+// recordCreation records who owns which fields of a new object.
+func (o *operation) recordCreation(obj codec.Object, manager string) (codec.Object, error) {
+	m, err := o.api.managers.For(o.resource)
+	if err != nil || m == nil {
+		return obj, err
+	}
+	if err := o.checkManagers(obj); err != nil {
+		return nil, err
+	}
+	return m.Update(o.newHub(), obj, manager), nil
+}
+
+// recordUpdate records who changed which fields.
+func (o *operation) recordUpdate(live, obj codec.Object, manager string) (codec.Object, error) {
+	m, err := o.api.managers.For(o.resource)
+	if err != nil || m == nil {
+		return obj, err
+	}
+	if err := o.checkManagers(obj); err != nil {
+		return nil, err
+	}
+	return m.Update(live, obj, manager), nil
+}
+
+// maxManagers is the maximum number of managedFields entries that a client may send. The
+// time to merge them grows with the square of their number.
+const maxManagers = 1000
+
+// checkManagers rejects an object with too many managedFields entries.
+func (o *operation) checkManagers(obj codec.Object) error {
+	n := fieldsOf(obj).len()
+	if n <= maxManagers {
+		return nil
+	}
+	return apierrors.NewInvalid(o.resource.Version.GVK.GroupKind(), obj.GetName(), field.ErrorList{
+		field.TooMany(field.NewPath("metadata", "managedFields"), n, maxManagers),
+	})
+}
+
+// keepName refuses a patch that changes what the path says.
+func (o *operation) keepName(change rest.UpdateFunc) rest.UpdateFunc {
+	return func(ctx context.Context, current codec.Object) (codec.Object, error) {
+		obj, err := change(ctx, current)
+		if err != nil {
+			return nil, err
+		}
+		if err := o.checkName(obj); err != nil {
+			return nil, err
+		}
+		return obj, o.place(obj)
+	}
+}
+
+// completed gives the fields that nobody applied their defaults. Typed objects
+// have them from when they got their type. What was applied as null and has no
+// default stays null: unlike one in an object that is sent, which is taken for a
+// field that is left out, it must be allowed.
+func (o *operation) completed(merged codec.Object) codec.Object {
+	v := o.resource.Version
+	u, ok := merged.(*unstructured.Unstructured)
+	if !ok || !v.Untyped || v.Default == nil {
+		return merged
+	}
+	out := u.DeepCopy() // merged may share memory with the live object
+	v.Default(out)
+	keepNulls(u.Object, out.Object)
+	return out
+}

@@ -1,0 +1,135 @@
+package endpoints
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/endpoints/apply"
+	"mainstay.dev/mainstay/internal/rest"
+)
+
+// applyPatch makes the change of an applied configuration (KEP-555). It also
+// creates what is not there.
+func (c *call) applyPatch(body []byte, manager string, options metav1.PatchOptions) (rest.UpdateFunc, error) {
+	m, err := c.api.managers.For(c.resource)
+	if err != nil {
+		return nil, err
+	}
+	if m == nil {
+		return nil, errPatchType()
+	}
+	content, unique, err := decodeApplied(body)
+	if err != nil {
+		return nil, err
+	}
+	if !unique {
+		if err := c.checkDuplicates(body, options.FieldValidation); err != nil {
+			return nil, err
+		}
+	}
+	return c.applied(m, content, manager, options.Force != nil && *options.Force), nil
+}
+
+// applied makes the change of a configuration that a manager applies. It does not
+// change content.
+func (o *operation) applied(fields *apply.Manager, content map[string]any, manager string, force bool) rest.UpdateFunc {
+	return func(_ context.Context, current codec.Object) (codec.Object, error) {
+		create := current == nil
+		if create {
+			current = o.newHub()
+		}
+		applied := &unstructured.Unstructured{Object: content}
+		if applied.GetName() == "" {
+			applied = applied.DeepCopy()
+			applied.SetName(o.info.Name)
+		}
+		if got := applied.GroupVersionKind(); got != o.resource.Version.GVK {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("invalid object type: %v", got))
+		}
+		merged, err := fields.Apply(current, applied, manager, force)
+		if err != nil {
+			return nil, asBadRequest(err)
+		}
+		if uid := merged.GetUID(); create && uid != "" {
+			return nil, apierrors.NewConflict(o.resource.GroupResource(), o.info.Name,
+				fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
+		}
+		return o.completed(merged), nil
+	}
+}
+
+// decodeApplied reads a configuration. JSON is YAML too, but much sooner read
+// as what it is. unique is as in codec.UnmarshalDocument.
+func decodeApplied(body []byte) (content map[string]any, unique bool, err error) {
+	content = map[string]any{}
+	unique, err = codec.UnmarshalDocument(body, &content)
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return nil, false, err
+	}
+	if err != nil {
+		return nil, false, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
+	}
+	if len(content) == 0 {
+		return nil, false, apierrors.NewBadRequest("an applied configuration must be an object with apiVersion, kind and metadata.name")
+	}
+	return content, unique, nil
+}
+
+// checkDuplicates warns of members that are there twice, or refuses them. What
+// JSON has no fault in is no YAML with one; faults get YAML's words.
+func (c *call) checkDuplicates(body []byte, fieldValidation string) error {
+	if fieldValidation == metav1.FieldValidationIgnore {
+		return nil
+	}
+	if strict, err := kjson.UnmarshalStrict(body, &map[string]any{}); err == nil && len(strict) == 0 {
+		return nil
+	}
+	err := yaml.UnmarshalStrict(body, &map[string]any{})
+	if err == nil {
+		return nil
+	}
+	if fieldValidation == metav1.FieldValidationStrict {
+		return apierrors.NewBadRequest(fmt.Sprintf("error strict decoding patch: %v", err))
+	}
+	c.warnOfFaults(strings.TrimPrefix(err.Error(), "error converting YAML to JSON: "))
+	return nil
+}
+
+// keepNulls puts members of before that are null into after, where they are
+// missing. Metadata of resources stays as it is: it may not have them.
+func keepNulls(before, after any) {
+	switch before := before.(type) {
+	case map[string]any:
+		after, ok := after.(map[string]any)
+		if !ok {
+			return
+		}
+		_, isResource := before["kind"]
+		for name, v := range before {
+			if name == "metadata" && isResource {
+				continue
+			}
+			if left, found := after[name]; found {
+				keepNulls(v, left)
+			} else if v == nil {
+				after[name] = nil
+			}
+		}
+	case []any:
+		if after, ok := after.([]any); ok && len(after) == len(before) {
+			for i := range before {
+				keepNulls(before[i], after[i])
+			}
+		}
+	}
+}

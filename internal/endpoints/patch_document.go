@@ -1,0 +1,216 @@
+package endpoints
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	kjson "sigs.k8s.io/json"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/codec/jsonpatch"
+	"mainstay.dev/mainstay/internal/endpoints/mergepatch"
+	"mainstay.dev/mainstay/internal/request"
+	"mainstay.dev/mainstay/internal/rest"
+)
+
+// documentPatcher changes an object's JSON document.
+type documentPatcher interface {
+	// apply returns the changed document, and what strict reading of the patch
+	// found. Errors are API errors.
+	apply(document []byte) (changed []byte, strict []error, err error)
+	// show is how a changed document that is no object any more is shown.
+	show(changed []byte) string
+	// members are the top-level fields that the patch is about; nil: it may be any.
+	members() map[string]any
+}
+
+// documentPatch makes the change of a patch that works on JSON: the current
+// object is written in the version asked for, changed, and read again.
+func (c *call) documentPatch(patch documentPatcher, manager string, options metav1.PatchOptions) rest.UpdateFunc {
+	v := c.resource.Version
+	return func(ctx context.Context, current codec.Object) (codec.Object, error) {
+		if current == nil {
+			return nil, apierrors.NewNotFound(c.resource.GroupResource(), c.info.Name)
+		}
+		versioned, err := c.versioned(current)
+		if err != nil {
+			return nil, err
+		}
+		obj, strict, err := changeByDocument(v, versioned, patch, options.FieldValidation)
+		if err != nil {
+			return nil, err
+		}
+		if err := c.reportStrict(strict, options.FieldValidation); err != nil {
+			return nil, err
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		hub, err := c.toHub(v, obj)
+		if err != nil {
+			return nil, err
+		}
+		return c.recordUpdate(current, hub, manager)
+	}
+}
+
+// changeByDocument returns a changed object, and what strict reading has found.
+func changeByDocument(v *codec.Version, obj codec.Object, patch documentPatcher, fieldValidation string) (codec.Object, []error, error) {
+	if members := patch.members(); members != nil {
+		if p, some := partOf(v, obj, members); some {
+			changed, strict, err := changeDocument(v, p.part, patch, fieldValidation)
+			if err == nil {
+				return p.with(changed), strict, nil
+			}
+			// An error shows the whole document.
+		}
+	}
+	return changeDocument(v, obj, patch, fieldValidation)
+}
+
+func changeDocument(v *codec.Version, obj codec.Object, patch documentPatcher, fieldValidation string) (codec.Object, []error, error) {
+	document, err := codec.AppendObject(nil, obj, codec.JSON)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode %s: %w", v.GVK.Kind, err)
+	}
+	changed, strict, err := patch.apply(document)
+	if err != nil {
+		return nil, nil, err
+	}
+	obj, err = v.Decode(changed, codec.JSON, fieldValidation != metav1.FieldValidationIgnore)
+	if err == nil {
+		return obj, strict, nil
+	}
+	found, ok := runtime.AsStrictDecodingError(err)
+	if !ok {
+		return nil, nil, invalidPatch(patch.show(changed), unworded(err))
+	}
+	if fieldValidation == metav1.FieldValidationStrict {
+		return nil, nil, invalidPatch(patch.show(changed), found)
+	}
+	return obj, append(strict, found.Errors()...), nil
+}
+
+// unworded is the cause of a decoding error, without what is said of bodies.
+func unworded(err error) error {
+	type unwrapper interface{ Unwrap() error }
+	if u, ok := err.(unwrapper); ok && u.Unwrap() != nil {
+		return u.Unwrap()
+	}
+	return err
+}
+
+// reportStrict warns of what strict reading found, or refuses it.
+func (c *call) reportStrict(found []error, fieldValidation string) error {
+	if len(found) == 0 || fieldValidation == metav1.FieldValidationIgnore {
+		return nil
+	}
+	if fieldValidation == metav1.FieldValidationStrict {
+		return apierrors.NewBadRequest(runtime.NewStrictDecodingError(found).Error())
+	}
+	for _, problem := range found {
+		request.AddWarning(c.r.Context(), problem.Error())
+	}
+	return nil
+}
+
+// mergePatch is a JSON merge patch (RFC 7386).
+type mergePatch struct {
+	patch  *mergepatch.Patch
+	fields map[string]any
+	strict []error
+}
+
+func parseMergePatch(body []byte, fieldValidation string) (documentPatcher, error) {
+	var members map[string]any
+	strict, err := decodePatch(body, &members, fieldValidation)
+	if err != nil {
+		return nil, err
+	}
+	patch, err := mergepatch.Parse(body)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	return mergePatch{patch, members, strict}, nil
+}
+
+func (p mergePatch) apply(document []byte) ([]byte, []error, error) {
+	changed, err := p.patch.Apply(make([]byte, 0, len(document)+256), document)
+	if err != nil {
+		return nil, nil, apierrors.NewBadRequest(err.Error())
+	}
+	return changed, p.strict, nil
+}
+
+func (p mergePatch) show(changed []byte) string { return string(p.patch.Sorted(changed)) }
+func (p mergePatch) members() map[string]any    { return p.fields }
+
+// decodePatch reads a patch, strictly where that matters.
+func decodePatch(body []byte, into any, fieldValidation string) (strict []error, err error) {
+	if fieldValidation == metav1.FieldValidationIgnore {
+		err = kjson.UnmarshalCaseSensitivePreserveInts(body, into)
+	} else {
+		strict, err = kjson.UnmarshalStrict(body, into)
+	}
+	if err != nil {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
+	}
+	return strict, nil
+}
+
+// jsonPatch is a JSON patch (RFC 6902).
+type jsonPatch struct {
+	patch  *jsonpatch.Patch
+	strict []error
+}
+
+// jsonPatchOp is what an operation of a JSON patch may hold.
+type jsonPatchOp struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	From  string `json:"from"`
+	Value any    `json:"value"`
+}
+
+func parseJSONPatch(body []byte, fieldValidation string) (documentPatcher, error) {
+	var known []jsonPatchOp
+	strict, err := decodePatch(body, &known, fieldValidation)
+	if err != nil {
+		return nil, err
+	}
+	if len(known) > maxJSONPatchOperations {
+		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxJSONPatchOperations, len(known)))
+	}
+	for i, problem := range strict {
+		strict[i] = fmt.Errorf("json patch %w", problem)
+	}
+	patch, err := jsonpatch.Parse(body)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
+	}
+	for _, op := range known {
+		if op.Path == "" && op.Value == nil && (op.Op == "add" || op.Op == "replace") {
+			return nil, inapplicable(nil) // the whole object by nothing
+		}
+	}
+	return jsonPatch{patch, strict}, nil
+}
+
+func (p jsonPatch) apply(document []byte) ([]byte, []error, error) {
+	changed, err := p.patch.Apply(make([]byte, 0, len(document)+256), document)
+	if errors.Is(err, jsonpatch.ErrCopied) || errors.Is(err, jsonpatch.ErrWork) {
+		return nil, nil, inapplicable(err)
+	}
+	if err != nil {
+		return nil, nil, inapplicable(nil)
+	}
+	return changed, p.strict, nil
+}
+
+func (p jsonPatch) show(changed []byte) string { return string(changed) }
+func (p jsonPatch) members() map[string]any    { return nil }

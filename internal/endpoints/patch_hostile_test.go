@@ -1,0 +1,78 @@
+package endpoints
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"mainstay.dev/mainstay/internal/codec"
+)
+
+// A patch that replaces the whole document by nothing is refused before the
+// library, which trips over it, sees it.
+func TestJSONPatchOfTheWholeByNothing(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{`[{"op":"replace","path":""}]`, `[{"op":"add","path":""}]`, `[{"op":"replace","path":"","value":null}]`} {
+		if _, err := parseJSONPatch([]byte(body), ""); err == nil {
+			t.Errorf("%s was accepted", body)
+		}
+	}
+}
+
+// A patch whose copies multiply the object is refused, without quoting it.
+func TestJSONPatchThatMultiplies(t *testing.T) {
+	t.Parallel()
+	var operations []string
+	for i := range 30 {
+		operations = append(operations, fmt.Sprintf(`{"op":"copy","from":"/data","path":"/data/k%d"}`, i))
+	}
+	p, err := parseJSONPatch([]byte("["+strings.Join(operations, ",")+"]"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = p.apply([]byte(`{"data":{"secret":"` + strings.Repeat("x", 1000) + `"}}`))
+	if status := StatusOf(err); status.Code != 422 || !strings.Contains(status.Message, "3145728") || strings.Contains(status.Message, "xxx") {
+		t.Errorf("answered %d %.300s", status.Code, status.Message)
+	}
+}
+
+// A refusal that quotes what was sent quotes the beginning of it.
+func TestQuotesAreLimited(t *testing.T) {
+	t.Parallel()
+	err := invalidPatch(strings.Repeat("ä", 1<<20), errors.New("it is too long"))
+	status := StatusOf(err)
+	if n := len(status.Message); n > maxQuote+10 || n < maxQuote-10 || !utf8.ValidString(status.Message) {
+		t.Errorf("a message of %d bytes", n)
+	}
+	if n := len(status.Details.Causes[0].Message); n > maxQuote+10 {
+		t.Errorf("a cause of %d bytes", n)
+	}
+	if again := StatusOf(err); again.Message != status.Message {
+		t.Error("the error has changed")
+	}
+}
+
+// A change is not begun, and not gone on with, after its request's time is up.
+func TestChangesLookAtTheirContext(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	begun := 0
+	change := (&operation{}).admitted(func(context.Context, codec.Object) (codec.Object, error) {
+		begun++
+		cancel()
+		return nil, nil // would be a panic in what follows
+	}, &metav1.UpdateOptions{})
+	for range 2 {
+		if _, err := change(ctx, nil); !errors.Is(err, context.Canceled) {
+			t.Errorf("ended with %v", err)
+		}
+	}
+	if begun != 1 {
+		t.Errorf("begun %d times", begun)
+	}
+}

@@ -1,0 +1,49 @@
+package endpoints
+
+import (
+	"reflect"
+	"strings"
+
+	"mainstay.dev/mainstay/internal/codec"
+)
+
+// part is the top-level fields of an object that a merge patch names, and its type. A
+// patch of a pod's labels or of its status is made on that alone: to write and read
+// its specification would be most of the work.
+type part struct {
+	whole, part codec.Object
+	fields      []int // the fields of the struct that it has
+}
+
+// partOf returns the part that a patch with these members is about. It is false where that is
+// the whole object, or cannot be told.
+func partOf(v *codec.Version, obj codec.Object, members map[string]any) (part, bool) {
+	if v.Untyped {
+		return part{}, false
+	}
+	for name := range members {
+		if strings.HasPrefix(name, "$") { // a directive for the whole object
+			return part{}, false
+		}
+	}
+	p := part{whole: obj, part: v.New()}
+	from, to := reflect.ValueOf(obj).Elem(), reflect.ValueOf(p.part).Elem()
+	for i := range from.NumField() {
+		name, _, _ := strings.Cut(from.Type().Field(i).Tag.Get("json"), ",")
+		if _, named := members[name]; named || name == "" { // the type has no name
+			to.Field(i).Set(from.Field(i))
+			p.fields = append(p.fields, i)
+		}
+	}
+	return p, len(p.fields) < from.NumField()
+}
+
+// with returns a copy of the whole object with the fields of a changed part.
+func (p *part) with(changed codec.Object) codec.Object {
+	whole := p.whole.DeepCopyObject().(codec.Object)
+	from, to := reflect.ValueOf(changed).Elem(), reflect.ValueOf(whole).Elem()
+	for _, i := range p.fields {
+		to.Field(i).Set(from.Field(i))
+	}
+	return whole
+}

@@ -1,0 +1,130 @@
+package endpoints
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/request"
+)
+
+// writeBody sends a body that is complete, pretty or compressed where that is
+// wanted.
+func writeBody(w http.ResponseWriter, r *http.Request, t target, code int, body []byte) {
+	auditResponse(r, t.media, body)
+	if t.pretty && t.media == codec.JSON {
+		var buf bytes.Buffer
+		if err := json.Indent(&buf, body, "", "  "); err == nil {
+			body = buf.Bytes()
+		}
+	}
+	out := bodyWriter{w: w, r: r, turn: request.Turn(r.Context()), mediaType: t.media.String(), code: code, length: len(body)}
+	defer out.release()
+	_ = out.finish(body) // a client that went away cannot be told
+}
+
+// bodyPool holds memory for bodies of one object, which are half of what a get allocates.
+//
+//nolint:gochecknoglobals // a pool of buffers has no state that one server could see of another
+var bodyPool = sync.Pool{New: func() any { return new([]byte) }}
+
+// maxPooledBody is the largest body whose memory is used again.
+const maxPooledBody = 64 << 10
+
+// respondRecord answers with one object.
+func (c *call) respondRecord(t target, code int, record *codec.Record) error {
+	if t.view != whole || request.AuditFrom(c.r.Context()).WantsResponseBody() { // which keeps the body
+		_, err := c.writeRecord(nil, t, code, record)
+		return err
+	}
+	pooled := bodyPool.Get().(*[]byte)
+	body, err := c.writeRecord((*pooled)[:0], t, code, record)
+	if cap(body) <= maxPooledBody {
+		*pooled = body
+	}
+	bodyPool.Put(pooled)
+	return err
+}
+
+// writeRecord answers with one object, encoded into the memory of dst if that is large
+// enough. It returns the body.
+func (c *call) writeRecord(dst []byte, t target, code int, record *codec.Record) ([]byte, error) {
+	encode := func(t target) ([]byte, error) {
+		switch t.view {
+		case table:
+			return c.encodeTableOf(t, record)
+		case partial:
+			return encodePartial(t, record)
+		}
+		return c.encodeRecord(dst, t, record)
+	}
+	body, err := encode(t)
+	if err != nil {
+		return nil, err
+	}
+	auditProtobuf(c.r, t, encode)
+	writeBody(c.w, c.r, t, code, body)
+	return body, nil
+}
+
+// respondObject answers with an object that has its type set.
+func respondObject(w http.ResponseWriter, r *http.Request, t target, code int, obj runtime.Object) error {
+	encode := func(t target) ([]byte, error) { return codec.AppendObject(nil, obj, t.media) }
+	body, err := encode(t)
+	if err != nil {
+		return err
+	}
+	auditStatus(r, obj)
+	auditProtobuf(r, t, encode)
+	writeBody(w, r, t, code, body)
+	return nil
+}
+
+// encodeRecord appends the object to dst, or returns memory of its own.
+func (c *call) encodeRecord(dst []byte, t target, record *codec.Record) ([]byte, error) {
+	v := c.resource.Version
+	if record.Kind().Hub.GVK.Kind != v.GVK.Kind {
+		v = record.Kind().Hub // the answer is of another kind than the request
+	}
+	if t.media != codec.YAML {
+		body, err := record.Append(dst, v, t.media)
+		if err == codec.ErrNoProtobuf {
+			return nil, notAcceptable(true, forObject)
+		}
+		return body, err
+	}
+	body, err := record.Append(dst, v, codec.JSON)
+	if err != nil {
+		return nil, err
+	}
+	return yaml.JSONToYAML(body)
+}
+
+// WriteObject answers with any object that has its type set, in the media type
+// that the client accepts.
+func WriteObject(w http.ResponseWriter, r *http.Request, obj runtime.Object) {
+	t, err := negotiate(r, forObject)
+	if err == nil && t.view != whole {
+		err = notAcceptable(true, forObject)
+	}
+	if err != nil {
+		WriteStatus(w, r, StatusOf(err))
+		return
+	}
+	if err := respondObject(w, r, t, http.StatusOK, obj); err != nil {
+		WriteStatus(w, r, StatusOf(err))
+	}
+}
+
+// WriteBytes answers with a body whose Content-Type is set already,
+// compressed where that pays.
+func WriteBytes(w http.ResponseWriter, r *http.Request, body []byte) {
+	out := bodyWriter{w: w, r: r, length: len(body)}
+	defer out.release()
+	_ = out.finish(body) // a client that went away cannot be told
+}

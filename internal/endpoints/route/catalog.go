@@ -1,0 +1,213 @@
+// Package route finds the handler of a request: that of an aggregated API server,
+// or the resource in the Catalog, a list of sources of which the first that has
+// the resource serves it (built-in, then custom). There is no router: the grammar
+// of API paths is regular, and package request has parsed the path before.
+package route
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/rest"
+)
+
+// Source is a set of resources. It is safe for concurrent use; what it returns is
+// shared and must not be changed.
+type Source interface {
+	// Find returns a resource or subresource, nil where the source does not have
+	// it.
+	Find(gv schema.GroupVersion, name, subresource string) *rest.Resource
+	// Groups returns everything, groups and their versions in order of preference,
+	// resources by name.
+	Groups() []rest.Group
+	// Group returns one group, without building the others.
+	Group(name string) (rest.Group, bool)
+	// Generation grows with every change of what the source has.
+	Generation() uint64
+}
+
+// Catalog is all resources of a control plane. It is a Source itself.
+type Catalog struct{ sources []Source }
+
+// NewCatalog returns a catalogue that searches the sources in order.
+func NewCatalog(sources ...Source) *Catalog { return &Catalog{sources} }
+
+// Find implements Source.
+func (c *Catalog) Find(gv schema.GroupVersion, name, subresource string) *rest.Resource {
+	for _, s := range c.sources {
+		if r := s.Find(gv, name, subresource); r != nil {
+			return r
+		}
+	}
+	return nil
+}
+
+// Equivalents returns the resources by which the objects of r are served, in the
+// order of the versions of their kind: r in all its versions, and where a kind is
+// in more groups than one, those of the others. A subresource has those of the
+// same name. It is empty where r is not served any more, or is not stored.
+func (c *Catalog) Equivalents(r *rest.Resource) []*rest.Resource {
+	parent := r
+	if r.Subresource != "" {
+		parent = c.Find(r.GroupVersion, r.Name, "")
+	}
+	if parent == nil || parent.Kind == nil {
+		return nil
+	}
+	versions := parent.Kind.Versions
+	if len(versions) == 0 {
+		versions = []*codec.Version{parent.Kind.Hub}
+	}
+	var all []*rest.Resource
+	for _, v := range versions {
+		if found := c.Find(v.GVK.GroupVersion(), r.Name, r.Subresource); found != nil {
+			all = append(all, found)
+		}
+	}
+	return all
+}
+
+// Groups implements Source. A group that several sources have stands where the
+// first has it, with the versions of all.
+func (c *Catalog) Groups() []rest.Group {
+	var groups []rest.Group
+	places := map[string]int{}
+	for _, s := range c.sources {
+		for _, g := range s.Groups() {
+			if i, found := places[g.Name]; found {
+				groups[i] = merged(groups[i], g)
+				continue
+			}
+			places[g.Name] = len(groups)
+			groups = append(groups, g)
+		}
+	}
+	return groups
+}
+
+// Group implements Source.
+func (c *Catalog) Group(name string) (rest.Group, bool) {
+	var group rest.Group
+	found := false
+	for _, s := range c.sources {
+		if g, ok := s.Group(name); ok && found {
+			group = merged(group, g)
+		} else if ok {
+			group, found = g, true
+		}
+	}
+	return group, found
+}
+
+// merged adds what a later source has of a group to what earlier ones have.
+func merged(group, later rest.Group) rest.Group {
+	versions := slices.Clone(group.Versions)
+	for _, v := range later.Versions {
+		i := slices.IndexFunc(versions, func(have rest.Version) bool { return have.GroupVersion == v.GroupVersion })
+		if i < 0 {
+			versions = append(versions, v)
+			continue
+		}
+		versions[i].Resources = slices.Clone(versions[i].Resources)
+		for _, r := range v.Resources {
+			if !slices.ContainsFunc(versions[i].Resources, func(have *rest.Resource) bool { return have.Name == r.Name && have.Subresource == r.Subresource }) {
+				versions[i].Resources = append(versions[i].Resources, r)
+			}
+		}
+		sortByName(versions[i].Resources)
+	}
+	return rest.Group{Name: group.Name, Versions: versions}
+}
+
+// Generation implements Source.
+func (c *Catalog) Generation() uint64 {
+	sum := uint64(0)
+	for _, s := range c.sources {
+		sum += s.Generation()
+	}
+	return sum
+}
+
+// HasStaticGroup reports whether a group is served whatever is stored.
+func (c *Catalog) HasStaticGroup(name string) bool {
+	return slices.ContainsFunc(c.sources, func(s Source) bool {
+		static, ok := s.(*Static)
+		if !ok {
+			return false
+		}
+		_, found := static.Group(name)
+		return found
+	})
+}
+
+// Static is a source of resources that do not change.
+type Static struct {
+	groups []rest.Group
+	byName map[key]*rest.Resource
+}
+
+type key struct {
+	gv                schema.GroupVersion
+	name, subresource string
+}
+
+// NewStatic returns a source of resources, whose groups and versions keep the
+// order they have.
+func NewStatic(resources []*rest.Resource) *Static {
+	s := &Static{byName: make(map[key]*rest.Resource, len(resources))}
+	for _, r := range resources {
+		s.byName[key{r.GroupVersion, r.Name, r.Subresource}] = r
+		s.add(r)
+	}
+	for _, g := range s.groups {
+		for _, v := range g.Versions {
+			sortByName(v.Resources)
+		}
+	}
+	return s
+}
+
+func (s *Static) add(r *rest.Resource) {
+	g := slices.IndexFunc(s.groups, func(g rest.Group) bool { return g.Name == r.GroupVersion.Group })
+	if g < 0 {
+		g = len(s.groups)
+		s.groups = append(s.groups, rest.Group{Name: r.GroupVersion.Group})
+	}
+	group := &s.groups[g]
+	v := slices.IndexFunc(group.Versions, func(v rest.Version) bool { return v.GroupVersion == r.GroupVersion })
+	if v < 0 {
+		v = len(group.Versions)
+		group.Versions = append(group.Versions, rest.Version{GroupVersion: r.GroupVersion})
+	}
+	group.Versions[v].Resources = append(group.Versions[v].Resources, r)
+}
+
+// Find implements Source.
+func (s *Static) Find(gv schema.GroupVersion, name, subresource string) *rest.Resource {
+	return s.byName[key{gv, name, subresource}]
+}
+
+// Groups implements Source.
+func (s *Static) Groups() []rest.Group { return s.groups }
+
+// Group implements Source.
+func (s *Static) Group(name string) (rest.Group, bool) {
+	i := slices.IndexFunc(s.groups, func(g rest.Group) bool { return g.Name == name })
+	if i < 0 {
+		return rest.Group{}, false
+	}
+	return s.groups[i], true
+}
+
+// Generation implements Source.
+func (s *Static) Generation() uint64 { return 0 }
+
+func sortByName(resources []*rest.Resource) {
+	slices.SortStableFunc(resources, func(a, b *rest.Resource) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Subresource, b.Subresource))
+	})
+}

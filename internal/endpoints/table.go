@@ -1,0 +1,233 @@
+package endpoints
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/codec/jsonplan"
+	"mainstay.dev/mainstay/internal/rest"
+)
+
+// defaultColumns are those of kinds that declare none.
+type defaultColumns struct{}
+
+func (defaultColumns) Columns() []metav1.TableColumnDefinition {
+	docs := metav1.ObjectMeta{}.SwaggerDoc()
+	return []metav1.TableColumnDefinition{
+		{Name: "Name", Type: "string", Format: "name", Description: docs["name"]},
+		{Name: "Created At", Type: "date", Description: docs["creationTimestamp"]},
+	}
+}
+
+func (defaultColumns) Cells(obj codec.Object, _ time.Time) ([]any, []metav1.TableRowCondition, error) {
+	return []any{obj.GetName(), obj.GetCreationTimestamp().Time.UTC().Format(time.RFC3339)}, nil, nil
+}
+
+// tableMaker makes tables of one resource for one request.
+type tableMaker struct {
+	convertor rest.TableConvertor
+	version   *codec.Version
+	gv        schema.GroupVersion
+	include   metav1.IncludeObjectPolicy
+	now       time.Time
+}
+
+func (c *call) tableMaker(t target) (*tableMaker, error) {
+	include, err := c.includeObject()
+	if err != nil {
+		return nil, err
+	}
+	m := &tableMaker{convertor: c.resource.Table, version: c.resource.Version, gv: t.viewVersion, include: include, now: time.Now()}
+	if m.convertor == nil {
+		m.convertor = defaultColumns{}
+	}
+	return m, nil
+}
+
+func (m *tableMaker) table(meta metav1.ListMeta, columns bool) *metav1.Table {
+	t := &metav1.Table{ListMeta: meta}
+	if _, plain := m.convertor.(defaultColumns); !plain {
+		t.Rows = []metav1.TableRow{} // as kube-apiserver: null only where a kind has no columns of its own
+	}
+	t.SetGroupVersionKind(m.gv.WithKind("Table"))
+	if columns {
+		t.ColumnDefinitions = m.convertor.Columns()
+	}
+	return t
+}
+
+func (m *tableMaker) row(record *codec.Record) (metav1.TableRow, error) {
+	obj, err := record.Shared()
+	if err != nil {
+		return metav1.TableRow{}, err
+	}
+	cells, conditions, err := m.convertor.Cells(obj, m.now)
+	if err != nil {
+		return metav1.TableRow{}, err
+	}
+	row := metav1.TableRow{Cells: cells, Conditions: conditions}
+	switch m.include {
+	case metav1.IncludeNone:
+	case metav1.IncludeObject:
+		whole, err := m.version.Object(record)
+		if err != nil {
+			return row, err
+		}
+		row.Object = runtime.RawExtension{Object: whole}
+	default:
+		row.Object = runtime.RawExtension{Object: partialOf(obj, m.gv)}
+	}
+	return row, nil
+}
+
+// encodeTableOf makes a table of one row.
+func (c *call) encodeTableOf(t target, record *codec.Record) ([]byte, error) {
+	m, err := c.tableMaker(t)
+	if err != nil {
+		return nil, err
+	}
+	obj, err := record.Shared()
+	if err != nil {
+		return nil, err
+	}
+	table := m.table(metav1.ListMeta{ResourceVersion: obj.GetResourceVersion()}, true)
+	row, err := m.row(record)
+	if err != nil {
+		return nil, err
+	}
+	table.Rows = append(table.Rows, row)
+	return codec.AppendObject(nil, table, t.media)
+}
+
+func (c *call) respondTable(t target, list *rest.List) error {
+	m, err := c.tableMaker(t)
+	if err != nil {
+		return err
+	}
+	if arranger, ok := m.convertor.(rest.Arranger); ok {
+		return c.respondArranged(t, list, m, arranger)
+	}
+	table := m.table(listMeta(list), true)
+	head, err := codec.AppendObject(nil, table, codec.JSON)
+	if err != nil {
+		return err
+	}
+	form := &listForm{empty: "null", item: func(dst []byte, record *codec.Record) ([]byte, error) {
+		row, err := m.row(record)
+		if err != nil {
+			return nil, err
+		}
+		return jsonplan.Append(dst, &row)
+	}}
+	if table.Rows != nil {
+		form.empty = "[]"
+	}
+	form.head = bytes.TrimSuffix(head, []byte(form.empty+foot))
+	return c.streamList(t, list, form)
+}
+
+// respondArranged answers with a table whose rows depend on each other, so that it is held as
+// a whole.
+func (c *call) respondArranged(t target, list *rest.List, m *tableMaker, arranger rest.Arranger) error {
+	table := m.table(metav1.ListMeta{}, true)
+	var objects []codec.Object
+	held := 0
+	for record, err := range list.Items {
+		if err != nil {
+			return err
+		}
+		held += record.StoredSize()
+		if err := c.holdList(held); err != nil {
+			return err
+		}
+		row, err := m.row(record)
+		if err != nil {
+			return err
+		}
+		obj, err := record.Shared()
+		if err != nil {
+			return err
+		}
+		table.Rows, objects = append(table.Rows, row), append(objects, obj)
+	}
+	var err error
+	if table.Rows, err = arrange(arranger, objects, table.Rows); err != nil {
+		return err
+	}
+	table.ListMeta = listMeta(list)
+	return respondObject(c.w, c.r, t, http.StatusOK, table)
+}
+
+// arrange lets a resource change and order the rows of a list.
+func arrange(arranger rest.Arranger, objects []codec.Object, rows []metav1.TableRow) ([]metav1.TableRow, error) {
+	cells := make([][]any, len(rows))
+	for i := range rows {
+		cells[i] = rows[i].Cells
+	}
+	order, err := arranger.Arrange(objects, cells)
+	if err != nil {
+		return nil, err
+	}
+	arranged := make([]metav1.TableRow, 0, len(rows))
+	for _, i := range order {
+		rows[i].Cells = cells[i]
+		arranged = append(arranged, rows[i])
+	}
+	return arranged, nil
+}
+
+// partialOf is an object's metadata alone.
+func partialOf(obj codec.Object, gv schema.GroupVersion) *metav1.PartialObjectMetadata {
+	p := &metav1.PartialObjectMetadata{}
+	if accessor, ok := obj.(metav1.ObjectMetaAccessor); ok {
+		if meta, ok := accessor.GetObjectMeta().(*metav1.ObjectMeta); ok {
+			p.ObjectMeta = *meta
+			p.SetGroupVersionKind(gv.WithKind("PartialObjectMetadata"))
+			return p
+		}
+	}
+	p.ObjectMeta = metav1.ObjectMeta{
+		Name: obj.GetName(), GenerateName: obj.GetGenerateName(), Namespace: obj.GetNamespace(), UID: obj.GetUID(),
+		ResourceVersion: obj.GetResourceVersion(), Generation: obj.GetGeneration(), CreationTimestamp: obj.GetCreationTimestamp(),
+		DeletionTimestamp: obj.GetDeletionTimestamp(), DeletionGracePeriodSeconds: obj.GetDeletionGracePeriodSeconds(),
+		Labels: obj.GetLabels(), Annotations: obj.GetAnnotations(), OwnerReferences: obj.GetOwnerReferences(),
+		Finalizers: obj.GetFinalizers(), ManagedFields: obj.GetManagedFields(), SelfLink: obj.GetSelfLink(),
+	}
+	p.SetGroupVersionKind(gv.WithKind("PartialObjectMetadata"))
+	return p
+}
+
+func encodePartial(t target, record *codec.Record) ([]byte, error) {
+	obj, err := record.Shared()
+	if err != nil {
+		return nil, err
+	}
+	return codec.AppendObject(nil, partialOf(obj, t.viewVersion), t.media)
+}
+
+// partialForm returns the list of the metadata of objects.
+func partialForm(t target, list *rest.List) (*listForm, error) {
+	partials := &metav1.PartialObjectMetadataList{ListMeta: listMeta(list), Items: []metav1.PartialObjectMetadata{}}
+	partials.SetGroupVersionKind(t.viewVersion.WithKind("PartialObjectMetadataList"))
+	head, err := codec.AppendObject(nil, partials, codec.JSON)
+	if err != nil {
+		return nil, err
+	}
+	return &listForm{
+		head: bytes.TrimSuffix(head, []byte("[]"+foot)), empty: "[]",
+		item: func(dst []byte, record *codec.Record) ([]byte, error) {
+			obj, err := record.Shared()
+			if err != nil {
+				return nil, fmt.Errorf("read %s: %w", record.Name(), err)
+			}
+			return jsonplan.Append(dst, partialOf(obj, t.viewVersion))
+		},
+	}, nil
+}

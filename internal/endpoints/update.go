@@ -1,0 +1,192 @@
+package endpoints
+
+import (
+	"context"
+	"net/http"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"mainstay.dev/mainstay/internal/admission"
+	"mainstay.dev/mainstay/internal/authorizer"
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/request"
+	"mainstay.dev/mainstay/internal/rest"
+)
+
+// update answers PUT of an object.
+func (c *call) update(s rest.Updater) error {
+	t, err := c.negotiate(forObject)
+	if err != nil {
+		return err
+	}
+	options, err := c.updateOptions()
+	if err != nil {
+		return err
+	}
+	body, media, err := c.objectBody(c.resource.Version)
+	if err != nil {
+		return err
+	}
+	sent, err := c.replacement(options, body, media)
+	if err != nil {
+		return err
+	}
+	rules := c.updateRules(c.r.Context(), options, false)
+	if uid := sent.GetUID(); uid != "" {
+		rules.Preconditions = &metav1.Preconditions{UID: &uid} // whoever names one means that very object
+	}
+	manager := c.fieldManager(options.FieldManager)
+	change := func(_ context.Context, current codec.Object) (codec.Object, error) {
+		// What is returned is changed and kept. The storage seldom asks again: then the
+		// object is made anew.
+		obj, err := sent, error(nil)
+		if sent = nil; obj == nil {
+			obj, err = c.replacement(options, body, media)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if current == nil {
+			return c.recordCreation(obj, manager)
+		}
+		return c.recordUpdate(current, obj, manager)
+	}
+	record, created, err := c.operation.update(c.r.Context(), s, c.admitted(change, options), rules)
+	if err != nil {
+		return err
+	}
+	return c.respondRecord(t, codeOf(created), record)
+}
+
+// replacement makes the object of the body of a PUT.
+func (c *call) replacement(options *metav1.UpdateOptions, body []byte, media codec.Media) (codec.Object, error) {
+	obj, err := c.decodeObject(c.resource.Version, options.FieldValidation, body, media)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.checkName(obj); err != nil {
+		return nil, err
+	}
+	if err := c.place(obj); err != nil {
+		return nil, err
+	}
+	dedupOwnerReferences(c.r.Context(), obj, ownersRepeated)
+	return obj, nil
+}
+
+func codeOf(created bool) int {
+	if created {
+		return http.StatusCreated
+	}
+	return http.StatusOK
+}
+
+// updateRules are how storage is to carry out an update.
+func (o *operation) updateRules(ctx context.Context, options *metav1.UpdateOptions, allowCreate bool) rest.UpdateOptions {
+	return rest.UpdateOptions{
+		UpdateOptions:  *options,
+		Validate:       o.api.config.Admission.Validation(o.request(ctx, admission.Update, o.info.Name, options, options.DryRun)),
+		ValidateCreate: o.createValidation(options),
+		AllowCreate:    allowCreate,
+	}
+}
+
+// creating returns the options of a creation by a request to update.
+func creating(options *metav1.UpdateOptions) *metav1.CreateOptions {
+	return &metav1.CreateOptions{
+		TypeMeta: optionsType("CreateOptions"),
+		DryRun:   options.DryRun, FieldManager: options.FieldManager, FieldValidation: options.FieldValidation,
+	}
+}
+
+// createValidation returns the check of an object that a request to update
+// creates, because it is not there: whether its user may do that comes before
+// validating admission. nil where there is nothing to check.
+func (o *operation) createValidation(options *metav1.UpdateOptions) rest.ValidateObject {
+	chain := o.api.config.Admission
+	if o.authorizer == nil && !chain.Validates(admission.Create) {
+		return nil
+	}
+	asked, refused := false, error(nil)
+	return func(ctx context.Context, obj, old codec.Object) error {
+		if !asked { // a storage may try again
+			asked, refused = true, o.authorizeCreate(ctx)
+		}
+		if refused != nil {
+			return refused
+		}
+		validate := chain.Validation(o.request(ctx, admission.Create, o.info.Name, creating(options), options.DryRun))
+		if validate == nil {
+			return nil
+		}
+		return validate(ctx, obj, old)
+	}
+}
+
+// authorizeCreate returns why the user may not create the object that the request
+// names.
+func (o *operation) authorizeCreate(ctx context.Context) error {
+	if o.authorizer == nil {
+		return nil
+	}
+	a := authorizer.AttributesOf(request.UserFrom(ctx), o.info)
+	a.Verb = "create"
+	decision, reason, err := o.authorizer.Authorize(ctx, &a)
+	switch {
+	case decision == authorizer.DecisionAllow:
+		return nil
+	case err != nil:
+		return apierrors.NewInternalError(err)
+	}
+	return authorizer.Forbidden(&a, reason)
+}
+
+// admitted lets mutating admission have its say after a change, and forgets a
+// change that is none but for the time in managed fields. Changes of large
+// objects take their time: none is begun or gone on with once ctx has ended.
+func (o *operation) admitted(change rest.UpdateFunc, options *metav1.UpdateOptions) rest.UpdateFunc {
+	return func(ctx context.Context, current codec.Object) (codec.Object, error) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		obj, err := change(ctx, current)
+		if err != nil {
+			return nil, err
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		var asked admission.Request
+		if current == nil {
+			asked = o.request(ctx, admission.Create, o.info.Name, creating(options), options.DryRun)
+		} else {
+			asked = o.request(ctx, admission.Update, o.info.Name, options, options.DryRun)
+		}
+		if obj, err = o.mutate(ctx, &asked, obj, current); err != nil {
+			return nil, err
+		}
+		if current != nil {
+			keepFieldTimes(obj, current)
+		}
+		return obj, nil
+	}
+}
+
+// keepFieldTimes takes over the old managed fields where the new ones differ
+// in nothing but their times: a write that changes nothing else is no write.
+func keepFieldTimes(obj, old codec.Object) {
+	now, before := obj.GetManagedFields(), old.GetManagedFields()
+	if len(now) != len(before) {
+		return
+	}
+	for i := range now {
+		a, b := now[i], before[i]
+		a.Time, b.Time = nil, nil
+		if !equality.Semantic.DeepEqual(a, b) {
+			return
+		}
+	}
+	obj.SetManagedFields(before)
+}

@@ -1,0 +1,395 @@
+package endpoints
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/request"
+	"mainstay.dev/mainstay/internal/rest"
+)
+
+// watch answers a request to follow a collection. Each batch of events that is
+// at hand goes out in one write.
+func (c *call) watch(s rest.Watcher) error {
+	f, err := c.follow(s)
+	if err != nil {
+		return err
+	}
+	if isWebSocket(c.r) {
+		defer f.close()
+		return c.serveWebSocket(f)
+	}
+	c.streamEvents(f)
+	return nil
+}
+
+// following is a watch under way.
+type following struct {
+	rest.Watch
+	ctx    context.Context // of the request, which ends when the watch is to end
+	timer  *time.Timer     // ends ctx
+	framer *framer
+}
+
+// follow begins a watch.
+func (c *call) follow(s rest.Watcher) (*following, error) {
+	t, err := c.negotiate(forWatch)
+	if err != nil {
+		return nil, err
+	}
+	options, raw, err := c.listOptions()
+	if err != nil {
+		return nil, err
+	}
+	f := &following{}
+	if f.framer, err = c.newFramer(t); err != nil {
+		return nil, err
+	}
+	timeout := c.watchTimeout(raw.TimeoutSeconds)
+	options.Visibility, options.Deadline = request.VisibilityFrom(c.r.Context()), time.Now().Add(timeout)
+	f.endAfter(c.r.Context(), timeout)
+	if f.Watch, err = s.Watch(f.ctx, c.namespace(), options); err != nil {
+		f.end()
+		return nil, err
+	}
+	return f, nil
+}
+
+// endAfter has the request end after a time. Its context ends before when the client is
+// gone or the server stops.
+func (f *following) endAfter(ctx context.Context, timeout time.Duration) {
+	f.ctx = ctx
+	f.timer = time.AfterFunc(timeout, func() { request.Cancel(ctx, context.DeadlineExceeded) })
+}
+
+// end ends what waits for the watch or with it.
+func (f *following) end() {
+	request.WatchInitialized(f.ctx) // at the latest: it may end before
+	f.timer.Stop()
+}
+
+func (f *following) close() {
+	_ = f.Close()
+	f.end()
+}
+
+// watchTimeout returns how long a watch may last.
+func (c *call) watchTimeout(seconds *int64) time.Duration {
+	if seconds != nil && *seconds > 0 {
+		return time.Duration(*seconds) * time.Second
+	}
+	least := c.api.config.MinWatchTimeout
+	return least + time.Duration(rand.Int64N(int64(least))) // spread the returns of many clients
+}
+
+// streamEvents begins the response, and goes on with it without the handler where that is
+// possible.
+func (c *call) streamEvents(f *following) {
+	contentType := codec.JSONType
+	if f.framer.target.media == codec.Protobuf {
+		contentType = codec.ProtobufType + ";stream=watch"
+	}
+	s := &eventStream{following: f, w: c.w, config: &c.api.config, resource: c.resource}
+	defer func() {
+		if !s.detached {
+			s.close()
+		}
+	}()
+	c.w.Header().Set("Content-Type", contentType)
+	c.w.WriteHeader(http.StatusOK)
+	if err := http.NewResponseController(c.w).Flush(); err != nil {
+		return // the client is gone
+	}
+	request.Release(c.r)
+	if d, ok := c.w.(detacher); ok {
+		s.handOff, s.resume = d.HandOff, d.Resume
+		s.detached = d.Detach(s.run)
+	}
+	for done := s.detached; !done; {
+		done = s.send(s.Next(s.ctx))
+	}
+}
+
+// detacher is a ResponseWriter whose handler may be able to return before the response is
+// complete: if Detach is true, do goes on with it. Until do is true it is called again after
+// each Resume. It calls HandOff before it waits for anything but the client.
+type detacher interface {
+	Detach(do func() (done bool)) bool
+	Resume()
+	HandOff()
+}
+
+// eventStream is the response of a watch under way. There are many of them, so it holds
+// nothing of the request.
+type eventStream struct {
+	*following
+	w               http.ResponseWriter
+	config          *Config
+	resource        *rest.Resource
+	detached        bool
+	handOff, resume func()
+}
+
+// batchesPerRun is how many batches of events a watch sends before others on its connection do.
+const batchesPerRun = 8
+
+// run sends the events of a detached watch that there are; done tells that the watch has ended.
+func (s *eventStream) run() (done bool) {
+	defer func() {
+		if done {
+			s.close()
+		}
+	}()
+	done = true // also if this panics
+	for polled := 0; polled < batchesPerRun; polled++ {
+		events, err := rest.Poll(s.ctx, s.Watch, s.resume)
+		switch {
+		case errors.Is(err, rest.ErrWouldBlock):
+			s.handOff()
+			polled = 0 // nobody waits
+			events, err = s.Next(s.ctx)
+		case len(events) == 0 && err == nil:
+			return false
+		}
+		if s.send(events, err) {
+			return true
+		}
+	}
+	s.resume()
+	return false
+}
+
+// eventPool has buffers for events on their way: a watch that waits holds none.
+var eventPool = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
+
+// maxEventBuffer is the most that a buffer keeps between events.
+const maxEventBuffer = 64 << 10
+
+// send sends what Next or Poll has returned; done tells that the watch has ended.
+func (s *eventStream) send(events []rest.Event, err error) (done bool) {
+	pooled := eventPool.Get().(*[]byte)
+	defer eventPool.Put(pooled)
+	buf, done := s.framer.appendBatch((*pooled)[:0], events, err)
+	if cap(buf) <= maxEventBuffer {
+		*pooled = buf
+	}
+	if len(buf) == 0 {
+		return done
+	}
+	if err := sendNow(s.w, buf); err != nil {
+		return true // the client is gone
+	}
+	s.config.countEvents(s.resource, len(events), len(buf))
+	return done
+}
+
+// sendNow writes and flushes, in one where w can do that.
+func sendNow(w http.ResponseWriter, p []byte) error {
+	if s, ok := w.(interface{ Send(p []byte) error }); ok {
+		return s.Send(p)
+	}
+	if _, err := w.Write(p); err != nil {
+		return err
+	}
+	return http.NewResponseController(w).Flush()
+}
+
+func (c *Config) countEvents(resource *rest.Resource, events, bytes int) {
+	if c.OnWatchEvents != nil {
+		c.OnWatchEvents(resource, events, bytes)
+	}
+}
+
+// framer turns events into the bytes of a stream.
+type framer struct {
+	target  target
+	version *codec.Version
+	tables  *tableMaker
+	// columnsSent: only the first table of a stream has columns.
+	columnsSent bool
+	head        []byte
+}
+
+func (c *call) newFramer(t target) (*framer, error) {
+	v := c.resource.Version
+	f := &framer{target: t, version: v, head: codec.JSONHead(v.GVK)}
+	if t.view == table {
+		m, err := c.tableMaker(t)
+		if err != nil {
+			return nil, err
+		}
+		f.tables = m
+	}
+	return f, nil
+}
+
+// appendBatch appends the frames of one batch; done tells that the stream ends
+// with it. An error that the client should know of becomes its last event.
+func (f *framer) appendBatch(dst []byte, events []rest.Event, err error) (_ []byte, done bool) {
+	for i := range events {
+		var failed error
+		if dst, failed = f.append(dst, &events[i]); failed != nil {
+			return f.appendError(dst, failed), true
+		}
+	}
+	switch {
+	case err == nil:
+		return dst, false
+	case errors.Is(err, rest.ErrWatchClosed), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return dst, true
+	}
+	return f.appendError(dst, err), true
+}
+
+// append appends the frame of one event. Whole objects are copied from the
+// encoding that all watchers share.
+func (f *framer) append(dst []byte, event *rest.Event) ([]byte, error) {
+	if event.Type == apiwatch.Bookmark || f.target.view != whole {
+		return f.appendMade(dst, event)
+	}
+	if f.target.media == codec.Protobuf {
+		return f.appendProtobuf(dst, event)
+	}
+	start := len(dst)
+	dst = append(dst, `{"type":"`...)
+	dst = append(dst, event.Type...)
+	dst = append(dst, `","object":`...)
+	dst = append(dst, f.head...)
+	dst, err := event.Record.AppendSharedJSONTail(dst, f.version)
+	if err != nil {
+		return dst[:start], err
+	}
+	return append(dst, "}\n"...), nil
+}
+
+func (f *framer) appendProtobuf(dst []byte, event *rest.Event) ([]byte, error) {
+	size, err := event.Record.ProtobufSize(f.version)
+	if err != nil {
+		return dst, err
+	}
+	start := len(dst)
+	dst = appendFrameHead(dst, event.Type, codec.EnvelopeSize(f.version.GVK, size))
+	dst = codec.AppendEnvelope(dst, f.version.GVK, size)
+	if dst, err = event.Record.AppendProtobuf(dst, f.version); err != nil {
+		return dst[:start], err
+	}
+	return codec.CloseEnvelope(dst), nil
+}
+
+// appendMade appends a frame whose object is made for this watcher.
+func (f *framer) appendMade(dst []byte, event *rest.Event) ([]byte, error) {
+	obj, err := f.object(event)
+	if err != nil {
+		return dst, err
+	}
+	return f.appendObject(dst, event.Type, obj)
+}
+
+func (f *framer) object(event *rest.Event) (runtime.Object, error) {
+	if event.Type == apiwatch.Bookmark {
+		return f.bookmark(event)
+	}
+	if f.target.view == partial {
+		obj, err := event.Record.Shared()
+		if err != nil {
+			return nil, err
+		}
+		return partialOf(obj, f.target.viewVersion), nil
+	}
+	row, err := f.tables.row(event.Record)
+	if err != nil {
+		return nil, err
+	}
+	made := f.tables.table(metav1.ListMeta{ResourceVersion: strconv.FormatInt(event.Record.Revision(), 10)}, !f.columnsSent)
+	f.columnsSent = true
+	made.Rows = append(made.Rows, row)
+	return made, nil
+}
+
+// bookmark is an object with nothing but a revision (KEP-956), and, at the end
+// of the initial events, the annotation that says so (KEP-3157).
+func (f *framer) bookmark(event *rest.Event) (runtime.Object, error) {
+	obj := f.version.New()
+	obj.GetObjectKind().SetGroupVersionKind(f.version.GVK)
+	obj.SetResourceVersion(strconv.FormatInt(event.Revision, 10))
+	if event.InitialEventsEnd {
+		obj.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
+	}
+	switch f.target.view {
+	case partial:
+		return partialOf(obj, f.target.viewVersion), nil
+	case table:
+		made := f.tables.table(metav1.ListMeta{ResourceVersion: obj.GetResourceVersion()}, !f.columnsSent)
+		f.columnsSent = true
+		cells := make([]any, len(f.tables.convertor.Columns()))
+		for i := range cells {
+			cells[i] = ""
+		}
+		made.Rows = append(made.Rows, metav1.TableRow{Cells: cells,
+			Object: runtime.RawExtension{Object: partialOf(obj, f.target.viewVersion)}})
+		return made, nil
+	}
+	return obj, nil
+}
+
+func (f *framer) appendObject(dst []byte, kind apiwatch.EventType, obj runtime.Object) ([]byte, error) {
+	if f.target.media == codec.Protobuf {
+		body, err := codec.AppendObject(nil, obj, codec.Protobuf)
+		if err != nil {
+			return dst, err
+		}
+		return append(appendFrameHead(dst, kind, len(body)), body...), nil
+	}
+	start := len(dst)
+	dst = append(dst, `{"type":"`...)
+	dst = append(dst, kind...)
+	dst = append(dst, `","object":`...)
+	dst, err := codec.AppendObject(dst, obj, codec.JSON)
+	if err != nil {
+		return dst[:start], err
+	}
+	return append(dst[:len(dst)-1], "}\n"...), nil // without the object's own newline
+}
+
+func (f *framer) appendError(dst []byte, err error) []byte {
+	status := StatusOf(err)
+	if status.Code == http.StatusInternalServerError && status.Reason == "" {
+		status.Reason = metav1.StatusReasonInternalError // as kube-apiserver's watches; clients see no code
+	}
+	status.Kind, status.APIVersion = "Status", "v1"
+	framed, failed := f.appendObject(dst, apiwatch.Error, status)
+	if failed != nil {
+		return dst
+	}
+	return framed
+}
+
+// frameLength is how many bytes the length of a protobuf frame has.
+const frameLength = 4
+
+// appendFrameHead appends what precedes an object of the given size in a frame
+// of a protobuf stream: the frame's length in four bytes, and the WatchEvent
+// message {type = 1, object = 2 {raw = 1}}.
+func appendFrameHead(dst []byte, kind apiwatch.EventType, size int) []byte {
+	raw := fieldSize(size)
+	frame := fieldSize(len(kind)) + fieldSize(raw)
+	dst = binary.BigEndian.AppendUint32(dst, uint32(frame))
+	dst = append(dst, 1<<3|2)
+	dst = binary.AppendUvarint(dst, uint64(len(kind)))
+	dst = append(dst, kind...)
+	dst = append(dst, 2<<3|2)
+	dst = binary.AppendUvarint(dst, uint64(raw))
+	dst = append(dst, 1<<3|2)
+	return binary.AppendUvarint(dst, uint64(size))
+}

@@ -1,0 +1,123 @@
+package audit
+
+import (
+	"slices"
+	"strings"
+
+	"mainstay.dev/mainstay/internal/authorizer"
+)
+
+// Rules are a policy that is ready to be asked. They do not change, and may be
+// asked concurrently.
+type Rules struct {
+	rules []rule
+}
+
+type rule struct {
+	PolicyRule
+	decision Decision
+}
+
+// Decision is what is recorded of a request. Its zero value records nothing.
+type Decision struct {
+	Level             Level
+	OmitStages        []Stage
+	OmitManagedFields bool
+}
+
+// NewRules returns the rules of a policy, which must not be changed any more.
+func NewRules(policy *Policy) *Rules {
+	r := &Rules{rules: make([]rule, len(policy.Rules))}
+	for i, from := range policy.Rules {
+		decision := Decision{
+			Level: from.Level, OmitStages: slices.Concat(policy.OmitStages, from.OmitStages), OmitManagedFields: policy.OmitManagedFields,
+		}
+		if from.OmitManagedFields != nil {
+			decision.OmitManagedFields = *from.OmitManagedFields
+		}
+		r.rules[i] = rule{from, decision}
+	}
+	return r
+}
+
+// Decide returns what is recorded of a request. The User of a request that was
+// refused before it had one is nil.
+func (r *Rules) Decide(a *authorizer.Attributes) Decision {
+	for i := range r.rules {
+		if r.rules[i].matches(a) {
+			return r.rules[i].decision
+		}
+	}
+	return Decision{Level: LevelNone}
+}
+
+// Records reports whether a stage is recorded.
+func (d *Decision) Records(stage Stage) bool { return !slices.Contains(d.OmitStages, stage) }
+
+// RequestBody reports whether bodies of requests are recorded.
+func (l Level) RequestBody() bool { return l == LevelRequest || l == LevelRequestResponse }
+
+// ResponseBody reports whether bodies of responses are recorded.
+func (l Level) ResponseBody() bool { return l == LevelRequestResponse }
+
+func (r *rule) matches(a *authorizer.Attributes) bool {
+	if len(r.Users) > 0 && (a.User == nil || !slices.Contains(r.Users, a.User.Name)) {
+		return false
+	}
+	if len(r.UserGroups) > 0 && (a.User == nil || !slices.ContainsFunc(a.User.Groups, func(g string) bool { return slices.Contains(r.UserGroups, g) })) {
+		return false
+	}
+	if len(r.Verbs) > 0 && !slices.Contains(r.Verbs, a.Verb) {
+		return false
+	}
+	switch {
+	case len(r.Namespaces) > 0 || len(r.Resources) > 0:
+		return a.ResourceRequest && r.matchesResource(a)
+	case len(r.NonResourceURLs) > 0:
+		return !a.ResourceRequest && slices.ContainsFunc(r.NonResourceURLs, func(url string) bool { return matchesPath(url, a.Path) })
+	}
+	return true
+}
+
+// matchesPath reports whether a path is that of a rule. As in kube-apiserver all
+// trailing asterisks are one.
+func matchesPath(url, path string) bool {
+	return url == path || strings.HasSuffix(url, "*") && strings.HasPrefix(path, strings.TrimRight(url, "*"))
+}
+
+func (r *rule) matchesResource(a *authorizer.Attributes) bool {
+	if len(r.Namespaces) > 0 && !slices.Contains(r.Namespaces, a.Namespace) {
+		return false
+	}
+	return len(r.Resources) == 0 || slices.ContainsFunc(r.Resources, func(g GroupResources) bool { return g.match(a) })
+}
+
+func (g *GroupResources) match(a *authorizer.Attributes) bool {
+	if g.Group != a.APIGroup && g.Group != "*" {
+		return false
+	}
+	if len(g.Resources) == 0 {
+		return true
+	}
+	if len(g.ResourceNames) > 0 && !slices.Contains(g.ResourceNames, a.Name) {
+		return false
+	}
+	return slices.ContainsFunc(g.Resources, func(name string) bool { return matchesName(name, a.Resource, a.Subresource) })
+}
+
+// matchesName reports whether a rule's name of a resource is that of a request.
+func matchesName(name, resource, subresource string) bool {
+	if name == "*" {
+		return true
+	}
+	first, second, nested := strings.Cut(name, "/")
+	switch {
+	case !nested:
+		return subresource == "" && name == resource
+	case second == "*" && first == resource:
+		return true
+	case first == "*":
+		return subresource != "" && second == subresource
+	}
+	return first == resource && second == subresource
+}

@@ -1,0 +1,220 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
+
+	"mainstay.dev/mainstay/internal/egress"
+)
+
+// Config is what a Sink is made of.
+type Config struct {
+	Options Options
+	Metrics *Metrics
+	Logger  *slog.Logger
+	// FlushTimeout is how long Run may take to send the events that wait.
+	FlushTimeout time.Duration
+	// Dial connects to the webhook; nil does directly.
+	Dial egress.Dial
+}
+
+// Sink hands events to the backends. Its methods are safe for concurrent use.
+type Sink struct {
+	config   Config
+	backends []*backend
+	buffers  sync.Pool // of *[]byte
+}
+
+// Open returns the rules of the policy and the sink of the backends, nil where
+// nothing is to be recorded. It reads the policy and the kubeconfig of the webhook, and creates
+// the log file. Run must follow.
+func Open(config Config) (*Rules, *Sink, error) {
+	options := &config.Options
+	if options.Log.Path == "" && options.Webhook.ConfigFile == "" {
+		return nil, nil, nil
+	}
+	if options.PolicyFile == "" {
+		config.Logger.Warn("there is no audit policy file, so no audit events are recorded")
+		return nil, nil, nil
+	}
+	rules, err := openPolicy(options.PolicyFile, config.Logger)
+	if err != nil {
+		return nil, nil, err
+	}
+	s := &Sink{config: config, buffers: sync.Pool{New: func() any { return new([]byte) }}}
+	if options.Log.Path != "" {
+		log, err := openLog(&options.Log)
+		if err != nil {
+			return nil, nil, fmt.Errorf("--audit-log-path: %w", err)
+		}
+		s.add(log, &options.Log.BackendOptions, 1)
+	}
+	if options.Webhook.ConfigFile != "" {
+		webhook, err := openWebhook(&options.Webhook, config.Dial)
+		if err != nil {
+			return nil, nil, fmt.Errorf("--audit-webhook-config-file: %w", err)
+		}
+		s.add(webhook, &options.Webhook.BackendOptions, maxDeliveries)
+	}
+	return rules, s, nil
+}
+
+func openPolicy(path string, logger *slog.Logger) (*Rules, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("loading audit policy file: failed to read file path %q: %w", path, err)
+	}
+	policy, warnings, err := ParsePolicy(text)
+	if err != nil {
+		return nil, fmt.Errorf("loading audit policy file: %w: from file %s", err, path)
+	}
+	if len(warnings) > 0 {
+		logger.Warn("the audit policy contains errors, which are passed over", "file", path, "err", errors.Join(warnings...))
+	}
+	return NewRules(policy), nil
+}
+
+func (s *Sink) add(to output, options *BackendOptions, deliveries int) {
+	b := &backend{output: to, options: options, losses: &losses{metrics: s.config.Metrics, logger: s.config.Logger, sometimes: rate.Sometimes{Interval: time.Second}}}
+	b.sending, b.stop = context.WithCancel(context.Background())
+	if options.Mode == ModeBatch {
+		b.queue = newQueue(b, deliveries)
+	}
+	s.backends = append(s.backends, b)
+}
+
+// Process hands an event to all backends. It is false where one in strict mode
+// could not take it. The event is not kept.
+func (s *Sink) Process(event *Event) bool {
+	s.config.Metrics.events.Inc()
+	buffer := s.buffers.Get().(*[]byte)
+	e := encode((*buffer)[:0], event)
+	ok := true
+	for _, b := range s.backends {
+		ok = b.process(e) && ok
+	}
+	if cap(e.line) <= maxPooled {
+		*buffer = e.line
+	}
+	s.buffers.Put(buffer)
+	return ok
+}
+
+// maxPooled is the largest buffer that is kept for the next event.
+const maxPooled = 64 << 10
+
+// Run sends what backends gather until ctx ends, and then what waits. It returns
+// when all is sent or FlushTimeout is over, and closes the backends.
+func (s *Sink) Run(ctx context.Context) error {
+	var running errgroup.Group
+	for _, b := range s.backends {
+		running.Go(func() error { return b.run(ctx, s.config.FlushTimeout) })
+	}
+	return running.Wait()
+}
+
+// Metrics returns where requests are counted.
+func (s *Sink) Metrics() *Metrics { return s.config.Metrics }
+
+// output is where a backend sends events.
+type output interface {
+	name() string
+	// item returns an event as it is sent. It is only valid until the event is.
+	item(e encoded) []byte
+	// send sends items and returns how many it could not.
+	send(ctx context.Context, items [][]byte) (lost int, err error)
+	close() error
+}
+
+// backend is an output with its mode and limits.
+type backend struct {
+	output  output
+	options *BackendOptions
+	queue   *queue // nil: requests wait
+	losses  *losses
+	// sending ends when no more is sent.
+	sending context.Context
+	stop    context.CancelFunc
+}
+
+// process is false where the event is lost and nobody may go on without.
+func (b *backend) process(e encoded) bool {
+	e, ok := b.truncate(e)
+	switch {
+	case !ok:
+		return true // as kube-apiserver
+	case b.queue != nil:
+		b.queue.add(b.output.item(e))
+		return true
+	}
+	if lost, err := b.output.send(b.sending, [][]byte{b.output.item(e)}); err != nil {
+		b.losses.count(b.output.name(), lost, err)
+		return b.options.Mode != ModeBlockingStrict
+	}
+	return true
+}
+
+// truncatedAnnotation says that bodies are left out.
+const truncatedAnnotation = "audit.k8s.io/truncated"
+
+// Truncated annotates an event that lacks a body.
+func (e *Event) Truncated() {
+	e.Annotations = maps.Clone(e.Annotations)
+	if e.Annotations == nil {
+		e.Annotations = map[string]string{}
+	}
+	e.Annotations[truncatedAnnotation] = "true"
+}
+
+// truncate makes an event small enough. It is false where that cannot be.
+func (b *backend) truncate(e encoded) (encoded, bool) {
+	limit := &b.options.Truncate
+	if !limit.Enabled || int64(len(e.line)) <= limit.MaxEventSize {
+		return e, true
+	}
+	if e.event.Level.RequestBody() {
+		small := *e.event
+		small.RequestObject, small.ResponseObject = nil, nil
+		small.Truncated()
+		e = encode(nil, &small)
+	}
+	if int64(len(e.line)) > limit.MaxEventSize {
+		b.losses.count("truncate", 1, errTooLarge)
+		return e, false
+	}
+	return e, true
+}
+
+var errTooLarge = errors.New("event is too large even after truncating")
+
+func (b *backend) run(ctx context.Context, flushTimeout time.Duration) error {
+	if b.queue != nil {
+		b.queue.run(ctx, flushTimeout)
+	}
+	<-ctx.Done()
+	b.stop()
+	return b.output.close()
+}
+
+// losses counts events that are not recorded, and logs them once in a while.
+type losses struct {
+	metrics   *Metrics
+	logger    *slog.Logger
+	sometimes rate.Sometimes
+}
+
+func (l *losses) count(plugin string, events int, err error) {
+	l.metrics.errors.WithLabelValues(plugin).Add(float64(events))
+	l.sometimes.Do(func() {
+		l.logger.Error("audit events are lost; apiserver_audit_error_total counts them", "plugin", plugin, "events", events, "err", err)
+	})
+}

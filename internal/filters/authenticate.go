@@ -1,0 +1,68 @@
+package filters
+
+import (
+	"log/slog"
+	"net/http"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"mainstay.dev/mainstay/internal/filters/authn"
+	"mainstay.dev/mainstay/internal/request"
+	"mainstay.dev/mainstay/internal/telemetry"
+)
+
+// AuthenticateConfig configures Authenticate.
+type AuthenticateConfig struct {
+	Authenticator authn.Authenticator
+	// Anonymous reports whether requests for a path pass without credentials, as
+	// system:anonymous.
+	Anonymous func(path string) bool
+	// CloseHTTP2 closes an HTTP/2 connection after a request that is anonymous or that
+	// cannot be authenticated, so that clients without credentials cannot reset streams
+	// cheaply (UnauthenticatedHTTP2DOSMitigation).
+	CloseHTTP2 bool
+	Metrics    *authn.RequestMetrics
+	Logger     *slog.Logger
+	OnError    ErrorWriter
+}
+
+// Authenticate puts the user, and how they are known, into the request's context. Credentials that are
+// not good are answered with 401 even where none would have been needed.
+func Authenticate(config AuthenticateConfig) Filter {
+	anonymous := authn.Anonymous()
+	authenticated := func(w http.ResponseWriter, r *http.Request) bool {
+		began := time.Now()
+		found, err := config.Authenticator.Authenticate(r)
+		if found == nil && err == nil && config.Anonymous(r.URL.Path) {
+			found = anonymous
+		}
+		config.Metrics.Observe(found, err, time.Since(began))
+		if found == nil {
+			if err != nil {
+				config.Logger.LogAttrs(r.Context(), telemetry.Verbosity(2), "unable to authenticate the request",
+					slog.Any("err", err), slog.String("audit-ID", request.AuditID(r.Context())))
+			}
+			if config.CloseHTTP2 && r.ProtoMajor == 2 {
+				w.Header().Set("Connection", "close")
+			}
+			config.OnError(w, r, apierrors.NewUnauthorized("Unauthorized"))
+			return false
+		}
+		// Later handlers, such as the proxy to an aggregated server, must not
+		// see the client's credentials.
+		authn.RemoveCredentials(r.Header)
+		if config.CloseHTTP2 && r.ProtoMajor == 2 && isAnonymous(found.User) {
+			w.Header().Set("Connection", "close")
+		}
+		request.SetAuthentication(r.Context(), found)
+		return true
+	}
+	return passing(authenticated)
+}
+
+// isAnonymous reports whether a user is unauthenticated, by name or by group.
+func isAnonymous(user *request.User) bool {
+	return user.Name == request.Anonymous || slices.Contains(user.Groups, request.GroupUnauthenticated)
+}

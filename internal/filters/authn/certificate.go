@@ -1,0 +1,170 @@
+package authn
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/asn1"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"mainstay.dev/mainstay/internal/request"
+	"mainstay.dev/mainstay/internal/simulation"
+)
+
+// uidAttribute is the attribute of a certificate's subject that holds the UID
+// of its user.
+var uidAttribute = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57683, 2}
+
+// Certificates authenticates client certificates that one of its authorities
+// has signed: the common name is the user, organizations are the groups. The
+// server must ask for certificates without verifying them, so that a bad one is
+// answered with 401 and not with a broken handshake.
+//
+// A connection's certificate cannot change, so it is verified at the first
+// request, and the result holds for the connection (see NewConn) until the
+// certificate ends.
+type Certificates struct {
+	// Authorities are the certificates that are trusted to sign users.
+	Authorities *x509.CertPool
+	// Expiration receives the remaining lifetime of each certificate in seconds, once for a
+	// connection; nil: nothing does.
+	Expiration prometheus.Observer
+}
+
+type connKey struct{}
+
+// conn keeps who is at the other end of a connection.
+type conn struct {
+	verified atomic.Pointer[verified]
+	proxied  atomic.Pointer[proxied]
+}
+
+// verified is the outcome of one verification. Failures are not kept.
+type verified struct {
+	by *Certificates
+	// found is nil where the certificate names no user.
+	found *request.Authentication
+	until time.Time
+}
+
+// NewConn returns a context for a connection, to be used as http.Server's
+// ConnContext, in which Certificates keeps its result.
+func NewConn(ctx context.Context) context.Context {
+	return context.WithValue(ctx, connKey{}, new(conn))
+}
+
+// Authenticate implements Authenticator.
+func (c *Certificates) Authenticate(r *http.Request) (*request.Authentication, error) {
+	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+		return nil, nil
+	}
+	at, _ := r.Context().Value(connKey{}).(*conn)
+	if at != nil {
+		if v := at.verified.Load(); v != nil && v.by == c && simulation.From(r.Context()).Shifted().Before(v.until) {
+			return v.found, nil
+		}
+	}
+	v, err := c.verify(r.Context(), r.TLS.PeerCertificates)
+	if err != nil {
+		return nil, fmt.Errorf("client certificate: %w: %w", ErrUnauthorized, err)
+	}
+	if c.Expiration != nil {
+		c.Expiration.Observe(time.Until(r.TLS.PeerCertificates[0].NotAfter).Seconds())
+	}
+	if at != nil {
+		at.verified.Store(v)
+	}
+	return v.found, nil
+}
+
+// verifyClient verifies the certificate of a client, which others may follow
+// that lead to an authority.
+func verifyClient(ctx context.Context, authorities *x509.CertPool, certs []*x509.Certificate) ([][]*x509.Certificate, error) {
+	options := x509.VerifyOptions{
+		CurrentTime:   simulation.From(ctx).Shifted(),
+		Roots:         authorities,
+		Intermediates: x509.NewCertPool(),
+		KeyUsages:     []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
+	for _, cert := range certs[1:] {
+		options.Intermediates.AddCert(cert)
+	}
+	return certs[0].Verify(options)
+}
+
+func (c *Certificates) verify(ctx context.Context, certs []*x509.Certificate) (*verified, error) {
+	chains, err := verifyClient(ctx, c.Authorities, certs)
+	if err != nil {
+		return nil, err
+	}
+	user, err := userOf(certs[0])
+	if err != nil {
+		return nil, err
+	}
+	v := &verified{by: c, until: lastEnd(chains)}
+	if user != nil {
+		v.found = &request.Authentication{User: user, Credential: request.CredentialCertificate}
+	}
+	return v, nil
+}
+
+// lastEnd is how long at least one of the chains holds.
+func lastEnd(chains [][]*x509.Certificate) time.Time {
+	var last time.Time
+	for _, chain := range chains {
+		end := chain[0].NotAfter
+		for _, cert := range chain[1:] {
+			if cert.NotAfter.Before(end) {
+				end = cert.NotAfter
+			}
+		}
+		if end.After(last) {
+			last = end
+		}
+	}
+	return last
+}
+
+func userOf(cert *x509.Certificate) (*request.User, error) {
+	if cert.Subject.CommonName == "" {
+		return nil, nil // as kube-apiserver: a certificate that names nobody counts as none
+	}
+	uid, err := uidOf(cert)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(cert.Raw)
+	return authenticated(&request.User{
+		Name:   cert.Subject.CommonName,
+		UID:    uid,
+		Groups: cert.Subject.Organization,
+		Extra:  map[string][]string{request.ExtraCredentialID: {"X509SHA256=" + hex.EncodeToString(sum[:])}},
+	}), nil
+}
+
+func uidOf(cert *x509.Certificate) (string, error) {
+	uid := ""
+	for _, name := range cert.Subject.Names {
+		if !name.Type.Equal(uidAttribute) {
+			continue
+		}
+		value, ok := name.Value.(string)
+		switch {
+		case !ok:
+			return "", errors.New("the UID in the subject is not a string")
+		case value == "":
+			return "", errors.New("the UID in the subject is empty")
+		case uid != "":
+			return "", errors.New("the subject has more than one UID")
+		}
+		uid = value
+	}
+	return uid, nil
+}

@@ -1,0 +1,104 @@
+package authn
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"mainstay.dev/mainstay/internal/request"
+)
+
+// ServiceAccountMetrics count uses of service account tokens, by kube-apiserver's
+// names.
+type ServiceAccountMetrics struct {
+	// legacy are tokens without audiences; stale and valid those that were extended,
+	// after and before the time that their client asked for; automatic, manual and
+	// invalid those of secrets.
+	legacy, stale, valid, automatic, manual, invalid prometheus.Counter
+}
+
+// NewServiceAccountMetrics registers the metrics.
+func NewServiceAccountMetrics(registerer prometheus.Registerer) (*ServiceAccountMetrics, error) {
+	var errs []error
+	register := func(name, help string) prometheus.Counter {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Name: "serviceaccount_" + name, Help: help})
+		errs = append(errs, registerer.Register(c))
+		return c
+	}
+	m := &ServiceAccountMetrics{
+		legacy:    register("legacy_tokens_total", "Cumulative legacy service account tokens used"),
+		stale:     register("stale_tokens_total", "Cumulative stale projected service account tokens used"),
+		valid:     register("valid_tokens_total", "Cumulative valid projected service account tokens used"),
+		automatic: register("legacy_auto_token_uses_total", "Cumulative auto-generated legacy tokens used"),
+		manual:    register("legacy_manual_token_uses_total", "Cumulative manually created legacy tokens used"),
+		invalid:   register("invalid_legacy_auto_token_uses_total", "Cumulative invalid auto-generated legacy tokens used"),
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("register metrics of service account tokens: %w", err)
+	}
+	return m, nil
+}
+
+// RequestMetrics count authentications, by kube-apiserver's names. nil counts nothing.
+type RequestMetrics struct {
+	users, attempts *prometheus.CounterVec
+	duration        *prometheus.HistogramVec
+	expiration      prometheus.Histogram
+}
+
+// NewRequestMetrics registers the metrics.
+func NewRequestMetrics(registerer prometheus.Registerer) (*RequestMetrics, error) {
+	m := &RequestMetrics{
+		users: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "authenticated_user_requests", Help: "Counter of authenticated requests broken out by username.",
+		}, []string{"username"}),
+		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "authentication_attempts", Help: "Counter of authenticated attempts.",
+		}, []string{"result"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "authentication_duration_seconds", Help: "Authentication duration in seconds broken out by result.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
+		}, []string{"result"}),
+		expiration: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "apiserver_client_certificate_expiration_seconds",
+			Help:    "Distribution of the remaining lifetime on the certificate used to authenticate a request.",
+			Buckets: []float64{0, 1800, 3600, 7200, 21600, 43200, 86400, 172800, 345600, 604800, 2592000, 7776000, 15552000, 31104000},
+		}),
+	}
+	if err := errors.Join(registerer.Register(m.users), registerer.Register(m.attempts), registerer.Register(m.duration), registerer.Register(m.expiration)); err != nil {
+		return nil, fmt.Errorf("register metrics of authentication: %w", err)
+	}
+	return m, nil
+}
+
+// Expiration returns the metric of the remaining lifetime of client certificates, in seconds.
+func (m *RequestMetrics) Expiration() prometheus.Observer { return m.expiration }
+
+// Observe counts one request; found is nil where it was refused.
+func (m *RequestMetrics) Observe(found *request.Authentication, err error, took time.Duration) {
+	if m == nil {
+		return
+	}
+	result := "success"
+	switch {
+	case found != nil:
+		m.users.WithLabelValues(knownUser(found.User.Name)).Inc()
+	case err != nil:
+		result = "error"
+	default:
+		result = "failure"
+	}
+	m.attempts.WithLabelValues(result).Inc()
+	m.duration.WithLabelValues(result).Observe(took.Seconds())
+}
+
+// knownUser returns the label of a user: as in kube-apiserver, that of all but a few.
+func knownUser(name string) string {
+	switch name {
+	case "admin", "client", "kube_proxy", "kubelet", "system:serviceaccount:kube-system:default":
+		return name
+	}
+	return "other"
+}

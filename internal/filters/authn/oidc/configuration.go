@@ -1,0 +1,106 @@
+// Package oidc authenticates the tokens of OpenID Connect providers: which of them are
+// trusted, and what of a token's claims becomes a user, is an AuthenticationConfiguration
+// of apiserver.config.k8s.io, from a file or from flags. Signatures are checked by
+// go-jose, with the keys that a provider publishes.
+package oidc
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"mainstay.dev/mainstay/internal/filters/authn"
+)
+
+// Configuration is an AuthenticationConfiguration, v1 or v1beta1, which have the same
+// fields.
+type Configuration struct {
+	metav1.TypeMeta `json:",inline"`
+	// JWT are the providers whose tokens are taken.
+	JWT []Authenticator `json:"jwt"`
+	// Anonymous is nil where the flag --anonymous-auth says it.
+	Anonymous *authn.AnonymousConfig `json:"anonymous,omitempty"`
+}
+
+// Authenticator is one provider, and how its users are made.
+type Authenticator struct {
+	Issuer               Issuer               `json:"issuer"`
+	ClaimValidationRules []ClaimRule          `json:"claimValidationRules,omitempty"`
+	ClaimMappings        ClaimMappings        `json:"claimMappings"`
+	UserValidationRules  []UserValidationRule `json:"userValidationRules,omitempty"`
+
+	// SigningAlgs are the algorithms that are taken; none: all asymmetric ones. It is
+	// for the flags, the file has no such field.
+	SigningAlgs []string `json:"-"`
+}
+
+// Issuer is a provider.
+type Issuer struct {
+	URL                  string   `json:"url"`
+	DiscoveryURL         string   `json:"discoveryURL,omitempty"`
+	CertificateAuthority string   `json:"certificateAuthority,omitempty"`
+	Audiences            []string `json:"audiences"`
+	AudienceMatchPolicy  string   `json:"audienceMatchPolicy,omitempty"`
+	EgressSelectorType   string   `json:"egressSelectorType,omitempty"`
+}
+
+// Values of EgressSelectorType.
+const (
+	egressControlPlane = "controlplane"
+	egressCluster      = "cluster"
+)
+
+// ClaimRule is a condition on the claims of a token.
+type ClaimRule struct {
+	Claim         string `json:"claim,omitempty"`
+	RequiredValue string `json:"requiredValue,omitempty"`
+	Expression    string `json:"expression,omitempty"`
+	Message       string `json:"message,omitempty"`
+}
+
+// ClaimMappings say which claims become which part of a user.
+type ClaimMappings struct {
+	Username Mapping        `json:"username"`
+	Groups   Mapping        `json:"groups"`
+	UID      Mapping        `json:"uid"`
+	Extra    []ExtraMapping `json:"extra,omitempty"`
+}
+
+// Mapping takes a value from a claim or makes it by an expression. UIDs have no prefix.
+type Mapping struct {
+	Claim      string  `json:"claim,omitempty"`
+	Prefix     *string `json:"prefix,omitempty"`
+	Expression string  `json:"expression,omitempty"`
+}
+
+// ExtraMapping makes the values of a key of extra.
+type ExtraMapping struct {
+	Key             string `json:"key"`
+	ValueExpression string `json:"valueExpression"`
+}
+
+// UserValidationRule is a condition on the user that was made of a token.
+type UserValidationRule struct {
+	Expression string `json:"expression"`
+	Message    string `json:"message,omitempty"`
+}
+
+// group is that of the configuration; matchAny is that one audience of several will do.
+const (
+	group    = "apiserver.config.k8s.io"
+	matchAny = "MatchAny"
+)
+
+// ParseConfiguration reads a configuration in YAML, which may have no unknown field. It
+// does not validate; New does.
+func ParseConfiguration(data []byte) (*Configuration, error) {
+	c := new(Configuration)
+	if err := yaml.UnmarshalStrict(data, c); err != nil {
+		return nil, err
+	}
+	if c.Kind != "AuthenticationConfiguration" || c.APIVersion != group+"/v1" && c.APIVersion != group+"/v1beta1" {
+		return nil, fmt.Errorf("it is a %s of %s; it must be an AuthenticationConfiguration of %s/v1 or v1beta1", c.Kind, c.APIVersion, group)
+	}
+	return c, nil
+}

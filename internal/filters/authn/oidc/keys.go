@@ -1,0 +1,193 @@
+package oidc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"golang.org/x/sync/singleflight"
+
+	"mainstay.dev/mainstay/internal/egress"
+)
+
+// Limits of what is fetched from a provider.
+const (
+	fetchTimeout = 10 * time.Second
+	maxDocument  = 1 << 20
+	// refetchAfter is how soon keys are fetched again for a token of a key that is not
+	// known: whoever can send tokens cannot have the provider asked at will.
+	refetchAfter = 10 * time.Second
+)
+
+// errNotReady is what a client is told while the provider cannot be reached.
+var errNotReady = errors.New("oidc: authenticator not initialized")
+
+// keys are those of one provider. They are fetched when the first token comes, and
+// again for tokens of keys that are not known. It is safe for concurrent use.
+type keys struct {
+	issuer, discoveryURL string
+	client               *http.Client
+	fetched              atomic.Pointer[fetched]
+	calls                singleflight.Group
+	onFetch              func(error)
+}
+
+// fetched is the result of the last fetch; keys are those of the last good one.
+type fetched struct {
+	keys []jose.JSONWebKey
+	err  error
+	at   time.Time
+}
+
+func newKeys(issuer *Issuer, networks egress.Networks, onFetch func(error)) (*keys, error) {
+	u, err := url.Parse(issuer.URL)
+	if err != nil {
+		return nil, err
+	}
+	transport, err := (&egress.Target{URL: u, CABundle: []byte(issuer.CertificateAuthority), Dial: issuer.dial(networks)}).Transport()
+	if err != nil {
+		return nil, err
+	}
+	return keysFrom(&http.Client{Transport: transport, Timeout: fetchTimeout}, issuer.URL, issuer.DiscoveryURL, onFetch), nil
+}
+
+// keysFrom returns the keys of an issuer, which client fetches; discoveryURL may be empty.
+func keysFrom(client *http.Client, issuer, discoveryURL string, onFetch func(error)) *keys {
+	if discoveryURL == "" {
+		discoveryURL = strings.TrimSuffix(issuer, "/") + "/.well-known/openid-configuration"
+	}
+	k := &keys{issuer: issuer, discoveryURL: discoveryURL, client: client, onFetch: onFetch}
+	k.fetched.Store(&fetched{})
+	return k
+}
+
+// dial returns the way to a provider, which is direct unless it chooses another.
+func (issuer *Issuer) dial(networks egress.Networks) egress.Dial {
+	switch issuer.EgressSelectorType {
+	case egressControlPlane:
+		return networks.ControlPlane
+	case egressCluster:
+		return networks.Cluster
+	}
+	return nil
+}
+
+// verify returns the payload of a token that one of the keys has signed.
+func (k *keys) verify(ctx context.Context, token *jose.JSONWebSignature) ([]byte, error) {
+	now := k.fetched.Load()
+	if payload, ok := verifyWith(now.keys, token); ok {
+		return payload, nil
+	}
+	now, err := k.refetch(ctx, now)
+	if err != nil {
+		return nil, err
+	}
+	if len(now.keys) == 0 {
+		return nil, errors.Join(errNotReady, now.err)
+	}
+	payload, ok := verifyWith(now.keys, token)
+	if !ok {
+		return nil, errors.New("oidc: verify token: failed to verify signature: failed to verify id token signature")
+	}
+	return payload, nil
+}
+
+func verifyWith(known []jose.JSONWebKey, token *jose.JSONWebSignature) ([]byte, bool) {
+	id := token.Signatures[0].Header.KeyID
+	for i := range known {
+		if key := &known[i]; id == "" || key.KeyID == id {
+			if payload, err := token.Verify(key); err == nil {
+				return payload, true
+			}
+		}
+	}
+	return nil, false
+}
+
+// refetch returns newer keys than those that were seen, or the same ones if they are
+// too new to be fetched again. Callers at the same time share one fetch.
+func (k *keys) refetch(ctx context.Context, seen *fetched) (*fetched, error) {
+	return egress.Share(ctx, &k.calls, "", func(ctx context.Context) (*fetched, error) {
+		last := k.fetched.Load()
+		if last != seen || time.Since(last.at) < refetchAfter {
+			return last, nil
+		}
+		next := &fetched{at: time.Now(), keys: last.keys}
+		found, err := k.fetch(ctx)
+		if next.err = err; err == nil {
+			next.keys = found
+		}
+		k.onFetch(err)
+		k.fetched.Store(next)
+		return next, nil
+	})
+}
+
+func (k *keys) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
+	var provider struct {
+		Issuer  string `json:"issuer"`
+		KeysURL string `json:"jwks_uri"`
+	}
+	if err := k.get(ctx, k.discoveryURL, &provider); err != nil {
+		return nil, err
+	}
+	if provider.Issuer != k.issuer {
+		return nil, fmt.Errorf("oidc: issuer did not match the issuer returned by provider, expected %q got %q", k.issuer, provider.Issuer)
+	}
+	var set jose.JSONWebKeySet
+	if err := k.get(ctx, provider.KeysURL, &set); err != nil {
+		return nil, err
+	}
+	var public []jose.JSONWebKey
+	for _, key := range set.Keys {
+		if key.IsPublic() && key.Valid() && (key.Use == "" || key.Use == "sig") {
+			public = append(public, key)
+		}
+	}
+	if len(public) == 0 {
+		return nil, fmt.Errorf("get %s: it has no public key", provider.KeysURL)
+	}
+	return public, nil
+}
+
+func (k *keys) get(ctx context.Context, from string, to any) error {
+	body, err := download(ctx, k.client, from, nil)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(body, to); err != nil {
+		return fmt.Errorf("get %s: %w", from, err)
+	}
+	return nil
+}
+
+// download returns what is at a URL.
+func download(ctx context.Context, client *http.Client, from string, header http.Header) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(r.Header, header)
+	response, err := client.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxDocument))
+	if err != nil {
+		return nil, fmt.Errorf("get %s: %w", from, err)
+	}
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("get %s: %s", from, response.Status)
+	}
+	return body, nil
+}

@@ -1,0 +1,269 @@
+package authn
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/go-jose/go-jose/v4/jwt"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/lru"
+
+	"mainstay.dev/mainstay/internal/request"
+	"mainstay.dev/mainstay/internal/serviceaccount"
+	"mainstay.dev/mainstay/internal/simulation"
+)
+
+// Getter reads an object, which is shared and must not be changed.
+type Getter[T any] interface {
+	Get(ctx context.Context, name types.NamespacedName) (T, error)
+}
+
+// Updater changes an object. change may be called more than once, each time with an
+// object of its own; where it changes nothing, nothing is written.
+type Updater[T any] interface {
+	Update(ctx context.Context, name types.NamespacedName, change func(T) error) (T, error)
+}
+
+// ServiceAccountConfig configures a verifier of service account tokens.
+type ServiceAccountConfig struct {
+	Keys serviceaccount.Keys
+	// Issuers are whose tokens are taken.
+	Issuers []string
+	// Audiences are the server's own; tokens for another one are not good for it.
+	Audiences []string
+
+	// The objects that tokens name, as they are now: a token is good as long as they
+	// are there.
+	Accounts Getter[*corev1.ServiceAccount]
+	Pods     Getter[*corev1.Pod]
+	Secrets  Getter[*corev1.Secret]
+	Nodes    Getter[*corev1.Node]
+	// UsedSecrets, if set, writes into secrets when their tokens were last used; nil: that
+	// is not noted.
+	UsedSecrets Updater[*corev1.Secret]
+	// WithoutLookup takes tokens of secrets although the secret or the account is gone.
+	WithoutLookup bool
+
+	// Metrics count uses; nil: nobody reads them.
+	Metrics *ServiceAccountMetrics
+	Logger  *slog.Logger // nil: nothing is logged
+}
+
+// ServiceAccounts verifies tokens of service accounts, those of secrets
+// (serviceaccount.LegacyIssuer) too. What a signature says is remembered, what the
+// objects say is asked each time: whoever deletes one has revoked its tokens.
+type ServiceAccounts struct {
+	config ServiceAccountConfig
+	// verified holds the claims of tokens with a good signature, by verifiedToken.
+	verified *lru.Cache
+}
+
+// verifiedToken is a token, by its SHA-256, and the generation of the keys that it is good
+// with.
+type verifiedToken struct {
+	sum        [sha256.Size]byte
+	generation uint64
+}
+
+// verifiedTokens bounds ServiceAccounts.verified; an entry is about a kilobyte.
+const verifiedTokens = 4096
+
+// NewServiceAccounts returns a verifier.
+func NewServiceAccounts(config ServiceAccountConfig) *ServiceAccounts {
+	if config.Metrics == nil {
+		config.Metrics, _ = NewServiceAccountMetrics(prometheus.NewRegistry()) // an empty one refuses nothing
+	}
+	if config.Logger == nil {
+		config.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &ServiceAccounts{config: config, verified: lru.New(verifiedTokens)}
+}
+
+// Verify implements TokenVerifier.
+func (s *ServiceAccounts) Verify(ctx context.Context, token string, audiences []string) (*request.User, []string, error) {
+	claims, err := s.claims(ctx, token)
+	if claims == nil {
+		return nil, nil, err
+	}
+	granted, err := s.grant(ctx, claims, audiences)
+	if err != nil {
+		return nil, nil, err
+	}
+	var user *request.User
+	if claims.Issuer == serviceaccount.LegacyIssuer {
+		user, err = s.ofSecret(ctx, token, claims)
+	} else {
+		user, err = s.bound(ctx, claims)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return user, granted, nil
+}
+
+// claims returns what a token says that one of the keys has signed; nil without an
+// error for tokens of others.
+func (s *ServiceAccounts) claims(ctx context.Context, token string) (*serviceaccount.Claims, error) {
+	key := verifiedToken{sha256.Sum256([]byte(token)), s.config.Keys.Generation()}
+	if known, ok := s.verified.Get(key); ok {
+		return known.(*serviceaccount.Claims), nil
+	}
+	parsed := serviceaccount.Parse(token)
+	if parsed == nil || parsed.Issuer != serviceaccount.LegacyIssuer && !slices.Contains(s.config.Issuers, parsed.Issuer) {
+		return nil, nil
+	}
+	claims, err := s.config.Keys.Verify(ctx, parsed)
+	if err != nil {
+		return nil, err
+	}
+	if claims.Issuer != parsed.Issuer { // the same claim, read before and after
+		return nil, fmt.Errorf("token issuer %q is invalid", claims.Issuer)
+	}
+	s.verified.Add(key, claims)
+	return claims, nil
+}
+
+// grant returns for which of the wanted audiences a token is good.
+func (s *ServiceAccounts) grant(ctx context.Context, claims *serviceaccount.Claims, wanted []string) ([]string, error) {
+	has := []string(claims.Audience)
+	if len(has) == 0 {
+		s.config.Metrics.legacy.Inc()
+		_ = request.Annotate(ctx, "authentication.k8s.io/legacy-token", claims.Subject) // or there is no room for it
+		has = s.config.Audiences
+	}
+	if len(wanted) == 0 {
+		wanted = s.config.Audiences
+	}
+	granted := common(has, wanted)
+	if len(granted) == 0 {
+		return nil, fmt.Errorf("token audiences %q is invalid for the target audiences %q", has, wanted)
+	}
+	return granted, nil
+}
+
+// errInvalidated is what a client is told whose token has lost what it was bound to.
+var errInvalidated = errors.New("service account token has been invalidated")
+
+// bound checks the times of a token, and what it is bound to.
+func (s *ServiceAccounts) bound(ctx context.Context, claims *serviceaccount.Claims) (*request.User, error) {
+	now, names := simulation.Now(ctx), claims.Bound
+	if err := checkTimes(&claims.Claims, now); err != nil {
+		return nil, err
+	}
+	if names == nil {
+		return nil, errors.New("service account token claims could not be validated due to unexpected private claim")
+	}
+	account, err := s.config.Accounts.Get(ctx, types.NamespacedName{Namespace: names.Namespace, Name: names.ServiceAccount.Name})
+	switch {
+	case err != nil:
+		return nil, err
+	case deleted(account, now):
+		return nil, fmt.Errorf("service account %s/%s has been deleted", names.Namespace, names.ServiceAccount.Name)
+	case string(account.UID) != names.ServiceAccount.UID:
+		return nil, fmt.Errorf("service account UID (%s) does not match claim (%s)", account.UID, names.ServiceAccount.UID)
+	}
+	if err := s.checkBound(ctx, names, now); err != nil {
+		return nil, err
+	}
+	s.countUse(ctx, claims, now)
+	return accountUser(names, claims.ID), nil
+}
+
+// checkTimes allows for clocks that differ by a minute.
+func checkTimes(claims *jwt.Claims, now time.Time) error {
+	err := claims.Validate(jwt.Expected{Time: now})
+	switch {
+	case errors.Is(err, jwt.ErrExpired):
+		return errors.New("service account token has expired")
+	case errors.Is(err, jwt.ErrNotValidYet):
+		return errors.New("service account token is not valid yet")
+	case errors.Is(err, jwt.ErrIssuedInTheFuture):
+		return errors.New("service account token is issued in the future")
+	case err != nil:
+		return fmt.Errorf("service account token claims could not be validated: %w", err)
+	}
+	return nil
+}
+
+// checkBound checks that the object is still there that a token is bound to. With a pod
+// or a secret, the node is not what it is bound to.
+func (s *ServiceAccounts) checkBound(ctx context.Context, names *serviceaccount.Bound, now time.Time) error {
+	if err := check(ctx, s.config.Secrets, "secret", names.Namespace, names.Secret, now); err != nil {
+		return err
+	}
+	if err := check(ctx, s.config.Pods, "pod", names.Namespace, names.Pod, now); err != nil {
+		return err
+	}
+	if names.Secret != nil || names.Pod != nil {
+		return nil
+	}
+	return check(ctx, s.config.Nodes, "node", "", names.Node, now)
+}
+
+func check[T metav1.Object](ctx context.Context, objects Getter[T], what, namespace string, ref *serviceaccount.Ref, now time.Time) error {
+	if ref == nil {
+		return nil
+	}
+	obj, err := objects.Get(ctx, types.NamespacedName{Namespace: namespace, Name: ref.Name})
+	if err != nil || deleted(obj, now) {
+		return errInvalidated
+	}
+	if uid := string(obj.GetUID()); uid != ref.UID {
+		return fmt.Errorf("%s UID (%s) does not match service account %s ref claim (%s)", what, uid, what, ref.UID)
+	}
+	return nil
+}
+
+// deleted reports whether an object was to be gone by now; the deletion of a pod begins
+// before its grace period and is dated to its end.
+func deleted(obj metav1.Object, now time.Time) bool {
+	at := obj.GetDeletionTimestamp()
+	return at != nil && at.Time.Before(now.Add(-jwt.DefaultLeeway))
+}
+
+// countUse counts tokens that last longer than their client may know.
+func (s *ServiceAccounts) countUse(ctx context.Context, claims *serviceaccount.Claims, now time.Time) {
+	warnAfter := claims.Bound.WarnAfter
+	if warnAfter == nil || *warnAfter == 0 {
+		return
+	}
+	if !now.After(warnAfter.Time()) {
+		s.config.Metrics.valid.Inc()
+		return
+	}
+	s.config.Metrics.stale.Inc()
+	_ = request.Annotate(ctx, "authentication.k8s.io/stale-token", fmt.Sprintf("subject: %s, seconds after warning threshold: %d",
+		claims.Subject, now.Unix()-warnAfter.Time().Unix()))
+}
+
+func accountUser(names *serviceaccount.Bound, tokenID string) *request.User {
+	user := &request.User{
+		Name: request.ServiceAccountUser(names.Namespace, names.ServiceAccount.Name), UID: names.ServiceAccount.UID,
+		Groups: request.ServiceAccountGroups(names.Namespace), Extra: map[string][]string{},
+	}
+	set := func(key, value string) {
+		if value != "" {
+			user.Extra[key] = []string{value}
+		}
+	}
+	if tokenID != "" {
+		set(request.ExtraCredentialID, serviceaccount.CredentialID(tokenID))
+	}
+	if pod := names.Pod; pod != nil && pod.Name != "" && pod.UID != "" {
+		set(request.ExtraPodName, pod.Name)
+		set(request.ExtraPodUID, pod.UID)
+	}
+	if node := names.Node; node != nil && node.Name != "" {
+		set(request.ExtraNodeName, node.Name)
+		set(request.ExtraNodeUID, node.UID)
+	}
+	return user
+}

@@ -1,0 +1,155 @@
+// Package abac authorizes by the lines of a policy file, which is read at the
+// start.
+package abac
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"mainstay.dev/mainstay/internal/authorizer"
+	"mainstay.dev/mainstay/internal/request"
+)
+
+// Policies are lines, each of which allows something. They are not changed.
+type Policies []policy
+
+// policy is a Policy of abac.authorization.kubernetes.io/v1beta1. "*" is all.
+type policy struct {
+	User            string `json:"user,omitempty"`
+	Group           string `json:"group,omitempty"`
+	ReadOnly        bool   `json:"readonly,omitempty"`
+	APIGroup        string `json:"apiGroup,omitempty"`
+	Resource        string `json:"resource,omitempty"`
+	Namespace       string `json:"namespace,omitempty"`
+	NonResourcePath string `json:"nonResourcePath,omitempty"`
+}
+
+const all = "*"
+
+// Parse reads a file: each line is a policy, a comment that begins with #, or empty.
+func Parse(data []byte) (Policies, error) {
+	policies := Policies{} // a file without lines is one that allows nothing
+	number := 0
+	for line := range bytes.Lines(data) {
+		number++
+		line = bytes.TrimSpace(line)
+		if len(line) == 0 || line[0] == '#' {
+			continue
+		}
+		p, err := parseLine(line)
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", number, err)
+		}
+		policies = append(policies, *p)
+	}
+	return policies, nil
+}
+
+func parseLine(line []byte) (*policy, error) {
+	var read struct {
+		APIVersion string  `json:"apiVersion"`
+		Kind       string  `json:"kind"`
+		Spec       *policy `json:"spec"`
+		policy             // of lines of old, without a version
+	}
+	if err := json.Unmarshal(line, &read); err != nil {
+		return nil, err
+	}
+	var p *policy
+	switch {
+	case read.APIVersion == "" && read.Kind == "":
+		p = fromV0(read.policy)
+	case read.APIVersion != "abac.authorization.kubernetes.io/v1beta1" || read.Kind != "Policy":
+		return nil, fmt.Errorf("it is a %s of %s; it must be a Policy of abac.authorization.kubernetes.io/v1beta1", read.Kind, read.APIVersion)
+	case read.Spec == nil:
+		return nil, errors.New("spec is missing")
+	default:
+		p = read.Spec
+	}
+	if p.User == all || p.Group == all {
+		p.User, p.Group = "", request.GroupAuthenticated
+	}
+	return p, nil
+}
+
+// fromV0 returns what a line without a version says: what it leaves open is all.
+func fromV0(p policy) *policy {
+	if p.User == "" && p.Group == "" {
+		p.Group = request.GroupAuthenticated
+	}
+	p.APIGroup, p.NonResourcePath = all, ""
+	if p.Namespace == "" && p.Resource == "" {
+		p.NonResourcePath = all
+	}
+	if p.Namespace == "" {
+		p.Namespace = all
+	}
+	if p.Resource == "" {
+		p.Resource = all
+	}
+	return &p
+}
+
+// Authorize implements authorizer.Authorizer. It never denies.
+func (p Policies) Authorize(_ context.Context, a *authorizer.Attributes) (authorizer.Decision, string, error) {
+	for i := range p {
+		if p[i].allows(a) {
+			return authorizer.DecisionAllow, "", nil
+		}
+	}
+	return authorizer.DecisionNoOpinion, "No policy matched.", nil
+}
+
+func (p *policy) allows(a *authorizer.Attributes) bool {
+	return p.isFor(a.User) && (!p.ReadOnly || slices.Contains(readVerbs(), a.Verb)) && (p.hasResource(a) || p.hasPath(a))
+}
+
+func readVerbs() []string { return []string{"get", "list", "watch"} }
+
+// isFor reports whether a user, and a group of the user, are as the policy says, as far as it
+// does: it must say one of both.
+func (p *policy) isFor(user *request.User) bool {
+	if user == nil || p.User == "" && p.Group == "" {
+		return false
+	}
+	return (p.User == "" || p.User == user.Name) && (p.Group == "" || slices.Contains(user.Groups, p.Group))
+}
+
+func (p *policy) hasResource(a *authorizer.Attributes) bool {
+	fits := func(said, asked string) bool { return said == all || said == asked }
+	return a.ResourceRequest && fits(p.Namespace, a.Namespace) && fits(p.Resource, a.Resource) && fits(p.APIGroup, a.APIGroup)
+}
+
+func (p *policy) hasPath(a *authorizer.Attributes) bool {
+	prefix, ok := strings.CutSuffix(p.NonResourcePath, all)
+	return !a.ResourceRequest && (p.NonResourcePath == a.Path || ok && strings.HasPrefix(a.Path, prefix))
+}
+
+// Rules returns the rules that a user has in a namespace.
+func (p Policies) Rules(user *request.User, namespace string) []rbacv1.PolicyRule {
+	var rules []rbacv1.PolicyRule
+	for i := range p {
+		line := &p[i]
+		if !line.isFor(user) || line.Namespace != all && line.Namespace != namespace {
+			continue
+		}
+		verbs := []string{all}
+		if line.ReadOnly {
+			verbs = readVerbs()
+		}
+		if line.Resource != "" {
+			rules = append(rules, rbacv1.PolicyRule{Verbs: verbs, APIGroups: []string{line.APIGroup}, Resources: []string{line.Resource}})
+		}
+		if line.NonResourcePath != "" {
+			rules = append(rules, rbacv1.PolicyRule{Verbs: verbs, NonResourceURLs: []string{line.NonResourcePath}})
+		}
+	}
+	return rules
+}

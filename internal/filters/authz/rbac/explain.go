@@ -1,0 +1,105 @@
+package rbac
+
+import (
+	"cmp"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"mainstay.dev/mainstay/internal/authorizer"
+	"mainstay.dev/mainstay/internal/request"
+)
+
+// Objects are all roles and bindings of a cluster.
+type Objects struct {
+	ClusterRoles        []rbacv1.ClusterRole
+	Roles               []rbacv1.Role
+	ClusterRoleBindings []rbacv1.ClusterRoleBinding
+	RoleBindings        []rbacv1.RoleBinding
+}
+
+// Of returns an Authorizer that decides by objects as they are, and follows nothing.
+func Of(objects *Objects) *Authorizer {
+	a := New(nil, nil)
+	for i := range objects.ClusterRoles {
+		r := &objects.ClusterRoles[i]
+		a.index.setRole(roleKey{name: r.Name}, r.Rules)
+	}
+	for i := range objects.Roles {
+		r := &objects.Roles[i]
+		a.index.setRole(roleKey{r.Namespace, r.Name}, r.Rules)
+	}
+	for i := range objects.ClusterRoleBindings {
+		b := &objects.ClusterRoleBindings[i]
+		a.index.setBinding(roleKey{name: b.Name}, b.RoleRef, b.Subjects)
+	}
+	for i := range objects.RoleBindings {
+		b := &objects.RoleBindings[i]
+		a.index.setBinding(roleKey{b.Namespace, b.Name}, b.RoleRef, b.Subjects)
+	}
+	return a
+}
+
+// Grant is a rule that a user has by a binding.
+type Grant struct {
+	// Binding says which binding it is, of which role, to whom, in kube-apiserver's words.
+	Binding string
+	// Namespace is where it holds; "": everywhere.
+	Namespace string
+	Rule      rbacv1.PolicyRule
+	// Lacks is what the question differs in: none where it is allowed.
+	Lacks []string
+}
+
+// Explain returns the first grant by which what is asked is allowed, or, where none does,
+// grants of the user that come near: those that differ in least.
+func (a *Authorizer) Explain(q *authorizer.Attributes, most int) []Grant {
+	asked := ask(q)
+	var near []Grant
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	a.index.everywhere(q.User, func(s subject, b *binding) {
+		for i := range b.role.rules {
+			lacks := b.role.rules[i].lacks(&asked)
+			if b.namespace != "" && b.namespace != q.Namespace {
+				lacks = append(lacks, "namespace")
+			}
+			near = append(near, Grant{Binding: string(b.describe(nil, s)), Namespace: b.namespace, Rule: b.role.rules[i].policy(), Lacks: lacks})
+		}
+	})
+	slices.SortStableFunc(near, func(a, b Grant) int { return cmp.Compare(len(a.Lacks), len(b.Lacks)) })
+	// What differs in the kind of thing asked for is not near.
+	near = slices.DeleteFunc(near, func(g Grant) bool { return slices.Contains(g.Lacks, "resource") || slices.Contains(g.Lacks, "path") })
+	if len(near) > 0 && len(near[0].Lacks) == 0 {
+		return near[:1]
+	}
+	return near[:min(most, len(near))]
+}
+
+// everywhere calls f with the bindings of a user, those of the whole cluster first, whatever
+// their namespaces.
+func (x *index) everywhere(user *request.User, f func(subject, *binding)) {
+	x.grants(user, func(s subject, g *grants) {
+		for _, b := range slices.Concat(g.cluster, g.namespaced) {
+			f(s, b)
+		}
+	})
+}
+
+// lacks names the parts of a question that a rule does not have; none where it allows.
+func (r *rule) lacks(q *question) []string {
+	var lacks []string
+	need := func(what string, has bool) {
+		if !has {
+			lacks = append(lacks, what)
+		}
+	}
+	need("verb", r.verbs.hasOrAll(q.Verb))
+	if !q.ResourceRequest {
+		need("path", r.hasPath(q.Path))
+		return lacks
+	}
+	need("resource", r.groups.hasOrAll(q.APIGroup) && r.hasResource(q))
+	need("name", r.names.empty() || r.names.has(q.Name))
+	return lacks
+}

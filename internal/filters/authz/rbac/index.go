@@ -1,0 +1,263 @@
+package rbac
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"mainstay.dev/mainstay/internal/request"
+)
+
+// binding grants a role to its subjects: in its namespace, or, where that is "",
+// everywhere.
+type binding struct {
+	namespace, name string
+	role            *role
+	subjects        []subject
+	slot            int // in role.bindings
+}
+
+// subject is whom a binding grants a role to. A service account is the user of its
+// name.
+type subject struct {
+	name    string
+	group   bool
+	account bool // written as a ServiceAccount
+}
+
+// grants are the bindings of one subject.
+type grants struct {
+	// cluster are those of ClusterRoleBindings, in order of their names.
+	cluster []*binding
+	// namespaced are those of RoleBindings, in order of their namespaces and names.
+	namespaced []*binding
+}
+
+// index finds bindings by subject. Its owner guards it.
+type index struct {
+	roles    map[roleKey]*role
+	bindings map[roleKey]*binding // by namespace and name
+	users    map[string]*grants
+	groups   map[string]*grants
+	// sets are what was made of grants for lists over all namespaces; nil: none is kept.
+	sets *namespaceSets
+}
+
+func newIndex() index {
+	return index{roles: map[roleKey]*role{}, bindings: map[roleKey]*binding{}, users: map[string]*grants{}, groups: map[string]*grants{}}
+}
+
+func subjectsOf(listed []rbacv1.Subject, namespace string) []subject {
+	subjects := make([]subject, 0, len(listed))
+	for i := range listed {
+		switch s := &listed[i]; s.Kind {
+		case rbacv1.UserKind:
+			subjects = append(subjects, subject{name: s.Name})
+		case rbacv1.GroupKind:
+			subjects = append(subjects, subject{name: s.Name, group: true})
+		case rbacv1.ServiceAccountKind:
+			of := s.Namespace
+			if of == "" {
+				of = namespace
+			}
+			if of != "" {
+				subjects = append(subjects, subject{name: request.ServiceAccountUser(of, s.Name), account: true})
+			}
+		}
+	}
+	return subjects
+}
+
+// visit calls f with the bindings that apply to a user in a namespace, or, where
+// that is "", everywhere, and with the subject by which they do: those of the whole
+// cluster first. It ends when f returns false.
+func (x *index) visit(user *request.User, namespace string, f func(subject, *binding) bool) {
+	for _, at := range [...]string{"", namespace} {
+		if !x.users[user.Name].visit(subject{name: user.Name}, at, f) {
+			return
+		}
+		for _, group := range user.Groups {
+			if !x.groups[group].visit(subject{name: group, group: true}, at, f) {
+				return
+			}
+		}
+		if namespace == "" {
+			return
+		}
+	}
+}
+
+// visit reports whether f was always true. No grants have no bindings.
+func (g *grants) visit(s subject, namespace string, f func(subject, *binding) bool) bool {
+	if g == nil {
+		return true
+	}
+	bindings := g.cluster
+	if namespace != "" {
+		i, _ := g.firstOf(namespace)
+		bindings = g.namespaced[i:]
+	}
+	for _, b := range bindings {
+		if b.namespace != namespace {
+			return true
+		}
+		if !f(s, b) {
+			return false
+		}
+	}
+	return true
+}
+
+// setRole adds or replaces a role.
+func (x *index) setRole(key roleKey, policies []rbacv1.PolicyRule) {
+	r := x.roles[key]
+	if r == nil {
+		r = &role{key: key}
+		x.roles[key] = r
+	}
+	if r.setRules(policies) {
+		x.sets.roleChanged(r)
+	}
+}
+
+func (x *index) removeRole(key roleKey) {
+	r := x.roles[key]
+	if r == nil {
+		return
+	}
+	*r = role{key: key, missing: true, bindings: r.bindings}
+	x.sets.roleChanged(r)
+	x.forget(r)
+}
+
+// eachRole yields the names of ClusterRoles, or of Roles, that are there.
+func (x *index) eachRole(cluster bool, yield func(roleKey) bool) {
+	for at, r := range x.roles {
+		if at.isCluster() == cluster && !r.missing && !yield(at) {
+			return
+		}
+	}
+}
+
+// eachBinding yields the names of ClusterRoleBindings, or of RoleBindings.
+func (x *index) eachBinding(cluster bool, yield func(roleKey) bool) {
+	for at := range x.bindings {
+		if at.isCluster() == cluster && !yield(at) {
+			return
+		}
+	}
+}
+
+func (x *index) forget(r *role) {
+	if r.missing && len(r.bindings) == 0 {
+		delete(x.roles, r.key)
+	}
+}
+
+// setBinding adds or replaces a binding.
+func (x *index) setBinding(at roleKey, ref rbacv1.RoleRef, listed []rbacv1.Subject) {
+	x.removeBinding(at)
+	key := roleKey{name: ref.Name}
+	if ref.Kind == "Role" {
+		key.namespace = at.namespace
+	}
+	r := x.roles[key]
+	if r == nil {
+		r = &role{key: key, missing: true}
+		x.roles[key] = r
+	}
+	b := &binding{namespace: at.namespace, name: at.name, role: r, subjects: subjectsOf(listed, at.namespace)}
+	r.addBinding(b)
+	x.bindings[at] = b
+	for i := range b.subjects {
+		x.grantsTo(&b.subjects[i]).add(b)
+	}
+	x.sets.bindingChanged(b)
+}
+
+func (x *index) removeBinding(at roleKey) {
+	b := x.bindings[at]
+	if b == nil {
+		return
+	}
+	delete(x.bindings, at)
+	x.sets.bindingChanged(b)
+	b.role.removeBinding(b)
+	x.forget(b.role)
+	for i := range b.subjects {
+		s := &b.subjects[i]
+		of := x.subjects(s)
+		if g := of[s.name]; g != nil && g.remove(b) {
+			delete(of, s.name)
+		}
+	}
+}
+
+func (x *index) subjects(s *subject) map[string]*grants {
+	if s.group {
+		return x.groups
+	}
+	return x.users
+}
+
+func (x *index) grantsTo(s *subject) *grants {
+	of := x.subjects(s)
+	g := of[s.name]
+	if g == nil {
+		g = &grants{}
+		of[s.name] = g
+	}
+	return g
+}
+
+// add puts a binding in its place, so that reasons do not depend on which came first.
+func (g *grants) add(b *binding) {
+	to := &g.cluster
+	if b.namespace != "" {
+		to = &g.namespaced
+	}
+	i, _ := slices.BinarySearchFunc(*to, b, func(x, y *binding) int {
+		return cmp.Or(strings.Compare(x.namespace, y.namespace), strings.Compare(x.name, y.name))
+	})
+	*to = slices.Insert(*to, i, b)
+}
+
+// firstOf is where the bindings of a namespace begin, or would.
+func (g *grants) firstOf(namespace string) (int, bool) {
+	return slices.BinarySearchFunc(g.namespaced, namespace, func(b *binding, namespace string) int {
+		return strings.Compare(b.namespace, namespace)
+	})
+}
+
+// remove removes a binding, as often as it is there, and reports whether nothing is
+// left.
+func (g *grants) remove(b *binding) bool {
+	is := func(other *binding) bool { return other == b }
+	g.cluster, g.namespaced = slices.DeleteFunc(g.cluster, is), slices.DeleteFunc(g.namespaced, is)
+	return len(g.cluster)+len(g.namespaced) == 0
+}
+
+// describe appends which binding grants what to whom, in kube-apiserver's words.
+func (b *binding) describe(text []byte, s subject) []byte {
+	if b.namespace == "" {
+		text = strconv.AppendQuote(append(text, "ClusterRoleBinding "...), b.name)
+	} else {
+		text = strconv.AppendQuote(append(text, "RoleBinding "...), b.name+"/"+b.namespace)
+	}
+	kind := " of Role "
+	if b.role.key.isCluster() {
+		kind = " of ClusterRole "
+	}
+	text = strconv.AppendQuote(append(text, kind...), b.role.key.name)
+	switch {
+	case s.group:
+		return strconv.AppendQuote(append(text, " to Group "...), s.name)
+	case slices.Contains(b.subjects, subject{name: s.name, account: true}):
+		namespace, name, _ := strings.Cut(strings.TrimPrefix(s.name, request.ServiceAccountPrefix), ":")
+		return strconv.AppendQuote(append(text, " to ServiceAccount "...), name+"/"+namespace)
+	}
+	return strconv.AppendQuote(append(text, " to User "...), s.name)
+}

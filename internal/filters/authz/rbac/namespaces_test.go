@@ -1,0 +1,200 @@
+package rbac
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"mainstay.dev/mainstay/internal/authorizer"
+	"mainstay.dev/mainstay/internal/request"
+)
+
+// newVisible returns an Authorizer that keeps namespaces, with the role "reader" of pods.
+func newVisible() *Authorizer {
+	a := New(nil, nil)
+	a.KeepNamespaces()
+	a.index.setRole(roleKey{name: "reader"}, []rbacv1.PolicyRule{{Verbs: []string{"list"}, APIGroups: []string{""}, Resources: []string{"pods"}}})
+	return a
+}
+
+// bind binds the role in a namespace, or everywhere, at a revision.
+func (a *Authorizer) bind(revision int64, namespace string, subjects ...rbacv1.Subject) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.index.at(revision)
+	a.index.setBinding(roleKey{namespace, "reading"}, rbacv1.RoleRef{Kind: "ClusterRole", Name: "reader"}, subjects)
+}
+
+func (a *Authorizer) unbind(revision int64, namespace string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.index.at(revision)
+	a.index.removeBinding(roleKey{namespace, "reading"})
+}
+
+func listing(user string, groups ...string) *authorizer.Attributes {
+	return &authorizer.Attributes{User: &request.User{Name: user, Groups: groups}, ResourceRequest: true, Verb: "list", Resource: "pods"}
+}
+
+func jane() rbacv1.Subject { return rbacv1.Subject{Kind: rbacv1.UserKind, Name: "jane"} }
+
+// text shows a set.
+func text(n *request.Namespaces) string {
+	if n == nil {
+		return "all"
+	}
+	return strings.Join(n.Names(), " ")
+}
+
+// TestNamespaces: bindings to the user, to groups and to service accounts count.
+func TestNamespaces(t *testing.T) {
+	t.Parallel()
+	a := newVisible()
+	a.bind(1, "a", jane())
+	a.bind(2, "b", rbacv1.Subject{Kind: rbacv1.GroupKind, Name: "team"}, jane())
+	a.bind(3, "c", rbacv1.Subject{Kind: rbacv1.GroupKind, Name: "team"})
+	a.bind(4, "d", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "robot"})
+	a.bind(5, "", rbacv1.Subject{Kind: rbacv1.GroupKind, Name: "all"})
+	for _, test := range []struct {
+		asked *authorizer.Attributes
+		want  string
+	}{
+		{listing("jane"), "a b"},
+		{listing("jane", "team"), "a b c"},
+		{listing("joe", "team"), "b c"},
+		{listing("joe", "team", "all"), "all"},
+		{listing("joe", `team""all`), "none"},
+		{listing("system:serviceaccount:d:robot"), "d"},
+		{listing("joe"), "none"},
+		{&authorizer.Attributes{User: &request.User{Name: "jane"}, ResourceRequest: true, Verb: "watch", Resource: "pods"}, "none"},
+		{&authorizer.Attributes{}, "none"},
+	} {
+		got := "none"
+		if v := a.View(test.asked, true); v != nil {
+			got = text(v.Now())
+			v.Close()
+		}
+		if got != test.want {
+			t.Errorf("%+v: %s, want %s", test.asked.User, got, test.want)
+		}
+	}
+}
+
+// TestRevisions: a client goes on from a revision that it can only have seen with the
+// namespaces as they are, and from no other.
+func TestRevisions(t *testing.T) {
+	t.Parallel()
+	a := newVisible()
+	a.bind(10, "a", jane())
+	v := a.View(listing("jane"), true)
+	defer v.Close()
+	resumes := func(revision int64, want bool) {
+		t.Helper()
+		if _, _, ok := v.Resume(revision); ok != want {
+			t.Errorf("resume from %d: %t, want %t", revision, ok, want)
+		}
+	}
+	resumes(9, false) // before the set was known
+	resumes(10, true)
+	first := v.Now()
+	_, changed, _ := v.Resume(12)
+	a.bind(20, "b", jane())
+	select {
+	case <-changed:
+	default:
+		t.Error("a change is not told")
+	}
+	if v.Listed(first, 25) {
+		t.Error("a list of other namespaces is sent")
+	}
+	resumes(19, false)
+	resumes(20, true)
+	// A watch has told of 40 before it was known that the rights changed at 30.
+	before := v.Now()
+	if now, _, _ := v.Reached(before, 40); now != before {
+		t.Error("nothing has changed, and is another set")
+	}
+	a.unbind(30, "b")
+	resumes(40, false)
+	resumes(41, true)
+	// What it tells of the difference at 50 is no revision to go on from, but for the last.
+	if now, _, ok := v.Reached(before, 50); !ok || text(now) != "a" {
+		t.Errorf("reached: %s %t", text(now), ok)
+	}
+	resumes(49, false)
+	resumes(50, true)
+	// What changes nothing for the user changes no revision.
+	a.bind(60, "a", jane(), rbacv1.Subject{Kind: rbacv1.UserKind, Name: "joe"})
+	a.bind(61, "c", rbacv1.Subject{Kind: rbacv1.UserKind, Name: "joe"})
+	resumes(55, true)
+}
+
+// TestLostEverywhere: a watch of all namespaces ends when another authorizer might still
+// allow it.
+func TestLostEverywhere(t *testing.T) {
+	t.Parallel()
+	for alone, want := range map[bool]bool{true: true, false: false} {
+		a := newVisible()
+		a.bind(1, "", jane())
+		v := a.View(listing("jane"), alone)
+		a.unbind(2, "")
+		if now, _, ok := v.Reached(nil, 3); ok != want || ok && len(now.Names()) != 0 {
+			t.Errorf("alone %t: it goes on: %t, with %s", alone, ok, text(now))
+		}
+		v.Close()
+	}
+}
+
+// TestSetsAreForgotten: what nobody uses is kept for some users, and who has no rights
+// leaves nothing behind.
+func TestSetsAreForgotten(t *testing.T) {
+	t.Parallel()
+	a := newVisible()
+	a.bind(5, "a", rbacv1.Subject{Kind: rbacv1.GroupKind, Name: "team"})
+	used := a.View(listing("used", "team"), true)
+	for n := range 2 * maxIdleSets {
+		a.View(listing(fmt.Sprint("user-", n), "team"), true).Close()
+		a.View(listing(fmt.Sprint("nobody-", n)), true)
+	}
+	sets := a.index.sets
+	if len(sets.all) != maxIdleSets+1 || len(sets.idle) != maxIdleSets || len(sets.bySubject) != maxIdleSets+2 {
+		t.Errorf("%d sets, %d idle, of %d subjects", len(sets.all), len(sets.idle), len(sets.bySubject))
+	}
+	if again := a.View(listing("used", "team"), true); again.set != used.set {
+		t.Error("a set in use is made anew")
+	}
+}
+
+// BenchmarkView is what a list over all namespaces asks for: of 1,000 namespaces that a
+// group is bound in, once made and made anew.
+func BenchmarkView(b *testing.B) {
+	a := newVisible()
+	for n := range 1000 {
+		a.bind(int64(n+1), fmt.Sprintf("namespace-%d", n), rbacv1.Subject{Kind: rbacv1.GroupKind, Name: "team"})
+	}
+	asked := listing("jane", "team", "system:authenticated")
+	a.View(asked, true).Close()
+	b.Run("kept", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			v := a.View(asked, true)
+			if len(v.Now().Names()) != 1000 {
+				b.Fatal(text(v.Now()))
+			}
+			v.Close()
+		}
+	})
+	b.Run("changed", func(b *testing.B) {
+		b.ReportAllocs()
+		revision := int64(1000)
+		for b.Loop() {
+			revision++
+			a.bind(revision, "namespace-0", rbacv1.Subject{Kind: rbacv1.GroupKind, Name: "team"})
+			v := a.View(asked, true)
+			v.Now()
+			v.Close()
+		}
+	})
+}

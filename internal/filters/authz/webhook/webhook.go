@@ -1,0 +1,194 @@
+// Package webhook authorizes by asking a webhook, which is sent a
+// SubjectAccessReview. Conditions in CEL say of which requests it is asked at all;
+// its answers are remembered for a while.
+package webhook
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/lru"
+
+	"mainstay.dev/mainstay/internal/authorizer"
+	"mainstay.dev/mainstay/internal/egress/webhook/review"
+)
+
+// Config describes an Authorizer.
+type Config struct {
+	// Name is that of the webhook in metrics; Metrics may be nil.
+	Name    string
+	Metrics *Metrics
+	// Client reaches the webhook at URL, each time within Timeout.
+	Client  *http.Client
+	URL     string
+	Timeout time.Duration
+	// Version is that of the reviews that it is sent: v1 or v1beta1.
+	Version string
+	// AllowedTTL and OtherTTL are how long answers are remembered that allow, and that do
+	// not; 0: not at all.
+	AllowedTTL, OtherTTL time.Duration
+	// Conditions must all hold for the webhook to be asked; nil: it is asked always.
+	Conditions *Conditions
+	// DenyOnError denies where the webhook, or a condition, fails; otherwise there is no
+	// opinion then.
+	DenyOnError bool
+}
+
+// Limits of what is remembered, as kube-apiserver's: so many answers, to questions of so many
+// bytes of the client's choice.
+const (
+	maxAnswers  = 8192
+	maxQuestion = 10_000
+)
+
+// Authorizer asks a webhook. It is safe for concurrent use.
+type Authorizer struct {
+	config  Config
+	webhook review.Webhook
+	answers *lru.Cache
+}
+
+type answer struct {
+	status authorizationv1.SubjectAccessReviewStatus
+	until  time.Time
+}
+
+// New returns an Authorizer that remembers nothing yet.
+func New(config Config) *Authorizer {
+	return &Authorizer{
+		config:  config,
+		webhook: review.Webhook{Client: config.Client, URL: config.URL, What: "authorization", Timeout: config.Timeout},
+		answers: lru.New(maxAnswers),
+	}
+}
+
+// Authorize implements authorizer.Authorizer.
+func (w *Authorizer) Authorize(ctx context.Context, a *authorizer.Attributes) (authorizer.Decision, string, error) {
+	spec := specOf(a)
+	if matches, err := w.config.Conditions.match(ctx, spec, w.config.Metrics, w.config.Name); err != nil {
+		return w.onError(), "", err
+	} else if !matches {
+		return authorizer.DecisionNoOpinion, "", nil
+	}
+	status, err := w.ask(ctx, spec, sizeOf(a) < maxQuestion)
+	if err != nil {
+		return w.onError(), "", err
+	}
+	switch {
+	case status.Denied && status.Allowed:
+		return authorizer.DecisionDeny, status.Reason, errors.New("webhook subject access review returned both allow and deny response")
+	case status.Denied:
+		return authorizer.DecisionDeny, status.Reason, nil
+	case status.Allowed:
+		return authorizer.DecisionAllow, status.Reason, nil
+	}
+	return authorizer.DecisionNoOpinion, status.Reason, nil
+}
+
+func (w *Authorizer) onError() authorizer.Decision {
+	if w.config.DenyOnError {
+		return authorizer.DecisionDeny
+	}
+	return authorizer.DecisionNoOpinion
+}
+
+// ask returns what the webhook says, or said not long ago. Failures are not remembered, nor
+// are answers to questions that are large.
+func (w *Authorizer) ask(ctx context.Context, spec *authorizationv1.SubjectAccessReviewSpec, remember bool) (*authorizationv1.SubjectAccessReviewStatus, error) {
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return nil, fmt.Errorf("ask the webhook of authorization: %w", err)
+	}
+	key := sha256.Sum256(text)
+	if known, ok := w.answers.Get(key); ok {
+		if known := known.(*answer); time.Now().Before(known.until) {
+			return &known.status, nil
+		}
+	}
+	status, err := w.call(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	ttl := w.config.OtherTTL
+	if status.Allowed {
+		ttl = w.config.AllowedTTL
+	}
+	if remember && ttl > 0 {
+		w.answers.Add(key, &answer{*status, time.Now().Add(ttl)})
+	}
+	return status, nil
+}
+
+func (w *Authorizer) call(ctx context.Context, spec *authorizationv1.SubjectAccessReviewSpec) (*authorizationv1.SubjectAccessReviewStatus, error) {
+	asked := w.webhook
+	var result string
+	asked.Asked = func(err error, took time.Duration) {
+		result = resultOf(ctx, err)
+		w.config.Metrics.asked(w.config.Name, result, took)
+	}
+	var got authorizationv1.SubjectAccessReview
+	if err := asked.Ask(ctx, reviewOf(spec, w.config.Version), &got); err != nil {
+		if !w.config.DenyOnError && ctx.Err() == nil {
+			w.config.Metrics.failedOpen(w.config.Name, result)
+		}
+		return nil, err
+	}
+	return &got.Status, nil
+}
+
+// reviewV1beta1 is a review as v1beta1 has it, which tells groups by another name.
+type reviewV1beta1 struct {
+	metav1.TypeMeta `json:",inline"`
+	Spec            specV1beta1 `json:"spec"`
+}
+
+type specV1beta1 struct {
+	*authorizationv1.SubjectAccessReviewSpec
+	Groups []string `json:"groups,omitempty"` // hides that of v1
+	Group  []string `json:"group,omitempty"`
+}
+
+// reviewOf returns the question in a version.
+func reviewOf(spec *authorizationv1.SubjectAccessReviewSpec, version string) any {
+	head := metav1.TypeMeta{Kind: "SubjectAccessReview", APIVersion: authorizationv1.GroupName + "/" + version}
+	if version == "v1beta1" {
+		return &reviewV1beta1{TypeMeta: head, Spec: specV1beta1{SubjectAccessReviewSpec: spec, Group: spec.Groups}}
+	}
+	return &authorizationv1.SubjectAccessReview{TypeMeta: head, Spec: *spec}
+}
+
+// specOf is the question about attributes.
+func specOf(a *authorizer.Attributes) *authorizationv1.SubjectAccessReviewSpec {
+	spec := &authorizationv1.SubjectAccessReviewSpec{}
+	if u := a.User; u != nil {
+		spec.User, spec.UID, spec.Groups = u.Name, u.UID, u.Groups
+		for key, values := range u.Extra {
+			if spec.Extra == nil {
+				spec.Extra = make(map[string]authorizationv1.ExtraValue, len(u.Extra))
+			}
+			spec.Extra[key] = values
+		}
+	}
+	if !a.ResourceRequest {
+		spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Path: a.Path, Verb: a.Verb}
+		return spec
+	}
+	spec.ResourceAttributes = &authorizationv1.ResourceAttributes{
+		Namespace: a.Namespace, Verb: a.Verb, Group: a.APIGroup, Version: a.APIVersion,
+		Resource: a.Resource, Subresource: a.Subresource, Name: a.Name,
+		FieldSelector: fieldSelectorOf(a), LabelSelector: labelSelectorOf(a),
+	}
+	return spec
+}
+
+// sizeOf is how many bytes of a question its client chose.
+func sizeOf(a *authorizer.Attributes) int {
+	return len(a.Namespace) + len(a.Verb) + len(a.APIGroup) + len(a.APIVersion) + len(a.Resource) + len(a.Subresource) + len(a.Name) + len(a.Path)
+}

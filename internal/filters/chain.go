@@ -1,0 +1,73 @@
+// Package filters has the filters that every request passes before its body is
+// read, one per file. Package controlplane puts them in order. Authentication and
+// authorization themselves are in authn and authz; filters here act on their
+// results. No filter serves a resource.
+package filters
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"mainstay.dev/mainstay/internal/request"
+)
+
+// Filter wraps a handler in one concern. A handler may return before its response is
+// complete (a watch does, response.Detach): what a filter has begun for the request and
+// must end has to be passed to response.atEnd.
+type Filter func(http.Handler) http.Handler
+
+// passing returns the filter that passes on the requests for which the function returns
+// true; it has answered all others. What it needs on the stack is free again while the
+// request is served.
+func passing(pass func(http.ResponseWriter, *http.Request) bool) Filter {
+	return func(next http.Handler) http.Handler { return &passer{pass, next} }
+}
+
+type passer struct {
+	pass func(http.ResponseWriter, *http.Request) bool
+	next http.Handler
+}
+
+// ServeHTTP implements http.Handler.
+func (p *passer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if p.pass(w, r) {
+		p.next.ServeHTTP(w, r)
+	}
+}
+
+// Chain returns a handler that passes a request through filters in the order
+// given and then to final.
+func Chain(final http.Handler, filters ...Filter) http.Handler {
+	for _, filter := range slices.Backward(filters) {
+		final = filter(final)
+	}
+	return final
+}
+
+// ErrorWriter answers a request with an error, as a Status in the media type
+// that the client accepts. Filters set further headers before they call it.
+type ErrorWriter func(w http.ResponseWriter, r *http.Request, err error)
+
+// LongRunning reports whether a request is long-running by kube-apiserver's rule:
+// watches, and subresources of these names. It is for resources of aggregated
+// servers; for its own, a control plane asks the resource. Filters use
+// request.LongRunning, which RequestInfo sets. Such requests have no deadline, do
+// not count as in flight for MaxInFlight and FlowControl, and are ended when the server stops.
+func LongRunning(info *request.Info) bool {
+	if info == nil {
+		return false
+	}
+	if !info.IsResource {
+		// A profile takes ?seconds=, a snapshot as long as the store is large.
+		return strings.HasPrefix(info.Path, "/debug/pprof/") || info.Path == "/mainstay/v1/snapshot"
+	}
+	if info.Verb == "watch" {
+		return true
+	}
+	switch info.Subresource {
+	case "attach", "exec", "portforward", "proxy", "log":
+		return true
+	}
+	return false
+}

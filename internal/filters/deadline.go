@@ -1,0 +1,226 @@
+package filters
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"mainstay.dev/mainstay/internal/request"
+	"mainstay.dev/mainstay/internal/telemetry"
+)
+
+// DeadlineConfig configures Deadline.
+type DeadlineConfig struct {
+	// Max is the longest time, and the upper bound of ?timeout=.
+	Max     time.Duration
+	Metrics *telemetry.Requests
+	Logger  *slog.Logger
+	OnError ErrorWriter
+	// OnInvalid answers a request whose ?timeout= is none; nil: OnError.
+	OnInvalid ErrorWriter
+}
+
+// Deadline ends requests that take longer than Max, or than their ?timeout=,
+// whichever is less. The handler's context ends; a handler that is
+// waiting for the request's body, or for the client to take the response, is
+// woken up. Requests that have not been answered by then get a 504; answers
+// under way break off.
+//
+// For a handler that ignores its context, because it computes, the 504 is sent a
+// moment later, and the handler goes on, counted and logged until it returns.
+// Handlers run on the goroutine of their request, which saves one per request.
+func Deadline(config DeadlineConfig) Filter {
+	if config.OnInvalid == nil {
+		config.OnInvalid = config.OnError
+	}
+	return func(next http.Handler) http.Handler {
+		return &deadline{DeadlineConfig: config, next: next}
+	}
+}
+
+type deadline struct {
+	DeadlineConfig
+	next  http.Handler
+	queue deadlineQueue
+}
+
+// ServeHTTP implements http.Handler.
+func (d *deadline) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if request.LongRunning(r.Context()) {
+		d.next.ServeHTTP(w, r)
+	} else {
+		d.serve(w, r)
+	}
+}
+
+// serve serves a request that is not long-running.
+func (d *deadline) serve(w http.ResponseWriter, r *http.Request) {
+	timeout, err := timeoutOf(r.URL, d.Max)
+	if err != nil {
+		d.OnInvalid(w, r, apierrors.NewBadRequest(err.Error()))
+		return
+	}
+	k := &waker{config: &d.DeadlineConfig, response: wrap(w), accept: r.Header["Accept"], agent: r.Header["User-Agent"]}
+	k.context = deadlineContext{Context: r.Context(), at: request.Received(r.Context()).Add(timeout), expired: k.wake}
+	k.request = r.WithContext(&k.context)
+	k.response.withGuard(&k.guard)
+	d.queue.add(&k.context)
+	defer k.context.end(context.Canceled)
+	defer d.queue.remove(&k.context)
+	defer k.end(false) // if the handler panics
+	d.next.ServeHTTP(k.response, k.request)
+	k.finish()
+}
+
+// ErrTimeout is the answer to a request that took too long.
+func ErrTimeout() error {
+	return apierrors.NewTimeoutError("request did not complete within the allotted timeout", 0)
+}
+
+// writeGrace is how long the answer to a request that has timed out may take to
+// be sent.
+const writeGrace = 5 * time.Second
+
+// answerGrace is how long a handler may take to answer by itself after its
+// deadline.
+const answerGrace = 250 * time.Millisecond
+
+// waker interrupts the I/O of a handler at its deadline, and answers for it if
+// that does not help, unless the handler has returned: its ResponseWriter must
+// not be touched then.
+type waker struct {
+	config   *DeadlineConfig
+	context  deadlineContext
+	request  *http.Request
+	response *response
+	// accept and agent are of the request's header, which the handler may change.
+	accept, agent []string
+	guard         guard
+
+	mu       sync.Mutex
+	finished bool
+	cutOff   bool // a response under way was broken off
+	left     bool // it was answered in the handler's place
+}
+
+func (k *waker) wake() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	started := k.response.started.Load()
+	if k.finished || !k.expired() || started == http.StatusSwitchingProtocols {
+		return // in another protocol, a connection is its handler's own
+	}
+	// Errors of the controller only say that this connection cannot be
+	// interrupted.
+	control := http.NewResponseController(k.response.ResponseWriter)
+	if succeeded(started) {
+		k.cutOff = control.SetWriteDeadline(longAgo()) == nil
+		return
+	}
+	_ = control.SetReadDeadline(longAgo())
+	if k.request.ProtoMajor >= 2 { // in HTTP/1 a deadline would outlive the request
+		_ = control.SetWriteDeadline(time.Now().Add(writeGrace))
+	}
+	if started == 0 {
+		time.AfterFunc(answerGrace, k.answer)
+	}
+}
+
+func (k *waker) expired() bool { return errors.Is(k.request.Context().Err(), context.DeadlineExceeded) }
+
+// answer answers for a handler that has not.
+func (k *waker) answer() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.finished || k.response.started.Load() != 0 {
+		return
+	}
+	ctx := k.request.Context()
+	asked := (&http.Request{
+		Method: k.request.Method, URL: k.request.URL, Proto: k.request.Proto, ProtoMajor: k.request.ProtoMajor, ProtoMinor: k.request.ProtoMinor,
+		Header: http.Header{"Accept": k.accept, "User-Agent": k.agent},
+	}).WithContext(ctx)
+	a := &reply{header: http.Header{}}
+	if id := request.AuditID(ctx); id != "" {
+		a.header[auditIDHeader] = []string{id}
+	}
+	k.config.OnError(a, asked, ErrTimeout())
+	if k.left = k.response.answerFor(a); k.left {
+		k.note(slog.LevelWarn, "request timed out, and its handler has not returned", telemetry.PostTimeoutPending)
+	}
+}
+
+func (k *waker) note(level slog.Level, message string, status telemetry.PostTimeout) {
+	if k.config.Metrics != nil {
+		k.config.Metrics.AfterTimeout(status)
+	}
+	ctx := k.request.Context()
+	k.config.Logger.LogAttrs(ctx, level, message, slog.String("verb", k.request.Method), slog.String("URI", k.request.RequestURI),
+		slog.String("audit-ID", request.AuditID(ctx)), slog.Duration("since", time.Since(request.Received(ctx))))
+}
+
+// end keeps the response from being touched any more. It may be called again.
+func (k *waker) end(returned bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.finished {
+		return
+	}
+	k.finished = true
+	if !k.left {
+		return
+	}
+	status := telemetry.PostTimeoutOK
+	if !returned {
+		status = telemetry.PostTimeoutPanic
+	}
+	k.note(slog.LevelInfo, "handler of a request that timed out has returned", status)
+}
+
+// finish answers for the handler that has just returned, if its time is up.
+func (k *waker) finish() {
+	k.end(true)
+	response := k.response
+	if k.left || !k.cutOff && !k.expired() || response.status == http.StatusSwitchingProtocols {
+		return
+	}
+	switch {
+	case response.status == 0:
+		k.config.OnError(response, k.request, ErrTimeout())
+	case succeeded(int32(response.status)):
+		// It may have been cut short, and must not look complete.
+		panic(http.ErrAbortHandler)
+	}
+}
+
+func longAgo() time.Time { return time.Unix(1, 0) }
+
+// succeeded reports whether a status is a success; that of no response, 0, is not.
+func succeeded(status int32) bool { return status >= 100 && status < 300 }
+
+// timeoutOf reads ?timeout=. Zero and what exceeds max mean max.
+func timeoutOf(u *url.URL, max time.Duration) (time.Duration, error) {
+	if !strings.Contains(u.RawQuery, "timeout=") {
+		return max, nil
+	}
+	value := u.Query().Get("timeout")
+	if value == "" {
+		return max, nil
+	}
+	timeout, err := time.ParseDuration(value)
+	if err != nil {
+		return 0, fmt.Errorf("invalid timeout specified in the request URL - %w", err)
+	}
+	if timeout <= 0 || timeout > max {
+		return max, nil
+	}
+	return timeout, nil
+}

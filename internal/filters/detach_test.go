@@ -1,0 +1,131 @@
+package filters
+
+import (
+	"bytes"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"mainstay.dev/mainstay/internal/request"
+)
+
+// detaching is a ResponseWriter as package http2's: it keeps what goes on after the handler.
+type detaching struct {
+	*httptest.ResponseRecorder
+	rest func() bool
+}
+
+func (d *detaching) Detach(do func() bool) { d.rest = do }
+func (d *detaching) Resume()               {}
+func (d *detaching) HandOff()              {}
+
+// ends records what has ended, and why.
+type ends struct{ seen []any }
+
+func (e *ends) end(_ *response, panicked any) { e.seen = append(e.seen, panicked) }
+
+// TestDetach has what filters begin end with what the handler has detached.
+func TestDetach(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	begun := &ends{}
+	begin := func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			wrap(w).atEnd(begun)
+			next.ServeHTTP(w, r)
+		})
+	}
+	var rest func() bool
+	detach := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusOK)
+		if !w.(interface{ Detach(func() bool) bool }).Detach(rest) {
+			rest()
+		}
+	})
+	drain := NewDrain()
+	chain := Chain(detach, AuditID, Recover(slog.New(slog.NewTextHandler(&log, nil)), writeError),
+		RequestInfo(LongRunning, writeError), begin, drain.Filter(writeError))
+	watch := func() *http.Request {
+		r := httptest.NewRequest("GET", "/api/v1/pods?watch=1", nil)
+		r.Header.Set(auditIDHeader, "an-id")
+		return r
+	}
+	active := func() int { return drain.mu.active + len(drain.mu.longRunning) }
+
+	t.Run("where the handler has to do all", func(t *testing.T) {
+		rest = func() bool {
+			if len(begun.seen) != 0 || active() != 2 {
+				t.Errorf("ended too early: %v", begun.seen)
+			}
+			return true
+		}
+		chain.ServeHTTP(httptest.NewRecorder(), watch())
+		if len(begun.seen) != 1 || begun.seen[0] != nil || active() != 0 {
+			t.Errorf("not ended: %v", begun.seen)
+		}
+	})
+	for name, reason := range map[string]any{"to its end": nil, "with a panic": "a reason", "broken off": http.ErrAbortHandler} {
+		t.Run(name, func(t *testing.T) {
+			begun.seen = nil
+			done := false
+			rest = func() bool {
+				if done && reason != nil {
+					panic(reason)
+				}
+				return done
+			}
+			w := &detaching{ResponseRecorder: httptest.NewRecorder()}
+			chain.ServeHTTP(w, watch())
+			if len(begun.seen) != 0 || active() != 2 {
+				t.Errorf("ended with the handler: %v", begun.seen)
+			}
+			if w.rest(); len(begun.seen) != 0 || active() != 2 {
+				t.Errorf("ended with the first turn: %v", begun.seen)
+			}
+			done = true
+			if got := recovered(w.rest); got != nil && (reason == nil || got != http.ErrAbortHandler) || got == nil && reason != nil {
+				t.Errorf("the rest of it panicked with %v", got)
+			}
+			if len(begun.seen) != 1 || begun.seen[0] != reason || active() != 0 {
+				t.Errorf("ended: %v", begun.seen)
+			}
+		})
+	}
+	if text := log.String(); strings.Count(text, "a reason") != 1 || strings.Contains(text, http.ErrAbortHandler.Error()) || !strings.Contains(text, "path=/api/v1/pods audit-ID=an-id") {
+		t.Errorf("logged %s", text)
+	}
+}
+
+func recovered(do func() bool) (reason any) {
+	defer func() { reason = recover() }()
+	do()
+	return nil
+}
+
+// TestCancelled ends a long-running request by its own context where the ResponseWriter
+// can do that.
+func TestCancelled(t *testing.T) {
+	t.Parallel()
+	drain := NewDrain()
+	w := &cancelling{ResponseRecorder: httptest.NewRecorder()}
+	Chain(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Context().Done() != nil {
+			t.Error("the request has a context of its own")
+		}
+		drain.EndLongRunning()
+		request.Cancel(r.Context(), http.ErrHandlerTimeout)
+	}), AuditID, Recover(quiet(), writeError), RequestInfo(LongRunning, writeError), drain.Filter(writeError)).ServeHTTP(w, httptest.NewRequest("GET", "/api/v1/pods?watch=1", nil))
+	if len(w.causes) != 2 || w.causes[0] != ErrStopping || w.causes[1] != http.ErrHandlerTimeout {
+		t.Errorf("ended because of %v", w.causes)
+	}
+}
+
+// cancelling is a ResponseWriter that notes why its request is to end.
+type cancelling struct {
+	*httptest.ResponseRecorder
+	causes []error
+}
+
+func (c *cancelling) Cancel(cause error) { c.causes = append(c.causes, cause) }

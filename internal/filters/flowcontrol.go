@@ -1,0 +1,103 @@
+package filters
+
+import (
+	"net/http"
+	"strconv"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"mainstay.dev/mainstay/internal/filters/flowcontrol"
+	"mainstay.dev/mainstay/internal/request"
+	"mainstay.dev/mainstay/internal/telemetry"
+)
+
+// FlowControl has each request wait for its turn, and refuses those with 429 that do
+// not get one. A watch has its turn until it has sent its first events. Other
+// long-running requests need none.
+func FlowControl(by *flowcontrol.Control, metrics *telemetry.Requests, onError ErrorWriter) Filter {
+	return func(next http.Handler) http.Handler { return &flowControl{by, metrics, onError, next} }
+}
+
+type flowControl struct {
+	by      *flowcontrol.Control
+	metrics *telemetry.Requests
+	onError ErrorWriter
+	next    http.Handler
+}
+
+// ServeHTTP implements http.Handler.
+func (f *flowControl) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case !request.LongRunning(r.Context()):
+		f.serve(w, r)
+	case !isWatch(request.InfoFrom(r.Context())):
+		f.next.ServeHTTP(w, r)
+	default:
+		f.serveWatch(wrap(w), r)
+	}
+}
+
+func isWatch(info *request.Info) bool { return info.IsResource && info.Verb == "watch" }
+
+func (f *flowControl) serve(w http.ResponseWriter, r *http.Request) {
+	turn := f.take(w, r)
+	if turn == nil {
+		return
+	}
+	defer turn.End() // also when the handler panics
+	f.next.ServeHTTP(w, r)
+}
+
+// serveWatch ends the turn of a watch when it is initialized, or at its end. Nothing
+// of the turn is kept for as long as the watch lasts.
+func (f *flowControl) serveWatch(w *response, r *http.Request) {
+	turn := f.take(w, r)
+	if turn == nil {
+		return
+	}
+	f.by.Watch(request.InfoFrom(r.Context()))
+	request.OnWatchInitialized(r.Context(), turn.End)
+	w.atEnd(f)
+	f.next.ServeHTTP(w, r)
+}
+
+// end implements ender, for a watch.
+func (f *flowControl) end(w *response, _ any) {
+	request.WatchInitialized(w.ctx) // at the latest
+	f.by.Forget(request.InfoFrom(w.ctx))
+}
+
+// take returns the turn of a request, once it has come; nil where the request was refused.
+func (f *flowControl) take(w http.ResponseWriter, r *http.Request) *flowcontrol.Turn {
+	turn := f.by.Take(r)
+	if turn.Waits() {
+		waitFor(turn, r, queuedMark(f.metrics, request.InfoFrom(r.Context())))
+	}
+	turn.SetHeaders(w.Header())
+	if turn.Admitted() {
+		return turn
+	}
+	countTerminated(f.metrics, r)
+	tooManyRequests(w, r, turn.Refuse(), f.onError)
+	return nil
+}
+
+func queuedMark(metrics *telemetry.Requests, info *request.Info) *telemetry.Watermark {
+	if mutating(info) {
+		return metrics.QueuedMutating()
+	}
+	return metrics.QueuedReadOnly()
+}
+
+func waitFor(turn *flowcontrol.Turn, r *http.Request, mark *telemetry.Watermark) {
+	mark.Begin()
+	defer mark.End()
+	turn.Wait(r.Context())
+	request.SetQueueWait(r.Context(), turn.Waited())
+}
+
+// tooManyRequests refuses a request that may be sent again after some seconds.
+func tooManyRequests(w http.ResponseWriter, r *http.Request, seconds int64, onError ErrorWriter) {
+	w.Header().Set("Retry-After", strconv.FormatInt(seconds, 10))
+	onError(w, r, apierrors.NewTooManyRequests("Too many requests, please try again later.", int(seconds)))
+}

@@ -1,0 +1,219 @@
+package flowcontrol
+
+import (
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+
+	"mainstay.dev/mainstay/internal/filters/flowcontrol/fairqueue"
+)
+
+// bootstrapLevels are those of every cluster, but for the mandatory ones.
+func bootstrapLevels() []any {
+	return []any{
+		limited("system", 30, 33, queuing(64, 6)), limited("node-high", 40, 25, queuing(64, 6)), limited("leader-election", 10, 0, queuing(16, 4)),
+		limited("workload-high", 40, 50, queuing(128, 6)), limited("workload-low", 100, 90, queuing(128, 6)), limited("global-default", 20, 50, queuing(128, 6)),
+	}
+}
+
+// occupy has requests of one seat executed, or wait, at a level, and returns what ends them.
+func occupy(t *testing.T, c *Control, name string, requests int) (end func()) {
+	t.Helper()
+	c.configured()
+	l, flow := c.made[name], &fairqueue.Flow{}
+	var all []*fairqueue.Request
+	for i := range requests {
+		r := &fairqueue.Request{Flow: flow, Hash: uint64(i), Work: fairqueue.Work{InitialSeats: 1}}
+		if l.set.Start(time.Now(), r) != fairqueue.Rejected {
+			all = append(all, r)
+		}
+	}
+	return func() {
+		for _, r := range all {
+			if l.set.Leave(r, fairqueue.Cancelled) == fairqueue.Executing {
+				l.set.Finish(time.Now(), r)
+			}
+		}
+	}
+}
+
+// TestBorrowing: kube-apiserver gives the levels of every cluster the same seats for the same
+// demand, 600 in all.
+func TestBorrowing(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		demand map[string]int
+		want   map[string]int
+	}{
+		{"nobody wants any", nil, map[string]int{"catch-all": 30, "workload-low": 56, "workload-high": 114, "node-high": 170, "exempt": 0}},
+		{"one wants all", map[string]int{"workload-low": 700}, map[string]int{"workload-low": 368, "workload-high": 49, "node-high": 73, "system": 50, "catch-all": 13, "leader-election": 25, "global-default": 24}},
+		{"two want all, one of them of what is its own", map[string]int{"workload-low": 700, "workload-high": 700}, map[string]int{"workload-low": 245, "workload-high": 172, "node-high": 73}},
+		{"the exempt take from the others", map[string]int{"exempt": 250, "workload-low": 700}, map[string]int{"exempt": 250, "workload-low": 118, "workload-high": 49}},
+		{"the exempt take more than is left", map[string]int{"exempt": 900, "workload-low": 700}, map[string]int{"exempt": 900, "workload-low": 24, "workload-high": 49}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				c := newControl(t, 600, bootstrapLevels()...)
+				for name, requests := range tt.demand {
+					defer occupy(t, c, name, requests)()
+				}
+				c.configured()
+				// A rise counts when it has lasted for a whole period.
+				for range 2 {
+					time.Sleep(adjustmentPeriod)
+					c.tick(time.Now())
+				}
+				for name, want := range tt.want {
+					if got := c.made[name].current; got != want {
+						t.Errorf("%s has %d seats, want %d", name, got, want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestBorrowingEnds: what was lent comes back bit by bit when nobody wants it any more, also
+// to a server that has been idle meanwhile.
+func TestBorrowingEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newControl(t, 600, bootstrapLevels()...)
+		end := occupy(t, c, "workload-low", 700)
+		time.Sleep(adjustmentPeriod)
+		c.tick(time.Now())
+		end()
+		time.Sleep(adjustmentPeriod)
+		c.tick(time.Now()) // of what it wanted until just now
+		high := c.made["workload-low"].demand.smoothed
+		time.Sleep(5 * time.Minute)
+		c.tick(time.Now())
+		half := c.made["workload-low"].demand.smoothed
+		if math.Abs(half/high-0.5) > 0.02 {
+			t.Errorf("after five minutes %.1f are left of %.1f", half, high)
+		}
+		time.Sleep(24 * time.Hour)
+		c.tick(time.Now())
+		if left := c.made["workload-low"].demand.smoothed; left > 0.001 {
+			t.Errorf("after a day %.1f are left", left)
+		}
+	})
+}
+
+// TestWaitingBorrows: requests that wait get what is lent to their level although no
+// other request comes.
+func TestWaitingBorrows(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newControl(t, 10, limited("a", 10, 100, queuing(1, 1)), limited("b", 90, 100, queuing(1, 1)), flowSchema("a", "a", 10, user("jane")))
+		turns := make(chan *Turn)
+		for range 20 {
+			go func() { turns <- take(c, requestOf(t, "jane", "GET", "/version")) }()
+		}
+		synctest.Wait()
+		time.Sleep(14 * time.Second) // of 15 that each may wait
+		synctest.Wait()
+		executing := c.made["a"].set.Dump(false).Executing
+		if executing < 8 {
+			t.Errorf("%d are executed after a period, of 10 seats", executing)
+		}
+		for range 20 {
+			(<-turns).End()
+		}
+	})
+}
+
+// TestBounds: a level lends and borrows no more than it says.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		bounded := limited("bounded", 45, 20, queuing(4, 1))
+		percent := int32(10)
+		bounded.Spec.Limited.BorrowingLimitPercent = &percent
+		c := newControl(t, 100, bounded, limited("other", 50, 100, queuing(4, 1)))
+		l := func() *level { c.configured(); return c.made["bounded"] }
+		if l().nominal != 45 || l().min != 36 || l().max != 50 {
+			t.Errorf("%d, from %d to %d", l().nominal, l().min, l().max)
+		}
+		end := occupy(t, c, "bounded", 100)
+		time.Sleep(adjustmentPeriod)
+		c.tick(time.Now())
+		if l().current != 50 {
+			t.Errorf("%d", l().current)
+		}
+		end()
+		defer occupy(t, c, "other", 200)()
+		for range 500 {
+			time.Sleep(adjustmentPeriod)
+			c.tick(time.Now())
+		}
+		if l().current != 36 {
+			t.Errorf("%d", l().current)
+		}
+	})
+}
+
+func TestAllocate(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name  string
+		sum   float64
+		wants []want
+		given []float64
+	}{
+		{"in proportion", 30, []want{{0, 100, 10}, {0, 100, 5}}, []float64{20, 10}},
+		{"a lower bound", 30, []want{{0, 100, 10}, {15, 100, 5}}, []float64{15, 15}},
+		{"an upper bound", 30, []want{{0, 12, 10}, {0, 100, 5}}, []float64{12, 18}},
+		{"both", 40, []want{{0, 12, 10}, {25, 100, 5}, {0, 100, 1}}, []float64{12, 25, 3}},
+		{"who wants nothing gets what is left", 30, []want{{0, 5, 10}, {0, 100, 0}}, []float64{5, 25}},
+		{"more than all may have", 100, []want{{0, 12, 10}, {0, 20, 5}}, []float64{12, 20}},
+		{"less than all must have", 1, []want{{5, 12, 10}, {6, 20, 6}}, []float64{5, 6}},
+		{"nothing", 0, []want{{0, 12, 10}}, []float64{0}},
+		{"nobody", 10, nil, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			given, _ := allocate(tt.sum, tt.wants)
+			if len(given) != len(tt.given) {
+				t.Fatalf("%v", given)
+			}
+			for i := range given {
+				if math.Abs(given[i]-tt.given[i]) > 1e-6 {
+					t.Errorf("%v, want %v", given, tt.given)
+				}
+			}
+		})
+	}
+}
+
+// TestMaxSeats: one request takes but a part of a level.
+func TestMaxSeats(t *testing.T) {
+	t.Parallel()
+	c := newControl(t, 600, bootstrapLevels()...)
+	c.configured()
+	for name, want := range map[string]int{"workload-high": 15, "workload-low": 37, "global-default": 8, "leader-election": 4, "catch-all": 0, "exempt": 0} {
+		if got := c.made[name].maxSeats(); got != want {
+			t.Errorf("%s: %d, want %d", name, got, want)
+		}
+	}
+}
+
+// TestUnsound: what validation would refuse is as if it were not there.
+func TestUnsound(t *testing.T) {
+	t.Parallel()
+	other := exempt()
+	other.Name = "other"
+	noQueues := limited("no-queues", 1, 0, nil)
+	noQueues.Spec.Limited.LimitResponse.Type = flowcontrolv1.LimitResponseTypeQueue
+	c := newControl(t, 10, other, noQueues, flowSchema("a", "other", 5, user("jane")), flowSchema("b", "no-queues", 5, user("jane")))
+	if n := len(c.configured().flows); n != 2 || c.made["other"] != nil || c.made["no-queues"] != nil {
+		t.Errorf("%d flows, %v", n, c.made)
+	}
+}

@@ -1,0 +1,114 @@
+package flowcontrol
+
+import (
+	"hash/maphash"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/request"
+	"mainstay.dev/mainstay/internal/storage/reflector"
+)
+
+// Config configures a Control. All fields but Stats, Logger and Reflectors are
+// required.
+type Config struct {
+	// Seats is how many requests, of one seat each, are executed at a time; more than 0.
+	Seats int
+	// Schemas and Levels are the mandatory ones: they are in effect where none of their
+	// names is stored.
+	Schemas []*flowcontrolv1.FlowSchema
+	Levels  []*flowcontrolv1.PriorityLevelConfiguration
+	// Wait is how long a request without a deadline may wait for its turn.
+	Wait time.Duration
+	// Stats returns what a list has to read; false where that is not known. It is called
+	// for each list and must be quick. nil: it never is known.
+	Stats func(*request.Info) (Stats, bool)
+	// ByCount estimates lists by how many objects they read, not by their bytes
+	// (SizeBasedListCostEstimate=false).
+	ByCount    bool
+	Metrics    *Metrics
+	Reflectors *reflector.Metrics // nil counts nothing
+	Logger     *slog.Logger       // nil discards
+}
+
+// Control gives requests their turns. It is safe for concurrent use.
+type Control struct {
+	reflector.Followers
+	config Config
+	// seed makes it impossible to choose names whose flows share queues with somebody's.
+	seed    maphash.Seed
+	watches watches
+	kinds   kinds
+	// current is the configuration in effect; nil until a request needs it.
+	current atomic.Pointer[configuration]
+	// adjustAt is when levels next lend to each other, in nanoseconds since begun.
+	begun    time.Time
+	adjustAt atomic.Int64
+
+	// mu guards what follows, and the change of current.
+	mu      sync.Mutex
+	schemas map[types.NamespacedName]*flowcontrolv1.FlowSchema
+	levels  map[types.NamespacedName]*flowcontrolv1.PriorityLevelConfiguration
+	// made are the levels that requests may be of, by name: those of current, and
+	// those that are gone and not empty yet.
+	made map[string]*level
+	// adjusted is when levels lent to each other last, fairFrac the part of its
+	// demand that each was given.
+	adjusted time.Time
+	fairFrac float64
+}
+
+// New returns a Control that knows of the mandatory schemas and levels alone. Its
+// Followers tell it of the stored ones.
+func New(config Config) *Control {
+	if config.Logger == nil {
+		config.Logger = slog.New(slog.DiscardHandler)
+	}
+	now := time.Now()
+	c := &Control{
+		config: config, seed: maphash.MakeSeed(), kinds: newKinds(), begun: now, adjusted: now,
+		schemas: map[types.NamespacedName]*flowcontrolv1.FlowSchema{},
+		levels:  map[types.NamespacedName]*flowcontrolv1.PriorityLevelConfiguration{},
+		made:    map[string]*level{},
+	}
+	c.adjustAt.Store(int64(adjustmentPeriod))
+	c.Followers = c.newFollowers()
+	return c
+}
+
+// Close ends the measurement of a Control that is not used any more.
+func (c *Control) Close() { c.config.Metrics.remove(c) }
+
+// configured returns the configuration in effect.
+func (c *Control) configured() *configuration {
+	if current := c.current.Load(); current != nil {
+		return current
+	}
+	c.config.Metrics.add(c) // before the lock, which comes after that of Metrics
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.current.Load() == nil {
+		c.configure()
+	}
+	return c.current.Load()
+}
+
+// changed puts a change of schemas or levels into effect. While no request has needed
+// a configuration none is made: those of a first start are written one by one.
+func (c *Control) changed() {
+	if c.current.Load() != nil {
+		c.configure()
+	}
+}
+
+// forget drops levels that are gone and empty.
+func (c *Control) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.configure()
+}

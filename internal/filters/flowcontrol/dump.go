@@ -1,0 +1,117 @@
+package flowcontrol
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"mainstay.dev/mainstay/internal/filters/flowcontrol/fairqueue"
+)
+
+// DumpPrefix begins the paths of Dumps.
+const DumpPrefix = "/debug/api_priority_and_fairness/"
+
+// Dumps returns the handlers of what is told about levels, queues and requests, by the
+// path. Their tables are kube-apiserver's, misspelt column included.
+func (c *Control) Dumps() map[string]http.Handler {
+	return map[string]http.Handler{
+		DumpPrefix + "dump_priority_levels": serveTable(c.dumpLevels),
+		DumpPrefix + "dump_queues":          serveTable(c.dumpQueues),
+		DumpPrefix + "dump_requests":        serveTable(c.dumpRequests),
+	}
+}
+
+// table is rows of cells, the head first.
+type table [][]string
+
+func (t *table) add(cells ...any) {
+	row := make([]string, len(cells))
+	for i, cell := range cells {
+		row[i] = fmt.Sprint(cell)
+	}
+	*t = append(*t, row)
+}
+
+func serveTable(make func(*http.Request) table) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var text strings.Builder
+		columns := tabwriter.NewWriter(&text, 8, 0, 1, ' ', 0)
+		for _, row := range make(r) {
+			_, _ = fmt.Fprintln(columns, strings.Join(row, ",\t")) // into memory
+		}
+		_ = columns.Flush()
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = w.Write([]byte(text.String())) // the client is gone
+	})
+}
+
+// eachLevel calls f with each level in the order of names.
+func (c *Control) eachLevel(f func(*level)) {
+	c.configured()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, l := range c.byName() {
+		f(l)
+	}
+}
+
+func (c *Control) dumpLevels(*http.Request) table {
+	t := table{{
+		"PriorityLevelName", "ActiveQueues", "IsIdle", "IsQuiescing", "WaitingRequests", "ExecutingRequests",
+		"DispatchedRequests", "RejectedRequests", "TimedoutRequests", "CancelledRequests",
+	}}
+	c.eachLevel(func(l *level) {
+		d := l.set.Dump(false)
+		t.add(l.name, d.ActiveQueues, d.Waiting+d.Executing == 0, l.quiescing.Load(), d.Waiting, d.Executing, d.Dispatched, d.Rejected, d.TimedOut, d.Cancelled)
+	})
+	return t
+}
+
+func (c *Control) dumpQueues(*http.Request) table {
+	t := table{{
+		"PriorityLevelName", "Index", "PendingRequests", "ExecutingRequests", "SeatsInUse", "NextDispatchR", "InitialSeatsSum", "MaxSeatsSum", "TotalWorkSum",
+	}}
+	c.eachLevel(func(l *level) {
+		for index, q := range l.set.Dump(false).Queues {
+			t.add(l.name, index, q.Waiting, q.Executing, q.SeatsInUse, q.NextDispatchR, q.InitialSeats, q.Seats, q.Work)
+		}
+	})
+	return t
+}
+
+func (c *Control) dumpRequests(r *http.Request) table {
+	details := r.URL.Query().Get("includeRequestDetails") != ""
+	t := table{{
+		"PriorityLevelName", "FlowSchemaName", "QueueIndex", "RequestIndexInQueue", "FlowDistingsher", "ArriveTime",
+		"InitialSeats", "FinalSeats", "AdditionalLatency", "StartTime",
+	}}
+	if details {
+		t[0] = append(t[0], "UserName", "Verb", "APIPath", "Namespace", "Name", "APIVersion", "Resource", "SubResource")
+	}
+	c.eachLevel(func(l *level) {
+		for _, d := range l.set.Dump(true).Requests {
+			t = append(t, requestRow(&d, details))
+		}
+	})
+	return t
+}
+
+func requestRow(d *fairqueue.RequestDump, details bool) []string {
+	turn := d.About.(*Turn)
+	at := func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+	row := []string{
+		turn.flow.level.name, turn.flow.schema, strconv.Itoa(d.Queue), strconv.Itoa(d.Position), turn.distinguisher, at(d.Arrived),
+		strconv.Itoa(d.Work.InitialSeats), strconv.Itoa(d.Work.FinalSeats), d.Work.AdditionalLatency.String(), at(d.Started),
+	}
+	if details {
+		info := turn.info
+		version := schema.GroupVersion{Group: info.Group, Version: info.Version}.String()
+		row = append(row, turn.user.Name, info.Verb, info.Path, info.Namespace, info.Name, version, info.Resource, info.Subresource)
+	}
+	return row
+}

@@ -1,0 +1,170 @@
+package flowcontrol
+
+import (
+	"hash/maphash"
+	"slices"
+	"strings"
+
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+
+	"mainstay.dev/mainstay/internal/filters/flowcontrol/fairqueue"
+	"mainstay.dev/mainstay/internal/request"
+)
+
+// flow is the requests that one schema matches, or, with a distinguisher, one of the
+// flows among them. It does not change.
+type flow struct {
+	schema string
+	// schemaUID and levelUID are values of headers, which all responses share.
+	schemaUID, levelUID []string
+	level               *level
+	exempt, queues      bool
+	distinguisher       flowcontrolv1.FlowDistinguisherMethodType // "": all are one flow
+	maxSeats            int
+	rules               []rule
+	counted             *fairqueue.Flow
+	metrics             *flowMetrics
+}
+
+func newFlow(schema *flowcontrolv1.FlowSchema, l *level) *flow {
+	f := &flow{
+		schema: schema.Name, schemaUID: []string{string(schema.UID)}, levelUID: l.uid, level: l, exempt: l.exempt, maxSeats: l.maxSeats(),
+		queues: l.queues > 0,
+	}
+	if method := schema.Spec.DistinguisherMethod; method != nil && l.queues > 1 {
+		f.distinguisher = method.Type
+	}
+	for i := range schema.Spec.Rules {
+		f.rules = append(f.rules, newRule(&schema.Spec.Rules[i]))
+	}
+	return f
+}
+
+// distinguish returns what tells a request's flow from others of the schema.
+func (f *flow) distinguish(user *request.User, info *request.Info) string {
+	switch f.distinguisher {
+	case flowcontrolv1.FlowDistinguisherMethodByUserType:
+		return user.Name
+	case flowcontrolv1.FlowDistinguisherMethodByNamespaceType:
+		return info.Namespace
+	}
+	return ""
+}
+
+// hash returns what a flow's queues are chosen by.
+func (f *flow) hash(seed maphash.Seed, distinguisher string) uint64 {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	_, _ = h.WriteString(f.schema) // it never fails
+	_ = h.WriteByte(0)
+	_, _ = h.WriteString(distinguisher)
+	return h.Sum64()
+}
+
+func (f *flow) matches(user *request.User, info *request.Info) bool {
+	for i := range f.rules {
+		if f.rules[i].matches(user, info) {
+			return true
+		}
+	}
+	return false
+}
+
+// rule is a PolicyRulesWithSubjects whose subjects are names of users and groups.
+type rule struct {
+	everyone      bool
+	users, groups []string
+	// accountPrefixes begin the names of all service accounts of a namespace.
+	accountPrefixes []string
+	resources       []flowcontrolv1.ResourcePolicyRule
+	nonResources    []flowcontrolv1.NonResourcePolicyRule
+}
+
+// accountPrefix begins the names of the users that service accounts are.
+const accountPrefix = "system:serviceaccount:"
+
+func newRule(of *flowcontrolv1.PolicyRulesWithSubjects) rule {
+	r := rule{resources: of.ResourceRules, nonResources: of.NonResourceRules}
+	for i := range of.Subjects {
+		r.add(&of.Subjects[i])
+	}
+	return r
+}
+
+func (r *rule) add(subject *flowcontrolv1.Subject) {
+	switch {
+	case subject.Kind == flowcontrolv1.SubjectKindUser && subject.User != nil:
+		r.users = append(r.users, subject.User.Name)
+		r.everyone = r.everyone || subject.User.Name == flowcontrolv1.NameAll
+	case subject.Kind == flowcontrolv1.SubjectKindGroup && subject.Group != nil:
+		r.groups = append(r.groups, subject.Group.Name)
+		r.everyone = r.everyone || subject.Group.Name == flowcontrolv1.NameAll
+	case subject.Kind == flowcontrolv1.SubjectKindServiceAccount && subject.ServiceAccount != nil:
+		prefix := accountPrefix + subject.ServiceAccount.Namespace + ":"
+		if subject.ServiceAccount.Name == flowcontrolv1.NameAll {
+			r.accountPrefixes = append(r.accountPrefixes, prefix)
+		} else {
+			r.users = append(r.users, prefix+subject.ServiceAccount.Name)
+		}
+	}
+}
+
+func (r *rule) matches(user *request.User, info *request.Info) bool {
+	if !r.about(user) {
+		return false
+	}
+	if info.IsResource {
+		return slices.ContainsFunc(r.resources, func(of flowcontrolv1.ResourcePolicyRule) bool { return matchesResource(&of, info) })
+	}
+	return slices.ContainsFunc(r.nonResources, func(of flowcontrolv1.NonResourcePolicyRule) bool {
+		return has(of.Verbs, info.Verb) && slices.ContainsFunc(of.NonResourceURLs, func(url string) bool { return matchesPath(url, info.Path) })
+	})
+}
+
+func (r *rule) about(user *request.User) bool {
+	if r.everyone || slices.Contains(r.users, user.Name) {
+		return true
+	}
+	for _, group := range r.groups {
+		if slices.Contains(user.Groups, group) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(r.accountPrefixes, func(prefix string) bool { return strings.HasPrefix(user.Name, prefix) })
+}
+
+func matchesResource(r *flowcontrolv1.ResourcePolicyRule, info *request.Info) bool {
+	if !has(r.Verbs, info.Verb) || !has(r.APIGroups, info.Group) || !hasResource(r.Resources, info.Resource, info.Subresource) {
+		return false
+	}
+	if info.Namespace == "" {
+		return r.ClusterScope
+	}
+	return has(r.Namespaces, info.Namespace)
+}
+
+// has reports whether a list, or the * that it consists of, holds a value.
+func has(list []string, value string) bool {
+	return len(list) == 1 && list[0] == "*" || slices.Contains(list, value)
+}
+
+// hasResource is has of a resource or of resource/subresource.
+func hasResource(list []string, resource, subresource string) bool {
+	if subresource == "" || len(list) == 1 && list[0] == "*" {
+		return has(list, resource)
+	}
+	return slices.ContainsFunc(list, func(name string) bool {
+		before, after, _ := strings.Cut(name, "/")
+		return before == resource && after == subresource
+	})
+}
+
+// matchesPath reports whether a rule is about a path: the same one, or one below it.
+func matchesPath(url, path string) bool {
+	if url == flowcontrolv1.NonResourceAll || url == path {
+		return true
+	}
+	below := strings.TrimSuffix(strings.TrimSuffix(url, "*"), "/")
+	rest, under := strings.CutPrefix(path, below)
+	return under && strings.HasPrefix(rest, "/")
+}

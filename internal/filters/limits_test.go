@@ -1,0 +1,125 @@
+package filters
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mainstay.dev/mainstay/internal/request"
+)
+
+// blocking is a handler that waits for release or the end of the request.
+type blocking struct {
+	entered chan struct{}
+	release chan struct{}
+}
+
+func newBlocking() *blocking { return &blocking{make(chan struct{}, 100), make(chan struct{})} }
+
+func (b *blocking) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+	b.entered <- struct{}{}
+	select {
+	case <-b.release:
+	case <-r.Context().Done():
+	}
+}
+
+func TestMaxInFlight(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, method, path string
+		user               string
+		code               int
+	}{
+		{"a second read", "GET", "/api/v1/pods", "", 429},
+		{"a write has its own limit", "POST", "/api/v1/pods", "", 200},
+		{"a watch has none", "GET", "/api/v1/pods?watch=true", "", 200},
+		{"an administrator passes", "GET", "/api/v1/pods", request.GroupMasters, 200},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			first := newBlocking()
+			final := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("Block") != "" {
+					first.ServeHTTP(w, r)
+				}
+			})
+			chain := Chain(final, AuditID, RequestInfo(LongRunning, writeError), as(&request.User{Groups: []string{tt.user}}), MaxInFlight(1, 1, newMetrics(), writeError))
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				r := httptest.NewRequest("GET", "/api/v1/nodes", nil)
+				r.Header.Set("Block", "yes")
+				chain.ServeHTTP(httptest.NewRecorder(), r)
+			}()
+			<-first.entered
+			got := httptest.NewRecorder()
+			chain.ServeHTTP(got, httptest.NewRequest(tt.method, tt.path, nil))
+			if got.Code != tt.code {
+				t.Errorf("answered %d, want %d", got.Code, tt.code)
+			}
+			if tt.code == 429 && got.Header().Get("Retry-After") != "1" {
+				t.Errorf("Retry-After is %q", got.Header().Get("Retry-After"))
+			}
+			close(first.release)
+			<-done
+			after := httptest.NewRecorder()
+			chain.ServeHTTP(after, httptest.NewRequest("GET", "/api/v1/pods", nil))
+			if after.Code != 200 {
+				t.Errorf("after the first one has ended: %d", after.Code)
+			}
+		})
+	}
+}
+
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		drain, handler := NewDrain(), newBlocking()
+		chain := Chain(handler, AuditID, Recover(quiet(), writeError), RequestInfo(LongRunning, writeError), drain.Filter(writeError))
+		send := func(path string) chan *httptest.ResponseRecorder {
+			answered := make(chan *httptest.ResponseRecorder, 1)
+			go func() {
+				recorder := httptest.NewRecorder()
+				chain.ServeHTTP(recorder, httptest.NewRequest("GET", path, nil))
+				answered <- recorder
+			}()
+			synctest.Wait()
+			return answered
+		}
+		short, watch := send("/api/v1/pods/a"), send("/api/v1/pods?watch=1")
+
+		drain.SendRetryAfter()
+		if got := <-send("/api/v1/pods/b"); got.Code != 429 || got.Header().Get("Retry-After") != "5" || got.Header().Get("Connection") != "close" {
+			t.Errorf("while retries are sent: %d %v", got.Code, got.Header())
+		}
+		probe := send("/readyz")
+		if len(probe) != 0 {
+			t.Error("a probe was refused before the end")
+		}
+
+		drain.Refuse()
+		if got := <-send("/readyz"); got.Code != 503 || got.Header().Get("Retry-After") != "1" {
+			t.Errorf("after Refuse: %d %v", got.Code, got.Header())
+		}
+		drain.EndLongRunning()
+		<-watch
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := drain.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("waiting for a request under way: %v", err)
+		}
+		close(handler.release)
+		<-short
+		<-probe
+		if err := drain.Wait(t.Context()); err != nil {
+			t.Error(err)
+		}
+		drain.Refuse() // twice is as once
+	})
+}

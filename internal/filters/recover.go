@@ -1,0 +1,76 @@
+package filters
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"mainstay.dev/mainstay/internal/request"
+)
+
+// Recover ends what the filters after it begin for a request, once that has been served.
+// A request whose handler panics is answered with an internal error, and the stack is
+// logged; where the answer has begun already, the client sees it break
+// off. http.ErrAbortHandler is passed on: handlers abort a response with it.
+func Recover(logger *slog.Logger, onError ErrorWriter) Filter {
+	return func(next http.Handler) http.Handler { return &recovery{logger, onError, next} }
+}
+
+type recovery struct {
+	logger  *slog.Logger
+	onError ErrorWriter
+	next    http.Handler
+}
+
+// ServeHTTP implements http.Handler.
+func (f *recovery) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	response := wrap(w)
+	defer func() {
+		reason := recover()
+		if reason == nil && response.detached != nil {
+			f.detach(response)
+			return
+		}
+		response.end(reason)
+		if reason != nil {
+			f.handle(r.Context(), response, reason, "method", r.Method, "path", r.URL.Path, "audit-ID", auditIDOf(response))
+			f.onError(response, r, apierrors.NewInternalError(errors.New("this request caused the server to panic; its log tells more")))
+		}
+	}()
+	f.next.ServeHTTP(response, r)
+}
+
+// detach has what the handler has left to do go on without it, and without the request.
+func (f *recovery) detach(response *response) {
+	do := response.detached
+	response.ResponseWriter.(detacher).Detach(func() (done bool) {
+		defer func() {
+			reason := recover()
+			if reason == nil && !done {
+				return
+			}
+			response.end(reason)
+			if reason != nil {
+				ctx := response.ctx
+				f.handle(ctx, response, reason, "verb", request.InfoFrom(ctx).Verb, "path", request.InfoFrom(ctx).Path, "audit-ID", request.AuditID(ctx))
+			}
+		}()
+		return do()
+	})
+}
+
+// handle logs the reason of a panic, along with what the request was about, and goes on
+// with it unless the request can still be answered.
+func (f *recovery) handle(ctx context.Context, response *response, reason any, about ...any) {
+	if reason == http.ErrAbortHandler {
+		panic(reason)
+	}
+	f.logger.ErrorContext(ctx, "handler panicked", append(about, "panic", reason, "stack", string(debug.Stack()))...)
+	if response.status != 0 {
+		panic(http.ErrAbortHandler)
+	}
+}

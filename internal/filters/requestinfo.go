@@ -1,0 +1,55 @@
+package filters
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"mainstay.dev/mainstay/internal/request"
+)
+
+// RequestInfo parses the request line, once, and puts the request.Info into the
+// request's context, with whether the request is long-running.
+func RequestInfo(longRunning func(*request.Info) bool, onError ErrorWriter) Filter {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			r, err := withInfo(w, r, longRunning)
+			if err != nil {
+				onError(w, r, apierrors.NewBadRequest(err.Error()))
+				return
+			}
+			response := wrap(w)
+			response.ctx = r.Context()
+			next.ServeHTTP(response, r)
+		})
+	}
+}
+
+// withInfo returns the request with its request.Info, also with an error of the request
+// line.
+func withInfo(w http.ResponseWriter, r *http.Request, longRunning func(*request.Info) bool) (*http.Request, error) {
+	info, err := request.Parse(r)
+	ctx, cancel := r.Context(), context.CancelCauseFunc(nil)
+	if err == nil && longRunning(&info) {
+		ctx, cancel = cancellable(ctx, w)
+	}
+	ctx = request.NewContext(ctx, &info, time.Now())
+	request.SetAuditID(ctx, auditIDOf(w))
+	request.SetOriginal(ctx, r)
+	request.SetLongRunning(ctx, cancel)
+	return r.WithContext(ctx), err
+}
+
+// canceller is a ResponseWriter that can end the context of its request: that of package
+// http2. It spares each watch a context.
+type canceller interface{ Cancel(cause error) }
+
+// cancellable returns the context of a request with what ends it, or one below it.
+func cancellable(ctx context.Context, w http.ResponseWriter) (context.Context, context.CancelCauseFunc) {
+	if c, ok := wrap(w).ResponseWriter.(canceller); ok {
+		return ctx, c.Cancel
+	}
+	return context.WithCancelCause(ctx) // which ends with ctx
+}

@@ -1,0 +1,144 @@
+package filters
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"mainstay.dev/mainstay/internal/request"
+	"mainstay.dev/mainstay/internal/telemetry"
+)
+
+// maxUserAgent is how much of a client's name is logged, in bytes.
+const maxUserAgent = 1 << 10
+
+// TrackConfig configures Track.
+type TrackConfig struct {
+	Metrics *telemetry.Requests
+	Logger  *slog.Logger
+	// Known reports whether the server has the resource or path of a request;
+	// names of others do not become labels of metrics. nil means none.
+	Known func(*request.Info) bool
+}
+
+// Track counts every request, logs it from verbosity 3 on, and gives it a trace
+// that is logged when the request turns out to be slow.
+func Track(config TrackConfig) Filter {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			t := newTracked(&config, r, config.Logger.Enabled(r.Context(), trackLevel()))
+			response := wrap(w)
+			response.atEnd(t)
+			next.ServeHTTP(response, t.begin(r))
+		})
+	}
+}
+
+// tracked is one request under way.
+type tracked struct {
+	config      *TrackConfig
+	ctx         context.Context
+	labels      telemetry.Request
+	trace       *telemetry.Trace
+	longRunning bool
+	line        line
+	// What is to be ended: a long-running request has an end, others have a mark.
+	ended func()
+	mark  *telemetry.Watermark
+}
+
+func newTracked(config *TrackConfig, r *http.Request, userAgent bool) *tracked {
+	info := request.InfoFrom(r.Context())
+	return &tracked{
+		config: config, ctx: r.Context(), line: lineOf(r, userAgent),
+		labels:      telemetry.Describe(r, info, config.Known != nil && config.Known(info)),
+		longRunning: request.LongRunning(r.Context()),
+	}
+}
+
+// begin counts the request among those under way, and returns it with its trace, if it
+// gets one.
+func (t *tracked) begin(r *http.Request) *http.Request {
+	if t.longRunning {
+		t.ended = t.config.Metrics.LongRunning(t.labels)
+		return r
+	}
+	ctx, trace := telemetry.NewTrace(r.Context(), request.Received(r.Context()))
+	t.ctx, t.trace, t.mark = ctx, trace, t.inFlight()
+	t.mark.Begin()
+	return r.WithContext(ctx)
+}
+
+// line is the part of a request that is logged. The request itself must not be kept
+// along with a long-running handler, which releases its header.
+type line struct {
+	method, uri, remote string
+	userAgent           string
+}
+
+// lineOf reads a request. Without the user agent it costs nothing.
+func lineOf(r *http.Request, userAgent bool) line {
+	l := line{method: r.Method, uri: r.RequestURI, remote: r.RemoteAddr}
+	if userAgent {
+		name := r.UserAgent()
+		l.userAgent = strings.Clone(name[:min(len(name), maxUserAgent)])
+	}
+	return l
+}
+
+func (t *tracked) inFlight() *telemetry.Watermark {
+	if mutating(request.InfoFrom(t.ctx)) {
+		return t.config.Metrics.Mutating()
+	}
+	return t.config.Metrics.ReadOnly()
+}
+
+// mutating reports whether a request counts as one that changes something: any that
+// is not known to be read-only.
+func mutating(info *request.Info) bool {
+	switch info.Verb {
+	case "get", "list", "watch":
+		return false
+	}
+	return true
+}
+
+// end implements ender.
+func (t *tracked) end(response *response, panicked any) {
+	if t.longRunning {
+		defer t.ended()
+	} else {
+		defer t.mark.End()
+	}
+	status := response.status
+	switch {
+	case status == 0 && panicked == nil:
+		status = http.StatusOK
+	case status == 0:
+		status = http.StatusInternalServerError
+	case panicked != nil:
+		t.config.Metrics.Aborted(t.labels)
+	}
+	took := time.Since(request.Received(t.ctx))
+	t.config.Metrics.Done(t.labels, status, took, request.QueueWait(t.ctx), response.size)
+	t.log(status, took)
+}
+
+// trackLevel is the verbosity from which on requests are logged.
+func trackLevel() slog.Level { return telemetry.Verbosity(3) }
+
+// log logs a request that was slow, and every one where that is asked for.
+func (t *tracked) log(status int, took time.Duration) {
+	ctx, level, logger := t.ctx, trackLevel(), t.config.Logger
+	if !t.longRunning && took >= telemetry.SlowRequest {
+		t.trace.LogSlow(ctx, logger, slog.String("verb", t.line.method), slog.String("URI", t.line.uri),
+			slog.String("audit-ID", request.AuditID(ctx)), slog.Int("resp", status))
+	}
+	if logger.Enabled(ctx, level) {
+		logger.LogAttrs(ctx, level, "HTTP", slog.String("verb", t.line.method), slog.String("URI", t.line.uri),
+			slog.Duration("latency", took), slog.String("userAgent", t.line.userAgent), slog.String("audit-ID", request.AuditID(ctx)),
+			slog.String("srcIP", t.line.remote), slog.Int("resp", status))
+	}
+}

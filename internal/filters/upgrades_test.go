@@ -1,0 +1,120 @@
+package filters_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"mainstay.dev/mainstay/internal/filters"
+)
+
+// upgrading connects to a server of a handler behind Upgrades, and sends it a request that
+// asks for an upgrade, and what follows at once.
+func upgrading(t *testing.T, handler http.HandlerFunc, early string) (net.Conn, *bufio.Reader) {
+	t.Helper()
+	server := httptest.NewServer(filters.Upgrades(slog.New(slog.DiscardHandler))(handler))
+	t.Cleanup(server.Close)
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"+early); err != nil {
+		t.Fatal(err)
+	}
+	return conn, bufio.NewReader(conn)
+}
+
+// TestUpgraded: a handler that takes over the connection goes on with what the client sent
+// before and sends afterwards, though net/http's part has ended; what it does to the response
+// fails, and does no harm.
+func TestUpgraded(t *testing.T) {
+	t.Parallel()
+	conn, answers := upgrading(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Kept", "yes")
+		conn, buffered, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer func() { _ = conn.Close() }()
+		early := buffered.Reader.Buffered()
+		for range 3 {
+			line, err := buffered.ReadString('\n')
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_, failed := w.Write(nil)
+			_, _ = fmt.Fprintf(conn, "%d %v %v %s %s", early, r.Context().Err(), failed, w.Header().Get("X-Kept"), line)
+		}
+		if _, _, err := http.NewResponseController(w).Hijack(); err != http.ErrHijacked {
+			t.Error(err)
+		}
+		if err := http.NewResponseController(w).Flush(); err == nil {
+			t.Error("flushed")
+		}
+		panic("which must not end the server")
+	}, "early\n")
+	for i, line := range []string{"early\n", "late\n", "later\n"} {
+		if i > 0 {
+			if _, err := io.WriteString(conn, line); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := answers.ReadString('\n')
+		if want := "<nil> http: connection has been hijacked yes " + line; err != nil || len(got) < 2 || got[2:] != want {
+			t.Fatalf("%q, %v, want %q", got, err, want)
+		}
+	}
+	if rest, err := io.ReadAll(answers); err != nil || len(rest) > 0 {
+		t.Errorf("%q %v", rest, err)
+	}
+}
+
+// TestNotUpgraded: a request that only asks for an upgrade is answered as any other, and its
+// connection stays; a panic is net/http's.
+func TestNotUpgraded(t *testing.T) {
+	t.Parallel()
+	conn, answers := upgrading(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/panic" {
+			panic(http.ErrAbortHandler)
+		}
+		_, _ = io.WriteString(w, "no")
+	}, "")
+	for _, next := range []string{"/", "/panic"} {
+		answer, err := http.ReadResponse(answers, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err := io.ReadAll(answer.Body); err != nil || string(text) != "no" {
+			t.Fatalf("%q %v", text, err)
+		}
+		if _, err := io.WriteString(conn, "GET "+next+" HTTP/1.1\r\nHost: x\r\nUpgrade: echo\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if answer, err := http.ReadResponse(answers, nil); err == nil {
+		t.Fatal(answer.Status)
+	}
+}
+
+// TestUpgradeLeft: the context of a handler that has not taken over the connection ends when
+// the client leaves.
+func TestUpgradeLeft(t *testing.T) {
+	t.Parallel()
+	begun, ended := make(chan struct{}), make(chan struct{})
+	conn, _ := upgrading(t, func(_ http.ResponseWriter, r *http.Request) {
+		close(begun)
+		<-r.Context().Done()
+		close(ended)
+	}, "")
+	<-begun
+	_ = conn.Close()
+	<-ended
+}

@@ -1,0 +1,74 @@
+package host
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"mainstay.dev/mainstay/test/extension"
+)
+
+// TestAggregatedLeavesNothing: requests whose clients have gone, also while the
+// other server says nothing, leave no goroutine behind, nor does a registration
+// that is over. It looks at all goroutines of the process, so it runs alone.
+func TestAggregatedLeavesNothing(t *testing.T) {
+	o := newOrchard(t, Config{}, extension.Options{})
+	o.register(t, nil)
+	o.await(t, "Passed")
+	o.Instead(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	var clients sync.WaitGroup
+	for range 20 {
+		clients.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+			defer cancel()
+			for _, path := range []string{"/apples", "/apples?watch=true"} {
+				r, err := http.NewRequestWithContext(ctx, "GET", o.URL+applesPath+path, nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if response, err := o.admin.Do(r); err == nil {
+					_, _ = io.Copy(io.Discard, response.Body)
+					_ = response.Body.Close()
+				}
+			}
+		})
+	}
+	clients.Wait()
+	o.Instead(nil)
+	if err := o.client.Resource(apiServicesGVR).Delete(t.Context(), applesService, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	left := ""
+	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) {
+		left = proxying()
+		return left == "", nil
+	})
+	if err != nil {
+		t.Errorf("goroutines are left:\n%s", left)
+	}
+}
+
+// proxying returns the goroutines that send requests on for this test.
+func proxying() string {
+	buffer := make([]byte, 16<<20)
+	all := strings.Split(string(buffer[:runtime.Stack(buffer, true)]), "\n\n")
+	var left []string
+	for _, stack := range all {
+		if strings.Contains(stack, "TestAggregatedLeavesNothing") {
+			continue
+		}
+		if strings.Contains(stack, "aggregated.(*server)") {
+			left = append(left, stack)
+		}
+	}
+	return strings.Join(left, "\n\n")
+}

@@ -1,0 +1,116 @@
+package host
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mainstay.dev/mainstay/internal/host/pki"
+	"mainstay.dev/mainstay/test/testserver"
+)
+
+// writeServing writes a serving certificate for host names and its key.
+func writeServing(t *testing.T, authority *pki.Authority, certFile, keyFile string, hosts ...string) {
+	t.Helper()
+	cert, err := authority.Serving(hosts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := x509.MarshalPKCS8PrivateKey(cert.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, certFile, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Certificate[0]})))
+	write(t, keyFile, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})))
+}
+
+// TestSNI: of several certificates the one is served whose name is nearest, and a file
+// that changes is served from then on.
+func TestSNI(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	authority, err := pki.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reloader := &fileReloader{logger: slog.New(slog.DiscardHandler)}
+	var config TLSConfig
+	add := func(hosts, names []string) {
+		file := filepath.Join(dir, hosts[0])
+		writeServing(t, authority, file+".crt", file+".key", hosts...)
+		config.SNI = append(config.SNI, SNICertificate{CertFile: file + ".crt", KeyFile: file + ".key", Names: names})
+	}
+	add([]string{"wild.example", "*.example.com", "x.example.org"}, nil)
+	add([]string{"named"}, []string{"a.example.com", "*.example.net"})
+	add([]string{"own", "b.example.com", "*.example.net", "x.example.org"}, nil)
+	certs, err := newCertificates(config, reloader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	main, err := authority.Serving([]string{"main"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	certs.setOwn(main)
+	for host, want := range map[string]string{
+		"c.example.com": "wild.example", "C.Example.COM": "wild.example", "x.c.example.com": "main", "example.com": "main",
+		"a.example.com": "named", "A.example.com": "named", "named": "main", // it has names by the flag
+		"b.example.com": "own", "x.example.org": "wild.example", // the first
+		"y.example.net": "named", // by the flag
+		"":              "main", "other.org": "main",
+	} {
+		cert, err := certs.get(&tls.ClientHelloInfo{ServerName: host})
+		if err != nil || cert.Leaf.DNSNames[0] != want {
+			t.Errorf("%s: the certificate of %s, %v; want that of %s", host, cert.Leaf.DNSNames, err, want)
+		}
+	}
+	writeServing(t, authority, config.SNI[2].CertFile, config.SNI[2].KeyFile, "new", "d.example.com")
+	reloader.reload()
+	for host, want := range map[string]string{"b.example.com": "wild.example", "d.example.com": "new"} {
+		if cert, err := certs.get(&tls.ClientHelloInfo{ServerName: host}); err != nil || cert.Leaf.DNSNames[0] != want {
+			t.Errorf("%s: the certificate of %s, %v; want that of %s", host, cert.Leaf.DNSNames, err, want)
+		}
+	}
+}
+
+// TestHandshake: what is configured of the handshake is what is possible.
+func TestHandshake(t *testing.T) {
+	t.Parallel()
+	log := &testserver.Buffer{}
+	s := start(t, Config{
+		Logger: slog.New(slog.NewTextHandler(log, nil)),
+		TLS:    TLSConfig{CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256}, CurvePreferences: []tls.CurveID{tls.CurveP256}},
+	})
+	for _, tt := range []struct {
+		name string
+		with func(*tls.Config)
+		ok   bool
+	}{
+		{"TLS 1.3", func(c *tls.Config) { c.MinVersion = tls.VersionTLS13 }, true},
+		{"the cipher suite", func(c *tls.Config) {
+			c.MaxVersion, c.CipherSuites = tls.VersionTLS12, []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256}
+		}, true},
+		{"another cipher suite", func(c *tls.Config) {
+			c.MaxVersion, c.CipherSuites = tls.VersionTLS12, []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384}
+		}, false},
+		{"another key exchange", func(c *tls.Config) { c.CurvePreferences = []tls.CurveID{tls.X25519} }, false},
+		{"an older version", func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 }, false},
+	} {
+		config := &tls.Config{InsecureSkipVerify: true}
+		tt.with(config)
+		conn, err := (&tls.Dialer{Config: config}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.URL, "https://"))
+		if (err == nil) != tt.ok {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		if conn != nil {
+			_ = conn.Close()
+		}
+	}
+	if !strings.Contains(log.String(), "Use of insecure cipher 'TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256' detected.") {
+		t.Error("nobody is warned of the cipher suite")
+	}
+}

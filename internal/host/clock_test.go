@@ -1,0 +1,60 @@
+package host
+
+import (
+	"encoding/json"
+	"strconv"
+	"testing"
+	"time"
+
+	"mainstay.dev/mainstay/internal/simulation"
+)
+
+// TestClockJumps: a clock that is moved by an hour, and back, ends no watch, loses no write and
+// stops nobody who keeps up a lease. What is signed for less than that is refused meanwhile.
+func TestClockJumps(t *testing.T) {
+	t.Parallel()
+	world := simulation.New(simulation.Config{})
+	s := startWithAccount(t, Config{World: world})
+	token := s.token(t, `{"expirationSeconds":1800}`).Status.Token
+	watch, err := s.admin.Get(s.URL + configMaps + "?watch=true&timeoutSeconds=600")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watch.Body.Close()
+	events := json.NewDecoder(watch.Body)
+	next := func(want string) {
+		t.Helper()
+		for {
+			var event struct {
+				Type   string
+				Object struct{ Metadata struct{ Name string } }
+			}
+			if err := events.Decode(&event); err != nil {
+				t.Fatalf("the watch of %s: %v", want, err)
+			}
+			if event.Type == "ADDED" && event.Object.Metadata.Name == want {
+				return
+			}
+		}
+	}
+	for i, step := range []struct {
+		jump  time.Duration
+		valid bool
+	}{{0, true}, {time.Hour, false}, {-time.Hour, true}, {-time.Hour, false}, {2 * time.Hour, false}, {-time.Hour, true}} {
+		world.Advance(step.jump)
+		name := "step-" + strconv.Itoa(i)
+		if code, body := s.do(t, "POST", configMaps, `{"metadata":{"name":"`+name+`"}}`); code != 201 {
+			t.Fatalf("after a jump of %s: %d %s", step.jump, code, body)
+		}
+		next(name)
+		if got := s.review(t, token).Authenticated; got != step.valid {
+			t.Errorf("after a jump of %s the token is valid: %t", step.jump, got)
+		}
+		s.awaitCode(t, "/readyz", 200)
+	}
+	for i := range 6 {
+		if code, body := s.do(t, "GET", configMaps+"/step-"+strconv.Itoa(i), ""); code != 200 {
+			t.Errorf("a write of step %d: %d %s", i, code, body)
+		}
+	}
+}

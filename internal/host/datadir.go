@@ -1,0 +1,162 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/gofrs/flock"
+
+	"mainstay.dev/mainstay/internal/host/pki"
+	"mainstay.dev/mainstay/internal/storage/kv/embedded"
+)
+
+// Folders and files of the data directory, besides kubeconfigFile.
+const (
+	lockFile = "lock"
+	pidFile  = "pid"
+	pkiDir   = "pki"
+	storeDir = "store"
+)
+
+// ErrInUse is returned when another process holds the lock of the data directory.
+var ErrInUse = errors.New("data directory is in use")
+
+// dataDir is a data directory locked by this process.
+type dataDir struct {
+	path string
+	lock *flock.Flock
+}
+
+// openDataDir creates the directory if need be and locks it. The lock of a process
+// that was killed is released by the operating system.
+func openDataDir(path string) (*dataDir, error) {
+	if err := pki.MakeDir(path); err != nil {
+		return nil, fmt.Errorf("make the data directory: %w; choose another one with --data-dir", err)
+	}
+	d := &dataDir{path: path, lock: flock.New(filepath.Join(path, lockFile), flock.SetPermissions(0o600))}
+	taken, err := d.lock.TryLock()
+	if err != nil {
+		return nil, fmt.Errorf("write to the data directory: %w; make it writable for this user, or choose another one with --data-dir", err)
+	}
+	if !taken {
+		return nil, fmt.Errorf("%w: %s belongs to %s; stop it, or choose another one with --data-dir", ErrInUse, path, d.owner())
+	}
+	// Only for the message above; without it the lock works as well.
+	_ = os.WriteFile(filepath.Join(path, pidFile), strconv.AppendInt(nil, int64(os.Getpid()), 10), 0o600)
+	return d, nil
+}
+
+// dataDirInUse returns ErrInUse if another process holds the lock of the data
+// directory. It creates no file.
+func dataDirInUse(path string) error {
+	if _, err := os.Stat(filepath.Join(path, lockFile)); err != nil {
+		return nil
+	}
+	d, err := openDataDir(path)
+	if errors.Is(err, ErrInUse) {
+		return err
+	}
+	if err == nil {
+		_ = d.close() // only a test
+	}
+	return nil
+}
+
+func (d *dataDir) owner() string {
+	pid, err := os.ReadFile(filepath.Join(d.path, pidFile))
+	if err != nil || len(pid) == 0 {
+		return "another process"
+	}
+	return "process " + strings.TrimSpace(string(pid))
+}
+
+func (d *dataDir) store() string { return filepath.Join(d.path, storeDir) }
+
+// pki returns the folder of keys and certificates: pki.InMemory without a data
+// directory.
+func (d *dataDir) pki() string {
+	if d == nil {
+		return pki.InMemory
+	}
+	return filepath.Join(d.path, pkiDir)
+}
+
+func (d *dataDir) close() error {
+	_ = os.Remove(filepath.Join(d.path, pidFile))
+	if err := d.lock.Unlock(); err != nil {
+		return fmt.Errorf("release the data directory: %w", err)
+	}
+	return nil
+}
+
+// claimStore creates the directory of the store if there is none. Unless isMeant,
+// it is an error if the data directory looks as if it had had a store, or belongs
+// to something else.
+func (d *dataDir) claimStore(isMeant bool) error {
+	there, err := embedded.Exists(d.store())
+	if err != nil || there {
+		return err
+	}
+	if !isMeant {
+		if err := d.checkNew(); err != nil {
+			return err
+		}
+	}
+	if err := embedded.Claim(d.store()); err != nil {
+		return d.explainStore(err)
+	}
+	return nil
+}
+
+// checkNew returns an error if a first start must not use the data directory.
+func (d *dataDir) checkNew() error {
+	keys, err := os.ReadDir(d.pki())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read the data directory: %w", err)
+	}
+	if len(keys) > 0 {
+		return fmt.Errorf("there are keys in %s but no store in %s: put the store back, or make one of a snapshot with \"mainstay snapshot restore\"; or, to begin with an empty one, start once with --new-store",
+			d.pki(), d.store())
+	}
+	entries, err := os.ReadDir(d.path)
+	if err != nil {
+		return fmt.Errorf("read the data directory: %w", err)
+	}
+	var foreign []string
+	for _, entry := range entries {
+		if !isOwn(entry.Name()) {
+			foreign = append(foreign, entry.Name())
+		}
+	}
+	if len(foreign) == 0 {
+		return nil
+	}
+	shown := foreign[:min(len(foreign), 3)]
+	return fmt.Errorf("the data directory %s holds what is not this server's (%d files, such as %s): choose an empty one with --data-dir, or, to make a store there all the same, start once with --new-store",
+		d.path, len(foreign), strings.Join(shown, ", "))
+}
+
+// isOwn reports whether an entry of a data directory is the server's or the file
+// system's.
+func isOwn(name string) bool {
+	switch name {
+	case lockFile, pidFile, pkiDir, storeDir, kubeconfigFile, "lost+found":
+		return true
+	}
+	return strings.HasPrefix(name, storeDir+".") || strings.HasPrefix(name, "."+kubeconfigFile)
+}
+
+// explainStore wraps the error of opening the store with its path and the flag that
+// helps.
+func (d *dataDir) explainStore(err error) error {
+	err = fmt.Errorf("open the store in %s: %w", d.store(), err)
+	if errors.Is(err, embedded.ErrLostWrites) {
+		err = fmt.Errorf("%w; or, to go on without them, start once with --accept-lost-writes", err)
+	}
+	return err
+}

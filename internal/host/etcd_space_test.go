@@ -1,0 +1,68 @@
+package host
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"mainstay.dev/mainstay/internal/storage/kv/etcdtest"
+	"mainstay.dev/mainstay/test/testserver"
+)
+
+// TestEtcdWithoutSpace: while a member of etcd is out of space clients are told so by all
+// servers, reads and deletions go on, and so does everything once there is room, without a
+// restart. A member that is defragmented meanwhile is no outage.
+func TestEtcdWithoutSpace(t *testing.T) {
+	t.Parallel()
+	c := etcdtest.Start(t, etcdtest.Options{Members: 3})
+	servers := []*running{start(t, withoutControllers(etcdConfig(c))), start(t, withoutControllers(etcdConfig(c)))}
+	create := func(s *running, name string) (int, string) {
+		return s.do(t, "POST", configMaps, `{"metadata":{"name":"`+name+`"}}`)
+	}
+	if code, body := create(servers[0], "before"); code != 201 {
+		t.Fatal(code, body)
+	}
+	full := c.Members[1]
+	if err := full.Fill(); err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range servers {
+		testserver.Eventually(t, time.Minute, func() error {
+			code, body := create(s, fmt.Sprint("while-full-", i, "-", time.Now().UnixNano()))
+			if code != 507 || !strings.Contains(body, `"kind":"Status"`) {
+				return fmt.Errorf("a write without space: %d %s", code, body)
+			}
+			return nil
+		})
+		testserver.Eventually(t, time.Minute, func() error {
+			code, body := s.do(t, "GET", "/readyz/etcd-readiness", "")
+			if code != 500 || !strings.Contains(body, "compact, defragment, and disarm the alarm") {
+				return fmt.Errorf("readiness without space: %d %s", code, body)
+			}
+			return nil
+		})
+		for _, read := range []string{configMaps, configMaps + "/before", "/livez"} {
+			if code, body := s.do(t, "GET", read, ""); code != 200 {
+				t.Errorf("%s without space: %d %s", read, code, body)
+			}
+		}
+	}
+	if code, body := servers[1].do(t, "DELETE", configMaps+"/before", ""); code != 200 {
+		t.Errorf("a deletion without space: %d %s", code, body)
+	}
+	for _, m := range c.Members {
+		if err := m.Defragment(); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := full.Drain(); err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range servers {
+		s.awaitCode(t, "/readyz", 200)
+		if code, body := create(s, fmt.Sprint("after-", i)); code != 201 {
+			t.Errorf("a write when there is space: %d %s", code, body)
+		}
+	}
+}

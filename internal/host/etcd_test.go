@@ -1,0 +1,198 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/etcdtest"
+)
+
+// etcdConfig is one of a server over a cluster.
+func etcdConfig(c *etcdtest.Cluster) Config {
+	return Config{
+		EtcdServers: c.URLs(),
+		EtcdTLS:     EtcdTLSConfig{CAFile: c.Files.CA, CertFile: c.Files.ClientCert, KeyFile: c.Files.ClientKey},
+	}
+}
+
+func (r *running) do(t testing.TB, method, path, body string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, r.URL+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := r.admin.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(raw)
+}
+
+const configMaps = "/api/v1/namespaces/default/configmaps"
+
+// TestTwoServersShareEtcd: what one writes, the other reads at once, by its cache
+// and by its watches.
+func TestTwoServersShareEtcd(t *testing.T) {
+	t.Parallel()
+	c := etcdtest.Start(t, etcdtest.Options{TLS: true})
+	one, two := start(t, withoutControllers(etcdConfig(c))), start(t, withoutControllers(etcdConfig(c)))
+	if code, body := fetch(t, two.admin, two.URL+"/readyz?verbose"); code != 200 || !strings.Contains(body, "[+]etcd ok\n[+]etcd-readiness ok\n") {
+		t.Errorf("readyz: %d %s", code, body)
+	}
+	two.do(t, "GET", configMaps, "") // its cache is loaded from now on
+	watch, err := two.admin.Get(two.URL + configMaps + "?watch=true&resourceVersion=1&timeoutSeconds=60")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watch.Body.Close()
+	events := json.NewDecoder(watch.Body)
+	for _, step := range []struct{ method, path, body, event string }{
+		{"POST", "", `{"metadata":{"name":"a"},"data":{"n":"1"}}`, "ADDED"},
+		{"PUT", "/a", `{"metadata":{"name":"a"},"data":{"n":"2"}}`, "MODIFIED"},
+		{"DELETE", "/a", "", "DELETED"},
+	} {
+		if code, body := one.do(t, step.method, configMaps+step.path, step.body); code >= 300 {
+			t.Fatalf("%s: %d %s", step.method, code, body)
+		}
+		_, list := two.do(t, "GET", configMaps, "")
+		var listed struct {
+			Items []struct{ Data map[string]string }
+		}
+		if err := json.Unmarshal([]byte(list), &listed); err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case step.method == "DELETE":
+			if len(listed.Items) != 0 {
+				t.Errorf("after DELETE the other server lists %s", list)
+			}
+		case len(listed.Items) != 1 || !strings.Contains(step.body, `"n":"`+listed.Items[0].Data["n"]+`"`):
+			t.Errorf("after %s the other server lists %s", step.method, list)
+		}
+		var event struct{ Type string }
+		if err := events.Decode(&event); err != nil || event.Type != step.event {
+			t.Errorf("after %s the other server's watch tells %q, %v", step.method, event.Type, err)
+		}
+	}
+}
+
+// TestEtcdOutage: requests fail soon, and work again when etcd is back.
+func TestEtcdOutage(t *testing.T) {
+	t.Parallel()
+	c := etcdtest.Start(t, etcdtest.Options{})
+	s := start(t, etcdConfig(c))
+	if code, body := s.do(t, "POST", configMaps, `{"metadata":{"name":"a"}}`); code != 201 {
+		t.Fatal(code, body)
+	}
+	c.Members[0].Stop()
+	for _, request := range [][2]string{{"GET", configMaps + "/a"}, {"GET", configMaps}, {"POST", configMaps}} {
+		code, body := s.do(t, request[0], request[1], `{"metadata":{"name":"b"}}`)
+		if code != 503 && code != 500 || !strings.Contains(body, `"kind":"Status"`) {
+			t.Errorf("%s without etcd: %d %s", request[0], code, body)
+		}
+	}
+	if code, _ := fetch(t, s.admin, s.URL+"/readyz"); code != 500 {
+		t.Errorf("readyz without etcd: %d", code)
+	}
+	c.Members[0].Restart()
+	deadline := time.Now().Add(time.Minute)
+	for {
+		code, _ := s.do(t, "GET", configMaps+"/a", "")
+		ready, _ := fetch(t, s.admin, s.URL+"/readyz")
+		if code == 200 && ready == 200 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("get is %d and readyz %d after etcd is back", code, ready)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if code, body := s.do(t, "POST", configMaps, `{"metadata":{"name":"c"}}`); code != 201 {
+		t.Errorf("create after etcd is back: %d %s", code, body)
+	}
+	if code, body := s.do(t, "GET", configMaps, ""); code != 200 || !strings.Contains(body, `"name":"c"`) {
+		t.Errorf("list after etcd is back: %d %s", code, body)
+	}
+}
+
+func TestEtcdNotThere(t *testing.T) {
+	t.Parallel()
+	c := etcdtest.Start(t, etcdtest.Options{})
+	c.Members[0].Stop()
+	config := etcdConfig(c)
+	config.DataDir, config.SecurePort = t.TempDir(), AnyPort
+	s, err := New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.Run(context.Background())
+	if !errors.Is(err, kv.ErrUnavailable) || !strings.Contains(err.Error(), "use etcd at "+c.URLs()[0]+": no answer for 20s") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("without etcd it ends with: %v", err)
+	}
+}
+
+// TestSnapshotPath: a copy of the store, for administrators alone.
+func TestSnapshotPath(t *testing.T) {
+	t.Parallel()
+	for name, config := range map[string]Config{"embedded": {}, "etcd": etcdConfig(etcdtest.Start(t, etcdtest.Options{}))} {
+		s := start(t, config)
+		if code, body := s.do(t, "POST", configMaps, `{"metadata":{"name":"needle"}}`); code != 201 {
+			t.Fatal(code, body)
+		}
+		if code, _ := fetch(t, client(t, nil), s.URL+SnapshotPath); code != 403 {
+			t.Errorf("%s: for anyone: %d", name, code)
+		}
+		if code, body := fetch(t, s.admin, s.URL+SnapshotPath); code != 200 || !bytes.Contains([]byte(body), []byte("/registry/configmaps/default/needle")) {
+			t.Errorf("%s: %d, %d bytes", name, code, len(body))
+		}
+		if code, body := s.do(t, "POST", SnapshotPath, ""); code != 405 {
+			t.Errorf("%s: POST: %d %s", name, code, body)
+		}
+	}
+}
+
+// TestStoppedWithoutEtcd stops a server that waits for etcd.
+func TestStoppedWithoutEtcd(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	waiting := waitFor{text: "etcd does not answer yet", found: stop}
+	s, err := New(Config{
+		DataDir: t.TempDir(), SecurePort: AnyPort, EtcdServers: []string{"http://127.0.0.1:1"},
+		Logger: slog.New(slog.NewTextHandler(&waiting, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Run(ctx); err != nil {
+		t.Errorf("stopped while it waited: %v", err)
+	}
+}
+
+// waitFor calls found when a text is logged.
+type waitFor struct {
+	text  string
+	found func()
+}
+
+func (w *waitFor) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), w.text) {
+		w.found()
+	}
+	return len(p), nil
+}

@@ -1,0 +1,37 @@
+package host
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"mainstay.dev/mainstay/internal/feature"
+)
+
+// features is the metric kubernetes_feature_enabled. It is made when it is read.
+type features struct {
+	gates feature.Gates
+	desc  *prometheus.Desc
+}
+
+// newFeatures returns the metric of all feature gates.
+func newFeatures(gates feature.Gates) prometheus.Collector {
+	return &features{gates, prometheus.NewDesc("kubernetes_feature_enabled",
+		"[BETA] This metric records the data about the stage and enablement of a k8s feature.", []string{"name", "stage"}, nil)}
+}
+
+// Describe implements prometheus.Collector.
+func (f *features) Describe(descs chan<- *prometheus.Desc) { descs <- f.desc }
+
+// Collect implements prometheus.Collector. As kube-apiserver, a feature that is
+// generally available has no stage.
+func (f *features) Collect(metrics chan<- prometheus.Metric) {
+	for spec := range feature.Known() {
+		stage, value := string(spec.Stage), 0.0
+		if spec.Stage == feature.GA {
+			stage = ""
+		}
+		if f.gates.Enabled(spec.Gate) {
+			value = 1
+		}
+		metrics <- prometheus.MustNewConstMetric(f.desc, prometheus.GaugeValue, value, string(spec.Gate), stage)
+	}
+}

@@ -1,0 +1,175 @@
+package host
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+
+	"mainstay.dev/mainstay/internal/filters/authn"
+	"mainstay.dev/mainstay/internal/host/pki"
+	"mainstay.dev/mainstay/internal/request"
+)
+
+// frontProxyClient is the name of this server's own certificate as a front
+// proxy, as a file and as a user.
+const frontProxyClient = "front-proxy-client"
+
+// frontProxy authenticates front proxies: clients with a certificate of a trusted
+// CA, whose request headers name the user. It also has the certificate by which
+// this server is a front proxy to aggregated servers.
+type frontProxy struct {
+	now atomic.Pointer[trustedProxies]
+	// certificate returns the client certificate for aggregated servers; nil:
+	// none is presented.
+	certificate func() (*tls.Certificate, error)
+	// renew renews the client certificate if this server issued it.
+	renew func() error
+}
+
+// trustedProxies is the request header configuration. It is immutable.
+type trustedProxies struct {
+	headers *authn.RequestHeaders
+	bundle  []byte // CA certificates in PEM
+}
+
+// Authenticate implements authn.Authenticator.
+func (p *frontProxy) Authenticate(r *http.Request) (*request.Authentication, error) {
+	return p.now.Load().headers.Authenticate(r)
+}
+
+// setTrusted sets the trusted CA certificates. Clients on open connections are
+// authenticated anew.
+func (p *frontProxy) setTrusted(headers authn.RequestHeaders, bundle []byte) error {
+	headers.Authorities = x509.NewCertPool()
+	if !headers.Authorities.AppendCertsFromPEM(bundle) {
+		return errNoCertificate
+	}
+	p.now.Store(&trustedProxies{&headers, bundle})
+	return nil
+}
+
+// openFrontProxy loads the request header configuration, or creates this server's
+// own CA and certificate.
+func (h *Host) openFrontProxy() error {
+	config := h.config.RequestHeader
+	proxy := &frontProxy{renew: func() error { return nil }}
+	headers, err := config.headers()
+	if err != nil {
+		return err
+	}
+	if config.ClientCAFile == "" {
+		err = proxy.useOwnCA(h.dir.pki(), *headers)
+	} else {
+		err = h.reloader.add("--requestheader-client-ca-file", func(contents [][]byte) error {
+			return proxy.setTrusted(*headers, contents[0])
+		}, config.ClientCAFile)
+	}
+	if err != nil {
+		return err
+	}
+	if h.config.ProxyClientCertFile != "" {
+		file, err := openCertificateFile(h.reloader, "--proxy-client-cert-file", h.config.ProxyClientCertFile, h.config.ProxyClientKeyFile)
+		if err != nil {
+			return err
+		}
+		proxy.certificate = func() (*tls.Certificate, error) { return file.get(), nil }
+	}
+	h.frontProxy = proxy
+	return nil
+}
+
+// useOwnCA trusts the CA in dir, which it creates if there is none, and issues this
+// server's client certificate.
+func (p *frontProxy) useOwnCA(dir string, headers authn.RequestHeaders) error {
+	authority, err := pki.OpenFrontProxy(dir)
+	if err != nil {
+		return err
+	}
+	if err := p.setTrusted(headers, authority.Bundle()); err != nil {
+		return err
+	}
+	var mu sync.Mutex // guards cert
+	var cert tls.Certificate
+	p.renew = func() error {
+		certPEM, keyPEM, err := authority.Client(frontProxyClient, frontProxyClient)
+		if err != nil {
+			return err
+		}
+		pair, err := tls.X509KeyPair(certPEM, keyPEM)
+		if err != nil {
+			return fmt.Errorf("read the certificate of %s: %w", frontProxyClient, err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		cert = pair
+		return nil
+	}
+	p.certificate = func() (*tls.Certificate, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		current := cert
+		return &current, nil
+	}
+	return p.renew()
+}
+
+// RequestHeaderConfig configures request header authentication. Its zero value
+// trusts the front proxy certificate in the data directory, with the headers that
+// kube-apiserver sends.
+type RequestHeaderConfig struct {
+	ClientCAFile string
+	// AllowedNames are the common names of front proxies; empty allows all
+	// certificates of ClientCAFile.
+	AllowedNames []string
+	// The headers default to X-Remote-User, X-Remote-Uid, X-Remote-Group and
+	// X-Remote-Extra- if ClientCAFile is empty.
+	UsernameHeaders, UIDHeaders, GroupHeaders, ExtraHeadersPrefix []string
+}
+
+// headers returns the authenticator, without its CA certificates, or all errors of
+// the header names.
+func (c RequestHeaderConfig) headers() (*authn.RequestHeaders, error) {
+	if c.ClientCAFile == "" {
+		c = RequestHeaderConfig{
+			AllowedNames: []string{frontProxyClient}, UsernameHeaders: []string{"X-Remote-User"}, UIDHeaders: []string{"X-Remote-Uid"},
+			GroupHeaders: []string{"X-Remote-Group"}, ExtraHeadersPrefix: []string{"X-Remote-Extra-"},
+		}
+	}
+	headers := &authn.RequestHeaders{AllowedNames: c.AllowedNames}
+	var errs []error
+	for _, list := range []struct {
+		flag  string
+		names []string
+		to    *[]string
+	}{
+		{"--requestheader-username-headers", c.UsernameHeaders, &headers.UserHeaders},
+		{"--requestheader-uid-headers", c.UIDHeaders, &headers.UIDHeaders},
+		{"--requestheader-group-headers", c.GroupHeaders, &headers.GroupHeaders},
+		{"--requestheader-extra-headers-prefix", c.ExtraHeadersPrefix, &headers.ExtraPrefixes},
+	} {
+		names, err := authn.HeaderNames(list.names)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", list.flag, err))
+		}
+		*list.to = names
+	}
+	return headers, errors.Join(errs...)
+}
+
+// check returns all errors of the configuration, by flag.
+func (c RequestHeaderConfig) check() error {
+	_, err := c.headers()
+	errs := []error{err}
+	others := len(c.AllowedNames) + len(c.UsernameHeaders) + len(c.UIDHeaders) + len(c.GroupHeaders) + len(c.ExtraHeadersPrefix)
+	switch {
+	case c.ClientCAFile == "" && others > 0:
+		errs = append(errs, errors.New("--requestheader-client-ca-file is needed for the other flags of front proxies, --requestheader-..., to mean anything"))
+	case c.ClientCAFile != "" && len(c.UsernameHeaders) == 0:
+		errs = append(errs, errors.New("--requestheader-username-headers is needed with --requestheader-client-ca-file"))
+	}
+	return errors.Join(errs...)
+}

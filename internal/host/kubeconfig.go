@@ -1,0 +1,85 @@
+package host
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"time"
+
+	"mainstay.dev/mainstay/internal/egress/kubeconfig"
+	"mainstay.dev/mainstay/internal/host/pki"
+	"mainstay.dev/mainstay/internal/request"
+)
+
+// kubeconfigFile is the administrator's kubeconfig in the data directory.
+const kubeconfigFile = "admin.kubeconfig"
+
+// adminUser is the user of the administrator's certificate.
+const adminUser = "kubernetes-admin"
+
+// issuedLifetime is how long the certificates of ClientCertificate are good.
+const issuedLifetime = 365 * 24 * time.Hour
+
+// User is somebody to whom the server's own authority issues a client certificate.
+type User struct {
+	Name   string
+	Groups []string
+}
+
+// Administrator returns the user that may do everything.
+func Administrator() User { return User{Name: adminUser, Groups: []string{request.GroupMasters}} }
+
+// ClientCertificate issues a certificate for a user, and returns it and its key in
+// PEM. It may be called concurrently, once the server serves.
+func (h *Host) ClientCertificate(user User) (cert, key []byte, err error) {
+	return h.authority.Issue(issuedLifetime, user.Name, user.Groups...)
+}
+
+// ServingCA returns, in PEM, the certificates by which clients verify this server. The server must
+// serve; the result must not be changed.
+func (h *Host) ServingCA() []byte {
+	if h.certs.file == nil {
+		return h.authority.Bundle()
+	}
+	return h.certs.file.now.Load().pem
+}
+
+// Kubeconfig returns a kubeconfig with new certificates: for the administrator, whose
+// context is the current one, and for users, whose contexts have their names. The
+// server must serve.
+func (h *Host) Kubeconfig(users ...User) ([]byte, error) {
+	entry, err := h.entry(Administrator())
+	if err != nil {
+		return nil, err
+	}
+	for _, user := range users {
+		other, err := h.entry(user)
+		if err != nil {
+			return nil, err
+		}
+		entry.Others = append(entry.Others, other)
+	}
+	return entry.Text(), nil
+}
+
+func (h *Host) entry(user User) (kubeconfig.Entry, error) {
+	cert, key, err := h.ClientCertificate(user)
+	return kubeconfig.Entry{Server: h.url(), CA: h.ServingCA(), User: user.Name, Certificate: cert, Key: key}, err
+}
+
+// writeKubeconfig writes the administrator's kubeconfig, if the file differs, and
+// returns its path.
+func (h *Host) writeKubeconfig() (string, error) {
+	admin := Administrator()
+	cert, key, err := h.authority.Client("admin", admin.Name, admin.Groups...)
+	if err != nil {
+		return "", err
+	}
+	entry := kubeconfig.Entry{Server: h.url(), CA: h.ServingCA(), User: admin.Name, Certificate: cert, Key: key}
+	data := entry.Text()
+	file := filepath.Join(h.config.DataDir, kubeconfigFile)
+	if old, err := os.ReadFile(file); err == nil && bytes.Equal(old, data) {
+		return file, nil
+	}
+	return file, pki.WriteFile(file, data, 0o600)
+}

@@ -1,0 +1,17 @@
+package host
+
+import (
+	"path/filepath"
+	"testing"
+)
+
+// TestFirstStartWithOwnAuthority: flags may name the CA file that the first start creates.
+func TestFirstStartWithOwnAuthority(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	ca := filepath.Join(dir, "pki", "ca.crt")
+	config := Config{DataDir: dir, KubeletCAFile: ca}
+	config.RequestHeader.ClientCAFile, config.RequestHeader.UsernameHeaders = ca, []string{"X-Remote-User"}
+	s := start(t, config)
+	s.must(t, "GET", "/readyz", "")
+}

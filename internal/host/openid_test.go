@@ -1,0 +1,47 @@
+package host
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestOpenID(t *testing.T) {
+	t.Parallel()
+	const keysPath = "/openid/v1/jwks"
+	s := start(t, Config{})
+	status, body := fetch(t, s.admin, s.URL+"/.well-known/openid-configuration")
+	var configuration struct {
+		Issuer     string
+		KeysURI    string   `json:"jwks_uri"`
+		Algorithms []string `json:"id_token_signing_alg_values_supported"`
+	}
+	if err := json.Unmarshal([]byte(body), &configuration); err != nil || status != http.StatusOK {
+		t.Fatalf("%d %s: %v", status, body, err)
+	}
+	if configuration.Issuer != "https://kubernetes.default.svc.cluster.local" || configuration.KeysURI != s.URL+keysPath || !slices.Equal(configuration.Algorithms, []string{"ES256"}) {
+		t.Errorf("%s", body)
+	}
+	status, body = fetch(t, s.admin, s.URL+keysPath, "Accept", "application/jwk-set+json")
+	var keys struct {
+		Keys []struct {
+			ID        string `json:"kid"`
+			Algorithm string `json:"alg"`
+			X, Y      string
+		}
+	}
+	if err := json.Unmarshal([]byte(body), &keys); err != nil || status != http.StatusOK || len(keys.Keys) != 1 {
+		t.Fatalf("%d %s: %v", status, body, err)
+	}
+	if key := keys.Keys[0]; key.Algorithm != "ES256" || len(key.X) != 43 || len(key.Y) != 43 || len(key.ID) != 43 {
+		t.Errorf("%+v", key)
+	}
+	if status, body = fetch(t, s.admin, s.URL+keysPath, "Accept", "application/json"); status != http.StatusNotAcceptable || !strings.Contains(body, "Available representations: application/jwk-set+json") {
+		t.Errorf("%d %s", status, body)
+	}
+	if status, _ = fetch(t, client(t, nil), s.URL+keysPath); status != http.StatusForbidden {
+		t.Errorf("somebody unknown: %d", status)
+	}
+}

@@ -1,0 +1,25 @@
+package host
+
+import (
+	"crypto/x509"
+	"fmt"
+	"os"
+)
+
+// openPeers reads who signs the certificates of other servers.
+func (h *Host) openPeers() error {
+	file := h.config.PeerCAFile
+	if file == "" {
+		return nil
+	}
+	bundle, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("--peer-ca-file: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(bundle) {
+		return fmt.Errorf("--peer-ca-file: %s holds no PEM certificate", file)
+	}
+	h.env.PeerAuthorities = pool
+	return nil
+}

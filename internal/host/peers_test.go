@@ -1,0 +1,156 @@
+package host
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	apidiscovery "k8s.io/api/apidiscovery/v2"
+
+	"mainstay.dev/mainstay/internal/feature"
+	"mainstay.dev/mainstay/internal/storage/kv/etcdtest"
+	"mainstay.dev/mainstay/test/testserver"
+)
+
+// betaPolicies are served by a server with beta APIs alone.
+const (
+	betaVersion  = "admissionregistration.k8s.io/v1beta1"
+	betaPolicies = "/apis/" + betaVersion + "/mutatingadmissionpolicies"
+)
+
+// startPeers starts a server with beta APIs, and one without, which trust each other. The
+// second sends requests on.
+func startPeers(t *testing.T) (with, without *running) {
+	t.Helper()
+	cluster := etcdtest.Start(t, etcdtest.Options{})
+	at := func(host string) Config {
+		config := withoutControllers(etcdConfig(cluster))
+		config.Hostname, config.DataDir, config.Listener = host, t.TempDir(), listen(t)
+		config.PeerAdvertiseIP, config.PeerAdvertisePort, _ = net.SplitHostPort(config.Listener.Addr().String())
+		return config
+	}
+	one, two := at("with"), at("without")
+	one.RuntimeConfig = map[string]string{betaVersion: "true"}
+	with = start(t, one)
+	keys := filepath.Join(two.DataDir, pkiDir)
+	copyKeys(t, filepath.Join(one.DataDir, pkiDir), keys)
+	two.PeerCAFile = filepath.Join(keys, "ca.crt")
+	return with, start(t, two)
+}
+
+func copyKeys(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(to, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if err := os.Chmod(file, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestPeers: what another server has is answered for, with the rights of who asks.
+func TestPeers(t *testing.T) {
+	t.Parallel()
+	with, without := startPeers(t)
+	testserver.Eventually(t, time.Minute, func() error {
+		if code, body := without.do(t, "GET", betaPolicies, ""); code != 200 || !strings.Contains(body, `"apiVersion":"`+betaVersion+`"`) {
+			return fmt.Errorf("%d %s", code, body)
+		}
+		return nil
+	})
+	const policy = `{"metadata":{"name":"a"},"spec":{"matchConstraints":{"resourceRules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["secrets"]}]},
+"reinvocationPolicy":"Never","mutations":[{"patchType":"ApplyConfiguration","applyConfiguration":{"expression":"Object{}"}}]}}`
+	if code, body := without.do(t, "POST", betaPolicies, policy); code != 201 || !strings.Contains(body, betaVersion) {
+		t.Errorf("POST: %d %s", code, body)
+	}
+	if code, body := with.do(t, "GET", betaPolicies+"/a", ""); code != 200 {
+		t.Errorf("what was posted: %d %s", code, body)
+	}
+	if got := asJane(betaPolicies)(t, without); got != "403" {
+		t.Errorf("for a user without rights: %s", got)
+	}
+	for _, path := range []string{"/apis/" + betaVersion + "/nothings", "/apis/nothing.example.com/v1/nothings"} {
+		if code, _ := without.do(t, "GET", path, ""); code != 404 {
+			t.Errorf("what no server has: %d", code)
+		}
+	}
+	if code, _ := fetch(t, without.admin, without.URL+betaPolicies, "X-Kubernetes-Peer-Proxied", "true"); code != 404 {
+		t.Errorf("what was sent on once is sent on: %d", code)
+	}
+	if code, _ := with.do(t, "GET", "/apis/coordination.k8s.io/v1beta1/leasecandidates", ""); code != 404 {
+		t.Errorf("a server that sends nothing on: %d", code)
+	}
+	if _, metrics := fetch(t, without.admin, without.URL+"/metrics"); !strings.Contains(metrics, `apiserver_rerouted_request_total{code="201",group="admissionregistration.k8s.io",resource="mutatingadmissionpolicies",version="v1beta1"} 1`) {
+		t.Error("there is no metric of what was sent on")
+	}
+	with.end(t)
+	testserver.Eventually(t, time.Minute, func() error {
+		if code, body := without.do(t, "GET", betaPolicies, ""); code != 404 {
+			return fmt.Errorf("after the server has stopped: %d %s", code, body)
+		}
+		return nil
+	})
+}
+
+// TestPeerDiscovery: discovery has what other servers have, unless a client asks for that
+// of this one.
+func TestPeerDiscovery(t *testing.T) {
+	t.Parallel()
+	_, without := startPeers(t)
+	has := func(profile string) bool {
+		_, body := fetch(t, without.admin, without.URL+"/apis", "Accept", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"+profile)
+		var list apidiscovery.APIGroupDiscoveryList
+		if err := json.Unmarshal([]byte(body), &list); err != nil {
+			t.Fatal(err)
+		}
+		for _, group := range list.Items {
+			for _, version := range group.Versions {
+				if group.Name+"/"+version.Version == betaVersion {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	testserver.Eventually(t, time.Minute, func() error {
+		if !has("") {
+			return errors.New("discovery lacks what another server has")
+		}
+		return nil
+	})
+	if has(";profile=nopeer") {
+		t.Error("its own discovery has what another server has")
+	}
+}
+
+// TestPeerFlags: what cannot be is refused.
+func TestPeerFlags(t *testing.T) {
+	t.Parallel()
+	off := Config{PeerCAFile: "ca.crt"}
+	off.FeatureGates = feature.Set{feature.UnknownVersionInteroperabilityProxy: false}
+	half, wrong := Config{}, Config{}
+	half.PeerAdvertiseIP = "192.0.2.1"
+	wrong.PeerAdvertiseIP, wrong.PeerAdvertisePort = "here", "70000"
+	for want, config := range map[string]Config{
+		"--peer-ca-file requires UnknownVersionInteroperabilityProxy feature to be turned on": off,
+		"must be given together":       half,
+		"--peer-advertise-ip: ":        wrong,
+		"--peer-advertise-port is \"7": wrong,
+	} {
+		if _, err := New(config); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not what is wrong: %v", want, err)
+		}
+	}
+}

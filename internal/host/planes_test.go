@@ -1,0 +1,36 @@
+package host
+
+import (
+	"testing"
+
+	"mainstay.dev/mainstay/internal/controlplane"
+)
+
+// TestControlPlanes: a prefix can be used again after its control plane was closed, and no control
+// plane is made before the host runs.
+func TestControlPlanes(t *testing.T) {
+	t.Parallel()
+	const prefix = "/tenants/a"
+	idle, err := New(Config{DataDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := idle.ControlPlane(prefix, controlplane.Options{}); err == nil || err.Error() != "the host does not run yet: open control planes from Config.OnServing on" {
+		t.Errorf("before Run: %v", err)
+	}
+
+	host := start(t, Config{}).host
+	for range 2 {
+		plane, err := host.ControlPlane(prefix, controlplane.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := plane.Open(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := host.ControlPlane(prefix+"/b", controlplane.Options{}); err == nil {
+			t.Error("there are two control planes, one below the other")
+		}
+		plane.Close()
+	}
+}

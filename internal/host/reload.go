@@ -1,0 +1,90 @@
+package host
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+	"time"
+)
+
+// reloadPeriod is how often files are checked for changes.
+const reloadPeriod = 2 * time.Second
+
+// fileReloader reloads the files that flags name when their content changes:
+// certificates, keys and CA bundles. They are few and small, so they are read and
+// compared every time; modification times and file system events are unreliable
+// for files that are replaced through links or mounts. It is safe for concurrent
+// use.
+type fileReloader struct {
+	logger *slog.Logger
+	mu     struct {
+		sync.Mutex
+		watched []*watchedFiles
+	}
+}
+
+// watchedFiles are files that are loaded together, such as a certificate and its
+// key.
+type watchedFiles struct {
+	flag     string
+	names    []string
+	load     func(contents [][]byte) error
+	contents [][]byte // as last loaded
+	// lastError is the error of the current contents; it is logged once.
+	lastError string
+}
+
+// add reads files and calls load with their contents, now and whenever they change.
+// If load returns an error, what was loaded before stays in effect. load must not
+// block.
+func (f *fileReloader) add(flag string, load func(contents [][]byte) error, names ...string) error {
+	g := &watchedFiles{flag: flag, names: names, load: load}
+	if _, err := g.reload(); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mu.watched = append(f.mu.watched, g)
+	return nil
+}
+
+// reload loads the files that have changed, and reports whether any has.
+func (f *fileReloader) reload() (changed bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, g := range f.mu.watched {
+		loaded, err := g.reload()
+		switch {
+		case err == nil:
+			g.lastError = ""
+		case err.Error() != g.lastError:
+			g.lastError = err.Error()
+			f.logger.Error("a file has changed but cannot be used: what it held before stays in force", "flag", g.flag, "err", err)
+		}
+		if loaded {
+			changed = true
+			f.logger.Info("a file has changed and was read again", "flag", g.flag, "files", g.names)
+		}
+	}
+	return changed
+}
+
+func (g *watchedFiles) reload() (loaded bool, err error) {
+	contents := make([][]byte, len(g.names))
+	for i, name := range g.names {
+		if contents[i], err = os.ReadFile(name); err != nil {
+			return false, fmt.Errorf("read %s: %w", g.flag, err)
+		}
+	}
+	if slices.EqualFunc(contents, g.contents, bytes.Equal) {
+		return false, nil
+	}
+	if err := g.load(contents); err != nil {
+		return false, fmt.Errorf("read %s: %s: %w", g.flag, g.names[0], err)
+	}
+	g.contents = contents
+	return true, nil
+}

@@ -1,0 +1,164 @@
+package host
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"mainstay.dev/mainstay/internal/storage/kv/etcdtest"
+)
+
+// startServers starts servers over one etcd, whose hosts are called server0 and so on.
+func startServers(t testing.TB, c *etcdtest.Cluster, n int) []*running {
+	t.Helper()
+	var servers []*running
+	for i := range n {
+		config := withoutControllers(etcdConfig(c))
+		config.Hostname = fmt.Sprint("server", i)
+		servers = append(servers, start(t, config))
+	}
+	return servers
+}
+
+// configWrite is a request that must succeed.
+type configWrite struct{ method, path, body string }
+
+// effect is what writes through one server change for clients of all of them.
+type effect struct {
+	name   string
+	writes []configWrite
+	// see returns what a client of a server sees; before and after are what that
+	// may be, before and after the last write.
+	see           func(t testing.TB, s *running) string
+	before, after string
+}
+
+// code sees the status code of a request.
+func code(method, path, body string) func(testing.TB, *running) string {
+	return func(t testing.TB, s *running) string {
+		code, _ := s.do(t, method, path, body)
+		return fmt.Sprint(code)
+	}
+}
+
+// asJane sees the status code of a request of another user.
+func asJane(path string) func(testing.TB, *running) string {
+	return func(t testing.TB, s *running) string {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Impersonate-User", "jane")
+		resp, err := s.admin.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return fmt.Sprint(resp.StatusCode)
+	}
+}
+
+// effects are one of each kind of configuration.
+func effects() []effect {
+	const (
+		definitions   = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+		roles         = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+		bindings      = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+		policies      = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+		policyBinding = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
+		webhooks      = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+		registrations = "/apis/apiregistration.k8s.io/v1/apiservices"
+		secrets       = "/api/v1/namespaces/default/secrets"
+		accounts      = "/api/v1/namespaces/default/serviceaccounts"
+		dryRun        = "?dryRun=All"
+	)
+	widgets := code("GET", "/apis/a.example.com/v1/namespaces/default/widgets", "")
+	secret := code("POST", secrets+dryRun, `{"metadata":{"name":"no-more"}}`)
+	account := code("POST", accounts+dryRun, `{"metadata":{"name":"no-more"}}`)
+	others := code("GET", "/apis/other.example.com/v1", "")
+	return []effect{
+		{"a definition", []configWrite{{"POST", definitions, `{"metadata":{"name":"widgets.a.example.com"},"spec":{"group":"a.example.com","scope":"Namespaced",
+"names":{"plural":"widgets","kind":"Widget"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`}}, widgets, "404", "200"},
+		{"the end of a definition", []configWrite{{"DELETE", definitions + "/widgets.a.example.com", ""}}, widgets, "200", "404"},
+		{"a role binding", []configWrite{
+			{"POST", roles, `{"metadata":{"name":"reader"},"rules":[{"verbs":["list"],"apiGroups":[""],"resources":["configmaps"]}]}`},
+			{"POST", bindings, `{"metadata":{"name":"jane"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"reader"},"subjects":[{"kind":"User","apiGroup":"rbac.authorization.k8s.io","name":"jane"}]}`},
+		}, asJane(configMaps), "403", "200"},
+		{"the end of a role binding", []configWrite{{"DELETE", bindings + "/jane", ""}}, asJane(configMaps), "200", "403"},
+		{"an admission policy", []configWrite{
+			{"POST", policies, `{"metadata":{"name":"no-more"},"spec":{"matchConstraints":{"resourceRules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["secrets"]}]},"validations":[{"expression":"object.metadata.name != 'no-more'"}]}}`},
+			{"POST", policyBinding, `{"metadata":{"name":"no-more"},"spec":{"policyName":"no-more","validationActions":["Deny"]}}`},
+		}, secret, "201", "422"},
+		{"the end of an admission policy", []configWrite{{"DELETE", policies + "/no-more", ""}}, secret, "422", "201"},
+		{"a webhook", []configWrite{{"POST", webhooks, `{"metadata":{"name":"no-more"},"webhooks":[{"name":"no-more.example.com","admissionReviewVersions":["v1"],"sideEffects":"None","timeoutSeconds":1,
+"clientConfig":{"url":"https://127.0.0.1:1/"},"rules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["serviceaccounts"]}]}]}`}}, account, "201", "500"},
+		{"the end of a webhook", []configWrite{{"DELETE", webhooks + "/no-more", ""}}, account, "500", "201"},
+		{"a registration", []configWrite{{"POST", registrations, `{"metadata":{"name":"v1.other.example.com"},"spec":{"group":"other.example.com","version":"v1","groupPriorityMinimum":100,"versionPriority":10,"service":{"namespace":"default","name":"none"}}}`}}, others, "404", "503"},
+		{"the end of a registration", []configWrite{{"DELETE", registrations + "/v1.other.example.com", ""}}, others, "503", "404"},
+	}
+}
+
+// TestInEffectOnAllServers: what configures the API is in effect on the server that was
+// written to when that answers, but for definitions, and on all others soon after, without anything in between.
+func TestInEffectOnAllServers(t *testing.T) {
+	t.Parallel()
+	servers := startServers(t, etcdtest.Start(t, etcdtest.Options{}), 3)
+	var took []time.Duration
+	for i, e := range effects() {
+		writer := servers[i%len(servers)]
+		for _, s := range servers {
+			if got := e.see(t, s); got != e.before {
+				t.Fatalf("before %s: %s", e.name, got)
+			}
+		}
+		for _, w := range e.writes {
+			if code, body := writer.do(t, w.method, w.path, w.body); code >= 300 {
+				t.Fatalf("%s: %s %s: %d %s", e.name, w.method, w.path, code, body)
+			}
+		}
+		took = append(took, awaitEffect(t, &e, writer, servers))
+	}
+	t.Logf("in effect on all servers at most %s after the answer: %v", slices.Max(took), took)
+}
+
+// awaitEffect returns how long after the answer of the writer the last server had it.
+func awaitEffect(t *testing.T, e *effect, writer *running, servers []*running) time.Duration {
+	answered := time.Now()
+	var mu sync.Mutex
+	var last time.Duration
+	var waiting sync.WaitGroup
+	for _, s := range servers {
+		waiting.Go(func() {
+			patience := time.Minute
+			if s == writer && !strings.Contains(e.name, "a definition") { // its names are accepted first, or its objects deleted
+				patience = 0
+			}
+			err := awaitSeen(t, e, s, patience)
+			mu.Lock()
+			defer mu.Unlock()
+			if last = max(last, time.Since(answered)); err != nil {
+				t.Errorf("%s: %v", e.name, err)
+			}
+		})
+	}
+	waiting.Wait()
+	return last
+}
+
+func awaitSeen(t *testing.T, e *effect, s *running, patience time.Duration) error {
+	for until := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		switch got := e.see(t, s); {
+		case got == e.after:
+			return nil
+		case got != e.before:
+			return fmt.Errorf("in between there is %s", got)
+		case !time.Now().Before(until):
+			return fmt.Errorf("after %s it is not in effect", patience)
+		}
+	}
+}

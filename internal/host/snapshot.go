@@ -1,0 +1,54 @@
+package host
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"mainstay.dev/mainstay/internal/endpoints"
+)
+
+// SnapshotPath is the path at which a running server serves a snapshot of its store
+// at one revision, in the format of its backend. A user needs the verb
+// download on snapshots.mainstay.dev, which only system:masters and cluster-admin have by
+// default, because a snapshot contains all objects.
+const SnapshotPath = "/mainstay/v1/snapshot"
+
+// snapshot handles SnapshotPath. A snapshot ends with a checksum, so that a
+// truncated one is detected; the response is aborted as well.
+func (h *Host) snapshot(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet {
+		writeError(w, r, apierrors.NewMethodNotSupported(schema.GroupResource{Resource: SnapshotPath}, r.Method))
+		return
+	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	out := &trackedWriter{Writer: w}
+	revision, err := h.backend.Snapshot(r.Context(), out)
+	switch {
+	case err == nil:
+		h.logger.Info("gave a snapshot of the store", "revision", revision)
+	case out.written:
+		h.logger.Warn("a snapshot of the store broke off", "err", err)
+		panic(http.ErrAbortHandler)
+	default:
+		writeError(w, r, apierrors.NewServiceUnavailable(fmt.Sprintf("the store cannot be copied: %v", err)))
+	}
+}
+
+func writeError(w http.ResponseWriter, r *http.Request, err error) {
+	endpoints.WriteStatus(w, r, endpoints.StatusOf(err))
+}
+
+// trackedWriter records whether anything was written.
+type trackedWriter struct {
+	io.Writer
+	written bool
+}
+
+func (b *trackedWriter) Write(p []byte) (int, error) {
+	b.written = true
+	return b.Writer.Write(p)
+}

@@ -1,0 +1,107 @@
+package memory_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"mainstay.dev/mainstay/internal/limits/memory"
+)
+
+func newBudget(t *testing.T, limit int64) *memory.Budget {
+	t.Helper()
+	b, err := memory.NewBudget(limit, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestBudget: of 16 MiB for requests, a body of 3 MiB takes 12.
+func TestBudget(t *testing.T) {
+	t.Parallel()
+	b := newBudget(t, 64<<20)
+	first, second, small := b.Hold(), b.Hold(), b.Hold()
+	for _, size := range []int{1 << 20, 2 << 20, 3 << 20, 1 << 20} { // what comes of it, and a second body
+		if err := first.Body(t.Context(), size); err != nil {
+			t.Fatalf("%d bytes: %v", size, err)
+		}
+	}
+	if err := second.Body(t.Context(), 3<<20); !errors.Is(err, memory.ErrExhausted) {
+		t.Errorf("a second body as large: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := second.Body(ctx, 3<<20); !errors.Is(err, context.Canceled) {
+		t.Errorf("a client that went: %v", err)
+	}
+	if err := small.Body(t.Context(), 64<<10); err != nil {
+		t.Errorf("a small body: %v", err)
+	}
+	first.Release()
+	first.Release()
+	if err := second.Body(t.Context(), 3<<20); err != nil {
+		t.Errorf("once there is room: %v", err)
+	}
+	second.Release()
+	small.Release()
+}
+
+// TestBudgetWaits: who needs memory that is about to be given back gets it.
+func TestBudgetWaits(t *testing.T) {
+	t.Parallel()
+	b := newBudget(t, 64<<20)
+	var clients sync.WaitGroup
+	for range 32 {
+		clients.Go(func() {
+			for range 50 {
+				h := b.Hold()
+				if err := h.Body(t.Context(), 3<<20); err != nil && !errors.Is(err, memory.ErrExhausted) {
+					t.Error(err)
+				}
+				h.Release()
+			}
+		})
+	}
+	clients.Wait()
+	all := b.Hold()
+	defer all.Release()
+	if err := all.Body(t.Context(), 4<<20); err != nil {
+		t.Errorf("not all was given back: %v", err)
+	}
+}
+
+func TestNoBudget(t *testing.T) {
+	t.Parallel()
+	h := newBudget(t, 0).Hold()
+	defer h.Release()
+	if err := h.Body(t.Context(), 1<<40); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPressed(t *testing.T) {
+	t.Parallel()
+	if memory.Pressed(0, 0) != nil {
+		t.Error("there is pressure without a limit")
+	}
+	if !memory.Pressed(1, 0)() || memory.Pressed(1<<40, 0)() || memory.Pressed(1, 1<<40)() {
+		t.Error("what is in use is not compared with the limit")
+	}
+}
+
+func BenchmarkSmallBody(b *testing.B) {
+	budget, err := memory.NewBudget(1<<30, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		h := budget.Hold()
+		if err := h.Body(b.Context(), 4<<10); err != nil {
+			b.Fatal(err)
+		}
+		h.Release()
+	}
+}

@@ -1,0 +1,114 @@
+package lint
+
+import (
+	"encoding/json"
+	"io/fs"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// gomod is a go.mod file, as the go command shows it.
+type gomod struct {
+	Module  struct{ Path string }
+	Go      string
+	Require []struct{ Path, Version string }
+	Replace []struct {
+		Old, New struct{ Path, Version string }
+	}
+}
+
+func readGomod(t *testing.T, dir string) gomod {
+	t.Helper()
+	cmd := exec.Command("go", "mod", "edit", "-json")
+	cmd.Dir = dir
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("read go.mod of %s: %v", dir, err)
+	}
+	var m gomod
+	if err := json.Unmarshal(out, &m); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// nestedModules returns the folders of the modules inside this one, relative to
+// its root.
+func nestedModules(root string) ([]string, error) {
+	var dirs []string
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && path != root && strings.HasPrefix(entry.Name(), "."):
+			return filepath.SkipDir
+		case entry.Name() == "go.mod" && filepath.Dir(path) != root:
+			dir, err := filepath.Rel(root, filepath.Dir(path))
+			dirs = append(dirs, filepath.ToSlash(dir))
+			return err
+		}
+		return nil
+	})
+	return dirs, err
+}
+
+// TestModules: tests that need more than the server is made of are modules of their
+// own, as is a generator. What they share with the server they use at its version, so that
+// they test what ships and nothing is compiled twice.
+func TestModules(t *testing.T) {
+	t.Parallel()
+	root, err := moduleDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := readGomod(t, root)
+	if len(server.Replace) > 0 {
+		t.Errorf("go.mod replaces %s: such a module cannot be installed by its path", server.Replace[0].Old.Path)
+	}
+	versions := map[string]string{}
+	for _, r := range server.Require {
+		versions[r.Path] = r.Version
+	}
+	dirs, err := nestedModules(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(dirs, "test/e2e") {
+		t.Errorf("the modules are %v, without test/e2e", dirs)
+	}
+	for _, dir := range dirs {
+		m := readGomod(t, filepath.Join(root, dir))
+		if m.Module.Path != module+"/"+dir || !inside(dir, "test") && !inside(dir, "internal") {
+			t.Errorf("%s holds the module %s", dir, m.Module.Path)
+		}
+		if m.Go != server.Go {
+			t.Errorf("%s/go.mod is for Go %s, the server's for %s", dir, m.Go, server.Go)
+		}
+		for _, r := range m.Require {
+			if want, ok := versions[r.Path]; ok && want != r.Version {
+				t.Errorf("%s/go.mod requires %s %s, the server %s; run .ci/tidy", dir, r.Path, r.Version, want)
+			}
+		}
+	}
+}
+
+// TestServerIsLean: what only tests with modules of their own need is not among the
+// server's requirements.
+func TestServerIsLean(t *testing.T) {
+	t.Parallel()
+	root, err := moduleDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range readGomod(t, root).Require {
+		switch {
+		case inside(r.Path, "helm.sh"), inside(r.Path, "k8s.io/kubectl"), inside(r.Path, "sigs.k8s.io/controller-runtime"),
+			inside(r.Path, "go.etcd.io/etcd/server"), inside(r.Path, "github.com/summerwind/h2spec"),
+			inside(r.Path, "k8s.io/apiserver"), inside(r.Path, "k8s.io/kubernetes"):
+			t.Errorf("go.mod requires %s: tests that need it belong into a module of their own", r.Path)
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package lint
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+const module = "mainstay.dev/mainstay"
+
+// listed is what the go command reports of a package.
+type listed struct {
+	ImportPath, Dir, Name, Export string
+	GoFiles, Imports, Deps        []string
+	TestImports, XTestImports     []string
+}
+
+// path returns the path of the package within the module, without "internal/"; "" for other modules.
+func (p listed) path() string { return modulePath(p.ImportPath) }
+
+func modulePath(importPath string) string {
+	path, ok := strings.CutPrefix(importPath, module+"/")
+	if !ok {
+		return ""
+	}
+	return strings.TrimPrefix(path, "internal/")
+}
+
+// plain is the module with everything it depends on, and the packages of the modules
+// inside it; compiled is the module alone, with the files that tell the types of each package. Each is read once for all
+// tests; only the second needs the whole tree to compile.
+var (
+	plain    = sync.OnceValues(listAll)
+	compiled = sync.OnceValues(func() (map[string]listed, error) { return list("-export") })
+)
+
+// listAll lists the packages of this module and of those inside it.
+func listAll() (map[string]listed, error) {
+	root, err := moduleDir()
+	if err != nil {
+		return nil, err
+	}
+	all, err := listIn(root, "-deps")
+	if err != nil {
+		return nil, err
+	}
+	nested, err := nestedModules(root)
+	if err != nil {
+		return nil, fmt.Errorf("find the modules: %w", err)
+	}
+	for _, dir := range nested {
+		packages, err := listIn(filepath.Join(root, dir))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", dir, err)
+		}
+		maps.Copy(all, packages)
+	}
+	return all, nil
+}
+
+// moduleDir returns the folder of this module.
+func moduleDir() (string, error) {
+	gomod, err := exec.Command("go", "env", "GOMOD").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the module: %w", err)
+	}
+	return filepath.Dir(strings.TrimSpace(string(gomod))), nil
+}
+
+func list(flags ...string) (map[string]listed, error) {
+	dir, err := moduleDir()
+	if err != nil {
+		return nil, err
+	}
+	return listIn(dir, append([]string{"-deps"}, flags...)...)
+}
+
+// listIn lists the packages of the module in a folder.
+func listIn(dir string, flags ...string) (map[string]listed, error) {
+	args := append([]string{"list", "-json=ImportPath,Dir,Name,Export,GoFiles,Imports,Deps,TestImports,XTestImports"}, flags...)
+	cmd := exec.Command("go", append(args, "./...")...)
+	cmd.Dir = dir
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("list the packages: %w\n%s", err, stderr.String())
+	}
+	packages := make(map[string]listed)
+	for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p listed
+		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
+			return packages, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("read the list of packages: %w", err)
+		}
+		packages[p.ImportPath] = p
+	}
+}
+
+// packages returns all packages by import path.
+func packages(t *testing.T) map[string]listed {
+	t.Helper()
+	all, err := plain()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// ours returns this module's packages in order.
+func ours(t *testing.T) []listed {
+	t.Helper()
+	var found []listed
+	for _, p := range packages(t) {
+		if p.path() != "" && len(p.GoFiles) > 0 {
+			found = append(found, p)
+		}
+	}
+	slices.SortFunc(found, func(a, b listed) int { return strings.Compare(a.ImportPath, b.ImportPath) })
+	return found
+}
+
+// source is a package's own files.
+type source struct {
+	fset  *token.FileSet
+	files []*ast.File // without generated ones
+	info  *types.Info
+}
+
+func parse(t *testing.T, p listed) source {
+	t.Helper()
+	s := source{fset: token.NewFileSet()}
+	for _, name := range p.GoFiles {
+		file, err := parser.ParseFile(s.fset, filepath.Join(p.Dir, name), nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.files = append(s.files, file)
+	}
+	return s
+}
+
+// check finds out types, reading those of other packages from what the go
+// command has compiled.
+func (s *source) check(t *testing.T, p listed) {
+	t.Helper()
+	all, err := compiled()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.info = &types.Info{Defs: make(map[*ast.Ident]types.Object)}
+	config := types.Config{Importer: importer.ForCompiler(s.fset, "gc", func(path string) (io.ReadCloser, error) {
+		return os.Open(all[path].Export)
+	})}
+	if _, err := config.Check(p.ImportPath, s.fset, s.files, s.info); err != nil {
+		t.Fatalf("check the types of %s: %v", p.ImportPath, err)
+	}
+}
+
+// comment is the package comment.
+func (s *source) comment() string {
+	for _, file := range s.files {
+		if file.Doc != nil {
+			return file.Doc.Text()
+		}
+	}
+	return ""
+}

@@ -1,0 +1,59 @@
+package lint
+
+import (
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// heavy returns why the binary does without a package, "" for others. Whoever
+// imports one pays for all of it: the init functions of types register everything,
+// and so the linker leaves nothing out.
+func heavy(path string) (reason string) {
+	switch {
+	case path == "k8s.io/api/scheduling/v1alpha3":
+		return "" // k8s.io/api/batch/v1 imports it
+	case slices.Contains([]string{
+		// They have kinds that no stable version has, or whose fields differ.
+		"k8s.io/api/apiserverinternal/v1alpha1", "k8s.io/api/certificates/v1beta1", "k8s.io/api/coordination/v1beta1",
+		"k8s.io/api/lifecycle/v1alpha1", "k8s.io/api/resource/v1alpha3", "k8s.io/api/resource/v1beta1", "k8s.io/api/scheduling/v1beta1",
+	}, path):
+		return ""
+	case regexp.MustCompile(`^k8s\.io/api/[a-z]+/v[0-9]+(alpha|beta)[0-9]+$`).MatchString(path):
+		return "to name a version a schema.GroupVersion is enough"
+	case inside(path, "k8s.io/client-go/util/jsonpath"), inside(path, "k8s.io/client-go/third_party"):
+		return ""
+	case inside(path, "k8s.io/client-go"):
+		return "the binary is no client of its own; net/http is"
+	case path == "html/template", path == "golang.org/x/net/trace":
+		return "templates call methods by name, so that the linker has to keep all methods"
+	}
+	return ""
+}
+
+// TestWeight keeps the binary small, as it is released: with the tag grpcnotrace.
+func TestWeight(t *testing.T) {
+	t.Parallel()
+	out, err := exec.Command("go", "list", "-tags=grpcnotrace", "-deps", module+"/cmd/mainstay").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path := range strings.FieldsSeq(string(out)) {
+		if reason := heavy(path); reason != "" {
+			t.Errorf("mainstay depends on %s: %s", path, reason)
+		}
+	}
+	for path, want := range map[string]bool{
+		"k8s.io/api/rbac/v1beta1":         true,
+		"k8s.io/api/rbac/v1":              false,
+		"k8s.io/client-go/rest":           true,
+		"k8s.io/client-go/util/jsonpath":  false,
+		"k8s.io/apimachinery/pkg/runtime": false,
+	} {
+		if got := heavy(path) != ""; got != want {
+			t.Errorf("heavy(%s): %t, want %t", path, got, want)
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package loopback
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/rest"
+)
+
+// The errors of writes are those that clients get: apierrors.IsConflict,
+// IsAlreadyExists, IsInvalid and so on find them. What is returned is shared and
+// must not be changed.
+//
+// A write is not interrupted when ctx ends: it has stopGrace to finish. A controller that is
+// stopped thereby ends between two writes, and knows the outcome of the last one.
+
+// stopGrace is how long a write may take after the end of its context.
+const stopGrace = 5 * time.Second
+
+// uninterrupted returns a context for one write, which ends stopGrace after ctx. It returns the
+// error of ctx if that has ended. The caller calls done after the write.
+func uninterrupted(ctx context.Context) (write context.Context, done func(), err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	write, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var timer *time.Timer
+	stopped := make(chan struct{})
+	unregister := context.AfterFunc(ctx, func() {
+		timer = time.AfterFunc(stopGrace, cancel)
+		close(stopped)
+	})
+	return write, func() {
+		if !unregister() {
+			<-stopped
+			timer.Stop()
+		}
+		cancel()
+	}, nil
+}
+
+// Create creates an object. It is not the caller's any more.
+func (c *Client[T]) Create(ctx context.Context, obj T) (T, error) {
+	resource, _, err := find[rest.Creater](c)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	ctx, done, err := uninterrupted(ctx)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	defer done()
+	name := types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
+	return result[T](resource)(c.access.API.Create(c.context(ctx, "create", name), resource, obj, metav1.CreateOptions{FieldManager: c.access.Manager}))
+}
+
+// Update replaces an object by what change makes of it. change may be called more
+// than once, each time with an object of its own; its error is returned. Where it
+// changes nothing, nothing is written.
+func (c *Client[T]) Update(ctx context.Context, name types.NamespacedName, change func(T) error) (T, error) {
+	resource, _, err := find[rest.Updater](c)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	ctx, done, err := uninterrupted(ctx)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	defer done()
+	changed := func(current codec.Object) (codec.Object, error) {
+		obj, ok := current.(T)
+		if !ok {
+			return nil, fmt.Errorf("update %s %s: it is a %T", c, name, current)
+		}
+		if err := change(obj); err != nil {
+			return nil, err
+		}
+		return obj, nil
+	}
+	return result[T](resource)(c.access.API.Update(c.context(ctx, "update", name), resource, changed, metav1.UpdateOptions{FieldManager: c.access.Manager}))
+}
+
+// Apply merges a configuration, which has apiVersion, kind and the fields that are
+// to be the manager's, into an object, which it creates where there is none
+// (KEP-555). force takes fields from other managers.
+func (c *Client[T]) Apply(ctx context.Context, configuration *unstructured.Unstructured, force bool) (T, error) {
+	resource, _, err := find[rest.Updater](c)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	ctx, done, err := uninterrupted(ctx)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	defer done()
+	name := types.NamespacedName{Namespace: configuration.GetNamespace(), Name: configuration.GetName()}
+	return result[T](resource)(c.access.API.Apply(c.context(ctx, "patch", name), resource, configuration,
+		metav1.ApplyOptions{FieldManager: c.access.Manager, Force: force}))
+}
+
+// Delete deletes an object, or begins to.
+func (c *Client[T]) Delete(ctx context.Context, name types.NamespacedName, options metav1.DeleteOptions) error {
+	resource, _, err := find[rest.GracefulDeleter](c)
+	if err != nil {
+		return err
+	}
+	ctx, done, err := uninterrupted(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	_, _, err = c.access.API.Delete(c.context(ctx, "delete", name), resource, options)
+	return err
+}
+
+// DeleteSome returns what deletes single objects of a namespace, or of all where that
+// is empty, as one request that deletes the collection. It may be called concurrently;
+// gone reports that nothing keeps the object.
+func (c *Client[T]) DeleteSome(ctx context.Context, namespace string, options metav1.DeleteOptions) (func(types.NamespacedName) (gone bool, err error), error) {
+	resource, _, err := find[rest.GracefulDeleter](c)
+	if err != nil {
+		return nil, err
+	}
+	ctx = c.context(ctx, "deletecollection", types.NamespacedName{Namespace: namespace})
+	remove, err := c.access.API.DeleteSome(ctx, resource, options)
+	if err != nil {
+		return nil, err
+	}
+	return func(name types.NamespacedName) (bool, error) {
+		ctx, done, err := uninterrupted(ctx)
+		if err != nil {
+			return false, err
+		}
+		defer done()
+		return remove(ctx, name)
+	}, nil
+}
+
+// result reads what a write has returned.
+func result[T codec.Object](resource *rest.Resource) func(*codec.Record, error) (T, error) {
+	return func(record *codec.Record, err error) (T, error) {
+		if err != nil || record == nil {
+			var none T
+			return none, err
+		}
+		obj, err := record.Shared()
+		return typed[T](resource, record, obj, err)
+	}
+}

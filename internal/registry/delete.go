@@ -1,0 +1,214 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/rest"
+	"mainstay.dev/mainstay/internal/simulation"
+	"mainstay.dev/mainstay/internal/storage"
+)
+
+// Delete implements rest.GracefulDeleter. An object without finalizers and
+// grace period is removed; any other is marked with a deletionTimestamp, once, and removed
+// when its last finalizer is, or when it is deleted again with a grace period of
+// zero.
+func (s *Store) Delete(ctx context.Context, name types.NamespacedName, validate rest.ValidateObject, options metav1.DeleteOptions) (*codec.Record, bool, error) {
+	gone := false
+	var record *codec.Record
+	err := s.transact(ctx, s.Strategy, isDryRun(options.DryRun), func(begin begin) (err error) {
+		record, err = s.Storage.Update(ctx, name, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
+			gone = false
+			if current == nil {
+				return nil, storage.WriteOptions{}, storage.ErrNotFound
+			}
+			obj, err := s.dyingState(ctx, current, validate, options)
+			if err == nil {
+				return obj, s.writeOptions(obj, options.DryRun), nil
+			}
+			var write storage.WriteOptions
+			if gone = errors.As(err, &storage.Remove{}); gone {
+				err = s.beginRemoval(current, begin, &write, err)
+			}
+			return nil, write, err
+		}, storage.UpdateOptions{Preconditions: options.Preconditions, DryRun: isDryRun(options.DryRun)})
+		return err
+	})
+	if err != nil {
+		return nil, false, s.apiError(err, name.Name, "delete")
+	}
+	return record, gone, nil
+}
+
+// DeleteCorrupt implements rest.CorruptDeleter. Admission, preconditions, finalizers and
+// what is written with a deletion are left out: they need the object.
+func (s *Store) DeleteCorrupt(ctx context.Context, name types.NamespacedName, options metav1.DeleteOptions) error {
+	if _, err := s.Storage.DeleteCorrupt(ctx, name, isDryRun(options.DryRun)); err != nil {
+		return s.apiError(err, name.Name, "delete")
+	}
+	return nil
+}
+
+// beginRemoval adds the writes that go with a removal. It returns remove, or why
+// the object cannot be removed.
+func (s *Store) beginRemoval(current *codec.Record, begin begin, write *storage.WriteOptions, remove error) error {
+	if s.Strategy.Begin == nil {
+		return remove
+	}
+	old, err := current.Shared()
+	if err != nil {
+		return err
+	}
+	if write.With, err = begin(nil, old); err != nil {
+		return err
+	}
+	return remove
+}
+
+// dyingState returns the object marked for deletion, or the error storage.Remove
+// where it can be removed at once.
+func (s *Store) dyingState(ctx context.Context, current *codec.Record, validate rest.ValidateObject, options metav1.DeleteOptions) (codec.Object, error) {
+	obj, err := current.Object()
+	if err != nil {
+		return nil, err
+	}
+	if validate != nil { // which looks at it before it is changed: one decoding does for both
+		if err := validate(ctx, nil, obj); err != nil {
+			return nil, err
+		}
+	}
+	grace, change := s.Strategy.gracePeriod(obj, options.GracePeriodSeconds)
+	if !change {
+		return obj, nil
+	}
+	obj.SetFinalizers(s.Strategy.finalizersAfter(obj, options))
+	held := len(obj.GetFinalizers()) > 0 || s.Strategy.Held != nil && s.Strategy.Held(obj)
+	if grace == 0 && !held && s.Strategy.GracePeriod == nil {
+		return nil, storage.Remove{}
+	}
+	s.Strategy.mark(obj, grace, now(simulation.From(ctx)))
+	if grace == 0 && !held {
+		return nil, storage.Remove{Last: obj} // a kind with grace periods shows that this one was over
+	}
+	return obj, nil
+}
+
+// gracePeriod returns the deletionGracePeriodSeconds of a deletion. change is
+// false where the object is marked already and not to be removed sooner.
+func (s *Strategy) gracePeriod(obj codec.Object, asked *int64) (seconds int64, change bool) {
+	if asked != nil && *asked < 0 {
+		one := int64(1) // as kube-apiserver: a negative period means one second
+		asked = &one
+	}
+	if s.GracePeriod == nil {
+		return 0, true
+	}
+	if obj.GetDeletionTimestamp() == nil {
+		return s.GracePeriod(obj, asked), true
+	}
+	announced := obj.GetDeletionGracePeriodSeconds()
+	switch {
+	case announced == nil:
+		return 0, true
+	case asked == nil, *asked >= *announced:
+		return *announced, false
+	}
+	return *asked, true
+}
+
+// mark sets the deletion metadata. The first mark counts up the generation, where
+// the kind has one.
+func (s *Strategy) mark(obj codec.Object, grace int64, now metav1.Time) {
+	first := obj.GetDeletionTimestamp() == nil
+	due := now.Add(time.Duration(grace) * time.Second)
+	if !first {
+		due = obj.GetDeletionTimestamp().Time
+		if announced := obj.GetDeletionGracePeriodSeconds(); announced != nil {
+			due = due.Add(time.Duration(grace-*announced) * time.Second)
+		}
+	}
+	if first && obj.GetGeneration() > 0 {
+		obj.SetGeneration(obj.GetGeneration() + 1)
+	}
+	obj.SetDeletionTimestamp(&metav1.Time{Time: due})
+	obj.SetDeletionGracePeriodSeconds(&grace)
+	if s.OnMark != nil {
+		s.OnMark(obj)
+	}
+}
+
+// finalizersAfter returns the finalizers with those of garbage collection set by
+// the options' propagation policy. Without one, an earlier choice remains.
+func (s *Strategy) finalizersAfter(obj codec.Object, options metav1.DeleteOptions) []string {
+	finalizers := obj.GetFinalizers()
+	want := s.propagation(finalizers, options)
+	kept := slices.DeleteFunc(slices.Clone(finalizers), func(f string) bool {
+		return f == metav1.FinalizerOrphanDependents || f == metav1.FinalizerDeleteDependents
+	})
+	switch want {
+	case metav1.DeletePropagationOrphan:
+		kept = append(kept, metav1.FinalizerOrphanDependents)
+	case metav1.DeletePropagationForeground:
+		kept = append(kept, metav1.FinalizerDeleteDependents)
+	}
+	// The last of kept is the only one that may be new.
+	if len(kept) > 0 && len(kept) == len(finalizers) && want != metav1.DeletePropagationBackground && slices.Contains(finalizers, kept[len(kept)-1]) {
+		return finalizers // same set: keep the order it has
+	}
+	return kept
+}
+
+func (s *Strategy) propagation(finalizers []string, options metav1.DeleteOptions) metav1.DeletionPropagation {
+	switch {
+	case options.PropagationPolicy != nil:
+		return *options.PropagationPolicy
+	case options.OrphanDependents != nil && *options.OrphanDependents:
+		return metav1.DeletePropagationOrphan
+	case options.OrphanDependents != nil:
+		return metav1.DeletePropagationBackground
+	case slices.Contains(finalizers, metav1.FinalizerOrphanDependents):
+		return metav1.DeletePropagationOrphan
+	case slices.Contains(finalizers, metav1.FinalizerDeleteDependents):
+		return metav1.DeletePropagationForeground
+	case s.OrphanByDefault:
+		return metav1.DeletePropagationOrphan
+	}
+	return metav1.DeletePropagationBackground
+}
+
+// DeleteCollection implements rest.CollectionDeleter. Objects that are deleted
+// concurrently are skipped. An error ends it; what was deleted by then remains so.
+func (s *Store) DeleteCollection(ctx context.Context, namespace string, validate rest.ValidateObject, options metav1.DeleteOptions, list rest.ListOptions) (*rest.List, error) {
+	found, err := s.List(ctx, namespace, list)
+	if err != nil {
+		return nil, err
+	}
+	var deleted []*codec.Record
+	for record, err := range found.Items {
+		if err != nil {
+			return nil, err
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		deleted = append(deleted, record)
+		_, _, err := s.Delete(ctx, record.Name(), validate, options)
+		if err != nil && !isNotFound(err) {
+			return nil, err
+		}
+	}
+	return &rest.List{Revision: found.Revision, Continue: found.Continue, Remaining: found.Remaining,
+		Items: func(yield func(*codec.Record, error) bool) {
+			for _, record := range deleted {
+				if !yield(record, nil) {
+					return
+				}
+			}
+		}}, nil
+}

@@ -1,0 +1,102 @@
+package registry
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/storage"
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// modifiedMessage is the text of the 409 for an update that is not of the current
+// object. It is kube-apiserver's.
+const modifiedMessage = "the object has been modified; please apply your changes to the latest version and try again"
+
+// apiError returns the API error for an error of storage. API errors, which some
+// of storage's are, are returned as they are; an error that is none of
+// storage's own is wrapped, and answered with 500.
+func (s *Store) apiError(err error, name, verb string) error {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return err
+	}
+	var precondition *storage.PreconditionError
+	var other *storage.OpConflictError
+	var fault *field.Error
+	var corrupt *storage.CorruptError
+	var readable *storage.ReadableError
+	switch {
+	case errors.As(err, &corrupt):
+		return apierrors.NewInternalError(corrupt)
+	case errors.As(err, &readable):
+		return apierrors.NewConflict(s.Resource, name, readable)
+	case errors.As(err, &other):
+		return apierrors.NewConflict(s.Resource, name, other)
+	case errors.Is(err, storage.ErrNotFound):
+		return apierrors.NewNotFound(s.Resource, name)
+	case errors.Is(err, storage.ErrExists):
+		return apierrors.NewAlreadyExists(s.Resource, name)
+	case errors.As(err, &precondition):
+		return s.preconditionFailed(precondition, name, verb)
+	case errors.As(err, &fault):
+		return apierrors.NewBadRequest(fault.Error())
+	case errors.Is(err, storage.ErrTooLarge):
+		return apierrors.NewRequestEntityTooLargeError(err.Error())
+	case errors.Is(err, kv.ErrNoSpace):
+		return noSpace(err)
+	case errors.Is(err, kv.ErrUnavailable), errors.Is(err, kv.ErrClosed):
+		return unavailable(err)
+	}
+	return fmt.Errorf("%s %s %q: %w", verb, s.Resource, name, err)
+}
+
+// preconditionFailed returns the 409 that kube-apiserver has. That of an update has
+// the text of its storage's error, key and all. A deletion names the kind, where all others name
+// the resource; except for kinds with a deletion of their own (namespaces and
+// definitions), which name the resource and have the short text.
+func (s *Store) preconditionFailed(err *storage.PreconditionError, name, verb string) error {
+	short := fmt.Errorf("Precondition failed: %s in precondition: %s, %s in object meta: %s", err.Field, err.Want, err.Field, err.Got)
+	switch {
+	case verb == "update":
+		return apierrors.NewConflict(s.Resource, name, fmt.Errorf("StorageError: invalid object, Code: 4, Key: %s, ResourceVersion: 0, AdditionalErrorMsg: %w", err.Key, short))
+	case s.Strategy.OnMark != nil:
+		return apierrors.NewConflict(s.Resource, name, short)
+	}
+	kind := schema.GroupResource{Group: s.Kind.Hub.GVK.Group, Resource: s.Kind.Hub.GVK.Kind}
+	return apierrors.NewConflict(kind, name, err)
+}
+
+// maxFaults is how many faults of one object an answer lists. A body of a few MB
+// can have a million, whose text would take minutes and hundreds of MB.
+const maxFaults = 1000
+
+// invalid returns the 422 for an object that breaks rules.
+func (s *Store) invalid(obj codec.Object, errs field.ErrorList) error {
+	if len(errs) > maxFaults {
+		errs = append(slices.Clip(errs[:maxFaults]), field.Invalid(nil, field.OmitValueType{}, fmt.Sprintf("only the first %d faults are listed", maxFaults)))
+	}
+	return apierrors.NewInvalid(s.Kind.Hub.GVK.GroupKind(), obj.GetName(), errs)
+}
+
+func noSpace(err error) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusInsufficientStorage, Reason: metav1.StatusReasonInternalError,
+		Message: fmt.Sprintf("the server cannot store anything until space is freed on its disk: %v", err),
+	}}
+}
+
+func unavailable(err error) error {
+	status := apierrors.NewServiceUnavailable(fmt.Sprintf("storage is unavailable: %v", err))
+	status.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
+	return status
+}
+
+func isNotFound(err error) bool { return apierrors.IsNotFound(err) }

@@ -1,0 +1,82 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/request"
+)
+
+// FinalizerPolicy is what is done about new finalizers without a domain, which may
+// clash with another writer's.
+type FinalizerPolicy int
+
+const (
+	// AcceptFinalizers says nothing.
+	AcceptFinalizers FinalizerPolicy = iota
+	// WarnOfFinalizers warns the client.
+	WarnOfFinalizers
+	// RefuseFinalizers refuses the object.
+	RefuseFinalizers
+)
+
+// standardFinalizers need no domain.
+var standardFinalizers = [...]string{"kubernetes", metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents}
+
+// unqualifiedFinalizers returns the finalizers of obj that have no domain, though
+// they are not standard, with their places in the list. Those that old has already
+// are left out; old is nil for a new object.
+func unqualifiedFinalizers(obj, old codec.Object) iter.Seq2[int, string] {
+	return func(yield func(int, string) bool) {
+		var before map[string]bool // the finalizers of old, once they are needed
+		for i, finalizer := range obj.GetFinalizers() {
+			if strings.Contains(finalizer, "/") || slices.Contains(standardFinalizers[:], finalizer) {
+				continue
+			}
+			if old != nil && before == nil {
+				before = setOf(old.GetFinalizers())
+			}
+			if before[finalizer] {
+				continue
+			}
+			if !yield(i, finalizer) {
+				return
+			}
+		}
+	}
+}
+
+func setOf(list []string) map[string]bool {
+	set := make(map[string]bool, len(list))
+	for _, member := range list {
+		set[member] = true
+	}
+	return set
+}
+
+func (s *Strategy) validateFinalizers(obj, old codec.Object) field.ErrorList {
+	if s.Finalizers != RefuseFinalizers {
+		return nil
+	}
+	var errs field.ErrorList
+	for i, finalizer := range unqualifiedFinalizers(obj, old) {
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "finalizers").Index(i), finalizer, "name is neither a standard finalizer name nor is it fully qualified"))
+	}
+	return errs
+}
+
+func (s *Strategy) warnFinalizers(ctx context.Context, obj, old codec.Object) {
+	if s.Finalizers != WarnOfFinalizers {
+		return
+	}
+	for _, finalizer := range unqualifiedFinalizers(obj, old) {
+		request.AddWarning(ctx, fmt.Sprintf("metadata.finalizers: %q: prefer a domain-qualified finalizer name including a path (/) to avoid accidental conflicts with other finalizer writers", finalizer))
+	}
+}

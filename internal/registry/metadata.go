@@ -1,0 +1,92 @@
+package registry
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/rest/names"
+)
+
+// validateMetadata returns what is wrong with the metadata of a new object.
+func (s *Strategy) validateMetadata(obj codec.Object) field.ErrorList {
+	if s.validNames(obj) && s.validMetadata(obj) {
+		return nil
+	}
+	return validation.ValidateObjectMetaAccessor(obj, s.Namespaced, s.validateName, field.NewPath("metadata"))
+}
+
+// validateMetadataUpdate returns what is wrong with the metadata of an object that is to
+// replace old.
+func (s *Strategy) validateMetadataUpdate(obj, old codec.Object) field.ErrorList {
+	if obj.GetName() != "" && s.validMetadata(obj) && keepsIdentity(obj, old) {
+		return nil
+	}
+	path := field.NewPath("metadata")
+	errs := validation.ValidateObjectMetaAccessor(obj, s.Namespaced, anyPathSegment, path)
+	return append(errs, validation.ValidateObjectMetaAccessorUpdate(obj, old, path)...)
+}
+
+// The following are true where apimachinery, whose regular expressions take their time,
+// finds nothing wrong. Where they are false, it may find nothing either.
+
+func (s *Strategy) validNames(obj codec.Object) bool {
+	name, base := obj.GetName(), obj.GetGenerateName()
+	return name != "" && len(s.validateName(name, false)) == 0 &&
+		(base == "" || len(s.validateName(base, true)) == 0)
+}
+
+// validMetadata is about all but the names.
+func (s *Strategy) validMetadata(obj codec.Object) bool {
+	namespace := obj.GetNamespace()
+	return namespace == "" != s.Namespaced && (namespace == "" || names.IsLabel(namespace)) &&
+		obj.GetGeneration() >= 0 &&
+		validLabels(obj.GetLabels()) && validAnnotations(obj.GetAnnotations()) && validFinalizers(obj.GetFinalizers()) &&
+		len(validation.ValidateOwnerReferences(obj.GetOwnerReferences(), nil)) == 0 &&
+		len(metav1validation.ValidateManagedFields(obj.GetManagedFields(), nil)) == 0
+}
+
+func validLabels(labels map[string]string) bool {
+	for key, value := range labels {
+		if !names.IsQualified(key) || value != "" && !names.IsLabelValue(value) {
+			return false
+		}
+	}
+	return true
+}
+
+func validAnnotations(annotations map[string]string) bool {
+	for key := range annotations {
+		if !names.IsQualified(key) {
+			return false
+		}
+	}
+	return validation.ValidateAnnotationsSize(annotations) == nil
+}
+
+// validFinalizers: some of them exclude each other.
+func validFinalizers(finalizers []string) bool {
+	return len(finalizers) == 0 || len(finalizers) == 1 && names.IsQualified(finalizers[0])
+}
+
+// keepsIdentity: nothing changes that must not.
+func keepsIdentity(obj, old metav1.Object) bool {
+	created, before := obj.GetCreationTimestamp(), old.GetCreationTimestamp()
+	return keepsDeletion(obj, old) && obj.GetResourceVersion() != "" && obj.GetGeneration() >= old.GetGeneration() &&
+		obj.GetName() == old.GetName() && obj.GetNamespace() == old.GetNamespace() && obj.GetUID() == old.GetUID() &&
+		created.Equal(&before)
+}
+
+// keepsDeletion: what is to be deleted stays so, and gets no other finalizers.
+func keepsDeletion(obj, old metav1.Object) bool {
+	grace, before := obj.GetDeletionGracePeriodSeconds(), old.GetDeletionGracePeriodSeconds()
+	if grace != before && (grace == nil || before == nil || *grace != *before) {
+		return false
+	}
+	return obj.GetDeletionTimestamp().Equal(old.GetDeletionTimestamp()) &&
+		(old.GetDeletionTimestamp() == nil || slices.Equal(obj.GetFinalizers(), old.GetFinalizers()))
+}

@@ -1,0 +1,274 @@
+package quota
+
+import (
+	"context"
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/request"
+	"mainstay.dev/mainstay/internal/storage"
+)
+
+// maxAttempts is how often a write is tried whose quotas other servers keep changing.
+// The writers of one server wait for each other.
+const maxAttempts = 64
+
+// Account returns a storage of the objects of a namespaced resource whose writes are
+// charged to the quotas of their namespace, or give back to them, in the same
+// transaction. Validating admission is over by then (Check), so that what is decided
+// here is which of several writers was first.
+func (l *Ledger) Account(resource schema.GroupResource, inner storage.Interface) storage.Interface {
+	if _, ok := evaluatorOf(resource); !ok {
+		return inner
+	}
+	return &account{Interface: inner, ledger: l, resource: resource}
+}
+
+type account struct {
+	storage.Interface
+	ledger   *Ledger
+	resource schema.GroupResource
+}
+
+// Create implements storage.Interface.
+func (a *account) Create(ctx context.Context, obj codec.Object, options storage.WriteOptions) (*codec.Record, error) {
+	if options.DryRun || len(a.ledger.records(obj.GetNamespace())) == 0 {
+		return a.Interface.Create(ctx, obj, options)
+	}
+	c := a.charge(obj.GetNamespace())
+	defer c.end()
+	for {
+		ops, err := c.begin(ctx, obj, nil)
+		if err != nil {
+			return nil, err
+		}
+		attempt, candidate := options, obj
+		if len(ops) > 0 { // it may be written more than once
+			attempt.With = append(attempt.With[:len(attempt.With):len(attempt.With)], ops...)
+			candidate = obj.DeepCopyObject().(codec.Object)
+		}
+		record, err := a.Interface.Create(ctx, candidate, attempt)
+		if again, refreshed := c.again(ctx, err); !again {
+			return record, refreshed
+		}
+	}
+}
+
+// Update implements storage.Interface.
+func (a *account) Update(ctx context.Context, name types.NamespacedName, update storage.UpdateFunc, options storage.UpdateOptions) (*codec.Record, error) {
+	if options.DryRun || len(a.ledger.records(name.Namespace)) == 0 {
+		return a.Interface.Update(ctx, name, update, options)
+	}
+	c := a.charge(name.Namespace)
+	defer c.end()
+	charged := func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
+		c.end() // update may take long, and may write
+		obj, write, err := update(current)
+		if errors.As(err, &storage.Remove{}) {
+			obj = nil
+		} else if err != nil {
+			return obj, write, err
+		}
+		if write.DryRun {
+			return obj, write, err
+		}
+		ops, refusal := c.beginUpdate(ctx, obj, current)
+		if refusal != nil {
+			return nil, write, refusal
+		}
+		write.With = append(write.With, ops...)
+		return obj, write, err
+	}
+	for {
+		record, err := a.Interface.Update(ctx, name, charged, options)
+		if again, refreshed := c.again(ctx, err); !again {
+			return record, refreshed
+		}
+	}
+}
+
+// Delete implements storage.Interface.
+func (a *account) Delete(ctx context.Context, name types.NamespacedName, validate func(codec.Object) error, options storage.UpdateOptions) (*codec.Record, error) {
+	return a.Update(ctx, name, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
+		if current == nil {
+			return nil, storage.WriteOptions{}, storage.ErrNotFound
+		}
+		if validate != nil {
+			obj, err := current.Shared()
+			if err == nil {
+				err = validate(obj)
+			}
+			if err != nil {
+				return nil, storage.WriteOptions{}, err
+			}
+		}
+		return nil, storage.WriteOptions{}, storage.Remove{}
+	}, options)
+}
+
+// charge is what one write changes in the quotas of its namespace.
+type charge struct {
+	*account
+	namespace string
+	attempts  int
+	unlock    func() // nil: the namespace is not locked
+}
+
+func (a *account) charge(namespace string) *charge { return &charge{account: a, namespace: namespace} }
+
+// end lets others write.
+func (c *charge) end() {
+	if c.unlock != nil {
+		c.unlock()
+		c.unlock = nil
+	}
+}
+
+// beginUpdate is begin of an update, which removes the object where obj is nil.
+func (c *charge) beginUpdate(ctx context.Context, obj codec.Object, current *codec.Record) ([]*storage.Op, error) {
+	if current == nil {
+		return c.begin(ctx, obj, nil)
+	}
+	old, err := current.Shared()
+	if err != nil {
+		return nil, err
+	}
+	return c.begin(ctx, obj, old)
+}
+
+// begin returns the writes of the quotas that a write of obj over old changes, and locks
+// the namespace where there are any. The error refuses the write.
+func (c *charge) begin(ctx context.Context, obj, old codec.Object) ([]*storage.Op, error) {
+	w := &Write{Resource: c.resource, Subresource: c.subresource(ctx), Namespace: c.namespace, Object: obj, Old: old}
+	m, _ := measure(ctx, w)
+	if !c.matters(&m) {
+		return nil, nil
+	}
+	if c.unlock == nil {
+		var err error
+		if c.unlock, err = c.ledger.Lock(ctx, c.namespace); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.refusal(&m); err != nil {
+		if refreshErr := c.ledger.refresh(ctx, c.namespace); refreshErr != nil {
+			return nil, refreshErr
+		}
+		if err = c.refusal(&m); err != nil {
+			return nil, c.refused(obj, err)
+		}
+	}
+	return c.ops(ctx, &m)
+}
+
+// subresource is through what the client writes.
+func (c *charge) subresource(ctx context.Context) string {
+	if info := request.InfoFrom(ctx); info != nil && info.Resource == c.resource.Resource {
+		return info.Subresource
+	}
+	return ""
+}
+
+// matters reports whether a write changes what a quota has.
+func (c *charge) matters(m *measured) bool {
+	for _, quota := range c.ledger.Quotas(c.namespace) {
+		if !c.isItself(m, quota) && m.change(quota) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// isItself reports whether a quota is what is written: it is not charged for itself, as
+// it cannot be written twice.
+func (c *charge) isItself(m *measured, quota *corev1.ResourceQuota) bool {
+	return c.resource == Resource() && (m.Object != nil && m.Object.GetName() == quota.Name || m.Old != nil && m.Old.GetName() == quota.Name)
+}
+
+// refusal returns why a quota does not allow a write that may be refused.
+func (c *charge) refusal(m *measured) error {
+	if m.Object == nil || !m.handles(m.Old == nil, m.Subresource) {
+		return nil
+	}
+	for _, quota := range c.ledger.Quotas(c.namespace) {
+		if err := exceeds(quota, m.change(quota)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *charge) refused(obj codec.Object, reason error) error {
+	err := error(apierrors.NewForbidden(c.resource, obj.GetName(), reason))
+	if f := c.ledger.config.Refused; f != nil {
+		err = f(err)
+	}
+	return err
+}
+
+// ops returns the writes of the quotas that change.
+func (c *charge) ops(ctx context.Context, m *measured) ([]*storage.Op, error) {
+	var ops []*storage.Op
+	for _, record := range c.ledger.records(c.namespace) {
+		quota := c.ledger.read(record)
+		if quota == nil || c.isItself(m, quota) {
+			continue
+		}
+		change := m.change(quota)
+		if change == nil {
+			continue
+		}
+		charged, err := c.ledger.charged(quota, change)
+		if err != nil {
+			return nil, err
+		}
+		op, err := c.ledger.config.Stored.Prepare(ctx, storage.OpRequest{Current: record, Object: charged})
+		if err != nil {
+			return nil, err
+		}
+		ops = append(ops, op)
+	}
+	return ops, nil
+}
+
+// charged returns a quota with another use. What is not known to be used stays so: it
+// is counted first.
+func (l *Ledger) charged(quota *corev1.ResourceQuota, change corev1.ResourceList) (codec.Object, error) {
+	charged := quota.DeepCopy()
+	for name, quantity := range change {
+		used, ok := charged.Status.Used[name]
+		if !ok {
+			continue
+		}
+		used.Add(quantity)
+		if used.Sign() < 0 {
+			used = number(0) // somebody else wrote less: the recount will tell
+		}
+		charged.Status.Used[name] = used
+	}
+	if l.config.Own == nil {
+		return charged, nil
+	}
+	return l.config.Own(quota, charged)
+}
+
+// again reports whether a write is to be tried again: another server has changed a
+// quota of its namespace. The quotas are as they are now then.
+func (c *charge) again(ctx context.Context, err error) (bool, error) {
+	var conflict *storage.OpConflictError
+	if !errors.As(err, &conflict) || conflict.Name.Namespace != c.namespace {
+		return false, err
+	}
+	if c.attempts++; c.attempts == maxAttempts {
+		return false, err
+	}
+	if refreshErr := c.ledger.refresh(ctx, c.namespace); refreshErr != nil {
+		return false, refreshErr
+	}
+	return true, nil
+}

@@ -1,0 +1,100 @@
+package quota
+
+import (
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"mainstay.dev/mainstay/internal/codec"
+)
+
+// classSuffix stands between the name of a storage class and what is limited of it.
+const classSuffix = ".storageclass.storage.k8s.io/"
+
+// isClaimResource reports whether a quota's resource is of persistent volume claims.
+func isClaimResource(name corev1.ResourceName) bool {
+	if name == corev1.ResourceRequestsStorage {
+		return true
+	}
+	_, what, ok := strings.Cut(string(name), classSuffix)
+	return ok && (what == string(corev1.ResourceRequestsStorage) || what == string(corev1.ResourcePersistentVolumeClaims))
+}
+
+// claimUsage adds what a claim uses: at all, and of its storage class.
+func claimUsage(used corev1.ResourceList, obj codec.Object, _ time.Time) {
+	claim, ok := obj.(*corev1.PersistentVolumeClaim)
+	if !ok {
+		return
+	}
+	class := claim.Annotations[corev1.BetaStorageClassAnnotation]
+	if _, ok := claim.Annotations[corev1.BetaStorageClassAnnotation]; !ok && claim.Spec.StorageClassName != nil {
+		class = *claim.Spec.StorageClassName
+	}
+	ofClass := func(what corev1.ResourceName, quantity resource.Quantity) {
+		if class != "" {
+			used[corev1.ResourceName(class+classSuffix)+what] = quantity
+		}
+	}
+	ofClass(corev1.ResourcePersistentVolumeClaims, one())
+	storage, ok := claim.Spec.Resources.Requests[corev1.ResourceStorage]
+	if !ok {
+		return
+	}
+	// A claim that is to shrink back to what it asks for has more until then.
+	if allocated, ok := claim.Status.AllocatedResources[corev1.ResourceStorage]; ok && allocated.Cmp(storage) > 0 {
+		storage = allocated
+	}
+	storage = storage.DeepCopy()
+	storage.RoundUp(0) // to whole bytes, which a quota's status must have
+	used[corev1.ResourceRequestsStorage] = storage
+	ofClass(corev1.ResourceRequestsStorage, storage)
+}
+
+// isDeviceResource reports whether a quota's resource is of resource claims.
+func isDeviceResource(name corev1.ResourceName) bool {
+	return strings.HasSuffix(string(name), corev1.ResourceClaimsPerClass)
+}
+
+// deviceUsage adds the devices of each class that a resource claim may get at most.
+func deviceUsage(used corev1.ResourceList, obj codec.Object, _ time.Time) {
+	claim, ok := obj.(*resourcev1.ResourceClaim)
+	if !ok {
+		return
+	}
+	for i := range claim.Spec.Devices.Requests {
+		request := &claim.Spec.Devices.Requests[i]
+		if request.Exactly != nil {
+			add(used, ofDevices(request.Exactly.DeviceClassName), devices(request.Exactly.AllocationMode, request.Exactly.Count))
+			continue
+		}
+		most := corev1.ResourceList{}
+		for _, or := range request.FirstAvailable {
+			name, quantity := ofDevices(or.DeviceClassName), devices(or.AllocationMode, or.Count)
+			if current, ok := most[name]; !ok || quantity.Cmp(current) > 0 {
+				most[name] = quantity
+			}
+		}
+		for name, quantity := range most {
+			add(used, name, quantity)
+		}
+	}
+}
+
+func ofDevices(class string) corev1.ResourceName {
+	return corev1.ResourceName(class + corev1.ResourceClaimsPerClass)
+}
+
+// devices is how many devices a request may get. As in kube-apiserver a mode that is
+// not known gets none.
+func devices(mode resourcev1.DeviceAllocationMode, count int64) resource.Quantity {
+	switch mode {
+	case resourcev1.DeviceAllocationModeExactCount:
+		return *resource.NewQuantity(count, resource.DecimalSI)
+	case resourcev1.DeviceAllocationModeAll:
+		return number(resourcev1.AllocationResultsMaxSize)
+	}
+	return number(0)
+}

@@ -1,0 +1,322 @@
+package quota
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/rest"
+	"mainstay.dev/mainstay/internal/storage"
+	"mainstay.dev/mainstay/internal/storage/reflector"
+)
+
+// Config is what a Ledger needs.
+type Config struct {
+	// Stored are the stored quotas, past the watch cache, with the Ledger's Observer.
+	// Required.
+	Stored storage.Interface
+	// Own records that the server has changed the status of a quota; nil: nobody
+	// does.
+	Own func(live, quota *corev1.ResourceQuota) (codec.Object, error)
+	// Refused makes an answer of a refusal that a write itself meets; nil: it is one.
+	Refused func(error) error
+	// Limited are the resources that need a quota.
+	Limited []Limited
+	// Logger is required.
+	Logger *slog.Logger
+	// Metrics of the Reflector; nil counts nothing.
+	Metrics *reflector.Metrics
+}
+
+// Ledger knows the quotas of all namespaces. It is safe for concurrent use, once Open
+// has been called.
+type Ledger struct {
+	config Config
+
+	mu         sync.RWMutex
+	namespaces map[string][]*codec.Record // by name; a slice is never changed
+	tracker    reflector.VersionTracker
+
+	locks locks
+}
+
+// Resource is that of quotas.
+func Resource() schema.GroupResource { return schema.GroupResource{Resource: "resourcequotas"} }
+
+// New returns a Ledger without quotas.
+func New() *Ledger { return &Ledger{namespaces: map[string][]*codec.Record{}} }
+
+// Open is called before all else but Observer and Account.
+func (l *Ledger) Open(config Config) { l.config = config }
+
+// records are the quotas of a namespace. This is all that a namespace without any pays.
+func (l *Ledger) records(namespace string) []*codec.Record {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.namespaces[namespace]
+}
+
+// Quotas returns the quotas of a namespace, which must not be changed.
+func (l *Ledger) Quotas(namespace string) []*corev1.ResourceQuota {
+	records := l.records(namespace)
+	if len(records) == 0 {
+		return nil
+	}
+	quotas := make([]*corev1.ResourceQuota, 0, len(records))
+	for _, record := range records {
+		if quota := l.read(record); quota != nil {
+			quotas = append(quotas, quota)
+		}
+	}
+	return quotas
+}
+
+// At returns a quota as it was at a revision; nil: that is not known any more, or not
+// yet.
+func (l *Ledger) At(name types.NamespacedName, revision int64) *corev1.ResourceQuota {
+	records := l.records(name.Namespace)
+	i, found := find(records, name)
+	if !found || records[i].Revision() != revision {
+		return nil
+	}
+	return l.read(records[i])
+}
+
+// read returns the quota of a record; nil where it cannot be read.
+func (l *Ledger) read(record *codec.Record) *corev1.ResourceQuota {
+	obj, err := record.Kept()
+	if err != nil {
+		l.config.Logger.Error("a quota cannot be read, and limits nothing", "name", record.Name(), "err", err)
+		return nil
+	}
+	quota, _ := obj.(*corev1.ResourceQuota)
+	return quota
+}
+
+// Check returns why a write is not allowed; nil: it is, as far as is known. A Refusal is
+// of the quotas as they are now; other errors are for the client, too.
+func (l *Ledger) Check(ctx context.Context, w *Write) error {
+	records := l.records(w.Namespace)
+	if len(records) == 0 && len(l.config.Limited) == 0 {
+		return nil
+	}
+	m, ok := measure(ctx, w)
+	if !ok || w.Object == nil || !m.handles(w.Old == nil, w.Subresource) {
+		return nil
+	}
+	if m.check(l.Quotas(w.Namespace), l.config.Limited) == nil {
+		return nil
+	}
+	if err := l.refresh(ctx, w.Namespace); err != nil {
+		return err
+	}
+	return m.check(l.Quotas(w.Namespace), l.config.Limited)
+}
+
+// refresh takes up the quotas of a namespace as they are now.
+func (l *Ledger) refresh(ctx context.Context, namespace string) error {
+	list, err := l.config.Stored.List(ctx, namespace, rest.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("read the quotas of namespace %s: %w", namespace, err)
+	}
+	records, err := collect(list)
+	if err != nil {
+		return fmt.Errorf("read the quotas of namespace %s: %w", namespace, err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, known := range l.namespaces[namespace] {
+		if !slices.ContainsFunc(records, func(r *codec.Record) bool { return r.Name() == known.Name() }) && l.tracker.Written(key(known.Name()), list.Revision) {
+			l.removeLocked(known.Name())
+		}
+	}
+	for _, record := range records {
+		if l.tracker.Written(key(record.Name()), record.Revision()) {
+			l.setLocked(record)
+		}
+	}
+	return nil
+}
+
+func collect(list *rest.List) ([]*codec.Record, error) {
+	var records []*codec.Record
+	for record, err := range list.Items {
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, record)
+	}
+	return records, nil
+}
+
+func key(name types.NamespacedName) string { return name.Namespace + "/" + name.Name }
+
+func (l *Ledger) setLocked(record *codec.Record) {
+	name := record.Name()
+	records := l.namespaces[name.Namespace]
+	i, found := find(records, name)
+	records = slices.Clone(records)
+	if found {
+		records[i] = record
+	} else {
+		records = slices.Insert(records, i, record)
+	}
+	l.namespaces[name.Namespace] = records
+}
+
+func (l *Ledger) removeLocked(name types.NamespacedName) {
+	records := l.namespaces[name.Namespace]
+	i, found := find(records, name)
+	switch {
+	case !found:
+	case len(records) == 1:
+		delete(l.namespaces, name.Namespace)
+	default:
+		l.namespaces[name.Namespace] = slices.Delete(slices.Clone(records), i, i+1)
+	}
+}
+
+func find(records []*codec.Record, name types.NamespacedName) (int, bool) {
+	return slices.BinarySearchFunc(records, name.Name, func(r *codec.Record, name string) int { return strings.Compare(r.Name().Name, name) })
+}
+
+// Observer returns what is told of the writes of quotas, so that they are in effect when
+// they are answered.
+func (l *Ledger) Observer() *storage.Observer {
+	return &storage.Observer{
+		Written: func(record *codec.Record) error {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if l.tracker.Written(key(record.Name()), record.Revision()) {
+				l.setLocked(record)
+			}
+			return nil
+		},
+		Deleted: func(name types.NamespacedName, revision int64) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if l.tracker.Written(key(name), revision) {
+				l.removeLocked(name)
+			}
+		},
+	}
+}
+
+// Reflector returns what keeps the Ledger up to date.
+func (l *Ledger) Reflector() (*reflector.Reflector, error) {
+	return reflector.New(reflector.Config{
+		Name: "resourcequotas", Collection: l.config.Stored, Logger: l.config.Logger, Metrics: l.config.Metrics,
+		Replace: l.replace,
+		Apply: func(_ context.Context, events []rest.Event) error {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			for i := range events {
+				l.applyLocked(&events[i])
+			}
+			return nil
+		},
+	})
+}
+
+func (l *Ledger) applyLocked(event *rest.Event) {
+	name := event.Record.Name()
+	switch {
+	case !l.tracker.Reflected(key(name), event.Record.Revision()):
+	case event.Type == watch.Deleted:
+		l.removeLocked(name)
+	default:
+		l.setLocked(event.Record)
+	}
+}
+
+// replace takes up a list. Nobody waits while it is read.
+func (l *Ledger) replace(_ context.Context, list *rest.List) error {
+	records, err := collect(list)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	gone := map[types.NamespacedName]bool{}
+	for _, known := range l.namespaces {
+		for _, record := range known {
+			gone[record.Name()] = true
+		}
+	}
+	for _, record := range records {
+		delete(gone, record.Name())
+		if l.tracker.Reflected(key(record.Name()), record.Revision()) {
+			l.setLocked(record)
+		}
+	}
+	for name := range gone {
+		if l.tracker.Reflected(key(name), list.Revision) {
+			l.removeLocked(name)
+		}
+	}
+	l.tracker.Replaced(list.Revision)
+	return nil
+}
+
+// Lock has the writers of this process that use or free what a namespace's quotas limit
+// wait until unlock is called: each of them changes the quotas, so that they can only
+// write one after the other.
+func (l *Ledger) Lock(ctx context.Context, namespace string) (unlock func(), err error) {
+	return l.locks.lock(ctx, namespace)
+}
+
+// locks are locks by name, which are there while somebody holds or awaits them.
+type locks struct {
+	mu   sync.Mutex
+	held map[string]*lock
+}
+
+type lock struct {
+	free  chan struct{} // holds one token while nobody has the lock
+	users int
+}
+
+func (l *locks) lock(ctx context.Context, name string) (unlock func(), err error) {
+	one := l.enter(name)
+	select {
+	case <-one.free:
+		return func() { one.free <- struct{}{}; l.leave(name, one) }, nil
+	case <-ctx.Done():
+		l.leave(name, one)
+		return nil, errors.Join(errors.New("wait for other writers of what a quota limits"), ctx.Err())
+	}
+}
+
+func (l *locks) enter(name string) *lock {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.held == nil {
+		l.held = map[string]*lock{}
+	}
+	one := l.held[name]
+	if one == nil {
+		one = &lock{free: make(chan struct{}, 1)}
+		one.free <- struct{}{}
+		l.held[name] = one
+	}
+	one.users++
+	return one
+}
+
+func (l *locks) leave(name string, one *lock) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if one.users--; one.users == 0 {
+		delete(l.held, name)
+	}
+}

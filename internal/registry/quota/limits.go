@@ -1,0 +1,247 @@
+package quota
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/simulation"
+)
+
+// Limited is a resource of which something is used only where a quota limits it.
+type Limited struct {
+	Resource schema.GroupResource
+	// Contains are parts of the names of what is used.
+	Contains []string
+	// Scopes are those of objects that need a quota.
+	Scopes []corev1.ScopedResourceSelectorRequirement
+}
+
+// Refusal is why a write is not allowed, in kube-apiserver's words.
+type Refusal string
+
+func (r Refusal) Error() string { return string(r) }
+
+func refusal(format string, args ...any) error { return Refusal(fmt.Sprintf(format, args...)) }
+
+// Write is the write of an object, in the hub version.
+type Write struct {
+	Resource    schema.GroupResource
+	Subresource string
+	Namespace   string
+	// Object is nil where the object goes, Old where it is new.
+	Object, Old codec.Object
+}
+
+// measured is what a write uses.
+type measured struct {
+	*Write
+	evaluator
+	now         time.Time
+	use, oldUse corev1.ResourceList // nil where there is no such object
+}
+
+// measure returns what a write uses; false: quotas have nothing to do with it.
+func measure(ctx context.Context, w *Write) (measured, bool) {
+	e, ok := evaluatorOf(w.Resource)
+	m := measured{Write: w, evaluator: e, now: simulation.Now(ctx)}
+	if !ok {
+		return m, false
+	}
+	if w.Object != nil {
+		m.use = e.use(w.Object, m.now)
+	}
+	if w.Old != nil {
+		m.oldUse = e.use(w.Old, m.now)
+	}
+	return m, true
+}
+
+// change returns what a quota's use becomes more and less by; nil where it stays.
+func (m *measured) change(quota *corev1.ResourceQuota) corev1.ResourceList {
+	var change corev1.ResourceList
+	is := m.Object != nil && m.inScopes(&quota.Spec, m.Object)
+	was := m.Old != nil && m.inScopes(&quota.Spec, m.Old)
+	if !is && !was {
+		return nil
+	}
+	for name := range quota.Status.Hard {
+		if !m.tracks(name) {
+			continue
+		}
+		quantity := number(0)
+		if is {
+			quantity.Add(m.use[name])
+		}
+		if was {
+			quantity.Sub(m.oldUse[name])
+		}
+		if quantity.IsZero() {
+			continue
+		}
+		if change == nil {
+			change = corev1.ResourceList{}
+		}
+		change[name] = quantity
+	}
+	return change
+}
+
+// exceeds returns why a change of its use is more than a quota allows.
+func exceeds(quota *corev1.ResourceQuota, change corev1.ResourceList) error {
+	status := &quota.Status
+	var over []corev1.ResourceName
+	for name, more := range change {
+		if more.Sign() <= 0 {
+			continue
+		}
+		sum := status.Used[name].DeepCopy()
+		sum.Add(more)
+		if sum.Cmp(status.Hard[name]) > 0 {
+			over = append(over, name)
+		}
+	}
+	if len(over) == 0 {
+		return nil
+	}
+	slices.Sort(over)
+	return refusal("exceeded quota: %s, requested: %s, used: %s, limited: %s",
+		quota.Name, texts(over, change), texts(over, status.Used), texts(over, status.Hard))
+}
+
+// texts shows some of the quantities of a list.
+func texts(names []corev1.ResourceName, list corev1.ResourceList) string {
+	var all []string
+	for _, name := range names {
+		if quantity, ok := list[name]; ok {
+			all = append(all, string(name)+"="+quantity.String())
+		}
+	}
+	return strings.Join(all, ",")
+}
+
+func joined(names []corev1.ResourceName) string {
+	var all []string
+	for _, name := range names {
+		all = append(all, string(name))
+	}
+	return strings.Join(all, ",")
+}
+
+// check returns why the quotas of a namespace do not allow a write, in the order of
+// kube-apiserver: a Refusal, or an API error.
+func (m *measured) check(quotas []*corev1.ResourceQuota, limited []Limited) error {
+	var covered []corev1.ResourceName
+	var scopes []corev1.ScopedResourceSelectorRequirement
+	for _, quota := range quotas {
+		scopes = append(scopes, m.scopesOf(selectors(&quota.Spec), m.Object)...)
+		names, err := m.applies(quota)
+		if err != nil {
+			return err
+		}
+		covered = append(covered, names...)
+	}
+	if negative := negative(m.use); len(negative) > 0 {
+		return refusal("quota usage is negative for resource(s): %s", joined(negative))
+	}
+	if !m.grows() {
+		return nil
+	}
+	if err := m.checkCovered(limited, covered, scopes); err != nil {
+		return err
+	}
+	for _, quota := range quotas {
+		if err := exceeds(quota, m.change(quota)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// applies returns which resources of a quota are about the object; none where it is not
+// in the quota's scopes. The error is about what the object, or the quota, does not say.
+func (m *measured) applies(quota *corev1.ResourceQuota) ([]corev1.ResourceName, error) {
+	names := m.tracksAny(quota.Status.Hard)
+	if len(names) == 0 || !m.inScopes(&quota.Spec, m.Object) {
+		return nil, nil
+	}
+	if m.constraints != nil {
+		if err := m.constraints(names, m.Object); err != nil {
+			return nil, refusal("failed quota: %s: %s", quota.Name, err)
+		}
+	}
+	for _, name := range names {
+		if _, ok := quota.Status.Used[name]; !ok {
+			return nil, refusal("status unknown for quota: %s, resources: %s", quota.Name, joined(names))
+		}
+	}
+	return names, nil
+}
+
+// grows reports whether a write uses more of anything.
+func (m *measured) grows() bool {
+	for name, quantity := range m.use {
+		if quantity.Cmp(m.oldUse[name]) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// checkCovered refuses the use of limited resources that no quota limits.
+func (m *measured) checkCovered(limited []Limited, covered []corev1.ResourceName, scopes []corev1.ScopedResourceSelectorRequirement) error {
+	missing := map[corev1.ResourceName]bool{}
+	var outside []corev1.ScopedResourceSelectorRequirement
+	for i := range limited {
+		l := &limited[i]
+		for _, s := range m.scopesOf(l.Scopes, m.Object) {
+			if !slices.ContainsFunc(scopes, func(has corev1.ScopedResourceSelectorRequirement) bool { return has.ScopeName == s.ScopeName }) {
+				outside = append(outside, s)
+			}
+		}
+		if l.Resource != m.Resource {
+			continue
+		}
+		for name, quantity := range m.use {
+			part := func(part string) bool { return strings.Contains(string(name), part) }
+			if quantity.Sign() > 0 && slices.ContainsFunc(l.Contains, part) && !slices.Contains(covered, name) {
+				missing[name] = true
+			}
+		}
+	}
+	if len(missing) > 0 {
+		return refusal("insufficient quota to consume: %s", joined(slices.Sorted(maps.Keys(missing))))
+	}
+	if len(outside) > 0 {
+		return uncovered(fmt.Sprintf("insufficient quota to match these scopes: %v", outside))
+	}
+	return nil
+}
+
+// uncovered is the answer to an object in scopes that no quota is for. kube-apiserver
+// says so in the same words, which do not name the object, with 500.
+func uncovered(message string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: 403, Reason: metav1.StatusReasonForbidden, Message: message,
+	}}
+}
+
+func negative(use corev1.ResourceList) []corev1.ResourceName {
+	var names []corev1.ResourceName
+	for name, quantity := range use {
+		if quantity.Sign() < 0 {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,245 @@
+package quota
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
+	"mainstay.dev/mainstay/internal/codec"
+)
+
+// implicitPrefix begins the extended resources that stand for device classes, as
+// containers name them.
+var implicitPrefix = strings.TrimPrefix(corev1.ResourceImplicitExtendedClaimsPerClass, corev1.DefaultResourceRequestsPrefix)
+
+// isPodResource reports whether a quota's resource is of pods.
+func isPodResource(name corev1.ResourceName) bool {
+	switch name {
+	case corev1.ResourcePods, corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage,
+		corev1.ResourceRequestsCPU, corev1.ResourceRequestsMemory, corev1.ResourceRequestsEphemeralStorage,
+		corev1.ResourceLimitsCPU, corev1.ResourceLimitsMemory, corev1.ResourceLimitsEphemeralStorage:
+		return true
+	}
+	requested, requests := strings.CutPrefix(string(name), corev1.DefaultResourceRequestsPrefix)
+	return podspec.IsHugePages(name) || requests && (podspec.IsHugePages(corev1.ResourceName(requested)) || isForeign(requested))
+}
+
+// isForeign reports whether what containers ask for is not Kubernetes' own, or stands
+// for a device class.
+func isForeign(name string) bool {
+	return strings.HasPrefix(name, implicitPrefix) ||
+		strings.Contains(name, "/") && !strings.Contains(name, corev1.ResourceDefaultNamespacePrefix)
+}
+
+// podUsage adds what a pod uses unless it has ended: a pod that has is counted as an
+// object, and uses nothing else.
+func podUsage(used corev1.ResourceList, obj codec.Object, now time.Time) {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok || hasEnded(pod, now) {
+		return
+	}
+	used[corev1.ResourcePods] = one()
+	addCompute(used, podRequests(pod), podLimits(pod))
+}
+
+// hasEnded reports whether a pod does not run any more, or should not: that of a node
+// that is lost is never confirmed to have ended.
+func hasEnded(pod *corev1.Pod, now time.Time) bool {
+	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded || isOverdue(pod, now)
+}
+
+// isOverdue reports whether a pod should have gone a while ago.
+func isOverdue(pod *corev1.Pod, now time.Time) bool {
+	if pod.DeletionTimestamp == nil || pod.DeletionGracePeriodSeconds == nil {
+		return false
+	}
+	return now.After(pod.DeletionTimestamp.Add(time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second))
+}
+
+// addCompute adds requests and limits by the names that quotas have for them.
+func addCompute(used, requests, limits corev1.ResourceList) {
+	for name, quantity := range requests {
+		switch {
+		case name == corev1.ResourceCPU, name == corev1.ResourceMemory, name == corev1.ResourceEphemeralStorage, podspec.IsHugePages(name):
+			used[name] = quantity
+			used[corev1.DefaultResourceRequestsPrefix+name] = quantity
+		case podspec.IsExtended(name), strings.HasPrefix(string(name), implicitPrefix):
+			used[corev1.DefaultResourceRequestsPrefix+name] = quantity
+		}
+	}
+	for _, name := range [...]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
+		if quantity, ok := limits[name]; ok {
+			used["limits."+name] = quantity
+		}
+	}
+}
+
+// podRequests returns what a pod asks for: by itself or by its containers, and for what
+// runs it.
+func podRequests(pod *corev1.Pod) corev1.ResourceList {
+	statuses, infeasible := statusesOf(pod), isInfeasible(pod)
+	total := podspec.Total(&pod.Spec, func(c *corev1.Container) corev1.ResourceList {
+		status := statuses(c.Name)
+		switch {
+		case status == nil:
+			return c.Resources.Requests
+		case infeasible:
+			return greatest(actual(status).Requests, status.AllocatedResources)
+		}
+		return greatest(c.Resources.Requests, actual(status).Requests, status.AllocatedResources)
+	})
+	if own := pod.Spec.Resources; own != nil {
+		override(total, own.Requests)
+	}
+	for name, quantity := range pod.Spec.Overhead {
+		add(total, name, quantity)
+	}
+	return total
+}
+
+// podLimits is podRequests for limits. What runs a pod counts where the pod has a limit.
+func podLimits(pod *corev1.Pod) corev1.ResourceList {
+	statuses, infeasible := statusesOf(pod), isInfeasible(pod)
+	total := podspec.Total(&pod.Spec, func(c *corev1.Container) corev1.ResourceList {
+		status := statuses(c.Name)
+		switch {
+		case status == nil:
+			return c.Resources.Limits
+		case infeasible:
+			return actual(status).Limits
+		}
+		return greatest(c.Resources.Limits, actual(status).Limits)
+	})
+	if own := pod.Spec.Resources; own != nil {
+		override(total, own.Limits)
+	}
+	for name, quantity := range pod.Spec.Overhead {
+		if limit, ok := total[name]; ok && !limit.IsZero() {
+			add(total, name, quantity)
+		}
+	}
+	return total
+}
+
+// statusesOf returns what finds the status of a container, nil where it has none: while
+// a pod is resized it may have more than it asks for now.
+func statusesOf(pod *corev1.Pod) func(name string) *corev1.ContainerStatus {
+	return func(name string) *corev1.ContainerStatus {
+		for _, list := range [...][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses} {
+			for i := range list {
+				if list[i].Name == name {
+					return &list[i]
+				}
+			}
+		}
+		return nil
+	}
+}
+
+// isInfeasible reports whether a pod is resized to what its node never can give it.
+func isInfeasible(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodResizePending && c.Reason == corev1.PodReasonInfeasible
+	})
+}
+
+// actual is what a container has.
+func actual(status *corev1.ContainerStatus) corev1.ResourceRequirements {
+	if status.Resources == nil {
+		return corev1.ResourceRequirements{}
+	}
+	return *status.Resources
+}
+
+// greatest returns the greatest quantity of each resource. Where only the first list has
+// any it is that list.
+func greatest(lists ...corev1.ResourceList) corev1.ResourceList {
+	if !slices.ContainsFunc(lists[1:], func(l corev1.ResourceList) bool { return len(l) > 0 }) {
+		return lists[0]
+	}
+	all := maps.Clone(lists[0])
+	if all == nil {
+		all = corev1.ResourceList{}
+	}
+	for _, list := range lists[1:] {
+		for name, quantity := range list {
+			if current, ok := all[name]; !ok || quantity.Cmp(current) > 0 {
+				all[name] = quantity
+			}
+		}
+	}
+	return all
+}
+
+// override puts what a pod says of itself in the place of what its containers say.
+func override(total, own corev1.ResourceList) {
+	for name, quantity := range own {
+		if name == corev1.ResourceCPU || name == corev1.ResourceMemory || podspec.IsHugePages(name) {
+			total[name] = quantity
+		}
+	}
+}
+
+func add(to corev1.ResourceList, name corev1.ResourceName, quantity resource.Quantity) {
+	sum := to[name].DeepCopy()
+	sum.Add(quantity)
+	to[name] = sum
+}
+
+// podConstraints returns what containers of a new pod do not say although a quota limits
+// it. As in kube-apiserver that is cpu and memory alone, which it calls a mistake.
+func podConstraints(limited []corev1.ResourceName, obj codec.Object) error {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok {
+		return nil
+	}
+	var missing []string
+	for _, name := range limited {
+		if !isMandatory(name) {
+			continue
+		}
+		var lacking []string
+		for _, containers := range [...][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+			for i := range containers {
+				if c := &containers[i]; !says(&c.Resources, name) {
+					lacking = append(lacking, c.Name)
+				}
+			}
+		}
+		if len(lacking) > 0 {
+			slices.Sort(lacking)
+			missing = append(missing, string(name)+" for: "+strings.Join(slices.Compact(lacking), ","))
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return errors.New("must specify " + strings.Join(missing, "; "))
+}
+
+func isMandatory(name corev1.ResourceName) bool {
+	switch name {
+	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceRequestsCPU, corev1.ResourceRequestsMemory,
+		corev1.ResourceLimitsCPU, corev1.ResourceLimitsMemory:
+		return true
+	}
+	return false
+}
+
+// says reports whether a container says how much it asks for, or may have, of what a
+// quota limits.
+func says(r *corev1.ResourceRequirements, name corev1.ResourceName) bool {
+	list := r.Requests
+	bare := strings.TrimPrefix(string(name), corev1.DefaultResourceRequestsPrefix)
+	if limited, ok := strings.CutPrefix(bare, "limits."); ok {
+		list, bare = r.Limits, limited
+	}
+	_, ok := list[corev1.ResourceName(bare)]
+	return ok
+}

@@ -1,0 +1,114 @@
+package quota
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/rest"
+	"mainstay.dev/mainstay/internal/simulation"
+)
+
+// ListFunc lists the objects of a resource in a namespace as they are now; nil where
+// there is no such resource.
+type ListFunc func(ctx context.Context, resource schema.GroupResource, namespace string) (*rest.List, error)
+
+// Recount returns what the objects of a quota's namespace use of what it limits.
+func Recount(ctx context.Context, quota *corev1.ResourceQuota, list ListFunc) (corev1.ResourceList, error) {
+	used := corev1.ResourceList{}
+	for name := range quota.Spec.Hard {
+		used[name] = number(0)
+	}
+	for _, resource := range Counted(quota.Spec.Hard) {
+		if err := recount(ctx, used, quota, resource, list); err != nil {
+			return nil, fmt.Errorf("count %s: %w", resource, err)
+		}
+	}
+	return used, nil
+}
+
+func recount(ctx context.Context, used corev1.ResourceList, quota *corev1.ResourceQuota, resource schema.GroupResource, list ListFunc) error {
+	e, ok := evaluatorOf(resource)
+	if !ok || e.scope == nil && len(selectors(&quota.Spec)) > 0 {
+		return nil
+	}
+	objects, err := list(ctx, resource, quota.Namespace)
+	if err != nil || objects == nil {
+		return err
+	}
+	now := simulation.Now(ctx)
+	for record, err := range objects.Items {
+		if err != nil {
+			return err
+		}
+		if err := e.addTo(used, quota, record, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addTo adds what an object uses.
+func (e *evaluator) addTo(used corev1.ResourceList, quota *corev1.ResourceQuota, record *codec.Record, now time.Time) error {
+	var obj codec.Object
+	if e.reads() { // others are counted undecoded
+		var err error
+		if obj, err = record.Shared(); err != nil {
+			return err
+		}
+		if !e.inScopes(&quota.Spec, obj) {
+			return nil
+		}
+	}
+	for name, quantity := range e.use(obj, now) {
+		if _, ok := used[name]; ok {
+			add(used, name, quantity)
+		}
+	}
+	return nil
+}
+
+// Reads reports whether it matters what is in the objects of a resource, not only how
+// many there are.
+func Reads(resource schema.GroupResource) bool {
+	e, _ := evaluatorOf(resource)
+	return e.reads()
+}
+
+// Uncharged reports whether a write that was not charged to a quota of its namespace
+// should have been. Of a pod that was overdue nobody knows: it may have been counted
+// before it was.
+func (l *Ledger) Uncharged(ctx context.Context, w *Write) bool {
+	m, ok := measure(ctx, w)
+	if !ok {
+		return false
+	}
+	for _, quota := range l.Quotas(w.Namespace) {
+		if m.change(quota) != nil {
+			return true
+		}
+	}
+	pod, isPod := w.Old.(*corev1.Pod)
+	return isPod && w.Object == nil && isOverdue(pod, m.now)
+}
+
+// Concerns reports whether a quota of a namespace limits something of a resource.
+func (l *Ledger) Concerns(namespace string, resource schema.GroupResource) bool {
+	if len(l.records(namespace)) == 0 {
+		return false
+	}
+	e, ok := evaluatorOf(resource)
+	if !ok {
+		return false
+	}
+	for _, quota := range l.Quotas(namespace) {
+		if len(e.tracksAny(quota.Spec.Hard)) > 0 {
+			return true
+		}
+	}
+	return false
+}

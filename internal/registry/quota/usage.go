@@ -1,0 +1,194 @@
+package quota
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"mainstay.dev/mainstay/internal/codec"
+)
+
+// countPrefix begins the names by which objects of any resource are counted.
+const countPrefix = "count/"
+
+// The resources whose objects use more than being there.
+var (
+	pods           = schema.GroupResource{Resource: "pods"}
+	services       = schema.GroupResource{Resource: "services"}
+	claims         = schema.GroupResource{Resource: "persistentvolumeclaims"}
+	resourceClaims = schema.GroupResource{Group: "resource.k8s.io", Resource: "resourceclaims"}
+)
+
+// evaluator knows the objects of one resource. The zero value of a field is that of a
+// resource that is only counted.
+type evaluator struct {
+	// count is the name by which objects are counted, alias an older one; "": none.
+	count, alias corev1.ResourceName
+	// names reports whether a quota's resource is of these objects, beside those.
+	names func(corev1.ResourceName) bool
+	// usage adds what an object uses, but for count and alias. now decides whether a
+	// pod is past its end.
+	usage func(used corev1.ResourceList, obj codec.Object, now time.Time)
+	// scope reports whether an object is in a scope.
+	scope func(corev1.ScopedResourceSelectorRequirement, codec.Object) bool
+	// constraints returns what a new object must say where a quota limits some resources.
+	constraints func(limited []corev1.ResourceName, obj codec.Object) error
+	// updates is the subresource by which an object that is there may come to use more,
+	// where updates is true.
+	updates     bool
+	subresource string
+}
+
+// evaluatorOf returns what knows a resource; false: nothing is said of it in quotas.
+func evaluatorOf(r schema.GroupResource) (evaluator, bool) {
+	if isIgnored(r) {
+		return evaluator{}, false
+	}
+	e := evaluator{count: CountName(r)}
+	switch r {
+	case schema.GroupResource{Resource: "configmaps"}, schema.GroupResource{Resource: "secrets"},
+		schema.GroupResource{Resource: "replicationcontrollers"}, schema.GroupResource{Resource: "resourcequotas"}:
+		e.alias = corev1.ResourceName(r.Resource)
+	case pods:
+		e.names, e.usage, e.scope, e.constraints = isPodResource, podUsage, podInScope, podConstraints
+		e.updates, e.subresource = true, "resize"
+	case services:
+		e.alias, e.updates = corev1.ResourceServices, true
+		e.names, e.usage = isServiceResource, serviceUsage
+	case claims:
+		e.alias, e.updates = corev1.ResourcePersistentVolumeClaims, true
+		e.names, e.usage, e.scope = isClaimResource, claimUsage, claimInScope
+	case resourceClaims:
+		e.updates = true
+		e.names, e.usage = isDeviceResource, deviceUsage
+	}
+	return e, true
+}
+
+// isIgnored reports whether objects are never counted, as in kube-apiserver: events, and
+// what is not stored.
+func isIgnored(r schema.GroupResource) bool {
+	switch r.Group {
+	case "":
+		return r.Resource == "events" || r.Resource == "bindings" || r.Resource == "componentstatuses"
+	case "events.k8s.io":
+		return r.Resource == "events"
+	case "authentication.k8s.io", "authorization.k8s.io":
+		return true
+	}
+	return false
+}
+
+// CountName is the name by which quotas count the objects of a resource.
+func CountName(r schema.GroupResource) corev1.ResourceName {
+	if r.Group == "" {
+		return corev1.ResourceName(countPrefix + r.Resource)
+	}
+	return corev1.ResourceName(countPrefix + r.Resource + "." + r.Group)
+}
+
+// reads reports whether it matters what is in an object.
+func (e *evaluator) reads() bool { return e.usage != nil || e.scope != nil }
+
+// tracks reports whether a quota's resource is of these objects.
+func (e *evaluator) tracks(name corev1.ResourceName) bool {
+	return name == e.count || name == e.alias && name != "" || e.names != nil && e.names(name)
+}
+
+// tracksAny returns the resources of a list that are of these objects, in order.
+func (e *evaluator) tracksAny(list corev1.ResourceList) []corev1.ResourceName {
+	var names []corev1.ResourceName
+	for name := range list {
+		if e.tracks(name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// use returns what an object uses.
+func (e *evaluator) use(obj codec.Object, now time.Time) corev1.ResourceList {
+	used := corev1.ResourceList{e.count: one()}
+	if e.alias != "" {
+		used[e.alias] = one()
+	}
+	if e.usage != nil {
+		e.usage(used, obj, now)
+	}
+	return used
+}
+
+// handles reports whether a write through a subresource may be refused for what it
+// asks for. Others are only accounted for.
+func (e *evaluator) handles(creates bool, subresource string) bool {
+	if creates {
+		return subresource == ""
+	}
+	return e.updates && subresource == e.subresource
+}
+
+// Counted returns the resources whose objects must be counted to know what is used of
+// the resources in a list.
+func Counted(hard corev1.ResourceList) []schema.GroupResource {
+	var all []schema.GroupResource
+	add := func(r schema.GroupResource) {
+		if !slices.Contains(all, r) {
+			all = append(all, r)
+		}
+	}
+	for name := range hard {
+		if counted, ok := strings.CutPrefix(string(name), countPrefix); ok {
+			add(schema.ParseGroupResource(counted))
+			continue
+		}
+		for _, r := range [...]string{"configmaps", "secrets", "replicationcontrollers", "resourcequotas"} {
+			if string(name) == r {
+				add(schema.GroupResource{Resource: r})
+			}
+		}
+		for _, r := range [...]schema.GroupResource{pods, services, claims, resourceClaims} {
+			if e, _ := evaluatorOf(r); e.tracks(name) {
+				add(r)
+			}
+		}
+	}
+	return all
+}
+
+func isServiceResource(name corev1.ResourceName) bool {
+	return name == corev1.ResourceServicesNodePorts || name == corev1.ResourceServicesLoadBalancers
+}
+
+// serviceUsage counts a service's node ports by what it asks for: they are allocated
+// afterwards.
+func serviceUsage(used corev1.ResourceList, obj codec.Object, _ time.Time) {
+	service, ok := obj.(*corev1.Service)
+	if !ok {
+		return
+	}
+	ports, balancers := 0, 0
+	switch spec := &service.Spec; spec.Type {
+	case corev1.ServiceTypeNodePort:
+		ports = len(spec.Ports)
+	case corev1.ServiceTypeLoadBalancer:
+		balancers, ports = 1, len(spec.Ports)
+		if allocate := spec.AllocateLoadBalancerNodePorts; allocate != nil && !*allocate {
+			ports = 0
+			for i := range spec.Ports {
+				if spec.Ports[i].NodePort != 0 {
+					ports++
+				}
+			}
+		}
+	}
+	used[corev1.ResourceServicesNodePorts], used[corev1.ResourceServicesLoadBalancers] = number(ports), number(balancers)
+}
+
+func one() resource.Quantity { return number(1) }
+
+func number(n int) resource.Quantity { return *resource.NewQuantity(int64(n), resource.DecimalSI) }

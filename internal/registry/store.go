@@ -1,0 +1,163 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/rest"
+	"mainstay.dev/mainstay/internal/storage"
+)
+
+// Store is the REST storage of a stored resource: all verbs, over any
+// storage.Interface, by the rules of a Strategy. Its methods may be called
+// concurrently; its fields must not be changed once one was called.
+type Store struct {
+	// Resource names the resource in errors.
+	Resource schema.GroupResource
+	// Kind is that of Storage. Errors name it, too.
+	Kind     *codec.Kind
+	Strategy *Strategy
+	Storage  storage.Interface
+	// Limiter limits how many objects are prepared and validated concurrently; it
+	// is released before they are written. It is for kinds whose validation takes
+	// milliseconds of CPU, so that bursts of writes leave CPU to other requests.
+	// nil is no limit.
+	Limiter Limiter
+}
+
+// Limiter bounds how much is done at a time: a semaphore.Weighted, or what does more.
+// It is used by many goroutines.
+type Limiter interface {
+	// Acquire waits for n, until ctx ends.
+	Acquire(ctx context.Context, n int64) error
+	// Release gives n back.
+	Release(n int64)
+}
+
+var (
+	_ rest.Getter            = (*Store)(nil)
+	_ rest.Lister            = (*Store)(nil)
+	_ rest.Watcher           = (*Store)(nil)
+	_ rest.Creater           = (*Store)(nil)
+	_ rest.Updater           = (*Store)(nil)
+	_ rest.GracefulDeleter   = (*Store)(nil)
+	_ rest.CollectionDeleter = (*Store)(nil)
+)
+
+// Cached returns how many objects are in memory, as storage.Interface has it.
+func (s *Store) Cached() (objects, bytes int64, known bool) { return s.Storage.Cached() }
+
+// Get implements rest.Getter.
+func (s *Store) Get(ctx context.Context, name types.NamespacedName, options metav1.GetOptions) (*codec.Record, error) {
+	record, err := s.Storage.Get(ctx, name, storage.ReadOptions{ResourceVersion: options.ResourceVersion})
+	if err != nil {
+		return nil, s.apiError(err, name.Name, "get")
+	}
+	return record, nil
+}
+
+// GetAt implements rest.PastGetter.
+func (s *Store) GetAt(ctx context.Context, name types.NamespacedName, revision int64) (*codec.Record, error) {
+	record, err := s.Storage.Get(ctx, name, storage.ReadOptions{ResourceVersion: strconv.FormatInt(revision, 10), Exact: true})
+	if err != nil {
+		return nil, s.apiError(err, name.Name, "get")
+	}
+	return record, nil
+}
+
+// List implements rest.Lister.
+func (s *Store) List(ctx context.Context, namespace string, options rest.ListOptions) (*rest.List, error) {
+	list, err := s.Storage.List(ctx, namespace, options)
+	if err != nil {
+		return nil, s.apiError(err, "", "list")
+	}
+	items := list.Items
+	list.Items = func(yield func(*codec.Record, error) bool) {
+		for record, err := range items {
+			if err != nil {
+				err = s.apiError(err, "", "list")
+			}
+			if !yield(record, err) {
+				return
+			}
+		}
+	}
+	return list, nil
+}
+
+// Watch implements rest.Watcher.
+func (s *Store) Watch(ctx context.Context, namespace string, options rest.ListOptions) (rest.Watch, error) {
+	w, err := s.Storage.Watch(ctx, namespace, options)
+	if err != nil {
+		return nil, s.apiError(err, "", "watch")
+	}
+	return &watch{Watch: w, store: s}, nil
+}
+
+// watch is a storage watch whose errors are API errors.
+type watch struct {
+	rest.Watch
+	store *Store
+}
+
+func (w *watch) Next(ctx context.Context) ([]rest.Event, error) {
+	events, err := w.Watch.Next(ctx)
+	return events, w.apiError(ctx, err)
+}
+
+// Poll implements rest.Poller.
+func (w *watch) Poll(ctx context.Context, wake func()) ([]rest.Event, error) {
+	events, err := rest.Poll(ctx, w.Watch, wake)
+	return events, w.apiError(ctx, err)
+}
+
+func (w *watch) apiError(ctx context.Context, err error) error {
+	if err == nil || err == rest.ErrWatchClosed || err == rest.ErrWouldBlock || ctx.Err() != nil {
+		return err
+	}
+	return w.store.apiError(err, "", "watch")
+}
+
+// limited runs work while it holds the limiter, if there is one. Its own error is
+// ctx's.
+func (s *Store) limited(ctx context.Context, work func() error) error {
+	if s.Limiter == nil {
+		return work()
+	}
+	if err := s.Limiter.Acquire(ctx, 1); err != nil {
+		return fmt.Errorf("wait for the limiter: %w", err)
+	}
+	defer s.Limiter.Release(1)
+	return work()
+}
+
+// Part is a subresource that is a part of the same stored object, such as
+// /status: it reads and updates the object by rules of its own.
+type Part struct {
+	// Store keeps the object.
+	Store *Store
+	// Strategy is the subresource's.
+	Strategy *Strategy
+}
+
+var (
+	_ rest.Getter  = (*Part)(nil)
+	_ rest.Updater = (*Part)(nil)
+)
+
+// Get implements rest.Getter.
+func (p *Part) Get(ctx context.Context, name types.NamespacedName, options metav1.GetOptions) (*codec.Record, error) {
+	return p.Store.Get(ctx, name, options)
+}
+
+// Update implements rest.Updater.
+func (p *Part) Update(ctx context.Context, name types.NamespacedName, update rest.UpdateFunc, options rest.UpdateOptions) (*codec.Record, bool, error) {
+	options.AllowCreate = false
+	return p.Store.update(ctx, p.Strategy, name, update, options)
+}

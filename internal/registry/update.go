@@ -1,0 +1,200 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/rest"
+	"mainstay.dev/mainstay/internal/storage"
+)
+
+// Update implements rest.Updater. An update that empties the finalizers of an
+// object marked for deletion removes it.
+func (s *Store) Update(ctx context.Context, name types.NamespacedName, update rest.UpdateFunc, options rest.UpdateOptions) (*codec.Record, bool, error) {
+	options.AllowCreate = options.AllowCreate || s.Strategy.AllowCreateOnUpdate
+	return s.update(ctx, s.Strategy, name, update, options)
+}
+
+func (s *Store) update(ctx context.Context, strategy *Strategy, name types.NamespacedName, update rest.UpdateFunc, options rest.UpdateOptions) (*codec.Record, bool, error) {
+	created := false
+	var record, released *codec.Record
+	err := s.transact(ctx, strategy, isDryRun(options.DryRun), func(begin begin) (err error) {
+		record, err = s.Storage.Update(ctx, name, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
+			created, released = current == nil, nil
+			obj, write, err := s.nextState(ctx, strategy, name, current, update, begin, options)
+			if errors.As(err, &storage.Remove{}) {
+				released = current
+			}
+			return obj, write, err
+		}, storage.UpdateOptions{Preconditions: options.Preconditions, DryRun: isDryRun(options.DryRun)})
+		return err
+	})
+	if err != nil {
+		if created && errors.Is(err, storage.ErrExists) {
+			return nil, false, s.existsError(ctx, name)
+		}
+		return nil, false, s.apiError(err, name.Name, "update")
+	}
+	if released != nil { // as in kube-apiserver: shown at the version that it had, not that of its removal
+		record = record.At(released.Revision())
+	}
+	return record, created, nil
+}
+
+// nextState returns the object to store in place of the current one and how it is
+// written, or the error storage.Remove where the update releases an object marked
+// for deletion.
+func (s *Store) nextState(ctx context.Context, strategy *Strategy, name types.NamespacedName, current *codec.Record, update rest.UpdateFunc, begin begin, options rest.UpdateOptions) (_ codec.Object, write storage.WriteOptions, err error) {
+	if current == nil {
+		if p := options.Preconditions; p != nil && p.UID != nil {
+			return nil, write, &storage.PreconditionError{Field: "UID", Want: string(*p.UID)}
+		}
+		if !options.AllowCreate {
+			return nil, write, apierrors.NewNotFound(s.Resource, name.Name)
+		}
+		return s.firstState(ctx, update, begin, options)
+	}
+	old, err := current.Shared()
+	if err != nil {
+		return nil, write, err
+	}
+	obj, err := update(ctx, old)
+	if err != nil {
+		return nil, write, err
+	}
+	if err := s.checkFresh(strategy, obj, old); err != nil {
+		return nil, write, err
+	}
+	if err := s.limited(ctx, func() error { return s.beforeUpdate(ctx, strategy, obj, old) }); err != nil {
+		return nil, write, err
+	}
+	next := obj
+	if strategy.released(obj, old) {
+		next = nil
+	}
+	write = s.writeOptions(obj, options.DryRun)
+	if write.With, err = begin(next, old); err != nil {
+		return nil, write, err
+	}
+	if options.Validate != nil {
+		if err := options.Validate(ctx, obj, old); err != nil {
+			return nil, write, err
+		}
+	}
+	if next == nil {
+		return nil, write, storage.Remove{Last: obj}
+	}
+	return obj, write, nil
+}
+
+// firstState returns the object that an update or apply creates, and how it is
+// written.
+func (s *Store) firstState(ctx context.Context, update rest.UpdateFunc, begin begin, options rest.UpdateOptions) (_ codec.Object, write storage.WriteOptions, err error) {
+	obj, err := update(ctx, nil)
+	if err != nil {
+		return nil, write, err
+	}
+	// As in kube-apiserver, the resourceVersion of such a request is ignored.
+	obj.SetResourceVersion("")
+	if err := s.limited(ctx, func() error { return s.beforeCreate(ctx, s.Strategy, obj) }); err != nil {
+		return nil, write, err
+	}
+	write = s.writeOptions(obj, options.DryRun)
+	if write.With, err = begin(obj, nil); err != nil {
+		return nil, write, err
+	}
+	if options.ValidateCreate != nil {
+		if err := options.ValidateCreate(ctx, obj, nil); err != nil {
+			return nil, write, err
+		}
+	}
+	return obj, write, nil
+}
+
+// checkFresh enforces optimistic concurrency: if obj has a resourceVersion, it must be
+// the one of old, otherwise checkFresh sets it. A number equal to zero counts as no
+// resourceVersion, because no object has it.
+func (s *Store) checkFresh(strategy *Strategy, obj, old codec.Object) error {
+	version := obj.GetResourceVersion()
+	if revision, err := strconv.ParseUint(version, 10, 64); err == nil && revision == 0 {
+		version = ""
+	}
+	switch {
+	case version == "" && strategy.RequireResourceVersion:
+		// As kube-apiserver, this alone names the resource and not the kind.
+		resource := schema.GroupKind{Group: s.Resource.Group, Kind: s.Resource.Resource}
+		return apierrors.NewInvalid(resource, obj.GetName(), field.ErrorList{
+			field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update"),
+		})
+	case version == "", version == old.GetResourceVersion():
+		obj.SetResourceVersion(old.GetResourceVersion())
+		return nil
+	}
+	return apierrors.NewConflict(s.Resource, old.GetName(), errors.New(modifiedMessage))
+}
+
+// beforeUpdate restores the system metadata, and prepares and validates the object
+// by the strategy.
+func (s *Store) beforeUpdate(ctx context.Context, strategy *Strategy, obj, old codec.Object) error {
+	if strategy.Authorize != nil {
+		if err := strategy.Authorize(ctx, obj, old); err != nil {
+			return err
+		}
+	}
+	keepSystemMetadata(obj, old)
+	if strategy.PrepareForUpdate != nil {
+		strategy.PrepareForUpdate(ctx, obj, old)
+	}
+	if strategy.Generation && strategy.SpecChanged != nil && strategy.SpecChanged(obj, old) {
+		obj.SetGeneration(old.GetGeneration() + 1)
+	}
+	errs := strategy.validateMetadataUpdate(obj, old)
+	errs = append(errs, strategy.validateFinalizers(obj, old)...)
+	if strategy.ValidateUpdate != nil {
+		errs = append(errs, strategy.ValidateUpdate(ctx, obj, old)...)
+	}
+	if len(errs) > 0 {
+		return s.invalid(obj, errs)
+	}
+	strategy.warnFinalizers(ctx, obj, old)
+	if strategy.WarningsOnUpdate != nil {
+		warn(ctx, strategy.WarningsOnUpdate(ctx, obj, old))
+	}
+	return nil
+}
+
+func keepSystemMetadata(obj, old codec.Object) {
+	obj.SetGeneration(old.GetGeneration())
+	obj.SetSelfLink("")
+	if obj.GetUID() == "" {
+		obj.SetUID(old.GetUID())
+	}
+	obj.SetCreationTimestamp(old.GetCreationTimestamp())
+	if old.GetDeletionTimestamp() != nil {
+		obj.SetDeletionTimestamp(old.GetDeletionTimestamp())
+	}
+	if old.GetDeletionGracePeriodSeconds() != nil && obj.GetDeletionGracePeriodSeconds() == nil {
+		obj.SetDeletionGracePeriodSeconds(old.GetDeletionGracePeriodSeconds())
+	}
+}
+
+// anyPathSegment accepts every name: that of an existing object cannot be
+// changed, and may be older than the rules for new ones.
+func anyPathSegment(string, bool) []string { return nil }
+
+// released reports whether an object marked for deletion has nothing left that
+// keeps it: finalizers, Held, or a grace period.
+func (s *Strategy) released(obj, old codec.Object) bool {
+	if old.GetDeletionTimestamp() == nil || len(obj.GetFinalizers()) > 0 || s.Held != nil && s.Held(obj) {
+		return false
+	}
+	grace := old.GetDeletionGracePeriodSeconds()
+	return grace == nil || *grace == 0
+}

@@ -1,0 +1,228 @@
+package request
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"mainstay.dev/mainstay/internal/limits/processor"
+)
+
+// User is the authenticated user of a request.
+type User struct {
+	Name   string
+	UID    string
+	Groups []string
+	Extra  map[string][]string
+}
+
+// Node returns which node a user is. One who is in the group of nodes and has the prefix
+// alone for a name is a node, too, of the name "".
+func (u *User) Node() (name string, ok bool) {
+	if u == nil {
+		return "", false
+	}
+	name, ok = strings.CutPrefix(u.Name, NodePrefix)
+	if !ok || !slices.Contains(u.Groups, GroupNodes) {
+		return "", false
+	}
+	return name, true
+}
+
+// Well-known users and groups.
+const (
+	// Anonymous is the user of a request without credentials.
+	Anonymous = "system:anonymous"
+	// GroupUnauthenticated holds Anonymous alone, GroupAuthenticated all others.
+	GroupUnauthenticated = "system:unauthenticated"
+	GroupAuthenticated   = "system:authenticated"
+	// GroupMasters is authorized for everything.
+	GroupMasters = "system:masters"
+	// GroupNodes holds the kubelets; each is a user with the name of its node behind
+	// NodePrefix.
+	GroupNodes = "system:nodes"
+	NodePrefix = "system:node:"
+)
+
+// scope is what the filters record of a request: a context with one key for all of it.
+type scope struct {
+	context.Context
+	info             *Info
+	user             *User
+	authentication   *Authentication
+	impersonation    *Impersonation
+	auditID          string
+	received         time.Time
+	original         *http.Request
+	cancel           context.CancelCauseFunc // of a long-running request; nil: it is none
+	queueWait        time.Duration
+	watchInitialized atomic.Pointer[func()]
+	warnings         Warnings
+	audit            *Audit     // nil: nothing is recorded
+	visibility       Visibility // nil: nothing is limited
+	turn             processor.Turn
+}
+
+type scopeKey struct{}
+
+// NewContext returns a context that carries a request's Info, and what filters
+// add by the Set functions. Those must not be called concurrently with the other
+// functions: they are for filters, before the handler runs.
+func NewContext(parent context.Context, info *Info, received time.Time) context.Context {
+	return &scope{Context: parent, info: info, received: received}
+}
+
+// Value implements context.Context.
+func (s *scope) Value(key any) any {
+	if key == (scopeKey{}) {
+		return s
+	}
+	return s.Context.Value(key)
+}
+
+func from(ctx context.Context) *scope {
+	s, _ := ctx.Value(scopeKey{}).(*scope)
+	return s
+}
+
+// InfoFrom returns the parsed request line; nil outside a request. The value is
+// shared and must not be changed.
+func InfoFrom(ctx context.Context) *Info {
+	if s := from(ctx); s != nil {
+		return s.info
+	}
+	return nil
+}
+
+// UserFrom returns the authenticated user; nil before authentication and outside a
+// request. The value is shared and must not be changed.
+func UserFrom(ctx context.Context) *User {
+	if s := from(ctx); s != nil {
+		return s.user
+	}
+	return nil
+}
+
+// SetUser records the user that the request is made as: the authenticated one, or
+// the one it impersonates.
+func SetUser(ctx context.Context, user *User) {
+	if s := from(ctx); s != nil {
+		s.user = user
+	}
+}
+
+// AuditID returns the request's audit ID, empty outside a request.
+func AuditID(ctx context.Context) string {
+	if s := from(ctx); s != nil {
+		return s.auditID
+	}
+	return ""
+}
+
+// SetAuditID records the request's audit ID.
+func SetAuditID(ctx context.Context, id string) {
+	if s := from(ctx); s != nil {
+		s.auditID = id
+	}
+}
+
+// Received returns when the request arrived; zero outside a request.
+func Received(ctx context.Context) time.Time {
+	if s := from(ctx); s != nil {
+		return s.received
+	}
+	return time.Time{}
+}
+
+// QueueWait returns for how long the request has waited for its turn.
+func QueueWait(ctx context.Context) time.Duration {
+	if s := from(ctx); s != nil {
+		return s.queueWait
+	}
+	return 0
+}
+
+// SetQueueWait records for how long the request has waited for its turn.
+func SetQueueWait(ctx context.Context, waited time.Duration) {
+	if s := from(ctx); s != nil {
+		s.queueWait = waited
+	}
+}
+
+// Turn returns the request's turn at the processors; nil outside a request.
+func Turn(ctx context.Context) *processor.Turn {
+	if s := from(ctx); s != nil {
+		return &s.turn
+	}
+	return nil
+}
+
+// SetOriginal records the request as the listener made it, which it keeps until
+// Release, or for as long as the handler runs.
+func SetOriginal(ctx context.Context, r *http.Request) {
+	if s := from(ctx); s != nil {
+		s.original = r
+	}
+}
+
+// Release frees the header of a request, and over HTTP/2 the received part of its
+// body, for a long-running handler that needs them no more: their size is the
+// client's choice. Neither r nor a filter around the handler may read
+// them afterwards.
+func Release(r *http.Request) {
+	if r.ProtoMajor >= 2 && r.Body != nil { // in HTTP/1.1, Close waits for the body
+		_ = r.Body.Close()
+	}
+	r.Header = nil
+	if s := from(r.Context()); s != nil && s.original != nil {
+		s.original.Header = nil
+		s.original = nil
+	}
+}
+
+// Warnings collects the texts of the response's Warning headers. It is safe for
+// concurrent use; the zero value is ready to use.
+type Warnings struct {
+	mu struct {
+		sync.Mutex
+		texts []string
+		seen  map[string]bool
+	}
+}
+
+// AddWarning adds a Warning header to the response, once per text. It is safe for
+// concurrent use. Warnings added
+// after the response has started are lost. Outside a request it does nothing.
+func AddWarning(ctx context.Context, text string) {
+	s := from(ctx)
+	if s == nil || text == "" {
+		return
+	}
+	w := &s.warnings
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.mu.seen[text] {
+		return
+	}
+	if w.mu.seen == nil {
+		w.mu.seen = make(map[string]bool)
+	}
+	w.mu.seen[text] = true
+	w.mu.texts = append(w.mu.texts, text)
+}
+
+// WarningsFrom returns the warnings added so far, in order. The caller owns
+// the slice.
+func WarningsFrom(ctx context.Context) []string {
+	s := from(ctx)
+	if s == nil {
+		return nil
+	}
+	s.warnings.mu.Lock()
+	defer s.warnings.mu.Unlock()
+	return append([]string(nil), s.warnings.mu.texts...)
+}

@@ -1,0 +1,164 @@
+package external
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4/jwt"
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/protobuf/types/known/timestamppb"
+	api "k8s.io/externaljwt/apis/v1"
+
+	"mainstay.dev/mainstay/internal/serviceaccount"
+	"mainstay.dev/mainstay/internal/serviceaccount/external/externaltest"
+)
+
+func open(t *testing.T, p *externaltest.Plugin) (*Keys, *prometheus.Registry) {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	metrics, err := NewMetrics(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := Open(t.Context(), Config{Socket: p.Socket, Metrics: metrics, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := k.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return k, registry
+}
+
+func claims() *serviceaccount.Claims {
+	return &serviceaccount.Claims{Claims: jwt.Claims{Issuer: "i"}, Audience: []string{"a"}}
+}
+
+// TestKeys: tokens of the plugin's keys are good as long as it has these, also those of a
+// key that this server has not heard of yet.
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	p := externaltest.New(t)
+	k, registry := open(t, p)
+	token, err := k.Sign(t.Context(), claims())
+	if err != nil {
+		t.Fatal(err)
+	}
+	verified := func(token string) bool {
+		claims, err := k.Verify(t.Context(), serviceaccount.Parse(token))
+		return err == nil && claims.Issuer == "i"
+	}
+	if !verified(token) || k.MaxLifetime() != externaltest.MaxExpiration {
+		t.Errorf("the token is not good, or may last for %s", k.MaxLifetime())
+	}
+	before := k.Generation()
+	if err := k.fetch(t.Context()); err != nil || k.Generation() != before {
+		t.Errorf("the same keys are of another generation: %v", err)
+	}
+	p.Rotate(t, "2")
+	rotated, err := k.Sign(t.Context(), claims())
+	if err != nil || !verified(rotated) || !verified(token) || k.Generation() == before {
+		t.Errorf("after another key has come: %v", err)
+	}
+	if keys := k.Published(); len(keys.Keys) != 2 || keys.MaxAge <= 0 || keys.MaxAge > time.Hour {
+		t.Errorf("%+v", keys)
+	}
+	p.Change(func(a *externaltest.Answers) { a.Keys = a.Keys[1:] })
+	p.Rotate(t, "3")
+	if token3, err := k.Sign(t.Context(), claims()); err != nil || !verified(token3) || verified(token) {
+		t.Errorf("after a key has gone: %v", err)
+	}
+	p.Change(func(a *externaltest.Answers) { a.Refuse = true })
+	if _, err := k.Sign(t.Context(), claims()); err == nil || !strings.Contains(err.Error(), "while signing jwt") || !verified(rotated) || verified(token) {
+		t.Errorf("without the plugin: %v", err)
+	}
+	families, err := registry.Gather()
+	if err != nil || len(families) != 5 {
+		t.Errorf("%v, %v", families, err)
+	}
+}
+
+// TestRefresh: keys are fetched again after the time that the plugin gives.
+func TestRefresh(t *testing.T) {
+	t.Parallel()
+	p := externaltest.New(t)
+	p.Change(func(a *externaltest.Answers) { a.RefreshHint = 1 })
+	k, _ := open(t, p)
+	p.Rotate(t, "2")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for len(k.Published().Keys) != 2 {
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			t.Fatal("the key was not fetched")
+		}
+	}
+}
+
+// TestHeaders: what a plugin may not put into the header of a token.
+func TestHeaders(t *testing.T) {
+	t.Parallel()
+	p := externaltest.New(t)
+	k, _ := open(t, p)
+	for header, want := range map[string]string{
+		`{"alg":"ES256","kid":"1"}`:                                             "bad type",
+		`{"alg":"ES256","typ":"JWT"}`:                                           "key id missing",
+		`{"alg":"none","typ":"JWT","kid":"1"}`:                                  `bad signing algorithm "none"`,
+		`{"alg":"HS256","typ":"JWT","kid":"1"}`:                                 `bad signing algorithm "HS256"`,
+		`{"alg":"ES256","typ":"JWT","kid":"1","jwk":{}}`:                        "while parsing header JSON",
+		`{"alg":"ES256","typ":"JWT","kid":"` + strings.Repeat("k", 1025) + `"}`: "key id longer than 1 kb",
+		`nonsense`: "while parsing header JSON",
+	} {
+		p.Change(func(a *externaltest.Answers) { a.Header = header })
+		if token, err := k.Sign(t.Context(), claims()); err == nil || !strings.Contains(err.Error(), "while validating header: "+want) {
+			t.Errorf("%.60s: %s, %v", header, token, err)
+		}
+	}
+	p.Change(func(a *externaltest.Answers) { a.Header, a.Unsigned = "", true })
+	if token, err := k.Sign(t.Context(), claims()); err == nil || err.Error() != "empty signature returned" {
+		t.Errorf("unsigned: %s, %v", token, err)
+	}
+	p.Rotate(t, "2")
+	p.Change(func(a *externaltest.Answers) { a.Unsigned, a.Keys[1].ExcludeFromOidcDiscovery = false, true })
+	if token, err := k.Sign(t.Context(), claims()); err == nil || !strings.Contains(err.Error(), "key used for signing JWT (kid: 2) is excluded from OIDC discovery docs") {
+		t.Errorf("a key that is only for verification: %s, %v", token, err)
+	}
+	if keys := k.Published().Keys; len(keys) != 1 {
+		t.Errorf("%d keys are published", len(keys))
+	}
+}
+
+// TestOpenRefuses: plugins that cannot be used.
+func TestOpenRefuses(t *testing.T) {
+	t.Parallel()
+	for want, change := range map[string]func(*externaltest.Answers){
+		"while performing initial cache fill: while fetching token verification keys: while getting externally supported jwt signing keys": func(a *externaltest.Answers) { a.Refuse = true },
+		"found invalid refresh hint (0s)":           func(a *externaltest.Answers) { a.RefreshHint = 0 },
+		"found no keys":                             func(a *externaltest.Answers) { a.Keys = nil },
+		"invalid data timestamp":                    func(a *externaltest.Answers) { a.At = &timestamppb.Timestamp{Nanos: -1} },
+		`found invalid public key id ""`:            func(a *externaltest.Answers) { a.Keys = []*api.Key{{}} },
+		"found empty public key":                    func(a *externaltest.Answers) { a.Keys = []*api.Key{{KeyId: "1"}} },
+		"while parsing external public keys":        func(a *externaltest.Answers) { a.Keys[0].Key = []byte("x") },
+		"(599s) is less than acceptable (min 600s)": func(a *externaltest.Answers) { a.MaxSeconds = 599 },
+	} {
+		p := externaltest.New(t)
+		p.Change(change)
+		if k, err := Open(t.Context(), Config{Socket: p.Socket}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+			if k != nil {
+				_ = k.Close()
+			}
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if _, err := Open(ctx, Config{Socket: t.TempDir() + "/none"}); err == nil {
+		t.Error("a plugin that is not there")
+	}
+}

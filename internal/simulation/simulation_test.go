@@ -1,0 +1,105 @@
+package simulation_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"mainstay.dev/mainstay/internal/simulation"
+)
+
+func TestClock(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	w := simulation.New(simulation.Config{Time: start})
+	moved := w.Moved()
+	select {
+	case <-moved:
+		t.Error("the clock has moved by itself")
+	default:
+	}
+	w.Advance(time.Hour)
+	<-moved
+	if now := simulation.Now(simulation.With(t.Context(), w)); !now.Equal(start.Add(time.Hour)) {
+		t.Errorf("it is %s", now)
+	}
+	if shifted := w.Shifted(); shifted.Before(time.Now().Add(59 * time.Minute)) {
+		t.Errorf("the machine's clock is moved to %s", shifted)
+	}
+	if left := w.Until(start.Add(3 * time.Hour)); left != 2*time.Hour {
+		t.Errorf("there are %s left", left)
+	}
+}
+
+// TestRealWorld: nil is the world as it is.
+func TestRealWorld(t *testing.T) {
+	t.Parallel()
+	w := simulation.From(simulation.With(context.Background(), nil))
+	if w != nil || w.Moved() != nil {
+		t.Error("a world that nobody made is no real one")
+	}
+	before := time.Now()
+	if now := w.Now(); now.Before(before) {
+		t.Errorf("it is %s", now)
+	}
+	if a, b := w.UID("a"), w.UID("a"); a == b {
+		t.Errorf("two uids are %s", a)
+	}
+}
+
+// TestSeed: what is random follows from the seed, the purpose, and how often that was there.
+func TestSeed(t *testing.T) {
+	t.Parallel()
+	one, same, other := simulation.New(simulation.Config{Seed: 1}), simulation.New(simulation.Config{Seed: 1}), simulation.New(simulation.Config{Seed: 2})
+	first, second := one.UID("a"), one.UID("a")
+	_ = same.UID("b") // which changes nothing for others
+	if got := same.UID("a"); got != first {
+		t.Errorf("the same seed makes %s and %s", first, got)
+	}
+	if got := same.UID("a"); got != second || got == first {
+		t.Errorf("the second uids are %s and %s, the first %s", second, got, first)
+	}
+	if got := other.UID("a"); got == first {
+		t.Errorf("two seeds make %s", got)
+	}
+	if id, err := uuid.Parse(string(first)); err != nil || id.Version() != 4 || id.Variant() != uuid.RFC4122 {
+		t.Errorf("%s is no uid of version 4: %v", first, err)
+	}
+	if a, b := one.Random("name").Uint64(), same.Random("name").Uint64(); a != b {
+		t.Errorf("the same seed makes %d and %d", a, b)
+	}
+}
+
+// TestAfterFunc: what waits for a time is called when the clock is moved to it, or comes to
+// it by itself, once, and not if it was stopped.
+func TestAfterFunc(t *testing.T) {
+	t.Parallel()
+	called := make(chan string, 10)
+	say := func(what string) func() { return func() { called <- what } }
+	w := simulation.New(simulation.Config{Time: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)})
+	start := w.Now()
+	w.AfterFunc(start.Add(-time.Hour), say("past"))
+	if got := <-called; got != "past" {
+		t.Fatalf("called: %s", got)
+	}
+	w.AfterFunc(start.Add(2*time.Hour), say("late"))
+	w.AfterFunc(start.Add(time.Hour), say("soon"))
+	w.AfterFunc(start.Add(time.Hour), say("stopped"))()
+	w.Advance(time.Hour)
+	if got := <-called; got != "soon" {
+		t.Errorf("an hour later: %s", got)
+	}
+	w.Advance(time.Hour)
+	if got := <-called; got != "late" {
+		t.Errorf("two hours later: %s", got)
+	}
+	for name, world := range map[string]*simulation.World{"real": nil, "going": simulation.New(simulation.Config{})} {
+		world.AfterFunc(world.Now().Add(time.Hour), say("too soon"))()
+		world.AfterFunc(world.Now().Add(time.Millisecond), say(name))
+		if got := <-called; got != name {
+			t.Errorf("in the world that is %s: %s", name, got)
+		}
+	}
+}

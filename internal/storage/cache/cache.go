@@ -1,0 +1,467 @@
+// Package cache is the watch cache: a storage.Interface around a storage.Store
+// that serves reads and watches from memory, as current as the store itself.
+// Writes pass through. It does not know how values are stored or encoded.
+//
+// It differs from kube-apiserver's in that one watch of the backend feeds the
+// caches of all resources, and that watches have no buffers: they read a shared log
+// of changes, each at its own position. The concepts, by file:
+//
+//   - cache: the Cacher of one resource. It loads its watchCache on the first read
+//     and drops it when it was idle for long.
+//   - feed: the one watch of everything stored, which dispatches events to the
+//     watchCaches and counts the revision up to which it did.
+//   - watchcache: the objects of a resource in a copy-on-write tree, and snapshots
+//     of it.
+//   - written: what was written here and has yet to come back by the feed.
+//   - index: the objects by a field that lists select by.
+//   - decode: events whose values must be decrypted first, queued beside the feed.
+//   - log: the recent changes of a resource, indexed by topics that watches select.
+//   - source: the position of a watch in the log, or in the backend's history.
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/rest"
+	"mainstay.dev/mainstay/internal/storage"
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+const (
+	// maxWait is how long a read waits for the cache to catch up.
+	maxWait = 3 * time.Second
+	// loadTimeout bounds the loading of a cache.
+	loadTimeout = time.Minute
+	// loadBackoff is how long reads go to the store after a load failed.
+	loadBackoff = 5 * time.Second
+)
+
+// Config describes the Cacher of one resource.
+type Config struct {
+	// Store is what is cached. Required.
+	Store Store
+	// Feed dispatches changes. It must watch the store's backend. Required.
+	Feed *Feed
+	// IndexFields are fields of codec.Kind.Fields that many lists and watches
+	// select one value of, such as spec.nodeName of pods: a list then
+	// evaluates the objects of its value only, and a change wakes the watches of
+	// its values only.
+	IndexFields []string
+}
+
+// Store is the storage that a Cacher decorates: a storage.Interface that also
+// resolves requests, maps names to keys and makes changes of the backend's events.
+// A *storage.Store implements it.
+type Store interface {
+	storage.Interface
+	GroupResource() schema.GroupResource
+	// Backend is the one that the Feed watches.
+	Backend() kv.Backend
+	Prefix() string
+	Key(types.NamespacedName) (string, error)
+	KeyOf(types.NamespacedName) string
+	PlanList(namespace string, options rest.ListOptions) (*storage.ListPlan, error)
+	ListPlanned(context.Context, *storage.ListPlan) (*rest.List, error)
+	Page(ctx context.Context, list *rest.List, plan *storage.ListPlan, records iter.Seq2[*codec.Record, error], total func() int64, done func(evaluated, returned int64)) iter.Seq2[*codec.Record, error]
+	PlanWatch(namespace string, options rest.ListOptions) (*storage.WatchPlan, error)
+	Start(context.Context, *storage.WatchPlan, rest.ListOptions, storage.ListFunc) (storage.CursorConfig, error)
+	Changes(context.Context, *storage.Selection, kv.Revision) (storage.Source, error)
+	// NewChange may block on a key service, unless NonBlocking reports true.
+	NewChange(context.Context, *kv.Event, *codec.Record) (*storage.Change, error)
+	NonBlocking(*kv.Event) bool
+}
+
+// Cacher is a storage.Interface that reads from memory. It takes no memory until it
+// is read, nor after it was idle for the Feed's Idle.
+type Cacher struct {
+	store   Store
+	feed    *Feed
+	indexed []string
+
+	// loaded is the cache; nil, or closed, when it must be loaded.
+	loaded atomic.Pointer[watchCache]
+	// loading is a lock, held while a cache is loaded.
+	loading chan struct{}
+	// failed is when the last load failed, in Unix nanoseconds.
+	failed atomic.Int64
+	// size is that of the cache when it was last asked for; nil: it never was.
+	size atomic.Pointer[size]
+}
+
+var _ storage.Interface = (*Cacher)(nil)
+
+// New returns the cache of a store.
+func New(cfg Config) (*Cacher, error) {
+	var errs []error
+	if cfg.Store == nil {
+		errs = append(errs, errors.New("a Store is required"))
+	}
+	if cfg.Feed == nil {
+		errs = append(errs, errors.New("a Feed is required"))
+	}
+	if cfg.Store != nil && cfg.Feed != nil && !strings.HasPrefix(cfg.Store.Prefix(), cfg.Feed.prefix) {
+		errs = append(errs, fmt.Errorf("the Store's keys start with %s, the Feed watches %s only", cfg.Store.Prefix(), cfg.Feed.prefix))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("cache: %w", err)
+	}
+	return &Cacher{store: cfg.Store, feed: cfg.Feed, indexed: cfg.IndexFields, loading: make(chan struct{}, 1)}, nil
+}
+
+// getOrLoad returns the loaded cache, loading it if need be. It returns nil where
+// the store must be read instead.
+func (c *Cacher) getOrLoad(ctx context.Context) *watchCache {
+	if st := c.loaded.Load(); st != nil && st.alive() {
+		return st
+	}
+	select {
+	case c.loading <- struct{}{}:
+		defer func() { <-c.loading }()
+	case <-ctx.Done():
+		return nil
+	}
+	if st := c.loaded.Load(); st != nil && st.alive() {
+		return st
+	}
+	if !c.feed.Running() || time.Now().UnixNano() < c.failed.Load()+int64(loadBackoff) {
+		return nil
+	}
+	st, err := c.load(ctx)
+	if err != nil {
+		// The store is read instead, and returns the error.
+		c.failed.Store(time.Now().UnixNano())
+		return nil
+	}
+	c.loaded.Store(st)
+	if !st.alive() {
+		// It was closed before it was stored, and could not remove itself.
+		c.loaded.CompareAndSwap(st, nil)
+		return nil
+	}
+	return st
+}
+
+// load returns a loaded cache. It is attached to the feed first, so that commits
+// during the list are buffered. It goes on when ctx ends: other readers wait for
+// it.
+func (c *Cacher) load(ctx context.Context) (*watchCache, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTimeout)
+	defer cancel()
+	st := newWatchCache(ctx, c.store, c.feed, func(st *watchCache) { c.loaded.CompareAndSwap(st, nil) })
+	if !c.feed.attach(st) {
+		return nil, errNotRunning
+	}
+	list, err := c.store.List(ctx, "", rest.ListOptions{})
+	if err == nil {
+		err = st.load(ctx, list.Items, list.Revision)
+	}
+	if err != nil {
+		c.feed.detach(st)
+		return nil, fmt.Errorf("load the cache of %s: %w", c.store.GroupResource(), err)
+	}
+	return st, nil
+}
+
+// current returns the loaded cache once it is as new as the store is now. It
+// returns nil where the store must be read instead.
+func (c *Cacher) current(ctx context.Context) (*watchCache, error) {
+	st := c.getOrLoad(ctx)
+	if st == nil {
+		return nil, ctx.Err()
+	}
+	revision, err := c.newest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !c.wait(ctx, st, revision) {
+		if ctx.Err() == nil {
+			st.report.consistentFallback.Inc()
+		}
+		return nil, ctx.Err()
+	}
+	st.report.consistentOK.Inc()
+	return st, nil
+}
+
+// newest returns the revision that a consistent read must have seen. Reads that share a
+// point are lookups, for which the resource's own newest revision will do, where the
+// backend knows it: what clients write to others does not keep them waiting.
+func (c *Cacher) newest(ctx context.Context) (kv.Revision, error) {
+	backend, point := c.store.Backend(), rest.ReadPointFrom(ctx)
+	if own, ok := backend.(kv.PrefixRevisioner); ok && point != nil {
+		return own.PrefixRevision(ctx, c.store.Prefix())
+	}
+	revision, err := point.Revision(backend, func() (int64, error) {
+		newest, err := backend.CurrentRevision(ctx)
+		return int64(newest), err
+	})
+	return kv.Revision(revision), err
+}
+
+// wait waits until the cache has seen a revision. It is false when that takes
+// too long, or the cache was closed.
+func (c *Cacher) wait(ctx context.Context, st *watchCache, revision kv.Revision) bool {
+	// Revision 0 is served even while the feed is broken.
+	if revision > 0 && c.feed.Dispatched() < revision {
+		start := time.Now()
+		ctx, cancel := context.WithTimeout(ctx, maxWait)
+		err := c.feed.WaitFor(ctx, revision)
+		cancel()
+		st.report.waited(time.Since(start))
+		if err != nil {
+			return false
+		}
+	}
+	return st.awaitDecoded(ctx, revision) && st.alive()
+}
+
+// notOlderThan returns the loaded cache once it has seen a revision. It returns
+// nil where the store must be read instead, and a *FutureRevisionError when the
+// revision does not come.
+func (c *Cacher) notOlderThan(ctx context.Context, revision kv.Revision) (*watchCache, error) {
+	st := c.getOrLoad(ctx)
+	if st == nil {
+		return nil, ctx.Err()
+	}
+	if c.wait(ctx, st, revision) {
+		return st, nil
+	}
+	dispatched := c.feed.Dispatched()
+	if ctx.Err() != nil || dispatched == stopped || !st.alive() {
+		return nil, ctx.Err()
+	}
+	return nil, &storage.FutureRevisionError{Asked: int64(revision), Current: int64(dispatched)}
+}
+
+// Get implements storage.Interface.
+func (c *Cacher) Get(ctx context.Context, name types.NamespacedName, options storage.ReadOptions) (*codec.Record, error) {
+	key, err := c.store.Key(name)
+	if err != nil {
+		return nil, err
+	}
+	revision, err := storage.ParseResourceVersion(options.ResourceVersion)
+	if err != nil {
+		return nil, err
+	}
+	if options.Exact {
+		return c.store.Get(ctx, name, options) // the cache has no history of single objects
+	}
+	st, err := c.at(ctx, options.ResourceVersion != "", revision)
+	if err != nil {
+		return nil, err
+	}
+	if st == nil {
+		return c.store.Get(ctx, name, options)
+	}
+	record := st.get(key)
+	if record == nil {
+		return nil, fmt.Errorf("%w: %s", storage.ErrNotFound, name)
+	}
+	return record, codec.Convert(ctx, record)
+}
+
+// at returns the loaded cache at the requested version; nil where the store must be
+// read instead.
+func (c *Cacher) at(ctx context.Context, any bool, min kv.Revision) (*watchCache, error) {
+	if any {
+		return c.notOlderThan(ctx, min)
+	}
+	return c.current(ctx)
+}
+
+// List implements storage.Interface.
+func (c *Cacher) List(ctx context.Context, namespace string, options rest.ListOptions) (*rest.List, error) {
+	plan, err := c.store.PlanList(namespace, options)
+	if err != nil {
+		return nil, err
+	}
+	return c.list(ctx, plan)
+}
+
+func (c *Cacher) list(ctx context.Context, plan *storage.ListPlan) (*rest.List, error) {
+	var st *watchCache
+	var of *snapshot
+	var err error
+	revision := int64(plan.At)
+	if plan.At > 0 {
+		st, of = c.exact(ctx, plan)
+	} else if st, err = c.at(ctx, plan.Any, plan.Min); err != nil {
+		return nil, err
+	} else if st != nil {
+		of, revision = st.snapshot(c.feed.Dispatched(), plan.Limit)
+	}
+	if of == nil {
+		return c.store.ListPlanned(ctx, plan)
+	}
+	list := &rest.List{Revision: revision}
+	total := func() (n int64) {
+		for start, end := range plan.Ranges {
+			n += count(of.tree, start, end)
+		}
+		return n
+	}
+	items, index := c.candidates(st, of, plan)
+	list.Items = c.store.Page(ctx, list, plan, checked(ctx, items), total, func(evaluated, returned int64) {
+		st.report.listed(index, evaluated, returned)
+	})
+	return list, nil
+}
+
+// candidates returns the objects of a snapshot that the plan's selectors have to
+// evaluate, and the name of the index that found them, if any.
+func (c *Cacher) candidates(st *watchCache, of *snapshot, plan *storage.ListPlan) (iter.Seq2[*codec.Record, error], string) {
+	if by := c.indexTermOf(&plan.Selection); by.field != "" {
+		if t := st.byField(of, by.field); t != nil {
+			return inRanges(plan, func(start, end string) iter.Seq2[*codec.Record, error] {
+				return recordsWith(t, by.value, start, end)
+			}), by.name()
+		}
+	}
+	return inRanges(plan, func(start, end string) iter.Seq2[*codec.Record, error] { return records(of.tree, start, end) }), ""
+}
+
+// inRanges yields the objects of one range of a plan after the other.
+func inRanges(plan *storage.ListPlan, of func(start, end string) iter.Seq2[*codec.Record, error]) iter.Seq2[*codec.Record, error] {
+	return func(yield func(*codec.Record, error) bool) {
+		for start, end := range plan.Ranges {
+			for record, err := range of(start, end) {
+				if !yield(record, err) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// exact returns the objects as of the plan's revision. It returns nil if only the store may
+// have them, or if the revision has been compacted: a revision expires for all
+// resources at once, even if those of this one have not changed since.
+func (c *Cacher) exact(ctx context.Context, plan *storage.ListPlan) (*watchCache, *snapshot) {
+	st := c.getOrLoad(ctx)
+	if st == nil {
+		return nil, nil
+	}
+	dispatched := c.feed.Dispatched()
+	if plan.At > dispatched {
+		// It may have been committed a moment ago.
+		current, err := c.store.Backend().CurrentRevision(ctx)
+		if err != nil || plan.At > current || !c.wait(ctx, st, plan.At) {
+			return nil, nil
+		}
+		dispatched = c.feed.Dispatched()
+	}
+	if compacted, err := c.store.Backend().CompactedRevision(ctx); err != nil || plan.At < compacted {
+		return nil, nil
+	}
+	return st, st.snapshotAt(int64(plan.At), dispatched, plan.Limit)
+}
+
+// checked ends a long list when ctx ends.
+func checked(ctx context.Context, records iter.Seq2[*codec.Record, error]) iter.Seq2[*codec.Record, error] {
+	return func(yield func(*codec.Record, error) bool) {
+		n := 0
+		for record, err := range records {
+			if n++; n%256 == 0 && ctx.Err() != nil {
+				yield(nil, ctx.Err())
+				return
+			}
+			if !yield(record, err) {
+				return
+			}
+		}
+	}
+}
+
+// Watch implements storage.Interface.
+func (c *Cacher) Watch(ctx context.Context, namespace string, options rest.ListOptions) (rest.Watch, error) {
+	plan, err := c.store.PlanWatch(namespace, options)
+	if err != nil {
+		return nil, err
+	}
+	if c.getOrLoad(ctx) == nil {
+		return c.store.Watch(ctx, namespace, options)
+	}
+	cfg, err := c.store.Start(ctx, plan, options, c.list)
+	if storage.IsStreamed(err) {
+		return storage.Failed(err), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	cfg.Source = c.newSource(ctx, plan.Selection, cfg.From)
+	return storage.NewCursor(cfg), nil
+}
+
+// Create implements storage.Interface.
+func (c *Cacher) Create(ctx context.Context, obj codec.Object, options storage.WriteOptions) (*codec.Record, error) {
+	return c.store.Create(ctx, obj, options)
+}
+
+// Delete implements storage.Interface. It starts from the cached object.
+func (c *Cacher) Delete(ctx context.Context, name types.NamespacedName, validate func(codec.Object) error, options storage.UpdateOptions) (*codec.Record, error) {
+	options.Cached = c.hint(name, options.Cached)
+	return c.store.Delete(ctx, name, validate, options)
+}
+
+// DeleteCorrupt implements storage.Interface.
+func (c *Cacher) DeleteCorrupt(ctx context.Context, name types.NamespacedName, dryRun bool) (int64, error) {
+	return c.store.DeleteCorrupt(ctx, name, dryRun)
+}
+
+// hint returns the newer of the cached record of an object and the given one; nil
+// where there is neither.
+func (c *Cacher) hint(name types.NamespacedName, given *codec.Record) *codec.Record {
+	st := c.loaded.Load()
+	if st == nil || !st.alive() {
+		return given
+	}
+	key, err := c.store.Key(name)
+	if err != nil {
+		return given
+	}
+	if cached := st.latest(key); cached != nil && (given == nil || cached.Revision() > given.Revision()) {
+		return cached
+	}
+	return given
+}
+
+// Prepare implements storage.Interface.
+func (c *Cacher) Prepare(ctx context.Context, req storage.OpRequest) (*storage.Op, error) {
+	return c.store.Prepare(ctx, req)
+}
+
+// Cached implements storage.Interface.
+func (c *Cacher) Cached() (objects, bytes int64, known bool) {
+	if st := c.loaded.Load(); st != nil && st.alive() {
+		now := st.size()
+		if last := c.size.Load(); last == nil || *last != now {
+			c.size.Store(&now)
+		}
+	}
+	if last := c.size.Load(); last != nil {
+		return last.objects, last.bytes, true
+	}
+	return 0, 0, false
+}
+
+// Count implements storage.Interface.
+func (c *Cacher) Count(ctx context.Context) (int64, error) {
+	if st := c.loaded.Load(); st != nil && st.alive() {
+		if st, err := c.current(ctx); err != nil {
+			return 0, err
+		} else if st != nil {
+			return st.len(), nil
+		}
+	}
+	return c.store.Count(ctx)
+}

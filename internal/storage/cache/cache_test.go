@@ -1,0 +1,87 @@
+package cache_test
+
+import (
+	"context"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"mainstay.dev/mainstay/internal/storage"
+	"mainstay.dev/mainstay/internal/storage/cache"
+	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/embedded"
+	"mainstay.dev/mainstay/internal/storage/storagetest"
+)
+
+func openEmbedded(t testing.TB, dir string) kv.Backend {
+	backend, err := embedded.Open(embedded.Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return backend
+}
+
+// startFeed runs a feed until the test ends.
+func startFeed(t testing.TB, cfg cache.FeedConfig) *cache.Feed {
+	feed, err := cache.NewFeed(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var group sync.WaitGroup
+	group.Go(func() { feed.Run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		group.Wait()
+	})
+	for !feed.Running() {
+		runtime.Gosched()
+	}
+	return feed
+}
+
+// decorated returns what puts a cache over a store.
+func decorated(limits cache.LogLimits) func(testing.TB, *storage.Store) storage.Interface {
+	return func(t testing.TB, store *storage.Store) storage.Interface {
+		feed := startFeed(t, cache.FeedConfig{Backend: store.Backend(), Prefix: root(store), Log: limits})
+		return newCacher(t, store, feed)
+	}
+}
+
+// root is the first folder of a store's keys.
+func root(store *storage.Store) string {
+	return "/" + strings.Split(store.Prefix(), "/")[1]
+}
+
+func newCacher(t testing.TB, store *storage.Store, feed *cache.Feed) *cache.Cacher {
+	cacher, err := cache.New(cache.Config{Store: store, Feed: feed, IndexFields: []string{"spec.nodeName"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cacher
+}
+
+func TestCached(t *testing.T) {
+	t.Parallel()
+	storagetest.Run(t, storagetest.Setup{Backend: openEmbedded, Decorate: decorated(cache.LogLimits{})})
+}
+
+// TestTightLog runs the suite over a cache that forgets at once, so that every
+// watch goes to and fro between log and history.
+func TestTightLog(t *testing.T) {
+	t.Parallel()
+	storagetest.Run(t, storagetest.Setup{Backend: openEmbedded, Decorate: decorated(cache.LogLimits{Changes: 2})})
+}
+
+// TestNotRunning runs the suite over caches that are not fed.
+func TestNotRunning(t *testing.T) {
+	t.Parallel()
+	storagetest.Run(t, storagetest.Setup{Backend: openEmbedded, Decorate: func(t testing.TB, store *storage.Store) storage.Interface {
+		feed, err := cache.NewFeed(cache.FeedConfig{Backend: store.Backend(), Prefix: root(store)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return newCacher(t, store, feed)
+	}})
+}

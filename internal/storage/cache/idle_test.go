@@ -1,0 +1,61 @@
+package cache
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"mainstay.dev/mainstay/internal/rest"
+	"mainstay.dev/mainstay/internal/storage/storagetest"
+)
+
+// TestIdle checks that a cache nobody reads is let go of, and comes back.
+func TestIdle(t *testing.T) {
+	t.Parallel()
+	backend := storagetest.InMemory(t)
+	feed, err := NewFeed(FeedConfig{Backend: backend, Prefix: "/registry", Idle: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	var group sync.WaitGroup
+	group.Go(func() { feed.Run(ctx) })
+	defer group.Wait()
+	defer cancel()
+	store := storagetest.Pods(t, backend)
+	c, err := New(Config{Store: store, Feed: feed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	until := func(what string, ok func() bool) {
+		for !ok() {
+			if ctx.Err() != nil {
+				t.Fatalf("no %s", what)
+			}
+			runtime.Gosched()
+		}
+	}
+	until("start", feed.Running)
+	w, err := c.Watch(ctx, "", rest.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	st := c.loaded.Load()
+	if st == nil {
+		t.Fatal("a watch did not load the cache")
+	}
+	if st.idleSince(time.Now().Add(time.Hour)) {
+		t.Error("a cache is idle although it is watched")
+	}
+	w.Close()
+	until("end of an idle cache", func() bool { return c.loaded.Load() == nil })
+	until("end of its feeding", func() bool {
+		_, ok := feed.caches.Load(store.Prefix())
+		return !ok
+	})
+	if _, err := c.List(ctx, "", rest.ListOptions{}); err != nil {
+		t.Errorf("list after that: %v", err)
+	}
+}

@@ -1,0 +1,38 @@
+package cache
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"mainstay.dev/mainstay/internal/storage"
+)
+
+// TestRest checks that a log lets go of what it holds once nothing is written any
+// more, and that who is at its end notices nothing.
+func TestRest(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	l := newLog(0, LogLimits{}.withDefaults())
+	for revision := range int64(100) {
+		l.append(&storage.Change{Key: strings.Repeat("k", 100<<10), Revision: revision + 1}, now)
+	}
+	l.trimIdle(now.Add(restAfter / 2))
+	if n := l.end - l.first; n != 100 {
+		t.Fatalf("%d changes are left while they may still come", n)
+	}
+	l.trimIdle(now.Add(restAfter))
+	if n := l.end - l.first; n < 5 || l.bytes > restBytes {
+		t.Fatalf("%d changes of %d bytes are left", n, l.bytes)
+	}
+	if position, ok := l.after(100); !ok || position != l.end {
+		t.Errorf("the end: %d, %v", position, ok)
+	}
+	if _, ok := l.after(1); ok {
+		t.Error("what is gone can still be read")
+	}
+	l.append(&storage.Change{Key: "k", Revision: 101}, now)
+	if position, ok := l.after(100); !ok || l.at(position).change.Revision != 101 {
+		t.Errorf("the next one: %d, %v", position, ok)
+	}
+}

@@ -1,0 +1,102 @@
+package storage
+
+import (
+	"context"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/watch"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/rest"
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// Change is one change of one object, shared by all watches. It is immutable once
+// a Source has returned it.
+type Change struct {
+	Key      string
+	Revision int64
+	// Record is the object after the change, nil after a deletion.
+	Record *codec.Record
+	// Prev is the object before the change, nil before a creation.
+	Prev *codec.Record
+
+	// deleted is Prev at Revision, made on first use.
+	deleted atomic.Pointer[codec.Record]
+}
+
+// NewChange returns the change of an event of the backend. prev is the record
+// before the change, or nil to have it decoded from the event. An error is the
+// transformer's.
+func (s *Store) NewChange(ctx context.Context, ev *kv.Event, prev *codec.Record) (*Change, error) {
+	c := &Change{Key: ev.Key, Revision: int64(ev.Revision), Prev: prev}
+	var err error
+	if c.Prev == nil && ev.Prev != nil {
+		if c.Prev, err = s.Record(ctx, ev.Prev); err != nil {
+			return nil, ofDeletion(ev, err)
+		}
+	}
+	written := s.writerRecord(ev)
+	switch {
+	case ev.Deleted:
+		if written != nil {
+			c.deleted.Store(written)
+		}
+	case written != nil:
+		c.Record = written
+	default:
+		c.Record, err = s.Record(ctx, &kv.Entry{Key: ev.Key, Value: ev.Value, Created: ev.Created, Modified: ev.Revision})
+	}
+	return c, err
+}
+
+// NonBlocking reports whether NewChange does not call the transformer for an event,
+// which may block on a key service. prev must then be passed where the event has
+// a previous value.
+func (s *Store) NonBlocking(ev *kv.Event) bool {
+	if s.storesPlain() {
+		return true
+	}
+	note, ok := ev.Note.(*pendingRecord)
+	return ok && note.kind == s.kind
+}
+
+// DeletedRecord returns the object before the change with the change's revision,
+// the object of a DELETED event. Prev must not be nil.
+func (c *Change) DeletedRecord() *codec.Record {
+	if r := c.deleted.Load(); r != nil {
+		return r
+	}
+	c.deleted.CompareAndSwap(nil, c.Prev.At(c.Revision))
+	return c.deleted.Load()
+}
+
+// Event returns the event of the change for a watch of the selection. ok is false
+// where there is none: the selection has the object neither before nor after.
+func (sel *Selection) Event(c *Change) (ev rest.Event, ok bool, err error) {
+	var before, after bool
+	if c.Prev != nil {
+		if before, err = c.Prev.Matches(sel.Labels, sel.Fields); err != nil {
+			return ev, false, err
+		}
+	}
+	if c.Record != nil {
+		if after, err = c.Record.Matches(sel.Labels, sel.Fields); err != nil {
+			return ev, false, err
+		}
+	}
+	switch {
+	case before && after:
+		return rest.Event{Type: watch.Modified, Record: c.Record}, true, nil
+	case after:
+		return rest.Event{Type: watch.Added, Record: c.Record}, true, nil
+	case before:
+		return rest.Event{Type: watch.Deleted, Record: c.DeletedRecord()}, true, nil
+	}
+	return ev, false, nil
+}
+
+// Holds reports whether a key is in the selection's range of keys.
+func (sel *Selection) Holds(key string) bool {
+	return key >= sel.Start && (sel.End == "" || key < sel.End)
+}

@@ -1,0 +1,359 @@
+// Package kms encrypts stored values with keys that a key management service keeps: KMS v2
+// of Kubernetes, a plugin that is spoken to by gRPC over a unix socket. The plugin
+// encrypts a seed; values are encrypted here, each with a key derived of it, and stored
+// with the encrypted seed in kube-apiserver's format. A write calls no plugin, a read only
+// for a seed that was not seen before.
+//
+//   - provider: the seed that is written with, and what becomes of it when the plugin has
+//     another key, or does not answer.
+//   - envelope: the stored message.
+//   - plugin: the calls.
+package kms
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/singleflight"
+	"google.golang.org/protobuf/encoding/protowire"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	api "k8s.io/kms/apis/v2"
+	"k8s.io/utils/lru"
+
+	"mainstay.dev/mainstay/internal/storage/encryption/aes"
+)
+
+// Times of kube-apiserver. The seed is good for writes as long as the plugin is asked in
+// vain for less than writeFor, so that who has changed a key knows when none writes with
+// the old one any more.
+const (
+	askHealthy   = time.Minute
+	askUnhealthy = 10 * time.Second
+	writeFor     = 3 * time.Minute
+	// trustGood and trustBad are how long the answer of a health check holds.
+	trustGood = 20 * time.Second
+	trustBad  = 3 * time.Second
+)
+
+// maxSources bounds how many decrypted seeds and keys are kept.
+const maxSources = 1000
+
+// Config describes a Provider.
+type Config struct {
+	Name     string
+	Endpoint string // unix:///path
+	Timeout  time.Duration
+	Metrics  *Metrics // may be nil
+	Logger   *slog.Logger
+	// now replaces the clock, for tests; nil is time.Now.
+	now func() time.Time
+}
+
+// Provider encrypts with the key of a plugin. It is safe for concurrent use. Run keeps it
+// able to write.
+type Provider struct {
+	name    string
+	plugin  *plugin
+	metrics *Metrics
+	log     *slog.Logger
+	now     func() time.Time
+
+	current atomic.Pointer[state] // nil until the plugin has answered
+	sources *lru.Cache            // *source by digest
+	calls   singleflight.Group    // decryptions, by digest
+
+	mu struct {
+		sync.Mutex
+		version string // of the plugin's API, as first answered
+		asked   time.Time
+		trust   time.Duration
+		err     error // of the last health check
+	}
+}
+
+// opener decrypts what one key or seed has encrypted.
+type opener interface {
+	Open(data, key []byte) ([]byte, error)
+}
+
+// source is a decrypted key or seed.
+type source struct {
+	opener
+	keyHash string
+}
+
+// state is what is written with. It is immutable.
+type state struct {
+	seed    *aes.SeededGCM
+	keyID   string
+	keyHash string
+	// tail is what stands behind each value.
+	tail    []byte
+	expires time.Time
+}
+
+// New returns a Provider. It does no I/O.
+func New(cfg Config) (*Provider, error) {
+	plugin, err := dial(&cfg)
+	if err != nil {
+		return nil, fmt.Errorf("could not configure KMSv2-Plugin's probe %q, error: %w", cfg.Name, err)
+	}
+	p := &Provider{name: cfg.Name, plugin: plugin, metrics: cfg.Metrics, log: cfg.Logger, now: cfg.now, sources: lru.New(maxSources)}
+	if p.log == nil {
+		p.log = slog.New(slog.DiscardHandler)
+	}
+	if p.now == nil {
+		p.now = time.Now
+	}
+	return p, nil
+}
+
+// Run asks the plugin for its health and key until ctx ends, and then closes the
+// connection. Its error is nil.
+func (p *Provider) Run(ctx context.Context) error {
+	defer p.Close()
+	var last error
+	for wait := askHealthy; ; {
+		if p.checked() != nil {
+			wait = askUnhealthy
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-timer.C:
+		}
+		err := p.Check(ctx)
+		if wait = askHealthy; err != nil && last == nil {
+			p.log.Warn("a KMS plugin fails; reads go on with known keys, and writes for some minutes", "provider", p.name, "err", err)
+		}
+		last = err
+	}
+}
+
+// Close closes the connection.
+func (p *Provider) Close() { _ = p.plugin.conn.Close() }
+
+func (p *Provider) checked() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.err
+}
+
+// Check asks the plugin whether it is healthy, unless it has just been asked, and takes
+// over its key.
+func (p *Provider) Check(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if time.Since(p.mu.asked) < p.mu.trust {
+		return p.mu.err
+	}
+	err := p.askLocked(context.WithoutCancel(ctx)) // others rely on the answer
+	p.mu.asked, p.mu.err, p.mu.trust = time.Now(), err, trustGood
+	if err != nil {
+		p.mu.trust = trustBad
+	}
+	return err
+}
+
+func (p *Provider) askLocked(ctx context.Context) error {
+	answer, err := p.plugin.status(ctx)
+	if err != nil {
+		return fmt.Errorf("failed to perform status section of the healthz check for KMS Provider %s, error: %w", p.name, err)
+	}
+	errs := append(p.checkStatusLocked(answer), p.follow(ctx, answer.KeyId))
+	if err := utilerrors.Reduce(utilerrors.NewAggregate(errs)); err != nil {
+		return fmt.Errorf("kmsv2 Provider %s is not healthy, error: %w", p.name, err)
+	}
+	return nil
+}
+
+// checkStatusLocked returns what the plugin says is wrong, or says wrongly.
+func (p *Provider) checkStatusLocked(answer *api.StatusResponse) (errs []error) {
+	if answer.Healthz != "ok" {
+		errs = append(errs, fmt.Errorf("got unexpected healthz status: %s", answer.Healthz))
+	}
+	switch version := answer.Version; {
+	case version != "v2" && version != "v2beta1":
+		errs = append(errs, fmt.Errorf("expected KMSv2 API version v2, got %s", version))
+	case p.mu.version == "":
+		p.mu.version = version
+	case p.mu.version != version:
+		errs = append(errs, fmt.Errorf("KMSv2 API version should not change after the initial status response version %s, got %s", p.mu.version, version))
+	}
+	return errs
+}
+
+// follow takes over the key of the plugin: where it is the one before, its seed is good
+// for longer; else there is a new seed. The old one is kept where that fails.
+func (p *Provider) follow(ctx context.Context, keyID string) error {
+	if word, err := checkKeyID(keyID); err != nil {
+		p.metrics.keyInvalid(p.name, word)
+		return fmt.Errorf("got invalid KMSv2 KeyID hash %q: %w", Hash(keyID), err)
+	}
+	p.metrics.keyReported(p.name, Hash(keyID))
+	expires := p.now().Add(writeFor) // before the call, so that it is a bound
+	was := p.current.Load()
+	if was != nil && was.keyID == keyID {
+		renewed := *was
+		renewed.expires = expires
+		p.current.Store(&renewed)
+		return nil
+	}
+	uid := uuid.NewString()
+	next, err := p.newState(ctx, uid, expires)
+	if err == nil && next.keyID == keyID {
+		p.current.Store(next)
+		p.log.Info("a KMS plugin has another key", "provider", p.name, "keyIDHash", next.keyHash)
+		return nil
+	}
+	var encrypted, before string
+	var until time.Time
+	if next != nil {
+		encrypted = next.keyHash
+	}
+	if was != nil {
+		before, until = was.keyHash, was.expires
+	}
+	return fmt.Errorf("failed to rotate DEK uid=%q, useSeed=true, errGen=%w, statusKeyIDHash=%q, encryptKeyIDHash=%q, stateKeyIDHash=%q, expirationTimestamp=%s",
+		uid, orMismatch(err), Hash(keyID), encrypted, before, until.Format(time.RFC3339))
+}
+
+var errMismatch = errors.New("the plugin encrypts with another key than its status names")
+
+func orMismatch(err error) error {
+	if err == nil {
+		return errMismatch
+	}
+	return err
+}
+
+// newState makes a seed and has it encrypted.
+func (p *Provider) newState(ctx context.Context, uid string, expires time.Time) (*state, error) {
+	start := time.Now()
+	seed := make([]byte, aes.SeedSize)
+	_, _ = rand.Read(seed) // it never fails
+	p.metrics.seedMade(time.Since(start))
+	e, err := p.plugin.encrypt(ctx, uid, seed)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.check(); err != nil {
+		return nil, err
+	}
+	gcm, err := aes.NewSeededGCM(seed)
+	if err != nil {
+		return nil, err
+	}
+	s := &state{seed: gcm, keyID: e.keyID, keyHash: Hash(e.keyID), tail: e.encode(), expires: expires}
+	p.remember(e.digest(), &source{gcm, s.keyHash})
+	return s, nil
+}
+
+func (p *Provider) remember(digest [sha256.Size]byte, s *source) {
+	p.sources.Add(digest, s)
+	p.metrics.cached(p.name, p.sources.Len())
+}
+
+// errUnreached: the plugin has not answered since the start.
+func (p *Provider) errUnreached() error {
+	if err := p.checked(); err != nil {
+		return fmt.Errorf("the KMS plugin %s has not answered yet: %w", p.name, err)
+	}
+	return fmt.Errorf("the KMS plugin %s has not answered yet", p.name)
+}
+
+// maxHeader is what stands before a value: a tag and a length.
+const maxHeader = 1 + 10
+
+// Overhead is how much longer a value gets, at most.
+func (p *Provider) Overhead() int {
+	if s := p.current.Load(); s != nil {
+		return maxHeader + s.seed.Overhead() + len(s.tail)
+	}
+	return 0
+}
+
+// Seal appends the message of an encrypted value to dst. It does not call the plugin.
+func (p *Provider) Seal(dst, plain, key []byte) ([]byte, error) {
+	s := p.current.Load()
+	if s == nil {
+		return nil, p.errUnreached()
+	}
+	if now := p.now(); now.After(s.expires) {
+		return nil, fmt.Errorf("encryptedDEKSource with keyID hash %q expired at %s (current time is %s)", s.keyHash, s.expires.Format(time.RFC3339), now.Format(time.RFC3339))
+	}
+	dst = protowire.AppendTag(dst, fieldData, protowire.BytesType)
+	dst = protowire.AppendVarint(dst, uint64(len(plain)+s.seed.Overhead()))
+	dst, err := s.seed.Seal(dst, plain, key)
+	if err != nil {
+		return nil, err
+	}
+	p.metrics.keyUsed(ToStorage, p.name, s.keyHash)
+	return append(dst, s.tail...), nil
+}
+
+// Open returns what was sealed with the same key of the store. stale reports that the
+// plugin has another key now.
+func (p *Provider) Open(ctx context.Context, data, key []byte) (plain []byte, stale bool, err error) {
+	value, e, err := decode(data)
+	if err != nil {
+		return nil, false, err
+	}
+	s := p.current.Load()
+	if s == nil {
+		return nil, false, p.errUnreached()
+	}
+	from, err := p.source(ctx, e)
+	if err != nil {
+		return nil, false, err
+	}
+	p.metrics.keyUsed(FromStorage, p.name, from.keyHash)
+	plain, err = from.Open(value, key)
+	return plain, e.keyID != s.keyID || e.sourceType != sourceSeed, err
+}
+
+// source returns the key or seed of an envelope, which the plugin decrypts where it is not
+// known. Calls for the same one are one call, which goes on when ctx ends.
+func (p *Provider) source(ctx context.Context, e *envelope) (*source, error) {
+	digest := e.digest()
+	if known, ok := p.sources.Get(digest); ok {
+		return known.(*source), nil
+	}
+	p.metrics.missed()
+	called := p.calls.DoChan(string(digest[:]), func() (any, error) {
+		plain, err := p.plugin.decrypt(context.WithoutCancel(ctx), uuid.NewString(), e)
+		if err != nil {
+			return nil, err
+		}
+		from := &source{keyHash: Hash(e.keyID)}
+		if e.sourceType == sourceSeed {
+			from.opener, err = aes.NewSeededGCM(plain)
+		} else {
+			from.opener, err = aes.NewGCM(plain)
+		}
+		if err != nil {
+			return nil, err
+		}
+		p.remember(digest, from)
+		return from, nil
+	})
+	select {
+	case answer := <-called:
+		if answer.Err != nil {
+			return nil, answer.Err
+		}
+		return answer.Val.(*source), nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}

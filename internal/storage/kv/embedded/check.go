@@ -1,0 +1,342 @@
+package embedded
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/history"
+)
+
+// Report is what Check found in a store that is whole.
+type Report struct {
+	Format              int
+	Revision, Compacted kv.Revision
+	// Keys are those there are now, Expiring those of them that will go by
+	// themselves, Versions all that is kept of keys of now and before, and
+	// Commits those in the change log.
+	Keys, Expiring, Versions, Commits int64
+	// Marks are the times of which the newest revision is known.
+	Marks int64
+	// Bytes are those of the values of all versions.
+	Bytes int64
+}
+
+// Exists reports whether a directory holds a store, finished or not.
+func Exists(dir string) (bool, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, fmt.Errorf("list %s: %w", dir, err)
+	}
+	for _, e := range entries {
+		if name := e.Name(); engineFile(name) || name == creating || name == restoring {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// CheckReader receives what Check reads. Either function may be nil.
+type CheckReader struct {
+	// Progress is called now and then with how many records were read.
+	Progress func(records int64)
+	// Entry is called with each key that there is now; its error ends the check.
+	Entry func(*kv.Entry) error
+}
+
+// Check reads everything in the store in dir and changes nothing. An error that
+// is kv.ErrCorrupt says what is wrong with it; the first fault ends the check. to
+// may be nil.
+func Check(ctx context.Context, dir string, to *CheckReader) (Report, error) {
+	if to == nil {
+		to = &CheckReader{}
+	}
+	d, err := newDisk(Config{Dir: dir})
+	if err != nil {
+		return Report{}, err
+	}
+	there, err := Exists(dir)
+	if err != nil {
+		return Report{}, err
+	}
+	if !there {
+		return Report{}, fmt.Errorf("%w in %s", ErrNoStore, dir)
+	}
+	names, err := d.fs.List(dir)
+	if err != nil {
+		return Report{}, fmt.Errorf("list %s: %w", dir, err)
+	}
+	if err := d.lock(); err != nil {
+		return Report{}, err
+	}
+	report, err := d.check(ctx, names, to)
+	return report, errors.Join(err, d.unlock())
+}
+
+func (d *disk) check(ctx context.Context, names []string, to *CheckReader) (Report, error) {
+	for _, name := range names {
+		if name == creating || name == restoring {
+			return Report{}, fmt.Errorf("%s holds a store that was never finished: there is a file %s", d.dir, name)
+		}
+	}
+	e := d.newEngine()
+	o := d.options(e)
+	o.ReadOnly = true
+	var err error
+	if e.db, err = openPebble(d.dir, o); err != nil {
+		return Report{}, d.explainOpen(e.guard, err)
+	}
+	c := checker{ctx: ctx, e: e, to: to}
+	err = c.run()
+	if err != nil && ctx.Err() == nil && !errors.Is(err, ErrLostWrites) {
+		err = e.explain("check the store", err)
+	}
+	return c.report, errors.Join(err, e.close())
+}
+
+// checker goes through an engine.
+type checker struct {
+	ctx    context.Context
+	e      *engine
+	to     *CheckReader
+	read   int64
+	state  state
+	report Report
+	// recent counts versions that the change log must name.
+	recent int64
+}
+
+func (c *checker) run() error {
+	// What no key leads to is not read below.
+	if err := c.e.db.CheckLevels(nil); err != nil {
+		return err
+	}
+	noted, err := c.e.disk.readAcked()
+	if err != nil {
+		return err
+	}
+	if c.state, err = c.e.loadReached(noted); err != nil {
+		return err
+	}
+	if err := c.e.contiguous(c.state, math.MaxInt); err != nil {
+		return err
+	}
+	if c.state.trimmed > c.state.compacted || c.state.compacted > c.state.revision {
+		return fault("revision %d, compacted to %d and trimmed to %d", c.state.revision, c.state.compacted, c.state.trimmed)
+	}
+	c.report.Format, c.report.Revision, c.report.Compacted = formatVersion, c.state.revision, c.state.compacted
+	for _, part := range []func() error{c.versions, c.changes, c.expiries, c.marks} {
+		if err := part(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fault is something wrong with a store.
+func fault(format string, args ...any) error {
+	return fmt.Errorf(format+": %w", append(args, kv.ErrCorrupt)...)
+}
+
+// each calls visit for all keys that begin with a byte.
+func (c *checker) each(prefix byte, visit func(key, value []byte) error) error {
+	it, err := c.e.db.NewIter(&pebble.IterOptions{LowerBound: []byte{prefix}, UpperBound: []byte{prefix + 1}})
+	if err != nil {
+		return err
+	}
+	defer it.Close()
+	for ok := it.First(); ok; ok = it.Next() {
+		if c.read++; c.read%1000 == 0 {
+			if err := c.ctx.Err(); err != nil {
+				return err
+			}
+			if c.to.Progress != nil {
+				c.to.Progress(c.read)
+			}
+		}
+		value, err := it.ValueAndErr()
+		if err == nil {
+			err = visit(it.Key(), value)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return it.Error()
+}
+
+// versions checks each key's versions, which come newest first.
+func (c *checker) versions() error {
+	var key []byte
+	var newer version
+	return c.each(prefixVersion, func(rawKey, rawValue []byte) error {
+		of, rev, err := splitVersionKey(rawKey)
+		if err != nil {
+			return err
+		}
+		v, err := decodeVersion(string(of), rev, rawValue)
+		if err != nil {
+			return err
+		}
+		first := !bytes.Equal(of, key)
+		switch {
+		case rev <= 0 || rev > c.state.revision:
+			return fault("%q has a version of revision %d, the newest being %d", of, rev, c.state.revision)
+		case !first && newer.entry != nil && !follows(newer.entry, v):
+			return fault("%q was created at %d according to revision %d, but not to revision %d", of, newer.entry.Created, newer.revision, rev)
+		}
+		c.report.Versions++
+		if rev > c.state.trimmed {
+			c.recent++
+		}
+		if v.entry != nil {
+			c.report.Bytes += int64(len(v.entry.Value))
+		}
+		if first && v.entry != nil {
+			c.report.Keys++
+			if err := c.expiry(string(of), v); err != nil {
+				return err
+			}
+			if err := c.entry(v.entry); err != nil {
+				return err
+			}
+		}
+		key, newer = append(key[:0], of...), v
+		return nil
+	})
+}
+
+func (c *checker) entry(entry *kv.Entry) error {
+	if c.to.Entry == nil {
+		return nil
+	}
+	return c.to.Entry(entry)
+}
+
+// follows reports whether an entry can be what came after a version of its key.
+func follows(e *kv.Entry, before version) bool {
+	if before.entry == nil {
+		return e.Created == e.Modified // the key was deleted
+	}
+	return e.Created == before.entry.Created
+}
+
+// expiry looks for a key in the index of what expires.
+func (c *checker) expiry(key string, v version) error {
+	if v.expires == 0 {
+		return nil
+	}
+	c.report.Expiring++
+	raw, closer, err := c.e.db.Get(expiryKey(v.expires, key))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return fault("%q expires, but the index does not say so", key)
+	}
+	if err != nil {
+		return err
+	}
+	defer closer.Close()
+	if rev, err := decodeRevision(raw); err != nil || rev != v.revision {
+		return fault("the index says that %q expires at revision %d, which is %d", key, rev, v.revision)
+	}
+	return nil
+}
+
+// changes checks that the change log names the versions there are, and no other.
+func (c *checker) changes() error {
+	var named int64
+	err := c.each(prefixLog, func(rawKey, raw []byte) error {
+		rev, err := logRevision(rawKey)
+		if err != nil {
+			return err
+		}
+		if rev <= 0 || rev > c.state.revision {
+			return fault("the change log has revision %d, the newest being %d", rev, c.state.revision)
+		}
+		c.report.Commits++
+		for len(raw) > 0 {
+			var ch change
+			if ch, raw, err = decodeChange(raw); err != nil {
+				return err
+			}
+			if rev <= c.state.trimmed {
+				continue
+			}
+			named++
+			if err := c.change(ch, rev); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil && named != c.recent {
+		err = fault("the change log names %d versions after revision %d, where there are %d", named, c.state.trimmed, c.recent)
+	}
+	return err
+}
+
+func (c *checker) change(ch change, rev kv.Revision) error {
+	if ch.previous >= rev {
+		return fault("the change log has %q replaced at revision %d by revision %d", ch.key, ch.previous, rev)
+	}
+	for _, at := range []kv.Revision{rev, ch.previous} {
+		if at == 0 {
+			continue
+		}
+		raw, closer, err := c.e.db.Get(appendVersionKey(nil, ch.key, at))
+		if errors.Is(err, pebble.ErrNotFound) {
+			return fault("the change log names %q at revision %d, which is missing", ch.key, at)
+		}
+		if err != nil {
+			return err
+		}
+		deleted := len(raw) > 0 && raw[0]&flagDeleted != 0
+		if err := closer.Close(); err != nil {
+			return err
+		}
+		if at == rev && deleted != ch.deleted {
+			return fault("the change log and the version of %q at revision %d differ about its deletion", ch.key, rev)
+		}
+	}
+	return nil
+}
+
+// expiries checks that nothing expires but what was found by its key.
+func (c *checker) expiries() error {
+	var n int64
+	err := c.each(prefixExpiry, func(rawKey, rawValue []byte) error {
+		n++
+		_, err := decodeExpiry(rawKey, rawValue)
+		return err
+	})
+	if err == nil && n != c.report.Expiring {
+		err = fault("the index has %d keys that expire, where there are %d", n, c.report.Expiring)
+	}
+	return err
+}
+
+// marks checks that revisions and uptimes of marks ascend. Their times need not:
+// clocks are set.
+func (c *checker) marks() error {
+	var last history.Mark
+	return c.each(prefixMark, func(rawKey, rawValue []byte) error {
+		mark, err := decodeMark(rawKey, rawValue)
+		switch {
+		case err != nil:
+			return err
+		case mark.Revision <= 0 || mark.Revision > c.state.revision:
+			return fault("a mark has revision %d, the newest being %d", mark.Revision, c.state.revision)
+		case mark.Uptime < last.Uptime:
+			return fault("the mark of revision %d was made at an uptime of %s, that of revision %d before it at %s", mark.Revision, mark.Uptime, last.Revision, last.Uptime)
+		}
+		last = mark
+		c.report.Marks++
+		return nil
+	})
+}

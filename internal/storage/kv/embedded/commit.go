@@ -1,0 +1,412 @@
+package embedded
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"mainstay.dev/mainstay/internal/request"
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// group is the transactions that share one fsync. Until it is taken by
+// commitLoop it is guarded by Store.mu, from then on it belongs to that.
+type group struct {
+	batch *pebble.Batch
+	// events are those of all transactions, in order of revision.
+	events      []kv.Event
+	first, last kv.Revision
+	// expires is the first Unix second in which something put by the group
+	// expires, or 0.
+	expires int64
+	// done is closed when the group has ended; err then says how.
+	done chan struct{}
+	err  error
+}
+
+// Commit implements kv.Backend.
+func (s *Store) Commit(ctx context.Context, ops ...kv.Op) (kv.CommitResult, error) {
+	if err := ctx.Err(); err != nil {
+		return kv.CommitResult{}, err
+	}
+	if err := validate(ops); err != nil {
+		return kv.CommitResult{}, err
+	}
+	t := txn{ops: ops}
+	if err := s.evaluate(&t); err != nil {
+		return kv.CommitResult{}, err
+	}
+	if err := s.waitDurable(ctx, &t); err != nil {
+		return kv.CommitResult{}, err
+	}
+	return t.result, nil
+}
+
+// maxCommitBytes is how much a transaction may hold: etcd's limit of a request,
+// so that what one backend keeps the other keeps too.
+const maxCommitBytes = 3 << 19
+
+// validate refuses transactions that cannot mean anything, or are too large.
+func validate(ops []kv.Op) error {
+	if len(ops) == 0 {
+		return fmt.Errorf("commit: no operations")
+	}
+	size := 0
+	for i := range ops {
+		op := &ops[i]
+		size += len(op.Key) + len(op.Value)
+		switch {
+		case op.Key == "":
+			return fmt.Errorf("commit: the key of operation %d is empty", i)
+		case strings.IndexByte(op.Key, 0) >= 0:
+			return fmt.Errorf("commit: key %q contains a zero byte", op.Key)
+		case op.Expect < kv.AnyRevision:
+			return fmt.Errorf("commit: key %q expects revision %d", op.Key, op.Expect)
+		case op.Kind > kv.OpCheck:
+			return fmt.Errorf("commit: key %q has operation kind %d", op.Key, op.Kind)
+		}
+	}
+	if size > maxCommitBytes {
+		return fmt.Errorf("commit: %w: it has %d bytes, the limit is %d", kv.ErrTooLarge, size, maxCommitBytes)
+	}
+	return distinct(ops)
+}
+
+func distinct(ops []kv.Op) error {
+	if len(ops) > 16 {
+		seen := make(map[string]struct{}, len(ops))
+		for i := range ops {
+			seen[ops[i].Key] = struct{}{}
+		}
+		if len(seen) < len(ops) {
+			return fmt.Errorf("commit: a key stands in two operations")
+		}
+		return nil
+	}
+	for i := range ops {
+		for j := range i {
+			if ops[i].Key == ops[j].Key {
+				return fmt.Errorf("commit: key %q stands in two operations", ops[i].Key)
+			}
+		}
+	}
+	return nil
+}
+
+// txn is one transaction from Commit to its result.
+type txn struct {
+	ops    []kv.Op
+	found  []version
+	small  [4]version // room for found
+	result kv.CommitResult
+	// group must end before the result is true; nil when it is true already.
+	group *group
+	// broken is closed when the store stops writing.
+	broken <-chan struct{}
+}
+
+// evaluate compares a transaction with the newest state and, where it holds,
+// adds it to the pending group. Versions that are not in recent are read from disk
+// without the lock; the lock then only checks that they are still the newest.
+func (s *Store) evaluate(t *txn) error {
+	if len(t.ops) <= len(t.small) {
+		t.found = t.small[:len(t.ops)]
+	} else {
+		t.found = make([]version, len(t.ops))
+	}
+	at := kv.Revision(-1) // what the versions not in recent were read at
+	s.mu.Lock()
+	for {
+		err := s.refusalLocked()
+		if err == nil && s.mu.full != nil && needsSpace(t.ops) {
+			err = fmt.Errorf("commit: %w", s.mu.full)
+		}
+		if err != nil {
+			s.mu.Unlock()
+			return err
+		}
+		missing := false
+		for i := range t.ops {
+			if v, ok := s.mu.recent.get(t.ops[i].Key); ok {
+				t.found[i] = v
+			} else if at < s.mu.recent.floor {
+				missing = true
+			}
+		}
+		if !missing {
+			break
+		}
+		floor := s.mu.recent.floor
+		s.mu.Unlock()
+		if at, err = s.readVersions(t, floor); err != nil {
+			return err
+		}
+		s.mu.Lock()
+	}
+	s.compareLocked(t)
+	s.mu.Unlock()
+	return nil
+}
+
+// readVersions fills t.found from disk, as of a revision that is not below floor.
+func (s *Store) readVersions(t *txn, floor kv.Revision) (at kv.Revision, err error) {
+	e, err := s.use()
+	if err != nil {
+		return 0, err
+	}
+	defer s.release()
+	v, err := s.iterator(e, floor, t.creates())
+	if err != nil {
+		return 0, err
+	}
+	r := reading{s: s, e: e, it: v.it, rev: v.at, buf: v.buf}
+	for i := range t.ops {
+		if t.found[i], err = r.get(t.ops[i].Key); err != nil {
+			_ = v.it.Close()
+			return 0, err
+		}
+	}
+	v.buf = r.buf
+	e.iterators.give(v)
+	return v.at, nil
+}
+
+// creates reports whether a key is to be absent. Pebble asks the filters of its last level,
+// which has most of the data, only where it is told that this pays: where keys are found
+// there, it is for nothing.
+func (t *txn) creates() bool {
+	return slices.ContainsFunc(t.ops, func(op kv.Op) bool { return op.Expect == 0 })
+}
+
+// compareLocked evaluates the conditions, all versions being found, and appends
+// the transaction to the pending group where they hold.
+func (s *Store) compareLocked(t *txn) {
+	holds, writes, newest := true, false, kv.Revision(0)
+	for i := range t.ops {
+		op, v := &t.ops[i], &t.found[i]
+		newest = max(newest, v.revision)
+		if op.Expect != kv.AnyRevision && op.Expect != modified(v) {
+			holds = false
+		}
+		if op.Kind == kv.OpPut || op.Kind == kv.OpDelete && v.entry != nil {
+			writes = true
+		}
+	}
+	t.broken = s.mu.brokenCh
+	if holds && writes {
+		s.appendLocked(t)
+		return
+	}
+	t.result.Committed = holds
+	if !holds {
+		t.result.Current = make([]*kv.Entry, len(t.ops))
+		for i := range t.found {
+			t.result.Current[i] = t.found[i].entry
+		}
+	}
+	// What is not durable yet must not be returned.
+	t.result.Revision = kv.Revision(s.published.Load())
+	if newest > t.result.Revision {
+		t.result.Revision = s.mu.assigned
+		t.group = s.newestGroupLocked()
+	}
+}
+
+func modified(v *version) kv.Revision {
+	if v.entry == nil {
+		return 0
+	}
+	return v.entry.Modified
+}
+
+// newestGroupLocked is the group that holds the newest assigned revision.
+func (s *Store) newestGroupLocked() *group {
+	if s.mu.pending != nil {
+		return s.mu.pending
+	}
+	return s.mu.writing
+}
+
+// appendLocked gives the transaction its revision and adds it to the pending group.
+func (s *Store) appendLocked(t *txn) {
+	g := s.mu.pending
+	if g == nil {
+		g = &group{batch: s.mu.db.NewBatch(), first: s.mu.assigned + 1, done: make(chan struct{})}
+		s.mu.pending = g
+		s.mu.work.Signal()
+	}
+	s.mu.assigned++
+	rev := s.mu.assigned
+	g.last = rev
+	logLen := 0
+	for i := range t.ops {
+		logLen += s.applyLocked(g, &t.ops[i], &t.found[i], rev)
+	}
+	putLogRecord(g.batch, t, rev, logLen)
+	s.mu.recent.forget(rev, kv.Revision(s.published.Load()))
+	t.group = g
+	t.result = kv.CommitResult{Committed: true, Revision: rev}
+}
+
+// applyLocked adds one operation to the group and returns the length of its
+// change in the log, 0 when it changes nothing.
+func (s *Store) applyLocked(g *group, op *kv.Op, was *version, rev kv.Revision) int {
+	if op.Kind == kv.OpCheck || op.Kind == kv.OpDelete && was.entry == nil {
+		return 0
+	}
+	if was.expires > 0 {
+		_ = g.batch.Delete(expiryKey(was.expires, op.Key), nil)
+	}
+	ev := kv.Event{Key: op.Key, Revision: rev, Prev: was.entry, Note: op.Note}
+	now := version{revision: rev}
+	if op.Kind == kv.OpDelete {
+		ev.Deleted = true
+		tombstone := g.batch.SetDeferred(versionKeyLen(op.Key), len(deletedVersion()))
+		putVersionKey(tombstone.Key, op.Key, rev)
+		copy(tombstone.Value, deletedVersion())
+		_ = tombstone.Finish()
+	} else {
+		now = s.putLocked(g, op, was, rev)
+		ev.Value, ev.Created = now.entry.Value, now.entry.Created
+	}
+	s.mu.recent.put(op.Key, now)
+	g.events = append(g.events, ev)
+	return changeLen(change{key: op.Key, previous: modified(was)})
+}
+
+func (s *Store) putLocked(g *group, op *kv.Op, was *version, rev kv.Revision) version {
+	e := &kv.Entry{Key: op.Key, Value: op.Value, Created: rev, Modified: rev}
+	if e.Value == nil {
+		e.Value = []byte{}
+	}
+	if was.entry != nil {
+		e.Created = was.entry.Created
+	}
+	now := version{entry: e, revision: rev}
+	if op.TTL > 0 {
+		now.expires = expirySecond(s.world.Now(), op.TTL)
+		_ = g.batch.Set(expiryKey(now.expires, op.Key), revisionValue(rev), nil)
+		if g.expires == 0 || now.expires < g.expires {
+			g.expires = now.expires
+		}
+	}
+	putVersion(g.batch, e, now.expires)
+	return now
+}
+
+// putVersion adds a version to a batch, encoding in place.
+func putVersion(b *pebble.Batch, e *kv.Entry, expires int64) {
+	w := b.SetDeferred(versionKeyLen(e.Key), versionHeaderLen(e.Created, e.Modified, expires)+len(e.Value))
+	putVersionKey(w.Key, e.Key, e.Modified)
+	copy(putVersionHeader(w.Value, e.Created, e.Modified, expires), e.Value)
+	_ = w.Finish()
+}
+
+// putLogRecord adds the log record of a transaction to the batch.
+func putLogRecord(b *pebble.Batch, t *txn, rev kv.Revision, length int) {
+	w := b.SetDeferred(9, length)
+	w.Key[0] = prefixLog
+	binary.BigEndian.PutUint64(w.Key[1:], uint64(rev))
+	rest := w.Value
+	for i := range t.ops {
+		op, was := &t.ops[i], &t.found[i]
+		if op.Kind == kv.OpCheck || op.Kind == kv.OpDelete && was.entry == nil {
+			continue
+		}
+		rest = putChange(rest, change{key: op.Key, previous: modified(was), deleted: op.Kind == kv.OpDelete})
+	}
+	_ = w.Finish()
+}
+
+// waitDurable waits until what a transaction was evaluated against, or wrote, is durable.
+func (s *Store) waitDurable(ctx context.Context, t *txn) error {
+	if t.group == nil {
+		return nil
+	}
+	defer request.Turn(ctx).Pause().Resume()
+	select {
+	case <-t.group.done:
+		return t.group.err
+	case <-t.broken:
+	case <-ctx.Done():
+	}
+	select {
+	case <-t.group.done:
+		return t.group.err
+	default:
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("commit: outcome unknown: %w", err)
+	}
+	return fmt.Errorf("commit: outcome unknown: %w", kv.ErrUnavailable)
+}
+
+// commitLoop writes the pending group, again and again, until Close. It is the
+// only writer of groups.
+func (s *Store) commitLoop() {
+	for {
+		g := s.nextGroup()
+		if g == nil {
+			return
+		}
+		s.publish(g, s.sync(g))
+	}
+}
+
+// nextGroup waits for a group to write; nil means that the store is closing and
+// nothing is left.
+func (s *Store) nextGroup() *group {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.mu.pending == nil {
+		if s.mu.closed {
+			return nil
+		}
+		s.mu.work.Wait()
+	}
+	g := s.mu.pending
+	s.mu.pending, s.mu.writing = nil, g
+	return g
+}
+
+// sync makes a group durable.
+func (s *Store) sync(g *group) error {
+	e, err := s.use()
+	if err != nil {
+		return err
+	}
+	defer s.release()
+	began := time.Now()
+	s.stall.begin(began)
+	size := g.batch.Len()
+	err = e.apply(g.batch)
+	took := time.Since(began)
+	if err == nil {
+		s.acks.record(g.last)
+		s.checkSpaceAfter(e, size)
+	}
+	s.stall.end(took)
+	s.metrics.observeGroup(len(g.events), took)
+	return err
+}
+
+// publish publishes a durable group, or fails its transactions.
+func (s *Store) publish(g *group, err error) {
+	s.mu.Lock()
+	s.mu.writing = nil
+	g.err = err
+	if err == nil {
+		s.counts.publish(g.events, g.last)
+	}
+	s.mu.Unlock()
+	if err == nil {
+		s.ring.append(g)
+		s.expiries.wake(g.expires)
+	}
+	close(g.done)
+}

@@ -1,0 +1,180 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// trimBytes is how large a step of deleting history may get: small beside a
+// memtable, so that commits slip in between.
+const trimBytes = 64 << 10
+
+// Compact implements kv.Backend. Compacting to a revision that is compacted
+// already does only what is left of what was asked for before: revisions that
+// were held, and history that was not deleted yet.
+func (s *Store) Compact(ctx context.Context, before kv.Revision) error {
+	if err := s.alive(ctx); err != nil {
+		return err
+	}
+	if err := checkFuture(before, kv.Revision(s.published.Load())); err != nil {
+		return fmt.Errorf("compact: %w", err)
+	}
+	s.history.Lock()
+	defer s.history.Unlock()
+	if to := s.grant(before); to > kv.Revision(s.compacted.Load()) {
+		if err := s.markCompacted(to); err != nil {
+			return err
+		}
+	}
+	return s.trim(ctx)
+}
+
+// markCompacted makes the new bound durable, then true.
+func (s *Store) markCompacted(before kv.Revision) error {
+	e, err := s.useForWriting()
+	if err != nil {
+		return err
+	}
+	defer s.release()
+	b := e.db.NewBatch()
+	_ = b.Set([]byte(metaCompacted), revisionValue(before), nil)
+	_ = b.DeleteRange(markKey(0), markKey(before), nil)
+	if err := e.apply(b); err != nil {
+		return fmt.Errorf("compact: %w", err)
+	}
+	s.compacted.Store(int64(before))
+	s.marks.Forget(before)
+	return nil
+}
+
+// trim deletes the history that is before the compacted revision, in steps. The
+// log record of that revision is kept, and so is what that commit replaced: a
+// watch from there on has its events in full.
+func (s *Store) trim(ctx context.Context) error {
+	for {
+		to := kv.Revision(s.compacted.Load()) - 1
+		if s.history.trimmed >= to {
+			return nil
+		}
+		if err := errors.Join(ctx.Err(), s.ctx.Err()); err != nil {
+			return err
+		}
+		done, err := s.trimStep(to)
+		if err != nil {
+			return fmt.Errorf("compact: %w", err)
+		}
+		s.history.trimmed = done
+	}
+}
+
+// trimStep deletes some history up to a revision and returns how far it got.
+// The step is one batch, which need not be durable: lost in a crash, it is done
+// again.
+func (s *Store) trimStep(to kv.Revision) (kv.Revision, error) {
+	e, err := s.useForWriting()
+	if err != nil {
+		return 0, err
+	}
+	defer s.release()
+	from := s.history.trimmed + 1
+	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: logKey(from), UpperBound: logKey(to + 1)})
+	if err != nil {
+		return 0, e.explain("read the change log", err)
+	}
+	defer it.Close()
+	b := e.db.NewBatch()
+	defer b.Close()
+	done := to
+	for ok := it.First(); ok; ok = it.Next() {
+		rev, err := logRevision(it.Key())
+		if err == nil {
+			err = trimRecord(b, rev, it.Value())
+		}
+		if err != nil {
+			return 0, e.explain("read the change log", err)
+		}
+		if b.Len() >= trimBytes {
+			done = rev
+			break
+		}
+	}
+	if err := it.Error(); err != nil {
+		return 0, e.explain("read the change log", err)
+	}
+	_ = b.DeleteRange(logKey(from), logKey(done+1), nil)
+	_ = b.Set([]byte(metaTrimmed), revisionValue(done), nil)
+	if err := e.db.Apply(b, pebble.NoSync); err != nil {
+		return 0, e.explain("delete history", err)
+	}
+	return done, nil
+}
+
+// trimRecord deletes what the commit of a log record replaced, and its
+// deletions themselves.
+func trimRecord(b *pebble.Batch, rev kv.Revision, raw []byte) error {
+	for len(raw) > 0 {
+		c, rest, err := decodeChange(raw)
+		if err != nil {
+			return err
+		}
+		raw = rest
+		if c.previous > 0 {
+			_ = b.SingleDelete(appendVersionKey(nil, c.key, c.previous), nil)
+		}
+		if c.deleted {
+			_ = b.SingleDelete(appendVersionKey(nil, c.key, rev), nil)
+		}
+	}
+	return nil
+}
+
+// useForWriting is use, while writes are not refused.
+func (s *Store) useForWriting() (*engine, error) {
+	s.mu.Lock()
+	err := s.refusalLocked()
+	s.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	return s.use()
+}
+
+// Purge forgets all history but the newest commit and what that replaced, and rewrites
+// all files, so that none holds what was forgotten any more, but for logs, which the next
+// Open removes. It takes as long as reading and writing everything.
+func (s *Store) Purge(ctx context.Context) error {
+	if err := s.Compact(ctx, kv.Revision(s.published.Load())); err != nil {
+		return err
+	}
+	e, err := s.useForWriting()
+	if err != nil {
+		return err
+	}
+	defer s.release()
+	if err := e.db.Flush(); err != nil {
+		return e.explain("purge", err)
+	}
+	if err := e.compactRange(ctx, []byte{0}, []byte{0xff}); err != nil {
+		return fmt.Errorf("purge: %w", err)
+	}
+	if err := e.guard.failure(); err != nil {
+		return fmt.Errorf("purge: %w: %w", kv.ErrUnavailable, err)
+	}
+	return nil
+}
+
+// logFailure logs what was done in the background and failed, but for what follows
+// from writes being refused, which repair logs, and from the store being closed.
+func (s *Store) logFailure(doing string, err error) {
+	s.mu.Lock()
+	refused := s.refusalLocked() != nil
+	s.mu.Unlock()
+	if !refused {
+		s.log.Warn(doing, "dir", s.disk.dir, "err", err)
+	}
+}

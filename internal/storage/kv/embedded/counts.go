@@ -1,0 +1,211 @@
+package embedded
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+const (
+	// maxCounted is how many prefixes are counted at a time, and of how many the
+	// newest revision is known, maxRests how many ends of pages are remembered.
+	maxCounted = 1024
+	maxRests   = 256
+)
+
+// counts knows how many keys there are in ranges that are asked about, so that
+// a page of a list costs what is on the page. It knows two things: the keys
+// under a prefix at the newest revision, followed from commit to commit once
+// they were counted; and how many keys come after a page that was read, which
+// the next page at the same revision takes up. Along with the first goes what
+// revision the newest key under a prefix has.
+type counts struct {
+	mu sync.Mutex
+	// published is the Store's. It changes under mu alone, so that what is
+	// counted is true for it.
+	published *atomic.Int64
+	prefixes  map[string]*prefixCount
+	newest    map[string]kv.Revision
+	// rests is a ring, next the place of its oldest.
+	rests []rest
+	next  int
+}
+
+// prefixCount is the number of keys under a prefix.
+type prefixCount struct {
+	n int64
+	// known is false while the keys are being counted; n is then by how much
+	// the number has changed since that began.
+	known bool
+}
+
+// rest says that n keys of [pos, end) are there at a revision.
+type rest struct {
+	at       kv.Revision
+	pos, end string
+	n        int64
+}
+
+func newCounts(published *atomic.Int64) counts {
+	return counts{published: published, prefixes: map[string]*prefixCount{}, newest: map[string]kv.Revision{}}
+}
+
+// reset forgets everything, and publishes a revision.
+func (c *counts) reset(published kv.Revision) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.prefixes)
+	clear(c.newest)
+	c.rests, c.next = nil, 0
+	c.published.Store(int64(published))
+}
+
+// publish publishes a revision, with all events since the one before it.
+func (c *counts) publish(events []kv.Event, published kv.Revision) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.published.Store(int64(published))
+	if len(c.prefixes) == 0 && len(c.newest) == 0 {
+		return
+	}
+	for i := range events {
+		c.addLocked(&events[i])
+	}
+}
+
+func (c *counts) addLocked(ev *kv.Event) {
+	n := int64(0)
+	switch {
+	case ev.Deleted:
+		n = -1
+	case ev.Prev == nil:
+		n = 1
+	}
+	for i := range len(ev.Key) {
+		if ev.Key[i] != '/' {
+			continue
+		}
+		prefix := ev.Key[:i+1]
+		if p := c.prefixes[prefix]; p != nil {
+			p.n += n
+		}
+		if _, asked := c.newest[prefix]; asked {
+			c.newest[prefix] = ev.Revision
+		}
+	}
+}
+
+// newestOf returns the revision of the newest commit under a prefix, or a newer one that is
+// published, as it does when it is first asked.
+func (c *counts) newestOf(prefix string) kv.Revision {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if newest, ok := c.newest[prefix]; ok {
+		return newest
+	}
+	published := kv.Revision(c.published.Load())
+	if len(c.newest) < maxCounted {
+		c.newest[prefix] = published
+	}
+	return published
+}
+
+// counting is the count of one range, while that is read.
+type counting struct {
+	// at is the revision to read at.
+	at kv.Revision
+	// total is the number of keys in the range, where known.
+	total int64
+	known bool
+	// prefix receives the total; nil for a range that is not followed.
+	prefix *prefixCount
+	// rest is the first end of a page that lies in the range, if hasRest.
+	rest    rest
+	hasRest bool
+}
+
+// begin settles the revision of a range and returns what is known of its count.
+func (c *counts) begin(req *kv.RangeRequest) counting {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	published := kv.Revision(c.published.Load())
+	counted := counting{at: req.At}
+	if req.At == 0 {
+		counted.at = published
+	}
+	if counted.at == published && req.End == kv.PrefixEnd(req.Start) && strings.HasSuffix(req.Start, "/") {
+		c.followLocked(req, &counted)
+	}
+	if !counted.known && req.Limit > 0 && !req.CountOnly {
+		c.findRestLocked(req, &counted)
+	}
+	return counted
+}
+
+// followLocked looks the prefix up, and begins to follow it if it is new and
+// will be counted.
+func (c *counts) followLocked(req *kv.RangeRequest, counted *counting) {
+	switch p := c.prefixes[req.Start]; {
+	case p == nil && (req.CountOnly || req.Counted):
+		if len(c.prefixes) >= maxCounted {
+			for other := range c.prefixes {
+				delete(c.prefixes, other)
+				break
+			}
+		}
+		counted.prefix = &prefixCount{}
+		c.prefixes[req.Start] = counted.prefix
+	case p != nil && p.known:
+		counted.total, counted.known = p.n, true
+	}
+}
+
+// findRestLocked looks for the first page end in the range.
+func (c *counts) findRestLocked(req *kv.RangeRequest, counted *counting) {
+	for i := range c.rests {
+		r := &c.rests[i]
+		if r.at == counted.at && r.end == req.End && r.pos >= req.Start && (!counted.hasRest || r.pos < counted.rest.pos) {
+			counted.rest, counted.hasRest = *r, true
+		}
+	}
+}
+
+// pass notes that the range was read up to a key, n keys coming before it. The
+// total is known when that is where the rest begins.
+func (k *counting) pass(key []byte, n int64) {
+	if k.hasRest && !k.known && string(key) >= k.rest.pos {
+		k.total, k.known = n+k.rest.n, true
+	}
+}
+
+// end takes note of what was found out about the range.
+func (c *counts) end(req *kv.RangeRequest, counted *counting, res *kv.RangeResult) {
+	if counted.prefix == nil && (!counted.known || !res.More) {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p := counted.prefix; p != nil && c.prefixes[req.Start] == p {
+		if counted.known {
+			p.n, p.known = p.n+counted.total, true
+		} else {
+			delete(c.prefixes, req.Start)
+		}
+	}
+	if !counted.known || !res.More || len(res.Entries) == 0 {
+		return
+	}
+	r := rest{
+		at: counted.at, end: req.End,
+		pos: res.Entries[len(res.Entries)-1].Key + "\x00",
+		n:   counted.total - int64(len(res.Entries)),
+	}
+	if len(c.rests) < maxRests {
+		c.rests = append(c.rests, r)
+		return
+	}
+	c.rests[c.next] = r
+	c.next = (c.next + 1) % maxRests
+}

@@ -1,0 +1,139 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// creating is the name of a file that is there while a new store is made. A
+// directory that has it holds nothing that was ever acknowledged.
+const creating = "CREATING"
+
+// restoring is there while Restore runs.
+const restoring = "RESTORING"
+
+// prepare looks at what the directory holds and reports whether a store is to be
+// made in it. It never takes a store that lost a file for no store.
+func (d *disk) prepare() (isNew bool, err error) {
+	names, err := d.fs.List(d.dir)
+	if err != nil {
+		return false, fmt.Errorf("list data directory %s: %w", d.dir, err)
+	}
+	has := make(map[string]bool, len(names))
+	leftovers := ""
+	for _, name := range names {
+		has[name] = true
+		if engineFile(name) {
+			leftovers = name
+		}
+	}
+	switch {
+	case has[restoring]:
+		return false, fmt.Errorf("data directory %s holds an unfinished restore: empty it and restore again", d.dir)
+	case has[creating]:
+		return true, d.clear()
+	case leftovers == "" && has[ackFileName]:
+		return false, explain("open the store", d.dir, fmt.Errorf("there is %s but nothing of a database: %w", ackFileName, kv.ErrCorrupt))
+	case leftovers == "":
+		return true, d.mark(creating)
+	}
+	desc, err := pebble.Peek(d.dir, d.fs)
+	if err != nil {
+		return false, d.explainOpen(newGuard(d.fs), err)
+	}
+	if !desc.Exists {
+		return false, explain("open the store", filepath.Join(d.dir, "marker.manifest.*"),
+			fmt.Errorf("there is %s but no manifest: %w", leftovers, kv.ErrCorrupt))
+	}
+	return false, nil
+}
+
+// engineFile reports whether a file is Pebble's, of those that may stand in the directory.
+func engineFile(name string) bool {
+	for _, ext := range []string{".sst", ".log", ".dbtmp", ".blob"} {
+		if strings.HasSuffix(name, ext) {
+			return true
+		}
+	}
+	for _, prefix := range []string{"MANIFEST-", "OPTIONS-", "marker.", "CURRENT"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// mark makes an empty file that is there after a crash.
+func (d *disk) mark(name string) error {
+	f, err := d.fs.Create(filepath.Join(d.dir, name), vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return explain("write to data directory "+d.dir, d.dir, err)
+	}
+	if err := errors.Join(f.Close(), syncDir(d.fs, d.dir)); err != nil {
+		return explain("write to data directory "+d.dir, d.dir, err)
+	}
+	return nil
+}
+
+func (d *disk) unmark(name string) error {
+	if err := errors.Join(d.fs.Remove(filepath.Join(d.dir, name)), syncDir(d.fs, d.dir)); err != nil {
+		return explain("write to data directory "+d.dir, d.dir, err)
+	}
+	return nil
+}
+
+func syncDir(fs vfs.FS, dir string) error {
+	f, err := fs.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// makeDir makes a directory and those it is in, and their names durable.
+func makeDir(fs vfs.FS, dir string) error {
+	var made []string
+	for at := dir; ; at = fs.PathDir(at) {
+		if _, err := fs.Stat(at); err == nil || fs.PathDir(at) == at {
+			break
+		}
+		made = append(made, at)
+	}
+	if err := fs.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for _, at := range made {
+		if err := syncDir(fs, fs.PathDir(at)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Claim makes dir, where it holds no store, a directory in which one is about to
+// be made, durably. A server claims the directory before it writes anything
+// else: keys without so much as a claim are then those of a store that was lost.
+func Claim(dir string) error {
+	if there, err := Exists(dir); err != nil || there {
+		return err
+	}
+	return claim(Config{Dir: dir})
+}
+
+func claim(cfg Config) error {
+	d, err := newDisk(cfg)
+	if err != nil {
+		return err
+	}
+	if err := d.lock(); err != nil {
+		return err
+	}
+	return errors.Join(d.mark(creating), d.unlock())
+}

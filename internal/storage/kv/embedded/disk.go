@@ -1,0 +1,390 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// Sizes that keep a store small at rest. Pebble takes the memtables' bytes, of which two
+// or three are there while one is flushed, off those of the block cache: one that is not
+// several times as large is emptied by each flush.
+const (
+	memTableBytes   = 4 << 20
+	blockCacheBytes = 16 << 20
+)
+
+// firstRevision is the newest revision of a store that was never written to: a
+// list of an empty cluster has a resource version too, and "0" means another
+// thing there.
+const firstRevision = 1
+
+// disk is a locked directory in which engines are opened, one after another.
+type disk struct {
+	dir   string
+	fs    vfs.FS
+	log   *slog.Logger
+	held  *pebble.Lock
+	guard atomic.Pointer[guard] // that of the engine opened last
+	// damaged is the file Pebble last found corrupt.
+	damaged atomic.Pointer[string]
+	reserve reserve
+}
+
+func newDisk(cfg Config) (*disk, error) {
+	d := &disk{dir: cfg.Dir, fs: cfg.FS, log: cfg.Logger}
+	d.reserve.disk = d
+	if d.log == nil {
+		d.log = slog.New(slog.DiscardHandler)
+	}
+	switch {
+	case cfg.InMemory && d.fs != nil:
+		return nil, errors.New("open store: InMemory and FS exclude each other")
+	case cfg.InMemory:
+		d.fs = vfs.NewMem()
+	case d.fs == nil:
+		d.fs = privateFS{vfs.Default}
+	}
+	if d.dir == "" {
+		if !cfg.InMemory {
+			return nil, errors.New("open store: no directory given")
+		}
+		d.dir = "store"
+	}
+	return d, nil
+}
+
+// lock makes the directory if needed and takes it for this process.
+func (d *disk) lock() error {
+	err := makeDir(d.fs, d.dir)
+	if isFull(err) {
+		return fmt.Errorf("make data directory %s: %w: %w", d.dir, kv.ErrNoSpace, err)
+	}
+	if err != nil {
+		return fmt.Errorf("make data directory %s: %w", d.dir, err)
+	}
+	d.held, err = pebble.LockDirectory(d.dir, d.fs)
+	var opening *fs.PathError
+	switch {
+	case err == nil:
+		return d.protect()
+	case isFull(err):
+		return fmt.Errorf("write to data directory %s: %w: %w", d.dir, kv.ErrNoSpace, err)
+	case errors.As(err, &opening):
+		return fmt.Errorf("data directory %s is not writable: %w", d.dir, err)
+	default:
+		// The file could be opened, and only the lock was refused.
+		return fmt.Errorf("data directory %s is in use by another process", d.dir)
+	}
+}
+
+// protect restricts the files of the locked directory to their user.
+func (d *disk) protect() error {
+	if _, ok := d.fs.(privateFS); !ok {
+		return nil // in memory, or of a test
+	}
+	if err := protect(d.dir); err != nil {
+		return errors.Join(fmt.Errorf("restrict the files of data directory %s to their user: %w", d.dir, err), d.unlock())
+	}
+	return nil
+}
+
+func (d *disk) unlock() error {
+	if err := d.held.Close(); err != nil {
+		return fmt.Errorf("unlock data directory %s: %w", d.dir, err)
+	}
+	return nil
+}
+
+// engine is an open database.
+type engine struct {
+	db    *pebble.DB
+	dir   string
+	guard *guard
+	disk  *disk
+	// readOnly: nothing can be written, nor is.
+	readOnly  bool
+	scheduler *scheduler
+	// unchecked is the number of bytes written since the last checkSpace; of the goroutine
+	// that writes groups.
+	unchecked int64
+	iterators iteratorPool
+}
+
+// options are Pebble's, for this format.
+func (d *disk) options(e *engine) *pebble.Options {
+	o := &pebble.Options{
+		FS:                 e.guard,
+		Lock:               d.held,
+		Comparer:           newComparer(),
+		FormatMajorVersion: pebbleFormat,
+		MemTableSize:       uint64(d.memTable()),
+		CacheSize:          blockCacheBytes,
+		// Writers wait for flushes when this many memtables are full.
+		// As many log files are kept for reuse.
+		MemTableStopWritesThreshold: 3,
+		// Each flush adds a sublevel to L0 where keys are rewritten, and a compaction of L0
+		// rewrites much of the level below. With 4 of them, compactions wrote two to three
+		// times as much, and took a quarter of the processor time of updates. A read asks the
+		// filters of each.
+		L0CompactionThreshold: 12,
+		L0StopWritesThreshold: 1000,
+		LBaseMaxBytes:         64 << 20,
+		MaxOpenFiles:          500,
+		Logger:                engineLog{log: d.log, failed: e.guard.fail},
+		EventListener: &pebble.EventListener{
+			BackgroundError: func(err error) {
+				if e.guard.failure() != nil {
+					return // what follows from that is of no interest
+				}
+				d.log.Warn("background work on the store failed", "dir", d.dir, "err", firstLine(err))
+			},
+			DataCorruption: func(info pebble.DataCorruptionInfo) {
+				if e.guard.failure() != nil {
+					return // a file that could not be written to its end is no damage
+				}
+				if before := d.damaged.Swap(&info.Path); before != nil && *before == info.Path {
+					return // it is logged once, and not for each read
+				}
+				d.log.Error("the store is corrupt", "file", info.Path, "err", firstLine(info.Details))
+			},
+		},
+	}
+	o.Experimental.CompactionScheduler = e.scheduler
+	// Pebble would put the values of older versions into blocks of their own,
+	// each in a buffer of 32 KiB until the table is written: under a load of
+	// updates that was a third of all memory allocated.
+	o.Experimental.SpanPolicyFunc = func([]byte) (pebble.SpanPolicy, []byte, error) {
+		return pebble.SpanPolicy{DisableValueSeparationBySuffix: true}, nil, nil
+	}
+	for i := range o.Levels {
+		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+	}
+	return o
+}
+
+// pebbleFormat is the version of Pebble's own files; to raise it is to make a
+// store unreadable for older builds, so it follows formatVersion.
+const pebbleFormat = pebble.FormatTableFormatV6
+
+// explain puts the store's errors in terms of kv's and names the file.
+func (e *engine) explain(doing string, err error) error {
+	file := e.dir
+	if p := e.disk.damaged.Load(); p != nil {
+		file = *p
+	}
+	return explain(doing, file, err)
+}
+
+func explain(doing, file string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, kv.ErrCorrupt), pebble.IsCorruptionError(err):
+		return fmt.Errorf("%s: %s is damaged; restore the data directory from a snapshot: %w", doing, file, asCorrupt(err))
+	case isFull(err):
+		return fmt.Errorf("%s: %w: %w", doing, kv.ErrNoSpace, err)
+	default:
+		return fmt.Errorf("%s: %w: %w", doing, kv.ErrUnavailable, err)
+	}
+}
+
+// isFull reports whether a write failed because the disk, or what its user may
+// have of it, is used up.
+func isFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
+// asCorrupt makes Pebble's error of corruption kv's.
+func asCorrupt(err error) error {
+	if errors.Is(err, kv.ErrCorrupt) {
+		return err
+	}
+	return fmt.Errorf("%w: %s", kv.ErrCorrupt, firstLine(err))
+}
+
+// firstLine is the text of one of Pebble's errors, some of which go on with
+// details and stacks over several lines.
+func firstLine(err error) string {
+	text, _, _ := strings.Cut(err.Error(), "\n")
+	return text
+}
+
+// explainOpen is explain for opening what is there. Unless a write failed or the
+// operating system refused, it is what is there that is wrong. Where Pebble says
+// that a file is corrupt, it is the one it read last; otherwise files are
+// missing, have another size than they should, or do not fit together, and the
+// error says which.
+func (d *disk) explainOpen(g *guard, err error) error {
+	if failed := g.failure(); failed != nil {
+		return explain("open the store", d.dir, failed)
+	}
+	file := d.dir
+	if pebble.IsCorruptionError(err) && g.lastRead() != "" {
+		file = g.lastRead()
+	}
+	var refused syscall.Errno
+	if !errors.As(err, &refused) || refused == syscall.ENOENT {
+		err = asCorrupt(err)
+	}
+	return explain("open the store", file, err)
+}
+
+// engineLog passes Pebble's log on. What is fatal to Pebble is not to the
+// process: nothing more is written, and the store reports the failure.
+type engineLog struct {
+	log    *slog.Logger
+	failed func(error)
+}
+
+func (l engineLog) Infof(format string, args ...any) {
+	if l.log.Enabled(context.Background(), slog.LevelDebug) {
+		l.log.Debug("engine", "msg", strings.TrimSpace(fmt.Sprintf(format, args...)))
+	}
+}
+
+func (l engineLog) Errorf(format string, args ...any) {
+	l.log.Warn("engine", "msg", strings.TrimSpace(fmt.Sprintf(format, args...)))
+}
+
+func (l engineLog) Fatalf(format string, args ...any) {
+	l.failed(fmt.Errorf("engine: "+format, args...))
+}
+
+// open opens the database in the directory, or makes one. From then on failed
+// is called, once, when a write to disk fails.
+func (d *disk) open(failed func(error)) (e *engine, err error) {
+	isNew, err := d.prepare()
+	if err != nil {
+		return nil, err
+	}
+	if isNew {
+		if e, err = d.openNew(); err != nil {
+			return nil, err
+		}
+		if err = d.initialise(e); err != nil {
+			return nil, errors.Join(err, e.close())
+		}
+	} else {
+		e = d.newEngine()
+		e.scheduler.setPaused(true) // until checkSpace
+		if e.db, err = openPebble(d.dir, d.options(e)); err != nil {
+			return nil, d.explainOpen(e.guard, err)
+		}
+	}
+	if err = e.guard.arm(failed); err != nil {
+		e.guard.abandon()
+		return nil, errors.Join(explain("open the store", d.dir, err), e.close())
+	}
+	d.guard.Store(e.guard)
+	return e, nil
+}
+
+// openReadOnly opens the database on a disk that is too full to open it
+// otherwise, which is the reason given: what is in its logs is kept in memory.
+func (d *disk) openReadOnly(reason error) (*engine, error) {
+	isNew, err := d.prepare()
+	if err != nil {
+		return nil, err
+	}
+	if isNew {
+		return nil, reason // there is nothing to be read
+	}
+	e := d.newEngine()
+	e.readOnly = true
+	o := d.options(e)
+	o.ReadOnly = true
+	if e.db, err = openPebble(d.dir, o); err != nil {
+		return nil, d.explainOpen(e.guard, err)
+	}
+	d.guard.Store(e.guard)
+	return e, nil
+}
+
+func (d *disk) newEngine() *engine {
+	g := newGuard(d.fs)
+	g.slow = func(name string) {
+		d.log.Warn("the sync of a file of the store does not end", "file", name, "after", stallAfter)
+	}
+	return &engine{dir: d.dir, guard: g, disk: d, scheduler: newScheduler()}
+}
+
+// openNew makes a database, with its syncs put off. A write that fails from then
+// on ends all writing; whoever fills the database asks the guard at the end.
+func (d *disk) openNew() (*engine, error) {
+	e := d.newEngine()
+	e.guard.deferSyncs()
+	var err error
+	if e.db, err = openPebble(d.dir, d.options(e)); err != nil {
+		return nil, d.explainOpen(e.guard, err)
+	}
+	if err := e.guard.arm(func(error) { e.guard.abandon() }); err != nil {
+		return nil, errors.Join(explain("make the store", d.dir, err), e.close())
+	}
+	return e, nil
+}
+
+// complete makes durable what was put off since openNew.
+func (e *engine) complete() error {
+	if err := e.guard.failure(); err != nil {
+		return explain("make the store", e.dir, err)
+	}
+	return explain("make the store", e.dir, e.guard.syncDeferred())
+}
+
+// openPebble opens, and turns a panic over what it found into an error.
+func openPebble(dir string, o *pebble.Options) (db *pebble.DB, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%w: %v", kv.ErrCorrupt, r)
+		}
+	}()
+	return pebble.Open(dir, o)
+}
+
+// initialise writes the meta keys of a new store and makes durable what prepare
+// and Open left unsynced.
+func (d *disk) initialise(e *engine) error {
+	b := e.db.NewBatch()
+	_ = b.Set([]byte(metaFormat), revisionValue(formatVersion), nil)
+	_ = b.Set([]byte(metaRevision), revisionValue(firstRevision), nil)
+	if err := e.apply(b); err != nil {
+		return fmt.Errorf("make the store: %w", err)
+	}
+	if err := e.complete(); err != nil {
+		return err
+	}
+	return d.unmark(creating)
+}
+
+// apply writes a batch durably.
+func (e *engine) apply(b *pebble.Batch) error {
+	if err := e.db.Apply(b, pebble.Sync); err != nil {
+		return e.explain("write", err)
+	}
+	// A failed write looks like a success to Pebble; see guard.
+	if err := e.guard.failure(); err != nil {
+		return fmt.Errorf("write: outcome unknown: %w: %w", kv.ErrUnavailable, err)
+	}
+	return b.Close()
+}
+
+// close closes the database. Nobody may use it.
+func (e *engine) close() error {
+	e.iterators.close()
+	if err := e.db.Close(); err != nil {
+		return e.explain("close the store", err)
+	}
+	return nil
+}

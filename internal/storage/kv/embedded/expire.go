@@ -1,0 +1,187 @@
+package embedded
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// expireBatch is how many keys are deleted at a time.
+const expireBatch = 512
+
+// expiries knows when the next key expires.
+type expiries struct {
+	mu struct {
+		sync.Mutex
+		// next is a Unix second, 0 for none.
+		next int64
+	}
+	// sooner is sent to when next became smaller.
+	sooner chan struct{}
+}
+
+func (x *expiries) init() { x.sooner = make(chan struct{}, 1) }
+
+// wake takes note of a key that expires at a Unix second; 0 is none.
+func (x *expiries) wake(at int64) {
+	if at == 0 {
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.mu.next == 0 || at < x.mu.next {
+		x.mu.next = at
+		select {
+		case x.sooner <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// take returns the next second and forgets it.
+func (x *expiries) take() int64 {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	at := x.mu.next
+	x.mu.next = 0
+	return at
+}
+
+func (x *expiries) peek() int64 {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.mu.next
+}
+
+// expirySecond is the first whole second at which ttl has passed.
+func expirySecond(now time.Time, ttl time.Duration) int64 {
+	at := now.Add(ttl)
+	if at.Nanosecond() > 0 {
+		return at.Unix() + 1
+	}
+	return at.Unix()
+}
+
+// expireKeys deletes keys whose time has come, until Close.
+func (s *Store) expireKeys() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		wait, moved := time.Hour, s.world.Moved()
+		if at := s.expiries.peek(); at > 0 {
+			wait = min(wait, s.world.Until(time.Unix(at, 0)))
+		}
+		timer.Reset(wait)
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-s.expiries.sooner:
+			continue
+		case <-moved:
+		case <-timer.C:
+		}
+		now := s.world.Now().Unix()
+		if at := s.expiries.peek(); at == 0 || at > now {
+			continue
+		}
+		s.expireDue(now)
+	}
+}
+
+// expireDue deletes what has expired by a Unix second and looks up what comes
+// next. What cannot be deleted now is tried again a second later.
+func (s *Store) expireDue(now int64) {
+	for {
+		s.expiries.take()
+		due, next, err := s.due(now)
+		s.expiries.wake(next)
+		if err == nil && len(due) > 0 {
+			err = s.deleteExpired(due)
+		}
+		if err != nil {
+			s.logFailure("delete expired keys", err)
+			s.expiries.wake(now + 1)
+			return
+		}
+		if len(due) < expireBatch {
+			return
+		}
+	}
+}
+
+// due returns keys that have expired, up to expireBatch of them, and the second
+// in which the first other key expires.
+func (s *Store) due(now int64) (due []expiry, next int64, err error) {
+	e, err := s.use()
+	if err != nil {
+		return nil, 0, err
+	}
+	defer s.release()
+	it, err := e.newExpiryIter()
+	if err != nil {
+		return nil, 0, err
+	}
+	defer it.Close()
+	for ok := it.First(); ok; ok = it.Next() {
+		x, err := decodeExpiry(it.Key(), it.Value())
+		if err != nil {
+			return nil, 0, e.explain("read the expiry index", err)
+		}
+		if x.second > now || len(due) == expireBatch {
+			return due, x.second, nil
+		}
+		due = append(due, x)
+	}
+	return due, 0, e.explain("read the expiry index", it.Error())
+}
+
+// deleteExpired deletes the keys, each in a transaction of its own: one that
+// was put again meanwhile stays.
+func (s *Store) deleteExpired(due []expiry) error {
+	txns := make([]txn, len(due))
+	var errs []error
+	for i, x := range due {
+		t := &txns[i]
+		t.ops = []kv.Op{{Key: x.key, Expect: x.revision, Kind: kv.OpDelete}}
+		if err := s.evaluate(t); err != nil {
+			errs = append(errs, err)
+			break
+		}
+	}
+	for i := range txns {
+		if err := s.waitDurable(s.ctx, &txns[i]); err != nil {
+			errs = append(errs, err)
+			break
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (e *engine) newExpiryIter() (*pebble.Iterator, error) {
+	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: []byte{prefixExpiry}, UpperBound: []byte{prefixExpiry + 1}})
+	if err != nil {
+		return nil, e.explain("read the expiry index", err)
+	}
+	return it, nil
+}
+
+// firstExpiry returns the second in which the first key expires, 0 for none.
+func (e *engine) firstExpiry() (int64, error) {
+	it, err := e.newExpiryIter()
+	if err != nil {
+		return 0, err
+	}
+	defer it.Close()
+	if !it.First() {
+		return 0, e.explain("read the expiry index", it.Error())
+	}
+	x, err := decodeExpiry(it.Key(), it.Value())
+	if err != nil {
+		return 0, e.explain("read the expiry index", err)
+	}
+	return x.second, nil
+}

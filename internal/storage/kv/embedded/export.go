@@ -1,0 +1,142 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// Record is an entry as a snapshot holds it.
+type Record struct {
+	kv.Entry
+	// Expires is when the key goes, to the second; zero for never.
+	Expires time.Time
+}
+
+// SnapshotReader receives what a snapshot holds. Either function may be nil.
+type SnapshotReader struct {
+	// Begin is called first, with the revision the snapshot is true for.
+	Begin func(kv.Revision) error
+	// Record is called for each key, in order. The record may be kept.
+	Record func(Record) error
+}
+
+// SnapshotInfo is what there is in a snapshot.
+type SnapshotInfo struct {
+	Revision kv.Revision
+	Keys     int64
+}
+
+// IsSnapshot reports by its first bytes whether something is a snapshot of a store.
+func IsSnapshot(head []byte) bool {
+	return len(head) >= len(snapshotMagic) && string(head[:len(snapshotMagic)]) == snapshotMagic
+}
+
+// ReadSnapshot reads a snapshot to its end and checks all its sums. Where it
+// returns an error, which is kv.ErrCorrupt when the snapshot is damaged, what to
+// they received before is not to be relied on.
+func ReadSnapshot(r io.Reader, to SnapshotReader) (SnapshotInfo, error) {
+	sr, err := newSnapshotReader(r)
+	if err != nil {
+		return SnapshotInfo{}, err
+	}
+	if to.Begin != nil {
+		if err := to.Begin(sr.revision); err != nil {
+			return SnapshotInfo{}, err
+		}
+	}
+	for {
+		v, ok, err := sr.next()
+		if err != nil {
+			return SnapshotInfo{}, err
+		}
+		if !ok {
+			return SnapshotInfo{Revision: sr.revision, Keys: int64(sr.count)}, nil
+		}
+		if to.Record == nil {
+			continue
+		}
+		record := Record{Entry: *v.entry}
+		if v.expires > 0 {
+			record.Expires = time.Unix(v.expires, 0)
+		}
+		if err := to.Record(record); err != nil {
+			return SnapshotInfo{}, err
+		}
+	}
+}
+
+// SnapshotWriter makes a snapshot of entries from elsewhere, for Restore. It is
+// used by one goroutine.
+type SnapshotWriter struct {
+	w    *snapshotWriter
+	at   kv.Revision
+	last string
+	buf  []byte
+}
+
+// NewSnapshotWriter begins a snapshot that is true for a revision.
+func NewSnapshotWriter(w io.Writer, at kv.Revision) (*SnapshotWriter, error) {
+	sw := &SnapshotWriter{w: newSnapshotWriter(w, at), at: at}
+	if sw.w.err != nil {
+		return nil, fmt.Errorf("write snapshot: %w", sw.w.err)
+	}
+	return sw, nil
+}
+
+// Put adds a record. Records come in ascending order of key.
+func (sw *SnapshotWriter) Put(r Record) error {
+	switch {
+	case r.Key <= sw.last:
+		return fmt.Errorf("write snapshot: key %q comes after %q", r.Key, sw.last)
+	case r.Modified > sw.at || r.Created > r.Modified || r.Created <= 0:
+		return fmt.Errorf("write snapshot: key %q of revision %d was created at %d, the snapshot being of %d", r.Key, r.Modified, r.Created, sw.at)
+	}
+	for i := range len(r.Key) {
+		if r.Key[i] == 0 {
+			return fmt.Errorf("write snapshot: key %q contains a zero byte", r.Key)
+		}
+	}
+	sw.last = r.Key
+	v := version{entry: &r.Entry, revision: r.Modified}
+	if !r.Expires.IsZero() {
+		v.expires = max(r.Expires.Unix(), 1)
+	}
+	sw.buf = appendSnapshotRecord(sw.buf, v)
+	if len(sw.buf) < snapshotChunk {
+		return nil
+	}
+	return sw.flush()
+}
+
+func (sw *SnapshotWriter) flush() error {
+	err := sw.w.records(sw.buf)
+	sw.buf = sw.buf[:0]
+	if err != nil {
+		return fmt.Errorf("write snapshot: %w", err)
+	}
+	return nil
+}
+
+// Close ends the snapshot. It does not close what it was written to.
+func (sw *SnapshotWriter) Close() error {
+	if err := sw.flush(); err != nil {
+		return err
+	}
+	if err := sw.w.trailer(); err != nil {
+		return fmt.Errorf("write snapshot: %w", err)
+	}
+	return nil
+}
+
+// ErrNoStore is returned by Check where there is nothing to check.
+var ErrNoStore = errors.New("there is no store")
+
+// SyncName makes durable that the directory of a store was renamed.
+func SyncName(dir string) error { return syncDir(vfs.Default, filepath.Dir(dir)) }

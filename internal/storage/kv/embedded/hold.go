@@ -1,0 +1,46 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// Hold implements kv.Backend.
+func (s *Store) Hold(ctx context.Context, at kv.Revision) (kv.Revision, func(), error) {
+	return s.hold(ctx, at, kv.MaxHold)
+}
+
+// hold is Hold with another limit; 0 is none.
+func (s *Store) hold(ctx context.Context, at kv.Revision, limit time.Duration) (kv.Revision, func(), error) {
+	for {
+		if err := s.alive(ctx); err != nil {
+			return 0, nil, err
+		}
+		newest := kv.Revision(s.published.Load())
+		if err := checkFuture(at, newest); err != nil {
+			return 0, nil, fmt.Errorf("hold: %w", err)
+		}
+		held := at
+		if at == 0 {
+			held = newest
+		}
+		release, err := s.holds.Add(ctx, held, limit)
+		if at == 0 && errors.Is(err, kv.ErrCompacted) {
+			continue // what was the newest revision has been compacted meanwhile
+		}
+		return held, release, err
+	}
+}
+
+// grant returns how far compaction may go now that is asked to go to a revision.
+func (s *Store) grant(to kv.Revision) kv.Revision {
+	granted, expired := s.holds.Grant(to)
+	for _, x := range expired {
+		s.log.Warn("history was held for too long, and is kept no longer", "dir", s.disk.dir, "revision", x.Revision, "age", x.Age)
+	}
+	return granted
+}

@@ -1,0 +1,141 @@
+package embedded
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+const (
+	// iteratorAge is how long an iterator is used: it keeps files and memory that have been
+	// replaced.
+	iteratorAge = 50 * time.Millisecond
+	// iteratorGap is how soon after another one a transaction must come for the iterator it
+	// is evaluated with to be kept for the next.
+	iteratorGap      = 2 * time.Millisecond
+	maxIdleIterators = 8
+)
+
+// A pooledIterator is over the versions of the moment when it was made. To make one, and to
+// have it open each file of L0, takes longer than to find a key. So those with which
+// transactions are evaluated are used again: recent has what is newer.
+type pooledIterator struct {
+	it *pebble.Iterator
+	// at is a revision up to which it has all.
+	at    kv.Revision
+	until time.Time
+	// creates says that it asks the filters of the last level.
+	creates bool
+	buf     []byte
+}
+
+// iteratorPool has those of an engine that nobody uses at the moment. They are kept while
+// transactions come one upon the other, and closed at most twice iteratorAge after they were
+// made.
+type iteratorPool struct {
+	mu     sync.Mutex
+	idle   []*pooledIterator
+	last   time.Time // when one was last asked for
+	busy   bool      // that was iteratorGap before, at most
+	timer  *time.Timer
+	set    bool // the timer will call expire
+	closed bool
+}
+
+// take returns an iterator of floor or of later, which is the caller's until it is given
+// back; nil where there is none.
+func (x *iteratorPool) take(floor kv.Revision, creates bool) *pooledIterator {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	now := time.Now()
+	x.busy = now.Sub(x.last) < iteratorGap
+	x.last = now
+	for i, v := range slices.Backward(x.idle) {
+		if v.at >= floor && v.creates == creates && now.Before(v.until) {
+			x.idle = slices.Delete(x.idle, i, i+1)
+			return v
+		}
+	}
+	return nil
+}
+
+// give takes one back, to keep or to close it.
+func (x *iteratorPool) give(v *pooledIterator) {
+	if !x.keep(v) {
+		_ = v.it.Close()
+	}
+}
+
+func (x *iteratorPool) keep(v *pooledIterator) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	left := time.Until(v.until)
+	if x.closed || !x.busy || left <= 0 || len(x.idle) >= maxIdleIterators {
+		return false
+	}
+	x.idle = append(x.idle, v)
+	x.wakeIn(left)
+	return true
+}
+
+func (x *iteratorPool) wakeIn(d time.Duration) {
+	if x.set {
+		return
+	}
+	x.set = true
+	if x.timer == nil {
+		x.timer = time.AfterFunc(d, x.expire)
+	} else {
+		x.timer.Reset(d)
+	}
+}
+
+// expire closes those that are too old.
+func (x *iteratorPool) expire() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	now := time.Now()
+	x.set = false
+	x.idle = slices.DeleteFunc(x.idle, func(v *pooledIterator) bool {
+		old := !now.Before(v.until)
+		if old {
+			_ = v.it.Close()
+		}
+		return old
+	})
+	if len(x.idle) > 0 {
+		x.wakeIn(x.idle[0].until.Sub(now))
+	}
+}
+
+// close closes all of them. None may be in use.
+func (x *iteratorPool) close() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.closed = true
+	for _, v := range x.idle {
+		_ = v.it.Close()
+	}
+	x.idle = nil
+	if x.timer != nil {
+		x.timer.Stop()
+	}
+}
+
+// iterator returns one of floor or of later. It is given back to e.iterators, or closed.
+func (s *Store) iterator(e *engine, floor kv.Revision, creates bool) (*pooledIterator, error) {
+	if v := e.iterators.take(floor, creates); v != nil {
+		return v, nil
+	}
+	v := &pooledIterator{at: kv.Revision(s.published.Load()), until: time.Now().Add(iteratorAge), creates: creates} // in this order: see read
+	var err error
+	v.it, err = e.db.NewIter(&pebble.IterOptions{
+		LowerBound: []byte{prefixVersion}, UpperBound: []byte{prefixVersion + 1},
+		UseL6Filters: creates,
+	})
+	return v, e.explain("read", err)
+}

@@ -1,0 +1,140 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// unflushed is more commits than can be in log files only, and so be lost with
+// one: each takes up 200 bytes at least of the memtables that these files are
+// the backing of.
+const unflushed = 4 * memTableBytes / 200
+
+// loadReached is loadState of an engine that must reach the revision noted as
+// acknowledged: an ErrLostWrites says that it does not. Not even the first log may
+// be there.
+func (e *engine) loadReached(noted kv.Revision) (state, error) {
+	st, err := e.loadState()
+	if err == nil || errors.Is(err, errNoFormat) && noted > 0 {
+		err = e.reaches(st, noted)
+	}
+	return st, err
+}
+
+// reaches checks that the store does not end before a revision.
+func (e *engine) reaches(st state, noted kv.Revision) error {
+	if st.revision >= noted {
+		return nil
+	}
+	return fmt.Errorf("the store in %s ends at revision %d, but writes up to revision %d were acknowledged; "+
+		"its newest log is missing or cut short: put back the .log files that are missing there, or restore a snapshot into another directory: %w",
+		e.dir, st.revision, noted, ErrLostWrites)
+}
+
+// contiguous checks that no revision is missing among the last commits of the
+// change log, as many as limit says. Each revision has a record, but for those
+// that history has lost, and the first of a store.
+func (e *engine) contiguous(st state, limit int) error {
+	from := max(st.trimmed, st.first) + 1
+	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: logKey(from), UpperBound: []byte{prefixLog + 1}})
+	if err != nil {
+		return e.explain("read the change log", err)
+	}
+	defer it.Close()
+	next := st.revision
+	for ok := it.Last(); ok && limit > 0; ok = it.Prev() {
+		rev, err := logRevision(it.Key())
+		if err != nil {
+			return e.explain("read the change log", err)
+		}
+		if rev != next {
+			return e.gap(rev, next)
+		}
+		next--
+		limit--
+	}
+	if err := it.Error(); err != nil {
+		return e.explain("read the change log", err)
+	}
+	if limit > 0 && next >= from {
+		return e.gap(from-1, next)
+	}
+	return nil
+}
+
+func (e *engine) gap(before, last kv.Revision) error {
+	return fmt.Errorf("the store in %s lacks revisions %d to %d; a log is missing or cut short: "+
+		"put back the .log files that are missing there, or restore a snapshot into another directory: %w",
+		e.dir, before+1, last, ErrLostWrites)
+}
+
+// acceptLoss makes a store that has lost writes one that can be served: at a
+// revision greater than any that clients have seen, and without history, which
+// has holes. What was replaced or deleted before goes with it, and the index of
+// what expires is made anew. Until the last batch is durable, the loss is still
+// there to be found.
+func (e *engine) acceptLoss(st state, noted kv.Revision) (kv.Revision, error) {
+	m := lossRepair{e: e, b: e.db.NewBatch()}
+	_ = m.b.DeleteRange([]byte{prefixExpiry}, []byte{prefixExpiry + 1}, nil)
+	if err := m.versions(); err != nil {
+		return 0, err
+	}
+	at := restoredRevision(max(st.revision, noted))
+	_ = m.b.DeleteRange([]byte{prefixLog}, []byte{prefixLog + 1}, nil)
+	_ = m.b.DeleteRange([]byte{prefixMark}, []byte{prefixMark + 1}, nil)
+	_ = m.b.Set([]byte(metaFormat), revisionValue(formatVersion), nil)
+	for _, name := range []string{metaRevision, metaCompacted, metaTrimmed} {
+		_ = m.b.Set([]byte(name), revisionValue(at), nil)
+	}
+	return at, e.apply(m.b)
+}
+
+// lossRepair writes what acceptLoss changes.
+type lossRepair struct {
+	e *engine
+	b *pebble.Batch
+}
+
+// versions keeps the newest version of each key that is there.
+func (m *lossRepair) versions() error {
+	it, err := m.e.db.NewIter(&pebble.IterOptions{LowerBound: []byte{prefixVersion}, UpperBound: []byte{prefixVersion + 1}})
+	if err != nil {
+		return m.e.explain("read", err)
+	}
+	defer it.Close()
+	last := ""
+	for ok := it.First(); ok; ok = it.Next() {
+		key, rev, err := splitVersionKey(it.Key())
+		if err != nil {
+			return m.e.explain("read", err)
+		}
+		raw, err := it.ValueAndErr()
+		if err != nil {
+			return m.e.explain("read", err)
+		}
+		v, err := decodeVersion(string(key), rev, raw)
+		if err != nil {
+			return m.e.explain("read", err)
+		}
+		newest := string(key) != last
+		last = string(key)
+		switch {
+		case !newest || v.entry == nil:
+			_ = m.b.Delete(it.Key(), nil)
+		case v.expires > 0:
+			_ = m.b.Set(expiryKey(v.expires, last), revisionValue(rev), nil)
+		}
+		if m.b.Len() < snapshotChunk {
+			continue
+		}
+		if err := m.e.apply(m.b); err != nil {
+			return err
+		}
+		m.b = m.e.db.NewBatch()
+	}
+	return m.e.explain("read", it.Error())
+}

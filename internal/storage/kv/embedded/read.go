@@ -1,0 +1,263 @@
+package embedded
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// reading is an iterator over the versions at one revision. It holds the
+// store's engine until it is closed.
+type reading struct {
+	s   *Store
+	e   *engine
+	it  *pebble.Iterator
+	rev kv.Revision
+	buf []byte
+}
+
+// read begins to read the keys of [start, end) at a revision, 0 being the
+// newest.
+//
+// The newest revision is looked up before the iterator is made, so that the
+// iterator has all of it; the compacted one afterwards, so that what it has
+// cannot be gone.
+func (s *Store) read(ctx context.Context, start, end string, at kv.Revision) (*reading, error) {
+	if err := s.alive(ctx); err != nil {
+		return nil, err
+	}
+	e, err := s.use()
+	if err != nil {
+		return nil, err
+	}
+	r := &reading{s: s, e: e}
+	opts := pebble.IterOptions{LowerBound: appendBound(nil, start), UpperBound: []byte{prefixVersion + 1}}
+	if end != "" {
+		opts.UpperBound = appendBound(nil, max(start, end))
+	}
+	for {
+		newest := kv.Revision(s.published.Load())
+		r.rev = at
+		if at == 0 {
+			r.rev = newest
+		}
+		if err := checkFuture(at, newest); err != nil {
+			s.release()
+			return nil, err
+		}
+		if r.it, err = e.db.NewIter(&opts); err != nil {
+			s.release()
+			return nil, e.explain("read", err)
+		}
+		compacted := kv.Revision(s.compacted.Load())
+		if r.rev >= compacted {
+			return r, nil
+		}
+		_ = r.it.Close()
+		if at != 0 {
+			s.release()
+			return nil, fmt.Errorf("read at revision %d, the oldest being %d: %w", at, compacted, kv.ErrCompacted)
+		}
+	}
+}
+
+func checkFuture(at, newest kv.Revision) error {
+	if at < 0 {
+		return fmt.Errorf("revision %d is negative", at)
+	}
+	if at > newest {
+		return fmt.Errorf("read at revision %d, the newest being %d: %w", at, newest, kv.ErrFutureRevision)
+	}
+	return nil
+}
+
+func (r *reading) close() {
+	_ = r.it.Close()
+	r.s.release()
+}
+
+// get returns the version of one key.
+func (r *reading) get(key string) (version, error) {
+	r.buf = appendVersionKey(r.buf[:0], key, r.rev)
+	if !r.it.SeekPrefixGE(r.buf) {
+		return version{}, r.e.explain("read", r.it.Error())
+	}
+	return r.version(key)
+}
+
+// version decodes where the iterator stands.
+func (r *reading) version(key string) (version, error) {
+	_, rev, err := splitVersionKey(r.it.Key())
+	if err != nil {
+		return version{}, r.e.explain("read", err)
+	}
+	raw, err := r.it.ValueAndErr()
+	if err != nil {
+		return version{}, r.e.explain("read", err)
+	}
+	v, err := decodeVersion(key, rev, raw)
+	if err != nil {
+		return version{}, r.e.explain("read", err)
+	}
+	return v, nil
+}
+
+// next moves on to the next key that is there at the revision; first is true
+// for the first call. The iterator then stands at its version.
+func (r *reading) next(first bool) (key []byte, err error) {
+	var ok bool
+	if first {
+		ok = r.it.First()
+	} else {
+		ok = r.it.NextPrefix()
+	}
+	for ok {
+		key, rev, err := splitVersionKey(r.it.Key())
+		if err != nil {
+			return nil, r.e.explain("read", err)
+		}
+		if rev > r.rev {
+			if ok = r.skipNewer(key); !ok {
+				break
+			}
+			found, _, err := splitVersionKey(r.it.Key())
+			if err != nil {
+				return nil, r.e.explain("read", err)
+			}
+			if !bytes.Equal(found, r.buf[1:len(r.buf)-suffixLen-1]) {
+				continue // the key came after the revision
+			}
+			key = found
+		}
+		raw, err := r.it.ValueAndErr()
+		if err != nil {
+			return nil, r.e.explain("read", err)
+		}
+		if len(raw) > 0 && raw[0]&flagDeleted == 0 {
+			return key, nil
+		}
+		ok = r.it.NextPrefix()
+	}
+	return nil, r.e.explain("read", r.it.Error())
+}
+
+// skipNewer moves over the versions of a key that came after the revision. A
+// key seldom has many, so it tries one step before it seeks. It leaves the
+// version key that it looked for in buf.
+func (r *reading) skipNewer(key []byte) bool {
+	r.buf = appendVersionKey(r.buf[:0], string(key), r.rev)
+	if !r.it.Next() {
+		return false
+	}
+	if bytes.Compare(r.it.Key(), r.buf) >= 0 {
+		return true
+	}
+	return r.it.SeekGE(r.buf)
+}
+
+// Get implements kv.Backend.
+func (s *Store) Get(ctx context.Context, key string, at kv.Revision) (*kv.Entry, kv.Revision, error) {
+	if strings.IndexByte(key, 0) >= 0 {
+		return nil, 0, fmt.Errorf("get: key %q contains a zero byte", key)
+	}
+	if at == 0 {
+		if err := s.alive(ctx); err != nil {
+			return nil, 0, err
+		}
+		if v, rev, ok := s.newest(key); ok {
+			return v.entry, rev, nil
+		}
+	}
+	r, err := s.read(ctx, key, "", at)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer r.close()
+	v, err := r.get(key)
+	if err != nil {
+		return nil, 0, err
+	}
+	return v.entry, r.rev, nil
+}
+
+// newest returns the newest version of a key and the revision it was looked up at, if
+// that is in memory and durable.
+func (s *Store) newest(key string) (version, kv.Revision, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v, ok := s.mu.recent.get(key)
+	published := kv.Revision(s.published.Load())
+	return v, published, ok && v.revision <= published
+}
+
+// Range implements kv.Backend.
+func (s *Store) Range(ctx context.Context, req kv.RangeRequest) (kv.RangeResult, error) {
+	if req.Limit < 0 {
+		return kv.RangeResult{}, fmt.Errorf("range: limit %d is negative", req.Limit)
+	}
+	for {
+		counted := s.counts.begin(&req)
+		res, err := s.rangeAt(ctx, &req, &counted)
+		s.counts.end(&req, &counted, &res)
+		if req.At == 0 && errors.Is(err, kv.ErrCompacted) {
+			continue // what was the newest revision has been compacted meanwhile
+		}
+		return res, err
+	}
+}
+
+// rangeAt answers a request at the revision of its count, and counts as far as
+// that is asked for and not known.
+func (s *Store) rangeAt(ctx context.Context, req *kv.RangeRequest, counted *counting) (kv.RangeResult, error) {
+	r, err := s.read(ctx, req.Start, req.End, counted.at)
+	if err != nil {
+		return kv.RangeResult{}, err
+	}
+	defer r.close()
+	res := kv.RangeResult{Revision: r.rev}
+	if req.CountOnly && counted.known {
+		res.Count = counted.total
+		return res, nil
+	}
+	n := int64(0)
+	for first := true; ; first = false {
+		key, err := r.next(first)
+		if err != nil {
+			return kv.RangeResult{}, err
+		}
+		if key == nil {
+			counted.total, counted.known = n, true
+			break
+		}
+		counted.pass(key, n)
+		if req.Limit > 0 && len(res.Entries) == req.Limit && !req.CountOnly {
+			res.More = true
+			if counted.known || !req.Counted {
+				break
+			}
+		}
+		if n++; n%256 == 0 {
+			if err := s.alive(ctx); err != nil {
+				return kv.RangeResult{}, err
+			}
+		}
+		if res.More || req.CountOnly {
+			continue
+		}
+		v, err := r.version(string(key))
+		if err != nil {
+			return kv.RangeResult{}, err
+		}
+		res.Entries = append(res.Entries, *v.entry)
+	}
+	if req.Counted || req.CountOnly || !res.More {
+		res.Count = counted.total
+	}
+	return res, nil
+}

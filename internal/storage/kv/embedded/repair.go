@@ -1,0 +1,130 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// Repair: the shortest and the longest wait between checks of the disk.
+const (
+	repairFirst = 100 * time.Millisecond
+	repairLast  = 5 * time.Second
+)
+
+// fail is called, once per engine, when a write to disk failed. It must not
+// block: Pebble may hold locks.
+func (s *Store) fail(cause error) {
+	broken := fmt.Errorf("writes are suspended: %w: %w", kv.ErrUnavailable, cause)
+	if isFull(cause) {
+		broken = fmt.Errorf("writes are suspended: %w: %w", kv.ErrNoSpace, cause)
+	}
+	if s.suspend(broken) {
+		s.log.Error("a write to the store failed; writes are refused until the disk takes them again", "dir", s.disk.dir, "err", firstLine(cause))
+	}
+}
+
+// suspend has writes refused until repair has ended. It reports whether they were
+// taken before.
+func (s *Store) suspend(broken error) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.closed {
+		s.disk.abandonIfFailed()
+		return false
+	}
+	if s.mu.broken != nil {
+		return false
+	}
+	s.mu.broken = broken
+	// What is pending was never given to the engine; what is being written was.
+	if g := s.mu.pending; g != nil {
+		s.mu.pending, g.err = nil, broken
+		close(g.done)
+	}
+	close(s.mu.brokenCh)
+	s.tasks.Go(s.repair)
+	return true
+}
+
+// repair waits until the disk takes writes again, and opens the store anew.
+func (s *Store) repair() {
+	wait := repairFirst
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+		wait = min(2*wait, repairLast)
+		err := s.disk.probe()
+		if isFull(err) && s.disk.reserve.release() {
+			err = s.disk.probe()
+		}
+		if err == nil {
+			err = s.reopen()
+		}
+		if err == nil {
+			s.log.Info("the store takes writes again", "dir", s.disk.dir)
+			return
+		}
+		s.log.Warn("the store is still not writable", "dir", s.disk.dir, "err", firstLine(err))
+	}
+}
+
+// probe reports whether the directory accepts writes of as much as two memtables.
+func (d *disk) probe() (err error) {
+	name := filepath.Join(d.dir, "PROBE")
+	f, err := d.fs.Create(name, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return fmt.Errorf("probe the disk: %w", err)
+	}
+	block := make([]byte, 64<<10)
+	for n := int64(0); n < 2*d.memTable() && err == nil; n += int64(len(block)) {
+		_, err = f.Write(block)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close(), d.fs.Remove(name)); err != nil {
+		return fmt.Errorf("probe the disk: %w", err)
+	}
+	return nil
+}
+
+// reopen exchanges the engine. Commits that were under way when the failure
+// came may turn out to be there: they are published now.
+func (s *Store) reopen() error {
+	s.disk.abandonIfFailed()
+	s.history.Lock()
+	defer s.history.Unlock()
+	s.life.Lock()
+	defer s.life.Unlock()
+	if s.engine != nil {
+		if err := s.engine.close(); err != nil {
+			s.log.Warn("close the store after a failed write", "dir", s.disk.dir, "err", firstLine(err))
+		}
+		s.engine = nil
+	}
+	refusal, err := s.openEngine()
+	if err = errors.Join(refusal, err); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.broken = nil
+	s.mu.brokenCh = make(chan struct{})
+	return nil
+}
+
+// abandonIfFailed lets go what waits in a guard whose writes have ended.
+func (d *disk) abandonIfFailed() {
+	if g := d.guard.Load(); g != nil && g.failure() != nil {
+		g.abandon()
+	}
+}

@@ -1,0 +1,231 @@
+package embedded
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/history"
+)
+
+// maxMarkEvery is how often, at least, it is marked what the newest revision is
+// while there are writes. A short retention is measured more finely.
+const maxMarkEvery = time.Minute
+
+// elapsed is the time that a store has been open, in all its runs. It is what
+// history ages by: it goes on evenly whatever happens to the machine's clock,
+// and stands still while no server runs, so that clients which come back after
+// it was down find the history that they need.
+type elapsed struct {
+	// before is that of the runs before this one.
+	before time.Duration
+	opened time.Time // by the monotonic clock; zero until the store is open
+	// recorded is what is on disk of it. Only who writes marks uses it.
+	recorded time.Duration
+}
+
+func (x *elapsed) now() time.Duration { return x.before + time.Since(x.opened) }
+
+// begin takes over what the runs before have left. After a crash, the end of
+// the last run is missing in it: the time since the last record counts, but no
+// more than a run can lack. A clock that says something impossible counts as
+// that, too, so that history shrinks where no clock is to be relied on.
+func (x *elapsed) begin(st *state, now time.Time, most time.Duration) {
+	x.opened = time.Now()
+	x.before, x.recorded = st.uptime, st.uptime
+	if st.recorded.IsZero() {
+		return
+	}
+	since := now.Sub(st.recorded)
+	if since < 0 || since > most {
+		since = most
+	}
+	x.before += since
+}
+
+// markEvery is how much time lies between two marks.
+func (s *Store) markEvery() time.Duration {
+	if s.retention < 0 {
+		return maxMarkEvery
+	}
+	return min(max(s.retention/20, 10*time.Millisecond), maxMarkEvery)
+}
+
+// retainHistory compacts what is older than the retention and what is no longer
+// held, and marks the time, until Close.
+func (s *Store) retainHistory() {
+	every := 10 * time.Second
+	if s.retention > 0 {
+		every = min(max(s.retention/20, 10*time.Millisecond), every)
+	}
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	s.markTime()
+	marked := s.elapsed.now()
+	var assigned kv.Revision
+	for {
+		// At once, since a run may be shorter than a tick. Even without a new bound
+		// there may be something left to trim, from before a start or a hold.
+		if err := s.Compact(s.ctx, s.outlived()); err != nil {
+			s.logFailure("compact history", err)
+		}
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-s.holds.Released():
+		case <-ticker.C:
+			assigned = s.releaseMemory(assigned)
+			if now := s.elapsed.now(); now-marked >= s.markEvery() {
+				s.markTime()
+				marked = now
+			}
+		}
+	}
+}
+
+// outlived returns the newest revision that is older than the retention, 0 where
+// there is none.
+func (s *Store) outlived() kv.Revision {
+	if s.retention < 0 {
+		return 0
+	}
+	return s.marks.AtUptime(s.elapsed.now() - s.retention)
+}
+
+// releaseMemory forgets what is held in memory of commits up to a revision, the newest
+// when it was last called, so that a store at rest holds nothing. It returns the
+// newest now.
+func (s *Store) releaseMemory(last kv.Revision) kv.Revision {
+	s.ring.forget(last)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.assigned == last {
+		s.mu.recent.rotate(last, kv.Revision(s.published.Load()))
+	}
+	return s.mu.assigned
+}
+
+// markTime records what the newest revision is now, and how long the store has
+// been open, while there is history that ages.
+func (s *Store) markTime() {
+	e, err := s.useForWriting()
+	if err != nil {
+		return // there are no commits either
+	}
+	defer s.release()
+	if err := s.writeMark(e); err != nil {
+		s.logFailure("mark the time", err)
+	}
+}
+
+// writeMark writes the record of markTime. A mark need not be durable at once:
+// the next commit, the next record without a mark, or the end of the run makes it
+// so. A record without a mark is synced: there may be no commit any more.
+func (s *Store) writeMark(e *engine) error {
+	newest := kv.Revision(s.published.Load())
+	mark := history.Mark{Revision: newest, Time: s.now(), Uptime: s.elapsed.now()}
+	thinned, added := s.marks.Add(mark)
+	ages := s.retention > 0 && newest > kv.Revision(s.compacted.Load())
+	if !added && (!ages || mark.Uptime-s.elapsed.recorded < min(worthRecording, s.markEvery())) {
+		return nil
+	}
+	b := e.db.NewBatch()
+	defer b.Close()
+	for _, old := range thinned {
+		_ = b.Delete(markKey(old.Revision), nil)
+	}
+	if added {
+		_ = b.Set(markKey(newest), markValue(mark), nil)
+	}
+	_ = b.Set([]byte(metaUptime), uintValue(uint64(mark.Uptime/time.Millisecond)), nil)
+	_ = b.Set([]byte(metaRecorded), uintValue(uint64(mark.Time.UnixMilli())), nil)
+	durable := pebble.NoSync
+	if !added {
+		durable = pebble.Sync
+	}
+	if err := e.db.Apply(b, durable); err != nil {
+		return e.explain("write", err)
+	}
+	s.elapsed.recorded = mark.Uptime
+	return nil
+}
+
+// worthRecording is how much uptime is recorded alone, without a mark. Less is
+// not lost: the time since the last record counts when the store is opened.
+const worthRecording = time.Second
+
+// RevisionAt implements kv.Backend. It answers for as long as there is history,
+// over all runs.
+func (s *Store) RevisionAt(ctx context.Context, t time.Time) (kv.Revision, error) {
+	if err := s.alive(ctx); err != nil {
+		return 0, err
+	}
+	newest, now := kv.Revision(s.published.Load()), s.now()
+	if !t.Before(now) {
+		return newest, nil
+	}
+	rev, ok := s.marks.AtTime(t, now)
+	if !ok || rev < kv.Revision(s.compacted.Load()) {
+		return 0, fmt.Errorf("the revision at %s: %w", t.UTC().Format(time.RFC3339), kv.ErrCompacted)
+	}
+	return rev, nil
+}
+
+// loadMarks takes over the marks of the runs before. One that cannot be right is
+// left out: what it was to tell is then known less exactly. It is removed when
+// history is compacted past it.
+func (e *engine) loadMarks(st *state) error {
+	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: markKey(st.compacted), UpperBound: []byte{prefixMark + 1}})
+	if err != nil {
+		return e.explain("read marks", err)
+	}
+	defer it.Close()
+	for ok := it.First(); ok; ok = it.Next() {
+		mark, err := decodeMark(it.Key(), it.Value())
+		if err == nil && mark.Revision > st.revision {
+			err = fault("the newest revision is %d", st.revision)
+		}
+		if err != nil {
+			e.disk.log.Warn("a mark of a time is left out", "dir", e.dir, "err", err)
+			continue
+		}
+		st.marks = append(st.marks, mark)
+		st.uptime = max(st.uptime, mark.Uptime)
+	}
+	return e.explain("read marks", it.Error())
+}
+
+// markKey is the key of the mark of a revision.
+func markKey(rev kv.Revision) []byte {
+	return binary.BigEndian.AppendUint64([]byte{prefixMark}, uint64(rev))
+}
+
+func markValue(m history.Mark) []byte {
+	v := uintValue(uint64(m.Time.UnixMilli()))
+	return binary.BigEndian.AppendUint64(v, uint64(m.Uptime/time.Millisecond))
+}
+
+func decodeMark(key, value []byte) (history.Mark, error) {
+	if len(key) != 9 || key[0] != prefixMark || len(value) != 16 {
+		return history.Mark{}, fmt.Errorf("malformed mark %q of %d bytes: %w", key, len(value), kv.ErrCorrupt)
+	}
+	m := history.Mark{
+		Revision: kv.Revision(binary.BigEndian.Uint64(key[1:])),
+		Time:     time.UnixMilli(int64(binary.BigEndian.Uint64(value))),
+	}
+	uptime := binary.BigEndian.Uint64(value[8:])
+	if uptime > maxUptime {
+		return history.Mark{}, fmt.Errorf("mark of revision %d at an uptime of %d ms: %w", m.Revision, uptime, kv.ErrCorrupt)
+	}
+	m.Uptime = time.Duration(uptime) * time.Millisecond
+	return m, nil
+}
+
+// maxUptime is more milliseconds than a store is ever open: a hundred years.
+const maxUptime = 100 * 366 * 24 * 3600 * 1000
+
+func uintValue(v uint64) []byte { return binary.BigEndian.AppendUint64(nil, v) }

@@ -1,0 +1,245 @@
+package embedded
+
+import (
+	"slices"
+	"sync"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// Bounds of the ring. What falls out of it is read from disk by those who still
+// need it.
+const (
+	ringGroups = 4096
+	ringBytes  = 4 << 20
+	// notedBytes is how much of it has notes: these hold decoded objects, many
+	// times as large as the values, and are for those who keep up.
+	notedBytes = 512 << 10
+	eventBytes = 256 // what an event costs beside key and value
+)
+
+// ring holds the groups published last, shared by all watches.
+type ring struct {
+	mu struct {
+		sync.Mutex
+		// groups is a circle: count groups from head on. It grows up to
+		// ringGroups.
+		groups      []ringGroup
+		head, count int
+		bytes       int
+		// stripped groups, from the oldest on, have lost their notes; noted is
+		// the size of the others.
+		stripped, noted int
+		// last is the newest revision published to the ring.
+		last kv.Revision
+		// asked is the revision that every watch is to report, whatever it has seen.
+		asked kv.Revision
+		// turn counts the changes of the ring; sleepers are the watches that wait for one.
+		turn     uint64
+		sleepers []*sleeper
+	}
+}
+
+// sleeper is a watch that waits until something of its range is published: most of the
+// watches of a server are of a resource that seldom changes, and a commit wakes none but
+// those that it concerns.
+type sleeper struct {
+	start, end string
+	// every: it waits for any change, having yet to read what came before.
+	every bool
+	// passed is the newest revision up to which its range has had no events while it
+	// slept; the ring's until wake was sent to, which has room for that.
+	passed kv.Revision
+	wake   chan struct{}
+}
+
+func (s *sleeper) contains(key string) bool {
+	return key >= s.start && (s.end == "" || key < s.end)
+}
+
+func (s *sleeper) concerned(events []kv.Event) bool {
+	return s.every || slices.ContainsFunc(events, func(ev kv.Event) bool { return s.contains(ev.Key) })
+}
+
+// ringGroup is the events of a group; immutable.
+type ringGroup struct {
+	first, last kv.Revision
+	events      []kv.Event
+	bytes       int
+}
+
+// reset empties the ring, at the newest revision.
+func (r *ring) reset(at kv.Revision) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	clear(r.mu.groups)
+	r.mu.head, r.mu.count, r.mu.bytes = 0, 0, 0
+	r.mu.stripped, r.mu.noted = 0, 0
+	r.mu.last = at
+	r.wakeAllLocked()
+}
+
+func (r *ring) append(g *group) {
+	n := 0
+	for i := range g.events {
+		ev := &g.events[i]
+		n += eventBytes + len(ev.Key) + len(ev.Value)
+		if ev.Prev != nil {
+			n += len(ev.Prev.Value)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for r.mu.count > 0 && (r.mu.count == ringGroups || r.mu.bytes+n > ringBytes) {
+		r.dropLocked()
+	}
+	if r.mu.count == len(r.mu.groups) {
+		r.growLocked()
+	}
+	*r.atLocked(r.mu.count) = ringGroup{first: g.first, last: g.last, events: g.events, bytes: n}
+	r.mu.count++
+	r.mu.bytes += n
+	r.mu.noted += n
+	for r.mu.noted > notedBytes && r.mu.stripped < r.mu.count-1 {
+		r.stripLocked()
+	}
+	r.mu.last = g.last
+	r.wakeLocked(g)
+}
+
+// dropLocked removes the oldest group.
+func (r *ring) dropLocked() {
+	old := &r.mu.groups[r.mu.head]
+	r.mu.bytes -= old.bytes
+	if r.mu.stripped > 0 {
+		r.mu.stripped--
+	} else {
+		r.mu.noted -= old.bytes
+	}
+	*old = ringGroup{}
+	r.mu.head = (r.mu.head + 1) % len(r.mu.groups)
+	r.mu.count--
+}
+
+// forget removes what came up to a revision.
+func (r *ring) forget(before kv.Revision) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for r.mu.count > 0 && r.atLocked(0).last <= before {
+		r.dropLocked()
+	}
+	if r.mu.count == 0 {
+		r.mu.groups, r.mu.head = nil, 0
+	}
+}
+
+// stripLocked takes the notes from the oldest group that has them. Watches may
+// be looking at its events, so it is given others.
+func (r *ring) stripLocked() {
+	g := r.atLocked(r.mu.stripped)
+	r.mu.stripped++
+	r.mu.noted -= g.bytes
+	if !slices.ContainsFunc(g.events, func(ev kv.Event) bool { return ev.Note != nil }) {
+		return
+	}
+	g.events = slices.Clone(g.events)
+	for i := range g.events {
+		g.events[i].Note = nil
+	}
+}
+
+func (r *ring) growLocked() {
+	bigger := make([]ringGroup, min(max(64, 2*len(r.mu.groups)), ringGroups))
+	n := copy(bigger, r.mu.groups[r.mu.head:])
+	copy(bigger[n:], r.mu.groups[:r.mu.head])
+	r.mu.groups, r.mu.head = bigger, 0
+}
+
+// atLocked is the place of the i-th group from the oldest on.
+func (r *ring) atLocked(i int) *ringGroup {
+	return &r.mu.groups[(r.mu.head+i)%len(r.mu.groups)]
+}
+
+// wakeLocked wakes the watches that a group concerns, and moves the others past it.
+func (r *ring) wakeLocked(g *group) {
+	r.mu.turn++
+	r.mu.sleepers = slices.DeleteFunc(r.mu.sleepers, func(s *sleeper) bool {
+		if !s.concerned(g.events) {
+			s.passed = g.last
+			return false
+		}
+		s.wake <- struct{}{}
+		return true
+	})
+}
+
+func (r *ring) wakeAllLocked() {
+	r.mu.turn++
+	for _, s := range r.mu.sleepers {
+		s.wake <- struct{}{}
+	}
+	clear(r.mu.sleepers)
+	r.mu.sleepers = r.mu.sleepers[:0]
+}
+
+// askProgress makes every watch report the newest revision.
+func (r *ring) askProgress() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.asked = r.mu.last
+	r.wakeAllLocked()
+}
+
+// sleep registers a watch that has seen what since returned along with turn. It reports
+// false where the ring has changed meanwhile. Whoever sleeps is woken, or leaves.
+func (r *ring) sleep(s *sleeper, turn uint64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.mu.turn != turn {
+		return false
+	}
+	s.passed = r.mu.last
+	r.mu.sleepers = append(r.mu.sleepers, s)
+	return true
+}
+
+// leave takes back sleep.
+func (r *ring) leave(s *sleeper) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.sleepers = slices.DeleteFunc(r.mu.sleepers, func(other *sleeper) bool { return other == s })
+}
+
+// ringState is a ring at a turn.
+type ringState struct {
+	last, asked kv.Revision
+	turn        uint64
+}
+
+// since appends to dst up to cap(dst) groups that hold revisions from next on. It reports
+// false when the ring no longer goes back to next.
+func (r *ring) since(next kv.Revision, dst []ringGroup) (groups []ringGroup, at ringState, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at = ringState{r.mu.last, r.mu.asked, r.mu.turn}
+	if next > at.last {
+		return dst, at, true
+	}
+	if r.mu.count == 0 || next < r.atLocked(0).first {
+		return dst, at, false
+	}
+	// The first group that ends at or after next.
+	lo, hi := 0, r.mu.count-1
+	for lo < hi {
+		mid := (lo + hi) / 2
+		if r.atLocked(mid).last < next {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	for ; lo < r.mu.count && len(dst) < cap(dst); lo++ {
+		dst = append(dst, *r.atLocked(lo))
+	}
+	return dst, at, true
+}

@@ -1,0 +1,130 @@
+package embedded
+
+import (
+	"fmt"
+	"testing"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// TestRingNotes: the newest events have notes, older ones have lost theirs, and
+// all that the ring has is there whatever was dropped.
+func TestRingNotes(t *testing.T) {
+	t.Parallel()
+	var r ring
+	value := make([]byte, 40<<10)
+	var handed []kv.Event
+	for rev := kv.Revision(1); rev <= 500; rev++ {
+		g := &group{first: rev, last: rev, events: []kv.Event{{Key: fmt.Sprintf("key-%04d", rev), Revision: rev, Value: value, Note: rev}}}
+		handed = append(handed, g.events...)
+		r.append(g)
+		size := eventBytes + len("key-0000") + len(value)
+		oldest := max(1, rev+1-kv.Revision(ringBytes/size))
+		groups, at, ok := r.since(oldest, make([]ringGroup, 0, 200))
+		if !ok || at.last != rev || groups[0].last != oldest || groups[len(groups)-1].last != rev {
+			t.Fatalf("at %d: groups %v since %d, %t", rev, groups, oldest, ok)
+		}
+		if _, _, ok := r.since(oldest-1, nil); ok && oldest > 1 {
+			t.Fatalf("at %d: the ring goes back to %d", rev, oldest-1)
+		}
+		for _, g := range groups {
+			noted := g.last > rev-kv.Revision(notedBytes/size)
+			if has := g.events[0].Note == g.last; has != noted {
+				t.Fatalf("at %d: revision %d has note %v", rev, g.last, g.events[0].Note)
+			}
+		}
+	}
+	for i, ev := range handed {
+		if ev.Note != kv.Revision(i+1) {
+			t.Errorf("revision %d was handed out and has lost its note", i+1)
+		}
+	}
+}
+
+// TestRingWakes: what is published wakes those whose range it is in, and moves the others on;
+// a request for progress wakes all.
+func TestRingWakes(t *testing.T) {
+	t.Parallel()
+	var r ring
+	awake := func(s *sleeper) bool {
+		select {
+		case <-s.wake:
+			return true
+		default:
+			return false
+		}
+	}
+	sleeperOf := func(start string, every bool) *sleeper {
+		return &sleeper{start: start, end: kv.PrefixEnd(start), every: every, wake: make(chan struct{}, 1)}
+	}
+	pods, roles, rereading := sleeperOf("/pods/", false), sleeperOf("/roles/", false), sleeperOf("/roles/", true)
+	for _, s := range []*sleeper{pods, roles, rereading} {
+		if !r.sleep(s, 0) {
+			t.Fatal("nothing has happened, and a watch does not sleep")
+		}
+	}
+	publish := func(rev kv.Revision, key string) {
+		r.append(&group{first: rev, last: rev, events: []kv.Event{{Key: key, Revision: rev}}})
+	}
+	publish(1, "/pods/a")
+	if !awake(pods) || awake(roles) || !awake(rereading) || roles.passed != 1 || pods.passed != 0 {
+		t.Errorf("after a pod: pods at %d, roles at %d", pods.passed, roles.passed)
+	}
+	if r.sleep(pods, 0) {
+		t.Error("a watch that has not seen the pod sleeps")
+	}
+	publish(2, "/roles/a")
+	if awake(pods) || !awake(roles) || roles.passed != 1 {
+		t.Errorf("after a role: roles at %d", roles.passed)
+	}
+	_, at, _ := r.since(3, nil)
+	r.sleep(pods, at.turn)
+	r.leave(pods)
+	r.sleep(roles, at.turn)
+	r.askProgress()
+	if awake(pods) || !awake(roles) || roles.passed != 2 || len(r.mu.sleepers) != 0 {
+		t.Errorf("after a request for progress: roles at %d, %d sleep", roles.passed, len(r.mu.sleepers))
+	}
+	if _, at, _ = r.since(3, nil); at.asked != 2 {
+		t.Errorf("progress is asked for up to %d", at.asked)
+	}
+}
+
+// TestReleaseMemory: what is kept in memory of the past goes, and all still works.
+func TestReleaseMemory(t *testing.T) {
+	t.Parallel()
+	s := open(t, Config{InMemory: true, Retention: -1})
+	for i := range 100 {
+		put(t, s, fmt.Sprint("k", i%10), fmt.Sprint(i))
+	}
+	w, err := s.Watch(t.Context(), "", "", 50)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	last := kv.Revision(s.published.Load())
+	for range 3 {
+		last = s.releaseMemory(last)
+	}
+	s.mu.Lock()
+	held := len(s.mu.recent.young) + len(s.mu.recent.old)
+	s.mu.Unlock()
+	if held > 0 || s.ring.mu.count > 0 {
+		t.Errorf("%d versions and %d groups are held", held, s.ring.mu.count)
+	}
+	res, err := s.Commit(t.Context(), kv.Op{Key: "k0", Value: []byte("x"), Expect: 1})
+	if err != nil || res.Committed || string(res.Current[0].Value) != "90" {
+		t.Fatalf("a commit that expects another revision: %+v, %v", res, err)
+	}
+	at := put(t, s, "k0", "new")
+	events := 0
+	for batch := range w.Batches() {
+		events += len(batch.Events)
+		if batch.Revision >= at {
+			break
+		}
+	}
+	if want := int(at) - 50 + 1; events != want {
+		t.Errorf("the watch has %d events, want %d", events, want)
+	}
+}

@@ -1,0 +1,460 @@
+package embedded
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash"
+	"hash/crc32"
+	"io"
+	"math"
+	"path/filepath"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// A snapshot is a stream; integers are big endian, "uvarint" is
+// encoding/binary's, and CRC is CRC-32C.
+//
+//	header
+//	    magic        8 bytes, snapshotMagic
+//	    version      4 bytes, snapshotVersion
+//	    revision     8 bytes, what the snapshot is true for
+//	    crc          4 bytes, of the above
+//	records, in order of key, one for each key there was
+//	    length       uvarint, of the payload, not zero
+//	    payload
+//	        key      uvarint length, bytes
+//	        modified uvarint
+//	        age      uvarint, modified minus the creation revision
+//	        expires  uvarint, a Unix second, 0 for never
+//	        value    the rest
+//	    crc          4 bytes, of the payload
+//	trailer
+//	    end          one zero byte
+//	    count        8 bytes, of records
+//	    sum          32 bytes, SHA-256 of everything before
+const (
+	snapshotMagic   = "MAINSNAP"
+	snapshotVersion = 1
+
+	snapshotHeaderLen = 24
+	snapshotChunk     = 1 << 20
+	// maxRecord bounds what a damaged length can make Restore allocate.
+	maxRecord = 1 << 30
+
+	// restoreEpoch is how far a restored store jumps forward, at least. Clients
+	// have seen revisions that came after the snapshot; no store gets that far
+	// between a snapshot and its restoration.
+	restoreEpoch = 1_000_000_000
+)
+
+// Snapshot implements kv.Backend. Restore makes a store of it.
+func (s *Store) Snapshot(ctx context.Context, w io.Writer) (kv.Revision, error) {
+	if err := s.alive(ctx); err != nil {
+		return 0, err
+	}
+	// Whatever the receiver takes: it is ctx that bounds a snapshot.
+	at, release, err := s.hold(ctx, 0, 0)
+	if err != nil {
+		return 0, fmt.Errorf("snapshot: %w", err)
+	}
+	defer release()
+	sw := newSnapshotWriter(w, at)
+	var buf []byte
+	for start := ""; ; {
+		if err := s.alive(ctx); err != nil {
+			return 0, err
+		}
+		// A chunk is copied first and written then: the engine is not held while
+		// the receiver takes its time.
+		chunk, last, err := s.snapshotChunk(buf[:0], start, at)
+		if err != nil {
+			return 0, fmt.Errorf("snapshot: %w", err)
+		}
+		if err := sw.records(chunk); err != nil {
+			return 0, fmt.Errorf("write snapshot: %w", err)
+		}
+		if last == "" {
+			break
+		}
+		start, buf = last+"\x00", chunk
+	}
+	if err := sw.trailer(); err != nil {
+		return 0, fmt.Errorf("write snapshot: %w", err)
+	}
+	return at, nil
+}
+
+// snapshotChunk appends records from start on to dst. last is the last key, or
+// empty when the end was reached.
+func (s *Store) snapshotChunk(dst []byte, start string, at kv.Revision) (chunk []byte, last string, err error) {
+	e, err := s.use()
+	if err != nil {
+		return nil, "", err
+	}
+	defer s.release()
+	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: appendBound(nil, start), UpperBound: []byte{prefixVersion + 1}})
+	if err != nil {
+		return nil, "", e.explain("read", err)
+	}
+	defer it.Close()
+	r := reading{s: s, e: e, it: it, rev: at}
+	for first := true; len(dst) < snapshotChunk; first = false {
+		key, err := r.next(first)
+		if err != nil {
+			return nil, "", err
+		}
+		if key == nil {
+			return dst, "", nil
+		}
+		last = string(key)
+		v, err := r.version(last)
+		if err != nil {
+			return nil, "", err
+		}
+		dst = appendSnapshotRecord(dst, v)
+	}
+	return dst, last, nil
+}
+
+func appendSnapshotRecord(dst []byte, v version) []byte {
+	e := v.entry
+	n := uvarintLen(uint64(len(e.Key))) + len(e.Key) + uvarintLen(uint64(e.Modified)) +
+		uvarintLen(uint64(e.Modified-e.Created)) + uvarintLen(uint64(v.expires)) + len(e.Value)
+	dst = binary.AppendUvarint(dst, uint64(n))
+	from := len(dst)
+	dst = binary.AppendUvarint(dst, uint64(len(e.Key)))
+	dst = append(dst, e.Key...)
+	dst = binary.AppendUvarint(dst, uint64(e.Modified))
+	dst = binary.AppendUvarint(dst, uint64(e.Modified-e.Created))
+	dst = binary.AppendUvarint(dst, uint64(v.expires))
+	dst = append(dst, e.Value...)
+	return binary.BigEndian.AppendUint32(dst, crc32.Checksum(dst[from:], castagnoli()))
+}
+
+func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
+
+func snapshotHeader(at kv.Revision) []byte {
+	h := []byte(snapshotMagic)
+	h = binary.BigEndian.AppendUint32(h, snapshotVersion)
+	h = binary.BigEndian.AppendUint64(h, uint64(at))
+	return binary.BigEndian.AppendUint32(h, crc32.Checksum(h, castagnoli()))
+}
+
+// snapshotWriter writes the parts of a snapshot, and counts and sums them.
+type snapshotWriter struct {
+	w     io.Writer
+	sum   hash.Hash
+	count uint64
+	err   error
+}
+
+func newSnapshotWriter(w io.Writer, at kv.Revision) *snapshotWriter {
+	sw := &snapshotWriter{sum: sha256.New()}
+	sw.w = io.MultiWriter(w, sw.sum)
+	_, sw.err = sw.w.Write(snapshotHeader(at))
+	return sw
+}
+
+func (sw *snapshotWriter) records(chunk []byte) error {
+	for rest := chunk; len(rest) > 0; sw.count++ {
+		n, used := binary.Uvarint(rest)
+		rest = rest[used+int(n)+4:]
+	}
+	if sw.err == nil && len(chunk) > 0 {
+		_, sw.err = sw.w.Write(chunk)
+	}
+	return sw.err
+}
+
+func (sw *snapshotWriter) trailer() error {
+	if sw.err == nil {
+		_, sw.err = sw.w.Write(binary.BigEndian.AppendUint64([]byte{0}, sw.count))
+	}
+	if sw.err == nil {
+		// The sum takes itself in too, which no caller asks for.
+		_, sw.err = sw.w.Write(sw.sum.Sum(nil))
+	}
+	return sw.err
+}
+
+// snapshotReader reads a snapshot and checks it.
+type snapshotReader struct {
+	r        *bufio.Reader
+	sum      hash.Hash
+	count    uint64
+	revision kv.Revision
+	lastKey  string
+}
+
+// maxSnapshotRevision is the greatest revision of a snapshot that can be restored. It
+// leaves room for the revisions of the restored store.
+const maxSnapshotRevision = math.MaxInt64 / 2
+
+// errSnapshot wraps everything that is wrong with a snapshot.
+func errSnapshot(what string, err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("the snapshot ends in the middle of %s: %w", what, kv.ErrCorrupt)
+	}
+	if err != nil {
+		return fmt.Errorf("read %s of the snapshot: %w", what, err)
+	}
+	return fmt.Errorf("%s of the snapshot is damaged: %w", what, kv.ErrCorrupt)
+}
+
+func newSnapshotReader(r io.Reader) (*snapshotReader, error) {
+	sr := &snapshotReader{r: bufio.NewReaderSize(r, 64<<10), sum: sha256.New()}
+	header := make([]byte, snapshotHeaderLen)
+	if err := sr.read(header); err != nil {
+		return nil, errSnapshot("the header", err)
+	}
+	if !bytes.HasPrefix(header, []byte(snapshotMagic)) {
+		return nil, errors.New("this is not a snapshot of a Mainstay store")
+	}
+	if v := binary.BigEndian.Uint32(header[8:]); v != snapshotVersion {
+		return nil, fmt.Errorf("the snapshot has format %d, and this version of Mainstay reads format %d", v, snapshotVersion)
+	}
+	sr.revision = kv.Revision(binary.BigEndian.Uint64(header[12:]))
+	if !bytes.Equal(header, snapshotHeader(sr.revision)) || sr.revision < 0 {
+		return nil, errSnapshot("the header", nil)
+	}
+	if sr.revision > maxSnapshotRevision {
+		return nil, fmt.Errorf("the snapshot has revision %d, and the greatest that a store can be restored from is %d: %w", sr.revision, int64(maxSnapshotRevision), kv.ErrCorrupt)
+	}
+	return sr, nil
+}
+
+func (sr *snapshotReader) read(p []byte) error {
+	if _, err := io.ReadFull(sr.r, p); err != nil {
+		return err
+	}
+	_, _ = sr.sum.Write(p)
+	return nil
+}
+
+// ReadByte implements io.ByteReader, for uvarints.
+func (sr *snapshotReader) ReadByte() (byte, error) {
+	b, err := sr.r.ReadByte()
+	if err == nil {
+		_, _ = sr.sum.Write([]byte{b})
+	}
+	return b, err
+}
+
+// next returns the next record, false at the end of a snapshot that is whole.
+func (sr *snapshotReader) next() (version, bool, error) {
+	n, err := binary.ReadUvarint(sr)
+	if err != nil {
+		return version{}, false, errSnapshot("a record", err)
+	}
+	if n == 0 {
+		return version{}, false, sr.end()
+	}
+	if n > maxRecord {
+		return version{}, false, errSnapshot("a record", nil)
+	}
+	// Grown as the bytes arrive: a damaged length allocates no more than there is.
+	var payload bytes.Buffer
+	if _, err := io.CopyN(io.MultiWriter(&payload, sr.sum), sr.r, int64(n)); err != nil {
+		return version{}, false, errSnapshot("a record", err)
+	}
+	var crc [4]byte
+	if err := sr.read(crc[:]); err != nil {
+		return version{}, false, errSnapshot("a record", err)
+	}
+	if binary.BigEndian.Uint32(crc[:]) != crc32.Checksum(payload.Bytes(), castagnoli()) {
+		return version{}, false, errSnapshot("a record", nil)
+	}
+	sr.count++
+	v, ok := decodeSnapshotRecord(payload.Bytes())
+	if !ok || v.revision > sr.revision {
+		return version{}, false, errSnapshot("a record", nil)
+	}
+	if v.entry.Key <= sr.lastKey {
+		return version{}, false, fmt.Errorf("key %q of the snapshot comes after %q: %w", v.entry.Key, sr.lastKey, kv.ErrCorrupt)
+	}
+	sr.lastKey = v.entry.Key
+	return v, true, nil
+}
+
+func decodeSnapshotRecord(raw []byte) (version, bool) {
+	number := func() (uint64, bool) {
+		v, n := binary.Uvarint(raw)
+		if n <= 0 {
+			return 0, false
+		}
+		raw = raw[n:]
+		return v, true
+	}
+	n, ok := number()
+	if !ok || n == 0 || n > uint64(len(raw)) || bytes.IndexByte(raw[:n], 0) >= 0 {
+		return version{}, false
+	}
+	key := string(raw[:n])
+	raw = raw[n:]
+	modified, ok1 := number()
+	age, ok2 := number()
+	expires, ok3 := number()
+	if !ok1 || !ok2 || !ok3 || modified == 0 || age >= modified || int64(modified) < 0 || int64(expires) < 0 {
+		return version{}, false
+	}
+	rev := kv.Revision(modified)
+	e := &kv.Entry{Key: key, Value: raw, Created: rev - kv.Revision(age), Modified: rev}
+	return version{entry: e, revision: rev, expires: int64(expires)}, true
+}
+
+// end checks the trailer.
+func (sr *snapshotReader) end() error {
+	var count [8]byte
+	if err := sr.read(count[:]); err != nil {
+		return errSnapshot("the trailer", err)
+	}
+	want := sr.sum.Sum(nil)
+	var sum [sha256.Size]byte
+	if err := sr.read(sum[:]); err != nil {
+		return errSnapshot("the trailer", err)
+	}
+	if binary.BigEndian.Uint64(count[:]) != sr.count || !bytes.Equal(sum[:], want) {
+		return errSnapshot("the trailer", nil)
+	}
+	return nil
+}
+
+// Restore makes a store in dir of a snapshot. dir must be empty or absent; where
+// the snapshot turns out to be damaged, it is left empty. The revision of the
+// restored store is greater than any that clients of the old one have seen;
+// history starts there.
+func Restore(r io.Reader, dir string) error { return restore(r, Config{Dir: dir}) }
+
+func restore(r io.Reader, cfg Config) error {
+	d, err := newDisk(cfg)
+	if err != nil {
+		return err
+	}
+	sr, err := newSnapshotReader(r)
+	if err != nil {
+		return fmt.Errorf("restore: %w", err)
+	}
+	if err := d.lock(); err != nil {
+		return fmt.Errorf("restore: %w", err)
+	}
+	err = d.restore(sr)
+	if err = errors.Join(err, d.unlock()); err != nil {
+		return fmt.Errorf("restore: %w", err)
+	}
+	return nil
+}
+
+// restore fills the locked directory.
+func (d *disk) restore(sr *snapshotReader) error {
+	names, err := d.fs.List(d.dir)
+	if err != nil {
+		return fmt.Errorf("list data directory %s: %w", d.dir, err)
+	}
+	unfinished := false
+	for _, name := range names {
+		unfinished = unfinished || name == restoring
+	}
+	for _, name := range names {
+		if name != "LOCK" && name != reserveFile && !unfinished {
+			return fmt.Errorf("data directory %s is not empty: there is %s", d.dir, name)
+		}
+	}
+	if err := d.mark(restoring); err != nil {
+		return err
+	}
+	if err := d.clear(); err != nil {
+		return err
+	}
+	if err := d.fill(sr); err != nil {
+		return errors.Join(err, d.clear(), d.unmark(restoring))
+	}
+	return d.unmark(restoring)
+}
+
+// clear removes the database's files, and the note of what was acknowledged.
+func (d *disk) clear() error {
+	names, err := d.fs.List(d.dir)
+	if err != nil {
+		return fmt.Errorf("clear data directory %s: %w", d.dir, err)
+	}
+	for _, name := range names {
+		if !engineFile(name) && name != ackFileName {
+			continue
+		}
+		if err := d.fs.Remove(filepath.Join(d.dir, name)); err != nil {
+			return fmt.Errorf("clear data directory %s: %w", d.dir, err)
+		}
+	}
+	return nil
+}
+
+// fill writes the records into a new database.
+func (d *disk) fill(sr *snapshotReader) error {
+	e, err := d.openNew()
+	if err != nil {
+		return err
+	}
+	if err := e.load(sr); err != nil {
+		return errors.Join(err, e.close())
+	}
+	if err := e.db.Flush(); err != nil {
+		return errors.Join(e.explain("write", err), e.close())
+	}
+	if err := e.close(); err != nil {
+		return err
+	}
+	return e.complete()
+}
+
+func (e *engine) load(sr *snapshotReader) error {
+	b := e.db.NewBatch()
+	flush := func() error {
+		if err := e.db.Apply(b, pebble.NoSync); err != nil {
+			return e.explain("write", err)
+		}
+		err := b.Close()
+		b = e.db.NewBatch()
+		return err
+	}
+	for {
+		v, ok, err := sr.next()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			break
+		}
+		putVersion(b, v.entry, v.expires)
+		if v.expires > 0 {
+			_ = b.Set(expiryKey(v.expires, v.entry.Key), revisionValue(v.revision), nil)
+		}
+		if b.Len() >= snapshotChunk {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+	at := restoredRevision(sr.revision)
+	_ = b.Set([]byte(metaFormat), revisionValue(formatVersion), nil)
+	_ = b.Set([]byte(metaRevision), revisionValue(at), nil)
+	_ = b.Set([]byte(metaCompacted), revisionValue(at), nil)
+	_ = b.Set([]byte(metaTrimmed), revisionValue(at), nil)
+	return flush()
+}
+
+// restoredRevision is the first round revision at least an epoch on.
+func restoredRevision(at kv.Revision) kv.Revision {
+	at += restoreEpoch
+	if r := at % restoreEpoch; r != 0 {
+		at += restoreEpoch - r
+	}
+	return at
+}

@@ -1,0 +1,246 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// A compaction writes its output before its input is removed. If the output does not fit on the
+// disk, no compaction succeeds any more, and deletions free nothing. A store therefore keeps as
+// much space free as its live files have, up to maxHeadroom. When less is left, it removes the
+// reserve and accepts deletions only, and compactions run as long as their output
+// fits. regain ends that. A quota limits the store in the same way.
+const (
+	maxHeadroom = 1 << 30
+	// minVolume is the size of the smallest volume that a store is opened on.
+	minVolume = 48 << 20
+	// smallVolume is the size below which a volume gets small memtables.
+	smallVolume = 2 << 30
+)
+
+// MinQuota is the smallest useful quota in bytes: the logs take up to 16 MiB.
+const MinQuota = 64 << 20
+
+// A store that has exceeded its quota, or a limited store on a full disk, accepts puts again
+// when some space more is free: a part in spaceSlack.
+const spaceSlack = 16
+
+// reclaimEvery is the least time between two calls of reclaim.
+const reclaimEvery = 5 * time.Second
+
+// usage returns the size of the volume and its free space, if they are known.
+func (d *disk) usage() (usage vfs.DiskUsage, known bool) {
+	usage, err := d.fs.GetDiskUsage(d.dir)
+	return usage, err == nil && usage.TotalBytes > 0
+}
+
+// memTable returns the size of a memtable in bytes. The store has up to four of them on disk, as
+// log files.
+func (d *disk) memTable() int64 {
+	if usage, known := d.usage(); known && usage.TotalBytes < smallVolume {
+		return memTableBytes / 4
+	}
+	return memTableBytes
+}
+
+// checkVolume returns an error for a volume that is too small for a store.
+func (d *disk) checkVolume() error {
+	if usage, known := d.usage(); known && usage.TotalBytes < minVolume {
+		return fmt.Errorf("the volume of data directory %s has %d MiB; a store needs at least %d MiB: %w", d.dir, usage.TotalBytes>>20, minVolume>>20, kv.ErrNoSpace)
+	}
+	return nil
+}
+
+// liveBytes returns the size of the tables and logs that are in use.
+func liveBytes(m *pebble.Metrics) int64 {
+	return int64(m.WAL.PhysicalSize + m.Table.Local.LiveSize + m.BlobFiles.Local.LiveSize)
+}
+
+// room returns how many bytes of the disk are free beyond those that a compaction of so many live
+// bytes may need; negative if some are missing. Files that compactions write or will
+// remove count as free. If the free space is not known, there is room.
+func (d *disk) room(m *pebble.Metrics) int64 {
+	usage, known := d.usage()
+	if !known {
+		return maxHeadroom
+	}
+	live := liveBytes(m)
+	temporary := int64(m.DiskSpaceUsage()) - live
+	return int64(min(usage.AvailBytes, 1<<60)) + temporary - min(live, maxHeadroom) - 4*d.memTable()
+}
+
+// checkSpaceAfter calls checkSpace after some writes of so many bytes.
+func (s *Store) checkSpaceAfter(e *engine, bytes int) {
+	e.unchecked += int64(bytes)
+	if e.unchecked >= s.disk.memTable()/4 {
+		e.unchecked = 0
+		s.checkSpace(e)
+	}
+}
+
+// checkSpace limits the store to deletions if it has reached its quota or the disk has little
+// space, and pauses compactions whose output might not fit.
+func (s *Store) checkSpace(e *engine) {
+	m := e.db.Metrics()
+	room := s.disk.room(m)
+	if room < 0 && s.disk.reserve.release() {
+		room = s.disk.room(m)
+	}
+	e.scheduler.setPaused(room < 0)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.disk.reserve.isHeld() {
+		s.limitLocked(errFull)
+	} else if s.quota > 0 && liveBytes(m) > s.quota {
+		s.limitLocked(fmt.Errorf("the store has reached its quota of %d MiB (--storage-quota); only deletions are accepted: %w", s.quota>>20, kv.ErrNoSpace))
+	}
+}
+
+// limitLocked rejects puts with an error until regain has ended.
+func (s *Store) limitLocked(reason error) {
+	s.mu.full = reason
+	if !s.mu.regaining && !s.mu.closed {
+		s.mu.regaining = true
+		s.log.Error("the store accepts deletions only, until there is space", "dir", s.disk.dir, "err", reason)
+		s.tasks.Go(s.regain)
+	}
+}
+
+// regain waits until the store is smaller than its quota and there is space for the reserve and
+// compactions, and accepts puts again.
+func (s *Store) regain() {
+	r := reclaiming{store: s}
+	for wait := repairFirst; ; wait = min(2*wait, repairLast) {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+		r.run()
+		if s.setReserveAside() && s.unlimit() {
+			s.log.Info("the store accepts all writes again", "dir", s.disk.dir)
+			return
+		}
+	}
+}
+
+// setReserveAside reports whether the store can accept puts again. If so, the reserve is held.
+func (s *Store) setReserveAside() bool {
+	e, err := s.useForWriting()
+	if err != nil {
+		return false
+	}
+	defer s.release()
+	m := e.db.Metrics()
+	room := s.disk.room(m)
+	e.scheduler.setPaused(room < 0)
+	if s.quota > 0 && liveBytes(m) > s.quota-s.quota/spaceSlack {
+		return false
+	}
+	r := &s.disk.reserve
+	if !r.isHeld() {
+		room -= r.size()
+	}
+	if room < min(liveBytes(m), maxHeadroom)/spaceSlack || r.take() != nil {
+		return false
+	}
+	if s.disk.probe() != nil {
+		r.release()
+		return false
+	}
+	return true
+}
+
+func (s *Store) unlimit() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.broken != nil || !s.disk.reserve.isHeld() {
+		return false // repair does it
+	}
+	s.mu.full, s.mu.regaining = nil, false
+	return true
+}
+
+// reclaiming compacts a store while it is limited to deletions, each time that more history has
+// been deleted.
+type reclaiming struct {
+	store *Store
+	// trimmed is the revision up to which history was deleted when it was compacted last.
+	trimmed kv.Revision
+	at      time.Time
+}
+
+func (r *reclaiming) run() {
+	s := r.store
+	s.history.Lock()
+	trimmed := s.history.trimmed
+	s.history.Unlock()
+	if trimmed == r.trimmed || time.Since(r.at) < reclaimEvery {
+		return
+	}
+	if err := s.reclaim(s.ctx); err != nil {
+		s.logFailure("reclaim space", err)
+		return
+	}
+	r.trimmed, r.at = trimmed, time.Now()
+}
+
+// reclaim compacts all levels, a table of the last one at a time, so that the output of each
+// compaction is small.
+func (s *Store) reclaim(ctx context.Context) error {
+	e, err := s.useForWriting()
+	if err != nil {
+		return err
+	}
+	defer s.release()
+	if err := e.db.Flush(); err != nil {
+		return e.explain("reclaim space", err)
+	}
+	levels, err := e.db.SSTables()
+	if err != nil {
+		return e.explain("reclaim space", err)
+	}
+	from := []byte{0}
+	for _, table := range lastLevel(levels) {
+		to := table.Largest.UserKey
+		if err := e.compactRange(ctx, from, to); err != nil {
+			return err
+		}
+		from = to
+	}
+	return e.compactRange(ctx, from, []byte{0xff})
+}
+
+// lastLevel returns the tables of the last level that has any.
+func lastLevel(levels [][]pebble.SSTableInfo) []pebble.SSTableInfo {
+	for i := len(levels) - 1; i > 0; i-- {
+		if len(levels[i]) > 0 {
+			return levels[i]
+		}
+	}
+	return nil
+}
+
+// compactRange compacts the keys from one to another.
+func (e *engine) compactRange(ctx context.Context, from, to []byte) error {
+	if err := errors.Join(ctx.Err(), e.guard.failure()); err != nil {
+		return fmt.Errorf("compact: %w: %w", kv.ErrUnavailable, err)
+	}
+	if e.disk.room(e.db.Metrics()) < 0 {
+		return fmt.Errorf("compact: %w", errFull)
+	}
+	if newComparer().Compare(from, to) >= 0 {
+		return nil
+	}
+	if err := e.db.Compact(ctx, from, to, false); err != nil {
+		return e.explain("compact", err)
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+const (
+	volumeValue     = 32 << 10 // bytes
+	volumeRetention = time.Second
+)
+
+// fillVolume puts random values until there is no space, and calls put with each key that is
+// acknowledged.
+func fillVolume(t *testing.T, s *Store, put func(key string)) {
+	t.Helper()
+	value := make([]byte, volumeValue)
+	random := rand.NewChaCha8([32]byte{})
+	for i := 0; ; i++ {
+		key := fmt.Sprintf("/k%06d", i)
+		_, _ = random.Read(value)
+		_, err := s.Commit(t.Context(), kv.Op{Key: key, Value: value, Expect: kv.AnyRevision})
+		switch {
+		case err == nil:
+			put(key)
+		case errors.Is(err, kv.ErrNoSpace):
+			return
+		case !errors.Is(err, kv.ErrUnavailable):
+			t.Fatal(err)
+		default:
+			time.Sleep(time.Millisecond) // the store is being reopened
+		}
+	}
+}
+
+// emptyVolume deletes every second key on a volume that is full, waits until the store takes
+// puts again, and checks the others.
+func emptyVolume(t *testing.T, s *Store, keys []string) {
+	t.Helper()
+	for i := 0; i < len(keys); i += 2 {
+		await(t, "the deletion of "+keys[i], func() bool {
+			_, err := s.Commit(t.Context(), kv.Op{Key: keys[i], Kind: kv.OpDelete, Expect: kv.AnyRevision})
+			return err == nil
+		})
+	}
+	await(t, "puts", func() bool {
+		_, err := s.Commit(t.Context(), kv.Op{Key: "/after", Value: make([]byte, volumeValue), Expect: kv.AnyRevision})
+		return err == nil
+	})
+	for i := 1; i < len(keys); i += 2 {
+		e, _, err := s.Get(t.Context(), keys[i], 0)
+		if err != nil || e == nil || len(e.Value) != volumeValue {
+			t.Fatalf("%s was acknowledged, and is now %v, %v", keys[i], e, err)
+		}
+	}
+}
+
+// TestQuota: a store that has reached its quota accepts deletions only, also after it is opened
+// again, and puts when deletions have made it smaller.
+func TestQuota(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	cfg := Config{Dir: t.TempDir(), Retention: time.Second, Quota: 64 << 20, Registerer: registry}
+	s := open(t, cfg)
+	var keys []string
+	fillVolume(t, s, func(key string) { keys = append(keys, key) })
+	if held := len(keys) * volumeValue; int64(held) > cfg.Quota || int64(held) < cfg.Quota/2 {
+		t.Errorf("the quota of %d bytes is reached with %d bytes of values", cfg.Quota, held)
+	}
+	if err := s.Health(t.Context()); !errors.Is(err, kv.ErrNoSpace) || !strings.Contains(err.Error(), "--storage-quota") {
+		t.Errorf("health: %v", err)
+	}
+	if alarm := gaugeValue(t, registry, "mainstay_kv_space_alarm"); alarm != 1 {
+		t.Errorf("the metric of the alarm is %v", alarm)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Registerer = nil
+	s = open(t, cfg)
+	if _, err := s.Commit(t.Context(), kv.Op{Key: "/put", Value: []byte("v")}); !errors.Is(err, kv.ErrNoSpace) {
+		t.Errorf("put: %v", err)
+	}
+	emptyVolume(t, s, keys)
+	await(t, "health", func() bool { return s.Health(t.Context()) == nil })
+}
+
+func gaugeValue(t *testing.T, registry *prometheus.Registry, name string) float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	t.Fatalf("there is no metric %s", name)
+	return 0
+}

@@ -1,0 +1,81 @@
+package embedded
+
+import (
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// stallAfter is how long a write to disk may take before Health and the log
+// say so: far more than a busy disk needs, and less than requests wait.
+const stallAfter = 5 * time.Second
+
+// stall watches the write of a group. A disk that hangs returns no error, so
+// that its age is all there is to see. Health may read it at any time; begin
+// and end belong to the goroutine that writes.
+type stall struct {
+	after time.Duration
+	log   *slog.Logger
+	dir   string
+	// since is when the write under way began, in Unix nanoseconds, or 0.
+	since atomic.Int64
+	// reported is set once the write under way was logged.
+	reported atomic.Bool
+	timer    *time.Timer
+}
+
+func newStall(after time.Duration, d *disk) *stall {
+	if after == 0 {
+		after = stallAfter
+	}
+	w := &stall{after: after, log: d.log, dir: d.dir}
+	w.timer = time.AfterFunc(time.Hour, w.report)
+	w.timer.Stop()
+	return w
+}
+
+func (w *stall) begin(now time.Time) {
+	w.since.Store(now.UnixNano())
+	w.timer.Reset(w.after)
+}
+
+func (w *stall) end(took time.Duration) {
+	w.timer.Stop()
+	w.since.Store(0)
+	if w.reported.Swap(false) {
+		w.log.Warn("the write to the store has ended", "dir", w.dir, "took", took)
+	}
+}
+
+func (w *stall) report() {
+	if err := w.err(); err != nil && !w.reported.Swap(true) {
+		w.log.Error("a write to the store does not end; all that wait for it wait", "dir", w.dir, "after", w.after)
+	}
+}
+
+// err returns an error that is kv.ErrUnavailable while a write takes too long.
+func (w *stall) err() error {
+	since := w.since.Load()
+	if since == 0 {
+		return nil
+	}
+	age := time.Since(time.Unix(0, since))
+	if age < w.after {
+		return nil
+	}
+	return fmt.Errorf("a write to the disk of %s has been under way for %s: %w", w.dir, age.Round(time.Millisecond), kv.ErrUnavailable)
+}
+
+// syncWatched runs the sync of a file that no commit waits for, such as a table
+// or the manifest, and has it logged while it does not end.
+func (g *guard) syncWatched(name string, sync func() error) error {
+	if isLog(name) || g.slow == nil {
+		return sync()
+	}
+	timer := time.AfterFunc(stallAfter, func() { g.slow(name) })
+	defer timer.Stop()
+	return sync()
+}

@@ -1,0 +1,150 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/history"
+)
+
+// loadState returns the state of an engine that has all that was acknowledged.
+func (s *Store) loadState(e *engine) (state, error) {
+	noted, err := s.disk.readAcked()
+	if err != nil {
+		return state{}, err
+	}
+	st, err := e.loadReached(noted)
+	if err != nil && !errors.Is(err, ErrLostWrites) {
+		return st, err
+	}
+	if err == nil {
+		err = e.contiguous(st, unflushed)
+	}
+	switch {
+	case err == nil:
+		return st, nil
+	case !errors.Is(err, ErrLostWrites):
+		// Damage within what was only looked at here is no reason not to serve all
+		// else; Health says so.
+		s.log.Warn("it is not known whether commits are missing", "dir", s.disk.dir, "err", firstLine(err))
+		return st, nil
+	case !s.acceptLost || e.readOnly:
+		return st, err
+	}
+	at, failed := e.acceptLoss(st, noted)
+	if failed != nil {
+		return st, fmt.Errorf("go on without what is lost: %w", failed)
+	}
+	s.log.Error("acknowledged writes are lost, and the store goes on without them, as was asked for", "dir", s.disk.dir, "lost", firstLine(err), "revision", at)
+	return e.loadState()
+}
+
+// state is what a freshly opened engine knows.
+type state struct {
+	// first is the revision that the store was made at, or went on at.
+	first                        kv.Revision
+	revision, compacted, trimmed kv.Revision
+	// firstExpiry is the Unix second in which the first key expires, or 0.
+	firstExpiry int64
+	// uptime is how long the store was open when that was last written, which
+	// was at recorded; zero where it never was.
+	uptime   time.Duration
+	recorded time.Time
+	// marks are in ascending order of revision.
+	marks []history.Mark
+}
+
+// errNoFormat: the first thing written to a store is not there.
+var errNoFormat = fmt.Errorf("it has no format version: %w", kv.ErrCorrupt)
+
+func (e *engine) loadState() (state, error) {
+	var st state
+	format, err := e.meta(metaFormat)
+	if err != nil {
+		return st, err
+	}
+	if format == 0 {
+		return st, explain("open the store", e.dir, errNoFormat)
+	}
+	if format != formatVersion {
+		return st, fmt.Errorf("data directory %s has format %d, and this version of Mainstay reads format %d: run a version that is at least as new as the one that wrote it",
+			e.dir, format, formatVersion)
+	}
+	for _, m := range []struct {
+		name string
+		to   *kv.Revision
+	}{{metaRevision, &st.first}, {metaCompacted, &st.compacted}, {metaTrimmed, &st.trimmed}} {
+		if *m.to, err = e.meta(m.name); err != nil {
+			return st, err
+		}
+	}
+	last, err := e.lastLogged()
+	if err != nil {
+		return st, err
+	}
+	st.revision = max(st.first, last)
+	if st.firstExpiry, err = e.firstExpiry(); err != nil {
+		return st, err
+	}
+	if err := e.loadUptime(&st); err != nil {
+		return st, err
+	}
+	return st, e.loadMarks(&st)
+}
+
+// loadUptime reads how long the store has been open.
+func (e *engine) loadUptime(st *state) error {
+	uptime, err := e.meta(metaUptime)
+	if err != nil {
+		return err
+	}
+	recorded, err := e.meta(metaRecorded)
+	if err != nil {
+		return err
+	}
+	if uptime < 0 || uptime > maxUptime {
+		return e.explain("read uptime", fault("an uptime of %d ms", uptime))
+	}
+	st.uptime = time.Duration(uptime) * time.Millisecond
+	if recorded != 0 {
+		st.recorded = time.UnixMilli(int64(recorded))
+	}
+	return nil
+}
+
+// meta reads a meta key; one that is absent is zero.
+func (e *engine) meta(name string) (kv.Revision, error) {
+	raw, closer, err := e.db.Get([]byte(name))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, e.explain("read "+name[1:], err)
+	}
+	defer closer.Close()
+	rev, err := decodeRevision(raw)
+	if err != nil {
+		return 0, e.explain("read "+name[1:], err)
+	}
+	return rev, nil
+}
+
+// lastLogged returns the revision of the last log record, 0 when there is none.
+func (e *engine) lastLogged() (kv.Revision, error) {
+	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: []byte{prefixLog}, UpperBound: []byte{prefixLog + 1}})
+	if err != nil {
+		return 0, e.explain("read the change log", err)
+	}
+	var rev kv.Revision
+	if it.Last() {
+		rev, err = logRevision(it.Key())
+	}
+	if err = errors.Join(err, it.Close()); err != nil {
+		return 0, e.explain("read the change log", err)
+	}
+	return rev, nil
+}

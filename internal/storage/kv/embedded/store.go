@@ -1,0 +1,361 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"mainstay.dev/mainstay/internal/simulation"
+	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/history"
+)
+
+// DefaultRetention is how long history is kept where Config does not say.
+const DefaultRetention = 5 * time.Minute
+
+// Config says where a Store is and how it keeps. The zero value with a Dir or
+// InMemory is usable.
+type Config struct {
+	// Dir is the directory that holds the store and nothing else. It is made
+	// when absent.
+	Dir string
+	// InMemory keeps everything in memory, for tests; Dir is not needed.
+	InMemory bool
+	// Retention is how long replaced and deleted values can still be read and
+	// watched from, in time that the store is open; 0 means DefaultRetention, and
+	// less than that keeps history until Compact is called.
+	Retention time.Duration
+	// Quota is the size in bytes from which the store accepts deletions only, until it is
+	// smaller again; 0: no limit. It may be exceeded by a few MiB. Quotas less than
+	// MinQuota leave little space between logs and history.
+	Quota int64
+	// AcceptLostWrites opens a store whose newest writes are missing, instead of
+	// returning ErrLostWrites. It goes on at a revision greater than any that
+	// clients have seen; history starts there.
+	AcceptLostWrites bool
+	// Logger receives what an operator should know; nil discards.
+	Logger *slog.Logger
+	// Registerer is given the store's metrics; it may be nil.
+	Registerer prometheus.Registerer
+	// FS replaces the operating system's files, for fault injection.
+	FS vfs.FS
+	// World has the time that keys expire by; nil is the real one.
+	World *simulation.World
+	// stallAfter replaces the constant of that name, for tests.
+	stallAfter time.Duration
+	// now replaces the machine's clock, for tests; nil is time.Now.
+	now func() time.Time
+}
+
+// Store is a kv.Backend in a directory.
+type Store struct {
+	log     *slog.Logger
+	metrics *metrics
+	disk    *disk
+	stall   *stall
+	acks    *ackFile
+	// acceptLost is Config.AcceptLostWrites.
+	acceptLost bool
+
+	// Locks are taken in this order: history, life, mu; holds, marks, expiries,
+	// the ring and counts have small locks of their own, under which no other is
+	// taken.
+	//
+	// life is held shared while the engine is used and exclusively while it is
+	// exchanged or closed.
+	life   sync.RWMutex
+	engine *engine // nil while there is none: after Close, or under repair
+
+	// published is the newest revision that is durable and may be read.
+	// It is written under the lock of counts.
+	published atomic.Int64
+	compacted atomic.Int64
+	ring      ring
+	counts    counts
+	retention time.Duration
+	quota     int64 // bytes; 0: no limit
+	// holds bound how far compaction may go; marks and elapsed, how far it goes
+	// by itself.
+	holds   *history.Holds
+	marks   history.Marks
+	elapsed elapsed
+	now     func() time.Time
+
+	// mu guards what transactions are evaluated against. No I/O is done under it.
+	mu struct {
+		sync.Mutex
+		// work is signalled when pending got its first transaction, and by Close.
+		work sync.Cond
+		// assigned is the newest revision given out.
+		assigned kv.Revision
+		recent   recent
+		// pending gathers transactions, writing is on its way to the disk; either may be nil.
+		pending, writing *group
+		// db makes batches for pending; it is the engine's.
+		db *pebble.DB
+		// broken is why writes are refused, nil when they are not. brokenCh is
+		// closed when that begins, and replaced when it ends.
+		broken   error
+		brokenCh chan struct{}
+		// full is why only deletions are taken, nil when all is; regaining says
+		// that regain runs, which ends that.
+		full      error
+		regaining bool
+		closed    bool
+	}
+
+	// history serialises compactions, and guards trimmed.
+	history struct {
+		sync.Mutex
+		// trimmed is the newest revision whose log record was deleted.
+		trimmed kv.Revision
+	}
+
+	expiries expiries
+	world    *simulation.World // that they are judged by
+
+	// ctx ends when Close begins.
+	ctx    context.Context
+	cancel context.CancelFunc
+	tasks  sync.WaitGroup
+}
+
+var (
+	_ kv.Backend          = (*Store)(nil)
+	_ kv.PrefixRevisioner = (*Store)(nil)
+)
+
+// Open opens the store in cfg.Dir, or makes one. A store that is there opens on a
+// full disk, too: reads are served, and writes are taken as soon as there is
+// room. It fails when the directory
+// cannot be written, is used by another process, was written by a newer format,
+// or is damaged (kv.ErrCorrupt).
+func Open(cfg Config) (*Store, error) {
+	d, err := newDisk(cfg)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{log: d.log, disk: d, stall: newStall(cfg.stallAfter, d), retention: cfg.Retention, quota: cfg.Quota, acceptLost: cfg.AcceptLostWrites, world: cfg.World}
+	if s.retention == 0 {
+		s.retention = DefaultRetention
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.mu.work.L = &s.mu.Mutex
+	s.mu.brokenCh = make(chan struct{})
+	s.holds = history.NewHolds()
+	if s.now = cfg.now; s.now == nil {
+		s.now = time.Now
+	}
+	s.expiries.init()
+	s.counts = newCounts(&s.published)
+	if err := s.disk.lock(); err != nil {
+		s.cancel()
+		return nil, err
+	}
+	if err := d.checkVolume(); err != nil {
+		s.cancel()
+		return nil, errors.Join(err, s.disk.unlock())
+	}
+	_ = d.reserve.take() // openEngine asks whether it is held
+	refusal, err := s.openEngine()
+	if err != nil {
+		s.cancel()
+		return nil, errors.Join(err, s.disk.unlock())
+	}
+	if s.metrics, err = newMetrics(cfg.Registerer, s); err != nil {
+		s.cancel()
+		return nil, errors.Join(err, s.engine.close(), s.disk.unlock())
+	}
+	s.acks = d.openAckFile()
+	if refusal == nil {
+		s.acks.record(kv.Revision(s.published.Load()))
+	}
+	s.start()
+	if refusal != nil && s.suspend(refusal) {
+		s.log.Error("the disk is full: the store is only read until there is room", "dir", d.dir, "err", firstLine(refusal))
+	}
+	return s, nil
+}
+
+// start starts the goroutines that Close ends.
+func (s *Store) start() {
+	s.tasks.Go(s.commitLoop)
+	s.tasks.Go(s.expireKeys)
+	s.tasks.Go(func() { s.acks.syncLoop(s.ctx.Done()) })
+	s.tasks.Go(s.retainHistory)
+}
+
+// openEngine opens the database and takes over its state. Where the disk is too
+// full for that, it is opened to be read, and refusal says why it cannot be
+// written. The caller holds life exclusively, or is alone.
+func (s *Store) openEngine() (refusal, err error) {
+	e, err := s.disk.open(s.fail)
+	if errors.Is(err, kv.ErrNoSpace) && s.disk.reserve.release() {
+		e, err = s.disk.open(s.fail)
+	}
+	if errors.Is(err, kv.ErrNoSpace) {
+		refusal = err
+		e, err = s.disk.openReadOnly(refusal)
+	}
+	if err != nil {
+		return nil, err
+	}
+	st, err := s.loadState(e)
+	if err != nil {
+		return nil, errors.Join(err, e.close())
+	}
+	s.engine = e
+	s.history.trimmed = st.trimmed
+	s.compacted.Store(int64(st.compacted))
+	s.holds.Reset(st.compacted)
+	if s.elapsed.opened.IsZero() { // after a repair, what is in memory is newer
+		s.elapsed.begin(&st, s.now(), s.markEvery())
+		for _, mark := range st.marks {
+			s.marks.Add(mark)
+		}
+	}
+	s.expiries.wake(st.firstExpiry)
+	s.mu.Lock()
+	s.mu.db = e.db
+	s.mu.assigned = st.revision
+	s.mu.recent = newRecent(st.revision)
+	s.counts.reset(st.revision)
+	s.ring.reset(st.revision)
+	s.mu.Unlock()
+	if refusal == nil {
+		s.checkSpace(e)
+	}
+	return refusal, nil
+}
+
+// use returns the engine for reading, and how to give it back.
+func (s *Store) use() (*engine, error) {
+	s.life.RLock()
+	if s.engine != nil {
+		return s.engine, nil
+	}
+	s.life.RUnlock()
+	if s.ctx.Err() != nil {
+		return nil, kv.ErrClosed
+	}
+	return nil, errReopening
+}
+
+// errReopening: there is no engine at the moment, and there will be one.
+var errReopening = fmt.Errorf("the store is being reopened: %w", kv.ErrUnavailable)
+
+// refusalLocked says why nothing can be written, or nil.
+func (s *Store) refusalLocked() error {
+	if s.mu.closed {
+		return kv.ErrClosed
+	}
+	return s.mu.broken
+}
+
+// release gives back what use returned.
+func (s *Store) release() { s.life.RUnlock() }
+
+// CurrentRevision implements kv.Backend.
+func (s *Store) CurrentRevision(ctx context.Context) (kv.Revision, error) {
+	if err := s.alive(ctx); err != nil {
+		return 0, err
+	}
+	return kv.Revision(s.published.Load()), nil
+}
+
+// PrefixRevision implements kv.PrefixRevisioner.
+func (s *Store) PrefixRevision(ctx context.Context, prefix string) (kv.Revision, error) {
+	if err := s.alive(ctx); err != nil {
+		return 0, err
+	}
+	return s.counts.newestOf(prefix), nil
+}
+
+// RequestProgress implements kv.Backend.
+func (s *Store) RequestProgress(ctx context.Context) error {
+	if err := s.alive(ctx); err != nil {
+		return err
+	}
+	s.ring.askProgress()
+	return nil
+}
+
+// CompactedRevision implements kv.Backend.
+func (s *Store) CompactedRevision(ctx context.Context) (kv.Revision, error) {
+	if err := s.alive(ctx); err != nil {
+		return 0, err
+	}
+	return kv.Revision(s.compacted.Load()), nil
+}
+
+// Health implements kv.Backend. A store of which a file is known to be damaged
+// serves what it can, and is kv.ErrCorrupt.
+func (s *Store) Health(ctx context.Context) error {
+	if err := s.alive(ctx); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	err := s.refusalLocked()
+	if err == nil {
+		err = s.mu.full
+	}
+	s.mu.Unlock()
+	if err == nil {
+		err = s.stall.err()
+	}
+	if err == nil {
+		err = s.damage()
+	}
+	return err
+}
+
+// damage returns what was found damaged since the engine was opened.
+func (s *Store) damage() error {
+	file := s.disk.damaged.Load()
+	if file == nil {
+		return nil
+	}
+	return fmt.Errorf("%s is damaged; restore the data directory from a snapshot: %w", *file, kv.ErrCorrupt)
+}
+
+func (s *Store) alive(ctx context.Context) error {
+	if s.ctx.Err() != nil {
+		return kv.ErrClosed
+	}
+	return ctx.Err()
+}
+
+// Close implements kv.Backend.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	if s.mu.closed {
+		s.mu.Unlock()
+		return kv.ErrClosed
+	}
+	s.mu.closed = true
+	s.mu.work.Broadcast()
+	s.mu.Unlock()
+	s.cancel()
+	s.disk.abandonIfFailed()
+	s.tasks.Wait()
+	s.life.Lock()
+	defer s.life.Unlock()
+	var err error
+	if s.engine != nil {
+		if !s.engine.readOnly && s.engine.guard.failure() == nil {
+			err = s.writeMark(s.engine)
+		}
+		err = errors.Join(err, s.engine.close())
+		s.engine = nil
+	}
+	s.metrics.unregister()
+	return errors.Join(err, s.acks.close(), s.disk.unlock())
+}

@@ -1,0 +1,114 @@
+package embedded
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// newVolume mounts a file system in memory with a size in MiB.
+func newVolume(t *testing.T, size int) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%dm", size)); err != nil {
+		t.Skipf("a small volume cannot be mounted, which takes root: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// volumeSizes are in MiB.
+func volumeSizes() []int {
+	if testing.Short() {
+		return []int{64, 256}
+	}
+	return []int{64, 256, 1024}
+}
+
+// TestSmallVolume: a store that fills its volume accepts deletions, and puts when deletions have
+// made room.
+func TestSmallVolume(t *testing.T) {
+	t.Parallel()
+	for _, size := range volumeSizes() {
+		t.Run(fmt.Sprintf("%dMiB", size), func(t *testing.T) {
+			t.Parallel()
+			s := open(t, Config{Dir: newVolume(t, size) + "/store", Retention: volumeRetention})
+			for round := range 2 {
+				var keys []string
+				fillVolume(t, s, func(key string) { keys = append(keys, key) })
+				if held := len(keys) * volumeValue >> 20; round == 0 && held < size/8 {
+					t.Errorf("the volume of %d MiB is full with %d MiB of values", size, held)
+				}
+				emptyVolume(t, s, keys)
+			}
+		})
+	}
+}
+
+// TestVolumeTooSmall: a store is not opened on a volume on which compactions would not fit.
+func TestVolumeTooSmall(t *testing.T) {
+	t.Parallel()
+	if _, err := Open(Config{Dir: newVolume(t, 32) + "/store"}); !errors.Is(err, kv.ErrNoSpace) || !strings.Contains(err.Error(), "at least 48 MiB") {
+		t.Errorf("open: %v", err)
+	}
+}
+
+// TestSmallVolumeKilled: so does a store whose process was killed while the volume was full.
+func TestSmallVolumeKilled(t *testing.T) {
+	t.Parallel()
+	for _, size := range volumeSizes() {
+		t.Run(fmt.Sprintf("%dMiB", size), func(t *testing.T) {
+			t.Parallel()
+			dir := newVolume(t, size) + "/store"
+			process := exec.Command(os.Args[0], "-test.run=TestHelperFills$", "-test.v")
+			process.Env = append(os.Environ(), "EMBEDDED_TEST_VOLUME="+dir)
+			output, err := process.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := process.Start(); err != nil {
+				t.Fatal(err)
+			}
+			var keys []string
+			for lines := bufio.NewScanner(output); lines.Scan() && lines.Text() != "full"; {
+				if key, ok := strings.CutPrefix(lines.Text(), "put "); ok {
+					keys = append(keys, key)
+				}
+			}
+			_ = process.Process.Kill()
+			_, _ = io.Copy(io.Discard, output)
+			_ = process.Wait()
+			if len(keys) == 0 {
+				t.Fatal("nothing was stored")
+			}
+			emptyVolume(t, open(t, Config{Dir: dir, Retention: volumeRetention}), keys)
+		})
+	}
+}
+
+// TestHelperFills is run by TestSmallVolumeKilled in another process, which it kills.
+func TestHelperFills(t *testing.T) {
+	dir := os.Getenv("EMBEDDED_TEST_VOLUME")
+	if dir == "" {
+		t.Skip("this is the other process of TestSmallVolumeKilled")
+	}
+	s, err := Open(Config{Dir: dir, Retention: volumeRetention})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fillVolume(t, s, func(key string) { fmt.Println("put", key) })
+	fmt.Println("full")
+	select {} // until it is killed
+}

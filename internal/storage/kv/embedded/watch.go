@@ -1,0 +1,330 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// Bounds of what a watch takes at a time.
+const (
+	watchGroups = 32      // from the ring
+	watchEvents = 1024    // in a batch read from disk
+	watchBytes  = 1 << 20 // in a batch read from disk
+)
+
+// watch is a position in the history: next is the revision it wants. It keeps
+// no events but those it is just offering.
+type watch struct {
+	s *Store
+	sleeper
+	next kv.Revision
+	// delivered is the revision of the last batch that was delivered.
+	delivered kv.Revision
+	batches   chan kv.Batch
+	// err is set before batches is closed.
+	err    atomic.Pointer[error]
+	ctx    context.Context
+	cancel context.CancelFunc
+}
+
+var _ kv.Watch = (*watch)(nil)
+
+// Watch implements kv.Backend. The events of a batch may be shared with other
+// watches: receivers must not change them.
+func (s *Store) Watch(ctx context.Context, start, end string, from kv.Revision) (kv.Watch, error) {
+	if err := s.alive(ctx); err != nil {
+		return nil, err
+	}
+	if from < 0 {
+		return nil, fmt.Errorf("watch from revision %d: a revision is not negative", from)
+	}
+	newest := kv.Revision(s.published.Load())
+	if from == 0 {
+		from = newest + 1
+	}
+	if compacted := kv.Revision(s.compacted.Load()); from < compacted {
+		return nil, fmt.Errorf("watch from revision %d, the oldest being %d: %w", from, compacted, kv.ErrCompacted)
+	}
+	w := &watch{s: s, sleeper: sleeper{start: start, end: end, wake: make(chan struct{}, 1)}, next: from, batches: make(chan kv.Batch)}
+	w.ctx, w.cancel = context.WithCancel(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.closed {
+		w.cancel()
+		return nil, kv.ErrClosed
+	}
+	s.metrics.watches.Inc()
+	s.tasks.Go(w.run)
+	return w, nil
+}
+
+// Batches implements kv.Watch.
+func (w *watch) Batches() <-chan kv.Batch { return w.batches }
+
+// Err implements kv.Watch.
+func (w *watch) Err() error {
+	if err := w.err.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// Stop implements kv.Watch.
+func (w *watch) Stop() { w.cancel() }
+
+// run delivers until the watch ends.
+func (w *watch) run() {
+	defer w.s.metrics.watches.Dec()
+	defer w.cancel()
+	err := w.follow()
+	if w.s.ctx.Err() != nil {
+		err = kv.ErrClosed
+	} else if w.ctx.Err() != nil {
+		err = nil
+	}
+	w.err.Store(&err)
+	close(w.batches)
+}
+
+// follow reads on from the ring while that goes back far enough, and from disk
+// otherwise.
+func (w *watch) follow() error {
+	room := make([]ringGroup, 0, watchGroups)
+	for {
+		clear(room[:cap(room)])
+		groups, at, ok := w.s.ring.since(w.next, room)
+		var err error
+		if ok {
+			err = w.fromRing(groups, at)
+		} else {
+			err = w.fromDisk(at)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// errEnded ends follow; run knows the reason.
+var errEnded = errors.New("watch ended")
+
+// fromRing offers what the groups have for the watch. Where they have nothing, it
+// reports progress, if that is asked for, and waits.
+func (w *watch) fromRing(groups []ringGroup, at ringState) error {
+	for i := range groups {
+		events := w.filter(groups[i].events)
+		if len(events) == 0 {
+			w.next = max(w.next, groups[i].last+1)
+			continue
+		}
+		return w.send(kv.Batch{Events: events, Revision: groups[i].last})
+	}
+	switch {
+	case at.last >= w.next:
+		return nil // there was no room for all
+	case at.last == w.next-1 && (w.delivered < at.asked || w.delivered == 0 && at.last > 0):
+		return w.send(kv.Batch{Revision: at.last})
+	}
+	return w.sleep(at.turn, false)
+}
+
+// send offers a batch.
+func (w *watch) send(b kv.Batch) error {
+	select {
+	case w.batches <- b:
+		w.delivered = b.Revision
+		w.next = max(w.next, b.Revision+1)
+		return nil
+	case <-w.ctx.Done():
+	case <-w.s.ctx.Done():
+	}
+	return errEnded
+}
+
+// sleep waits for something of the watch's range, or for any change of the ring, after
+// a turn of it.
+func (w *watch) sleep(turn uint64, every bool) error {
+	w.every = every
+	if !w.s.ring.sleep(&w.sleeper, turn) {
+		return nil
+	}
+	select {
+	case <-w.wake:
+		if !every {
+			w.next = max(w.next, w.passed+1)
+		}
+		return nil
+	case <-w.ctx.Done():
+	case <-w.s.ctx.Done():
+	}
+	w.s.ring.leave(&w.sleeper)
+	return errEnded
+}
+
+// filter returns the events the watch is to see: where those are all, the slice
+// itself.
+func (w *watch) filter(events []kv.Event) []kv.Event {
+	for len(events) > 0 && events[0].Revision < w.next {
+		events = events[1:]
+	}
+	n := 0
+	for i := range events {
+		if w.contains(events[i].Key) {
+			n++
+		}
+	}
+	if n == 0 || n == len(events) {
+		return events[:n:n]
+	}
+	out := make([]kv.Event, 0, n)
+	for i := range events {
+		if w.contains(events[i].Key) {
+			out = append(out, events[i])
+		}
+	}
+	return out
+}
+
+// fromDisk offers one batch from the change log. While the store is being
+// reopened it waits.
+func (w *watch) fromDisk(at ringState) error {
+	b, err := w.s.readLog(w)
+	if errors.Is(err, errReopening) {
+		return w.sleep(at.turn, true)
+	}
+	if err != nil {
+		return err
+	}
+	if b.Revision < w.next {
+		return nil
+	}
+	return w.send(b)
+}
+
+// readLog reads the next batch for a watch from the change log.
+func (s *Store) readLog(w *watch) (kv.Batch, error) {
+	e, err := s.use()
+	if err != nil {
+		return kv.Batch{}, err
+	}
+	defer s.release()
+	newest := kv.Revision(s.published.Load())
+	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: logKey(w.next), UpperBound: logKey(newest + 1)})
+	if err != nil {
+		return kv.Batch{}, e.explain("read the change log", err)
+	}
+	defer it.Close()
+	// As in read: the iterator was made first, so what it has is not deleted.
+	if compacted := kv.Revision(s.compacted.Load()); w.next < compacted {
+		return kv.Batch{}, fmt.Errorf("watch from revision %d, the oldest being %d: %w", w.next, compacted, kv.ErrCompacted)
+	}
+	l := logReader{e: e, w: w, batch: kv.Batch{Revision: w.next - 1}}
+	for ok := it.First(); ok && !l.full(); ok = it.Next() {
+		if err := w.ctx.Err(); err != nil {
+			return kv.Batch{}, err
+		}
+		err := l.add(it)
+		if errors.Is(err, errVanished) && w.next < kv.Revision(s.compacted.Load()) {
+			err = fmt.Errorf("watch from revision %d: %w", w.next, kv.ErrCompacted)
+			return kv.Batch{}, err
+		}
+		if err != nil {
+			return kv.Batch{}, e.explain("read the change log", err)
+		}
+	}
+	if err := it.Error(); err != nil {
+		return kv.Batch{}, e.explain("read the change log", err)
+	}
+	return l.batch, nil
+}
+
+// logReader makes a batch of log records.
+type logReader struct {
+	e     *engine
+	w     *watch
+	batch kv.Batch
+	bytes int
+	buf   []byte
+}
+
+func (l *logReader) full() bool {
+	return len(l.batch.Events) >= watchEvents || l.bytes >= watchBytes
+}
+
+// add adds the record the iterator stands at.
+func (l *logReader) add(it *pebble.Iterator) error {
+	rev, err := logRevision(it.Key())
+	if err != nil {
+		return err
+	}
+	raw, err := it.ValueAndErr()
+	if err != nil {
+		return err
+	}
+	for len(raw) > 0 {
+		var c change
+		if c, raw, err = decodeChange(raw); err != nil {
+			return err
+		}
+		if !l.w.contains(c.key) {
+			continue
+		}
+		ev, err := l.event(c, rev)
+		if err != nil {
+			return err
+		}
+		l.batch.Events = append(l.batch.Events, ev)
+		l.bytes += len(ev.Value)
+	}
+	l.batch.Revision = rev
+	return nil
+}
+
+func (l *logReader) event(c change, rev kv.Revision) (kv.Event, error) {
+	ev := kv.Event{Key: c.key, Revision: rev, Deleted: c.deleted}
+	if c.previous > 0 {
+		prev, err := l.load(c.key, c.previous)
+		if err != nil {
+			return ev, err
+		}
+		ev.Prev = prev.entry
+		if prev.entry != nil {
+			l.bytes += len(prev.entry.Value)
+		}
+	}
+	if !c.deleted {
+		now, err := l.load(c.key, rev)
+		if err != nil {
+			return ev, err
+		}
+		if now.entry == nil {
+			return ev, fmt.Errorf("the change log has %q put at revision %d, where it is deleted: %w", c.key, rev, kv.ErrCorrupt)
+		}
+		ev.Value, ev.Created = now.entry.Value, now.entry.Created
+	}
+	return ev, nil
+}
+
+// load reads exactly the version named.
+func (l *logReader) load(key string, rev kv.Revision) (version, error) {
+	l.buf = appendVersionKey(l.buf[:0], key, rev)
+	raw, closer, err := l.e.db.Get(l.buf)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return version{}, fmt.Errorf("the change log names %q at revision %d: %w", key, rev, errVanished)
+	}
+	if err != nil {
+		return version{}, err
+	}
+	defer closer.Close()
+	return decodeVersion(key, rev, raw)
+}
+
+// errVanished: a version named by the log is not there, which is so when it was
+// compacted meanwhile, and must not be otherwise.
+var errVanished = fmt.Errorf("the version is missing: %w", kv.ErrCorrupt)

@@ -1,0 +1,177 @@
+package etcd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"mainstay.dev/mainstay/internal/request"
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// Pauses between two attempts of a request.
+const (
+	firstPause = 20 * time.Millisecond
+	lastPause  = 250 * time.Millisecond
+)
+
+// callSpec describes a request to etcd.
+type callSpec struct {
+	// name is a verb for errors and metrics.
+	name string
+	// timeout bounds all attempts together, attempt each of them. An attempt of
+	// 0 has all the time there is.
+	timeout, attempt time.Duration
+	repeat           repeat
+}
+
+// repeat says whether a request that failed may be made again; sent reports
+// whether it may have reached a server.
+type repeat func(err error, sent bool) bool
+
+// repeatRead: reads change nothing.
+func repeatRead(err error, _ bool) bool {
+	return transient(err) || is(err, rpctypes.ErrTooManyRequests)
+}
+
+// repeatWrite: only what was certainly not carried out. etcd refuses with these
+// errors before it looks at a request.
+func repeatWrite(err error, sent bool) bool {
+	return !sent && code(err) == codes.Unavailable || is(err, rpctypes.ErrNoLeader) || is(err, rpctypes.ErrTooManyRequests)
+}
+
+// call makes a request, and repeats it on another member where that is safe. f
+// must pass the options on if it can: without them a write is not repeated. An
+// error is one of kv's where there is one for it.
+func call[T any](ctx context.Context, s *Store, a callSpec, f func(context.Context, ...grpc.CallOption) (T, error)) (answer T, err error) {
+	defer request.Turn(ctx).Pause().Resume()
+	began := time.Now()
+	defer func() { s.metrics.observe(a.name, began, err) }()
+	all, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	pause := firstPause
+	var reason error // why it took so long
+	for {
+		var to peer.Peer
+		answer, err = attempt(all, a, &to, f)
+		switch code(err) {
+		case codes.Unavailable:
+			reason = err
+		case codes.DeadlineExceeded:
+			err = cmp.Or(reason, err)
+		}
+		if err == nil {
+			s.failing.Store(0)
+			return answer, nil
+		}
+		if !s.again(err) || !a.repeat(err, to.Addr != nil) || all.Err() != nil {
+			return answer, s.explain(ctx, a, err)
+		}
+		select {
+		case <-all.Done():
+			return answer, s.explain(ctx, a, err)
+		case <-time.After(pause/2 + rand.N(pause)):
+		}
+		pause = min(2*pause, lastPause)
+	}
+}
+
+func attempt[T any](ctx context.Context, a callSpec, to *peer.Peer, f func(context.Context, ...grpc.CallOption) (T, error)) (T, error) {
+	if a.attempt > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, a.attempt)
+		defer cancel()
+	}
+	return f(ctx, grpc.Peer(to))
+}
+
+// again notes a failure and reports whether it is worth another attempt. When etcd
+// has been away for longer than a request waits, requests fail at once: they
+// would pile up.
+func (s *Store) again(err error) bool {
+	if !transient(err) {
+		return true
+	}
+	now := time.Now().UnixNano()
+	if s.failing.CompareAndSwap(0, now) {
+		return true
+	}
+	return time.Duration(now-s.failing.Load()) < s.config.RequestTimeout
+}
+
+// is compares with an error of rpctypes.
+func is(err, target error) bool { return errors.Is(rpctypes.Error(err), target) }
+
+// tooLargeToSend reports that a message did not get through: one side's gRPC takes
+// less than it has.
+func tooLargeToSend(err error) bool {
+	return status.Code(err) == codes.ResourceExhausted && strings.Contains(err.Error(), "message larger than max")
+}
+
+// transient reports that etcd, or a member of it, did not answer.
+func transient(err error) bool {
+	switch code(err) {
+	case codes.Unavailable, codes.DeadlineExceeded:
+		return true
+	}
+	return false
+}
+
+// code looks through what etcd's client makes of some errors.
+func code(err error) codes.Code {
+	var known rpctypes.EtcdError
+	switch {
+	case errors.As(err, &known):
+		return known.Code()
+	case errors.Is(err, context.DeadlineExceeded):
+		return codes.DeadlineExceeded
+	case errors.Is(err, context.Canceled):
+		return codes.Canceled
+	}
+	return status.Code(err)
+}
+
+// explain puts an error of etcd in kv's terms.
+func (s *Store) explain(ctx context.Context, a callSpec, err error) error {
+	switch {
+	case errors.Is(context.Cause(ctx), context.DeadlineExceeded):
+		return context.DeadlineExceeded
+	case s.ctx.Err() != nil && ctx.Err() != nil:
+		return kv.ErrClosed
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	text := status.Convert(err).Message()
+	switch {
+	case is(err, rpctypes.ErrCompacted):
+		return kv.ErrCompacted
+	case is(err, rpctypes.ErrFutureRev):
+		return kv.ErrFutureRevision
+	case is(err, rpctypes.ErrNoSpace):
+		s.full.Store(true)
+		return fmt.Errorf("%w: %s", kv.ErrNoSpace, text)
+	case is(err, rpctypes.ErrRequestTooLarge), tooLargeToSend(err):
+		return fmt.Errorf("%w: %s", kv.ErrTooLarge, text)
+	case is(err, rpctypes.ErrCorrupt):
+		return fmt.Errorf("%w: %s", kv.ErrCorrupt, text)
+	case is(err, rpctypes.ErrTooManyRequests):
+		return fmt.Errorf("%w: %s", kv.ErrUnavailable, text)
+	}
+	switch code(err) {
+	case codes.DeadlineExceeded:
+		return fmt.Errorf("%w: etcd has not answered within %s", kv.ErrUnavailable, a.timeout)
+	case codes.Unavailable, codes.Canceled:
+		return fmt.Errorf("%w: %s", kv.ErrUnavailable, text)
+	}
+	return errors.New(text)
+}

@@ -1,0 +1,178 @@
+package etcd
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// compactKey is where the servers on a cluster, kube-apiservers too, agree on
+// who compacts and to which revision. Its value is the revision as a decimal;
+// its version counts compactions.
+const compactKey = "compact_rev_key"
+
+// Compact implements kv.Backend. A watch from the oldest revision receives what
+// its keys were before, so etcd has to keep one revision more.
+func (s *Store) Compact(ctx context.Context, before kv.Revision) error {
+	newest, err := s.newest(ctx)
+	if err == nil && before > newest {
+		err = fmt.Errorf("the newest revision is %d: %w", newest, kv.ErrFutureRevision)
+	}
+	granted := kv.Revision(0)
+	if err == nil {
+		granted = s.grant(before)
+		err = s.compact(ctx, granted-1)
+	}
+	if err != nil {
+		return fmt.Errorf("compact to revision %d: %w", before, err)
+	}
+	s.observeCompacted(granted)
+	return nil
+}
+
+// compactReleased compacts to what was asked for before, when a hold has ended
+// that kept it back, until Close.
+func (s *Store) compactReleased() {
+	for {
+		select {
+		case <-s.holds.Released():
+		case <-s.ctx.Done():
+			return
+		}
+		if err := s.Compact(s.ctx, 0); err != nil && s.ctx.Err() == nil {
+			s.log.Warn("compact etcd", "err", err)
+		}
+	}
+}
+
+// compact has etcd forget what is older than a revision. That it has done so
+// already is no error.
+func (s *Store) compact(ctx context.Context, to kv.Revision) error {
+	if to <= 0 {
+		return nil
+	}
+	ctx, leave, err := s.enter(ctx, false)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	done := false
+	_, err = call(ctx, s, s.largeRead().named("compact"), func(ctx context.Context, _ ...grpc.CallOption) (*clientv3.CompactResponse, error) {
+		resp, err := s.client.Compact(ctx, int64(to))
+		done = done || is(err, rpctypes.ErrCompacted)
+		return resp, err
+	})
+	if done {
+		return nil
+	}
+	return err
+}
+
+func (a callSpec) named(name string) callSpec { a.name = name; return a }
+
+// observeCompacted notes that history before a revision is gone.
+func (s *Store) observeCompacted(revision kv.Revision) {
+	for {
+		known := s.compacted.Load()
+		if int64(revision) <= known || s.compacted.CompareAndSwap(known, int64(revision)) {
+			return
+		}
+	}
+}
+
+// CompactedRevision implements kv.Backend. What another client compacted is
+// known when a watch was refused for it, or when that client keeps to the
+// protocol of kube-apiserver.
+func (s *Store) CompactedRevision(ctx context.Context) (kv.Revision, error) {
+	e, _, err := s.Get(ctx, compactKey, 0)
+	if err != nil {
+		return 0, fmt.Errorf("read the compacted revision: %w", err)
+	}
+	compacted := kv.Revision(s.compacted.Load())
+	if e != nil {
+		agreed, err := strconv.ParseInt(string(e.Value), 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("read the compacted revision: %s holds %q: %w", compactKey, e.Value, kv.ErrCorrupt)
+		}
+		compacted = max(compacted, kv.Revision(agreed))
+	}
+	return compacted, nil
+}
+
+// compactor takes part in the protocol: who finds the key at the version it last
+// saw writes the revision that was newest one interval ago, and compacts to it.
+// The others learn from the key that it was done.
+type compactor struct {
+	version  int64       // of compactKey, as last seen
+	revision kv.Revision // the newest one at that time
+	agreed   kv.Revision // value of compactKey then; 0 if that is not known
+}
+
+func (s *Store) compactPeriodically() {
+	ticker := time.NewTicker(s.config.CompactionInterval)
+	defer ticker.Stop()
+	var c compactor
+	for {
+		select {
+		case <-ticker.C:
+		case <-s.ctx.Done():
+			return
+		}
+		next, err := s.compactOnce(s.ctx, c)
+		switch {
+		case s.ctx.Err() != nil:
+			return
+		case err != nil:
+			s.log.Warn("compact etcd", "err", err)
+		default:
+			c = next
+		}
+	}
+}
+
+// compactOnce is one round; the first one of a client only learns.
+func (s *Store) compactOnce(ctx context.Context, c compactor) (compactor, error) {
+	ctx, leave, err := s.enter(ctx, false)
+	if err != nil {
+		return c, err
+	}
+	defer leave()
+	// Where something is held here, the round takes place all the same, and goes
+	// less far, or nowhere: if none did, another client would compact instead.
+	to := s.grant(c.revision+1) - 1
+	agreed := max(to, c.agreed)
+	resp, err := call(ctx, s, s.write("compaction"), func(ctx context.Context, _ ...grpc.CallOption) (*clientv3.TxnResponse, error) {
+		return s.client.Txn(ctx).
+			If(clientv3.Compare(clientv3.Version(compactKey), "=", c.version)).
+			Then(clientv3.OpPut(compactKey, strconv.FormatInt(int64(agreed), 10))).
+			Else(clientv3.OpGet(compactKey)).
+			Commit()
+	})
+	if err != nil {
+		return c, fmt.Errorf("claim the compaction: %w", err)
+	}
+	next := compactor{version: c.version + 1, revision: kv.Revision(resp.Header.GetRevision()), agreed: agreed}
+	if !resp.Succeeded {
+		next.version, next.agreed = 0, 0
+		if kvs := resp.Responses[0].GetResponseRange().GetKvs(); len(kvs) > 0 {
+			next.version = kvs[0].Version
+			value, _ := strconv.ParseInt(string(kvs[0].Value), 10, 64) // CompactedRevision complains
+			next.agreed = kv.Revision(value)
+		}
+		return next, nil
+	}
+	if err := s.compact(ctx, to); err != nil {
+		return next, fmt.Errorf("compact to revision %d: %w", to, err)
+	}
+	if to > 0 {
+		s.log.Debug("compacted etcd", "revision", to)
+	}
+	return next, nil
+}

@@ -1,0 +1,85 @@
+package etcd
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// metrics of one store.
+type metrics struct {
+	registerer prometheus.Registerer
+	collectors []prometheus.Collector
+
+	seconds *prometheus.HistogramVec
+	errors  *prometheus.CounterVec
+}
+
+// newMetrics registers the metrics of a store. Their label tells clusters apart that keep
+// different resources.
+func newMetrics(r prometheus.Registerer, s *Store) (*metrics, error) {
+	const namespace, subsystem = "mainstay", "kv"
+	if r != nil {
+		r = prometheus.WrapRegistererWith(prometheus.Labels{"storage_cluster_id": s.config.ClusterID}, r)
+	}
+	m := &metrics{
+		registerer: r,
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: namespace, Subsystem: subsystem, Name: "request_seconds",
+			Help:    "Time that requests to etcd took, repetitions included.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 15),
+		}, []string{"operation"}),
+		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: namespace, Subsystem: subsystem, Name: "request_errors_total",
+			Help: "Requests that etcd did not answer.",
+		}, []string{"operation"}),
+	}
+	m.collectors = []prometheus.Collector{
+		m.seconds, m.errors,
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: "watches", Help: "Open watches."}, s.openWatches),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: "holds", Help: "Revisions held for readers, whatever the retention."},
+			func() float64 { n, _ := s.holds.Oldest(); return float64(n) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: "oldest_hold_seconds", Help: "Age of the oldest of them."},
+			func() float64 { _, age := s.holds.Oldest(); return age.Seconds() }),
+	}
+	if s.config.SizeInterval > 0 {
+		m.collectors = append(m.collectors, newSizeMetric(s))
+	}
+	if r == nil {
+		return m, nil
+	}
+	for i, c := range m.collectors {
+		if err := r.Register(c); err != nil {
+			m.collectors = m.collectors[:i]
+			m.unregister()
+			return nil, fmt.Errorf("register metrics of etcd: %w", err)
+		}
+	}
+	return m, nil
+}
+
+func (m *metrics) unregister() {
+	if m.registerer == nil {
+		return
+	}
+	for _, c := range m.collectors {
+		m.registerer.Unregister(c)
+	}
+}
+
+func (m *metrics) observe(operation string, began time.Time, err error) {
+	m.seconds.WithLabelValues(operation).Observe(time.Since(began).Seconds())
+	if errors.Is(err, kv.ErrUnavailable) {
+		m.errors.WithLabelValues(operation).Inc()
+	}
+}
+
+func (s *Store) openWatches() float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return float64(len(s.mu.watches))
+}

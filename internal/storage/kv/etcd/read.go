@@ -1,0 +1,179 @@
+package etcd
+
+import (
+	"context"
+	"fmt"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"google.golang.org/grpc"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// A range is read in pages: the first of firstPage keys, the others of about
+// pageBytes, as the keys before them were, unless etcd streams what follows the first.
+const (
+	firstPage = 500
+	maxPage   = 10000
+	pageBytes = 4 << 20
+)
+
+// Get implements kv.Backend.
+func (s *Store) Get(ctx context.Context, key string, at kv.Revision) (*kv.Entry, kv.Revision, error) {
+	ctx, leave, err := s.enter(ctx, false)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer leave()
+	if err := s.readable(at); err != nil {
+		return nil, 0, fmt.Errorf("get %q: %w", key, err)
+	}
+	if key == "" {
+		// etcd has no such key and does not take the question.
+		at, err = s.orNewest(ctx, at)
+		return nil, at, err
+	}
+	resp, err := call(ctx, s, s.smallRead("get"), func(ctx context.Context, o ...grpc.CallOption) (*pb.RangeResponse, error) {
+		return s.rpc.Range(ctx, &pb.RangeRequest{Key: []byte(key), Revision: int64(at)}, o...)
+	})
+	if err != nil {
+		return nil, 0, fmt.Errorf("get %q: %w", key, err)
+	}
+	if at == 0 {
+		at = kv.Revision(resp.GetHeader().GetRevision())
+	}
+	if len(resp.Kvs) == 0 {
+		return nil, at, nil
+	}
+	e := entry(resp.Kvs[0])
+	return &e, at, nil
+}
+
+func (s *Store) orNewest(ctx context.Context, at kv.Revision) (kv.Revision, error) {
+	newest, err := s.newest(ctx)
+	switch {
+	case err != nil:
+		return 0, err
+	case at > newest:
+		return 0, kv.ErrFutureRevision
+	case at > 0:
+		return at, nil
+	}
+	return newest, nil
+}
+
+// readable refuses what etcd would answer, but kv does not: see Compact.
+func (s *Store) readable(at kv.Revision) error {
+	if at < 0 {
+		return fmt.Errorf("revision %d is negative", at)
+	}
+	if compacted := s.compacted.Load(); at > 0 && int64(at) < compacted {
+		return fmt.Errorf("revision %d is asked for, the oldest being %d: %w", at, compacted, kv.ErrCompacted)
+	}
+	return nil
+}
+
+// entry takes over the bytes of an answer.
+func entry(e *mvccpb.KeyValue) kv.Entry {
+	return kv.Entry{Key: string(e.Key), Value: e.Value, Created: kv.Revision(e.CreateRevision), Modified: kv.Revision(e.ModRevision)}
+}
+
+// bounds are a range in etcd's terms: there, no key is empty, an empty end is
+// that of a single key, and "\x00" is no end.
+func bounds(start, end string) (first, last []byte) {
+	if start == "" {
+		start = "\x00"
+	}
+	if end == "" {
+		end = "\x00"
+	}
+	return []byte(start), []byte(end)
+}
+
+// empty reports that no key can be in a range.
+func empty(start, end string) bool { return end != "" && start >= end }
+
+// Range implements kv.Backend.
+func (s *Store) Range(ctx context.Context, req kv.RangeRequest) (kv.RangeResult, error) {
+	if req.Limit < 0 {
+		return kv.RangeResult{}, fmt.Errorf("range: limit %d is negative", req.Limit)
+	}
+	ctx, leave, err := s.enter(ctx, false)
+	if err != nil {
+		return kv.RangeResult{}, err
+	}
+	defer leave()
+	res, err := s.pages(ctx, req)
+	if err != nil {
+		return kv.RangeResult{}, fmt.Errorf("range [%q, %q): %w", req.Start, req.End, err)
+	}
+	return res, nil
+}
+
+func (s *Store) pages(ctx context.Context, req kv.RangeRequest) (kv.RangeResult, error) {
+	if err := s.readable(req.At); err != nil {
+		return kv.RangeResult{}, err
+	}
+	if empty(req.Start, req.End) {
+		at, err := s.orNewest(ctx, req.At)
+		return kv.RangeResult{Revision: at}, err
+	}
+	res := kv.RangeResult{Revision: req.At}
+	start, page, bytes := req.Start, firstPage, 0
+	for {
+		first, last := bounds(start, req.End)
+		ask := &pb.RangeRequest{Key: first, RangeEnd: last, Revision: int64(res.Revision), CountOnly: req.CountOnly, Limit: int64(page)}
+		if left := req.Limit - len(res.Entries); req.Limit > 0 && left < page {
+			ask.Limit = int64(left)
+		}
+		resp, err := call(ctx, s, s.largeRead(), func(ctx context.Context, o ...grpc.CallOption) (*pb.RangeResponse, error) {
+			return s.rpc.Range(ctx, ask, o...)
+		})
+		if err != nil {
+			return kv.RangeResult{}, err
+		}
+		if len(res.Entries) == 0 {
+			// The first page: what it says holds for the whole range.
+			res.Count = resp.Count
+			if res.Revision == 0 {
+				res.Revision = kv.Revision(resp.GetHeader().GetRevision())
+			}
+			res.Entries = make([]kv.Entry, 0, expected(req, resp))
+		}
+		for _, e := range resp.Kvs {
+			res.Entries = append(res.Entries, entry(e))
+			bytes += len(e.Key) + len(e.Value)
+		}
+		n := len(res.Entries)
+		res.More = resp.More && !req.CountOnly
+		if !res.More || n == req.Limit {
+			return res, nil
+		}
+		if s.mayStream(req) {
+			switch streamed, err := s.stream(ctx, req.End, &res); {
+			case err != nil:
+				return kv.RangeResult{}, err
+			case streamed:
+				return res, nil
+			}
+		}
+		page = min(max(pageBytes/(bytes/n+1), 1), maxPage)
+		start = after(&res)
+	}
+}
+
+// expected is how many entries a range will have.
+func expected(req kv.RangeRequest, first *pb.RangeResponse) int64 {
+	switch {
+	case req.CountOnly:
+		return 0
+	case req.Limit > 0:
+		return min(int64(req.Limit), first.Count)
+	}
+	return first.Count
+}
+
+func (s *Store) largeRead() callSpec {
+	return callSpec{name: "range", timeout: 2 * s.config.RequestTimeout, attempt: s.config.RequestTimeout, repeat: repeatRead}
+}

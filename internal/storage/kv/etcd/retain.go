@@ -1,0 +1,107 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/history"
+)
+
+// markEvery is how much time lies between two marks.
+const markEvery = time.Minute
+
+// Hold implements kv.Backend. It keeps this client from compacting; another one
+// on the cluster may do so all the same.
+func (s *Store) Hold(ctx context.Context, at kv.Revision) (kv.Revision, func(), error) {
+	for {
+		held, release, err := s.hold(ctx, at)
+		switch {
+		case err == nil:
+			return held, release, nil
+		case at == 0 && errors.Is(err, kv.ErrCompacted):
+			// What was the newest revision has been compacted meanwhile.
+		default:
+			return 0, nil, fmt.Errorf("hold revision %d: %w", at, err)
+		}
+	}
+}
+
+func (s *Store) hold(ctx context.Context, at kv.Revision) (kv.Revision, func(), error) {
+	if at == 0 {
+		newest, err := s.newest(ctx)
+		if err != nil {
+			return 0, nil, err
+		}
+		at = newest
+	}
+	release, err := s.holds.Add(ctx, at, kv.MaxHold)
+	if err != nil {
+		return 0, nil, err
+	}
+	// It is held now, and may have been gone before.
+	if _, _, err := s.Get(ctx, string(s.healthKey), at); err != nil {
+		release()
+		return 0, nil, err
+	}
+	return at, release, nil
+}
+
+// grant returns how far this client may compact now that it is to go to a
+// revision.
+func (s *Store) grant(to kv.Revision) kv.Revision {
+	granted, expired := s.holds.Grant(to)
+	for _, x := range expired {
+		s.log.Warn("history was held for too long, and is kept no longer", "revision", x.Revision, "age", x.Age)
+	}
+	return granted
+}
+
+// markTimes asks for the newest revision where nothing else does, so that it is
+// marked, until Close.
+func (s *Store) markTimes() {
+	ticker := time.NewTicker(markEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			_, _ = s.newest(s.ctx) // while etcd is away there are no times to mark
+		case <-s.ctx.Done():
+			return
+		}
+	}
+}
+
+// mark takes note that a revision is the newest one, or was a moment ago, unless
+// that was done lately.
+func (s *Store) mark(revision kv.Revision) {
+	now := time.Now()
+	if last, ok := s.marks.Last(); ok {
+		since := now.Sub(last.Time)
+		if since >= 0 && since < markEvery {
+			return
+		}
+	}
+	s.marks.Forget(kv.Revision(s.compacted.Load()))
+	s.marks.Add(history.Mark{Revision: revision, Time: now})
+}
+
+// RevisionAt implements kv.Backend. It goes back to the start of this process at
+// most: nothing is stored in etcd, which others share.
+func (s *Store) RevisionAt(ctx context.Context, t time.Time) (kv.Revision, error) {
+	newest, err := s.newest(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("the revision at %s: %w", t.UTC().Format(time.RFC3339), err)
+	}
+	now := time.Now()
+	if !t.Before(now) {
+		return newest, nil
+	}
+	revision, ok := s.marks.AtTime(t, now)
+	if !ok || revision < kv.Revision(s.compacted.Load()) {
+		return 0, fmt.Errorf("the revision at %s: %w", t.UTC().Format(time.RFC3339), kv.ErrCompacted)
+	}
+	return revision, nil
+}

@@ -1,0 +1,78 @@
+package etcd
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/etcdtest"
+	"mainstay.dev/mainstay/internal/storage/kv/history"
+)
+
+// TestHeldCompaction: rounds of the protocol go no further than what this client
+// holds, and what they write never goes back. Another client may go on.
+func TestHeldCompaction(t *testing.T) {
+	t.Parallel()
+	c := etcdtest.Start(t, etcdtest.Options{})
+	one, two := open(t, Config{Endpoints: c.URLs()}), open(t, Config{Endpoints: c.URLs()})
+	round := func(s *Store, before compactor) compactor {
+		t.Helper()
+		after, err := s.compactOnce(t.Context(), before)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return after
+	}
+	agreed := func(want kv.Revision) {
+		t.Helper()
+		if got, err := one.CompactedRevision(t.Context()); err != nil || got != want {
+			t.Errorf("compacted to %d, %v; want %d", got, err, want)
+		}
+	}
+	r1 := mustPut(t, one, "/a", "1")
+	mustPut(t, one, "/a", "2")
+	held, release, err := one.Hold(t.Context(), r1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	c1 := round(one, round(one, compactor{}))
+	agreed(held - 1)
+	if e, _, err := one.Get(t.Context(), "/a", held); err != nil || string(e.Value) != "1" {
+		t.Fatalf("what is held: %v, %v", e, err)
+	}
+	// The second round of another client goes to the revision of its first.
+	c2 := round(two, compactor{})
+	round(two, c2)
+	agreed(c2.revision)
+	if _, _, err := one.Get(t.Context(), "/a", held); !errors.Is(err, kv.ErrCompacted) {
+		t.Errorf("what another client has compacted: %v", err)
+	}
+	round(one, round(one, c1))
+	agreed(c2.revision)
+}
+
+// TestMarks: a minute apart, whoever asks, and not of times that this process
+// does not know.
+func TestMarks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &Store{holds: history.NewHolds()}
+		began := time.Now()
+		for i := range 600 { // ten minutes
+			s.mark(kv.Revision(i + 1))
+			time.Sleep(time.Second)
+		}
+		if n := s.marks.Len(); n != 10 {
+			t.Errorf("%d marks after ten minutes", n)
+		}
+		if rev, ok := s.marks.AtTime(began.Add(90*time.Second), time.Now()); !ok || rev != 61 {
+			t.Errorf("revision %d, %t after 90 seconds; want that of the mark after 60", rev, ok)
+		}
+		if rev, ok := s.marks.AtTime(began.Add(-time.Second), time.Now()); ok {
+			t.Errorf("revision %d before the start", rev)
+		}
+	})
+}

@@ -1,0 +1,66 @@
+package etcd_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+
+	"mainstay.dev/mainstay/internal/storage"
+	"mainstay.dev/mainstay/internal/storage/cache"
+	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/etcd"
+	"mainstay.dev/mainstay/internal/storage/kv/etcdtest"
+	"mainstay.dev/mainstay/internal/storage/storagetest"
+)
+
+// backends opens stores over one cluster for each directory.
+func backends() func(testing.TB, string) kv.Backend {
+	var clusters sync.Map
+	return func(t testing.TB, dir string) kv.Backend {
+		t.Helper()
+		cluster, ok := clusters.Load(dir)
+		if !ok {
+			cluster = etcdtest.Start(t, etcdtest.Options{})
+			clusters.Store(dir, cluster)
+		}
+		s, err := etcd.Open(etcd.Config{Endpoints: cluster.(*etcdtest.Cluster).URLs()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+}
+
+// TestStorage runs the suite of storage over etcd, with the cache and without.
+func TestStorage(t *testing.T) {
+	t.Run("Plain", func(t *testing.T) {
+		storagetest.Run(t, storagetest.Setup{
+			Backend: backends(), Remote: true,
+			Decorate: func(_ testing.TB, store *storage.Store) storage.Interface { return store },
+		})
+	})
+	t.Run("Cached", func(t *testing.T) {
+		storagetest.Run(t, storagetest.Setup{Backend: backends(), Decorate: cached, Remote: true})
+	})
+}
+
+func cached(t testing.TB, store *storage.Store) storage.Interface {
+	t.Helper()
+	feed, err := cache.NewFeed(cache.FeedConfig{Backend: store.Backend(), Prefix: "/" + strings.Split(store.Prefix(), "/")[1]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = feed.Run(ctx) // the suite closes the backend first
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	cacher, err := cache.New(cache.Config{Store: store, Feed: feed, IndexFields: []string{"spec.nodeName"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cacher
+}

@@ -1,0 +1,232 @@
+package etcd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"path"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/history"
+)
+
+// How connections that carry nothing are found dead, and how soon one that
+// broke is made anew. etcd's servers refuse pings more often than every 5s.
+const (
+	keepAliveTime    = 10 * time.Second
+	keepAliveTimeout = 5 * time.Second
+	maxConnectDelay  = 3 * time.Second
+)
+
+// maxSend is more than etcd takes: its own limit is the one that counts.
+const maxSend = 16 << 20
+
+// Store is a kv.Backend over etcd.
+type Store struct {
+	config  Config
+	log     *slog.Logger
+	secure  credentials.TransportCredentials
+	metrics *metrics
+	client  *clientv3.Client
+	// rpc is what client.KV stands on: its requests carry bytes, not strings,
+	// and take call options.
+	rpc       pb.KVClient
+	healthKey []byte
+
+	revisions revisions
+	leases    leases
+	holds     *history.Holds
+	marks     history.Marks
+
+	// compacted is the newest revision known to have been compacted to, in the
+	// sense of kv: the oldest one a watch may start from.
+	compacted atomic.Int64
+	// failing is when requests began to fail, in Unix nanoseconds; 0 when the
+	// last one was answered.
+	failing atomic.Int64
+	// streamless is until when no RangeStream is asked for, in Unix nanoseconds.
+	streamless atomic.Int64
+	// full is true since etcd refused a write for want of space.
+	full atomic.Bool
+	// alarm is what etcd's alarms mean, nil while there are none, and alarmsAt when that
+	// was, in Unix nanoseconds.
+	alarm    atomic.Pointer[error]
+	alarmsAt atomic.Int64
+
+	mu struct {
+		sync.Mutex
+		closed  bool
+		watches map[*watch]struct{}
+	}
+	// ctx ends when Close begins. commits are waited for before tasks.
+	ctx     context.Context
+	cancel  context.CancelFunc
+	commits sync.WaitGroup
+	tasks   sync.WaitGroup
+}
+
+var _ kv.Backend = (*Store)(nil)
+
+// Open returns a store that connects when it is first used. It fails when the
+// config is wrong, not when etcd cannot be reached; for that there is Await.
+func Open(config Config) (*Store, error) {
+	if err := config.Check(); err != nil {
+		return nil, err
+	}
+	s := &Store{config: config.withDefaults()}
+	s.log = s.config.Logger
+	s.healthKey = []byte(path.Join("/", s.config.HealthPrefix, "health"))
+	s.mu.watches = make(map[*watch]struct{})
+	s.leases.init()
+	s.holds = history.NewHolds()
+	var err error
+	if s.secure, err = s.config.credentials(); err != nil {
+		return nil, err
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	if s.client, err = s.newClient(s.config.Endpoints...); err != nil {
+		s.cancel()
+		return nil, err
+	}
+	s.rpc = pb.NewKVClient(s.client.ActiveConnection())
+	if s.metrics, err = newMetrics(s.config.Registerer, s); err != nil {
+		s.cancel()
+		return nil, errors.Join(err, s.client.Close())
+	}
+	s.tasks.Go(s.compactReleased)
+	s.tasks.Go(s.markTimes)
+	if s.config.CompactionInterval > 0 {
+		s.tasks.Go(s.compactPeriodically)
+	}
+	return s, nil
+}
+
+// newClient returns a client that connects when it is first used.
+func (s *Store) newClient(endpoints ...string) (*clientv3.Client, error) {
+	connect := grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: s.config.DialTimeout}
+	connect.Backoff.BaseDelay, connect.Backoff.MaxDelay = 100*time.Millisecond, maxConnectDelay
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints:            endpoints,
+		DialTimeout:          s.config.DialTimeout,
+		DialKeepAliveTime:    keepAliveTime,
+		DialKeepAliveTimeout: keepAliveTimeout,
+		MaxCallSendMsgSize:   maxSend,
+		MaxUnaryRetries:      1, // call decides
+		DialOptions: append(s.config.dialOptions(),
+			grpc.WithConnectParams(connect), grpc.WithTransportCredentials(s.secure),
+			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32), grpc.MaxCallSendMsgSize(maxSend)),
+		),
+		Logger: zap.NewNop(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make a client of etcd: %w", err)
+	}
+	return client, nil
+}
+
+// Await tries again after awaitPause, and says so every awaitReport.
+const (
+	awaitPause  = 250 * time.Millisecond
+	awaitReport = 5 * time.Second
+)
+
+// Await waits until etcd answers, be it that it only reads. When ctx ends first, or
+// etcd refuses this client, it returns why etcd could not be used.
+func (s *Store) Await(ctx context.Context) error {
+	var last error
+	var reported time.Time
+	for {
+		err := s.Health(ctx)
+		if errors.Is(err, kv.ErrNoSpace) {
+			s.log.Error("etcd takes no writes", "servers", s.config.Endpoints, "err", err)
+			return nil
+		}
+		if err == nil || !errors.Is(err, kv.ErrUnavailable) && ctx.Err() == nil {
+			return err
+		}
+		if errors.Is(err, kv.ErrUnavailable) || last == nil {
+			last = err
+		}
+		if ctx.Err() != nil {
+			return last
+		}
+		if time.Since(reported) >= awaitReport {
+			reported = time.Now()
+			s.log.Warn("etcd does not answer yet", "servers", s.config.Endpoints, "err", last)
+		}
+		select {
+		case <-time.After(awaitPause):
+		case <-ctx.Done():
+			return last
+		}
+	}
+}
+
+// Health implements kv.Backend.
+func (s *Store) Health(ctx context.Context) error {
+	_, err := s.newest(ctx)
+	if err != nil && !errors.Is(err, kv.ErrCorrupt) {
+		return fmt.Errorf("check etcd: %w", err)
+	}
+	if err = cmp.Or(s.checkAlarms(ctx), err); err != nil {
+		return fmt.Errorf("check etcd: %w", err)
+	}
+	return nil
+}
+
+// enter begins a call on behalf of ctx; what it returns ends with ctx, and for
+// all but commits with the store. leave must be called.
+func (s *Store) enter(ctx context.Context, commit bool) (_ context.Context, leave func(), err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	group := &s.tasks
+	if commit {
+		group = &s.commits
+	}
+	s.mu.Lock()
+	if s.mu.closed {
+		s.mu.Unlock()
+		return nil, nil, kv.ErrClosed
+	}
+	group.Add(1)
+	s.mu.Unlock()
+	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	stop := func() bool { return true }
+	if !commit {
+		stop = context.AfterFunc(s.ctx, cancel)
+	}
+	return ctx, func() { stop(); cancel(); group.Done() }, nil
+}
+
+// Close implements kv.Backend.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	if s.mu.closed {
+		s.mu.Unlock()
+		return kv.ErrClosed
+	}
+	s.mu.closed = true
+	s.mu.Unlock()
+	s.cancel()
+	s.commits.Wait()
+	s.tasks.Wait()
+	s.metrics.unregister()
+	if err := s.client.Close(); err != nil && !errors.Is(err, context.Canceled) {
+		return fmt.Errorf("close the client of etcd: %w", err)
+	}
+	return nil
+}

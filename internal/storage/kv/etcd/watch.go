@@ -1,0 +1,299 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// A watch whose receiver takes nothing holds this much. Beyond it, etcd's watch
+// is closed; it is opened again, from history, when the receiver has taken all.
+const (
+	maxQueuedBytes  = 16 << 20
+	maxQueuedEvents = 10_000
+	// batchEvents is about how many events are joined into a batch.
+	batchEvents = 1000
+)
+
+// progressPause is how soon progress is asked for again that did not come: etcd
+// sends none while a watch still reads history.
+const progressPause = 50 * time.Millisecond
+
+// reopenPause is the time between two attempts to take up a watch again.
+const reopenPause = 200 * time.Millisecond
+
+// watch is a kv.Watch: a queue in front of a source.
+type watch struct {
+	s          *Store
+	ctx        context.Context
+	cancel     context.CancelFunc
+	start, end string
+	batches    chan kv.Batch
+	err        error // set before batches is closed
+
+	// wanted receives up to where progress has been requested; it holds the
+	// newest request.
+	wanted chan kv.Revision
+
+	// What follows belongs to run.
+	source *source // nil while the queue must drain first, or etcd is away
+	queue  queue
+	// next: events before this revision are in the queue, or were not asked for.
+	next kv.Revision
+	// seen: progress up to here is in the queue.
+	seen kv.Revision
+	// want is up to where progress is waited for.
+	want kv.Revision
+}
+
+// errEnded ends a watch without an error: it has no receiver any more.
+var errEnded = errors.New("watch ended")
+
+// Watch implements kv.Backend.
+func (s *Store) Watch(ctx context.Context, start, end string, from kv.Revision) (kv.Watch, error) {
+	if from < 0 {
+		return nil, fmt.Errorf("watch: revision %d is negative", from)
+	}
+	if from == 0 {
+		newest, err := s.newest(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("watch [%q, %q): %w", start, end, err)
+		}
+		from = newest + 1
+	}
+	entered, leave, err := s.enter(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	w := &watch{
+		s: s, start: start, end: end, next: from,
+		batches: make(chan kv.Batch), wanted: make(chan kv.Revision, 1),
+	}
+	w.ctx, w.cancel = context.WithCancel(entered)
+	if w.source, err = w.open(); err != nil {
+		w.cancel()
+		leave()
+		return nil, fmt.Errorf("watch [%q, %q) from revision %d: %w", start, end, from, err)
+	}
+	s.mu.Lock()
+	s.mu.watches[w] = struct{}{}
+	s.mu.Unlock()
+	go func() { // ends with ctx, Stop or Close, which waits for it: see enter
+		defer leave()
+		w.run()
+	}()
+	return w, nil
+}
+
+func (w *watch) Batches() <-chan kv.Batch { return w.batches }
+func (w *watch) Err() error               { return w.err }
+
+// Stop ends the watch. The receiver may go on until Batches is closed.
+func (w *watch) Stop() { w.cancel() }
+
+// run moves batches from the source to the receiver until the watch ends.
+func (w *watch) run() {
+	err := w.step()
+	for err == nil {
+		err = w.step()
+	}
+	if w.ctx.Err() != nil {
+		err = errEnded
+	}
+	w.detach()
+	w.cancel()
+	w.s.mu.Lock()
+	delete(w.s.mu.watches, w)
+	w.s.mu.Unlock()
+	switch {
+	case w.s.ctx.Err() != nil:
+		w.err = fmt.Errorf("watch [%q, %q): %w", w.start, w.end, kv.ErrClosed)
+	case !errors.Is(err, errEnded):
+		w.err = fmt.Errorf("watch [%q, %q): %w", w.start, w.end, err)
+	}
+	close(w.batches)
+}
+
+func (w *watch) step() error {
+	if w.source == nil && w.queue.empty() {
+		if err := w.reopen(); err != nil || w.source == nil {
+			return err
+		}
+	}
+	var answers <-chan answer
+	if w.source != nil {
+		answers = w.source.answers
+	}
+	var out chan<- kv.Batch
+	if !w.queue.empty() {
+		out = w.batches
+	}
+	var again <-chan time.Time
+	if w.source != nil && w.want > w.seen {
+		again = time.After(progressPause)
+	}
+	select {
+	case a, ok := <-answers:
+		if !ok || errors.Is(a.err, kv.ErrUnavailable) {
+			w.detach() // etcd's client gave up, for want of a leader for example
+			return nil
+		}
+		return w.take(a)
+	case out <- w.queue.first():
+		w.queue.drop()
+	case want := <-w.wanted:
+		w.progress(want)
+	case <-again:
+		w.source.requestProgress()
+	case <-w.ctx.Done():
+		return errEnded
+	}
+	return nil
+}
+
+// take puts an answer of etcd into the queue.
+func (w *watch) take(a answer) error {
+	if w.ctx.Err() != nil {
+		return errEnded
+	}
+	if a.err != nil {
+		return a.err
+	}
+	events := a.events
+	for len(events) > 0 && events[0].Revision < w.next {
+		events = events[1:] // a watch that was taken up again may send them twice
+	}
+	revision := a.revision
+	if revision <= w.seen && len(events) == 0 {
+		return nil
+	}
+	w.queue.add(kv.Batch{Events: events, Revision: revision})
+	w.seen = revision
+	w.next = max(w.next, revision+1)
+	if w.queue.full() {
+		w.detach()
+	}
+	return nil
+}
+
+// detach closes the source. A new one is opened when the queue is empty.
+func (w *watch) detach() {
+	if w.source != nil {
+		w.source.close()
+		w.source = nil
+	}
+}
+
+// reopen goes on where the last source ended. While etcd cannot be reached it
+// leaves the watch without one, and is to be called again.
+func (w *watch) reopen() (err error) {
+	w.source, err = w.open()
+	if err == nil {
+		w.progress(w.want)
+		return nil
+	}
+	if !errors.Is(err, kv.ErrUnavailable) {
+		return err
+	}
+	select {
+	case <-time.After(reopenPause):
+		return nil
+	case <-w.ctx.Done():
+		return errEnded
+	}
+}
+
+// progress lets the receiver know that everything up to a revision was delivered,
+// at once or when etcd says so. About a watch from a revision that is still to
+// come, etcd says nothing.
+func (w *watch) progress(want kv.Revision) {
+	w.want = max(w.want, want)
+	switch {
+	case w.want <= w.seen:
+	case w.want < w.next:
+		w.queue.add(kv.Batch{Revision: w.want})
+		w.seen = w.want
+	case w.source != nil:
+		w.source.requestProgress()
+	}
+}
+
+// request makes the watch deliver progress up to a revision. It does not block.
+func (w *watch) request(revision kv.Revision) {
+	for {
+		select {
+		case w.wanted <- revision:
+			return
+		case older := <-w.wanted:
+			revision = max(revision, older)
+		}
+	}
+}
+
+// RequestProgress implements kv.Backend.
+func (s *Store) RequestProgress(ctx context.Context) error {
+	newest, err := s.newest(ctx)
+	if err != nil {
+		return fmt.Errorf("request progress: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for w := range s.mu.watches {
+		w.request(newest)
+	}
+	return nil
+}
+
+// queue holds batches that have not been received.
+type queue struct {
+	batches       []kv.Batch
+	events, bytes int
+}
+
+func (q *queue) empty() bool { return len(q.batches) == 0 }
+func (q *queue) full() bool  { return q.events >= maxQueuedEvents || q.bytes >= maxQueuedBytes }
+
+// first returns the oldest batch, and an empty one where there is none.
+func (q *queue) first() kv.Batch {
+	if q.empty() {
+		return kv.Batch{}
+	}
+	return q.batches[0]
+}
+
+// add appends a batch, to the last one if there is room: that has not been
+// received, so that it may grow.
+func (q *queue) add(b kv.Batch) {
+	q.events += len(b.Events)
+	q.bytes += size(b)
+	if n := len(q.batches); n > 0 && len(q.batches[n-1].Events)+len(b.Events) <= batchEvents {
+		last := &q.batches[n-1]
+		last.Events = append(last.Events, b.Events...)
+		last.Revision = b.Revision
+		return
+	}
+	q.batches = append(q.batches, b)
+}
+
+func (q *queue) drop() {
+	b := q.batches[0]
+	q.events -= len(b.Events)
+	q.bytes -= size(b)
+	q.batches[0] = kv.Batch{}
+	q.batches = q.batches[1:]
+}
+
+func size(b kv.Batch) int {
+	n := 0
+	for i := range b.Events {
+		ev := &b.Events[i]
+		n += len(ev.Key) + len(ev.Value)
+		if ev.Prev != nil {
+			n += len(ev.Prev.Value)
+		}
+	}
+	return n
+}

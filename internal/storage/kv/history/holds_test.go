@@ -1,0 +1,81 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+func grant(t *testing.T, h *Holds, to, want kv.Revision) {
+	t.Helper()
+	if got, _ := h.Grant(to); got != want {
+		t.Errorf("asked for %d, compaction may go to %d, want %d", to, got, want)
+	}
+}
+
+func TestHolds(t *testing.T) {
+	t.Parallel()
+	h := NewHolds()
+	h.Reset(5)
+	if _, err := h.Add(t.Context(), 4, 0); !errors.Is(err, kv.ErrCompacted) {
+		t.Errorf("a revision that is gone is held: %v", err)
+	}
+	grant(t, h, 0, 5)
+	release, err := h.Add(t.Context(), 7, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	grant(t, h, 6, 6)
+	select {
+	case <-h.Released():
+		t.Error("a release without any")
+	default:
+	}
+	grant(t, h, 9, 7)
+	release()
+	release()
+	select {
+	case <-h.Released():
+	default:
+		t.Error("the release of what was wanted is not received")
+	}
+	grant(t, h, 0, 9)
+	if _, err := h.Add(t.Context(), 8, 0); !errors.Is(err, kv.ErrCompacted) {
+		t.Errorf("what compaction may have taken is held: %v", err)
+	}
+}
+
+// TestHoldsEnd: a hold that is never released ends all the same.
+func TestHoldsEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := NewHolds()
+		ctx, cancel := context.WithCancel(t.Context())
+		for at, x := range map[kv.Revision]struct {
+			ctx   context.Context
+			limit time.Duration
+		}{3: {ctx, time.Hour}, 4: {t.Context(), time.Minute}, 5: {t.Context(), 0}} {
+			if _, err := h.Add(x.ctx, at, x.limit); err != nil {
+				t.Fatal(err)
+			}
+		}
+		grant(t, h, 9, 3)
+		cancel()
+		synctest.Wait()
+		grant(t, h, 0, 4)
+		time.Sleep(time.Minute)
+		got, expired := h.Grant(0)
+		if got != 5 || len(expired) != 1 || expired[0] != (Expired{4, time.Minute}) {
+			t.Errorf("compaction may go to %d, expired are %v", got, expired)
+		}
+		time.Sleep(24 * time.Hour)
+		grant(t, h, 0, 5) // without a limit
+		if n, age := h.Oldest(); n != 1 || age != 24*time.Hour+time.Minute {
+			t.Errorf("%d holds, the oldest of %s", n, age)
+		}
+	})
+}

@@ -1,0 +1,134 @@
+package history
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// MaxMarks bounds how many marks are kept. When there are more, every other one
+// of the older half goes: times long past are known less exactly.
+const MaxMarks = 4096
+
+// Mark says that Revision was the newest one at a moment, which it gives by two
+// clocks.
+type Mark struct {
+	Revision kv.Revision
+	// Time is that of the machine's clock, which may jump either way between
+	// two marks, and in between runs of the process.
+	Time time.Time
+	// Uptime is how long the backend had been open, all runs together. It only
+	// grows, so that ages are measured by it.
+	Uptime time.Duration
+}
+
+// Marks are the marks of one store, in ascending order of revision and uptime.
+// The zero value has none. All methods may be called concurrently.
+type Marks struct {
+	mu   sync.Mutex
+	list []Mark
+}
+
+// Add appends a mark, unless the newest one has its revision or a later one, and
+// reports whether it did. thinned are the marks that went to make room.
+func (m *Marks) Add(mark Mark) (thinned []Mark, added bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if n := len(m.list); n > 0 {
+		last := m.list[n-1]
+		if mark.Revision <= last.Revision {
+			return nil, false
+		}
+		mark.Uptime = max(mark.Uptime, last.Uptime)
+	}
+	if len(m.list) >= MaxMarks {
+		thinned = m.thinLocked()
+	}
+	m.list = append(m.list, mark)
+	return thinned, true
+}
+
+// thinLocked drops every other mark of the older half. The oldest one stays:
+// it is how far back times are known.
+func (m *Marks) thinLocked() (thinned []Mark) {
+	kept := m.list[:0]
+	half := len(m.list) / 2
+	for i, mark := range m.list {
+		if i < half && i%2 == 1 {
+			thinned = append(thinned, mark)
+		} else {
+			kept = append(kept, mark)
+		}
+	}
+	m.list = kept
+	return thinned
+}
+
+// Forget drops the marks of revisions before one, which have been compacted.
+func (m *Marks) Forget(before kv.Revision) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i := 0
+	for i < len(m.list) && m.list[i].Revision < before {
+		i++
+	}
+	m.list = slices.Delete(m.list, 0, i)
+}
+
+// Last returns the newest mark, and false where there is none.
+func (m *Marks) Last() (Mark, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.list) == 0 {
+		return Mark{}, false
+	}
+	return m.list[len(m.list)-1], true
+}
+
+// Len returns how many marks there are.
+func (m *Marks) Len() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.list)
+}
+
+// AtUptime returns the newest revision that was marked by an uptime, 0 where
+// there is none.
+func (m *Marks) AtUptime(uptime time.Duration) kv.Revision {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var found kv.Revision
+	for _, mark := range m.list {
+		if mark.Uptime > uptime {
+			break
+		}
+		found = mark.Revision
+	}
+	return found
+}
+
+// AtTime returns the newest revision that is known to be no newer than a time,
+// and false where the marks do not go back that far. now is the present.
+//
+// Where the clock jumped, times of later marks are not later. One that lies in
+// the future was made while the clock was ahead: it says nothing. From the first
+// one on that lies after t, no mark counts, even if its time does not, since its
+// revision is newer: while the clock was behind, all revisions are taken to be
+// as new as the newest time before that.
+func (m *Marks) AtTime(t, now time.Time) (kv.Revision, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var found kv.Revision
+	for _, mark := range m.list {
+		if mark.Time.After(now) {
+			continue
+		}
+		if mark.Time.After(t) {
+			break
+		}
+		found = mark.Revision
+	}
+	return found, found > 0
+}

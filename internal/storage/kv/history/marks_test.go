@@ -1,0 +1,104 @@
+package history
+
+import (
+	"testing"
+	"time"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// minute is a time of the tests' clock.
+func minute(n int) time.Time { return time.Date(2026, 11, 22, 0, n, 0, 0, time.UTC) }
+
+// marked makes marks of revisions 10, 20, ... at these minutes of the clock, one
+// each minute of uptime.
+func marked(minutes ...int) *Marks {
+	var m Marks
+	for i, n := range minutes {
+		m.Add(Mark{Revision: kv.Revision(10 * (i + 1)), Time: minute(n), Uptime: time.Duration(i) * time.Minute})
+	}
+	return &m
+}
+
+func TestAtTime(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		clock []int // at which revisions 10, 20, ... were marked
+		now   int
+		want  map[int]kv.Revision // by minute; 0 is none
+	}{
+		"no marks":             {nil, 5, map[int]kv.Revision{3: 0}},
+		"even":                 {[]int{1, 2, 3, 4}, 5, map[int]kv.Revision{0: 0, 1: 10, 2: 20, 4: 40, 5: 40}},
+		"an hour of rest":      {[]int{1, 2, 62, 63}, 64, map[int]kv.Revision{2: 20, 30: 20, 61: 20, 62: 30}},
+		"a jump forward":       {[]int{1, 2, 6000, 6001}, 6002, map[int]kv.Revision{2: 20, 3: 20, 5999: 20, 6000: 30}},
+		"forward, then mended": {[]int{1, 2, 6000, 4, 5}, 6, map[int]kv.Revision{2: 20, 3: 20, 4: 40, 5: 50}},
+		"back":                 {[]int{100, 101, 41, 42}, 43, map[int]kv.Revision{40: 0, 41: 30, 42: 40}},
+		// While the clock was behind, nothing says how old the revisions are.
+		"back, then mended":    {[]int{100, 101, 0, 1, 104}, 105, map[int]kv.Revision{1: 0, 99: 0, 100: 10, 101: 40, 103: 40, 104: 50}},
+		"a little back":        {[]int{10, 11, 8, 9, 12}, 13, map[int]kv.Revision{9: 0, 10: 10, 11: 40, 12: 50}},
+		"all in the future":    {[]int{100, 101}, 5, map[int]kv.Revision{3: 0, 5: 0}},
+		"forward for a while":  {[]int{1, 2, 63, 64, 5, 6}, 70, map[int]kv.Revision{2: 20, 6: 20, 62: 20, 63: 30, 64: 60}},
+		"forward, still ahead": {[]int{1, 2, 63, 64, 5, 6}, 7, map[int]kv.Revision{2: 20, 4: 20, 5: 50, 6: 60}},
+	} {
+		m := marked(c.clock...)
+		for at, want := range c.want {
+			got, ok := m.AtTime(minute(at), minute(c.now))
+			if got != want || ok != (want > 0) {
+				t.Errorf("%s: at minute %d revision %d, %t; want %d", name, at, got, ok, want)
+			}
+		}
+	}
+}
+
+func TestAtUptime(t *testing.T) {
+	t.Parallel()
+	m := marked(1, 6000, 3, 4) // whatever the clock says
+	for uptime, want := range map[time.Duration]kv.Revision{-time.Second: 0, 0: 10, time.Minute - 1: 10, time.Minute: 20, time.Hour: 40} {
+		if got := m.AtUptime(uptime); got != want {
+			t.Errorf("at %s: revision %d, want %d", uptime, got, want)
+		}
+	}
+}
+
+func TestMarksAscend(t *testing.T) {
+	t.Parallel()
+	m := marked(1, 2)
+	for _, rev := range []kv.Revision{20, 15} {
+		if _, added := m.Add(Mark{Revision: rev, Time: minute(9), Uptime: time.Hour}); added {
+			t.Errorf("revision %d was marked after revision 20", rev)
+		}
+	}
+	if _, added := m.Add(Mark{Revision: 21, Time: minute(9)}); !added {
+		t.Fatal("a newer revision was not marked")
+	}
+	if last, _ := m.Last(); last.Uptime != time.Minute {
+		t.Errorf("the uptime went back to %s", last.Uptime)
+	}
+	m.Forget(20)
+	if rev, ok := m.AtTime(minute(1), minute(10)); ok {
+		t.Errorf("a forgotten mark says %d", rev)
+	}
+	if rev, ok := m.AtTime(minute(2), minute(10)); !ok || rev != 20 {
+		t.Errorf("the mark of the compacted revision says %d, %t", rev, ok)
+	}
+}
+
+// TestMarksBounded: a year of marks takes up as much as a few days of them, and
+// all of the year is still known.
+func TestMarksBounded(t *testing.T) {
+	t.Parallel()
+	var m Marks
+	const year = 366 * 24 * 60
+	for i := range year {
+		before := m.Len()
+		thinned, added := m.Add(Mark{Revision: kv.Revision(i + 1), Time: minute(i), Uptime: time.Duration(i) * time.Minute})
+		if !added || m.Len() != before+1-len(thinned) || m.Len() > MaxMarks {
+			t.Fatalf("mark %d: %d marks after %d, %d thinned, added %t", i, m.Len(), before, len(thinned), added)
+		}
+	}
+	for at, least := range map[int]kv.Revision{0: 1, year / 2: 1, year - 60: year - 60, year - 1: year} {
+		if rev, ok := m.AtTime(minute(at), minute(year)); !ok || rev < least || rev > kv.Revision(at+1) {
+			t.Errorf("at minute %d: revision %d, %t", at, rev, ok)
+		}
+	}
+}

@@ -1,0 +1,281 @@
+// Package kvtest is the behaviour suite that every kv backend passes: the
+// contract of package kv as tests, and a model test that compares random
+// operations with a map (the environment variables KVTEST_OPERATIONS and
+// KVTEST_SEED make it longer, and repeat it). It tests through kv.Backend alone; what is particular
+// to a backend (files, crashes, networks) is tested beside that backend.
+package kvtest
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// patience is how long the suite waits for what must happen at once. It is
+// generous: only a failure takes that long.
+const patience = 30 * time.Second
+
+// Run runs the suite. open returns an empty backend, which the suite closes;
+// it is called once for each test, and the tests run in parallel.
+func Run(t *testing.T, open func(t *testing.T) kv.Backend) {
+	for _, c := range []struct {
+		name string
+		test func(*testing.T, kv.Backend)
+	}{
+		{"Empty", testEmpty},
+		{"PutGet", testPutGet},
+		{"ValuesAreKept", testValues},
+		{"Keys", testKeys},
+		{"GetAtRevision", testGetAtRevision},
+		{"Range", testRange},
+		{"RangeBounds", testRangeBounds},
+		{"RangeLimit", testRangeLimit},
+		{"RangeCounted", testRangeCounted},
+		{"TooLarge", testTooLarge},
+		{"RangeAtRevision", testRangeAtRevision},
+		{"RangeManyVersions", testRangeManyVersions},
+		{"Compare", testCompare},
+		{"CompareAtomic", testCompareAtomic},
+		{"CheckAndAny", testCheckAndAny},
+		{"DeleteAbsent", testDeleteAbsent},
+		{"NothingWritten", testNothingWritten},
+		{"MultipleOps", testMultipleOps},
+		{"MeaninglessCommits", testMeaninglessCommits},
+		{"ConcurrentRevisions", testConcurrentRevisions},
+		{"ConcurrentCounter", testConcurrentCounter},
+		{"ReadAfterAcknowledge", testReadAfterAcknowledge},
+		{"Context", testContext},
+		{"Compact", testCompact},
+		{"Hold", testHold},
+		{"HoldContext", testHoldContext},
+		{"HoldErrors", testHoldErrors},
+		{"HoldConcurrent", testHoldConcurrent},
+		{"RevisionAt", testRevisionAt},
+		{"TTL", testTTL},
+		{"TTLReplaced", testTTLReplaced},
+		{"WatchOrder", testWatchOrder},
+		{"WatchEvents", testWatchEvents},
+		{"WatchRange", testWatchRange},
+		{"WatchAtomic", testWatchAtomic},
+		{"WatchProgress", testWatchProgress},
+		{"WatchFromOld", testWatchFromOld},
+		{"WatchFromFuture", testWatchFromFuture},
+		{"WatchCompacted", testWatchCompacted},
+		{"WatchSlow", testWatchSlow},
+		{"WatchMany", testWatchMany},
+		{"WatchStop", testWatchStop},
+		{"WatchContext", testWatchContext},
+		{"WatchSeesWhatReadsSee", testWatchSeesWhatReadsSee},
+		{"Close", testClose},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			b := open(t)
+			t.Cleanup(func() { _ = b.Close() })
+			c.test(t, b)
+		})
+	}
+	t.Run("Model", func(t *testing.T) {
+		t.Parallel()
+		testModel(t, open)
+	})
+}
+
+// put writes a key whatever its state.
+func put(t *testing.T, b kv.Backend, key, value string) kv.Revision {
+	t.Helper()
+	return commit(t, b, kv.Op{Key: key, Value: []byte(value), Expect: kv.AnyRevision})
+}
+
+// remove deletes a key whatever its state.
+func remove(t *testing.T, b kv.Backend, key string) kv.Revision {
+	t.Helper()
+	return commit(t, b, kv.Op{Key: key, Kind: kv.OpDelete, Expect: kv.AnyRevision})
+}
+
+// commit makes a transaction that must hold.
+func commit(t *testing.T, b kv.Backend, ops ...kv.Op) kv.Revision {
+	t.Helper()
+	res := attempt(t, b, ops...)
+	if !res.Committed {
+		t.Fatalf("commit of %q did not hold: found %v", ops[0].Key, res.Current)
+	}
+	return res.Revision
+}
+
+// attempt makes a transaction that may not hold.
+func attempt(t *testing.T, b kv.Backend, ops ...kv.Op) kv.CommitResult {
+	t.Helper()
+	res, err := b.Commit(t.Context(), ops...)
+	if err != nil {
+		t.Fatalf("commit of %q: %v", ops[0].Key, err)
+	}
+	return res
+}
+
+func get(t *testing.T, b kv.Backend, key string, at kv.Revision) *kv.Entry {
+	t.Helper()
+	e, rev, err := b.Get(t.Context(), key, at)
+	if err != nil {
+		t.Fatalf("get %q at %d: %v", key, at, err)
+	}
+	if at != 0 && rev != at {
+		t.Fatalf("get %q at %d: answer is for revision %d", key, at, rev)
+	}
+	return e
+}
+
+func list(t *testing.T, b kv.Backend, req kv.RangeRequest) kv.RangeResult {
+	t.Helper()
+	res, err := b.Range(t.Context(), req)
+	if err != nil {
+		t.Fatalf("range %+v: %v", req, err)
+	}
+	if req.At != 0 && res.Revision != req.At {
+		t.Fatalf("range %+v: answer is for revision %d", req, res.Revision)
+	}
+	return res
+}
+
+func current(t *testing.T, b kv.Backend) kv.Revision {
+	t.Helper()
+	rev, err := b.CurrentRevision(t.Context())
+	if err != nil {
+		t.Fatalf("current revision: %v", err)
+	}
+	return rev
+}
+
+func keys(entries []kv.Entry) []string {
+	out := make([]string, 0, len(entries))
+	for _, e := range entries {
+		out = append(out, e.Key)
+	}
+	return out
+}
+
+func diff(t *testing.T, what string, got, want any) {
+	t.Helper()
+	if d := cmp.Diff(want, got, cmp.Comparer(bytes.Equal)); d != "" {
+		t.Fatalf("%s (-want +got):\n%s", what, d)
+	}
+}
+
+// watching reads a watch and checks what must hold of every watch.
+type watching struct {
+	t     *testing.T
+	w     kv.Watch
+	start string
+	end   string
+	// delivered is the revision of the last batch.
+	delivered kv.Revision
+	// from is the first revision asked for, 0 if not given.
+	from   kv.Revision
+	events []kv.Event
+}
+
+func watch(t *testing.T, b kv.Backend, start, end string, from kv.Revision) *watching {
+	t.Helper()
+	w, err := b.Watch(t.Context(), start, end, from)
+	if err != nil {
+		t.Fatalf("watch [%q, %q) from %d: %v", start, end, from, err)
+	}
+	t.Cleanup(w.Stop)
+	return &watching{t: t, w: w, start: start, end: end, from: from}
+}
+
+// batch receives one batch, and false when the watch has ended.
+func (w *watching) batch() (kv.Batch, bool) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	select {
+	case b, ok := <-w.w.Batches():
+		if ok {
+			w.check(b)
+		}
+		return b, ok
+	case <-ctx.Done():
+		w.t.Fatalf("the watch delivered nothing within %s; it had got to revision %d with %d events", patience, w.delivered, len(w.events))
+		return kv.Batch{}, false
+	}
+}
+
+// check: in order, each once, no revision split, none but those asked for.
+func (w *watching) check(b kv.Batch) {
+	w.t.Helper()
+	if b.Revision < w.delivered {
+		w.t.Fatalf("batch with revision %d after one with %d", b.Revision, w.delivered)
+	}
+	last := w.delivered
+	seen := map[string]kv.Revision{}
+	for _, ev := range b.Events {
+		switch {
+		case ev.Revision < last, ev.Revision <= w.delivered:
+			w.t.Fatalf("event of revision %d after revision %d was complete (or in reverse order)", ev.Revision, last)
+		case ev.Revision > b.Revision:
+			w.t.Fatalf("event of revision %d in a batch with revision %d", ev.Revision, b.Revision)
+		case ev.Revision < w.from:
+			w.t.Fatalf("event of revision %d in a watch from %d", ev.Revision, w.from)
+		case ev.Key < w.start || w.end != "" && ev.Key >= w.end:
+			w.t.Fatalf("event of key %q in a watch of [%q, %q)", ev.Key, w.start, w.end)
+		case seen[ev.Key] == ev.Revision:
+			w.t.Fatalf("key %q twice at revision %d", ev.Key, ev.Revision)
+		}
+		seen[ev.Key] = ev.Revision
+		last = ev.Revision
+	}
+	w.delivered = b.Revision
+	w.events = append(w.events, b.Events...)
+}
+
+// until receives until everything up to rev was delivered, and returns all
+// events so far.
+func (w *watching) until(rev kv.Revision) []kv.Event {
+	w.t.Helper()
+	for w.delivered < rev {
+		if _, ok := w.batch(); !ok {
+			w.t.Fatalf("the watch ended before revision %d: %v", rev, w.w.Err())
+		}
+	}
+	return w.events
+}
+
+// ended receives until the watch ends and returns why.
+func (w *watching) ended() error {
+	w.t.Helper()
+	for {
+		if _, ok := w.batch(); !ok {
+			return w.w.Err()
+		}
+	}
+}
+
+// plain drops the notes, which are hints.
+func plain(events []kv.Event) []kv.Event {
+	out := make([]kv.Event, len(events))
+	for i, ev := range events {
+		ev.Note = nil
+		out[i] = ev
+	}
+	return out
+}
+
+// eventually waits for a condition.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; {
+		if holds() {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s did not happen within %s", what, patience)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}

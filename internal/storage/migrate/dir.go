@@ -1,0 +1,131 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/embedded"
+)
+
+// Dir is the embedded store in a directory. Its lock keeps other processes out.
+type Dir struct{ Path string }
+
+func (d Dir) String() string { return d.Path }
+
+// Count implements Place. A directory that does not exist has no keys.
+func (d Dir) Count(ctx context.Context) (n int64, err error) {
+	if there, err := embedded.Exists(d.Path); err != nil || !there {
+		return 0, err
+	}
+	store, err := d.open()
+	if err != nil {
+		return 0, err
+	}
+	res, err := store.Range(ctx, kv.RangeRequest{CountOnly: true})
+	return res.Count, errors.Join(err, store.Close())
+}
+
+// open opens the store without compaction.
+func (d Dir) open() (*embedded.Store, error) {
+	if _, err := os.Stat(d.Path); err != nil {
+		return nil, err
+	}
+	return embedded.Open(embedded.Config{Dir: d.Path, Retention: -1})
+}
+
+// Read implements Place.
+func (d Dir) Read(ctx context.Context, to Reader) error {
+	store, err := d.open()
+	if err != nil {
+		return err
+	}
+	r, w := io.Pipe()
+	copied := make(chan error, 1)
+	go func() { // ends when r is closed
+		_, err := store.Snapshot(ctx, w)
+		copied <- errors.Join(err, w.CloseWithError(err))
+	}()
+	_, err = embedded.ReadSnapshot(r, embedded.SnapshotReader{
+		Begin:  to.Begin,
+		Record: func(r embedded.Record) error { return to.Record(Record(r)) },
+	})
+	_ = r.CloseWithError(err) // always nil
+	if failed := <-copied; failed != nil && err == nil {
+		err = failed
+	}
+	return errors.Join(err, store.Close())
+}
+
+// Fill implements Place. The new store is made beside the old one, which is
+// renamed and kept. Its revision is greater than any of the source's.
+func (d Dir) Fill(ctx context.Context, from func(Reader) error, check func(Place) error) error {
+	next := Dir{d.Path + ".new"}
+	if err := os.RemoveAll(next.Path); err != nil {
+		return fmt.Errorf("remove what an earlier attempt left: %w", err)
+	}
+	if err := next.restore(from); err != nil {
+		return errors.Join(err, os.RemoveAll(next.Path))
+	}
+	if err := check(next); err != nil {
+		return errors.Join(err, os.RemoveAll(next.Path))
+	}
+	if err := ctx.Err(); err != nil {
+		return errors.Join(err, os.RemoveAll(next.Path))
+	}
+	if _, err := os.Stat(d.Path); err == nil {
+		old := d.Path + ".replaced-" + time.Now().UTC().Format("20060102T150405Z")
+		if err := os.Rename(d.Path, old); err != nil {
+			return fmt.Errorf("put the old store aside: %w", err)
+		}
+	}
+	if err := os.Rename(next.Path, d.Path); err != nil {
+		return fmt.Errorf("put the new store in place: %w", err)
+	}
+	if err := embedded.SyncName(d.Path); err != nil {
+		return fmt.Errorf("put the new store in place: %w", err)
+	}
+	return nil
+}
+
+// restore makes the store, which must not exist.
+func (d Dir) restore(from func(Reader) error) error {
+	r, w := io.Pipe()
+	read := make(chan error, 1)
+	go func() { // ends when r is closed
+		err := writeSnapshot(w, from)
+		read <- err
+		_ = w.CloseWithError(err) // always nil
+	}()
+	err := embedded.Restore(r, d.Path)
+	_ = r.CloseWithError(errRestore)
+	if failed := <-read; failed != nil && !errors.Is(failed, errRestore) {
+		return failed // the cause of err
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", d, err)
+	}
+	return nil
+}
+
+// errRestore is what the source gets when the target has failed.
+var errRestore = errors.New("the target takes no more")
+
+func writeSnapshot(w io.Writer, from func(Reader) error) error {
+	var sw *embedded.SnapshotWriter
+	err := from(Reader{
+		Begin: func(at kv.Revision) (err error) {
+			sw, err = embedded.NewSnapshotWriter(w, at)
+			return err
+		},
+		Record: func(r Record) error { return sw.Put(embedded.Record(r)) },
+	})
+	if err != nil {
+		return err
+	}
+	return sw.Close()
+}

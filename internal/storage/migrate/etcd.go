@@ -1,0 +1,192 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/etcd"
+)
+
+// A transaction holds at most this much: etcd's own limits are 128 operations
+// and 1.5 MiB.
+const (
+	txnOps   = 100
+	txnBytes = 1 << 20
+)
+
+// pageKeys is how many entries are read at a time.
+const pageKeys = 5000
+
+// Etcd is the keys with a prefix in etcd.
+type Etcd struct {
+	Store *etcd.Store
+	// Name is what the cluster is called in messages.
+	Name string
+	// Prefix of the keys, such as /registry/.
+	Prefix string
+
+	filling bool // it is read to verify what Fill has written
+}
+
+func (e Etcd) String() string { return e.Name }
+
+// Count implements Place.
+func (e Etcd) Count(ctx context.Context) (int64, error) {
+	res, err := e.Store.Range(ctx, kv.RangeRequest{Start: e.Prefix, End: kv.PrefixEnd(e.Prefix), CountOnly: true})
+	return res.Count, err
+}
+
+// Read implements Place.
+func (e Etcd) Read(ctx context.Context, to Reader) error {
+	if err := e.Store.CheckComplete(ctx, e.Prefix); err != nil && !e.filling {
+		return err
+	}
+	at, err := e.Store.CurrentRevision(ctx)
+	if err != nil {
+		return err
+	}
+	expiries, err := e.Store.Expiries(ctx)
+	if err != nil {
+		return err
+	}
+	if to.Begin != nil {
+		if err := to.Begin(at); err != nil {
+			return err
+		}
+	}
+	req := kv.RangeRequest{Start: e.Prefix, End: kv.PrefixEnd(e.Prefix), At: at, Limit: pageKeys}
+	for {
+		page, err := e.Store.Range(ctx, req)
+		if err != nil {
+			return err
+		}
+		for _, entry := range page.Entries {
+			if err := to.Record(Record{Entry: entry, Expires: expiries[entry.Key]}); err != nil {
+				return err
+			}
+		}
+		if !page.More {
+			return nil
+		}
+		req.Start = page.Entries[len(page.Entries)-1].Key + "\x00"
+	}
+}
+
+// Fill implements Place. Entries get new revisions; existing ones are deleted first. The data is
+// marked as incomplete meanwhile, and stays so if Fill is interrupted: no server uses it.
+func (e Etcd) Fill(ctx context.Context, from func(Reader) error, check func(Place) error) error {
+	if err := e.fill(ctx, from); err != nil {
+		return err
+	}
+	e.filling = true
+	if err := check(e); err != nil {
+		return err
+	}
+	return e.Store.SetIncomplete(ctx, e.Prefix, false)
+}
+
+func (e Etcd) fill(ctx context.Context, from func(Reader) error) error {
+	there, err := e.Count(ctx)
+	if err != nil {
+		return fmt.Errorf("count what is in %s: %w", e, err)
+	}
+	w := etcdWriter{ctx: ctx, to: e.Store}
+	if there > 0 {
+		// Nothing is deleted before all of the source was read once.
+		if err := from(Reader{Record: e.fits}); err != nil {
+			return err
+		}
+	}
+	if err := e.Store.SetIncomplete(ctx, e.Prefix, true); err != nil {
+		return err
+	}
+	if there > 0 {
+		if err := e.clear(&w); err != nil {
+			return fmt.Errorf("empty %s: %w", e, err)
+		}
+	}
+	err = from(Reader{Record: func(r Record) error {
+		if err := e.fits(r); err != nil {
+			return err
+		}
+		op := kv.Op{Key: r.Key, Value: r.Value} // Expect 0: the key must not exist, as no other process may write
+		if !r.Expires.IsZero() {
+			op.TTL = max(time.Until(r.Expires), time.Second)
+		}
+		return w.add(op)
+	}})
+	if err == nil {
+		err = w.flush()
+	}
+	if err != nil {
+		return fmt.Errorf("write to %s: %w", e, err)
+	}
+	return nil
+}
+
+// fits returns an error for a key outside the prefix, which no server would read.
+func (e Etcd) fits(r Record) error {
+	if !strings.HasPrefix(r.Key, e.Prefix) {
+		return fmt.Errorf("key %q does not begin with %s: choose another --etcd-prefix", r.Key, e.Prefix)
+	}
+	return nil
+}
+
+func (e Etcd) clear(w *etcdWriter) error {
+	req := kv.RangeRequest{Start: e.Prefix, End: kv.PrefixEnd(e.Prefix), Limit: pageKeys}
+	for {
+		page, err := e.Store.Range(w.ctx, req)
+		if err != nil {
+			return err
+		}
+		for _, entry := range page.Entries {
+			if err := w.add(kv.Op{Key: entry.Key, Kind: kv.OpDelete, Expect: kv.AnyRevision}); err != nil {
+				return err
+			}
+		}
+		if err := w.flush(); err != nil || !page.More {
+			return err
+		}
+	}
+}
+
+// etcdWriter gathers operations into transactions.
+type etcdWriter struct {
+	ctx   context.Context
+	to    *etcd.Store
+	ops   []kv.Op
+	bytes int
+}
+
+func (w *etcdWriter) add(op kv.Op) error {
+	n := len(op.Key) + len(op.Value)
+	if len(w.ops) >= txnOps || len(w.ops) > 0 && w.bytes+n > txnBytes {
+		if err := w.flush(); err != nil {
+			return err
+		}
+	}
+	w.ops, w.bytes = append(w.ops, op), w.bytes+n
+	return nil
+}
+
+func (w *etcdWriter) flush() error {
+	if len(w.ops) == 0 {
+		return nil
+	}
+	res, err := w.to.Commit(w.ctx, w.ops...)
+	if err != nil {
+		return err
+	}
+	if !res.Committed {
+		return errWrittenTo
+	}
+	w.ops, w.bytes = w.ops[:0], 0
+	return nil
+}
+
+// errWrittenTo: a key that is to be copied has appeared.
+var errWrittenTo = errors.New("somebody else writes there: stop all servers that use it")

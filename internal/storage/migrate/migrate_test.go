@@ -1,0 +1,241 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/embedded"
+	"mainstay.dev/mainstay/internal/storage/kv/etcd"
+	"mainstay.dev/mainstay/internal/storage/kv/etcdtest"
+)
+
+const prefix = "/registry/"
+
+func newEtcd(t *testing.T) Etcd {
+	t.Helper()
+	s, err := etcd.Open(etcd.Config{Endpoints: etcdtest.Start(t, etcdtest.Options{}).URLs()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return Etcd{Store: s, Name: "etcd", Prefix: prefix}
+}
+
+// fill puts some of everything and returns what is there in the end.
+func fill(t *testing.T, b kv.Backend) map[string]string {
+	t.Helper()
+	want := make(map[string]string)
+	for i := range 300 {
+		op := kv.Op{Key: fmt.Sprintf(prefix+"pods/%03d", i%250), Value: []byte(strings.Repeat("v", i*37)), Expect: kv.AnyRevision}
+		if i%10 == 0 {
+			op.TTL = time.Hour
+		}
+		if _, err := b.Commit(t.Context(), op); err != nil {
+			t.Fatal(err)
+		}
+		want[op.Key] = string(op.Value)
+	}
+	return want
+}
+
+type record struct {
+	value   string
+	expires bool
+}
+
+func content(t *testing.T, p Place) map[string]record {
+	t.Helper()
+	all := make(map[string]record)
+	err := p.Read(t.Context(), Reader{Record: func(r Record) error {
+		if left := time.Until(r.Expires); !r.Expires.IsZero() && (left < 50*time.Minute || left > 70*time.Minute) {
+			t.Errorf("%s expires in %s", r.Key, left)
+		}
+		all[r.Key] = record{string(r.Value), !r.Expires.IsZero()}
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// TestThereAndBack: embedded to etcd to embedded again.
+func TestThereAndBack(t *testing.T) {
+	t.Parallel()
+	first, cluster, second := Dir{filepath.Join(t.TempDir(), "store")}, newEtcd(t), Dir{filepath.Join(t.TempDir(), "store")}
+	store, err := embedded.Open(embedded.Config{Dir: first.Path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := fill(t, store)
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	want := content(t, first)
+	if len(want) != len(values) {
+		t.Fatalf("%d keys, want %d", len(want), len(values))
+	}
+	stages := make(map[string]int64)
+	out, err := Copy(t.Context(), first, cluster, Options{Progress: func(stage string, done, total int64) {
+		if done > total {
+			t.Errorf("%s %d of %d", stage, done, total)
+		}
+		stages[stage] = done
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := int64(len(want))
+	if out.Keys != n || stages["copied"] != n || stages["verified"] != n {
+		t.Errorf("copied %d keys of %d, told %v", out.Keys, n, stages)
+	}
+	if d := cmp.Diff(want, content(t, cluster), cmp.AllowUnexported(record{})); d != "" {
+		t.Errorf("in etcd (-want +got):\n%s", d)
+	}
+	back, err := Copy(t.Context(), cluster, second, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if back.Keys != out.Keys || back.Bytes != out.Bytes || back.Sum != out.Sum {
+		t.Errorf("there: %+v, back: %+v", out, back)
+	}
+	if d := cmp.Diff(want, content(t, second), cmp.AllowUnexported(record{})); d != "" {
+		t.Errorf("back again (-want +got):\n%s", d)
+	}
+	report, err := embedded.Check(t.Context(), second.Path, nil)
+	if err != nil || report.Keys != n || report.Revision <= back.Revision {
+		t.Errorf("the new store is %+v, %v; it must be ahead of revision %d", report, err, back.Revision)
+	}
+}
+
+// TestNotEmpty: what is there is replaced only by force, and then wholly.
+func TestNotEmpty(t *testing.T) {
+	t.Parallel()
+	from, to, cluster := Dir{filepath.Join(t.TempDir(), "store")}, Dir{filepath.Join(t.TempDir(), "store")}, newEtcd(t)
+	for _, d := range []Dir{from, to} {
+		store, err := embedded.Open(embedded.Config{Dir: d.Path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d == from {
+			fill(t, store)
+		} else if _, err := store.Commit(t.Context(), kv.Op{Key: prefix + "old"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := store.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, key := range []string{prefix + "old", "/other/key"} {
+		if _, err := cluster.Store.Commit(t.Context(), kv.Op{Key: key}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := content(t, from)
+	for _, target := range []Place{to, cluster} {
+		if _, err := Copy(t.Context(), from, target, Options{}); !errors.Is(err, ErrNotEmpty) {
+			t.Errorf("%s: %v", target, err)
+		}
+		if _, err := Copy(t.Context(), from, target, Options{Force: true}); err != nil {
+			t.Errorf("%s by force: %v", target, err)
+		}
+		if d := cmp.Diff(want, content(t, target), cmp.AllowUnexported(record{})); d != "" {
+			t.Errorf("%s (-want +got):\n%s", target, d)
+		}
+	}
+	if e, _, err := cluster.Store.Get(t.Context(), "/other/key", 0); e == nil || err != nil {
+		t.Errorf("what has another prefix is gone: %v", err)
+	}
+	kept, err := filepath.Glob(to.Path + ".replaced-*")
+	if err != nil || len(kept) != 1 {
+		t.Errorf("the old store was not kept: %v, %v", kept, err)
+	}
+}
+
+// TestFailures leave a target in a folder as it was.
+func TestFailures(t *testing.T) {
+	t.Parallel()
+	cluster := newEtcd(t)
+	fill(t, cluster.Store)
+	to := Dir{filepath.Join(t.TempDir(), "store")}
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := Copy(ctx, cluster, to, Options{Progress: func(stage string, done, _ int64) {
+		if stage == "copied" && done == 100 {
+			cancel()
+		}
+	}})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("interrupted: %v", err)
+	}
+	if _, err := Copy(t.Context(), Dir{filepath.Join(t.TempDir(), "none")}, cluster, Options{Force: true}); !errors.Is(err, ErrNothing) {
+		t.Errorf("from nowhere: %v", err)
+	}
+	names, err := os.ReadDir(filepath.Dir(to.Path))
+	if err != nil || len(names) != 0 {
+		t.Errorf("left behind: %v, %v", names, err)
+	}
+	// A key outside of the prefix would be lost.
+	outside := Dir{filepath.Join(t.TempDir(), "store")}
+	store, err := embedded.Open(embedded.Config{Dir: outside.Path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Commit(t.Context(), kv.Op{Key: "/elsewhere/key"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Copy(t.Context(), outside, cluster, Options{Force: true}); err == nil || !strings.Contains(err.Error(), "choose another --etcd-prefix") {
+		t.Errorf("a key with another prefix: %v", err)
+	}
+	if n := len(content(t, cluster)); n != 250 {
+		t.Errorf("the target has %d keys after what failed", n)
+	}
+}
+
+// TestInterruptedFill: an etcd cluster that was filled in part is marked until a copy is complete.
+func TestInterruptedFill(t *testing.T) {
+	t.Parallel()
+	cluster := newEtcd(t)
+	from := Dir{filepath.Join(t.TempDir(), "store")}
+	store, err := embedded.Open(embedded.Config{Dir: from.Path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(t, store)
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err = Copy(ctx, from, cluster, Options{Progress: func(stage string, done, _ int64) {
+		if stage == "copied" && done >= 240 {
+			cancel()
+		}
+	}})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("interrupted: %v", err)
+	}
+	if err := cluster.Store.CheckComplete(t.Context(), prefix); !errors.Is(err, etcd.ErrIncomplete) {
+		t.Errorf("a part is there: %v", err)
+	}
+	to := Dir{filepath.Join(t.TempDir(), "store")}
+	if _, err := Copy(t.Context(), cluster, to, Options{}); !errors.Is(err, etcd.ErrIncomplete) {
+		t.Errorf("a copy of a part: %v", err)
+	}
+	if _, err := Copy(t.Context(), from, cluster, Options{Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := cluster.Store.CheckComplete(t.Context(), prefix); err != nil {
+		t.Errorf("all is there: %v", err)
+	}
+}

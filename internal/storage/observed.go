@@ -1,0 +1,103 @@
+package storage
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/codec"
+)
+
+// Observer is called with each write before the write returns, so that it is in
+// effect for its writer. Its functions may be called concurrently, and out of
+// order, for the same object as well: the greater revision is the newer write.
+type Observer struct {
+	// Written is called with the object as it is stored now. Its error is
+	// returned to the writer, although the write has taken place. Required.
+	Written func(*codec.Record) error
+	// Deleted is called with the name of an object and the revision of its
+	// deletion; nil: deletions are not observed.
+	Deleted func(name types.NamespacedName, revision int64)
+}
+
+// And returns what tells two observers, one after the other, of each write; nil is none.
+func (o *Observer) And(other *Observer) *Observer {
+	if o == nil || other == nil {
+		return cmp.Or(o, other)
+	}
+	both := &Observer{Written: func(record *codec.Record) error { return errors.Join(o.Written(record), other.Written(record)) }}
+	if o.Deleted == nil || other.Deleted == nil {
+		both.Deleted = o.Deleted
+		if both.Deleted == nil {
+			both.Deleted = other.Deleted
+		}
+		return both
+	}
+	both.Deleted = func(name types.NamespacedName, revision int64) {
+		o.Deleted(name, revision)
+		other.Deleted(name, revision)
+	}
+	return both
+}
+
+// Observed returns a storage whose writes are reported to an Observer. Dry runs are
+// not.
+func Observed(inner Interface, observer *Observer) Interface { return observed{inner, observer} }
+
+type observed struct {
+	Interface
+	observer *Observer
+}
+
+// Create implements Interface.
+func (o observed) Create(ctx context.Context, obj codec.Object, options WriteOptions) (*codec.Record, error) {
+	record, err := o.Interface.Create(ctx, obj, options)
+	if err != nil || options.DryRun || record == nil {
+		return record, err
+	}
+	return record, o.observer.Written(record)
+}
+
+// Update implements Interface.
+func (o observed) Update(ctx context.Context, name types.NamespacedName, update UpdateFunc, options UpdateOptions) (*codec.Record, error) {
+	removed := false
+	record, err := o.Interface.Update(ctx, name, func(current *codec.Record) (codec.Object, WriteOptions, error) {
+		obj, write, err := update(current)
+		removed = errors.As(err, &Remove{})
+		return obj, write, err
+	}, options)
+	switch {
+	case err != nil || options.DryRun || record == nil:
+		return record, err
+	case removed:
+		o.deleted(name, record)
+		return record, nil
+	}
+	return record, o.observer.Written(record)
+}
+
+// Delete implements Interface.
+func (o observed) Delete(ctx context.Context, name types.NamespacedName, validate func(codec.Object) error, options UpdateOptions) (*codec.Record, error) {
+	record, err := o.Interface.Delete(ctx, name, validate, options)
+	if err == nil && !options.DryRun && record != nil {
+		o.deleted(name, record)
+	}
+	return record, err
+}
+
+// DeleteCorrupt implements Interface.
+func (o observed) DeleteCorrupt(ctx context.Context, name types.NamespacedName, dryRun bool) (int64, error) {
+	revision, err := o.Interface.DeleteCorrupt(ctx, name, dryRun)
+	if err == nil && !dryRun && o.observer.Deleted != nil {
+		o.observer.Deleted(name, revision)
+	}
+	return revision, err
+}
+
+func (o observed) deleted(name types.NamespacedName, record *codec.Record) {
+	if o.observer.Deleted != nil {
+		o.observer.Deleted(name, record.Revision())
+	}
+}

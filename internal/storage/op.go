@@ -1,0 +1,203 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// OpRequest describes the write of one object in a transaction with others.
+type OpRequest struct {
+	// Current is the record that the object must still have at the commit. It
+	// must be of this storage. nil requires that there is no object.
+	Current *codec.Record
+	// Object is the object to store, which the storage takes ownership of; nil
+	// deletes.
+	Object codec.Object
+	// TTL, where positive, is how long after the write the object is removed.
+	TTL time.Duration
+	// Unchanged, instead of all that, writes nothing, and requires that an object is
+	// as it was.
+	Unchanged *Version
+}
+
+// Version is an object at a revision.
+type Version struct {
+	Name     types.NamespacedName
+	Revision int64
+}
+
+// Op is a prepared write, to be committed with that of another object: see
+// WriteOptions.With. It must be used once only, and not concurrently.
+type Op struct {
+	name    types.NamespacedName
+	backend kv.Backend
+	op      kv.Op
+	pending *pendingRecord
+	// observer is called with the write; it may be nil.
+	observer *Observer
+}
+
+// Name returns the name of the object that is written.
+func (o *Op) Name() types.NamespacedName { return o.name }
+
+// OpConflictError reports that an object of WriteOptions.With has changed since the
+// Current of its OpRequest. None of the objects was written.
+type OpConflictError struct{ Name types.NamespacedName }
+
+func (e *OpConflictError) Error() string {
+	return fmt.Sprintf("%s, which is written together with the object, has changed", e.Name)
+}
+
+// errOpObject is returned for an OpRequest without Object and Current.
+var errOpObject = errors.New("a transaction needs an object to write, or one to delete")
+
+// Prepare implements Interface.
+func (s *Store) Prepare(ctx context.Context, req OpRequest) (*Op, error) {
+	o := &Op{backend: s.backend}
+	switch {
+	case req.Unchanged != nil:
+		return s.prepareCheck(req.Unchanged)
+	case req.Object != nil:
+		o.name = types.NamespacedName{Namespace: req.Object.GetNamespace(), Name: req.Object.GetName()}
+	case req.Current != nil:
+		o.name = req.Current.Name()
+	default:
+		return nil, errOpObject
+	}
+	key, err := s.Key(o.name)
+	if err != nil {
+		return nil, err
+	}
+	o.op = kv.Op{Key: key, Kind: kv.OpDelete, TTL: req.TTL}
+	if req.Current != nil {
+		o.op.Expect = kv.Revision(req.Current.Revision())
+	}
+	if req.Object == nil {
+		o.pending = &pendingRecord{kind: s.kind, before: req.Current}
+		o.op.Note = o.pending
+		return o, nil
+	}
+	if req.Current == nil {
+		req.Object.SetResourceVersion("")
+	}
+	write, err := s.prepare(ctx, key, req.Object)
+	if err != nil {
+		return nil, err
+	}
+	if err := write.pending.readBack(ctx, o.name); err != nil {
+		return nil, err
+	}
+	o.pending = write.pending
+	o.op.Kind, o.op.Value, o.op.Note = kv.OpPut, write.data, write.pending
+	return o, nil
+}
+
+// prepareCheck returns an Op that has no pending record.
+func (s *Store) prepareCheck(of *Version) (*Op, error) {
+	key, err := s.Key(of.Name)
+	if err != nil {
+		return nil, err
+	}
+	return &Op{name: of.Name, backend: s.backend, op: kv.Op{Key: key, Kind: kv.OpCheck, Expect: kv.Revision(of.Revision)}}, nil
+}
+
+// commit commits the write of one object and of those with it. Where it is not
+// committed although all of those with it are as they must be, the object's own
+// current entry is the result's first.
+func (s *Store) commit(ctx context.Context, op kv.Op, with []*Op) (kv.CommitResult, error) {
+	with, err := s.commitElsewhere(ctx, with)
+	if err != nil {
+		return kv.CommitResult{}, err
+	}
+	return commitTogether(ctx, s.backend, []kv.Op{op}, with)
+}
+
+// commitElsewhere commits those writes that other backends take, before that of the
+// object, and returns the rest. Two backends have no transaction in common: what was
+// committed stays when the object is not written. Whoever prepares such writes puts that
+// right, as a quota is by the next count.
+func (s *Store) commitElsewhere(ctx context.Context, with []*Op) (own []*Op, err error) {
+	for {
+		i := slices.IndexFunc(with, func(o *Op) bool { return o.backend != s.backend })
+		if i < 0 {
+			return with, nil
+		}
+		var there, others []*Op
+		for _, o := range with {
+			if o.backend == with[i].backend {
+				there = append(there, o)
+			} else {
+				others = append(others, o)
+			}
+		}
+		if _, err := commitTogether(ctx, with[i].backend, nil, there); err != nil {
+			return nil, err
+		}
+		with = others
+	}
+}
+
+// commitTogether commits ops and what is written with them to one backend. A conflict of the
+// latter is an error, one of the former a result.
+func commitTogether(ctx context.Context, backend kv.Backend, ops []kv.Op, with []*Op) (kv.CommitResult, error) {
+	first := len(ops)
+	for _, o := range with {
+		ops = append(ops, o.op)
+	}
+	res, err := backend.Commit(ctx, ops...)
+	if err != nil {
+		return res, err
+	}
+	if !res.Committed {
+		for i, o := range with {
+			if modified(res.Current[first+i]) != o.op.Expect {
+				return res, &OpConflictError{o.name}
+			}
+		}
+		return res, nil
+	}
+	return res, observe(with, res.Revision)
+}
+
+func modified(entry *kv.Entry) kv.Revision {
+	if entry == nil {
+		return 0
+	}
+	return entry.Modified
+}
+
+// observe reports the writes that were committed with another one.
+func observe(with []*Op, revision kv.Revision) error {
+	var errs []error
+	for _, o := range with {
+		if o.op.Kind == kv.OpCheck {
+			continue
+		}
+		record := o.pending.resolve(revision)
+		switch {
+		case o.observer == nil:
+		case o.op.Kind == kv.OpPut:
+			errs = append(errs, o.observer.Written(record))
+		case o.observer.Deleted != nil:
+			o.observer.Deleted(o.name, record.Revision())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Prepare implements Interface. The commit reports the write.
+func (o observed) Prepare(ctx context.Context, req OpRequest) (*Op, error) {
+	op, err := o.Interface.Prepare(ctx, req)
+	if err == nil {
+		op.observer = o.observer
+	}
+	return op, err
+}

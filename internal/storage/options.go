@@ -1,0 +1,190 @@
+package storage
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"mainstay.dev/mainstay/internal/request"
+	"mainstay.dev/mainstay/internal/rest"
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// ValidateListOptions returns the forbidden combinations of a list's or watch's
+// options: the causes of a 422 for a ListOptions.meta.k8s.io.
+func ValidateListOptions(options rest.ListOptions, watch bool) field.ErrorList {
+	return validation.ValidateListOptions(&internalversion.ListOptions{
+		Watch:                watch,
+		ResourceVersion:      options.ResourceVersion,
+		ResourceVersionMatch: options.ResourceVersionMatch,
+		Limit:                options.Limit,
+		Continue:             options.Continue,
+		AllowWatchBookmarks:  options.AllowBookmarks,
+		SendInitialEvents:    options.SendInitialEvents,
+	}, true)
+}
+
+// Selection is the part of a collection that a list or watch selects: a range of
+// keys, and selectors.
+type Selection struct {
+	// Prefix starts all keys; Start and End bound them more closely.
+	Prefix, Start, End string
+	// Labels and Fields are nil where they select everything.
+	Labels labels.Selector
+	Fields fields.Selector
+	// Namespaces leaves out what is in others, where they are objects of namespaces;
+	// nil: nothing.
+	Namespaces *request.Namespaces
+	// root is what keys begin with before their namespace.
+	root string
+}
+
+// All reports whether everything in the range is selected.
+func (sel *Selection) All() bool { return sel.Labels == nil && sel.Fields == nil }
+
+// Ranges yields the ranges of keys that are selected, in order. Where Namespaces has
+// few, they are as short as those.
+func (sel *Selection) Ranges(yield func(start, end string) bool) {
+	if sel.Namespaces == nil {
+		yield(sel.Start, sel.End)
+		return
+	}
+	for _, namespace := range sel.Namespaces.Names() {
+		prefix := sel.root + namespace + "/"
+		start, end := max(sel.Start, prefix), kv.PrefixEnd(prefix)
+		if sel.End != "" {
+			end = min(end, sel.End)
+		}
+		if start < end && !yield(start, end) {
+			return
+		}
+	}
+}
+
+// Select resolves the namespace and selectors of a request. Selectors that
+// allow only one name or namespace make the range smaller.
+func (s *Store) Select(namespace string, options rest.ListOptions) (Selection, error) {
+	var sel Selection
+	if options.Labels != nil && !options.Labels.Empty() {
+		sel.Labels = options.Labels
+	}
+	if options.Fields != nil && !options.Fields.Empty() {
+		sel.Fields = options.Fields
+	}
+	if namespace == "" && s.namespaced {
+		namespace = sel.only("metadata.namespace")
+	}
+	prefix, err := s.scope(namespace)
+	if err != nil {
+		return Selection{}, err
+	}
+	if s.namespaced {
+		sel.Namespaces, sel.root = options.Namespaces, s.prefix
+	}
+	sel.Prefix, sel.Start, sel.End = prefix, prefix, kv.PrefixEnd(prefix)
+	if name := sel.only("metadata.name"); name != "" && (namespace != "" || !s.namespaced) {
+		sel.Start, sel.End = prefix+name, prefix+name+"\x00"
+	}
+	return sel, nil
+}
+
+// only returns the value that the field selector requires of a field, if that
+// can be part of a key.
+func (sel *Selection) only(name string) string {
+	if sel.Fields == nil {
+		return ""
+	}
+	value, ok := sel.Fields.RequiresExactMatch(name)
+	if !ok || len(path.IsValidPathSegmentName(value)) > 0 {
+		return ""
+	}
+	return value
+}
+
+// ListPlan is a list request resolved.
+type ListPlan struct {
+	Selection
+	// At is the only revision that will do; 0 where several do.
+	At kv.Revision
+	// Min is the oldest revision that will do, where At is 0.
+	Min kv.Revision
+	// Any means that any revision from Min on will do, such as the cache's; else
+	// the newest is required.
+	Any bool
+	// Limit ends a page; 0 means no limit.
+	Limit int64
+	// continued means that this is not the first page.
+	continued bool
+}
+
+// PlanList resolves a list request by the rules of the API concepts page. An error
+// is an *InvalidOptionError or, for a resourceVersion, a *field.Error.
+func (s *Store) PlanList(namespace string, options rest.ListOptions) (*ListPlan, error) {
+	sel, err := s.Select(namespace, options)
+	if err != nil {
+		return nil, err
+	}
+	plan := &ListPlan{Selection: sel, Limit: max(options.Limit, 0)}
+	// As kube-apiserver's cache: a list of "any" version is not paged.
+	if options.ResourceVersion == "0" {
+		plan.Limit = 0
+	}
+	if options.Continue != "" {
+		return plan, plan.resume(options)
+	}
+	rv, err := ParseResourceVersion(options.ResourceVersion)
+	if err != nil {
+		return nil, &InvalidOptionError{"invalid resource version: " + err.Error()}
+	}
+	switch options.ResourceVersionMatch {
+	case metav1.ResourceVersionMatchExact:
+		plan.At = rv
+	case metav1.ResourceVersionMatchNotOlderThan:
+		plan.Min, plan.Any = rv, true
+	case "":
+		if options.ResourceVersion == "" {
+			break
+		}
+		if rv > 0 && plan.Limit > 0 {
+			// Older than resourceVersionMatch: with a limit it is exact.
+			plan.At = rv
+		} else {
+			plan.Min, plan.Any = rv, true
+		}
+	default:
+		return nil, fmt.Errorf("unknown ResourceVersionMatch value: %s", options.ResourceVersionMatch)
+	}
+	return plan, nil
+}
+
+// resume makes the plan start at the position of a continue token.
+func (p *ListPlan) resume(options rest.ListOptions) error {
+	start, rv, err := decodeContinue(options.Continue, p.Prefix)
+	if err != nil {
+		return &InvalidOptionError{"invalid continue token: " + err.Error()}
+	}
+	if options.ResourceVersion != "" && options.ResourceVersion != "0" {
+		return &InvalidOptionError{"specifying resource version is not allowed when using continue"}
+	}
+	p.continued = true
+	p.Start = max(p.Start, start)
+	if rv > 0 {
+		p.At = kv.Revision(rv)
+	}
+	return nil
+}
+
+// Expired returns the error of a list whose revision is compacted. That of a later
+// page has a token to continue at the newest revision.
+func (p *ListPlan) Expired() error {
+	if !p.continued {
+		return &ExpiredError{Message: listTooOld}
+	}
+	return &ExpiredError{Message: continueTooOld, Continue: encodeContinue(p.Start, p.Prefix, newestRevision)}
+}

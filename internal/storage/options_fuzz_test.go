@@ -1,0 +1,61 @@
+package storage
+
+import (
+	"errors"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/rest"
+)
+
+// FuzzSelect: the range that selectors are narrowed to holds whatever they
+// choose, and nothing outside the namespace asked for.
+func FuzzSelect(f *testing.F) {
+	f.Add("ns", "app=web", "metadata.name=a", "ns", "a")
+	f.Add("", "", "metadata.namespace=ns,metadata.name=a", "ns", "a")
+	f.Add("", "a in (b,c),!d", "metadata.namespace!=ns", "ns", "a")
+	f.Add("ns", "", "metadata.name=a/b", "ns", "a")
+	f.Add("..", "", "metadata.namespace=..", "n", "a")
+	f.Add("", "", "metadata.name=", "ns", "")
+	f.Add("ns", "", `metadata.name=a\,b,metadata.name==a\=b`, "ns", "a,b")
+	namespaced, global := testStore(f, true), testStore(f, false)
+	f.Fuzz(func(t *testing.T, namespace, label, field, objectNamespace, objectName string) {
+		byLabel, err := labels.Parse(label)
+		if err != nil {
+			return
+		}
+		byField, err := fields.ParseSelector(field)
+		if err != nil {
+			return
+		}
+		options := rest.ListOptions{Labels: byLabel, Fields: byField}
+		for _, s := range []*Store{namespaced, global} {
+			name := types.NamespacedName{Name: objectName}
+			if s == namespaced {
+				name.Namespace = objectNamespace
+			}
+			key, err := s.Key(name)
+			if err != nil {
+				continue
+			}
+			sel, err := s.Select(namespace, options)
+			if err != nil {
+				if invalid := (*InvalidOptionError)(nil); !errors.As(err, &invalid) {
+					t.Errorf("error %v is no InvalidOptionError", err)
+				}
+				continue
+			}
+			in := s == global || namespace == "" || namespace == name.Namespace
+			chosen := byField.Matches(fields.Set{"metadata.name": name.Name, "metadata.namespace": name.Namespace})
+			if in && chosen && !sel.Holds(key) {
+				t.Errorf("namespace %q, fields %q: [%q, %q) does not hold %q", namespace, field, sel.Start, sel.End, key)
+			}
+			if !in && sel.Holds(key) {
+				t.Errorf("namespace %q: [%q, %q) holds %q", namespace, sel.Start, sel.End, key)
+			}
+		}
+	})
+}

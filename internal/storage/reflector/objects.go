@@ -1,0 +1,148 @@
+package reflector
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/rest"
+)
+
+// Objects keeps a consumer up to date with a collection that it needs all of,
+// such as what configures the server. It is told by a Reflector and, so that a
+// write is in effect when it is answered, by this server's writers: Written and
+// Deleted are the functions of a storage.Observer.
+type Objects[T codec.Object] struct {
+	config  ObjectsConfig[T]
+	mu      sync.Mutex
+	tracker VersionTracker
+	known   map[types.NamespacedName]struct{}
+	told    bool // since Done
+}
+
+// ObjectsConfig is what is told. Its functions are called one at a time. All are
+// required.
+type ObjectsConfig[T codec.Object] struct {
+	// Name is what the objects are, in the plural.
+	Name string
+	// Set takes up an object, which is shared and must not be changed, in place of
+	// what it was before; Remove drops one. Done follows one or more of them.
+	Set    func(T)
+	Remove func(types.NamespacedName)
+	Done   func()
+	// Logger is told of objects that cannot be read. They are as if they were
+	// removed.
+	Logger *slog.Logger
+}
+
+// NewObjects returns Objects that know of none.
+func NewObjects[T codec.Object](config ObjectsConfig[T]) *Objects[T] {
+	return &Objects[T]{config: config, known: map[types.NamespacedName]struct{}{}}
+}
+
+// Reflector returns what keeps the Objects up to date.
+func (o *Objects[T]) Reflector(collection Collection, metrics *Metrics) (*Reflector, error) {
+	return New(Config{
+		Name: o.config.Name, Collection: collection, Logger: o.config.Logger, Metrics: metrics,
+		Replace: func(_ context.Context, list *rest.List) error { return o.replace(list) },
+		Apply: func(_ context.Context, events []rest.Event) error {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			for i := range events {
+				o.apply(&events[i])
+			}
+			o.done()
+			return nil
+		},
+	})
+}
+
+// Written takes up what a writer of this server wrote.
+func (o *Objects[T]) Written(record *codec.Record) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.tracker.Written(record.Name().String(), record.Revision()) {
+		o.take(record)
+		o.done()
+	}
+	return nil
+}
+
+// Deleted drops what a writer of this server deleted.
+func (o *Objects[T]) Deleted(name types.NamespacedName, revision int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.tracker.Written(name.String(), revision) {
+		o.drop(name)
+		o.done()
+	}
+}
+
+// replace takes up a list. Nobody waits while it is read.
+func (o *Objects[T]) replace(list *rest.List) error {
+	var records []*codec.Record
+	for record, err := range list.Items {
+		if err != nil {
+			return err
+		}
+		records = append(records, record)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	listed := make(map[types.NamespacedName]struct{}, len(records))
+	for _, record := range records {
+		listed[record.Name()] = struct{}{}
+		if o.tracker.Reflected(record.Name().String(), record.Revision()) {
+			o.take(record)
+		}
+	}
+	for name := range o.known {
+		if _, ok := listed[name]; !ok && o.tracker.Reflected(name.String(), list.Revision) {
+			o.drop(name)
+		}
+	}
+	o.tracker.Replaced(list.Revision)
+	o.done()
+	return nil
+}
+
+func (o *Objects[T]) apply(event *rest.Event) {
+	switch {
+	case !o.tracker.Reflected(event.Record.Name().String(), event.Record.Revision()):
+	case event.Type == watch.Deleted:
+		o.drop(event.Record.Name())
+	default:
+		o.take(event.Record)
+	}
+}
+
+func (o *Objects[T]) take(record *codec.Record) {
+	obj, err := codec.SharedAs[T](record)
+	if err != nil {
+		o.config.Logger.Error("an object cannot be read, and has no effect", "of", o.config.Name, "name", record.Name(), "err", err)
+		o.drop(record.Name())
+		return
+	}
+	o.known[record.Name()] = struct{}{}
+	o.config.Set(obj)
+	o.told = true
+}
+
+func (o *Objects[T]) drop(name types.NamespacedName) {
+	if _, ok := o.known[name]; ok {
+		delete(o.known, name)
+		o.config.Remove(name)
+		o.told = true
+	}
+}
+
+func (o *Objects[T]) done() {
+	if o.told {
+		o.told = false
+		o.config.Done()
+	}
+}

@@ -1,0 +1,234 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// DefaultPrefix is what all keys start with where Config does not say;
+// kube-apiserver's default of --etcd-prefix.
+const DefaultPrefix = "/registry"
+
+// Config describes the Store of one resource.
+type Config struct {
+	// Backend keeps the bytes. Required.
+	Backend kv.Backend
+	// Prefix starts every key of the server; empty means DefaultPrefix.
+	Prefix string
+	// ResourcePrefix starts every key of the resource, after Prefix: "pods",
+	// "services/specs", "apiextensions.k8s.io/customresourcedefinitions".
+	// Required. The keys are then kube-apiserver's.
+	ResourcePrefix string
+	// Kind reads and writes the objects. Required.
+	Kind *codec.Kind
+	// Namespaced means that keys have a namespace before the name.
+	Namespaced bool
+	// Transformer changes values on their way; nil leaves them as they are.
+	Transformer Transformer
+	// GroupResource names the resource in metrics and in the errors of the
+	// server's log.
+	GroupResource schema.GroupResource
+	// MaxObjectBytes limits stored values; 0 leaves it to the backend, which has
+	// a limit of its own.
+	MaxObjectBytes int
+	// Metrics counts; it may be nil, and is shared by many Stores.
+	Metrics *Metrics
+}
+
+// Store is the undecorated Interface: every call reads or writes the backend.
+type Store struct {
+	backend     kv.Backend
+	kind        *codec.Kind
+	resource    schema.GroupResource
+	namespaced  bool
+	transformer Transformer
+	maxBytes    int
+	metrics     *Metrics
+	// root is the prefix of all keys of the server, prefix that of all keys of the
+	// resource, with a slash at its end.
+	root, prefix string
+}
+
+var _ Interface = (*Store)(nil)
+
+// New returns the Store of a resource.
+func New(cfg Config) (*Store, error) {
+	if cfg.Prefix == "" {
+		cfg.Prefix = DefaultPrefix
+	}
+	if cfg.Transformer == nil {
+		cfg.Transformer = Identity{}
+	}
+	if err := cfg.check(); err != nil {
+		return nil, fmt.Errorf("storage of %s: %w", cfg.GroupResource, err)
+	}
+	root := "/" + strings.Trim(cfg.Prefix, "/")
+	return &Store{
+		backend: cfg.Backend, kind: cfg.Kind, resource: cfg.GroupResource, namespaced: cfg.Namespaced,
+		transformer: cfg.Transformer, maxBytes: cfg.MaxObjectBytes, metrics: cfg.Metrics,
+		root: root, prefix: root + "/" + cfg.ResourcePrefix + "/",
+	}, nil
+}
+
+func (cfg *Config) check() error {
+	var errs []error
+	if cfg.Backend == nil {
+		errs = append(errs, errors.New("a Backend is required"))
+	}
+	if cfg.Kind == nil || cfg.Kind.Hub == nil {
+		errs = append(errs, errors.New("a Kind with a Hub is required"))
+	}
+	if p := cfg.ResourcePrefix; p == "" || strings.Trim(p, "/") != p {
+		errs = append(errs, fmt.Errorf("ResourcePrefix %q must not be empty, nor start or end with a slash", p))
+	}
+	if cfg.MaxObjectBytes < 0 {
+		errs = append(errs, fmt.Errorf("MaxObjectBytes %d must not be negative", cfg.MaxObjectBytes))
+	}
+	return errors.Join(errs...)
+}
+
+// Backend returns the backend of the Config.
+func (s *Store) Backend() kv.Backend { return s.backend }
+
+// GroupResource returns the resource that is stored.
+func (s *Store) GroupResource() schema.GroupResource { return s.resource }
+
+// Prefix returns what the keys of all objects start with, ending in a slash.
+func (s *Store) Prefix() string { return s.prefix }
+
+// Key returns the key of an object. An *InvalidOptionError is returned for
+// names that cannot be part of a key.
+func (s *Store) Key(name types.NamespacedName) (string, error) {
+	parts := []string{name.Name}
+	if s.namespaced {
+		parts = []string{name.Namespace, name.Name}
+	}
+	for _, part := range parts {
+		if part == "" {
+			return "", &InvalidOptionError{"Name parameter required."}
+		}
+		if faults := path.IsValidPathSegmentName(part); len(faults) > 0 {
+			return "", &InvalidOptionError{fmt.Sprintf("Name parameter invalid: %q: %s", part, strings.Join(faults, ";"))}
+		}
+	}
+	return s.KeyOf(name), nil
+}
+
+// KeyOf is Key for the names of records, which came from keys.
+func (s *Store) KeyOf(name types.NamespacedName) string {
+	if s.namespaced && name.Namespace != "" {
+		return s.prefix + name.Namespace + "/" + name.Name
+	}
+	return s.prefix + name.Name
+}
+
+// nameOf is the inverse of KeyOf. It makes sense of every key in the store's
+// range, so that no foreign one goes unseen.
+func (s *Store) nameOf(key string) types.NamespacedName {
+	rest := strings.TrimPrefix(key, s.prefix)
+	if s.namespaced {
+		if namespace, name, ok := strings.Cut(rest, "/"); ok {
+			return types.NamespacedName{Namespace: namespace, Name: name}
+		}
+	}
+	return types.NamespacedName{Name: rest}
+}
+
+// scope returns the prefix of all keys of a namespace, or of all objects.
+func (s *Store) scope(namespace string) (string, error) {
+	if !s.namespaced || namespace == "" {
+		return s.prefix, nil
+	}
+	if faults := path.IsValidPathSegmentName(namespace); len(faults) > 0 {
+		return "", &InvalidOptionError{fmt.Sprintf("invalid namespace %q: %s", namespace, strings.Join(faults, ";"))}
+	}
+	return s.prefix + namespace + "/", nil
+}
+
+// Record returns the record of an entry that the backend returned.
+func (s *Store) Record(ctx context.Context, e *kv.Entry) (*codec.Record, error) {
+	record, _, err := s.decode(ctx, e)
+	return record, err
+}
+
+// decode returns the record of an entry, and whether its value should be
+// written anew because it was transformed in an outdated way.
+func (s *Store) decode(ctx context.Context, e *kv.Entry) (*codec.Record, bool, error) {
+	plain, stale, err := s.transformer.FromStorage(ctx, e.Value, e.Key)
+	if err != nil && ctx.Err() != nil {
+		return nil, false, fmt.Errorf("read %s: %w", e.Key, err)
+	}
+	if err != nil {
+		return nil, false, &CorruptError{Key: e.Key, Err: err, Revision: int64(e.Modified)}
+	}
+	return codec.NewRecord(s.kind, s.nameOf(e.Key), plain, int64(e.Modified)), stale, nil
+}
+
+// Get implements Interface.
+func (s *Store) Get(ctx context.Context, name types.NamespacedName, options ReadOptions) (*codec.Record, error) {
+	key, err := s.Key(name)
+	if err != nil {
+		return nil, err
+	}
+	min, err := ParseResourceVersion(options.ResourceVersion)
+	if err != nil {
+		return nil, err
+	}
+	var exactly kv.Revision
+	if options.Exact {
+		if exactly = min; exactly == 0 {
+			return nil, &InvalidOptionError{"resourceVersion is required to read an object as it was"}
+		}
+	}
+	entry, at, err := s.backend.Get(ctx, key, exactly)
+	if err != nil {
+		return nil, s.readError(ctx, key, exactly, err)
+	}
+	if min > at {
+		return nil, &FutureRevisionError{Asked: int64(min), Current: int64(at)}
+	}
+	if entry == nil {
+		return nil, notFound(name)
+	}
+	record, err := s.Record(ctx, entry)
+	if err != nil {
+		return nil, s.short(err)
+	}
+	return record, codec.Convert(ctx, record)
+}
+
+// readError returns why a key cannot be read at a revision.
+func (s *Store) readError(ctx context.Context, key string, at kv.Revision, err error) error {
+	switch {
+	case errors.Is(err, kv.ErrCompacted):
+		return &ExpiredError{Message: fmt.Sprintf("The resourceVersion for the provided read is too old: %d", at)}
+	case errors.Is(err, kv.ErrFutureRevision):
+		current, err := s.backend.CurrentRevision(ctx)
+		if err != nil {
+			return fmt.Errorf("get %s: %w", key, err)
+		}
+		return &FutureRevisionError{Asked: int64(at), Current: int64(current)}
+	}
+	return fmt.Errorf("get %s: %w", key, err)
+}
+
+// Cached implements Interface: nothing is in memory.
+func (s *Store) Cached() (objects, bytes int64, known bool) { return 0, 0, false }
+
+// Count implements Interface.
+func (s *Store) Count(ctx context.Context) (int64, error) {
+	res, err := s.backend.Range(ctx, kv.RangeRequest{Start: s.prefix, End: kv.PrefixEnd(s.prefix), CountOnly: true})
+	if err != nil {
+		return 0, fmt.Errorf("count %s: %w", s.prefix, err)
+	}
+	return res.Count, nil
+}

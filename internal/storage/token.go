@@ -1,0 +1,86 @@
+package storage
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"path"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// continueToken is kube-apiserver's: where a paged list goes on, and at which
+// revision. Clients may hold on to tokens while they move to another server.
+type continueToken struct {
+	Version  string `json:"v"`
+	Revision int64  `json:"rv"`
+	// Start is relative to the prefix of the list.
+	Start string `json:"start"`
+}
+
+const tokenVersion = "meta.k8s.io/v1"
+
+// newestRevision in a token takes the list up at whatever is the newest
+// revision then.
+const newestRevision = -1
+
+var errContinue = errors.New("continue key is not valid")
+
+// encodeContinue makes the token of a list that goes on at a key.
+func encodeContinue(key, prefix string, revision int64) string {
+	b, err := json.Marshal(continueToken{tokenVersion, revision, "/" + strings.TrimPrefix(key, prefix)})
+	if err != nil {
+		panic(fmt.Sprintf("storage: a continue token cannot be encoded: %v", err))
+	}
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// decodeContinue returns the key at which a list goes on, which starts with
+// prefix, and the revision, which is not zero.
+func decodeContinue(token, prefix string) (string, int64, error) {
+	b, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil {
+		return "", 0, fmt.Errorf("%w: %w", errContinue, err)
+	}
+	var c continueToken
+	if err := json.Unmarshal(b, &c); err != nil {
+		return "", 0, fmt.Errorf("%w: %w", errContinue, err)
+	}
+	switch {
+	case c.Version != tokenVersion:
+		return "", 0, fmt.Errorf("%w: server does not recognize this encoded version %s", errContinue, c.Version)
+	case c.Revision == 0:
+		return "", 0, fmt.Errorf("%w: incorrect encoded start resourceVersion (version meta.k8s.io/v1)", errContinue)
+	case c.Start == "":
+		return "", 0, fmt.Errorf("%w: encoded start key empty (version meta.k8s.io/v1)", errContinue)
+	}
+	start := c.Start
+	if !strings.HasPrefix(start, "/") {
+		start = "/" + start
+	}
+	// A path that climbs would leave the prefix.
+	if cleaned := path.Clean(start); cleaned != start {
+		return "", 0, fmt.Errorf("%w: %s", errContinue, cleaned)
+	}
+	return prefix + start[1:], c.Revision, nil
+}
+
+// ParseResourceVersion reads the resourceVersion of a request: 0 for "" and
+// "0". The error is a *field.Error. Numbers that no store ever reaches are cut
+// to the largest revision.
+func ParseResourceVersion(rv string) (kv.Revision, error) {
+	if rv == "" || rv == "0" {
+		return 0, nil
+	}
+	n, err := strconv.ParseUint(rv, 10, 64)
+	if err != nil {
+		return 0, field.Invalid(field.NewPath("resourceVersion"), rv, err.Error())
+	}
+	return kv.Revision(min(n, math.MaxInt64)), nil
+}

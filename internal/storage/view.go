@@ -1,0 +1,164 @@
+package storage
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/watch"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/request"
+	"mainstay.dev/mainstay/internal/rest"
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// view limits a Cursor to the namespaces that its client may see, as they change: the
+// objects of one that is lost are told of as DELETED, those of one that is gained as
+// ADDED. Rights count from the revision on that the cursor has reached when it asks for
+// them (request.Visibility), so that both are exact: what is lost is what the client
+// knows, and nothing of what was gained is told twice.
+type view struct {
+	rights request.Visibility
+	list   ListFunc
+	// of are the namespaces whose objects the client knows.
+	of *request.Namespaces
+	// wake is closed when they may have changed.
+	wake <-chan struct{}
+}
+
+const rightsChanged = "the namespaces that may be seen have changed since the resource version: list anew"
+
+// changed is closed when rights may have changed; nil without a view.
+func (v *view) changed() <-chan struct{} {
+	if v == nil {
+		return nil
+	}
+	return v.wake
+}
+
+// initial lists the initial objects of a watch. Each turn takes a change of rights.
+func (v *view) initial(ctx context.Context, plan *ListPlan, list ListFunc) (*rest.List, error) {
+	if v == nil {
+		return list(ctx, plan)
+	}
+	for {
+		v.of = v.rights.Now()
+		plan.Namespaces = v.of
+		initial, err := list(ctx, plan)
+		if err != nil || v.rights.Listed(v.of, initial.Revision) {
+			asked := make(chan struct{})
+			close(asked) // what has changed since is asked for first
+			v.wake = asked
+			return initial, err
+		}
+	}
+}
+
+// resume begins where the client has seen everything up to a revision.
+func (v *view) resume(from, current int64) error {
+	if from > current {
+		return &FutureRevisionError{Asked: from, Current: current}
+	}
+	of, changed, ok := v.rights.Resume(from)
+	if !ok {
+		return &ExpiredError{Message: rightsChanged}
+	}
+	v.of, v.wake = of, changed
+	return nil
+}
+
+// visible returns which of the changes up to a revision are to be told as they are.
+// Where rights have changed it is none: all that is to be told is queued.
+func (c *Cursor) visible(ctx context.Context, changes []*Change, progress int64) ([]*Change, error) {
+	v := c.view
+	before := v.of
+	now, changed, ok := v.rights.Reached(before, progress)
+	if !ok {
+		return nil, &ExpiredError{Message: rightsChanged}
+	}
+	v.of, v.wake = now, changed
+	changes = slices.DeleteFunc(changes, func(c *Change) bool {
+		namespace := c.namespace()
+		return !before.Has(namespace) || !now.Has(namespace)
+	})
+	if now == before {
+		return changes, nil
+	}
+	return nil, c.queueDifference(ctx, before, changes, progress)
+}
+
+// namespace is that of the changed object.
+func (c *Change) namespace() string {
+	if c.Record != nil {
+		return c.Record.Name().Namespace
+	}
+	return c.Prev.Name().Namespace
+}
+
+// queueDifference queues what a client that knows the namespaces before has to be told,
+// up to a revision: kept are the changes in namespaces that it keeps. All of it is in
+// order of revisions, so that a client that is cut off before the end of it has seen none
+// as great as that revision, and is not let go on from there.
+func (c *Cursor) queueDifference(ctx context.Context, before *request.Namespaces, kept []*Change, progress int64) error {
+	now := c.view.of
+	lost, err := c.objects(ctx, before, now, c.progress)
+	if err != nil {
+		return err
+	}
+	gained, err := c.objects(ctx, now, before, progress)
+	if err != nil {
+		return err
+	}
+	if err := c.events(ctx, kept); err != nil {
+		return err
+	}
+	queued := c.out
+	c.out = nil // Next clears it
+	at := max(c.progress, progress-1)
+	for _, record := range lost {
+		queued = append(queued, rest.Event{Type: watch.Deleted, Record: record.At(at)})
+	}
+	for _, record := range gained {
+		queued = append(queued, rest.Event{Type: watch.Added, Record: record})
+	}
+	slices.SortStableFunc(queued, func(a, b rest.Event) int { return cmp.Compare(a.Record.Revision(), b.Record.Revision()) })
+	if c.Bookmarks && len(queued) > 0 {
+		queued = append(queued, rest.Event{Type: watch.Bookmark, Revision: progress})
+		c.bookmarked = progress
+	}
+	c.queued = queued
+	return nil
+}
+
+// objects returns the selected objects at a revision of the namespaces that are in the
+// one set and not in the other.
+func (c *Cursor) objects(ctx context.Context, in, notIn *request.Namespaces, at int64) ([]*codec.Record, error) {
+	plan := &ListPlan{Selection: c.Selection, At: kv.Revision(at)}
+	plan.Namespaces = in.Without(notIn)
+	if notIn == nil || in != nil && len(plan.Namespaces.Names()) == 0 {
+		return nil, nil
+	}
+	list, err := c.view.list(ctx, plan)
+	if err != nil {
+		return nil, err
+	}
+	var found []*codec.Record
+	for record, err := range list.Items {
+		if err != nil {
+			return nil, err
+		}
+		if !notIn.Has(record.Name().Namespace) {
+			found = append(found, record)
+		}
+	}
+	return found, nil
+}
+
+// dequeue takes the next queued events.
+func (c *Cursor) dequeue() {
+	n := min(len(c.queued), initialBatch)
+	c.out = append(c.out, c.queued[:n]...)
+	clear(c.queued[:n]) // what was told of is not held
+	c.queued = c.queued[n:]
+}
