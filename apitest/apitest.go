@@ -7,13 +7,11 @@
 //		...
 //	}
 //
-// It is the server that Mainstay is, with authentication, authorization, admission,
-// watches and controllers. It keeps what it has in memory, takes no port, is ready in
-// some milliseconds, and is gone with the test: each test can have one of its own, and
-// tests with one can run in parallel.
+// The server has authentication, authorization, admission, watches and controllers. By default it
+// stores objects in memory, listens on no port, is ready in some milliseconds, and ends with the
+// test. Each test can have its own server, and such tests can run in parallel.
 //
-// The names of this package are kept: code that uses them compiles and works with later
-// versions. That does not hold for what Options.Server is made of.
+// This package has a stable API.
 package apitest
 
 import (
@@ -35,27 +33,27 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// Options are what a server is to be. The zero value is one in memory, without a port.
+// Options configure a server. The zero value is a server in memory, without a port.
 type Options struct {
-	// OnDisk keeps objects and keys in a temporary folder of the test, with the syncs
-	// of a real server.
+	// OnDisk stores objects and keys in a temporary directory of the test, with the syncs of a real
+	// server.
 	OnDisk bool
-	// Port takes a free port of 127.0.0.1, so that other processes reach the server by
-	// its Kubeconfig.
+	// Port listens on a free port of 127.0.0.1, so that other processes can use the server with its
+	// Kubeconfig.
 	Port bool
-	// Time is where the clock of objects stands until Advance moves it; zero: it goes as
-	// that of the machine.
+	// Time stops the clock of objects at this time until Advance moves it. The zero time uses the
+	// machine's clock.
 	Time time.Time
 	// Seed makes uids and generated names follow from it, so that a test that makes the
 	// same objects in the same order gets the same; 0: they are random.
 	Seed uint64
-	// Server configures what this package does not. DataDir, InMemory, Listener, Faults,
-	// World and OnServing are set by Start.
+	// Server configures the options that have no field here. Start sets DataDir, InMemory,
+	// Listener, Faults, World and OnServing.
 	Server host.Config
 }
 
-// Server is a running server. Its methods may be called concurrently, and fail the test
-// where they cannot do what they say.
+// Server is a running server. Its methods are safe for concurrent use. They fail the test on
+// errors.
 type Server struct {
 	t      testing.TB
 	dial   func(ctx context.Context, network, address string) (net.Conn, error) // nil: by the network
@@ -105,15 +103,15 @@ func (s *Server) stop() {
 // configurations leads there.
 func (s *Server) URL() string { return s.server.URL }
 
-// Config returns a client configuration of an administrator, who may do everything. It
-// is the caller's, and has no rate limit.
+// Config returns a client configuration of an administrator with all permissions and without a rate
+// limit. The caller owns it.
 func (s *Server) Config() *rest.Config {
 	s.t.Helper()
 	return s.as(host.Administrator())
 }
 
-// As is Config for a user of groups, who may do what roles and bindings say. Members of
-// system:masters may do everything.
+// As returns a client configuration of a user with groups, whose permissions follow from roles and
+// bindings. Members of system:masters have all permissions.
 func (s *Server) As(user string, groups ...string) *rest.Config {
 	s.t.Helper()
 	return s.as(host.User{Name: user, Groups: groups})
@@ -127,8 +125,7 @@ func (s *Server) as(user host.User) *rest.Config {
 	}
 	return &rest.Config{
 		Host: s.URL(), QPS: -1, Dial: s.dial,
-		// client-go keeps the connections of a configuration for ever, unless it has
-		// such a function.
+		// Without such a function, client-go caches the connections of the configuration forever.
 		Proxy:           func(*http.Request) (*url.URL, error) { return nil, nil },
 		TLSClientConfig: rest.TLSClientConfig{CertData: cert, KeyData: key, CAData: s.server.Host.ServingCA()},
 	}
@@ -152,8 +149,8 @@ func (s *Server) Kubeconfig() string {
 	return file
 }
 
-// Apply applies the objects of manifests as an administrator: of files, and of the YAML
-// and JSON files of folders. Definitions come first, and are served when Apply returns.
+// Apply applies the objects of manifests as an administrator. A path is a file, or a directory with
+// YAML and JSON files. Definitions are applied first; they are served when Apply returns.
 func (s *Server) Apply(paths ...string) {
 	s.t.Helper()
 	objects, err := manifests.Read(paths...)

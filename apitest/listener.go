@@ -7,11 +7,10 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 )
 
-// connectionBuffer is how much a connection inside the process holds in each direction.
+// connectionBuffer is the buffer size of an in-process connection in each direction, in bytes.
 const connectionBuffer = 32 << 10
 
-// listener accepts connections from inside the process. Its address is one that nothing
-// else listens on: only dial leads to it.
+// listener accepts in-process connections. Only dial reaches its address.
 type listener struct{ *bufconn.Listener }
 
 func newListener() listener { return listener{bufconn.Listen(connectionBuffer)} }
@@ -19,7 +18,7 @@ func newListener() listener { return listener{bufconn.Listen(connectionBuffer)} 
 // Addr returns an address, for a server has one in its URL and its certificate.
 func (listener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
 
-// dial connects to the listener, whatever the address.
+// dial connects to the listener. It ignores the address.
 func (l listener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	return l.DialContext(ctx)
 }

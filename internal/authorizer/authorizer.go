@@ -1,9 +1,7 @@
-// Package authorizer is the question whether a user may do something: the
-// Attributes of a request, or of what an access review asks about, the Decision,
-// and the interface of whatever decides. Its names are those of kube-apiserver's
-// package of this name. What decides is in filters/authz; who asks is the filter
-// in front of all requests, the access reviews, and whatever has to ask again in
-// the middle of a request.
+// Package authorizer defines the contract of authorization: Attributes, Decision and Authorizer.
+// The names are those of kube-apiserver's package. The implementations are in filters/authz.
+// Callers are the authorization filter, access reviews, and handlers that require a further
+// permission.
 package authorizer
 
 import (
@@ -20,13 +18,13 @@ import (
 type Decision int
 
 const (
-	// DecisionDeny refuses the request; no other authorizer is asked. It is the
-	// zero value, so that a decision which was forgotten allows nothing.
+	// DecisionDeny rejects the request without consulting further authorizers. It is the zero
+	// value, so that a missing decision allows no request.
 	DecisionDeny Decision = iota
-	// DecisionAllow lets the request pass; no other authorizer is asked.
+	// DecisionAllow allows the request without consulting further authorizers.
 	DecisionAllow
-	// DecisionNoOpinion leaves the decision to the next authorizer; where there
-	// is no next one, the request is refused.
+	// DecisionNoOpinion defers to the next authorizer. If there is no next authorizer, the request
+	// is rejected.
 	DecisionNoOpinion
 )
 
@@ -40,8 +38,7 @@ func (d Decision) String() string {
 	return "no-opinion"
 }
 
-// Attributes are what a decision is made from: a request's, or those that an
-// access review asks about.
+// Attributes are the input of a decision, from a request or from an access review.
 type Attributes struct {
 	User *request.User
 	// Verb is a Kubernetes verb or, for other than resources, the HTTP method
@@ -50,26 +47,25 @@ type Attributes struct {
 	// ResourceRequest separates resources, which the next fields describe, from
 	// paths.
 	ResourceRequest bool
-	// APIVersion is "*" where an access review leaves it open.
+	// APIVersion is "*" if an access review does not specify it.
 	APIGroup, APIVersion, Namespace string
 	Resource, Subresource, Name     string
-	// Path is that of the request; for other than resources it is what is asked
-	// for.
+	// Path is the path of the request. For non-resource requests, it is the subject of the
+	// decision.
 	Path string
 
-	// The requirements that all objects asked for meet, of a list, a watch or
-	// the deletion of a collection; nil where there are none. What cannot be parsed
-	// is left out, which asks for more, and the error is kept. They are shared and
-	// must not be changed.
+	// The selector requirements of a list, watch or collection deletion; nil without selectors.
+	// Requirements that cannot be parsed are omitted, which widens the request, and the error is
+	// set. They are shared and must not be modified.
 	FieldSelectorRequirements fields.Requirements
 	FieldSelectorParsingErr   error
 	LabelSelectorRequirements labels.Requirements
 	LabelSelectorParsingErr   error
 }
 
-// Authorizer decides. The reason may be empty; clients get to see it. An error
-// may come with any decision, and does not revoke one that allows. Authorize may
-// be called concurrently and must not change Attributes.
+// Authorizer makes decisions. The reason may be empty and is sent to clients. An error may
+// accompany any decision; it does not revoke DecisionAllow. Authorize is safe for concurrent use
+// and must not modify Attributes.
 type Authorizer interface {
 	Authorize(ctx context.Context, attributes *Attributes) (Decision, string, error)
 }
@@ -110,7 +106,7 @@ func AttributesOf(user *request.User, info *request.Info) Attributes {
 	return a
 }
 
-// setPrivate turns the attributes of a path below privatePrefix into those of its resource.
+// setPrivate sets the resource attributes of a path below privatePrefix.
 func (a *Attributes) setPrivate() {
 	rest, private := strings.CutPrefix(a.Path, privatePrefix)
 	if !private {

@@ -38,8 +38,7 @@ func denial(a *Attributes) string {
 	return fmt.Sprintf("User %q cannot %s resource %q in API group %q %s", name, a.Verb, resource, a.APIGroup, where)
 }
 
-// escapeHTML keeps a browser that takes the answer for a page from running what
-// a client wrote into the path.
+// escapeHTML prevents a browser that renders the response as a page from running text of the path.
 func escapeHTML(s string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(s)
 }

@@ -15,14 +15,12 @@ import (
 	"mainstay.dev/mainstay/internal/codec/jsonplan"
 )
 
-// Kind.Convert may be a call over the network (a conversion webhook): it takes
-// time and may fail. A value stored in another version than the hub's is therefore
-// converted once, many records per call, before it is decoded: code that returns
-// records calls Convert first. The result, the document as it would have been
-// stored in the hub version, is kept as long as the record lives.
-//
-// Concurrent calls are merged as by singleflight, but per record: a record that
-// is part of a call under way is joined, all others make up a new call, a batch.
+// Kind.Convert may be a network call (a conversion webhook). A value that is stored in another
+// version than the hub's is therefore converted once, many records per call, before it is decoded:
+// code that returns records calls Convert first. The result is cached for the lifetime of the
+// record, as if it had been stored in the hub version. Concurrent calls are merged for each record,
+// as by singleflight: a record that another call is converting is awaited, and all others form a
+// new call, a batch.
 
 // Limits of one call of Kind.Convert. The bytes are of stored values, and do not
 // limit the first object.
@@ -35,7 +33,7 @@ const (
 // records of the value share it.
 type conversion struct {
 	value atomic.Pointer[converted]
-	// call is the conversion under way, nil while there is none.
+	// call is the conversion in progress, or nil.
 	call atomic.Pointer[call]
 }
 
@@ -131,12 +129,10 @@ func cutText(b []byte, text string) ([]byte, bool) {
 	return b[len(text):], true
 }
 
-// Convert converts records of one kind to the hub version, so that their other
-// methods do not block. It does nothing for kinds without Kind.Convert and for
-// records that are converted; nil records are skipped. A record that a concurrent
-// call converts is waited for, not converted twice. An error is that of
-// Kind.Convert, of decoding (ErrUndecodable), or ctx's; some of the records may
-// be converted then.
+// Convert converts records of one kind to the hub version, so that their other methods do not
+// block. It ignores nil records, converted records, and kinds without Kind.Convert. It waits for
+// records that a concurrent call converts. The error is that of Kind.Convert, of decoding
+// (ErrUndecodable), or of ctx; some records may then be converted.
 func Convert(ctx context.Context, records ...*Record) error {
 	var pending []*Record
 	for _, r := range records {
@@ -227,7 +223,7 @@ func wait(ctx context.Context, others []joined) (left []*Record, err error) {
 		case err == nil, wanted[r.call] < r.size:
 			left = append(left, r.Record)
 		case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-			left = append(left, r.Record) // the caller's context ended, not ours
+			left = append(left, r.Record) // the caller's context ended, not this one
 		default:
 			return nil, err
 		}
@@ -306,8 +302,8 @@ func (k *Kind) document(value []byte) (*unstructured.Unstructured, *Version, err
 // the hub's, converted by now or not.
 func (r *Record) Converts() bool { return r.conversion != nil }
 
-// convertedTail returns the tail of the converted document, false where there is
-// none or its revision cannot be put in without decoding.
+// convertedTail returns the tail of the converted document. It returns false if there is none, or
+// if its revision cannot be inserted without decoding.
 func (r *Record) convertedTail() (storedTail, bool) {
 	if r.conversion == nil {
 		return storedTail{}, false

@@ -23,13 +23,11 @@ import (
 // protobufMagic opens every protobuf encoding of an API object.
 var protobufMagic = [...]byte{'k', '8', 's', 0}
 
-// Decode reads one object that a client sent as version v. With strict set,
-// unknown and duplicate fields are reported: the object is complete and err is
-// a runtime strict decoding error. Any other error means that the body is
-// unusable; its text is kube-apiserver's. The object is neither defaulted nor
-// converted. A body without apiVersion and kind is taken to be of version v, unless
-// the version has an Accept: kube-apiserver wants to read the kind of a custom
-// resource.
+// Decode decodes an object that a client sent as version v. If strict is set and the body has
+// unknown or duplicate fields, the object is complete and err is a strict decoding error of
+// runtime. Any other error means that the body is unusable; its text is kube-apiserver's. The
+// object is neither defaulted nor converted. A body without apiVersion and kind has version v,
+// unless the version has an Accept: kube-apiserver requires the kind of a custom resource.
 func (v *Version) Decode(body []byte, media Media, strict bool) (Object, error) {
 	obj, err := v.decode(body, media, strict)
 	if v.Accept == nil || obj == nil {
@@ -41,8 +39,7 @@ func (v *Version) Decode(body []byte, media Media, strict bool) (Object, error) 
 	return v.accept(obj, strict, err)
 }
 
-// accept calls the version's Accept with a document. found is what strict
-// decoding found in it before.
+// accept calls the version's Accept with a document. found are the errors of strict decoding.
 func (v *Version) accept(obj Object, strict bool, found error) (Object, error) {
 	unknown, err := v.Accept(obj, strict)
 	var status apierrors.APIStatus
@@ -64,10 +61,9 @@ func (v *Version) accept(obj Object, strict bool, found error) (Object, error) {
 
 func (v *Version) decode(body []byte, media Media, strict bool) (Object, error) {
 	if media == JSON {
-		// The common case in one pass: a well-formed object of this version.
-		// What has a fault is read again below, where faults get their words.
-		// Text of the object shares memory; code that keeps a piece of it for long
-		// should copy that.
+		// One pass for the common case, a valid object of this version. An invalid object is
+		// decoded again below to produce the messages. Strings of the object share memory; code
+		// that retains one for long should copy it.
 		if obj, ok := v.decodePlainJSON(body, strict); ok {
 			return obj, nil
 		}
@@ -95,7 +91,7 @@ func (v *Version) decode(body []byte, media Media, strict bool) (Object, error) 
 	return obj, err
 }
 
-// checkQuantities refuses amounts that apimachinery must not see.
+// checkQuantities rejects quantities that apimachinery must not parse.
 func (v *Version) checkQuantities(body []byte, media Media) error {
 	if v.Untyped {
 		return nil
@@ -120,8 +116,8 @@ func (v *Version) checkQuantities(body []byte, media Media) error {
 	return shape.CheckJSON(body)
 }
 
-// into is what the serializers decode into: only untyped objects need one, a
-// typed one is made by the creater once the kind is known.
+// into returns the target of the serializers. Only untyped objects need one; the creater allocates
+// typed objects when the kind is known.
 func (v *Version) into() runtime.Object {
 	if v.Untyped {
 		return v.New()
@@ -174,7 +170,7 @@ func (v *Version) decodePlainUntyped(obj Object, body []byte, strict bool) (Obje
 	return u, v.Accept != nil || v.claim(u)
 }
 
-// claim accepts an object whose type is v's or unsaid, and sets its type.
+// claim accepts an object that has v's type or no type, and sets its type.
 func (v *Version) claim(obj Object) bool {
 	kind := obj.GetObjectKind()
 	if got := kind.GroupVersionKind(); !got.Empty() && !v.accepts(got) {
@@ -197,7 +193,7 @@ func (v *Version) serializer(media Media, strict bool) serializer {
 		jsonserializer.SerializerOptions{Yaml: media == YAML, Strict: strict})
 }
 
-// versionTypes is the smallest "scheme": it knows one version of one kind.
+// versionTypes is a scheme of one version of one kind.
 type versionTypes struct{ v *Version }
 
 func (t versionTypes) New(gvk schema.GroupVersionKind) (runtime.Object, error) {
@@ -221,7 +217,7 @@ func (v *Version) accepts(gvk schema.GroupVersionKind) bool {
 	return gvk == v.GVK || slices.Contains(v.Also, gvk)
 }
 
-// MismatchError reports that a body holds another kind than its path serves.
+// MismatchError reports that a body has another kind than the path.
 type MismatchError struct{ Got, Want schema.GroupVersionKind }
 
 func (e *MismatchError) Error() string {
@@ -267,9 +263,8 @@ func excerpt(body []byte) string {
 	return fmt.Sprintf("%x%s", cut, more)
 }
 
-// UnmarshalDocument reads a JSON or YAML document as it comes, integers as
-// int64. unique says that no member is there twice, in any object of it; where it
-// is false that is not known.
+// UnmarshalDocument decodes a JSON or YAML document, with integers as int64. unique reports that no
+// object in it has duplicate members; false means unknown.
 func UnmarshalDocument(body []byte, into *map[string]any) (unique bool, err error) {
 	if bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) {
 		if document, ok := jsonplan.DecodeDocument(body); ok {
@@ -290,8 +285,8 @@ func UnmarshalDocument(body []byte, into *map[string]any) (unique bool, err erro
 	return false, kjson.UnmarshalCaseSensitivePreserveInts(converted, into)
 }
 
-// FromDocument makes an object of version v of a JSON document, whose values
-// it may keep. strict lists unknown fields, where that is asked for.
+// FromDocument creates an object of version v from a JSON document and may retain its values. If
+// wantStrict is set, strict lists unknown fields.
 func (v *Version) FromDocument(document map[string]any, wantStrict bool) (obj Object, strict []error, err error) {
 	obj = v.New()
 	if v.Untyped {

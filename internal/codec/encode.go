@@ -60,8 +60,8 @@ func (r *Record) JSONTail(v *Version) ([]byte, error) {
 	return r.remembered(&r.json, r.encodeTail)
 }
 
-// AppendSharedJSONTail appends what JSONTail returns. It is for watches, which
-// share one encoding.
+// AppendSharedJSONTail appends the result of JSONTail and caches it, for watches, which share the
+// encoding.
 func (r *Record) AppendSharedJSONTail(dst []byte, v *Version) ([]byte, error) {
 	if v.isHub() {
 		if stored, ok := r.storedTail(); ok {
@@ -75,9 +75,9 @@ func (r *Record) AppendSharedJSONTail(dst []byte, v *Version) ([]byte, error) {
 	return append(dst, tail...), nil
 }
 
-// AppendJSONTail appends what JSONTail returns. It is for lists: their objects
-// are remembered while there is room, and no other one is forgotten for them,
-// or a list that exceeds the Memory would clear it of what watches share.
+// AppendJSONTail appends the result of JSONTail, for lists. It caches the encoding only while there
+// is room, without evictions: otherwise a list larger than the Memory would evict the encodings of
+// watches.
 func (r *Record) AppendJSONTail(dst []byte, v *Version) ([]byte, error) {
 	if v.isHub() {
 		if stored, ok := r.storedTail(); ok {
@@ -87,7 +87,7 @@ func (r *Record) AppendJSONTail(dst []byte, v *Version) ([]byte, error) {
 			r.kind.Memory.hit(e)
 			return append(dst, e.data...), nil
 		}
-		// A tail is rarely larger than three times what is stored.
+		// A tail is rarely larger than three times the stored value.
 		if !r.kind.Memory.hasRoom(3 * len(r.value)) {
 			r.kind.Memory.miss()
 			return r.appendTail(dst)
@@ -144,8 +144,7 @@ func (r *Record) encodeTail() ([]byte, error) {
 	return tail, err
 }
 
-// appendTail appends the tail in the hub version to dst, by way of which
-// nothing else is needed.
+// appendTail appends the tail in the hub version to dst, without other allocations.
 func (r *Record) appendTail(dst []byte) ([]byte, error) {
 	obj, err := r.Shared()
 	if err != nil {
@@ -167,7 +166,7 @@ func (r *Record) appendTail(dst []byte) ([]byte, error) {
 	return append(whole[:start], tail...), nil
 }
 
-// ProtobufSize returns the length of what AppendProtobuf appends.
+// ProtobufSize returns the size of the output of AppendProtobuf, in bytes.
 func (r *Record) ProtobufSize(v *Version) (int, error) {
 	if s, ok := r.splice(v); ok {
 		return s.size(), nil
@@ -272,9 +271,8 @@ func appendDocumentTail(dst []byte, obj Object) ([]byte, bool) {
 	return jsonplan.AppendMembers(dst, u.Object, "kind", "apiVersion")
 }
 
-// cutHead removes the type from an object's JSON. Typed objects and the head
-// spell it the same way; untyped ones have their keys in order of the
-// alphabet, so that apiVersion and kind come at some place of their own.
+// cutHead removes the type from the JSON of an object. Typed objects encode it like the head;
+// untyped objects have sorted keys, so apiVersion and kind may be anywhere.
 func cutHead(b []byte, obj Object) ([]byte, error) {
 	if tail, ok := bytes.CutPrefix(b, JSONHead(obj.GetObjectKind().GroupVersionKind())); ok {
 		return tail, nil
@@ -345,8 +343,8 @@ func (r *Record) appendWhole(dst []byte, v *Version) ([]byte, error) {
 	return CloseEnvelope(dst), nil
 }
 
-// AppendObject appends any object whose TypeMeta is set: a Status, a Table, a
-// Scale. ErrNoProtobuf is returned for one that has no such form.
+// AppendObject appends an object with TypeMeta: a Status, a Table, a Scale. It returns
+// ErrNoProtobuf for an object without a protobuf form.
 func AppendObject(dst []byte, obj runtime.Object, media Media) ([]byte, error) {
 	switch media {
 	case Protobuf:

@@ -1,8 +1,6 @@
-// Package codec turns bytes into objects and back. A Version is one kind in
-// one API version, a Kind has the versions of a kind together with the one it is
-// stored in, and a Record is one stored object at one revision,
-// from which readers take bytes that are already there, or an object of their
-// own. It knows no keys, no HTTP and no rules of any resource.
+// Package codec encodes and decodes objects. A Version is a kind in one API version. A Kind has all
+// versions of a kind and its stored version. A Record is a stored object at a revision, with cached
+// encodings. The package is independent of keys, HTTP and the rules of resources.
 package codec
 
 import (
@@ -29,17 +27,15 @@ type Version struct {
 	Also []schema.GroupVersionKind
 	// New returns an empty object; its TypeMeta may be empty.
 	New func() Object
-	// Default fills the fields that clients may leave out; nil where there are
-	// none. It must be idempotent.
+	// Default sets default values; nil without defaults. It must be idempotent.
 	Default func(Object)
 	// ToHub and FromHub convert to and from the kind's hub version. They may
 	// share memory with their argument, which is not used afterwards. Both
 	// are nil for the hub itself.
 	ToHub, FromHub func(Object) (Object, error)
-	// Accept makes an object of a document that a client sent, where decoding
-	// does not: of untyped versions. It drops what the version does not know,
-	// and returns what that was where report is set. An error that is an API
-	// error is returned unchanged. nil accepts any document of the right type.
+	// Accept creates an object from a client's document, for untyped versions. It drops unknown
+	// fields, and returns them if report is set. API errors are returned unchanged. nil accepts any
+	// document of the right type.
 	Accept func(obj Object, report bool) (unknown []error, err error)
 	// List is the kind of a collection of v, where that is not the kind with "List"
 	// after it.
@@ -60,23 +56,23 @@ type Kind struct {
 	Hub *Version
 	// Stored is the version written to storage; nil means Hub.
 	Stored *Version
-	// Versions are all that storage may hold or clients may ask for, Hub and
-	// Stored among them; nil means Hub alone.
+	// Versions are all versions of stored objects and clients, including Hub and Stored; nil means
+	// Hub only.
 	Versions []*Version
-	// Fields returns the fields that field selectors may name, beyond
-	// metadata.name and metadata.namespace; nil where there are none. Its
-	// argument is in the hub version and must not be changed.
+	// Fields returns the fields for field selectors, in addition to metadata.name and
+	// metadata.namespace; nil without further fields. Its argument has the hub version and must not
+	// be modified.
 	Fields func(Object) fields.Set
 	// StoredAsJSON means that objects are stored as JSON although they have a
 	// protobuf form. Clients that accept JSON are then sent the stored bytes.
 	StoredAsJSON bool
-	// Convert converts objects with a call over the network, many at a time. If it is set,
-	// it replaces ToHub and FromHub wherever there is a context. Convert takes ownership of
-	// the objects, which may have different versions; stored objects have the defaults of
-	// their version. The result has the objects in the same order, in version to. The error
-	// wraps ErrConverterUnreachable if the call could not connect.
+	// Convert converts objects with a call over the network, many at a time. If it is set, it
+	// replaces ToHub and FromHub wherever there is a context. Convert takes ownership of the
+	// objects, which may have different versions; stored objects have the defaults of their
+	// version. The result has the objects in the same order, in version to. The error wraps
+	// ErrConverterUnreachable if the call could not connect.
 	Convert func(ctx context.Context, objects []Object, to *Version) ([]Object, error)
-	// Memory is the budget for encodings of the kind's records; nil is none.
+	// Memory is the budget for encodings of the kind's records; nil means no limit.
 	Memory *Memory
 }
 
@@ -87,12 +83,11 @@ func (k *Kind) stored() *Version {
 	return k.Hub
 }
 
-// storesHub reports whether what is stored differs from what is sent in the hub
-// version by no more than the envelope, of protobuf, and the resourceVersion.
+// storesHub reports whether the stored value differs from the hub version only by the protobuf
+// envelope and the resourceVersion.
 func (k *Kind) storesHub() bool { return !k.Hub.Untyped && k.stored().isHub() }
 
-// Version finds a version of the kind by its API version; nil where there is
-// none.
+// Version returns the version of the kind with an API version, or nil.
 func (k *Kind) Version(gv schema.GroupVersion) *Version {
 	if k.Hub.GVK.GroupVersion() == gv {
 		return k.Hub

@@ -10,7 +10,7 @@ const (
 	Protobuf
 )
 
-// Media types as they stand in Content-Type and Accept.
+// Media types of Content-Type and Accept.
 const (
 	JSONType     = "application/json"
 	YAMLType     = "application/yaml"

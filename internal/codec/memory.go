@@ -11,8 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// DefaultMemoryLimit is how many bytes of encodings are remembered where
-// MemoryConfig does not say.
+// DefaultMemoryLimit is the default of MemoryConfig.Limit, in bytes.
 const DefaultMemoryLimit = 256 << 20
 
 // NoMemoryLimit remembers every encoding for as long as its record lives.
@@ -20,31 +19,27 @@ const NoMemoryLimit = -1
 
 // MemoryConfig describes a Memory.
 type MemoryConfig struct {
-	// Limit is in bytes; 0 means DefaultMemoryLimit, NoMemoryLimit none.
+	// Limit is in bytes; 0 means DefaultMemoryLimit, and NoMemoryLimit disables the limit.
 	Limit int64
-	// Pressed reports whether the process is short of memory: then half of what is
-	// remembered is forgotten after each garbage collection. nil: it never is.
+	// Pressed reports whether the process is short of memory: half of the cache is then evicted
+	// after each garbage collection. nil means never.
 	Pressed func() bool
-	// Registerer registers the metrics; nil has none.
+	// Registerer registers the metrics; nil disables them.
 	Registerer prometheus.Registerer
 }
 
-// Memory is a server's budget for encodings that its records cache. Those that
-// have not been used for the longest are evicted first, approximately, and
-// made again when needed. It may be used concurrently; a nil Memory has no limit
-// and counts nothing.
-//
-// Encodings stand in a queue with a second chance (CLOCK): one that was used
-// since it was last examined goes to the end, any other is evicted. The
-// queue holds them weakly, so that those of dead records die with them; the
-// places that these leave are cleared when room is needed, once after each
-// garbage collection. To release them explicitly would save a microsecond per
-// encoding, but no code knows when the last reference to a record goes: caches,
-// snapshots, pages, watches and answers all share it.
+// Memory is a server's budget for encodings that records cache. It evicts approximately the least
+// recently used ones, which are computed again on demand. It is safe for concurrent use. A nil
+// *Memory has no limit and no metrics. The eviction queue uses the CLOCK algorithm: an encoding
+// that was used since its last examination moves to the end, any other is evicted. The queue has
+// weak references, so the garbage collector frees the encodings of dead records; their entries are
+// removed when space is needed, once after each garbage collection. An explicit release would save
+// a microsecond per encoding, but caches, snapshots, pages, watches and responses share records, so
+// no code can detect the last reference.
 type Memory struct {
 	limit   int64
 	pressed func() bool // nil: never
-	// bytes is what the queue accounts for.
+	// bytes is the accounted size of the queue.
 	bytes atomic.Int64
 	// collected: there was a garbage collection since the queue was swept.
 	collected atomic.Bool
@@ -61,13 +56,13 @@ type Memory struct {
 	}
 }
 
-// place is where an encoding stands in the queue.
+// place is the entry of an encoding in the queue.
 type place struct {
 	encoding weak.Pointer[encoding]
 	size     int64
 }
 
-// encoding is what a record remembers.
+// encoding is a cached encoding of a record.
 type encoding struct {
 	data []byte
 	// holder is the record's pointer to this encoding.
@@ -77,7 +72,7 @@ type encoding struct {
 	stripe uint8
 }
 
-// encodingOverhead is what an encoding takes beside its bytes.
+// encodingOverhead is the fixed memory cost of a cached encoding, in bytes.
 const encodingOverhead = 160
 
 // stripe is a counter that shares no cache line with another one.
@@ -131,7 +126,7 @@ func (m *Memory) register(registerer prometheus.Registerer) error {
 	return nil
 }
 
-// Bytes returns the size of what is remembered.
+// Bytes returns the size of the cached encodings.
 func (m *Memory) Bytes() int64 {
 	m.sweep()
 	return m.bytes.Load()
@@ -257,7 +252,7 @@ func (m *Memory) sweep() {
 	}
 }
 
-// relieve forgets half of what is remembered, where the process is short of memory.
+// relieve evicts half of the encodings if the process is short of memory.
 func (m *Memory) relieve() {
 	if m.pressed == nil || !m.pressed() {
 		return
@@ -270,8 +265,8 @@ func (m *Memory) relieve() {
 	}
 }
 
-// watchCollections lets every garbage collection be noted, as long as the
-// Memory itself is not collected: by an object that dies in each.
+// watchCollections counts garbage collections, with an object that each collection finalizes, until
+// the Memory itself is collected.
 func (m *Memory) watchCollections() {
 	canary := &struct{ _ [2]*int }{}
 	runtime.AddCleanup(canary, func(held weak.Pointer[Memory]) {

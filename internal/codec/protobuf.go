@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// protobufMessage is what the types of k8s.io/api can do.
+// protobufMessage is the interface of the types of k8s.io/api.
 type protobufMessage interface {
 	Size() int
 	MarshalToSizedBuffer([]byte) (int, error)
@@ -62,7 +62,7 @@ func appendMessage(dst []byte, message protobufMessage, size int) ([]byte, error
 	return dst, nil
 }
 
-// envelopeTail is the size of what CloseEnvelope appends.
+// envelopeTail is the size of the output of CloseEnvelope.
 const envelopeTail = 4
 
 // EnvelopeSize is the size of magic, envelope and a message of that size.
@@ -84,7 +84,7 @@ func AppendEnvelope(dst []byte, gvk schema.GroupVersionKind, size int) []byte {
 	return binary.AppendUvarint(dst, uint64(size))
 }
 
-// CloseEnvelope appends what follows the message.
+// CloseEnvelope appends the end of the envelope.
 func CloseEnvelope(dst []byte) []byte {
 	return append(dst, tagContentEncoding, 0, tagContentType, 0)
 }

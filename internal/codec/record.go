@@ -21,52 +21,48 @@ type Record struct {
 	kind     *Kind
 	// value is the stored encoding; nil for an object that is not stored.
 	value []byte
-	// conversion is of the value, nil where it needs none.
+	// conversion is the conversion of the value; nil if it needs none.
 	conversion *conversion
-	// exact: the stored message or document, with the revision put in, is what
-	// decoding and encoding it again would give. It is known of what was written by this
-	// process, and found out of what was read.
+	// exact: decoding and encoding would reproduce the stored message or document, apart from the
+	// revision. It is set for values written by this process, and computed for others.
 	exact atomic.Bool
-	// revisionAt is where the resourceVersion is put into the stored value of an
-	// untyped object, so that it is what encoding the object gives; 0: not known.
+	// revisionAt is the position of the resourceVersion in the stored value of an untyped object,
+	// at which an insertion gives the object's encoding; 0 if unknown.
 	revisionAt atomic.Int32
 
 	// object is a decoded form, present while it is likely to be needed.
 	object atomic.Pointer[decoded]
-	// fields are those of Kind.Fields, cached for selectors; labels the object's,
-	// cached where the stored value does not show them.
+	// fields are the cached fields of Kind.Fields for selectors; labels are the cached labels of
+	// the object, if the stored value cannot be searched.
 	fields, labels atomic.Pointer[pairs]
 
 	encoding       sync.Mutex // held while encoding, so that it happens once
 	json, protobuf atomic.Pointer[encoding]
 }
 
-// decoded is an object that a record holds.
+// decoded is a decoded object that a record retains.
 type decoded struct {
 	Object
-	// asWritten: it is the object passed to storage, which may differ from what
-	// is read back (an empty list is kept). Only encoders, and callers of AsWritten, may
-	// use it, to which that makes no difference.
+	// asWritten: the object was passed to storage and may differ from the decoded value (an empty
+	// list is preserved). Only encoders and callers of AsWritten may use it, for which the
+	// difference is irrelevant.
 	asWritten bool
 }
 
-// maxWritten is the size of the largest stored value beside which the object
-// that it was made of is held.
+// maxWritten is the maximum size of a stored value whose record also retains the written object, in
+// bytes.
 const maxWritten = 64 << 10
 
-// NewRecord returns the record of a stored value, which the record keeps.
+// NewRecord returns the record of a stored value and takes ownership of it.
 func NewRecord(kind *Kind, name types.NamespacedName, value []byte, revision int64) *Record {
 	return &Record{name: name, revision: revision, kind: kind, value: value, conversion: kind.newConversion(value)}
 }
 
-// RecordOf returns the record of an object in the hub version, which must not
-// be changed any more; value is its stored encoding, made by EncodeStored of
-// the same kind, or nil when it is not stored. The object's resourceVersion is
-// set to the revision, where that is not zero.
-//
-// What readers see of a stored object is always what can be read back: an empty
-// list that protobuf does not keep is gone from the writer's answer already,
-// not only after a restart.
+// RecordOf returns the record of an object in the hub version, which must not be modified
+// afterwards. value is its stored encoding, created by EncodeStored of the same kind, or nil if it
+// is not stored. If revision is not zero, the object's resourceVersion is set to it. Readers see
+// the value that can be read back: an empty list that protobuf does not preserve is absent from the
+// response of the write, not only after a restart.
 func RecordOf(kind *Kind, obj Object, value []byte, revision int64) *Record {
 	r := &Record{
 		name: nameOf(obj), revision: revision, kind: kind, value: value,
@@ -132,8 +128,8 @@ func (r *Record) Shared() (Object, error) {
 	return r.decode()
 }
 
-// AsWritten is Shared for those to whom a list that is empty and one that is absent are the
-// same: where the object that was passed to storage is still at hand, nothing is decoded.
+// AsWritten is like Shared for callers that treat empty and absent lists alike. It avoids decoding
+// if the object passed to storage is still available.
 func (r *Record) AsWritten() (Object, error) {
 	if d := r.object.Load(); d != nil {
 		return d.Object, nil
@@ -153,8 +149,7 @@ func (r *Record) UID() (types.UID, error) {
 	return obj.GetUID(), nil
 }
 
-// SharedAs is Shared of a record whose Go type is known. That it is another one is an
-// error.
+// SharedAs is like Shared for a known Go type. It returns an error for another type.
 func SharedAs[T Object](r *Record) (T, error) {
 	var none T
 	obj, err := r.Shared()
@@ -164,7 +159,7 @@ func SharedAs[T Object](r *Record) (T, error) {
 	return typed[T](r, obj)
 }
 
-// AsWrittenAs is AsWritten of a record whose Go type is known, as SharedAs is Shared.
+// AsWrittenAs is like AsWritten for a known Go type.
 func AsWrittenAs[T Object](r *Record) (T, error) {
 	var none T
 	obj, err := r.AsWritten()
@@ -182,8 +177,8 @@ func typed[T Object](r *Record, obj Object) (T, error) {
 	return typed, nil
 }
 
-// Kept is Shared for an object that is looked at often and seldom written: the
-// record keeps it decoded, which takes memory for as long as there is the record.
+// Kept is like Shared for objects that are read often and rarely written: the record retains the
+// decoded object for its lifetime.
 func (r *Record) Kept() (Object, error) {
 	if d := r.object.Load(); d != nil && !d.asWritten {
 		return d.Object, nil
@@ -205,8 +200,8 @@ func (r *Record) Object() (Object, error) {
 	return r.decode()
 }
 
-// Forget drops the decoded object, which is made anew from the stored value
-// when it is needed. It does nothing for an object that is not stored.
+// Forget drops the decoded object, which is decoded again on demand. It has no effect on an object
+// that is not stored.
 func (r *Record) Forget() {
 	if r.value != nil {
 		r.object.Store(nil)

@@ -13,8 +13,8 @@ const (
 	namespaceField = "metadata.namespace"
 )
 
-// pairs are fields or labels with their values. There are few, so that looking
-// through them is as fast as a map and takes a third of the memory.
+// pairs are names of fields or labels with their values. For small numbers, a linear search is as
+// fast as a map and uses a third of the memory.
 type pairs []pair
 
 type pair struct{ name, value string }
@@ -85,8 +85,7 @@ func (r *Record) Labels() (labels.Labels, error) {
 	return &known, nil
 }
 
-// Field returns what field selectors see in a field, "" where the kind has no
-// such field.
+// Field returns the value of a field for field selectors, or "" for an unknown field.
 func (r *Record) Field(name string) (string, error) {
 	known := recordFields{record: r}
 	value := known.Get(name)
@@ -157,8 +156,8 @@ func (f *recordFields) lookup(field string) (string, bool) {
 	return known.Lookup(field)
 }
 
-// RequiredLabel returns the first label of which a selector requires one value, and the value; empty
-// where there is none. A nil selector requires nothing.
+// RequiredLabel returns the first label for which a selector requires a single value, and the
+// value, or empty strings. A nil selector requires nothing.
 func RequiredLabel(selector labels.Selector) (label, value string) {
 	if selector == nil {
 		return "", ""

@@ -18,16 +18,16 @@ const (
 // splice is a stored protobuf value as the message that clients are sent: the
 // stored one, with a resourceVersion put into the place that is empty in it.
 type splice struct {
-	// meta is the stored metadata, whose empty resourceVersion ends at at. rest
-	// follows the metadata.
+	// meta is the stored metadata, whose empty resourceVersion ends at at. rest is the data after
+	// the metadata.
 	meta, rest []byte
 	at         int
 	revision   [20]byte
 	digits     int
 }
 
-// spliceOf finds the place for a resourceVersion in a stored value. It is false
-// where the value does not look like what EncodeStored writes.
+// spliceOf finds the position of the resourceVersion in a stored value. It returns false if the
+// value does not have the form of EncodeStored.
 func spliceOf(value []byte, revision int64) (s splice, ok bool) {
 	message, ok := storedMessage(value)
 	if !ok {
@@ -66,8 +66,8 @@ func storedMessage(value []byte) ([]byte, bool) {
 	return message, ok
 }
 
-// cutField returns the content of the field that b begins with, which must have
-// the tag, and what follows it.
+// cutField returns the content of the field at the start of b, which must have the tag, and the
+// remaining data.
 func cutField(b []byte, tag byte) (content, rest []byte, ok bool) {
 	if len(b) < 2 || b[0] != tag {
 		return nil, nil, false
@@ -100,8 +100,8 @@ func (s *splice) append(dst []byte) []byte {
 	return append(dst, s.rest...)
 }
 
-// storedUIDOf returns the uid in the metadata of a stored protobuf value. It is false where
-// the value does not look like what EncodeStored writes.
+// storedUIDOf returns the UID in the metadata of a stored protobuf value. It returns false if the
+// value does not have the form of EncodeStored.
 func storedUIDOf(value []byte) (uid []byte, ok bool) {
 	message, ok := storedMessage(value)
 	if !ok {
@@ -118,13 +118,12 @@ func storedUIDOf(value []byte) (uid []byte, ok bool) {
 	return uid, ok
 }
 
-// storedLabels are the labels in the metadata of a stored protobuf value, read
-// where they stand: to search them costs less than a map that exists already, and
-// no memory.
+// storedLabels are the encoded labels in the metadata of a stored protobuf value. A search in them
+// is cheaper than in a map and needs no memory.
 type storedLabels []byte
 
-// storedLabelsOf returns the part of a stored value that has the labels. It is
-// false where the value does not look like what EncodeStored writes.
+// storedLabelsOf returns the labels of a stored value. It returns false if the value does not have
+// the form of EncodeStored.
 func storedLabelsOf(value []byte) (storedLabels, bool) {
 	message, ok := storedMessage(value)
 	if !ok {
@@ -148,8 +147,7 @@ func storedLabelsOf(value []byte) (storedLabels, bool) {
 	return storedLabels(labels[:len(labels)-len(meta)]), true
 }
 
-// skipField returns what follows the field that b begins with, whose tag is one
-// byte.
+// skipField returns the data after the field at the start of b, whose tag has one byte.
 func skipField(b []byte) ([]byte, bool) {
 	switch b[0] & 7 {
 	case 0:

@@ -13,13 +13,12 @@ import (
 // that are stored as JSON, and for no code but storage.
 type Encoded interface {
 	Object
-	// StoredEncoding returns what EncodeStored would return for the object. It
-	// must not be changed.
+	// StoredEncoding returns the result of EncodeStored. It must not be modified.
 	StoredEncoding() []byte
 }
 
-// storedTail is what JSONTail returns, as it stands in a value that is stored as
-// JSON, is a document, or was converted: from begin on, with the resourceVersion put in at at.
+// storedTail is the result of JSONTail inside a value that is stored as JSON, is a document, or was
+// converted: it starts at begin, with the resourceVersion inserted at at.
 type storedTail struct {
 	value     []byte
 	begin, at int
@@ -27,8 +26,8 @@ type storedTail struct {
 	comma bool
 }
 
-// storedTail finds the tail in the stored value, or what that was converted to.
-// It is false where there is none, or where encoding the object anew may say something else.
+// storedTail finds the tail in the stored or converted value. It returns false if there is none, or
+// if encoding the object might give a different result.
 func (r *Record) storedTail() (storedTail, bool) {
 	if at := int(r.revisionAt.Load()); at > 0 {
 		return storedTail{value: r.value, begin: headSize(r.kind.Hub), at: at}, true
@@ -39,7 +38,7 @@ func (r *Record) storedTail() (storedTail, bool) {
 	return storedTailOf(r.value, r.kind.Hub)
 }
 
-// beforeRevision are the members of metadata that come before resourceVersion.
+// beforeRevision are the members of metadata before resourceVersion.
 var beforeRevision = [...]string{`"name":"`, `"generateName":"`, `"namespace":"`, `"selfLink":"`, `"uid":"`} //nolint:gochecknoglobals // constant
 
 func storedTailOf(value []byte, v *Version) (t storedTail, ok bool) {
@@ -91,8 +90,8 @@ func (t *storedTail) append(dst []byte, revision int64) []byte {
 	return append(dst, t.value[t.at:]...)
 }
 
-// compareStored finds out, of a record that was read, whether the tail in the
-// stored value is what encoding the object gives.
+// compareStored determines whether the stored tail of a read record equals the encoding of the
+// object.
 func (r *Record) compareStored(tail []byte) {
 	switch {
 	case r.value == nil || r.conversion != nil:
@@ -105,10 +104,9 @@ func (r *Record) compareStored(tail []byte) {
 	}
 }
 
-// compareDocument is compareStored for untyped objects. Their members are in order of
-// the alphabet, so that the type comes first, where no member has a name before
-// "kind", and the resourceVersion before the uid, after members of any size: where
-// that is, the tail shows.
+// compareDocument is compareStored for untyped objects. Their members are sorted, so the type comes
+// first unless a member sorts before "kind", and the resourceVersion precedes the UID, after
+// members of any size.
 func (r *Record) compareDocument(tail []byte) {
 	begin := headSize(r.kind.Hub)
 	if !bytes.HasPrefix(r.value, documentHead(r.kind.Hub)) {
@@ -126,8 +124,8 @@ func (r *Record) compareDocument(tail []byte) {
 	}
 }
 
-// documentHead is what a stored untyped object begins with: its type, which is as
-// long as a JSONHead.
+// documentHead returns the start of a stored untyped object: its type, with the length of a
+// JSONHead.
 func documentHead(v *Version) []byte {
 	head := append(make([]byte, 0, headSize(v)), `{"apiVersion":`...)
 	head = strconv.AppendQuote(head, v.GVK.GroupVersion().String())
@@ -155,7 +153,7 @@ func commonPrefix(a, b []byte) int {
 	return n
 }
 
-// encodeStoredJSON is EncodeStored for what is stored as JSON.
+// encodeStoredJSON is EncodeStored for kinds that are stored as JSON.
 func (v *Version) encodeStoredJSON(obj Object) ([]byte, error) {
 	obj.GetObjectKind().SetGroupVersionKind(v.GVK)
 	return jsonplan.Marshal(obj)

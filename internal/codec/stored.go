@@ -17,12 +17,10 @@ import (
 // ErrUndecodable marks a stored value that is no object of its kind.
 var ErrUndecodable = errors.New("stored object cannot be decoded")
 
-// EncodeStored writes an object of the hub version as storage keeps it:
-// protobuf for typed kinds, unless StoredAsJSON says otherwise, and JSON for
-// others, as kube-apiserver does, in the stored version and without
-// resourceVersion. It may set the object's TypeMeta
-// and fill in defaults, as reading the value would, and leaves it otherwise as
-// it was. ctx ends a conversion, which may be a webhook's.
+// EncodeStored encodes an object of the hub version for storage, as kube-apiserver does: typed
+// kinds in protobuf, unless StoredAsJSON is set, and others in JSON, in the stored version and
+// without resourceVersion. It may set the object's TypeMeta and default values, as decoding would,
+// and does not modify it otherwise. ctx bounds a conversion, which may call a webhook.
 func (k *Kind) EncodeStored(ctx context.Context, obj Object) ([]byte, error) {
 	if encoded, ok := obj.(Encoded); ok {
 		return encoded.StoredEncoding(), nil
@@ -61,9 +59,9 @@ func (k *Kind) fromHub(ctx context.Context, obj Object, v *Version) (Object, err
 	return converted[0], nil
 }
 
-// DecodeStored reads what EncodeStored, or kube-apiserver, wrote: protobuf or
-// JSON in any known version. The object is of the hub version, defaulted, and
-// the caller's. It may share memory with value.
+// DecodeStored decodes a value written by EncodeStored or kube-apiserver: protobuf or JSON in any
+// known version. The object has the hub version and default values, and the caller owns it. It may
+// share memory with value.
 func (k *Kind) DecodeStored(value []byte, revision int64) (Object, error) {
 	var obj Object
 	var err error
@@ -141,8 +139,8 @@ func (k *Kind) decodeStoredJSON(value []byte) (Object, error) {
 	return v.hub(obj)
 }
 
-// decodePlainStored reads what EncodeStored writes of a typed kind, where its hub
-// version is stored as JSON.
+// decodePlainStored decodes a value of EncodeStored of a typed kind whose hub version is stored as
+// JSON.
 func (k *Kind) decodePlainStored(value []byte) (Object, bool) {
 	if !k.StoredAsJSON || !k.storesHub() {
 		return nil, false

@@ -8,15 +8,14 @@ import (
 	yamlv2 "sigs.k8s.io/yaml/goyaml.v2"
 )
 
-// maxExpanded is how large a YAML document that uses aliases may be once each of
-// them stands for what it names: as large as a body may be.
+// maxExpanded is the maximum size of a YAML document after the expansion of its aliases, in bytes:
+// the maximum size of a body.
 const maxExpanded = 3 << 20
 
-// checkAliases refuses a YAML document whose aliases multiply its text: a
-// hundred thousand of them may name one long string. The parser limits how many
-// values they make, not how long those are, and it is conversion to JSON that
-// writes each of them. A document that cannot be parsed passes, for the parser
-// to say why.
+// checkAliases rejects a YAML document whose aliases multiply its text: a hundred thousand aliases
+// can refer to one long string. The parser limits the number of resulting values, but not their
+// size, and the conversion to JSON writes each of them. A document that cannot be parsed passes;
+// the parser reports it.
 func checkAliases(body []byte) error {
 	if bytes.IndexByte(body, '*') < 0 || bytes.IndexByte(body, '&') < 0 {
 		return nil

@@ -1,10 +1,7 @@
-// Package loopback is the client of code inside the server, as client-go is that of
-// programs outside: it reads, writes and watches the objects of any resource as
-// typed values, through the same REST storage, and with the same admission, managed
-// fields and rules, as a request of the user it acts for. It opens no connection and
-// encodes nothing.
-//
-// It does not authorize: what code inside the server does, it may do.
+// Package loopback is the client of server code. Like client-go, it reads, writes and watches
+// objects of any resource as typed values. It uses the REST storage directly, with the admission,
+// managed fields and validation of a request by its user, but without connections and encoding. It
+// does not authorize: server code has all permissions.
 package loopback
 
 import (
@@ -36,7 +33,7 @@ type API interface {
 type Access struct {
 	// API writes. It is not needed to read.
 	API API
-	// Find returns a resource; nil where there is none.
+	// Find returns a resource, or nil if there is none.
 	Find func(gv schema.GroupVersion, resource, subresource string) *rest.Resource
 	// User is whom admission and audit see. nil: the server itself.
 	User *request.User
@@ -49,8 +46,8 @@ func (a *Access) As(user *request.User, manager string) *Access {
 	return &Access{API: a.API, Find: a.Find, User: user, Manager: manager}
 }
 
-// AsController returns the access of a controller, which acts as a service account of
-// kube-system, like those of kube-controller-manager.
+// AsController returns the access of a controller. It acts as a service account in kube-system,
+// like the controllers of kube-controller-manager.
 func (a *Access) AsController(account string) *Access {
 	return a.As(&request.User{
 		Name:   request.ServiceAccountUser(metav1.NamespaceSystem, account),
@@ -58,8 +55,8 @@ func (a *Access) AsController(account string) *Access {
 	}, "kube-controller-manager")
 }
 
-// Client is a client for one resource, or a subresource of it, with T its Go type:
-// *corev1.ConfigMap, say. It is safe for concurrent use.
+// Client is a client for a resource or subresource with the Go type T, for example
+// *corev1.ConfigMap. It is safe for concurrent use.
 type Client[T codec.Object] struct {
 	access      *Access
 	resource    schema.GroupVersionResource
@@ -77,8 +74,8 @@ func (c *Client[T]) Subresource(name string) *Client[T] {
 	return &Client[T]{access: c.access, resource: c.resource, subresource: name, keeps: c.keeps}
 }
 
-// Keeping returns a client for few objects that are read often and seldom written,
-// such as classes: what it reads stays decoded in memory.
+// Keeping returns a client that caches decoded objects. Use it for small sets of objects that are
+// read often and rarely written, such as classes.
 func (c *Client[T]) Keeping() *Client[T] {
 	keeping := *c
 	keeping.keeps = true
@@ -108,7 +105,7 @@ func (c *Client[T]) String() string {
 	return name
 }
 
-// serverUser is who acts where no user is named; its name is kube-apiserver's.
+// serverUser returns the default user, with kube-apiserver's name.
 func serverUser() *request.User {
 	return &request.User{Name: "system:apiserver", Groups: []string{request.GroupMasters, request.GroupAuthenticated}}
 }

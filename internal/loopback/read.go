@@ -55,7 +55,7 @@ func (c *Client[T]) List(ctx context.Context, namespace string, options rest.Lis
 	}
 }
 
-// Collection is what a reflector follows.
+// Collection is the input of a reflector.
 type Collection interface {
 	rest.Lister
 	rest.Watcher

@@ -13,12 +13,10 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// The errors of writes are those that clients get: apierrors.IsConflict,
-// IsAlreadyExists, IsInvalid and so on find them. What is returned is shared and
-// must not be changed.
-//
-// A write is not interrupted when ctx ends: it has stopGrace to finish. A controller that is
-// stopped thereby ends between two writes, and knows the outcome of the last one.
+// Writes return the errors of the API, so apierrors.IsConflict, IsAlreadyExists, IsInvalid and so
+// on apply. Returned objects are shared and must not be modified. The end of ctx does not interrupt
+// a write; it has stopGrace to finish. A stopped controller therefore ends between two writes and
+// has the outcome of the last one.
 
 // stopGrace is how long a write may take after the end of its context.
 const stopGrace = 5 * time.Second
@@ -62,9 +60,8 @@ func (c *Client[T]) Create(ctx context.Context, obj T) (T, error) {
 	return result[T](resource)(c.access.API.Create(c.context(ctx, "create", name), resource, obj, metav1.CreateOptions{FieldManager: c.access.Manager}))
 }
 
-// Update replaces an object by what change makes of it. change may be called more
-// than once, each time with an object of its own; its error is returned. Where it
-// changes nothing, nothing is written.
+// Update replaces an object with the result of change. change may be called several times, each
+// time with a new copy; its error is returned. If change modifies nothing, no write occurs.
 func (c *Client[T]) Update(ctx context.Context, name types.NamespacedName, change func(T) error) (T, error) {
 	resource, _, err := find[rest.Updater](c)
 	if err != nil {
@@ -90,9 +87,8 @@ func (c *Client[T]) Update(ctx context.Context, name types.NamespacedName, chang
 	return result[T](resource)(c.access.API.Update(c.context(ctx, "update", name), resource, changed, metav1.UpdateOptions{FieldManager: c.access.Manager}))
 }
 
-// Apply merges a configuration, which has apiVersion, kind and the fields that are
-// to be the manager's, into an object, which it creates where there is none
-// (KEP-555). force takes fields from other managers.
+// Apply applies a configuration with apiVersion, kind and the fields of the manager, and creates
+// the object if it does not exist (KEP-555). force takes over fields of other managers.
 func (c *Client[T]) Apply(ctx context.Context, configuration *unstructured.Unstructured, force bool) (T, error) {
 	resource, _, err := find[rest.Updater](c)
 	if err != nil {
@@ -125,9 +121,9 @@ func (c *Client[T]) Delete(ctx context.Context, name types.NamespacedName, optio
 	return err
 }
 
-// DeleteSome returns what deletes single objects of a namespace, or of all where that
-// is empty, as one request that deletes the collection. It may be called concurrently;
-// gone reports that nothing keeps the object.
+// DeleteSome returns a function that deletes single objects of a namespace (of all namespaces if
+// empty) as part of one collection deletion. The function is safe for concurrent use; gone reports
+// that the object no longer exists.
 func (c *Client[T]) DeleteSome(ctx context.Context, namespace string, options metav1.DeleteOptions) (func(types.NamespacedName) (gone bool, err error), error) {
 	resource, _, err := find[rest.GracefulDeleter](c)
 	if err != nil {
@@ -148,7 +144,7 @@ func (c *Client[T]) DeleteSome(ctx context.Context, namespace string, options me
 	}, nil
 }
 
-// result reads what a write has returned.
+// result converts the result of a write.
 func result[T codec.Object](resource *rest.Resource) func(*codec.Record, error) (T, error) {
 	return func(record *codec.Record, err error) (T, error) {
 		if err != nil || record == nil {

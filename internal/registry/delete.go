@@ -46,8 +46,8 @@ func (s *Store) Delete(ctx context.Context, name types.NamespacedName, validate 
 	return record, gone, nil
 }
 
-// DeleteCorrupt implements rest.CorruptDeleter. Admission, preconditions, finalizers and
-// what is written with a deletion are left out: they need the object.
+// DeleteCorrupt implements rest.CorruptDeleter. It skips admission, preconditions, finalizers and
+// dependent writes, which require the object.
 func (s *Store) DeleteCorrupt(ctx context.Context, name types.NamespacedName, options metav1.DeleteOptions) error {
 	if _, err := s.Storage.DeleteCorrupt(ctx, name, isDryRun(options.DryRun)); err != nil {
 		return s.apiError(err, name.Name, "delete")
@@ -143,8 +143,8 @@ func (s *Strategy) mark(obj codec.Object, grace int64, now metav1.Time) {
 	}
 }
 
-// finalizersAfter returns the finalizers with those of garbage collection set by
-// the options' propagation policy. Without one, an earlier choice remains.
+// finalizersAfter returns the finalizers after applying the propagation policy of the options.
+// Without a policy, the previous choice remains.
 func (s *Strategy) finalizersAfter(obj codec.Object, options metav1.DeleteOptions) []string {
 	finalizers := obj.GetFinalizers()
 	want := s.propagation(finalizers, options)
@@ -157,7 +157,7 @@ func (s *Strategy) finalizersAfter(obj codec.Object, options metav1.DeleteOption
 	case metav1.DeletePropagationForeground:
 		kept = append(kept, metav1.FinalizerDeleteDependents)
 	}
-	// The last of kept is the only one that may be new.
+	// Only the last entry can be new.
 	if len(kept) > 0 && len(kept) == len(finalizers) && want != metav1.DeletePropagationBackground && slices.Contains(finalizers, kept[len(kept)-1]) {
 		return finalizers // same set: keep the order it has
 	}
@@ -182,8 +182,8 @@ func (s *Strategy) propagation(finalizers []string, options metav1.DeleteOptions
 	return metav1.DeletePropagationBackground
 }
 
-// DeleteCollection implements rest.CollectionDeleter. Objects that are deleted
-// concurrently are skipped. An error ends it; what was deleted by then remains so.
+// DeleteCollection implements rest.CollectionDeleter. It skips objects that are deleted
+// concurrently. An error ends it; earlier deletions stay in effect.
 func (s *Store) DeleteCollection(ctx context.Context, namespace string, validate rest.ValidateObject, options metav1.DeleteOptions, list rest.ListOptions) (*rest.List, error) {
 	found, err := s.List(ctx, namespace, list)
 	if err != nil {

@@ -20,9 +20,8 @@ import (
 // object. It is kube-apiserver's.
 const modifiedMessage = "the object has been modified; please apply your changes to the latest version and try again"
 
-// apiError returns the API error for an error of storage. API errors, which some
-// of storage's are, are returned as they are; an error that is none of
-// storage's own is wrapped, and answered with 500.
+// apiError converts an error of storage into an API error. API errors are returned unchanged;
+// unknown errors are wrapped and result in a 500.
 func (s *Store) apiError(err error, name, verb string) error {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {
@@ -74,8 +73,8 @@ func (s *Store) preconditionFailed(err *storage.PreconditionError, name, verb st
 	return apierrors.NewConflict(kind, name, err)
 }
 
-// maxFaults is how many faults of one object an answer lists. A body of a few MB
-// can have a million, whose text would take minutes and hundreds of MB.
+// maxFaults is the maximum number of errors of one object in a response. A body of a few MB can
+// cause a million errors, whose text would take minutes and hundreds of MB.
 const maxFaults = 1000
 
 // invalid returns the 422 for an object that breaks rules.

@@ -14,25 +14,24 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// FinalizerPolicy is what is done about new finalizers without a domain, which may
-// clash with another writer's.
+// FinalizerPolicy is the treatment of new finalizers without a domain, which may collide with those
+// of other writers.
 type FinalizerPolicy int
 
 const (
-	// AcceptFinalizers says nothing.
+	// AcceptFinalizers accepts them silently.
 	AcceptFinalizers FinalizerPolicy = iota
 	// WarnOfFinalizers warns the client.
 	WarnOfFinalizers
-	// RefuseFinalizers refuses the object.
+	// RefuseFinalizers rejects the object.
 	RefuseFinalizers
 )
 
 // standardFinalizers need no domain.
 var standardFinalizers = [...]string{"kubernetes", metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents}
 
-// unqualifiedFinalizers returns the finalizers of obj that have no domain, though
-// they are not standard, with their places in the list. Those that old has already
-// are left out; old is nil for a new object.
+// unqualifiedFinalizers returns the nonstandard finalizers of obj without a domain, with their
+// indexes. It skips finalizers of old, which is nil for a new object.
 func unqualifiedFinalizers(obj, old codec.Object) iter.Seq2[int, string] {
 	return func(yield func(int, string) bool) {
 		var before map[string]bool // the finalizers of old, once they are needed

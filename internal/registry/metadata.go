@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest/names"
 )
 
-// validateMetadata returns what is wrong with the metadata of a new object.
+// validateMetadata validates the metadata of a new object.
 func (s *Strategy) validateMetadata(obj codec.Object) field.ErrorList {
 	if s.validNames(obj) && s.validMetadata(obj) {
 		return nil
@@ -20,8 +20,7 @@ func (s *Strategy) validateMetadata(obj codec.Object) field.ErrorList {
 	return validation.ValidateObjectMetaAccessor(obj, s.Namespaced, s.validateName, field.NewPath("metadata"))
 }
 
-// validateMetadataUpdate returns what is wrong with the metadata of an object that is to
-// replace old.
+// validateMetadataUpdate validates the metadata of an object that replaces old.
 func (s *Strategy) validateMetadataUpdate(obj, old codec.Object) field.ErrorList {
 	if obj.GetName() != "" && s.validMetadata(obj) && keepsIdentity(obj, old) {
 		return nil
@@ -31,8 +30,8 @@ func (s *Strategy) validateMetadataUpdate(obj, old codec.Object) field.ErrorList
 	return append(errs, validation.ValidateObjectMetaAccessorUpdate(obj, old, path)...)
 }
 
-// The following are true where apimachinery, whose regular expressions take their time,
-// finds nothing wrong. Where they are false, it may find nothing either.
+// The following functions return true if the slow regular expressions of apimachinery would find no
+// error. If they return false, apimachinery decides.
 
 func (s *Strategy) validNames(obj codec.Object) bool {
 	name, base := obj.GetName(), obj.GetGenerateName()
@@ -73,7 +72,7 @@ func validFinalizers(finalizers []string) bool {
 	return len(finalizers) == 0 || len(finalizers) == 1 && names.IsQualified(finalizers[0])
 }
 
-// keepsIdentity: nothing changes that must not.
+// keepsIdentity reports that all immutable metadata is unchanged.
 func keepsIdentity(obj, old metav1.Object) bool {
 	created, before := obj.GetCreationTimestamp(), old.GetCreationTimestamp()
 	return keepsDeletion(obj, old) && obj.GetResourceVersion() != "" && obj.GetGeneration() >= old.GetGeneration() &&
@@ -81,7 +80,8 @@ func keepsIdentity(obj, old metav1.Object) bool {
 		created.Equal(&before)
 }
 
-// keepsDeletion: what is to be deleted stays so, and gets no other finalizers.
+// keepsDeletion reports that a deletion timestamp is preserved and no finalizers are added after
+// it.
 func keepsDeletion(obj, old metav1.Object) bool {
 	grace, before := obj.GetDeletionGracePeriodSeconds(), old.GetDeletionGracePeriodSeconds()
 	if grace != before && (grace == nil || before == nil || *grace != *before) {

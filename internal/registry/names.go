@@ -10,15 +10,14 @@ import (
 )
 
 const (
-	// nameSuffixLength characters follow a generateName; maxNameLength is what
-	// a generated name may have, whatever the kind would allow.
+	// nameSuffixLength is the number of random characters after a generateName. maxNameLength is
+	// the maximum length of a generated name, for all kinds.
 	nameSuffixLength = 5
 	maxNameLength    = 63
 	// nameAttempts is how many generated names are tried before the client gets
 	// the conflict (KEP-4420).
 	nameAttempts = 8
-	// nameAlphabet has no vowels and no characters that look alike, so that no
-	// words come out.
+	// nameAlphabet has no vowels, to avoid words, and no characters that look alike.
 	nameAlphabet = "bcdfghjklmnpqrstvwxz2456789"
 )
 

@@ -22,23 +22,23 @@ import (
 type Scalable struct {
 	// Objects reads and updates the objects, by the rules of the resource itself.
 	Objects *Part
-	// Version is the version of the objects, and ReplicasPaths where each of
-	// their versions keeps the wanted number.
+	// Version is the version of the objects. ReplicasPaths contains the path of the desired
+	// replicas in each version.
 	Version       schema.GroupVersion
 	ReplicasPaths managedfields.ResourcePathMappings
-	// Read returns what a Scale shows of an object, which it must not change.
+	// Read returns the values of a Scale for an object, which it must not modify.
 	Read func(obj codec.Object) (ScaleValues, error)
-	// Write sets the wanted number in an object.
+	// Write sets the desired replicas of an object.
 	Write func(obj codec.Object, replicas int32) error
 }
 
-// ScaleValues are what a Scale shows of an object.
+// ScaleValues are the values of a Scale for an object.
 type ScaleValues struct {
-	// Wanted and Observed are numbers of replicas, and Selector is the label
-	// selector of the pods counted.
+	// Wanted and Observed are numbers of replicas. Selector is the label selector of the counted
+	// pods.
 	Wanted, Observed int32
 	Selector         string
-	// Unset is the error of a read where no number is wanted yet; nil shows 0.
+	// Unset is the error of a read if no desired number is set; nil reads as 0.
 	Unset error
 }
 
@@ -76,8 +76,8 @@ func (s *Scale) Get(ctx context.Context, name types.NamespacedName, options meta
 	return s.record(objects, record)
 }
 
-// Update implements rest.Updater. The resourceVersion and uid of a Scale are
-// those of its object, so that they work as preconditions on the object.
+// Update implements rest.Updater. The resourceVersion and UID of a Scale are those of its object,
+// so they act as preconditions.
 func (s *Scale) Update(ctx context.Context, name types.NamespacedName, update rest.UpdateFunc, options rest.UpdateOptions) (*codec.Record, bool, error) {
 	objects, err := s.Open(ctx)
 	if err != nil {

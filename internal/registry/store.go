@@ -24,19 +24,17 @@ type Store struct {
 	Kind     *codec.Kind
 	Strategy *Strategy
 	Storage  storage.Interface
-	// Limiter limits how many objects are prepared and validated concurrently; it
-	// is released before they are written. It is for kinds whose validation takes
-	// milliseconds of CPU, so that bursts of writes leave CPU to other requests.
-	// nil is no limit.
+	// Limiter limits the number of objects that are prepared and validated concurrently. It is
+	// released before the write. Use it for kinds whose validation takes milliseconds of CPU, so
+	// that bursts of writes do not delay other requests. nil means no limit.
 	Limiter Limiter
 }
 
-// Limiter bounds how much is done at a time: a semaphore.Weighted, or what does more.
-// It is used by many goroutines.
+// Limiter limits concurrent work, like semaphore.Weighted. It is safe for concurrent use.
 type Limiter interface {
 	// Acquire waits for n, until ctx ends.
 	Acquire(ctx context.Context, n int64) error
-	// Release gives n back.
+	// Release releases n.
 	Release(n int64)
 }
 
@@ -100,7 +98,7 @@ func (s *Store) Watch(ctx context.Context, namespace string, options rest.ListOp
 	return &watch{Watch: w, store: s}, nil
 }
 
-// watch is a storage watch whose errors are API errors.
+// watch converts the errors of a storage watch into API errors.
 type watch struct {
 	rest.Watch
 	store *Store
@@ -124,8 +122,8 @@ func (w *watch) apiError(ctx context.Context, err error) error {
 	return w.store.apiError(err, "", "watch")
 }
 
-// limited runs work while it holds the limiter, if there is one. Its own error is
-// ctx's.
+// limited runs work with the limiter acquired, if there is one. It returns the error of work or of
+// ctx.
 func (s *Store) limited(ctx context.Context, work func() error) error {
 	if s.Limiter == nil {
 		return work()
@@ -140,7 +138,7 @@ func (s *Store) limited(ctx context.Context, work func() error) error {
 // Part is a subresource that is a part of the same stored object, such as
 // /status: it reads and updates the object by rules of its own.
 type Part struct {
-	// Store keeps the object.
+	// Store stores the object.
 	Store *Store
 	// Strategy is the subresource's.
 	Strategy *Strategy

@@ -1,7 +1,6 @@
-// Package registry is the generic store: how an object of any kind is created,
-// updated and deleted, with the rules that all kinds share (names, metadata,
-// generations, finalizers, graceful deletion, optimistic concurrency). The
-// rules of one kind come in as a Strategy. It knows no HTTP.
+// Package registry is the generic store: it creates, updates and deletes objects with the rules of
+// all kinds (names, metadata, generations, finalizers, graceful deletion, optimistic concurrency).
+// A Strategy has the rules of one kind. The package is independent of HTTP.
 package registry
 
 import (
@@ -27,29 +26,28 @@ import (
 type Strategy struct {
 	// Namespaced means that objects live in namespaces.
 	Namespaced bool
-	// ValidateName returns what is wrong with an object's name, or, with
-	// prefix set, with a generateName. nil accepts DNS subdomains (RFC 1123).
+	// ValidateName returns the errors of an object's name or, if prefix is set, of a generateName.
+	// nil requires DNS subdomains (RFC 1123).
 	ValidateName func(name string, prefix bool) []string
-	// ExactGenerateName makes a generateName the name itself: nothing random follows,
-	// as where names are not for the client to choose.
+	// ExactGenerateName uses generateName as the name, without a random suffix, for kinds whose
+	// names clients cannot choose.
 	ExactGenerateName bool
-	// AllowCreateOnUpdate lets an update create an object that does not exist.
+	// AllowCreateOnUpdate lets an update create a missing object.
 	AllowCreateOnUpdate bool
-	// RequireResourceVersion refuses an update without metadata.resourceVersion.
+	// RequireResourceVersion rejects an update without metadata.resourceVersion.
 	RequireResourceVersion bool
-	// Generation means that metadata.generation is counted: 1 on creation, one
-	// more on each update for which SpecChanged is true. Otherwise it stays what
-	// the client created the object with.
+	// Generation enables metadata.generation: 1 on creation, incremented by each update for which
+	// SpecChanged returns true. Otherwise it has the value of the client's creation.
 	Generation bool
-	// Finalizers says what is done about new finalizers without a domain.
+	// Finalizers is the policy for new finalizers without a domain.
 	Finalizers FinalizerPolicy
-	// SpecChanged reports whether obj differs from old in what generation counts.
-	// It is called after PrepareForUpdate.
+	// SpecChanged reports whether obj differs from old in a part that increments the generation. It
+	// is called after PrepareForUpdate.
 	SpecChanged func(obj, old codec.Object) bool
 
-	// Authorize returns why the request's user may not write obj, where that depends
-	// on what is in it (nobody grants what they do not have); nil: it does not. old is
-	// nil on creation. It is called before all else, and its error is an API error.
+	// Authorize returns an error if the request's user may not write obj, for permissions that
+	// depend on its content (users cannot grant permissions that they do not have); nil permits
+	// all. old is nil on creation. It is called first, and its error is an API error.
 	Authorize func(ctx context.Context, obj, old codec.Object) error
 
 	PrepareForCreate func(ctx context.Context, obj codec.Object)
@@ -60,21 +58,21 @@ type Strategy struct {
 	ValidateUpdate   func(ctx context.Context, obj, old codec.Object) field.ErrorList
 	WarningsOnUpdate func(ctx context.Context, obj, old codec.Object) []string
 
-	// GracePeriod returns the grace period of a first deletion in seconds; 0
-	// deletes at once. asked is the gracePeriodSeconds of the request, nil where
-	// it has none. A nil GracePeriod deletes at once, whatever is asked.
+	// GracePeriod returns the grace period of a first deletion in seconds; 0 deletes immediately.
+	// asked is the gracePeriodSeconds of the request, or nil. A nil GracePeriod always deletes
+	// immediately.
 	GracePeriod func(obj codec.Object, asked *int64) int64
 	// OrphanByDefault orphans dependents where a deletion has no propagation
 	// policy.
 	OrphanByDefault bool
-	// Held reports whether an object without finalizers must be kept all the same
-	// (a namespace with spec.finalizers).
+	// Held reports whether an object must be preserved although it has no finalizers (a namespace
+	// with spec.finalizers).
 	Held func(obj codec.Object) bool
 	// OnMark changes an object that is being marked as deleted.
 	OnMark func(obj codec.Object)
 
-	// Begin is called when a creation, an update or a removal is about to be
-	// written, after validation; nil: objects are written alone.
+	// Begin is called before the write of a creation, update or removal, after validation; nil
+	// writes objects alone.
 	Begin Begin
 
 	// TTL returns how long an object lives after each write; nil: for ever.

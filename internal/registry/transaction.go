@@ -8,38 +8,34 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// Transaction is what is written together with an object: an address that it is
-// allocated, a quota that it is charged to.
+// Transaction contains the writes that are committed together with an object, such as an allocated
+// address or a quota charge.
 type Transaction struct {
 	// With are writes of other objects, committed at the revision of the object's
 	// own write, or not at all.
 	With []*storage.Op
-	// Rollback takes back what was reserved outside the store, such as an entry of
-	// a bitmap in memory. It is called once, where the write does not take place;
-	// nil: there is nothing to take back.
+	// Rollback releases reservations outside the store, such as an entry of a bitmap in memory. It
+	// is called once if the write fails; nil if there are none.
 	Rollback func()
 }
 
-// Begin makes the Transaction of one attempt at a write: of obj over old, where
-// obj is nil for a deletion and old for a creation. It may complete obj, by the
-// address it was given say; validating admission sees the result. An error
-// refuses the write, and should be an API error. With dryRun nothing will be
-// written. Begin is called again, after Rollback, where one of the objects has
-// changed before the commit.
+// Begin creates the Transaction of one attempt to write obj over old; obj is nil for a deletion,
+// old for a creation. It may complete obj, for example with its address, before validating
+// admission. An error rejects the write and should be an API error. With dryRun, no write follows.
+// After a conflict before the commit, Rollback and Begin are called again.
 type Begin func(ctx context.Context, obj, old codec.Object, dryRun bool) (Transaction, error)
 
-// maxAttempts is how often a write is tried whose other objects keep changing:
-// with n writers of one quota, a writer loses at most n-1 times in a row, or
-// nearly so.
+// maxAttempts is the maximum number of attempts if other objects of the transaction change: with n
+// writers of one quota, a writer loses at most about n-1 times in a row.
 const maxAttempts = 64
 
-// begin is what a write calls once it has an object ready.
+// begin is called by a write when its object is ready.
 type begin func(obj, old codec.Object) ([]*storage.Op, error)
 
 func nothingBegun(codec.Object, codec.Object) ([]*storage.Op, error) { return nil, nil }
 
-// transact calls write, which writes one object and what begin returns with it,
-// again for as long as it fails with an *storage.OpConflictError.
+// transact calls write, which writes one object and the result of begin, and repeats it while it
+// fails with an *storage.OpConflictError.
 func (s *Store) transact(ctx context.Context, strategy *Strategy, dryRun bool, write func(begin) error) error {
 	if strategy.Begin == nil {
 		return write(nothingBegun)

@@ -128,7 +128,7 @@ func (s *Store) checkFresh(strategy *Strategy, obj, old codec.Object) error {
 	}
 	switch {
 	case version == "" && strategy.RequireResourceVersion:
-		// As kube-apiserver, this alone names the resource and not the kind.
+		// As in kube-apiserver, only this message has the resource instead of the kind.
 		resource := schema.GroupKind{Group: s.Resource.Group, Kind: s.Resource.Resource}
 		return apierrors.NewInvalid(resource, obj.GetName(), field.ErrorList{
 			field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update"),
@@ -189,8 +189,8 @@ func keepSystemMetadata(obj, old codec.Object) {
 // changed, and may be older than the rules for new ones.
 func anyPathSegment(string, bool) []string { return nil }
 
-// released reports whether an object marked for deletion has nothing left that
-// keeps it: finalizers, Held, or a grace period.
+// released reports whether no finalizer, Held or grace period preserves an object with a deletion
+// timestamp.
 func (s *Strategy) released(obj, old codec.Object) bool {
 	if old.GetDeletionTimestamp() == nil || len(obj.GetFinalizers()) > 0 || s.Held != nil && s.Held(obj) {
 		return false

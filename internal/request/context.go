@@ -42,13 +42,13 @@ const (
 	GroupAuthenticated   = "system:authenticated"
 	// GroupMasters is authorized for everything.
 	GroupMasters = "system:masters"
-	// GroupNodes holds the kubelets; each is a user with the name of its node behind
-	// NodePrefix.
+	// GroupNodes is the group of kubelets. The user of a kubelet is NodePrefix and the name of its
+	// node.
 	GroupNodes = "system:nodes"
 	NodePrefix = "system:node:"
 )
 
-// scope is what the filters record of a request: a context with one key for all of it.
+// scope contains the data that filters record for a request, under a single context key.
 type scope struct {
 	context.Context
 	info             *Info
@@ -58,20 +58,20 @@ type scope struct {
 	auditID          string
 	received         time.Time
 	original         *http.Request
-	cancel           context.CancelCauseFunc // of a long-running request; nil: it is none
+	cancel           context.CancelCauseFunc // of a long-running request; nil for others
 	queueWait        time.Duration
 	watchInitialized atomic.Pointer[func()]
 	warnings         Warnings
-	audit            *Audit     // nil: nothing is recorded
-	visibility       Visibility // nil: nothing is limited
+	audit            *Audit     // nil disables recording
+	visibility       Visibility // nil means no limit
 	turn             processor.Turn
 }
 
 type scopeKey struct{}
 
-// NewContext returns a context that carries a request's Info, and what filters
-// add by the Set functions. Those must not be called concurrently with the other
-// functions: they are for filters, before the handler runs.
+// NewContext returns a context with the Info of a request, and with the data that filters add with
+// the Set functions. The Set functions must not run concurrently with the others: filters call them
+// before the handler runs.
 func NewContext(parent context.Context, info *Info, received time.Time) context.Context {
 	return &scope{Context: parent, info: info, received: received}
 }
@@ -161,8 +161,8 @@ func Turn(ctx context.Context) *processor.Turn {
 	return nil
 }
 
-// SetOriginal records the request as the listener made it, which it keeps until
-// Release, or for as long as the handler runs.
+// SetOriginal records the request of the listener, which stays valid until Release or the end of
+// the handler.
 func SetOriginal(ctx context.Context, r *http.Request) {
 	if s := from(ctx); s != nil {
 		s.original = r
@@ -194,9 +194,8 @@ type Warnings struct {
 	}
 }
 
-// AddWarning adds a Warning header to the response, once per text. It is safe for
-// concurrent use. Warnings added
-// after the response has started are lost. Outside a request it does nothing.
+// AddWarning adds a Warning header to the response, once per text. It is safe for concurrent use.
+// After the start of the response, and outside a request, it has no effect.
 func AddWarning(ctx context.Context, text string) {
 	s := from(ctx)
 	if s == nil || text == "" {

@@ -11,7 +11,7 @@ type Impersonation struct {
 	Constraint string
 }
 
-// ImpersonationFrom returns whom the request impersonates; nil where nobody is.
+// ImpersonationFrom returns the impersonation of the request, or nil.
 func ImpersonationFrom(ctx context.Context) *Impersonation {
 	if s := from(ctx); s != nil {
 		return s.impersonation

@@ -1,6 +1,5 @@
-// Package request is what a request is once it has been parsed: the Info read
-// from its path and method, the user who sent it, and how both travel in a
-// context. It decides nothing and answers nothing.
+// Package request defines the data of a parsed request: the Info of its path and method, its user,
+// and their context. It makes no decisions and writes no responses.
 package request
 
 import (
@@ -40,28 +39,27 @@ type Info struct {
 	// all namespaces. For a request for the namespace object itself it is the
 	// name of that namespace.
 	Namespace string
-	// Resource is the plural resource name, Subresource what follows the
-	// object's name.
+	// Resource is the plural resource name; Subresource is the path segment after the object's
+	// name.
 	Resource, Subresource string
 	// Name of the object; empty for collections. For a list or watch it is
 	// the value of a field selector metadata.name=NAME, for authorization.
 	Name string
-	// NameInPath is Name where the path itself holds it.
+	// NameInPath is the Name, if the path contains it.
 	NameInPath bool
-	// Tail is what follows the subresource, without its leading slash.
+	// Tail is the path after the subresource, without its leading slash.
 	Tail string
 	// DeprecatedWatch means that the watch was requested by the path, not by the
 	// query.
 	DeprecatedWatch bool
-	// Unroutable reports that no resource can have this path, although it has the
-	// form of a resource path: a required segment is empty, or the path requests
-	// the deprecated watch of a subresource. Such a request is authorized like any
-	// other, but must be answered with 404: its attributes do not describe
-	// what a handler would do.
+	// Unroutable reports that no resource can have this path, although it has the form of a
+	// resource path: a required segment is empty, or the path requests the deprecated watch of a
+	// subresource. Such a request is authorized like others, but must get a 404, because its
+	// attributes do not describe an action.
 	Unroutable bool
-	// FieldSelector and LabelSelector are those of a request for a collection, as
-	// sent, for authorization. As in kube-apiserver a deprecated watch has none,
-	// because it may be of one object, which they do not apply to.
+	// FieldSelector and LabelSelector are the selectors of a collection request, as sent, for
+	// authorization. As in kube-apiserver, they are empty for deprecated watches, which may watch a
+	// single object.
 	FieldSelector, LabelSelector string
 	// AsOf, unless 0, is the revision that the answer to a get is of: a fault of tests.
 	AsOf int64
@@ -73,8 +71,8 @@ const (
 	groupedPrefix = "apis"
 )
 
-// namespaceSubresources are what may follow /namespaces/{name} as a
-// subresource of the namespace itself rather than a resource within it.
+// namespaceSubresources are the subresources of a Namespace. Other segments after
+// /namespaces/{name} are resources.
 var namespaceSubresources = [...]string{"status", "finalize"}
 
 // Parse parses the request line. An error is the client's mistake (400), with a

@@ -10,13 +10,13 @@ import (
 const (
 	// ServiceAccountPrefix begins the user names of service accounts.
 	ServiceAccountPrefix = "system:serviceaccount:"
-	// GroupServiceAccounts holds all service accounts; those of a namespace are in
-	// the group with ":" and its name behind it, too.
+	// GroupServiceAccounts is the group of all service accounts. Those of a namespace are also in
+	// the group with ":" and the name of the namespace appended.
 	GroupServiceAccounts = "system:serviceaccounts"
 
-	// ExtraCredentialID says which credential was used.
+	// ExtraCredentialID is the key of the credential's identifier.
 	ExtraCredentialID = "authentication.kubernetes.io/credential-id"
-	// What the token of a service account is bound to.
+	// Keys of the objects that a service account token is bound to.
 	ExtraPodName  = "authentication.kubernetes.io/pod-name"
 	ExtraPodUID   = "authentication.kubernetes.io/pod-uid"
 	ExtraNodeName = "authentication.kubernetes.io/node-name"

@@ -11,14 +11,14 @@ import (
 // sets that are one pointer are equal.
 type Namespaces struct{ names []string }
 
-// NewNamespaces returns the set of names, which become the set's. There may be none.
+// NewNamespaces returns a set of names and takes ownership of the slice. The set may be empty.
 func NewNamespaces(names []string) *Namespaces {
 	slices.SortFunc(names, compareNames)
 	return &Namespaces{slices.Compact(names)}
 }
 
-// compareNames orders namespaces as the keys of their objects are, in which a slash
-// follows: "a-b" comes before "a".
+// compareNames orders namespaces like the keys of their objects, which append a slash: "a-b" sorts
+// before "a".
 func compareNames(a, b string) int {
 	n := min(len(a), len(b))
 	switch c := strings.Compare(a[:n], b[:n]); {
@@ -55,7 +55,7 @@ func (n *Namespaces) Equal(other *Namespaces) bool {
 	return slices.Equal(n.names, other.names)
 }
 
-// Without returns those of n that are not in other. All namespaces stay all.
+// Without returns the names of n that are not in other. The set of all namespaces stays complete.
 func (n *Namespaces) Without(other *Namespaces) *Namespaces {
 	if n == nil {
 		return nil
@@ -69,37 +69,34 @@ func (n *Namespaces) Without(other *Namespaces) *Namespaces {
 	return &Namespaces{left}
 }
 
-// Visibility is in which namespaces the user of a list or watch over all of them may
-// make it. It changes with the user's rights, and is asked together with a revision that
-// the client is about to see: so it knows which revisions clients may have from a time
-// when it was different, and that a watch cannot go on from there. It is safe for
-// concurrent use.
+// Visibility determines the namespaces in which the user of a list or watch over all namespaces may
+// list or watch. The set changes with the permissions of the user. Each call passes the revision
+// that the client will receive, so that the implementation can determine whether a client received
+// revisions of an earlier set, from which a watch cannot resume. It is safe for concurrent use.
 type Visibility interface {
 	// Now returns the namespaces, which may be out of date on return.
 	Now() *Namespaces
-	// Listed reports whether the namespaces are still those that a list at a revision was
-	// made of. It must not be sent otherwise.
+	// Listed reports whether a list at a revision still has the current namespaces. If not, it must
+	// not be sent.
 	Listed(of *Namespaces, revision int64) bool
-	// Resume returns the namespaces for a watch that goes on from a revision, which must
-	// have been reached, and a channel that is closed when they may have changed. It is
-	// false where the client may have seen others at that revision.
+	// Resume returns the namespaces of a watch that resumes from a reached revision, and a channel
+	// that is closed when they may have changed. It returns false if the client may have received
+	// other namespaces at that revision.
 	Resume(revision int64) (now *Namespaces, changed <-chan struct{}, ok bool)
-	// Reached is called before a watch tells of the changes up to a revision, and returns
-	// the namespaces by which it is to tell of them. Where they are not the same as of,
-	// the watch tells of the difference, too, with revisions not greater than that one.
-	// It is false where the client has to list anew instead.
+	// Reached is called before a watch sends the changes up to a revision, and returns the
+	// namespaces to send. If they differ from of, the watch also sends the difference, with
+	// revisions up to this one. It returns false if the client must list again.
 	Reached(of *Namespaces, revision int64) (now *Namespaces, changed <-chan struct{}, ok bool)
 }
 
-// SetVisibility limits a list or watch over all namespaces. Whoever answers such a
-// request must heed it.
+// SetVisibility limits a list or watch over all namespaces. The handler must respect it.
 func SetVisibility(ctx context.Context, v Visibility) {
 	if s := from(ctx); s != nil {
 		s.visibility = v
 	}
 }
 
-// VisibilityFrom returns what limits a list or watch over all namespaces; nil: nothing does.
+// VisibilityFrom returns the limit of a list or watch over all namespaces, or nil.
 func VisibilityFrom(ctx context.Context) Visibility {
 	if s := from(ctx); s != nil {
 		return s.visibility

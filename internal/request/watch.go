@@ -2,18 +2,16 @@ package request
 
 import "context"
 
-// OnWatchInitialized sets what is called once the initial events of the watch
-// that the request is for have been sent: it costs no more from then on than what
-// changes. A filter that sets it must not rely on it: a request that is refused
-// ends without.
+// OnWatchInitialized sets a hook that runs after the initial events of a watch were sent, when the
+// watch only costs changes. The hook does not run if the request is rejected.
 func OnWatchInitialized(ctx context.Context, hook func()) {
 	if s := from(ctx); s != nil {
 		s.watchInitialized.Store(&hook)
 	}
 }
 
-// WatchInitialized calls what OnWatchInitialized has set, the first time that it
-// is called. It is safe for concurrent use; outside a request it does nothing.
+// WatchInitialized runs the hook of OnWatchInitialized once. It is safe for concurrent use and has
+// no effect outside a request.
 func WatchInitialized(ctx context.Context) {
 	s := from(ctx)
 	if s == nil {

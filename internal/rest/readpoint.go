@@ -5,26 +5,26 @@ import (
 	"sync"
 )
 
-// ReadPoint is shared by consistent reads that belong together, such as the lookups of one
-// pass of admission: the first one asks its store for the newest revision, which others may
-// have to ask a quorum for, and what is written after that may be missing from all of them.
-// Its methods may be called concurrently, and on nil, which shares nothing.
+// ReadPoint makes related consistent reads, such as the lookups of one admission pass, share one
+// revision. The first read requests the newest revision of its store, which may require a quorum;
+// later writes may be missing from all reads. Its methods are safe for concurrent use. A nil
+// *ReadPoint shares nothing.
 type ReadPoint struct {
 	mu sync.Mutex
-	// store is the one that was asked last, at revision; nil: none was.
+	// store is the last queried store, with its revision; nil before the first query
 	store    any
 	revision int64
 }
 
 type readPointKey struct{}
 
-// WithReadPoint returns a context whose consistent reads share a new ReadPoint.
+// WithReadPoint returns a context with a new ReadPoint.
 func WithReadPoint(ctx context.Context) context.Context {
 	return context.WithValue(ctx, readPointKey{}, &ReadPoint{})
 }
 
-// WithoutReadPoint returns a context whose consistent reads share none, for a write and
-// what it reads. The point of ctx is forgotten: reads after the write see it.
+// WithoutReadPoint returns a context without a ReadPoint, for a write and its reads. It also clears
+// the point of ctx, so that reads after the write see it.
 func WithoutReadPoint(ctx context.Context) context.Context {
 	point := ReadPointFrom(ctx)
 	if point == nil {
@@ -34,14 +34,14 @@ func WithoutReadPoint(ctx context.Context) context.Context {
 	return context.WithValue(ctx, readPointKey{}, (*ReadPoint)(nil))
 }
 
-// ReadPointFrom returns the point of ctx, nil where there is none.
+// ReadPointFrom returns the ReadPoint of ctx, or nil.
 func ReadPointFrom(ctx context.Context) *ReadPoint {
 	point, _ := ctx.Value(readPointKey{}).(*ReadPoint)
 	return point
 }
 
-// Revision returns the newest revision of a store, which is comparable, as of the first
-// call for it, which asks it; one that is asked in between has both asked again.
+// Revision returns the newest revision of a store, which must be comparable, as of the first call
+// for it. A call for another store in between resets both.
 func (p *ReadPoint) Revision(store any, newest func() (int64, error)) (int64, error) {
 	if p == nil {
 		return newest()
@@ -59,7 +59,7 @@ func (p *ReadPoint) Revision(store any, newest func() (int64, error)) (int64, er
 	return revision, nil
 }
 
-// Forget has the next read ask anew: something happened that it must see.
+// Forget makes the next read query the store again, after an event that it must see.
 func (p *ReadPoint) Forget() {
 	if p == nil {
 		return

@@ -23,45 +23,43 @@ type Resource struct {
 	Categories        []string
 	Namespaced        bool
 
-	// Kind is the kind of Version, whose fields have managers: the stored kind,
-	// or that of a subresource which writes a part of it (a Scale); nil for what
-	// is not stored.
+	// Kind is the kind of Version with managed fields: the stored kind, or the kind of a
+	// subresource that writes a part of it (Scale). It is nil for resources that are not stored.
 	Kind *codec.Kind
 	// Version is how request and response bodies look. For a subresource it may
 	// be of another kind and group than its parent's (a Scale).
 	Version *codec.Version
-	// StorageVersionHash is shown in discovery; empty for what is not stored.
+	// StorageVersionHash is shown in discovery. It is empty for resources that are not stored.
 	StorageVersionHash string
 
-	// Storage serves the requests; what it implements decides the verbs.
+	// Storage serves the requests. The interfaces that it implements determine the verbs.
 	Storage Storage
 	// WithoutVerbs are withheld although Storage could do them.
 	WithoutVerbs []string
-	// ReturnDeleted answers a deletion that is done with the object as it last
-	// was, where others get a Status.
+	// ReturnDeleted makes a completed deletion return the last state of the object instead of a
+	// Status.
 	ReturnDeleted bool
-	// Custom means that a CustomResourceDefinition defines the resource, whose
-	// requests and errors differ in some ways from built-in ones.
+	// Custom reports that a CustomResourceDefinition defines the resource. Some requests and errors
+	// differ from built-in resources.
 	Custom bool
-	// Table makes the rows of Tables; nil stands for name and age.
+	// Table converts to Tables; nil selects the columns name and age.
 	Table TableConvertor
-	// WithoutTable means that the resource has no Table form: a request that
-	// accepts nothing else gets a 406.
+	// WithoutTable reports that the resource has no Table form: a request that accepts no other
+	// form gets 406.
 	WithoutTable bool
-	// FieldLabel translates a field selector's key of this version into the
-	// key of codec.Kind.Fields, or returns that it is not supported. nil allows
-	// metadata.name and metadata.namespace alone.
+	// FieldLabel translates a key of a field selector in this version into a key of
+	// codec.Kind.Fields, or returns an error. nil permits metadata.name and metadata.namespace
+	// only.
 	FieldLabel func(label, value string) (string, string, error)
-	// ResetFields are the fields that a write to this resource does not change,
-	// by API version; their managers do not come to own them.
+	// ResetFields are the fields that writes to this resource ignore, by API version. Managers do
+	// not own them.
 	ResetFields map[fieldpath.APIVersion]*fieldpath.Set
-	// TypeConverter has the merge schemas of Kind; nil stands for those of the
-	// built-in kinds.
+	// TypeConverter has the merge schemas of Kind; nil selects those of built-in kinds.
 	TypeConverter managedfields.TypeConverter
 	// Warning, where not empty, is sent with every response: a deprecation.
 	Warning string
-	// RemovedRelease is the release of Kubernetes that no longer serves a deprecated
-	// resource, such as 1.35; empty where none is known.
+	// RemovedRelease is the Kubernetes release that removes a deprecated resource, such as 1.35;
+	// empty if unknown.
 	RemovedRelease string
 
 	// FieldManager caches the field manager of the resource, an *apply.Manager that package
@@ -97,10 +95,10 @@ type Verb struct {
 	Action string
 	// Methods of HTTP.
 	Methods []string
-	// Item means that the path holds an object's name.
+	// Item reports that the path contains the name of an object.
 	Item bool
-	// AllNamespaces means that a namespaced resource also answers it without
-	// a namespace.
+	// AllNamespaces reports that the verb of a namespaced resource is also served without a
+	// namespace.
 	AllNamespaces bool
 	// can reports whether storage has the capability.
 	can func(Storage) bool
@@ -125,7 +123,7 @@ var verbs = [...]Verb{
 	{Name: "watch", Action: "WATCH", Methods: []string{http.MethodGet}, Item: true, can: implements[Watcher]},
 }
 
-// Verbs returns what the resource can do, in the order of the route table.
+// Verbs returns the verbs of the resource, in the order of the route table.
 func (r *Resource) Verbs() []Verb {
 	var served []Verb
 	for _, v := range verbs {
@@ -148,8 +146,8 @@ func (r *Resource) Verbs() []Verb {
 	return served
 }
 
-// connectVerb is the verb by which a request to a Connecter is authorized, empty
-// for a method that none has.
+// connectVerb returns the authorization verb of a request to a Connecter, or "" for an unsupported
+// method.
 func connectVerb(method string) string {
 	switch method {
 	case http.MethodGet:

@@ -1,6 +1,5 @@
-// Package rest defines what a resource can do: REST storage implements one small
-// interface per verb, and which of them it implements decides which verbs are
-// served, listed in discovery and documented. The names are
+// Package rest defines REST storage. Each verb has a small interface. The interfaces that a storage
+// implements determine the served verbs, discovery and documentation. The names are
 // kube-apiserver's.
 package rest
 
@@ -24,10 +23,9 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// Storage is a REST storage: any value that implements some of the interfaces
-// below. Its methods return API errors (apierrors.APIStatus) for everything a
-// client should know; any other error is answered with 500. All methods may
-// be called concurrently. Objects are in the hub version of their kind.
+// Storage is a REST storage: a value that implements some of the interfaces below. Methods return
+// API errors (apierrors.APIStatus) for errors that a client can act on; other errors result in a
+// 500. All methods are safe for concurrent use. Objects have the hub version of their kind.
 type Storage any
 
 // Getter reads one object.
@@ -40,7 +38,7 @@ type Getter interface {
 
 // PastGetter is a Getter that also reads an object as it was. It is for faults of tests.
 type PastGetter interface {
-	// GetAt returns the object as it was at a revision, whose history is kept.
+	// GetAt returns the object at a revision within the history.
 	GetAt(ctx context.Context, name types.NamespacedName, revision int64) (*codec.Record, error)
 }
 
@@ -86,34 +84,34 @@ type CorruptDeleter interface {
 	DeleteCorrupt(ctx context.Context, name types.NamespacedName, options metav1.DeleteOptions) error
 }
 
-// CollectionDeleter deletes all objects that a list would return, and returns them.
-// It is not atomic: an error leaves earlier deletions in effect.
+// CollectionDeleter deletes the objects of a list and returns them. It is not atomic: after an
+// error, earlier deletions stay in effect.
 type CollectionDeleter interface {
 	DeleteCollection(ctx context.Context, namespace string, validate ValidateObject, options metav1.DeleteOptions, list ListOptions) (*List, error)
 }
 
 // Connecter hands a request to a handler of its own: streams, proxies, logs.
 type Connecter interface {
-	// ConnectOptions reads the options of a connection from a request's query and
-	// from what follows the subresource in the path, from the slash on.
-	// They are an object of the resource's Version (PodExecOptions, say), which
-	// admission may change; nil where there are none. An error is the client's.
+	// ConnectOptions parses the options of a connection from the query and from the path after the
+	// subresource, which starts with a slash. The result is an object of the resource's Version
+	// (for example PodExecOptions), which admission may modify; nil without options. An error is a
+	// client error.
 	ConnectOptions(query url.Values, tail string) (runtime.Object, error)
-	// Connect returns the handler of one request with the options that admission
-	// has left of those of ConnectOptions. The handler answers errors by onError.
+	// Connect returns the handler of one request, with the options of ConnectOptions after
+	// admission. The handler reports errors with onError.
 	Connect(ctx context.Context, name types.NamespacedName, options runtime.Object, onError ErrorWriter) (http.Handler, error)
-	// Connection returns what is the same for all requests.
+	// Connection returns the properties that all requests share.
 	Connection() Connection
 }
 
-// ErrorWriter answers a request with an error, as a Status.
+// ErrorWriter writes an error as a Status response.
 type ErrorWriter func(w http.ResponseWriter, r *http.Request, err error)
 
-// Connection says how requests come to a Connecter.
+// Connection describes the requests of a Connecter.
 type Connection struct {
 	// Methods are the HTTP methods that are served.
 	Methods []string
-	// Options is the kind of the options; "": there are none.
+	// Options is the kind of the options; "" without options.
 	Options string
 	// TakesPath: a path may follow the subresource.
 	TakesPath bool
@@ -151,16 +149,14 @@ type Arranger interface {
 	Arrange(list []codec.Object, rows [][]any) (order []int, err error)
 }
 
-// ValidateObject is validating admission, called with the final object just
-// before it is written (and, for deletions, with the object that goes). old is
-// nil for creations. The objects must not be changed. A nil ValidateObject
-// accepts everything.
+// ValidateObject runs validating admission on the final object before the write; for deletions, on
+// the deleted object. old is nil for creations. The objects must not be modified. A nil
+// ValidateObject accepts all objects.
 type ValidateObject func(ctx context.Context, obj, old codec.Object) error
 
-// UpdateFunc makes the new object from the current one, which is shared and
-// must not be changed. current is nil where the object does not exist and the
-// caller of Update allows creation; otherwise the storage answers not found
-// itself. The new object becomes the storage's.
+// UpdateFunc computes the new object from the current one, which is shared and must not be
+// modified. current is nil if the object does not exist and the caller of Update permits creation;
+// otherwise the storage returns NotFound. The storage takes ownership of the new object.
 type UpdateFunc func(ctx context.Context, current codec.Object) (codec.Object, error)
 
 // UpdateOptions govern an Update.
@@ -168,10 +164,10 @@ type UpdateOptions struct {
 	metav1.UpdateOptions
 	// Validate is called before an update, ValidateCreate before a creation.
 	Validate, ValidateCreate ValidateObject
-	// AllowCreate lets Update create an object that does not exist, even where
-	// the resource's rules would not (server-side apply).
+	// AllowCreate permits the creation of a missing object even if the strategy does not
+	// (server-side apply).
 	AllowCreate bool
-	// Preconditions must hold of the current object; nil requires nothing.
+	// Preconditions of the current object; nil requires nothing.
 	Preconditions *metav1.Preconditions
 }
 
@@ -179,9 +175,9 @@ type UpdateOptions struct {
 type ListOptions struct {
 	Labels labels.Selector // nil chooses all
 	Fields fields.Selector // nil chooses all
-	// Namespaces limits a list over all namespaces; nil: to nothing.
+	// Namespaces limits a list over all namespaces; nil means no limit.
 	Namespaces *request.Namespaces
-	// Visibility limits a watch over all namespaces, and changes; nil: nothing does.
+	// Visibility limits a watch over all namespaces; nil means no limit.
 	Visibility request.Visibility
 
 	ResourceVersion      string
@@ -198,10 +194,10 @@ type ListOptions struct {
 	Deadline          time.Time
 }
 
-// List is an answer to a list request. It holds a snapshot of the collection:
-// Items may be run through while others write, once, and by one goroutine.
+// List is the result of a list request: a snapshot of the collection. Items may be iterated once,
+// by one goroutine, concurrently with writes.
 type List struct {
-	// Revision is what the list is true for.
+	// Revision is the revision of the snapshot.
 	Revision int64
 	// Items yields the objects in order. An error ends it.
 	Items iter.Seq2[*codec.Record, error]
@@ -244,15 +240,14 @@ type Watch interface {
 	io.Closer
 }
 
-// Poller is a Watch that can be asked without waiting, so that it needs no goroutine until
-// there are events.
+// Poller is a Watch with a nonblocking read, so that a waiting watch needs no goroutine.
 type Poller interface {
 	Watch
-	// Poll returns what Next would where that need not wait. Where it would have to, there
-	// are no events and no error, and wake is called when it is worth asking again, maybe
-	// before Poll returns, and maybe in vain: from any goroutine, with locks held, so
-	// that it must not wait, nor use the watch. It has to be the same in all calls. The end
-	// of ctx, which is an error as that of Next, does not call it.
+	// Poll returns the result of Next if it is available without waiting. Otherwise, it returns no
+	// events and no error, and calls wake when a further call may succeed, possibly before Poll
+	// returns, and possibly spuriously. wake is called from any goroutine and with locks held; it
+	// must neither block nor use the watch, and must be the same function in all calls. The end of
+	// ctx is an error, as in Next, and does not call wake.
 	Poll(ctx context.Context, wake func()) ([]Event, error)
 }
 

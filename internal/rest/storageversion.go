@@ -6,19 +6,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// StorageVersion says in which versions a server keeps the objects of a resource. The
-// versions are written as in apiVersion.
+// StorageVersion contains the versions in which a server stores a resource, in the format of
+// apiVersion.
 type StorageVersion struct {
 	schema.GroupResource
 	// Also are resources of other groups by which the same objects are served.
 	Also []schema.GroupResource
-	// Encoding is the version that objects are stored in, one of Decodable, which are
-	// those that can be read. Served are those that clients may ask for.
+	// Encoding is the version of stored objects, one of Decodable, which are the readable versions.
+	// Served are the versions for clients.
 	Encoding          string
 	Decodable, Served []string
 }
 
-// ServedIn adds that the objects are served by a resource, whose group may be another.
+// ServedIn adds a serving resource, which may be in another group.
 func (v *StorageVersion) ServedIn(r *Resource) {
 	of := r.GroupResource()
 	switch {

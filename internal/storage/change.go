@@ -71,8 +71,8 @@ func (c *Change) DeletedRecord() *codec.Record {
 	return c.deleted.Load()
 }
 
-// Event returns the event of the change for a watch of the selection. ok is false
-// where there is none: the selection has the object neither before nor after.
+// Event returns the event of the change for a watch of the selection. ok is false if the object is
+// in the selection neither before nor after the change.
 func (sel *Selection) Event(c *Change) (ev rest.Event, ok bool, err error) {
 	var before, after bool
 	if c.Prev != nil {
@@ -96,7 +96,7 @@ func (sel *Selection) Event(c *Change) (ev rest.Event, ok bool, err error) {
 	return ev, false, nil
 }
 
-// Holds reports whether a key is in the selection's range of keys.
+// Holds reports whether a key is in the selection's key range.
 func (sel *Selection) Holds(key string) bool {
 	return key >= sel.Start && (sel.End == "" || key < sel.End)
 }

@@ -10,8 +10,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Objects whose conversion may call a webhook (codec.Kind.Convert) are converted
-// here, in batches and under the request's context, before they are decoded.
+// Objects whose conversion may call a webhook (codec.Kind.Convert) are converted here, in batches
+// and with the request's context, before they are decoded.
 
 // readable yields the records of a plan converted.
 func (s *Store) readable(ctx context.Context, p *ListPlan, records iter.Seq2[*codec.Record, error]) iter.Seq2[*codec.Record, error] {
@@ -63,9 +63,8 @@ func (s *Store) readable(ctx context.Context, p *ListPlan, records iter.Seq2[*co
 	}
 }
 
-// readBack converts what is about to be written to the hub version, as a read of
-// it would: an object that does not convert must not be written. The write then
-// returns the converted record.
+// readBack converts an object to the hub version before its write, as a read would: an object that
+// cannot be converted must not be written. The write then returns the converted record.
 func (p *pendingRecord) readBack(ctx context.Context, name types.NamespacedName) error {
 	if p.kind.Convert == nil {
 		return nil

@@ -19,8 +19,8 @@ import (
 // CorruptError reports a stored object that cannot be read: its value does not decrypt, or
 // is no object. Its text is kube-apiserver's.
 type CorruptError struct {
-	// Key is that of the object; without the prefix of all keys where a single object was
-	// asked for.
+	// Key is the key of the object, without the global prefix if the request was for a single
+	// object.
 	Key string
 	Err error // why
 	// Decrypted: the value was decrypted, and is no object of the kind.
@@ -38,8 +38,8 @@ func (e *CorruptError) Error() string {
 
 func (e *CorruptError) Unwrap() error { return e.Err }
 
-// CorruptDeletionError reports the deletion of an object that could not be read, to a watch
-// that has nothing to send for it. It is an API error.
+// CorruptDeletionError reports the deletion of an unreadable object to a watch, which has no object
+// to send. It is an API error.
 type CorruptDeletionError struct{ Err *CorruptError }
 
 func (e *CorruptDeletionError) Error() string {
@@ -53,7 +53,7 @@ func (e *CorruptDeletionError) Status() metav1.Status {
 	return metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonStoreReadError, Message: e.Error()}
 }
 
-// ofDeletion returns the error of an event whose previous value cannot be read.
+// ofDeletion returns the error of an event whose previous value is unreadable.
 func ofDeletion(ev *kv.Event, err error) error {
 	var corrupt *CorruptError
 	if ev.Deleted && errors.As(err, &corrupt) {
@@ -112,8 +112,7 @@ func (e *CorruptListError) Status() metav1.Status {
 	}
 }
 
-// named returns a sequence whose error, where an object cannot be read, names all of
-// those that cannot.
+// named returns a sequence whose error lists all unreadable objects.
 func (s *Store) named(records iter.Seq2[*codec.Record, error]) iter.Seq2[*codec.Record, error] {
 	return func(yield func(*codec.Record, error) bool) {
 		var found *CorruptListError

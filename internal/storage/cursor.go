@@ -24,21 +24,19 @@ const (
 
 // Source is where a Cursor reads changes. It must not be used concurrently.
 type Source interface {
-	// Next returns the next changes, in order of revision and all of a commit at
-	// once. It waits for some until wake fires or ctx ends. There may be none,
-	// after wake or where there is only progress. The slice is valid until the
-	// next call. All changes up to the revision progress have been returned. When
-	// changed is closed it returns what there is by then, which may take a moment; it
-	// may be nil.
+	// Next returns the next changes in order of revision, with all changes of a commit together. It
+	// blocks until there are changes, wake fires, or ctx ends. The result may be empty after wake
+	// or if only the progress changed. The slice is valid until the next call. All changes up to
+	// the revision progress have been returned. If changed is closed, Next returns the available
+	// changes, possibly after a moment; it may be nil.
 	Next(ctx context.Context, wake <-chan time.Time, changed <-chan struct{}) (changes []*Change, progress int64, err error)
 	Close() error
 }
 
 // A pollable is a Source that can be read without waiting.
 type pollable interface {
-	// Poll returns what Next would where that need not wait. Where it would have to, there
-	// are no changes, and wake is called as rest.Poller says. The error may be
-	// rest.ErrWouldBlock.
+	// Poll returns the result of Next if it is available without blocking. Otherwise there are no
+	// changes, and wake is called as specified by rest.Poller. The error may be rest.ErrWouldBlock.
 	Poll(wake func()) (changes []*Change, progress int64, err error)
 }
 
@@ -46,8 +44,8 @@ type pollable interface {
 type CursorConfig struct {
 	Selection
 	Source Source
-	// Initial, where not nil, is the list whose items come first, as ADDED.
-	// Source delivers what came after its Revision.
+	// Initial, if not nil, is the list whose items are sent first, as ADDED. Source delivers the
+	// changes after its Revision.
 	Initial *rest.List
 	// From is the revision after which changes are reported.
 	From int64
@@ -79,7 +77,7 @@ type Cursor struct {
 	out   []rest.Event
 	// queued are events that go out before any others.
 	queued []rest.Event
-	// reported: the request knows that the initial events are out.
+	// reported: the request was notified that the initial events were sent.
 	reported bool
 }
 
@@ -168,8 +166,8 @@ func (c *Cursor) Poll(ctx context.Context, wake func()) ([]rest.Event, error) {
 	return c.out, nil
 }
 
-// initialized reports to the request, once, that the initial events are out: it
-// is called when the next ones are asked for.
+// initialized notifies the request once that the initial events were sent. It is called when the
+// next ones are requested.
 func (c *Cursor) initialized(ctx context.Context) {
 	if !c.reported {
 		c.reported = true
@@ -195,7 +193,7 @@ func (c *Cursor) initial() error {
 
 func (c *Cursor) endInitial() {
 	c.stopInitial()
-	// The list holds a snapshot of the cache; the watch must not retain it.
+	// The list retains a snapshot of the cache, which the watch must release.
 	c.nextInitial, c.stopInitial, c.Initial = nil, nil, nil
 	if c.MarkInitialEnd {
 		c.out = append(c.out, rest.Event{Type: watch.Bookmark, Revision: c.progress, InitialEventsEnd: true})

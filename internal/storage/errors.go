@@ -18,10 +18,9 @@ var (
 	ErrNotFound = errors.New("object not found")
 	// ErrExists: there is such an object already.
 	ErrExists = errors.New("object exists already")
-	// ErrTooLarge: the encoded object is larger than the backend takes.
+	// ErrTooLarge: the encoded object exceeds the maximum size of the backend.
 	ErrTooLarge = errors.New("object is too large to be stored")
-	// ErrExpired: the requested revision is compacted. It comes as an
-	// *ExpiredError.
+	// ErrExpired: the requested revision is compacted. It is returned as an *ExpiredError.
 	ErrExpired = errors.New("revision is no longer available")
 )
 
@@ -29,8 +28,8 @@ var (
 // 410 Expired.
 type ExpiredError struct {
 	Message string
-	// Continue is a token that takes up a paged list where it stopped, at the
-	// newest revision; empty where no list was being continued.
+	// Continue is a token that resumes a paged list at the newest revision; empty if no list was
+	// resumed.
 	Continue string
 }
 
@@ -48,7 +47,7 @@ func (e *ExpiredError) Status() metav1.Status {
 	}
 }
 
-// PreconditionError reports that the current object is not what a write required.
+// PreconditionError reports that the current object does not satisfy a precondition.
 type PreconditionError struct {
 	Field     string // UID or ResourceVersion
 	Want, Got string
@@ -106,8 +105,8 @@ func (e *InvalidOptionError) Status() metav1.Status {
 	}
 }
 
-// checkPreconditions returns a *PreconditionError unless UID and resourceVersion of
-// the object are those of the preconditions.
+// checkPreconditions returns a *PreconditionError if the UID or resourceVersion of the object
+// differs from the preconditions.
 func checkPreconditions(preconditions *metav1.Preconditions, current *codec.Record) error {
 	if want := preconditions.UID; want != nil {
 		uid, err := current.UID()

@@ -9,8 +9,8 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// FindAs returns an object whose Go type is known, in the hub version, for looking at: the
-// caller must not change it. It is nil where there is none.
+// FindAs returns an object of a known Go type in the hub version, or nil. The caller must not
+// modify it.
 func FindAs[T codec.Object](ctx context.Context, in Interface, name types.NamespacedName) (T, error) {
 	var none T
 	record, err := in.Get(ctx, name, ReadOptions{})

@@ -38,8 +38,8 @@ func (s *Store) ListPlanned(ctx context.Context, plan *ListPlan) (*rest.List, er
 	}
 	records := s.named(r.records())
 	if plan.Limit == 0 && !s.plainFirst(r) {
-		// A list is sent as it is read, and an error must come before it. A page is
-		// gathered in any case.
+		// A list is streamed, so errors must be detected before the first byte. A page is buffered
+		// anyway.
 		var err error
 		if records, err = gathered(records); err != nil {
 			return nil, err
@@ -48,7 +48,7 @@ func (s *Store) ListPlanned(ctx context.Context, plan *ListPlan) (*rest.List, er
 	list := &rest.List{Revision: int64(r.at), Uncached: true}
 	total := r.chunk.Count
 	if plan.Namespaces != nil {
-		total = -1 // that of the first range alone
+		total = -1 // the total of the first range only
 	}
 	list.Items = s.Page(ctx, list, plan, records, func() int64 { return total }, func(evaluated, returned int64) {
 		s.metrics.listed(s.resource, evaluated, returned)
@@ -70,12 +70,10 @@ func (s *Store) plainFirst(r *reader) bool {
 	return true
 }
 
-// Page returns the items of one page of a list: those of records, which are all
-// of the plan's range in order, that the selectors choose, up to the limit.
-// When they have been run through, the list's Continue and Remaining are set.
-// total returns the number of records in the range, less than 0 where that is not
-// known; done is called at the end
-// with the numbers of records evaluated and returned.
+// Page returns the items of one page of a list: the records that the selectors match, up to the
+// limit. records are all records of the plan's range, in order. After the iteration, the list's
+// Continue and Remaining are set. total returns the number of records in the range, or a negative
+// number if unknown; done is called at the end with the numbers of evaluated and returned records.
 func (s *Store) Page(ctx context.Context, list *rest.List, p *ListPlan, records iter.Seq2[*codec.Record, error], total func() int64, done func(evaluated, returned int64)) iter.Seq2[*codec.Record, error] {
 	return func(yield func(*codec.Record, error) bool) {
 		var evaluated, returned int64
@@ -118,7 +116,7 @@ type reader struct {
 	ctx   context.Context
 	plan  *ListPlan
 	at    kv.Revision
-	// ranges are those that are not read to their ends; chunk is of the first.
+	// ranges are the incompletely read ranges; chunk belongs to the first one.
 	ranges []keyRange
 	chunk  kv.RangeResult
 }
@@ -170,7 +168,7 @@ func (r *reader) read(start string, at kv.Revision, limit int, counted bool) err
 	}
 }
 
-// records yields what is in the range. After the error of an object it goes on.
+// records yields the records of the range. It continues after the error of an object.
 func (r *reader) records() iter.Seq2[*codec.Record, error] {
 	return func(yield func(*codec.Record, error) bool) {
 		for {

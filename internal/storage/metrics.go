@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Metrics counts what Stores do, under kube-apiserver's names. One is shared by
-// all Stores of a server. A nil *Metrics counts nothing.
+// Metrics are the metrics of all Stores of a server, under kube-apiserver's names. A nil *Metrics
+// records nothing.
 type Metrics struct {
 	lists, evaluated, fetched, returned *prometheus.CounterVec
 }
@@ -42,7 +42,7 @@ func (m *Metrics) listed(resource schema.GroupResource, evaluated, returned int6
 	m.returned.WithLabelValues(resource.Group, resource.Resource).Add(float64(returned))
 }
 
-// Forget drops the series of a resource that is gone.
+// Forget removes the series of a deleted resource.
 func (m *Metrics) Forget(resource schema.GroupResource) {
 	if m == nil {
 		return

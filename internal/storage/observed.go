@@ -22,7 +22,7 @@ type Observer struct {
 	Deleted func(name types.NamespacedName, revision int64)
 }
 
-// And returns what tells two observers, one after the other, of each write; nil is none.
+// And returns an observer that calls both observers in order; either may be nil.
 func (o *Observer) And(other *Observer) *Observer {
 	if o == nil || other == nil {
 		return cmp.Or(o, other)
@@ -42,8 +42,7 @@ func (o *Observer) And(other *Observer) *Observer {
 	return both
 }
 
-// Observed returns a storage whose writes are reported to an Observer. Dry runs are
-// not.
+// Observed returns a storage that reports writes to an Observer, except dry runs.
 func Observed(inner Interface, observer *Observer) Interface { return observed{inner, observer} }
 
 type observed struct {

@@ -18,13 +18,12 @@ type OpRequest struct {
 	// Current is the record that the object must still have at the commit. It
 	// must be of this storage. nil requires that there is no object.
 	Current *codec.Record
-	// Object is the object to store, which the storage takes ownership of; nil
-	// deletes.
+	// Object is the object to store; the storage takes ownership of it. nil deletes.
 	Object codec.Object
 	// TTL, where positive, is how long after the write the object is removed.
 	TTL time.Duration
-	// Unchanged, instead of all that, writes nothing, and requires that an object is
-	// as it was.
+	// Unchanged replaces all other fields: it writes nothing, and requires that an object is
+	// unchanged.
 	Unchanged *Version
 }
 
@@ -48,8 +47,8 @@ type Op struct {
 // Name returns the name of the object that is written.
 func (o *Op) Name() types.NamespacedName { return o.name }
 
-// OpConflictError reports that an object of WriteOptions.With has changed since the
-// Current of its OpRequest. None of the objects was written.
+// OpConflictError reports that an object of WriteOptions.With has changed since the Current of its
+// OpRequest. No object was written.
 type OpConflictError struct{ Name types.NamespacedName }
 
 func (e *OpConflictError) Error() string {
@@ -120,10 +119,9 @@ func (s *Store) commit(ctx context.Context, op kv.Op, with []*Op) (kv.CommitResu
 	return commitTogether(ctx, s.backend, []kv.Op{op}, with)
 }
 
-// commitElsewhere commits those writes that other backends take, before that of the
-// object, and returns the rest. Two backends have no transaction in common: what was
-// committed stays when the object is not written. Whoever prepares such writes puts that
-// right, as a quota is by the next count.
+// commitElsewhere commits the writes that belong to other backends, before that of the object, and
+// returns the remaining ones. Two backends have no common transaction: committed writes stay if the
+// object is not written. The caller repairs this, as the next count of a quota does.
 func (s *Store) commitElsewhere(ctx context.Context, with []*Op) (own []*Op, err error) {
 	for {
 		i := slices.IndexFunc(with, func(o *Op) bool { return o.backend != s.backend })
@@ -145,8 +143,8 @@ func (s *Store) commitElsewhere(ctx context.Context, with []*Op) (own []*Op, err
 	}
 }
 
-// commitTogether commits ops and what is written with them to one backend. A conflict of the
-// latter is an error, one of the former a result.
+// commitTogether commits ops and with to one backend. A conflict of with is an error, a conflict of
+// ops is a result.
 func commitTogether(ctx context.Context, backend kv.Backend, ops []kv.Op, with []*Op) (kv.CommitResult, error) {
 	first := len(ops)
 	for _, o := range with {

@@ -38,18 +38,17 @@ type Selection struct {
 	// Labels and Fields are nil where they select everything.
 	Labels labels.Selector
 	Fields fields.Selector
-	// Namespaces leaves out what is in others, where they are objects of namespaces;
-	// nil: nothing.
+	// Namespaces limits the selection of namespaced objects; nil means no limit.
 	Namespaces *request.Namespaces
-	// root is what keys begin with before their namespace.
+	// root is the prefix of keys before their namespace.
 	root string
 }
 
 // All reports whether everything in the range is selected.
 func (sel *Selection) All() bool { return sel.Labels == nil && sel.Fields == nil }
 
-// Ranges yields the ranges of keys that are selected, in order. Where Namespaces has
-// few, they are as short as those.
+// Ranges iterates over the selected key ranges in order. With few Namespaces, the ranges are as
+// small as these.
 func (sel *Selection) Ranges(yield func(start, end string) bool) {
 	if sel.Namespaces == nil {
 		yield(sel.Start, sel.End)
@@ -180,8 +179,8 @@ func (p *ListPlan) resume(options rest.ListOptions) error {
 	return nil
 }
 
-// Expired returns the error of a list whose revision is compacted. That of a later
-// page has a token to continue at the newest revision.
+// Expired returns the error of a list whose revision is compacted. For a later page, it contains a
+// token that continues at the newest revision.
 func (p *ListPlan) Expired() error {
 	if !p.continued {
 		return &ExpiredError{Message: listTooOld}

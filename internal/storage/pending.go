@@ -14,9 +14,8 @@ import (
 type pendingRecord struct {
 	kind *codec.Kind
 	once sync.Once
-	// object and value are what was written, before is the record that was
-	// deleted or, for a put, converted already. Once the write was passed to the
-	// backend, only resolve may use them.
+	// object and value are the written ones; before is the deleted record or, for a put, the
+	// converted one. After the write was passed to the backend, only resolve may use them.
 	object codec.Object
 	value  []byte
 	before *codec.Record

@@ -38,24 +38,20 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Interface stores the objects of one kind. It may be decorated: the watch cache
-// implements it too. All methods may be called concurrently.
-//
-// Errors that are for the client are those of errors.go (errors.Is, errors.As);
-// all others are the backend's, the transformer's or the conversion's. A name
-// that cannot be part of a key is an *InvalidOptionError.
+// Interface stores the objects of one kind. Decorators such as the watch cache implement it too.
+// All methods are safe for concurrent use. Errors for clients are those of errors.go (use
+// errors.Is, errors.As); all others come from the backend, the transformer or the conversion. A
+// name that cannot be part of a key is an *InvalidOptionError.
 type Interface interface {
-	// Create stores a new object, or returns ErrExists. It takes ownership of
-	// obj.
+	// Create stores a new object, or returns ErrExists. It takes ownership of obj.
 	Create(ctx context.Context, obj codec.Object, options WriteOptions) (*codec.Record, error)
 
 	// Get returns an object, not older than options.ResourceVersion, or
 	// ErrNotFound.
 	Get(ctx context.Context, name types.NamespacedName, options ReadOptions) (*codec.Record, error)
 
-	// List returns the objects of a namespace, or of all. The options
-	// must have passed ValidateListOptions. Errors may also come while iterating
-	// over the items.
+	// List returns the objects of a namespace, or of all namespaces if it is empty. The options
+	// must have passed ValidateListOptions. Errors may also occur during the iteration.
 	List(ctx context.Context, namespace string, options rest.ListOptions) (*rest.List, error)
 
 	// Watch watches the objects of a namespace, or of all, until ctx ends or the
@@ -67,15 +63,12 @@ type Interface interface {
 	// before the deadline of ctx.
 	Watch(ctx context.Context, namespace string, options rest.ListOptions) (rest.Watch, error)
 
-	// Update is a guaranteed update: it calls update with the current record
-	// (nil where there is no object) until the object that update returns
-	// replaces just that record. It takes ownership of the object. One that
-	// encodes as the current one is not written, and the current record
-	// returned. Where update returns Remove, the object is deleted instead.
-	// Other errors of update end the call and are returned as they are.
-	//
-	// The first call may be made with a stale record, from the cache; an error
-	// of update is then dropped, and update called again with the newest one.
+	// Update is a guaranteed update: it calls update with the current record (nil if there is no
+	// object) until the returned object replaces exactly this record. It takes ownership of the
+	// object. An object with an unchanged encoding is not written, and the current record is
+	// returned. If update returns Remove, the object is deleted. Other errors of update end the
+	// call and are returned unchanged. The first call may use a stale record of the cache; its
+	// error is ignored, and update is called again with the newest record.
 	Update(ctx context.Context, name types.NamespacedName, update UpdateFunc, options UpdateOptions) (*codec.Record, error)
 
 	// Delete removes an object and returns it as it last was, with the revision
@@ -84,27 +77,26 @@ type Interface interface {
 	// argument.
 	Delete(ctx context.Context, name types.NamespacedName, validate func(codec.Object) error, options UpdateOptions) (*codec.Record, error)
 
-	// DeleteCorrupt removes an object that cannot be read, and returns the revision of
-	// that. It asks nobody and runs nothing that belongs to a deletion. It returns
-	// ErrNotFound, or a *ReadableError for an object that can be read.
+	// DeleteCorrupt removes an unreadable object and returns the revision of the removal. It skips
+	// all other steps of a deletion. It returns ErrNotFound, or a *ReadableError for a readable
+	// object.
 	DeleteCorrupt(ctx context.Context, name types.NamespacedName, dryRun bool) (int64, error)
 
-	// Prepare makes a write that is to be committed with that of another object,
-	// of this or another storage, or not at all: see WriteOptions.With. It reads nothing: the commit checks whether the object is
-	// what the request requires.
+	// Prepare creates a write that is committed together with the write of another object, of this
+	// or another storage: see WriteOptions.With. It reads nothing; the commit checks the
+	// requirements of the request.
 	Prepare(ctx context.Context, req OpRequest) (*Op, error)
 
 	// Count returns how many objects there are, in all namespaces.
 	Count(ctx context.Context) (int64, error)
 
-	// Cached returns how many objects are in memory, or were when that was last asked for, and
-	// the sum of their sizes as they are stored; false where that is not known. It reads no
-	// storage and takes no time.
+	// Cached returns the last known number of objects in memory and the sum of their stored sizes,
+	// in bytes; known is false if there is none. It does not access the store and does not block.
 	Cached() (objects, bytes int64, known bool)
 }
 
-// UpdateFunc returns the object to store in place of the current one, which is nil
-// where there is none. Records are immutable: it changes a copy (Record.Object).
+// UpdateFunc returns the object that replaces the current one, which is nil if there is none.
+// Records are immutable: it modifies a copy (Record.Object).
 type UpdateFunc func(current *codec.Record) (codec.Object, WriteOptions, error)
 
 // Remove is the error by which an UpdateFunc has the object deleted. Last, if not
@@ -119,10 +111,10 @@ type WriteOptions struct {
 	TTL time.Duration
 	// DryRun does everything but the write.
 	DryRun bool
-	// With are writes of other objects that are committed at the same revision as
-	// this one, or not at all; those of storages over another backend before it. Where one of those objects has changed, the write
-	// fails with an *OpConflictError; where the object itself has, Update calls
-	// its function again, which must return new Ops.
+	// With are writes of other objects that are committed at the same revision, or not at all;
+	// those of storages over another backend are committed before. If one of these objects has
+	// changed, the write fails with an *OpConflictError; if the object itself has changed, Update
+	// calls its function again, which must return new Ops.
 	With []*Op
 }
 
@@ -161,8 +153,8 @@ type Spec struct {
 	// IndexFields are fields of the kind that many lists and watches select one
 	// value of.
 	IndexFields []string
-	// Uncached leaves the watch cache out: for objects that are read once and
-	// then not again, and for those that the server watches itself with a Reflector.
+	// Uncached disables the watch cache, for objects that are read once, and for those that the
+	// server follows with a Reflector.
 	Uncached bool
 	// Observer, where set, is called with each write before it returns. A storage
 	// of the same objects that is only read need not have it.

@@ -14,13 +14,12 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// DefaultPrefix is what all keys start with where Config does not say;
-// kube-apiserver's default of --etcd-prefix.
+// DefaultPrefix is the default key prefix, as of kube-apiserver's --etcd-prefix.
 const DefaultPrefix = "/registry"
 
 // Config describes the Store of one resource.
 type Config struct {
-	// Backend keeps the bytes. Required.
+	// Backend is the key-value store. Required.
 	Backend kv.Backend
 	// Prefix starts every key of the server; empty means DefaultPrefix.
 	Prefix string
@@ -32,13 +31,13 @@ type Config struct {
 	Kind *codec.Kind
 	// Namespaced means that keys have a namespace before the name.
 	Namespaced bool
-	// Transformer changes values on their way; nil leaves them as they are.
+	// Transformer transforms stored values; nil stores them unchanged.
 	Transformer Transformer
 	// GroupResource names the resource in metrics and in the errors of the
 	// server's log.
 	GroupResource schema.GroupResource
-	// MaxObjectBytes limits stored values; 0 leaves it to the backend, which has
-	// a limit of its own.
+	// MaxObjectBytes is the maximum size of a stored value, in bytes; 0 selects the backend's
+	// limit.
 	MaxObjectBytes int
 	// Metrics counts; it may be nil, and is shared by many Stores.
 	Metrics *Metrics
@@ -102,7 +101,7 @@ func (s *Store) Backend() kv.Backend { return s.backend }
 // GroupResource returns the resource that is stored.
 func (s *Store) GroupResource() schema.GroupResource { return s.resource }
 
-// Prefix returns what the keys of all objects start with, ending in a slash.
+// Prefix returns the key prefix of all objects, with a trailing slash.
 func (s *Store) Prefix() string { return s.prefix }
 
 // Key returns the key of an object. An *InvalidOptionError is returned for
@@ -131,8 +130,8 @@ func (s *Store) KeyOf(name types.NamespacedName) string {
 	return s.prefix + name.Name
 }
 
-// nameOf is the inverse of KeyOf. It makes sense of every key in the store's
-// range, so that no foreign one goes unseen.
+// nameOf is the inverse of KeyOf. It interprets all keys in the store's range, so that foreign keys
+// are detected.
 func (s *Store) nameOf(key string) types.NamespacedName {
 	rest := strings.TrimPrefix(key, s.prefix)
 	if s.namespaced {
@@ -160,8 +159,8 @@ func (s *Store) Record(ctx context.Context, e *kv.Entry) (*codec.Record, error) 
 	return record, err
 }
 
-// decode returns the record of an entry, and whether its value should be
-// written anew because it was transformed in an outdated way.
+// decode returns the record of an entry, and whether its value should be rewritten because its
+// transformation is outdated.
 func (s *Store) decode(ctx context.Context, e *kv.Entry) (*codec.Record, bool, error) {
 	plain, stale, err := s.transformer.FromStorage(ctx, e.Value, e.Key)
 	if err != nil && ctx.Err() != nil {
@@ -221,7 +220,7 @@ func (s *Store) readError(ctx context.Context, key string, at kv.Revision, err e
 	return fmt.Errorf("get %s: %w", key, err)
 }
 
-// Cached implements Interface: nothing is in memory.
+// Cached implements Interface. No objects are in memory.
 func (s *Store) Cached() (objects, bytes int64, known bool) { return 0, 0, false }
 
 // Count implements Interface.

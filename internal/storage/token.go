@@ -15,8 +15,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// continueToken is kube-apiserver's: where a paged list goes on, and at which
-// revision. Clients may hold on to tokens while they move to another server.
+// continueToken is kube-apiserver's continue token: the next key of a paged list and its revision.
+// Clients may use it with another server.
 type continueToken struct {
 	Version  string `json:"v"`
 	Revision int64  `json:"rv"`
@@ -26,13 +26,12 @@ type continueToken struct {
 
 const tokenVersion = "meta.k8s.io/v1"
 
-// newestRevision in a token takes the list up at whatever is the newest
-// revision then.
+// newestRevision continues the list at the newest revision.
 const newestRevision = -1
 
 var errContinue = errors.New("continue key is not valid")
 
-// encodeContinue makes the token of a list that goes on at a key.
+// encodeContinue returns the token of a list that continues at a key.
 func encodeContinue(key, prefix string, revision int64) string {
 	b, err := json.Marshal(continueToken{tokenVersion, revision, "/" + strings.TrimPrefix(key, prefix)})
 	if err != nil {
@@ -41,8 +40,8 @@ func encodeContinue(key, prefix string, revision int64) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// decodeContinue returns the key at which a list goes on, which starts with
-// prefix, and the revision, which is not zero.
+// decodeContinue returns the next key of a list, which starts with prefix, and the revision, which
+// is not zero.
 func decodeContinue(token, prefix string) (string, int64, error) {
 	b, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil {

@@ -15,8 +15,8 @@ type Transformer interface {
 	// should be rewritten by the next update. data is not changed; plain
 	// may share its memory.
 	FromStorage(ctx context.Context, data []byte, key string) (plain []byte, stale bool, err error)
-	// ToStorage returns what the backend is to keep. plain is not changed; the
-	// result may share its memory.
+	// ToStorage returns the stored form of a value. It does not modify plain; the result may share
+	// its memory.
 	ToStorage(ctx context.Context, plain []byte, key string) ([]byte, error)
 }
 
@@ -35,12 +35,12 @@ func (s *Store) storesPlain() bool {
 	return s.transformer == (Identity{})
 }
 
-// Identity is the Transformer that changes nothing. It refuses what another one has
+// Identity is the Transformer without a change. It rejects values that another Transformer
 // encrypted.
 type Identity struct{}
 
-// encryptedPrefix is what the values of all other Transformers begin with. JSON begins
-// with another byte, protobuf with "k8s\x00".
+// encryptedPrefix is the prefix of the values of all other Transformers. JSON and protobuf
+// ("k8s\x00") have other prefixes.
 const encryptedPrefix = "k8s:enc:"
 
 var errEncrypted = errors.New("identity transformer tried to read encrypted data")

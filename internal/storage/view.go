@@ -13,15 +13,14 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// view limits a Cursor to the namespaces that its client may see, as they change: the
-// objects of one that is lost are told of as DELETED, those of one that is gained as
-// ADDED. Rights count from the revision on that the cursor has reached when it asks for
-// them (request.Visibility), so that both are exact: what is lost is what the client
-// knows, and nothing of what was gained is told twice.
+// view limits a Cursor to the namespaces that its client may see, as they change: the objects of a
+// lost namespace are sent as DELETED, those of a gained namespace as ADDED. Permissions apply from
+// the revision that the cursor has reached when it requests them (request.Visibility), so both are
+// exact: lost objects are the ones that the client has, and gained objects are sent once.
 type view struct {
 	rights request.Visibility
 	list   ListFunc
-	// of are the namespaces whose objects the client knows.
+	// of are the namespaces whose objects the client has.
 	of *request.Namespaces
 	// wake is closed when they may have changed.
 	wake <-chan struct{}
@@ -37,7 +36,7 @@ func (v *view) changed() <-chan struct{} {
 	return v.wake
 }
 
-// initial lists the initial objects of a watch. Each turn takes a change of rights.
+// initial lists the initial objects of a watch. Each iteration handles a change of permissions.
 func (v *view) initial(ctx context.Context, plan *ListPlan, list ListFunc) (*rest.List, error) {
 	if v == nil {
 		return list(ctx, plan)
@@ -48,7 +47,7 @@ func (v *view) initial(ctx context.Context, plan *ListPlan, list ListFunc) (*res
 		initial, err := list(ctx, plan)
 		if err != nil || v.rights.Listed(v.of, initial.Revision) {
 			asked := make(chan struct{})
-			close(asked) // what has changed since is asked for first
+			close(asked) // request pending changes first
 			v.wake = asked
 			return initial, err
 		}
@@ -68,8 +67,8 @@ func (v *view) resume(from, current int64) error {
 	return nil
 }
 
-// visible returns which of the changes up to a revision are to be told as they are.
-// Where rights have changed it is none: all that is to be told is queued.
+// visible returns the changes up to a revision that are sent unchanged. If permissions have
+// changed, it returns none and queues all events.
 func (c *Cursor) visible(ctx context.Context, changes []*Change, progress int64) ([]*Change, error) {
 	v := c.view
 	before := v.of
@@ -96,10 +95,10 @@ func (c *Change) namespace() string {
 	return c.Prev.Name().Namespace
 }
 
-// queueDifference queues what a client that knows the namespaces before has to be told,
-// up to a revision: kept are the changes in namespaces that it keeps. All of it is in
-// order of revisions, so that a client that is cut off before the end of it has seen none
-// as great as that revision, and is not let go on from there.
+// queueDifference queues the events for a client with the namespaces before, up to a revision. kept
+// are the changes in namespaces that stay visible. The events are in order of their revisions, so a
+// client that is disconnected before the end has not received this revision, and cannot resume from
+// it.
 func (c *Cursor) queueDifference(ctx context.Context, before *request.Namespaces, kept []*Change, progress int64) error {
 	now := c.view.of
 	lost, err := c.objects(ctx, before, now, c.progress)
@@ -155,10 +154,10 @@ func (c *Cursor) objects(ctx context.Context, in, notIn *request.Namespaces, at 
 	return found, nil
 }
 
-// dequeue takes the next queued events.
+// dequeue returns the next queued events.
 func (c *Cursor) dequeue() {
 	n := min(len(c.queued), initialBatch)
 	c.out = append(c.out, c.queued[:n]...)
-	clear(c.queued[:n]) // what was told of is not held
+	clear(c.queued[:n]) // release sent events
 	c.queued = c.queued[n:]
 }

@@ -13,7 +13,7 @@ import (
 // WatchPlan is a watch request resolved.
 type WatchPlan struct {
 	Selection
-	// Initial: the current objects come first.
+	// Initial: the watch starts with the current objects.
 	Initial bool
 	// MarkInitialEnd adds a bookmark after them.
 	MarkInitialEnd bool
@@ -21,8 +21,8 @@ type WatchPlan struct {
 	// that any from Min on will do; else the newest is required.
 	Min kv.Revision
 	Any bool
-	// From is the revision after which changes are reported, where there are no
-	// initial objects; 0 stands for the newest.
+	// From is the revision after which changes are reported, without initial objects; 0 means the
+	// newest.
 	From kv.Revision
 }
 
@@ -59,8 +59,8 @@ func (p *WatchPlan) List() *ListPlan {
 // ListFunc lists by a plan.
 type ListFunc func(context.Context, *ListPlan) (*rest.List, error)
 
-// Start returns the configuration of a watch's Cursor, but for its Source. list makes
-// the initial objects. An error that IsStreamed is the first thing that the watch tells.
+// Start returns the configuration of a watch's Cursor without its Source. list creates the initial
+// objects. An error with IsStreamed is the first event of the watch.
 func (s *Store) Start(ctx context.Context, plan *WatchPlan, options rest.ListOptions, list ListFunc) (CursorConfig, error) {
 	cfg := CursorConfig{
 		Selection: plan.Selection, MarkInitialEnd: plan.MarkInitialEnd, From: int64(plan.From), Bookmarks: options.AllowBookmarks,
@@ -180,7 +180,7 @@ func (f *backendSource) Next(ctx context.Context, wake <-chan time.Time, changed
 		defer cancel()
 		err := f.catchUp(soon)
 		if soon.Err() != nil && ctx.Err() == nil {
-			err = nil // the bookmark is as old as what has come
+			err = nil // the bookmark has the revision of the received changes
 		}
 		return f.changes, f.progress, err
 	case <-ctx.Done():
@@ -188,7 +188,7 @@ func (f *backendSource) Next(ctx context.Context, wake <-chan time.Time, changed
 	}
 }
 
-// catchUp takes what there is until now.
+// catchUp reads all available changes.
 func (f *backendSource) catchUp(ctx context.Context) error {
 	backend := f.store.backend
 	current, err := backend.CurrentRevision(ctx)
@@ -203,7 +203,7 @@ func (f *backendSource) catchUp(ctx context.Context) error {
 		case batch, ok := <-f.watch.Batches():
 			if !ok {
 				f.ended = f.reason(ctx)
-				return nil // changes come first
+				return nil // send changes first
 			}
 			f.take(ctx, batch)
 		case <-ctx.Done():

@@ -52,7 +52,7 @@ func (s *Store) Create(ctx context.Context, obj codec.Object, options WriteOptio
 // prepared is an object ready to be written.
 type prepared struct {
 	pending *pendingRecord
-	// data is what the backend keeps: note.value, transformed.
+	// data is the stored form: note.value after transformation.
 	data []byte
 }
 
@@ -87,7 +87,7 @@ func (s *Store) put(ctx context.Context, key string, write *prepared, expect kv.
 
 // objState is the object that an update or deletion starts from.
 type objState struct {
-	record *codec.Record // nil where there is none
+	record *codec.Record // nil if there is none
 	// stale: the stored value should be rewritten, even unchanged.
 	stale bool
 	// fresh: read from the backend since the call began. Only a successful write,
@@ -102,8 +102,8 @@ func (st *objState) revision() kv.Revision {
 	return kv.Revision(st.record.Revision())
 }
 
-// mayExplain reports whether err may be due to a stale state: what is written together
-// with an object follows from it.
+// mayExplain reports whether a stale state can be the cause of err: the other writes of a
+// transaction depend on it.
 func (st *objState) mayExplain(err error) bool {
 	return !st.fresh && errors.As(err, new(*OpConflictError))
 }
@@ -241,7 +241,7 @@ func propose(ctx context.Context, st *objState, update UpdateFunc, preconditions
 	return update(st.record)
 }
 
-// check applies preconditions. Those on an absent object are left to the update.
+// check checks the preconditions. The update checks those on an absent object.
 func (st *objState) check(preconditions *metav1.Preconditions) error {
 	if preconditions == nil || st.record == nil {
 		return nil

@@ -36,8 +36,8 @@ type Client struct {
 	versions map[schema.GroupVersion][]metav1.APIResource
 }
 
-// Apply applies the objects: first definitions, then namespaces, then all others in
-// their order. It stops at the first that is refused.
+// Apply applies the objects: first definitions, then namespaces, then all others in their order. It
+// returns the first error.
 func (c *Client) Apply(ctx context.Context, objects []Object) error {
 	ordered := slices.Clone(objects)
 	slices.SortStableFunc(ordered, func(a, b Object) int { return cmp.Compare(a.rank(), b.rank()) })
@@ -95,7 +95,7 @@ func (c *Client) apply(ctx context.Context, o Object) error {
 	return err
 }
 
-// collection returns the path of the objects beside o.
+// collection returns the path of the collection of o.
 func (c *Client) collection(ctx context.Context, o Object) (string, error) {
 	gvk := o.GroupVersionKind()
 	root := "/apis/" + gvk.GroupVersion().String()
@@ -112,8 +112,7 @@ func (c *Client) collection(ctx context.Context, o Object) (string, error) {
 	return root + "/namespaces/" + url.PathEscape(cmp.Or(o.GetNamespace(), metav1.NamespaceDefault)) + "/" + resource.Name, nil
 }
 
-// resource finds the resource of a kind by discovery, which is asked once for a version
-// that has it.
+// resource finds the resource of a kind with discovery. Each version is discovered once.
 func (c *Client) resource(ctx context.Context, root string, gvk schema.GroupVersionKind) (*metav1.APIResource, error) {
 	find := func() *metav1.APIResource {
 		all := c.versions[gvk.GroupVersion()]

@@ -1,7 +1,6 @@
-// Package manifests reads objects from files, and applies them to a server as kubectl
-// apply --server-side does: definitions first, each until it is served. It is for the
-// fixtures of tests; it prunes nothing, and does not wait for what is not a
-// definition.
+// Package manifests reads objects from files, and applies them to a server as kubectl apply
+// --server-side does: definitions first, each until it is served. It is for test fixtures. It does
+// not prune, and waits only for definitions.
 package manifests
 
 import (
@@ -28,8 +27,8 @@ type Object struct {
 	Source string
 }
 
-// Read returns the objects of files, and of the files of folders whose names end with
-// .yaml, .yml or .json, in the order of their names. Folders in folders are left out.
+// Read returns the objects of files and directories. In a directory, it reads files with the
+// extensions .yaml, .yml and .json, in the order of their names. It ignores subdirectories.
 func Read(paths ...string) ([]Object, error) {
 	var objects []Object
 	for _, path := range paths {
@@ -118,8 +117,8 @@ func readFile(file string) ([]Object, error) {
 	}
 }
 
-// appendDocument appends the object of a YAML document, or all of a list. An empty
-// document has none.
+// appendDocument appends the object of a YAML document, or all objects of a list. An empty document
+// is ignored.
 func appendDocument(objects []Object, document []byte, source string) ([]Object, error) {
 	var fields map[string]any
 	if err := yaml.UnmarshalStrict(document, &fields); err != nil {
@@ -140,7 +139,7 @@ func appendDocument(objects []Object, document []byte, source string) ([]Object,
 	return objects, add(content)
 }
 
-// check refuses what cannot be an object.
+// check rejects documents that are not objects.
 func (o Object) check() error {
 	switch {
 	case o.GetAPIVersion() == "":

@@ -17,8 +17,8 @@ type Server struct {
 	err   error         // with which it has; read after ended
 }
 
-// Start starts a server of a config and waits until it is ready. ctx bounds that wait;
-// the server goes on until Stop.
+// Start starts a server and waits until it is ready. ctx bounds the wait only; the server runs
+// until Stop.
 func Start(ctx context.Context, config host.Config) (*Server, error) {
 	s := &Server{ended: make(chan struct{})}
 	ready := make(chan host.Serving, 1)

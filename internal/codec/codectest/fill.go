@@ -72,7 +72,7 @@ func fillMap(random *rand.Rand, v reflect.Value, depth int) {
 	}
 }
 
-// fillKnown sets a value whose type allows for less than its fields do.
+// fillKnown sets a value of a type whose valid values are restricted.
 func fillKnown(random *rand.Rand, v reflect.Value) bool {
 	at := time.Unix(random.Int64N(4e9)-1e9, random.Int64N(1e9)/1000*1000)
 	switch p := v.Addr().Interface().(type) {
@@ -108,7 +108,7 @@ func quantity(random *rand.Rand) resource.Quantity {
 	texts := []string{"0", "1", "100m", "1.5", "128Mi", "1Gi", "1025Ki", "1e3", "-5k", "0.001", "12345678901234567890123", "3E", "1.0000000001", "512", "1023Mi"}
 	q := resource.MustParse(texts[random.IntN(len(texts))])
 	if random.IntN(2) == 0 {
-		_ = q.String() // which keeps the text
+		_ = q.String() // String caches the text
 	}
 	return q
 }

@@ -45,7 +45,7 @@ func (w *bitWriter) end() {
 	}
 }
 
-// taken returns the whole bytes there are. They are overwritten by what comes next.
+// taken returns the complete bytes. The next write overwrites them.
 func (w *bitWriter) taken() []byte {
 	out := w.out
 	w.out = w.out[:0]

@@ -3,8 +3,8 @@ package gzip
 import "math/bits"
 
 const (
-	// blockTokens is how many tokens make a block. Each block has codes of its own, so that it
-	// should be long; what is not in a block yet is not sent.
+	// blockTokens is the number of tokens of a block. Each block has its own codes, so it should be
+	// long; incomplete blocks are not sent.
 	blockTokens = 32 << 10
 	// maxMatch is the longest match that has a code; a longer one is several.
 	maxMatch = 258
@@ -23,7 +23,7 @@ const (
 	lengthShift       = 16
 )
 
-// block is what stands between two sets of codes.
+// block is the data that shares a set of codes.
 type block struct {
 	tokens []token
 	bits   bitWriter
@@ -69,8 +69,7 @@ func (b *block) match(length, distance int) {
 	}
 }
 
-// lengthCode returns the code of a length less 3, and what follows it in so many bits
-// (RFC 1951, 3.2.5).
+// lengthCode returns the code of a length minus 3, and its extra bits (RFC 1951, section 3.2.5).
 func lengthCode(n uint32) (code, extra, extraBits uint32) {
 	switch {
 	case n < 8:

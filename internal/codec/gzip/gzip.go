@@ -1,8 +1,7 @@
-// Package gzip compresses lists: many objects of a kind, each of which is much like the one
-// before it. Where a general compressor looks at each byte for what it may have seen, this one
-// first looks at the place where the object before had it, and most of the time is spent
-// comparing memory (match.go). What it writes is RFC 1952 with the blocks of RFC 1951, which
-// any client reads.
+// Package gzip compresses lists of similar objects. A general compressor searches a match for each
+// position. This one first compares with the corresponding position of the previous object, so most
+// of the time is spent comparing memory (match.go). The output is RFC 1952 with the blocks of RFC
+// 1951, which any client can read.
 package gzip
 
 import (
@@ -17,15 +16,14 @@ const (
 	window = 32 << 10
 	// lookahead is how much is taken in before it is compressed.
 	lookahead = 128 << 10
-	// padding lets eight bytes be read at every place that is filled.
+	// padding permits reads of eight bytes at each filled position.
 	padding = 8
 )
 
-// Writer compresses what is written to it. A new one has to be Reset before its use. It is not
-// safe for concurrent use.
+// Writer compresses its input. Call Reset before the first use. It is not safe for concurrent use.
 type Writer struct {
 	to      io.Writer
-	err     error // of to; nothing is written after it
+	err     error // of to; no writes follow it
 	started bool
 	sum     uint32
 	size    uint32 // modulo 1<<32, as RFC 1952 has it
@@ -33,20 +31,19 @@ type Writer struct {
 	block   block
 }
 
-// NewWriter returns a Writer, which takes up about 400 KiB.
+// NewWriter returns a Writer of about 400 KiB.
 func NewWriter() *Writer {
 	return &Writer{matcher: newMatcher(), block: newBlock()}
 }
 
-// Reset makes the writer begin anew, and write to w. What was not closed is lost.
+// Reset discards the state and makes the writer write to w.
 func (z *Writer) Reset(w io.Writer) {
 	z.to, z.err, z.started, z.sum, z.size = w, nil, false, 0, 0
 	z.matcher.reset()
 	z.block.reset()
 }
 
-// Write compresses p, of which nothing is kept. What becomes of it is written when there is
-// enough of it, or by Close.
+// Write compresses p and does not retain it. Output is written when a block is full, or by Close.
 func (z *Writer) Write(p []byte) (int, error) {
 	n := len(p)
 	z.sum = crc32.Update(z.sum, crc32.IEEETable, p)
@@ -61,7 +58,7 @@ func (z *Writer) Write(p []byte) (int, error) {
 	return n - len(p), z.err
 }
 
-// compress makes blocks of what was taken in, and writes those that are full.
+// compress compresses the input and writes full blocks.
 func (z *Writer) compress() {
 	for z.matcher.run(&z.block) {
 		z.block.encode(false)
@@ -69,7 +66,7 @@ func (z *Writer) compress() {
 	}
 }
 
-// send writes what is encoded.
+// send writes the encoded output.
 func (z *Writer) send() {
 	if z.err != nil {
 		return
@@ -87,7 +84,7 @@ func (z *Writer) send() {
 	}
 }
 
-// Close ends the stream, but does not close what it is written to.
+// Close ends the stream without closing the underlying writer.
 func (z *Writer) Close() error {
 	z.compress()
 	z.block.encode(true)

@@ -7,11 +7,11 @@ import (
 
 const (
 	maxCodeBits       = 15 // of a code of a literal, a length or a distance
-	maxLengthCodeBits = 7  // of a code of the length of one of those
+	maxLengthCodeBits = 7  // maximum length of these codes, in bits
 )
 
-// code is what stands for a symbol: so many bits, the first one lowest. Length 0: the symbol
-// does not occur.
+// code is the code of a symbol: its bits, lowest first, and their number. Length 0 means that the
+// symbol does not occur.
 type code struct {
 	bits   uint16
 	length uint8
@@ -34,7 +34,7 @@ func codesOf(counts []uint32, limit int) []code {
 	}
 	slices.Sort(used)
 	lengths := limitLengths(depths(used), limit)
-	// The rarest come first, and have the longest codes.
+	// The least frequent symbols have the longest codes.
 	i := 0
 	for length := limit; length > 0; length-- {
 		for range lengths[length] {
@@ -46,12 +46,11 @@ func codesOf(counts []uint32, limit int) []code {
 	return codes
 }
 
-// depths returns how many leaves Huffman's tree has at each depth; those are sorted by their
-// counts.
+// depths returns the number of leaves at each depth of the Huffman tree. leaves are sorted counts.
 func depths(leaves []uint64) []int {
 	n := len(leaves)
-	// Nodes are the leaves and what joins two of the rarest nodes there are, which is found
-	// in the order of its count, too.
+	// Nodes are the leaves, and the joints of the two least frequent nodes, which are created in
+	// ascending order of their counts.
 	count := make([]uint64, 2*n-1)
 	for i, leaf := range leaves {
 		count[i] = leaf >> 16
@@ -87,13 +86,13 @@ func limitLengths(depths []int, limit int) []int {
 	for depth, n := range depths {
 		lengths[min(depth, limit)] += n
 	}
-	// Codes that were cut take more than there is: a code of length w takes 1 of 1<<w.
+	// Truncated codes exceed the code space: a code of length w uses 1 of 1<<w.
 	taken := 0
 	for length, n := range lengths[1:] {
 		taken += n << (limit - length - 1)
 	}
 	for ; taken > 1<<limit; taken-- {
-		// One of the longest goes below one that is shorter, which becomes longer by that.
+		// Move one of the longest codes below a shorter one, which becomes longer.
 		length := limit - 1
 		for lengths[length] == 0 {
 			length--
@@ -105,7 +104,7 @@ func limitLengths(depths []int, limit int) []int {
 	return lengths
 }
 
-// assign gives codes of known lengths their bits (RFC 1951, 3.2.2).
+// assign assigns the canonical codes for the lengths (RFC 1951, section 3.2.2).
 func assign(codes []code, lengths []int) {
 	var next [maxCodeBits + 2]uint16
 	for length := 1; length < len(lengths); length++ {
@@ -161,7 +160,7 @@ func (w *bitWriter) dynamicHead(last bool, litLens, distances []code) {
 	}
 }
 
-// trimZeros leaves out what does not occur at the end, but keeps so many.
+// trimZeros removes trailing unused codes down to a minimum number.
 func trimZeros(codes []code, least int) []code {
 	n := len(codes)
 	for n > least && codes[n-1].length == 0 {
@@ -170,7 +169,7 @@ func trimZeros(codes []code, least int) []code {
 	return codes[:n]
 }
 
-// lengthRun is a symbol for one code length or several, and what follows it in so many bits.
+// lengthRun is a symbol for one or several code lengths, with its extra bits.
 type lengthRun struct{ symbol, extra, extraBits uint8 }
 
 // runsOf returns the lengths of codes, as the head of a block has them.
@@ -181,7 +180,7 @@ func runsOf(codes []code) (runs []lengthRun) {
 			n++
 		}
 		i += n
-		if length > 0 { // the first one stands for itself
+		if length > 0 { // the first length is coded literally
 			runs = append(runs, lengthRun{symbol: length})
 			n--
 		}

@@ -13,23 +13,24 @@ const (
 	// match that begins between two of them is found at the second and grows backwards.
 	stride    = 32
 	tableBits = 14
-	// skipAfter is after how many bytes without a match every second place is looked at, and
-	// after twice as many every third: what is random stays so.
+	// skipAfter is the number of bytes without a match after which every second position is
+	// searched; after twice as many, every third. This keeps random data fast.
 	skipAfter = 16
 )
 
-// matcher finds what has been there before.
+// matcher finds repetitions.
 type matcher struct {
-	// bytes holds what was taken in, up to filled, of which run has seen what is before
-	// seen. What is left of the past is at least the window, or all there is.
+	// bytes is the input up to filled, of which run has processed the part before seen. It contains
+	// at least one window of past input, if available.
 	bytes        []byte
 	seen, filled int
 	// base is the place of bytes[0] in the stream, modulo 1<<32.
 	base uint32
-	// distance is that of the last match: the length of an object, mostly. 0: none yet.
+	// distance is the distance of the last match, which is usually the length of an object; 0
+	// before the first match.
 	distance int
-	// table has places in the stream, modulo 1<<32, by a hash of the six bytes there. They
-	// may be out of reach or have been overwritten: what is there is always compared.
+	// table contains stream positions modulo 1<<32, by a hash of six bytes. Positions may be stale,
+	// so matches are always compared.
 	table [1 << tableBits]uint32
 }
 
@@ -40,7 +41,7 @@ func (m *matcher) reset() {
 	clear(m.table[:])
 }
 
-// take takes in as much of p as there is room for.
+// take copies as much of p as fits and returns the number of bytes.
 func (m *matcher) take(p []byte) int {
 	if room := window + lookahead - m.filled; room < len(p) && m.seen == m.filled && m.filled > window {
 		past := m.filled - window
@@ -56,8 +57,7 @@ func (m *matcher) take(p []byte) int {
 // hash is one of the low six bytes of x.
 func hash(x uint64) uint64 { return ((x << 16) * 0x9e3779b97f4a7c15) >> (64 - tableBits) }
 
-// run puts what was taken in into a block, and reports whether it stopped because that
-// is full.
+// run adds tokens to a block and reports whether the block is full.
 func (m *matcher) run(to *block) (full bool) {
 	all, i, pending := m.bytes, m.seen, m.seen // pending is not in the block yet
 	end := m.filled

@@ -1,10 +1,7 @@
-// Package jsonpatch applies JSON patches (RFC 6902) to documents, with the
-// leniencies of the library that kube-apiserver uses: negative indexes count
-// from the end of a list, "copy" of a missing member adds null, and what stands
-// before a path's first slash does not matter.
-//
-// What a patch may create, and what it may cost, is limited before it is
-// created: a few operations can ask for more memory than a machine has.
+// Package jsonpatch applies JSON patches (RFC 6902) with the deviations of kube-apiserver's
+// library: negative indexes count from the end of a list, "copy" of a missing member adds null, and
+// text before the first slash of a path is ignored. The size and cost of a result are limited
+// before its creation, because a few operations can request more memory than the machine has.
 package jsonpatch
 
 import (
@@ -20,8 +17,7 @@ import (
 // to a document, as kube-apiserver's limit.
 const MaxCopied = 3 << 20
 
-// maxWork limits what applying a patch may cost, in bytes looked at: a fraction
-// of a second.
+// maxWork limits the cost of a patch, in visited bytes (a fraction of a second).
 const maxWork = 256 << 20
 
 // Errors of Apply. All others mean that the patch does not fit the document, in the
@@ -29,7 +25,7 @@ const maxWork = 256 << 20
 var (
 	// ErrCopied is returned when a patch copies more than MaxCopied.
 	ErrCopied = fmt.Errorf("its copy operations would add more than %d bytes to the object", MaxCopied)
-	// ErrWork is returned when a patch takes too long to apply.
+	// ErrWork is returned if a patch exceeds maxWork.
 	ErrWork = errors.New("its operations take too long on an object of this size")
 	// ErrTest is in the error when a test fails.
 	ErrTest = errors.New("test failed")
@@ -47,12 +43,12 @@ type Patch struct{ operations []operation }
 type operation struct {
 	op         string
 	path, from pointer
-	// value is compact JSON; nil where there is none or it is null.
+	// value is compact JSON; nil if absent or null.
 	value    []byte
 	hasValue bool
 }
 
-// pointer is where an operation applies. The zero value is none.
+// pointer is the location of an operation. The zero value is absent.
 type pointer struct {
 	text  string
 	given bool
@@ -196,15 +192,15 @@ func unescape(step string) string {
 	return b.String()
 }
 
-// The ends of what is said of operations that lack a pointer.
+// The ends of the messages for operations without a pointer.
 const (
 	noPath    = "operation failed to decode path"
 	noOwnPath = noPath + ": operation missing path field"
 	noFrom    = "operation failed to decode from: operation, missing from field"
 )
 
-// reach is find, with an error that says what for: absent, where there is no pointer, or
-// that it leads nowhere.
+// reach is like find, with errors for the operation: absent without a pointer, nowhere if the
+// location does not exist.
 func (s *state) reach(p pointer, operation, absent, nowhere string) (parent *node, key string, err error) {
 	parent, key, err = s.find(p)
 	switch {

@@ -231,8 +231,8 @@ func appendName(dst []byte, name string) []byte {
 	return append(dst, quoted...)
 }
 
-// equal reports whether two values are the same: objects whatever the order of
-// their members, all else by its text.
+// equal reports whether two values are equal: objects in any order of their members, others by
+// their text.
 func (n *node) equal(s *state, o *node) (bool, error) {
 	if n == nil || o == nil {
 		return n == o, nil

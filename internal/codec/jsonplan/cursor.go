@@ -2,25 +2,23 @@ package jsonplan
 
 import "unsafe"
 
-// Cursor walks over a JSON text, value by value, and keeps nothing of it. What
-// it says are positions in the text; Bad stands for where the text is no JSON, and
-// may be handed to each method in place of a position. A value may be walked over
-// twice. Not safe for concurrent use.
+// Cursor iterates over a JSON text without retaining values. Its methods return positions in the
+// text, or Bad for invalid JSON; every method accepts Bad as position. A value may be visited
+// twice. It is not safe for concurrent use.
 type Cursor struct{ r reader }
 
 // Bad is no position.
 const Bad = bad
 
-// NewCursor returns a cursor over data, which must not change meanwhile, and
-// the position of the value that data is.
+// NewCursor returns a cursor over data, which must not be modified during its use, and the position
+// of the root value.
 func NewCursor(data []byte) (*Cursor, int) {
 	c := &Cursor{reader{data: unsafe.String(unsafe.SliceData(data), len(data))}}
 	return c, c.r.space(0)
 }
 
-// Seek returns the position of a value inside of the one at i: path leads to it, by
-// names of members and indices of elements. It is Bad where there is none. What
-// comes after it is not looked at.
+// Seek returns the position of a value inside the value at i, by a path of member names and
+// indexes, or Bad. It does not read the text after the value.
 func (c *Cursor) Seek(i int, path ...any) int {
 	for _, step := range path {
 		if i = c.r.step(i, step); i == bad {
@@ -33,8 +31,8 @@ func (c *Cursor) Seek(i int, path ...any) int {
 // At returns the byte at i, which determines the kind of the value there.
 func (c *Cursor) At(i int) byte { return c.r.at(i) }
 
-// Enter enters the object or list at i. It returns where the first member or
-// element is; where there is none, more is false and end after the value.
+// Enter enters the object or list at i and returns the position of its first member or element. If
+// it is empty, more is false and next is the end of the value.
 func (c *Cursor) Enter(i int) (next int, more bool) {
 	if c.r.at(i) == '[' {
 		return c.r.open(i, '[', ']')
@@ -42,12 +40,11 @@ func (c *Cursor) Enter(i int) (next int, more bool) {
 	return c.r.open(i, '{', '}')
 }
 
-// Next returns where the member or element is that follows the one that ended at
-// i; where there is none, more is false and next after the object or list, which
-// is one that closes with end.
+// Next returns the position of the member or element after the one that ended at i. If there is
+// none, more is false and next is the end of the object or list, whose closing character is end.
 func (c *Cursor) Next(i int, end byte) (next int, more bool) { return c.r.next(i, end) }
 
-// Leave leaves the object or list entered last, before its end.
+// Leave leaves the most recently entered object or list before its end.
 func (c *Cursor) Leave() { c.r.depth-- }
 
 // Name returns the name of the member at i, which is a part of the text where it
@@ -93,5 +90,5 @@ func (c *Cursor) AppendText(dst []byte, i int) ([]byte, int) {
 	}
 }
 
-// Ended reports whether nothing but space follows the position.
+// Ended reports whether only white space follows the position.
 func (c *Cursor) Ended(i int) bool { return c.r.ended(i) }

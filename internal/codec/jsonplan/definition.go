@@ -20,7 +20,7 @@ type (
 	schemaOrProperties = apiextensionsv1.JSONSchemaPropsOrStringArray
 )
 
-// definitionPlan returns the plan of one of those types; nil for all others.
+// definitionPlan returns the plan of one of these types, or nil.
 func definitionPlan(t reflect.Type) encodeFunc {
 	switch t {
 	case reflect.TypeFor[rawJSON]():
@@ -67,8 +67,8 @@ func rawJSONPlan(w *writer, b []byte, p unsafe.Pointer) []byte {
 	return w.slow(b, v)
 }
 
-// isScalar reports whether a JSON text is a whole number, or a string in which there
-// is nothing to escape: what most defaults and enumerations consist of.
+// isScalar reports whether a JSON text is an integer, or a string without escapes, like most
+// defaults and enumerations.
 func isScalar(raw []byte) bool {
 	if raw[0] != '"' {
 		r := reader{data: string(raw)}
@@ -87,8 +87,8 @@ func isScalar(raw []byte) bool {
 	return true
 }
 
-// definitionReadPlan is the counterpart of definitionPlan. What those types read
-// without complaint although it is none of what they are for is left to them.
+// definitionReadPlan is the counterpart of definitionPlan. Invalid values that the types accept are
+// left to their own decoders.
 func definitionReadPlan(t reflect.Type) decodeFunc {
 	switch t {
 	case reflect.TypeFor[rawJSON]():

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// document writes what a JSON document without a type decodes to.
+// document encodes a decoded JSON document without a type.
 func (w *writer) document(b []byte, v any) []byte {
 	switch v := v.(type) {
 	case nil:
@@ -54,8 +54,8 @@ func (w *writer) documentList(b []byte, list []any) []byte {
 	return append(b, ']')
 }
 
-// AppendMembers appends the members of a document that are not left out, as
-// they stand in an object, with its closing brace.
+// AppendMembers appends the members of a document, except leaveOut, with the closing brace of the
+// object.
 func AppendMembers(dst []byte, document map[string]any, leaveOut ...string) ([]byte, bool) {
 	w := writerPool.Get().(*writer)
 	b := dst

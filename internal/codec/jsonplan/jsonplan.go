@@ -1,11 +1,9 @@
-// Package jsonplan writes and reads API objects as JSON, by plans that are made
-// once of each Go type. What it writes is what encoding/json writes, to the
-// byte; what it reads is what sigs.k8s.io/json reads strictly, or it does not
-// read it. It knows the types of apimachinery that write themselves, and leaves
-// every other type, and the wording of all errors, to those two.
-//
-// A plan is derived from a type alone and never changes, so that plans are kept
-// for the whole process.
+// Package jsonplan encodes and decodes API objects as JSON, with a plan that is computed once for
+// each Go type. Its output equals that of encoding/json, byte for byte. Its input is the input that
+// sigs.k8s.io/json accepts in strict mode; otherwise the package reports failure. It supports the
+// types of apimachinery with their own encoders, and leaves all other types, and all error
+// messages, to those two packages. A plan depends on its type only and never changes, so plans are
+// cached for the lifetime of the process.
 package jsonplan
 
 import (
@@ -18,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Append appends v, a pointer to a struct or an *unstructured.Unstructured, as
-// JSON. It must not be changed meanwhile.
+// Append appends the JSON of v, a pointer to a struct or an *unstructured.Unstructured. v must not
+// be modified during the call.
 func Append(dst []byte, v any) ([]byte, error) {
 	out, ok := appendWith(dst, v, false)
 	if !ok {
@@ -28,8 +26,9 @@ func Append(dst []byte, v any) ([]byte, error) {
 	return out, nil
 }
 
-// AppendReadBack appends v, a pointer to a struct, as Append would append what protobuf keeps of it: an
-// empty list is as none. It is false where that takes a round trip to know.
+// AppendReadBack appends the JSON of v, a pointer to a struct, after a round trip through protobuf,
+// in which an empty list becomes nil. It returns false if only a real round trip can determine the
+// result.
 func AppendReadBack(dst []byte, v any) ([]byte, bool) {
 	if reflect.ValueOf(v).Kind() != reflect.Pointer {
 		return dst, false
@@ -88,15 +87,15 @@ func keep(scratch *[]byte, b []byte) []byte {
 	return out
 }
 
-// writer is what is known of an object that is being written. The bytes written
-// so far are handed from hand to hand instead: they stay in registers so.
+// writer is the state of the encoding of an object. The output is passed as an argument and result
+// instead, so that it stays in registers.
 type writer struct {
 	// keys is a stack of the keys of the maps that are being written.
 	keys []string
 	// scratch and copy are for quantities.
 	scratch [32]byte
 	copy    resource.Quantity
-	// readBack: write what protobuf would keep of the object at top.
+	// readBack: encode the object at top as it would be after a round trip through protobuf.
 	readBack bool
 	top      unsafe.Pointer
 	// failed: encoding/json must decode instead.
@@ -131,7 +130,7 @@ func (w *writer) any(b []byte, v any) []byte {
 	return planOf(rv.Type().Elem())(w, b, rv.UnsafePointer())
 }
 
-// slow leaves a value to encoding/json.
+// slow encodes a value with encoding/json.
 func (w *writer) slow(b []byte, v any) []byte {
 	if w.failed || w.readBack {
 		return w.fail(b)

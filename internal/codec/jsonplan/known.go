@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// knownPlan returns the plan of a type whose own MarshalJSON is known, so that
-// it need not be called and its result not be checked; nil for all others.
+// knownPlan returns the plan of a type with a known MarshalJSON method, which avoids the call and
+// the validation of its result; nil for others.
 func knownPlan(t reflect.Type) encodeFunc {
 	switch t {
 	case reflect.TypeFor[metav1.Time]():
@@ -71,7 +71,7 @@ func quantityPlan(w *writer, b []byte, p unsafe.Pointer) []byte {
 	return w.quantity(b, (*resource.Quantity)(p))
 }
 
-// quantity must not call String, which writes to what it is called on.
+// quantity must not call String, which modifies its receiver.
 func (w *writer) quantity(b []byte, q *resource.Quantity) []byte {
 	if n, ok := q.AsInt64(); ok && q.Format == resource.BinarySI && (n >= 1024 || n <= -1024) {
 		return appendBinary(b, n)
@@ -83,8 +83,8 @@ func (w *writer) quantity(b []byte, q *resource.Quantity) []byte {
 	return append(b, '"')
 }
 
-// appendBinary appends a whole number of at least 1024 by the largest binary unit
-// that leaves it whole; what CanonicalizeBytes would need memory for.
+// appendBinary appends an integer of at least 1024 with the largest binary unit that divides it;
+// CanonicalizeBytes would allocate.
 func appendBinary(b []byte, n int64) []byte {
 	unit := 0
 	for n%1024 == 0 {

@@ -15,8 +15,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec/quantity"
 )
 
-// knownReadPlan returns the plan of a type whose own UnmarshalJSON is known; nil
-// for all others.
+// knownReadPlan returns the plan of a type with a known UnmarshalJSON method, or nil.
 func knownReadPlan(t reflect.Type) decodeFunc {
 	switch t {
 	case reflect.TypeFor[metav1.Time]():
@@ -79,7 +78,7 @@ func readRawExtension(r *reader, i int, p unsafe.Pointer) int {
 	return end
 }
 
-// readQuantity reads text or a number, as it stands in the document.
+// readQuantity reads a string or number.
 func readQuantity(r *reader, i int, p unsafe.Pointer) int {
 	if r.at(i) == 'n' {
 		return r.literal(i, "null")

@@ -14,17 +14,15 @@ import (
 //nolint:gochecknoglobals // what is kept follows from types alone and never changes
 var plans sync.Map // reflect.Type to encodeFunc
 
-// planOf returns how values of a type are written that stand in memory which
-// can be pointed to.
+// planOf returns the plan of an addressable value of a type.
 func planOf(t reflect.Type) encodeFunc {
 	return kept(&plans, t, newPlan, func(ready func() encodeFunc) encodeFunc {
 		return func(w *writer, b []byte, p unsafe.Pointer) []byte { return ready()(w, b, p) }
 	})
 }
 
-// kept returns the plan of a type, which is worked out once. A type that holds
-// itself finds meanwhile what later makes: a plan that waits until the real one
-// is ready.
+// kept returns the cached plan of a type. A recursive type finds a placeholder during the
+// computation, which waits for the real plan.
 func kept[P any](plans *sync.Map, t reflect.Type, work func(reflect.Type) P, later func(ready func() P) P) P {
 	if known, ok := plans.Load(t); ok {
 		return known.(P)
@@ -150,9 +148,9 @@ func slicePlan(t reflect.Type) encodeFunc {
 	elem, size := planOf(e), e.Size()
 	isMessage := reflect.PointerTo(t).Implements(reflect.TypeFor[interface{ Marshal() ([]byte, error) }]())
 	return func(w *writer, b []byte, p unsafe.Pointer) []byte {
-		s := *(*[]byte)(p) // whatever it holds: the header is the same
+		s := *(*[]byte)(p) // any element type: the header is the same
 		if isMessage && w.readBack && len(s) == 0 {
-			return w.fail(b) // it may be kept, as a message with nothing in it
+			return w.fail(b) // it may be retained, as an empty message
 		}
 		if s == nil || w.readBack && len(s) == 0 {
 			return append(b, "null"...)
@@ -180,8 +178,7 @@ func appendBase64(b, data []byte) []byte {
 	return append(b, '"')
 }
 
-// mapPlan: maps whose values are held by nothing that can be pointed to are
-// written from copies of their values.
+// mapPlan returns the plan of a map. Values that are not addressable are encoded from copies.
 func mapPlan(t reflect.Type) encodeFunc {
 	key, value := t.Key(), t.Elem()
 	if key.Kind() != reflect.String || writesItself(key) || !writesItself(value) && writesItself(reflect.PointerTo(value)) {
@@ -235,18 +232,18 @@ func bytesMapPlan(w *writer, b []byte, p unsafe.Pointer) []byte {
 	return w.endMap(b, base)
 }
 
-// noMap reports whether a map is written as none.
+// noMap reports whether a map is encoded as absent.
 func (w *writer) noMap(isNil bool, n int) bool { return isNil || w.readBack && n == 0 }
 
-// sorted returns the keys that were pushed since base, in order. They are good
-// until endMap, although more may be pushed meanwhile.
+// sorted returns the keys pushed since base, sorted. They are valid until endMap, also if further
+// keys are pushed.
 func (w *writer) sorted(base int) []string {
 	keys := w.keys[base:]
 	slices.Sort(keys)
 	return keys
 }
 
-// appendKey appends what precedes the value of the i-th key.
+// appendKey appends the text before the value of the i-th key.
 func appendKey(b []byte, i int, key string) []byte {
 	if i == 0 {
 		b = append(b, '{')

@@ -11,15 +11,15 @@ import (
 	"unsafe"
 )
 
-// Decode reads a JSON object into v, a pointer to a struct that is empty. It is
-// true where sigs.k8s.io/json would read the same without an error, not even a
-// strict one. Otherwise v is spoilt, and that package must report what, if
-// anything, is wrong. Text in v shares memory with a copy of data.
+// Decode decodes a JSON object into v, a pointer to an empty struct. It returns true if
+// sigs.k8s.io/json would decode the same value without an error in strict mode. Otherwise v is
+// invalid, and the caller must use that package to report errors. Strings in v share memory with a
+// copy of data.
 func Decode(data []byte, v any) bool { return decode(reader{data: string(data)}, v) }
 
-// DecodeWithout is Decode, but members of a name, wherever they stand, are passed
-// over and stay empty in v: what stands in them need only be JSON. Text in v shares
-// memory with nothing, as little is wanted of a long document.
+// DecodeWithout is like Decode, but skips members with a name at all levels, whose values need only
+// be valid JSON. Strings in v do not share memory, because the caller retains only a small part of
+// a long document.
 func DecodeWithout(data []byte, v any, name string) bool {
 	return decode(reader{data: unsafe.String(unsafe.SliceData(data), len(data)), without: name, own: true}, v)
 }
@@ -48,8 +48,8 @@ func DecodeDocument(data []byte) (map[string]any, bool) {
 	return document, r.ended(i)
 }
 
-// Member returns the value of a member of a JSON object as it stands there. It is
-// false where there is none, or data is no object.
+// Member returns the raw value of a member of a JSON object. It returns false if the member is
+// absent or data is not an object.
 func Member(data []byte, name string) ([]byte, bool) {
 	for found, value := range Members(data) {
 		if found == name {
@@ -59,8 +59,8 @@ func Member(data []byte, name string) ([]byte, bool) {
 	return nil, false
 }
 
-// Members yields the members of a JSON object, with their values as they stand
-// there. It ends early where data is no object.
+// Members iterates over the members of a JSON object and their raw values. It ends early if data is
+// not an object.
 func Members(data []byte) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		r := reader{data: unsafe.String(unsafe.SliceData(data), len(data))}
@@ -111,7 +111,7 @@ func (r *reader) ended(i int) bool { return i >= 0 && r.space(i) == len(r.data) 
 // empty. It returns where the value ends, or bad.
 type decodeFunc func(r *reader, i int, p unsafe.Pointer) int
 
-// bad is no position: what was read is not for us to understand.
+// bad is an invalid position: the caller must use another decoder.
 const bad = -1
 
 //nolint:gochecknoglobals // what is kept follows from types alone and never changes

@@ -14,17 +14,16 @@ import (
 type reader struct {
 	data  string
 	depth int
-	// without is the name of members of structs that are passed over; empty for
-	// none.
+	// without is the name of the struct members to skip; empty for none.
 	without string
 	// own: text is copied.
 	own bool
 }
 
-// maxDepth is how deep values may be nested; sigs.k8s.io/json goes further.
+// maxDepth is the maximum nesting depth; that of sigs.k8s.io/json is larger.
 const maxDepth = 1000
 
-// at returns the byte at a position; 0, which no JSON holds, at the end.
+// at returns the byte at a position, or 0, which is invalid in JSON, at the end.
 func (r *reader) at(i int) byte {
 	if uint(i) < uint(len(r.data)) {
 		return r.data[i]
@@ -43,7 +42,7 @@ func (r *reader) space(i int) int {
 	return i
 }
 
-// literal reads what must stand at i.
+// literal reads an expected literal at i.
 func (r *reader) literal(i int, want string) int {
 	if uint(i) < uint(len(r.data)) && len(r.data)-i >= len(want) && r.data[i:i+len(want)] == want {
 		return i + len(want)
@@ -51,8 +50,8 @@ func (r *reader) literal(i int, want string) int {
 	return bad
 }
 
-// open reads the beginning of an object or list. It returns where the first
-// member is, or, if there is none, the end.
+// open reads the start of an object or list. It returns the position of the first member or, if it
+// is empty, the end.
 func (r *reader) open(i int, begin, end byte) (_ int, more bool) {
 	if r.at(i) != begin || r.depth == maxDepth {
 		return bad, false
@@ -65,8 +64,8 @@ func (r *reader) open(i int, begin, end byte) (_ int, more bool) {
 	return i, true
 }
 
-// next reads what follows a member that ends at i. It returns where the next
-// one is, or, if there is none, the end.
+// next reads the separator after a member that ends at i. It returns the position of the next
+// member or, if there is none, the end.
 func (r *reader) next(i int, end byte) (_ int, more bool) {
 	if i == bad {
 		return bad, false
@@ -82,7 +81,7 @@ func (r *reader) next(i int, end byte) (_ int, more bool) {
 	return bad, false
 }
 
-// owned returns text as it is to be kept.
+// owned returns the string to retain.
 func (r *reader) owned(s string) string {
 	if r.own {
 		return strings.Clone(s)
@@ -90,8 +89,7 @@ func (r *reader) owned(s string) string {
 	return s
 }
 
-// colon reads what stands between the name of a member, which ends at i, and
-// its value.
+// colon reads the separator between the name of a member, which ends at i, and its value.
 func (r *reader) colon(i int) int {
 	if i == bad {
 		return bad
@@ -173,8 +171,8 @@ func (r *reader) beyond(i int) int {
 	return i + size
 }
 
-// escape appends what an escape sequence stands for, of which i is after the
-// backslash. Half a surrogate pair is left to others.
+// escape appends the decoded escape sequence whose backslash precedes i. Lone surrogates are left
+// to other decoders.
 func (r *reader) escape(dst []byte, i int) ([]byte, int) {
 	switch c := r.at(i); c {
 	case '"', '\\', '/':

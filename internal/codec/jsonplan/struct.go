@@ -12,10 +12,10 @@ import (
 type member struct {
 	offset uintptr
 	name   string
-	// key is the name with what surrounds it: `,"name":`.
+	// key is the name with its separators: `,"name":`.
 	key string
 	t   reflect.Type
-	// ofType: part of a TypeMeta, which protobuf keeps of whole objects only.
+	// ofType: part of a TypeMeta, which protobuf retains for whole objects only.
 	ofType bool
 	omit   omission
 	isZero func(unsafe.Pointer) bool // for omitZero
@@ -23,7 +23,7 @@ type member struct {
 	decode decodeFunc
 }
 
-// omission says when a field is left out.
+// omission is the condition for omitting a field.
 type omission uint8
 
 const (
@@ -34,7 +34,7 @@ const (
 	omitBool
 	omit32
 	omit64
-	omitZero // where isZero says so
+	omitZero // if isZero returns true
 )
 
 func (m *member) absent(p unsafe.Pointer) bool {
@@ -184,7 +184,7 @@ func omissionOf(t reflect.Type, options string) (omission, func(unsafe.Pointer) 
 	return omitZero, emptiness(t)
 }
 
-// emptiness is what omitempty means.
+// emptiness returns the condition of omitempty.
 func emptiness(t reflect.Type) func(unsafe.Pointer) bool {
 	switch t.Kind() {
 	case reflect.Map:

@@ -15,10 +15,9 @@ const (
 	highs = 0x8080808080808080
 )
 
-// special marks, by their highest bits, the bytes of a word that do not stand
-// for themselves in a JSON string for the web: control characters, quote and
-// backslash, < > &, and everything beyond ASCII. Bytes above a marked one may be
-// marked for no reason.
+// special marks the bytes of a word that need escapes in a JSON string with HTML escaping, in their
+// highest bits: control characters, quote, backslash, < > &, and non-ASCII. Bytes above a marked
+// one may be marked in error.
 func special(x uint64) uint64 {
 	quote := (x | 0x04*ones) ^ 0x26*ones // " and &
 	angle := (x | 0x02*ones) ^ 0x3e*ones // < and >
@@ -26,7 +25,7 @@ func special(x uint64) uint64 {
 	return ((x-0x20*ones)&^x | (quote-ones)&^quote | (angle-ones)&^angle | (slash-ones)&^slash | x) & highs
 }
 
-// plain is the length of the beginning of b that stands for itself.
+// plain returns the length of the prefix of b that needs no escapes.
 func plain(b []byte) int {
 	i := 0
 	for ; i+8 <= len(b); i += 8 {
@@ -102,8 +101,8 @@ func appendEscape(dst []byte, c rune) []byte {
 	return append(dst, '\\', 'u', hexDigits[c>>12&15], hexDigits[c>>8&15], hexDigits[c>>4&15], hexDigits[c&15])
 }
 
-// appendFloat appends a number as ECMAScript prints it. It is false for what is
-// no number in JSON.
+// appendFloat appends a number in the format of ECMAScript. It returns false for values that JSON
+// cannot represent.
 func appendFloat(dst []byte, f float64, bitSize int) ([]byte, bool) {
 	if math.IsInf(f, 0) || math.IsNaN(f) {
 		return dst, false
@@ -122,8 +121,8 @@ func appendFloat(dst []byte, f float64, bitSize int) ([]byte, bool) {
 	return dst, true
 }
 
-// isFieldSet reports whether b is a tree of objects in the one form that
-// encoding/json would leave as it is: what managed fields look like.
+// isFieldSet reports whether b is a tree of objects in the form that encoding/json preserves, like
+// managed fields.
 func isFieldSet(b []byte) bool {
 	depth, i := 0, 0
 	for i < len(b) {
@@ -193,7 +192,7 @@ func keyLength(b []byte) int {
 	return -1
 }
 
-// fieldBytes are those that stand for themselves.
+// fieldBytes are the bytes that need no escapes.
 var fieldBytes = func() (table [256]bool) {
 	for c := range table {
 		table[c] = isPlain(byte(c))

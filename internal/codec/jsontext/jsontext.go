@@ -1,6 +1,5 @@
-// Package jsontext walks over JSON text that is known to be valid: it checks
-// nothing, and decodes nothing but the names of members. Positions are indexes
-// into the text.
+// Package jsontext iterates over valid JSON text. It does not validate, and decodes member names
+// only. Positions are indexes into the text.
 package jsontext
 
 import (

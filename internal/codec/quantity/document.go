@@ -9,9 +9,8 @@ import (
 // maxDepth is how deep documents may be nested that any of the decoders reads.
 const maxDepth = 10_000
 
-// CheckJSON returns ErrOutOfRange if an amount in a JSON text of the shape's type
-// is beyond the limits. Text that is not JSON passes, for the decoder to say
-// why.
+// CheckJSON returns ErrOutOfRange if a quantity in a JSON text of the shape's type exceeds the
+// limits. Invalid JSON passes; the decoder reports it.
 func (s *Shape) CheckJSON(text []byte) error {
 	if s == nil {
 		return nil
@@ -22,8 +21,7 @@ func (s *Shape) CheckJSON(text []byte) error {
 	return err
 }
 
-// checkNext checks the next value and whatever it consists of. It is not ok
-// where the text is not JSON.
+// checkNext checks the next value, recursively. ok is false for invalid JSON.
 func (s *Shape) checkNext(d *json.Decoder, depth int) (ok bool, err error) {
 	token, err := d.Token()
 	if err != nil || depth == 0 {

@@ -10,15 +10,12 @@ const (
 	wireFixed32
 )
 
-// rawField is the number of the field of runtime.Unknown, the envelope of each
-// object, that holds the object.
+// rawField is the field number of the object in runtime.Unknown, the envelope.
 const rawField = 2
 
-// CheckProtobuf returns ErrOutOfRange if an amount in an object of the shape's
-// type, in its envelope but without what stands before that, is beyond the
-// limits. It reads messages as the generated code does, so that it finds all
-// amounts that this would parse; what neither can read passes, for the decoder
-// to say why.
+// CheckProtobuf returns ErrOutOfRange if a quantity in an object of the shape's type exceeds the
+// limits. envelope starts after the magic prefix. It reads messages like the generated code, so it
+// finds all quantities that this would parse. Invalid data passes; the decoder reports it.
 func (s *Shape) CheckProtobuf(envelope []byte) error {
 	if s == nil {
 		return nil
@@ -62,10 +59,9 @@ func (s *Shape) checkField(f field) error {
 	return below.checkMessage(f.bytes)
 }
 
-// checkEntry checks an entry of a map: the first n bytes of tail, which goes on
-// to the end of the message. Key and value are field 1 and 2. Generated code
-// takes them to have a length whatever their wire type is, and lets that go
-// beyond the entry.
+// checkEntry checks a map entry: the first n bytes of tail, which extends to the end of the
+// message. Key and value have the field numbers 1 and 2. Like the generated code, it ignores their
+// wire types and accepts lengths beyond the entry.
 func (s *Shape) checkEntry(tail []byte, n int) error {
 	for end := len(tail) - n; len(tail) > end; {
 		tag, after, ok := varint(tail)
@@ -128,7 +124,7 @@ func nextField(data []byte) (f field, rest []byte, ok bool) {
 	return f, data, ok
 }
 
-// skipGroup passes over the fields of a group, and of those in it.
+// skipGroup skips the fields of a group, recursively.
 func skipGroup(data []byte) (rest []byte, ok bool) {
 	for depth := 1; depth > 0; {
 		tag, after, ok := varint(data)

@@ -1,10 +1,8 @@
-// Package quantity refuses amounts such as "1e999999999" before
-// k8s.io/apimachinery sees them: ten bytes that it would compute a number with a
-// billion digits of, when it parses, compares, rounds or prints them. Every
-// amount that a client sends passes here, in whichever encoding it comes.
-//
-// An amount that a cluster can have is never refused: kube-apiserver's own
-// documentation ends at 2^63-1, and this limit is a hundred digits beyond.
+// Package quantity rejects quantities such as "1e999999999" before k8s.io/apimachinery parses them:
+// it would compute a number with a billion digits when it parses, compares, rounds or prints them.
+// All quantities of clients pass this package, in all encodings. The limit is far beyond realistic
+// quantities: kube-apiserver documents 2^63-1 as the maximum, and this limit has a hundred digits
+// more.
 package quantity
 
 import (
@@ -33,8 +31,8 @@ func Parse(text string) (resource.Quantity, error) {
 	return resource.ParseQuantity(text)
 }
 
-// Check returns ErrOutOfRange for an amount beyond the limits. What is no amount
-// at all passes, for the parser to say why.
+// Check returns ErrOutOfRange for a quantity beyond the limits. Invalid text passes; the parser
+// reports it.
 func Check(text string) error {
 	if len(text) > MaxLength {
 		return ErrOutOfRange
@@ -61,5 +59,5 @@ func Check(text string) error {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// checkSpaced is Check of text that apimachinery takes the space from first.
+// checkSpaced checks text that apimachinery trims first.
 func checkSpaced(text string) error { return Check(strings.TrimSpace(text)) }

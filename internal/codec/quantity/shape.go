@@ -11,13 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Shape is where the amounts are in the encodings of a Go type. A nil shape has
-// none. It follows from the type alone, does not change once it is made, and is
-// safe for concurrent use.
+// Shape contains the locations of quantities in the encodings of a Go type. A nil *Shape has none.
+// It is immutable and safe for concurrent use.
 type Shape struct {
 	isQuantity bool
-	// members are the fields of a struct by their names in JSON, numbers by
-	// those in protobuf; those without amounts are not in them.
+	// members are the fields of a struct by JSON name, and numbers by protobuf field number,
+	// without fields that contain no quantities.
 	members map[string]*Shape
 	numbers map[int32]*Shape
 	// elem is the shape of a list's elements, or of a map's values.
@@ -103,7 +102,7 @@ func protobufNumber(tag string) (int32, bool) {
 	return int32(n), err == nil
 }
 
-// prune takes out what leads to no amount, so that it is passed over.
+// prune removes shapes without quantities, so that they are skipped.
 func (s *Shape) prune() {
 	without := func(below *Shape) bool { return !below.leads(map[*Shape]bool{}) }
 	maps.DeleteFunc(s.members, func(_ string, below *Shape) bool { return without(below) })
@@ -130,8 +129,8 @@ func (s *Shape) leads(seen map[*Shape]bool) bool {
 	return false
 }
 
-// member returns the shape of a member of an object. Names count whatever their
-// case: encoding/json takes them so.
+// member returns the shape of a member of an object. Names are case-insensitive, as in
+// encoding/json.
 func (s *Shape) member(name string) *Shape {
 	if s == nil || s.isMap {
 		return s.elements()

@@ -14,14 +14,13 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// maxAttempts is how often a write is tried whose quotas other servers keep changing.
-// The writers of one server wait for each other.
+// maxAttempts is the number of attempts of a write whose quotas other servers change concurrently.
+// Writers of one server wait for each other.
 const maxAttempts = 64
 
-// Account returns a storage of the objects of a namespaced resource whose writes are
-// charged to the quotas of their namespace, or give back to them, in the same
-// transaction. Validating admission is over by then (Check), so that what is decided
-// here is which of several writers was first.
+// Account returns a storage that charges writes to the quotas of their namespace, or credits them,
+// in the same transaction. Validating admission (Check) has already run, so this only orders
+// concurrent writers.
 func (l *Ledger) Account(resource schema.GroupResource, inner storage.Interface) storage.Interface {
 	if _, ok := evaluatorOf(resource); !ok {
 		return inner
@@ -111,7 +110,7 @@ func (a *account) Delete(ctx context.Context, name types.NamespacedName, validat
 	}, options)
 }
 
-// charge is what one write changes in the quotas of its namespace.
+// charge is the change of the quotas of a namespace by one write.
 type charge struct {
 	*account
 	namespace string
@@ -121,7 +120,7 @@ type charge struct {
 
 func (a *account) charge(namespace string) *charge { return &charge{account: a, namespace: namespace} }
 
-// end lets others write.
+// end releases the lock of the namespace.
 func (c *charge) end() {
 	if c.unlock != nil {
 		c.unlock()
@@ -141,8 +140,8 @@ func (c *charge) beginUpdate(ctx context.Context, obj codec.Object, current *cod
 	return c.begin(ctx, obj, old)
 }
 
-// begin returns the writes of the quotas that a write of obj over old changes, and locks
-// the namespace where there are any. The error refuses the write.
+// begin returns the quota updates for a write of obj over old, and locks the namespace if there are
+// any. An error rejects the write.
 func (c *charge) begin(ctx context.Context, obj, old codec.Object) ([]*storage.Op, error) {
 	w := &Write{Resource: c.resource, Subresource: c.subresource(ctx), Namespace: c.namespace, Object: obj, Old: old}
 	m, _ := measure(ctx, w)
@@ -166,7 +165,7 @@ func (c *charge) begin(ctx context.Context, obj, old codec.Object) ([]*storage.O
 	return c.ops(ctx, &m)
 }
 
-// subresource is through what the client writes.
+// subresource returns the subresource of the client's request.
 func (c *charge) subresource(ctx context.Context) string {
 	if info := request.InfoFrom(ctx); info != nil && info.Resource == c.resource.Resource {
 		return info.Subresource
@@ -174,7 +173,7 @@ func (c *charge) subresource(ctx context.Context) string {
 	return ""
 }
 
-// matters reports whether a write changes what a quota has.
+// matters reports whether a write changes the usage of a quota.
 func (c *charge) matters(m *measured) bool {
 	for _, quota := range c.ledger.Quotas(c.namespace) {
 		if !c.isItself(m, quota) && m.change(quota) != nil {
@@ -184,13 +183,13 @@ func (c *charge) matters(m *measured) bool {
 	return false
 }
 
-// isItself reports whether a quota is what is written: it is not charged for itself, as
-// it cannot be written twice.
+// isItself reports whether the written object is the quota. A quota is not charged for itself,
+// because a transaction cannot write it twice.
 func (c *charge) isItself(m *measured, quota *corev1.ResourceQuota) bool {
 	return c.resource == Resource() && (m.Object != nil && m.Object.GetName() == quota.Name || m.Old != nil && m.Old.GetName() == quota.Name)
 }
 
-// refusal returns why a quota does not allow a write that may be refused.
+// refusal returns the error of a write that exceeds a quota.
 func (c *charge) refusal(m *measured) error {
 	if m.Object == nil || !m.handles(m.Old == nil, m.Subresource) {
 		return nil
@@ -236,8 +235,7 @@ func (c *charge) ops(ctx context.Context, m *measured) ([]*storage.Op, error) {
 	return ops, nil
 }
 
-// charged returns a quota with another use. What is not known to be used stays so: it
-// is counted first.
+// charged returns a quota with changed usage. Unknown usage stays unknown until the first count.
 func (l *Ledger) charged(quota *corev1.ResourceQuota, change corev1.ResourceList) (codec.Object, error) {
 	charged := quota.DeepCopy()
 	for name, quantity := range change {
@@ -247,7 +245,7 @@ func (l *Ledger) charged(quota *corev1.ResourceQuota, change corev1.ResourceList
 		}
 		used.Add(quantity)
 		if used.Sign() < 0 {
-			used = number(0) // somebody else wrote less: the recount will tell
+			used = number(0) // another writer wrote a smaller value; the recount corrects it
 		}
 		charged.Status.Used[name] = used
 	}

@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// classSuffix stands between the name of a storage class and what is limited of it.
+// classSuffix separates the name of a storage class from the limited resource.
 const classSuffix = ".storageclass.storage.k8s.io/"
 
 // isClaimResource reports whether a quota's resource is of persistent volume claims.

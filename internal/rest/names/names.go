@@ -1,8 +1,6 @@
-// Package names reports whether a text is a name of one of the forms that Kubernetes
-// has. A false says for sure that it is none, but for empty texts, which are false
-// everywhere. What it is that is wrong, in kube-apiserver's words, find the regular
-// expressions of apimachinery, which take a hundred times as long: they are for the few
-// texts that are refused.
+// Package names checks the forms of Kubernetes names quickly. false is definite. Empty texts are
+// false in all functions. The caller reports errors with the regular expressions of apimachinery,
+// which have kube-apiserver's messages but take a hundred times as long.
 package names
 
 import (
@@ -47,8 +45,8 @@ func IsSubdomain(s string) bool {
 	return !between && s[len(s)-1] != '-'
 }
 
-// IsLabelValue reports whether a text is the value of a label that is not empty, or, what
-// has the same form, the name part of a key.
+// IsLabelValue reports whether a text is a nonempty label value, which is also the form of the name
+// part of a key.
 func IsLabelValue(s string) bool {
 	if s == "" || len(s) > validation.LabelValueMaxLength || !isAlphanumeric(s[0]) || !isAlphanumeric(s[len(s)-1]) {
 		return false

@@ -2,13 +2,12 @@ package cache
 
 import "sync"
 
-// A bell wakes the watches that wait for the next change: those that poll by a function,
-// without a goroutine, and those that block by a channel. It rings while
-// watchCache.mu is held, and watches come to wait while that is held for reading:
-// none can miss a change.
+// bell notifies watches of the next change: polling watches with a function, without a goroutine,
+// and blocking watches with a channel. It notifies while watchCache.mu is held, and watches
+// register while it is held for reading, so no watch misses a change.
 type bell struct {
 	mu sync.Mutex
-	// rung is closed by the next change; nil until somebody waits for it.
+	// rung is closed by the next change; nil without blocked watches.
 	rung    chan struct{}
 	waiting []*source
 }

@@ -48,7 +48,7 @@ const (
 
 // Config describes the Cacher of one resource.
 type Config struct {
-	// Store is what is cached. Required.
+	// Store is the cached store. Required.
 	Store Store
 	// Feed dispatches changes. It must watch the store's backend. Required.
 	Feed *Feed
@@ -81,8 +81,8 @@ type Store interface {
 	NonBlocking(*kv.Event) bool
 }
 
-// Cacher is a storage.Interface that reads from memory. It takes no memory until it
-// is read, nor after it was idle for the Feed's Idle.
+// Cacher is a storage.Interface that reads from memory. It uses no memory before the first read and
+// after an idle period (Feed.Idle).
 type Cacher struct {
 	store   Store
 	feed    *Feed
@@ -94,7 +94,7 @@ type Cacher struct {
 	loading chan struct{}
 	// failed is when the last load failed, in Unix nanoseconds.
 	failed atomic.Int64
-	// size is that of the cache when it was last asked for; nil: it never was.
+	// size is the last known size of the cache; nil before the first query.
 	size atomic.Pointer[size]
 }
 
@@ -151,9 +151,8 @@ func (c *Cacher) getOrLoad(ctx context.Context) *watchCache {
 	return st
 }
 
-// load returns a loaded cache. It is attached to the feed first, so that commits
-// during the list are buffered. It goes on when ctx ends: other readers wait for
-// it.
+// load returns a loaded cache. It attaches the cache to the feed first, so that commits during the
+// list are buffered. It continues after the end of ctx, because other readers wait for it.
 func (c *Cacher) load(ctx context.Context) (*watchCache, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTimeout)
 	defer cancel()
@@ -193,9 +192,9 @@ func (c *Cacher) current(ctx context.Context) (*watchCache, error) {
 	return st, nil
 }
 
-// newest returns the revision that a consistent read must have seen. Reads that share a
-// point are lookups, for which the resource's own newest revision will do, where the
-// backend knows it: what clients write to others does not keep them waiting.
+// newest returns the revision that a consistent read must have reached. Reads that share a
+// ReadPoint are lookups, which need the newest revision of their resource only, if the backend
+// supports it: writes of other resources do not delay them.
 func (c *Cacher) newest(ctx context.Context) (kv.Revision, error) {
 	backend, point := c.store.Backend(), rest.ReadPointFrom(ctx)
 	if own, ok := backend.(kv.PrefixRevisioner); ok && point != nil {
@@ -208,8 +207,8 @@ func (c *Cacher) newest(ctx context.Context) (kv.Revision, error) {
 	return kv.Revision(revision), err
 }
 
-// wait waits until the cache has seen a revision. It is false when that takes
-// too long, or the cache was closed.
+// wait blocks until the cache has reached a revision. It returns false after a timeout or if the
+// cache was closed.
 func (c *Cacher) wait(ctx context.Context, st *watchCache, revision kv.Revision) bool {
 	// Revision 0 is served even while the feed is broken.
 	if revision > 0 && c.feed.Dispatched() < revision {
@@ -225,9 +224,8 @@ func (c *Cacher) wait(ctx context.Context, st *watchCache, revision kv.Revision)
 	return st.awaitDecoded(ctx, revision) && st.alive()
 }
 
-// notOlderThan returns the loaded cache once it has seen a revision. It returns
-// nil where the store must be read instead, and a *FutureRevisionError when the
-// revision does not come.
+// notOlderThan returns the loaded cache after it has reached a revision. It returns nil if the
+// store must be read instead, and a *FutureRevisionError if the revision does not appear.
 func (c *Cacher) notOlderThan(ctx context.Context, revision kv.Revision) (*watchCache, error) {
 	st := c.getOrLoad(ctx)
 	if st == nil {
@@ -343,9 +341,9 @@ func inRanges(plan *storage.ListPlan, of func(start, end string) iter.Seq2[*code
 	}
 }
 
-// exact returns the objects as of the plan's revision. It returns nil if only the store may
-// have them, or if the revision has been compacted: a revision expires for all
-// resources at once, even if those of this one have not changed since.
+// exact returns the objects at the plan's revision. It returns nil if only the store may have them,
+// or if the revision is compacted: a revision expires for all resources at the same time, even if
+// the objects of this one have not changed.
 func (c *Cacher) exact(ctx context.Context, plan *storage.ListPlan) (*watchCache, *snapshot) {
 	st := c.getOrLoad(ctx)
 	if st == nil {

@@ -7,9 +7,9 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// undecoded is the queue of events whose values must be decrypted first, which may
-// block on a key service, and of all events after them. One goroutine decodes
-// them, and ends when the queue is empty. watchCache.mu guards it.
+// undecoded is the queue of events whose values must be decrypted first, which may block on a key
+// service, and of all later events. One goroutine decodes them and ends when the queue is empty.
+// watchCache.mu guards it.
 type undecoded struct {
 	// queue is in order, and has an event until its change was applied.
 	queue []kv.Event
@@ -137,7 +137,7 @@ func (s *watchCache) finished() bool {
 		s.mu.queue = nil
 	}
 	if len(s.mu.queue) == 0 {
-		s.mu.queue, s.mu.decoding = nil, false // its memory goes
+		s.mu.queue, s.mu.decoding = nil, false // release the memory
 		return true
 	}
 	return false

@@ -33,25 +33,24 @@ type FeedConfig struct {
 	Prefix string
 	// Logger logs failures of the watch; nil discards.
 	Logger *slog.Logger
-	// Metrics are those of all caches; it may be nil, and is shared by the feeds of a
-	// server.
+	// Metrics are the metrics of all caches of a server; nil disables them.
 	Metrics *Metrics
-	// Idle is how long an unread cache is kept; 0 means DefaultIdle.
+	// Idle is the duration after which an unread cache is dropped; 0 means DefaultIdle.
 	Idle time.Duration
 	// Pressed reports whether the process is short of memory: then an unread cache is
 	// dropped when it is next looked at. nil: it never is.
 	Pressed func() bool
-	// Log limits the recent changes that each cache keeps.
+	// Log limits the log of recent changes of each cache.
 	Log LogLimits
 }
 
-// stopped is what dispatched holds while the feed does not run.
+// stopped is the value of dispatched while the feed is stopped.
 const stopped = -1
 
-// DefaultIdle is how long an unread cache is kept.
+// DefaultIdle is the default of FeedConfig.Idle.
 const DefaultIdle = 5 * time.Minute
 
-// pressedIdle is how long an unread cache is kept where the process is short of memory.
+// pressedIdle replaces Idle while the process is short of memory.
 const pressedIdle = 5 * time.Second
 
 // Feed is the one watch of everything that a server stores. It dispatches each
@@ -174,7 +173,7 @@ func (f *Feed) Run(ctx context.Context) error {
 	}
 }
 
-// unknown stands for a revision to be found out.
+// unknown is a revision that must be determined.
 const unknown = -1
 
 func (f *Feed) newest(ctx context.Context) (kv.Revision, error) {
@@ -395,8 +394,8 @@ func (f *Feed) WaitFor(ctx context.Context, revision kv.Revision) error {
 	return f.await(ctx, w)
 }
 
-// await waits for a revision that is mostly on its way: progress is requested only where
-// nothing that the feed watches brings it.
+// await waits for a revision, which is usually in transit. It requests progress only if no watched
+// event can deliver the revision.
 func (f *Feed) await(ctx context.Context, w waiter) error {
 	ask := time.NewTimer(progressDelay)
 	defer ask.Stop()

@@ -18,8 +18,8 @@ type indexed struct {
 	item
 }
 
-// indexTree holds objects in the order of a field's values, and those of one
-// value in the order of their keys. It is copied as a tree is.
+// indexTree contains objects ordered by the value of a field, then by key. It is copied on write,
+// like the main tree.
 type indexTree = btree.BTreeG[indexed]
 
 // index is the objects of a cache by a field. It is built when a list first selects
@@ -40,7 +40,7 @@ type treeChange struct {
 	before, after *codec.Record
 }
 
-// indexTerm is one value of an indexed field; the zero indexTerm is none.
+// indexTerm is a value of an indexed field. The zero value means no index.
 type indexTerm struct{ field, value string }
 
 // name is the index's name in metrics, as in kube-apiserver.
@@ -92,8 +92,7 @@ func (s *watchCache) indexLocked(r treeChange) {
 	}
 }
 
-// byField returns an index of a snapshot, nil where there is none and the list must
-// evaluate all objects.
+// byField returns an index of a snapshot, or nil if the list must evaluate all objects.
 func (s *watchCache) byField(of *snapshot, field string) *indexTree {
 	s.mu.Lock()
 	tree, building := s.copyLocked(of, field)

@@ -11,10 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// LogLimits limit the log of recent changes of one resource. It
-// has those of the last Age, but not more than Changes nor more than Bytes. Zero
-// fields stand for the defaults. Watches of older changes read the backend's
-// history.
+// LogLimits limit the log of recent changes of a resource: its age, its number of changes and its
+// bytes. Zero fields select the defaults. Watches of older changes read the backend's history.
 type LogLimits struct {
 	Changes int           // 102400
 	Bytes   int           // 64 MiB
@@ -35,9 +33,9 @@ func (l LogLimits) withDefaults() LogLimits {
 }
 
 const (
-	// minChanges are kept whatever their age.
+	// minChanges are retained regardless of their age.
 	minChanges = 100
-	// changeOverhead is an estimate of a change's memory beside its values.
+	// changeOverhead is the estimated memory cost of a change without its values, in bytes.
 	changeOverhead = 400
 	// keepDecoded is how many of the newest records stay decoded, until the next
 	// tidyPeriod.
@@ -47,10 +45,9 @@ const (
 	restAfter = 10 * time.Second
 )
 
-// changeLog is the recent changes of a resource, a ring buffer. A position counts
-// changes since the log was made. Readers keep their positions, the log keeps no
-// readers; dropped changes can be read from the backend's history. watchCache.mu
-// guards it.
+// changeLog is the log of recent changes of a resource, a ring buffer. A position is the number of
+// changes since the creation of the log. Readers store their positions; the log has no list of
+// readers. Dropped changes can be read from the backend's history. watchCache.mu guards it.
 type changeLog struct {
 	limits LogLimits
 	// ring has positions first up to end, position p at p modulo its length,
@@ -63,7 +60,7 @@ type changeLog struct {
 	// bell rings for the watches without a topic.
 	bell   *bell
 	topics map[topicKey]*topic
-	// byField counts the topics of each field, byLabel those of each label.
+	// byField and byLabel count the topics of each field and label.
 	byField, byLabel map[string]int
 }
 
@@ -73,9 +70,8 @@ type logEntry struct {
 	at     time.Time
 }
 
-// topicKey is what a watch may select: the key of one object, a prefix of keys, a value
-// of a field, or a value of a label, which may have a prefix of keys, too. Unused parts are
-// empty.
+// topicKey is a selection of a watch: the key of one object, a prefix of keys, a value of a field,
+// or a value of a label, optionally with a prefix. Unused parts are empty.
 type topicKey struct{ key, prefix, field, label, value string }
 
 // topic indexes the changes of a log that some watches select. It exists while there
@@ -85,7 +81,7 @@ type topic struct {
 	watches int
 	// since is the position from which on the topic is complete.
 	since uint64
-	// positions of the topic's changes. Those before forgotten were dropped.
+	// positions are the positions of the topic's changes. Positions before forgotten were dropped.
 	positions []uint64
 	forgotten uint64
 	bell      bell
@@ -126,8 +122,7 @@ func (l *changeLog) append(c *storage.Change, now time.Time) {
 	l.trim(now)
 }
 
-// releaseDecoded drops the decoded objects of the newest records, which append keeps
-// for watches that are about to read them.
+// releaseDecoded drops the decoded objects of the newest records, which append retains for watches.
 func (l *changeLog) releaseDecoded() {
 	first := l.first
 	if l.end-first > keepDecoded {
@@ -223,9 +218,9 @@ func (l *changeLog) index(c *storage.Change) {
 	}
 }
 
-// indexField adds a change to the topics of the field's values before and after it.
-// Where those cannot be determined, it adds it to all topics of the field, so that
-// their watches return the error.
+// indexField adds a change to the topics of the field's old and new values. If these cannot be
+// determined, it adds the change to all topics of the field, so that their watches return the
+// error.
 func (l *changeLog) indexField(field string, c *storage.Change) {
 	before, err := fieldValue(c.Prev, field)
 	after, err2 := fieldValue(c.Record, field)
@@ -241,8 +236,8 @@ func (l *changeLog) indexField(field string, c *storage.Change) {
 	}
 }
 
-// indexLabels adds a change to the topics of labels as indexField does to those of a
-// field. Watches of labels know whether they are limited to the prefix of its key.
+// indexLabels adds a change to the topics of labels, like indexField. Watches of labels filter by
+// the prefix of the key.
 func (l *changeLog) indexLabels(prefix string, c *storage.Change) {
 	before, err := labelsOf(c.Prev)
 	after, err2 := labelsOf(c.Record)

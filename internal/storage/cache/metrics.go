@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Metrics are those of all caches of a server, under kube-apiserver's names.
+// Metrics are the metrics of all caches of a server, under kube-apiserver's names.
 type Metrics struct {
 	stored          *prometheus.CounterVec
 	received        *prometheus.CounterVec
@@ -61,8 +61,8 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// report is the metrics of one resource. They are made when the cache is first
-// loaded, so that unread resources have none.
+// report contains the metrics of a resource. They are created when the cache is first loaded, so
+// unread resources have none.
 type report struct {
 	stored, receivedTotal, dispatched, initializations prometheus.Counter
 	revision, capacity                                 prometheus.Gauge
@@ -88,9 +88,8 @@ func (m *Metrics) of(r schema.GroupResource) *report {
 	}
 }
 
-// Forget drops the series of a resource that is gone, and has no indexes. Where there is
-// still a cache of one of that name, below another prefix, its series begin anew when it
-// is next loaded.
+// Forget removes the series of a deleted resource without indexes. If a cache with the same
+// resource name exists below another prefix, its series restart when it is loaded again.
 func (f *Feed) Forget(resource schema.GroupResource) {
 	if f == nil {
 		return // there are no caches
@@ -110,7 +109,7 @@ func (f *Feed) Forget(resource schema.GroupResource) {
 	}
 }
 
-// revisionDigits keeps the gauge within what a float holds exactly.
+// revisionDigits limits the gauge to integers that a float64 represents exactly.
 const revisionDigits int64 = 1e15
 
 func (r *report) initialized() { r.initializations.Inc() }

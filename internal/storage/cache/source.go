@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// sourceBatch is how many changes a watch takes from a log at a time.
+// sourceBatch is the maximum number of changes that a watch reads from a log at a time.
 const sourceBatch = 128
 
 // source is the storage.Source of a cached watch: a position in the log of the
@@ -31,8 +31,8 @@ type source struct {
 	cache    *watchCache
 	position uint64
 	topic    *topic
-	// bell rings for the next change; wake is what it calls, and place, from 1, where in
-	// its list that is: 0 while it will not. The bell guards both.
+	// bell notifies of the next change by calling wake. place is the index in its list, from 1; 0
+	// if not registered. The bell guards both.
 	bell  *bell
 	wake  func()
 	place int
@@ -124,7 +124,7 @@ func (s *source) Next(ctx context.Context, wake <-chan time.Time, changed <-chan
 			s.catchUp(ctx)
 			return s.changes, s.revision, nil
 		case <-wake:
-			// A change may have come with the tick; progress counts it in.
+			// A change may have arrived with the tick; progress includes it.
 			if !s.read(nil) {
 				s.detach()
 			}
@@ -135,7 +135,7 @@ func (s *source) Next(ctx context.Context, wake <-chan time.Time, changed <-chan
 	}
 }
 
-// Poll returns what Next would without waiting. Only Next reads the backend.
+// Poll returns the result of Next if it is available without blocking. Only Next reads the backend.
 func (s *source) Poll(wake func()) ([]*storage.Change, int64, error) {
 	clear(s.changes)
 	s.changes = s.changes[:0]
@@ -150,8 +150,8 @@ func (s *source) Poll(wake func()) ([]*storage.Change, int64, error) {
 	return s.changes, s.revision, nil
 }
 
-// catchUp reads the log once it has what is in the store now; where that takes too long,
-// it reads what there is.
+// catchUp reads the log after it has reached the current state of the store, or the available
+// changes after a timeout.
 func (s *source) catchUp(ctx context.Context) {
 	if current, err := s.cacher.store.Backend().CurrentRevision(ctx); err == nil {
 		s.cacher.wait(ctx, s.cache, current)
@@ -161,10 +161,10 @@ func (s *source) catchUp(ctx context.Context) {
 	}
 }
 
-// read appends the next changes of the log. It is false when the log has dropped
-// some of them. Where there are none, the next one calls wake, unless that is nil.
+// read appends the next changes of the log. It returns false if the log has dropped some of them.
+// If there are none, the next change calls wake, unless it is nil.
 func (s *source) read(wake func()) (ok bool) {
-	// What was dispatched to an open cache before its log is read is in it.
+	// The log contains all changes that were dispatched to an open cache before this point.
 	dispatched := int64(s.cacher.feed.Dispatched())
 	if !s.cache.alive() {
 		dispatched = 0

@@ -33,16 +33,16 @@ func newTree() *tree {
 // snapshot is an immutable tree.
 type snapshot struct {
 	tree *tree
-	// from and to are the first and last revision at which the objects were
-	// those of tree. to is 0 while they still are.
+	// from and to are the first and last revision with the objects of tree. to is 0 for the current
+	// tree.
 	from, to int64
 	taken    time.Time
-	// indexes are those that lists of the snapshot have used, by field.
-	// watchCache.mu guards the map.
+	// indexes are the indexes that lists of the snapshot have used, by field. watchCache.mu guards
+	// the map.
 	indexes map[string]*indexTree
 }
 
-// Bounds of the snapshots kept for later pages.
+// Limits of the snapshots that are retained for later pages.
 const (
 	maxSnapshots  = 32
 	keepSnapshots = 5 * time.Minute
@@ -84,14 +84,14 @@ type watchCache struct {
 		log      changeLog
 		// applied counts changes that watches have not been woken for.
 		applied int
-		// indexes are those of tree, by field.
+		// indexes are the indexes of tree, by field.
 		indexes map[string]*index
 		// written are records stored through the Cacher that are newer than
 		// revision, by key.
 		written map[string]*codec.Record
 		// newest is a copy of tree, nil when tree has changed since.
 		newest *snapshot
-		// kept are snapshots for later pages of lists, oldest first.
+		// kept are the snapshots for later pages of lists, oldest first.
 		kept []*snapshot
 		undecoded
 	}
@@ -249,8 +249,7 @@ func (s *watchCache) broadcastLocked() {
 	}
 }
 
-// changes makes the changes of one commit, all of them or none, where before has
-// the objects before it.
+// changes creates the changes of a commit, all or none. before has the objects before it.
 func (s *watchCache) changes(ctx context.Context, events []kv.Event, before []*codec.Record) ([]*storage.Change, error) {
 	if int64(events[0].Revision) <= s.loadedAt.Load() {
 		return nil, nil
@@ -299,7 +298,7 @@ func (s *watchCache) retireLocked(revision int64) {
 	}
 }
 
-// get returns an object, nil where there is none.
+// get returns an object, or nil.
 func (s *watchCache) get(key string) *codec.Record {
 	s.touch()
 	s.mu.RLock()
@@ -326,10 +325,9 @@ func (s *watchCache) len() int64 {
 	return int64(s.mu.tree.Len())
 }
 
-// snapshot returns the objects as of the newest revision, and that revision: the
-// given one, up to which the feed has dispatched, or a later one. A pageSize other
-// than 0 keeps the snapshot for later pages. It returns nil when the cache is
-// closed.
+// snapshot returns the objects at the newest revision, and this revision: the argument, up to which
+// the feed has dispatched, or a later one. A pageSize other than 0 retains the snapshot for later
+// pages. It returns nil if the cache is closed.
 func (s *watchCache) snapshot(dispatched kv.Revision, pageSize int64) (*snapshot, int64) {
 	s.touch()
 	if !s.alive() {
@@ -373,7 +371,7 @@ func (s *watchCache) newestLocked() *snapshot {
 	return s.mu.newest
 }
 
-// keepLocked keeps the newest snapshot for later pages, if it is larger than one.
+// keepLocked retains the newest snapshot for later pages, if it has more than one page.
 func (s *watchCache) keepLocked(newest *snapshot, pageSize int64) {
 	if pageSize == 0 || int64(newest.tree.Len()) <= pageSize || slices.Contains(s.mu.kept, newest) {
 		return

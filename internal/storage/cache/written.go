@@ -13,9 +13,9 @@ import (
 // an update that follows so soon starts from the cached object and is tried again.
 const maxWritten = 64
 
-// Update implements storage.Interface. It starts from the cached object, or from a
-// newer one that was written through c: an update is so tried a second time, with
-// all that admits it, only where somebody else has written meanwhile.
+// Update implements storage.Interface. It starts with the cached object, or a newer one that was
+// written through c, so the update and its admission are repeated only after a concurrent write by
+// another server.
 func (c *Cacher) Update(ctx context.Context, name types.NamespacedName, update storage.UpdateFunc, options storage.UpdateOptions) (*codec.Record, error) {
 	options.Cached = c.hint(name, options.Cached)
 	stored := false
@@ -32,7 +32,7 @@ func (c *Cacher) Update(ctx context.Context, name types.NamespacedName, update s
 	return record, err
 }
 
-// noteWritten keeps a stored record until its event arrives.
+// noteWritten retains a stored record until its event arrives.
 func (s *watchCache) noteWritten(key string, record *codec.Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,15 +41,15 @@ func (s *watchCache) noteWritten(key string, record *codec.Record) {
 	}
 }
 
-// seenLocked forgets a written record whose event, or a later one, has arrived.
+// seenLocked drops a written record after the arrival of its event or a later one.
 func (s *watchCache) seenLocked(change *storage.Change) {
 	if record := s.mu.written[change.Key]; record != nil && record.Revision() <= change.Revision {
 		delete(s.mu.written, change.Key)
 	}
 }
 
-// latest returns an object as an update should find it: the cached one, or a newer
-// one that was written here. It is nil where there is none.
+// latest returns the object for an update: the cached one, or a newer one that was written here;
+// nil if there is none.
 func (s *watchCache) latest(key string) *codec.Record {
 	s.touch()
 	s.mu.RLock()

@@ -1,8 +1,6 @@
-// Package kv is the contract between Mainstay and whatever keeps its bytes:
-// keys, values and one growing revision counter, with the history of the
-// recent past. It knows nothing of Kubernetes objects; everything about those
-// is written once, above it, in package storage. A backend is a folder beside
-// this file (embedded, etcd) and passes the suite in kvtest.
+// Package kv is the contract of a key-value store: keys, values, one increasing revision counter,
+// and the recent history. It is independent of Kubernetes objects, which package storage implements
+// on it. A backend is a package below this one (embedded, etcd) and passes the suite in kvtest.
 package kv
 
 import (
@@ -12,17 +10,15 @@ import (
 	"time"
 )
 
-// Revision numbers a commit. The first commit of a store is greater than zero,
-// each later one is greater than all before it, and a transaction that wrote
-// nothing leaves it alone. Zero stands for "none" or "the newest", as each
-// method says.
+// Revision is the number of a commit. Revisions are positive and increase with each commit. A
+// transaction without writes does not change the revision. The meaning of zero ("none" or "the
+// newest") is documented at each method.
 type Revision int64
 
 // Entry is one key as of some revision.
 type Entry struct {
 	Key string
-	// Value is immutable: neither the backend nor any reader changes it after
-	// it was handed over, so it may be kept and shared.
+	// Value is immutable and may be retained and shared.
 	Value []byte
 	// Created is the revision that put the key after it was last absent.
 	Created Revision
@@ -32,106 +28,98 @@ type Entry struct {
 
 // Errors of a Backend, to be tested with errors.Is.
 var (
-	// ErrCompacted: the revision asked for is older than the retained history.
+	// ErrCompacted: the requested revision is older than the retained history.
 	ErrCompacted = errors.New("revision has been compacted")
-	// ErrFutureRevision: the revision asked for has not been reached.
+	// ErrFutureRevision: the requested revision does not exist yet.
 	ErrFutureRevision = errors.New("revision is in the future")
-	// ErrUnavailable: the backend cannot answer now (no quorum, disk trouble);
-	// nothing was decided about a read. A write may or may not have happened.
+	// ErrUnavailable: the backend is temporarily unavailable (no quorum, disk errors). A read has
+	// no result. A write may or may not have happened.
 	ErrUnavailable = errors.New("storage backend is unavailable")
-	// ErrNoSpace: the disk is full. Nothing was written; reads still work, and
-	// deletions may.
+	// ErrNoSpace: the disk is full. The write did not happen; reads work, and deletions may.
 	ErrNoSpace = errors.New("no space left for the store")
-	// ErrTooLarge: a commit is larger than the backend takes. Nothing was
-	// written.
+	// ErrTooLarge: a commit exceeds the maximum size of the backend. The write did not happen.
 	ErrTooLarge = errors.New("request is too large")
-	// ErrCorrupt: what is on disk is not what was written.
+	// ErrCorrupt: the data on disk differs from the written data.
 	ErrCorrupt = errors.New("store is corrupt")
 	// ErrClosed: the backend has been closed.
 	ErrClosed = errors.New("store is closed")
 )
 
-// RangeRequest asks for the keys of [Start, End) in ascending byte order.
+// RangeRequest requests the keys of [Start, End) in ascending byte order.
 type RangeRequest struct {
 	Start, End string
 	// At is the revision to read at; 0 reads the newest.
 	At Revision
 	// Limit ends the answer after that many entries; 0 means no limit.
 	Limit int
-	// CountOnly leaves Entries empty and fills Count alone.
+	// CountOnly sets Count only and leaves Entries empty.
 	CountOnly bool
-	// Counted asks for Count even where Limit cuts the answer short, which may
-	// take as long as reading all keys of the range.
+	// Counted requests Count even if Limit truncates the result, which may take as long as reading
+	// all keys of the range.
 	Counted bool
 }
 
-// RangeResult answers a RangeRequest. The caller owns the slice.
+// RangeResult is the result of a RangeRequest. The caller owns the slice.
 type RangeResult struct {
 	Entries []Entry
 	// Revision is the revision the answer is true for: At, or the newest.
 	Revision Revision
-	// More says that Limit cut the answer short.
+	// More reports that Limit truncated the result.
 	More bool
-	// Count is how many keys the whole range holds, whatever the limit. Where
-	// More is set and Counted was not, it may be 0 instead.
+	// Count is the number of keys in the range, regardless of the limit. If More is set and Counted
+	// was not, it may be 0 instead.
 	Count int64
 }
 
-// Op is one key of a transaction: what must hold of it, and what becomes of it.
+// Op is the precondition and the change of one key of a transaction.
 type Op struct {
 	Key string
-	// Expect is the Modified revision that the key must have; 0 requires that
-	// it does not exist. AnyRevision requires nothing.
+	// Expect is the required Modified revision of the key; 0 requires that it does not exist.
+	// AnyRevision accepts any state.
 	Expect Revision
-	// Kind says what happens to the key when every Expect of the transaction
-	// holds.
+	// Kind is the change of the key if every Expect of the transaction is satisfied.
 	Kind OpKind
-	// Value is written by OpPut. The backend keeps the slice: the caller must
-	// not change it afterwards.
+	// Value is written by OpPut. The backend takes ownership of the slice.
 	Value []byte
 	// TTL, where positive, removes the key that long after the commit, to the
 	// second, with an event as any other deletion. A later put without TTL
 	// makes the key permanent.
 	TTL time.Duration
-	// Removing marks an OpPut as a step of a deletion: what is put waits for
-	// its finalizers or its grace period. A backend short of space may take it
-	// where it takes deletions only.
+	// Removing marks an OpPut as a step of a deletion, which waits for finalizers or a grace
+	// period. A backend short of space may accept it while it accepts deletions only.
 	Removing bool
-	// Note travels with the commit to watchers in this process, so that they
-	// need not decode what the writer has at hand. It is a hint: a watcher may
-	// get the event with a nil Note (another process wrote it, or history was
-	// read from disk).
+	// Note is passed with the commit to watchers in this process, so that they need not decode the
+	// value. It is a hint: the event may have a nil Note if another process wrote it, or if it was
+	// read from the history on disk.
 	Note any
 }
 
-// OpKind is what an Op does.
+// OpKind is the change of an Op.
 type OpKind uint8
 
 const (
 	// OpPut writes Value.
 	OpPut OpKind = iota
-	// OpDelete removes the key; removing an absent key changes nothing.
+	// OpDelete removes the key; the removal of an absent key has no effect.
 	OpDelete
 	// OpCheck only checks Expect.
 	OpCheck
 )
 
-// MaxHold is how long a hold lasts at most: one whose holder was forgotten must
-// not keep history for ever.
+// MaxHold is the maximum duration of a hold, so that a leaked hold does not retain history forever.
 const MaxHold = time.Hour
 
-// AnyRevision as Op.Expect accepts whatever the key's state is.
+// AnyRevision as Op.Expect accepts any state of the key.
 const AnyRevision Revision = -1
 
-// CommitResult says how a transaction ended.
+// CommitResult is the result of a transaction.
 type CommitResult struct {
 	// Committed is true when every Expect held and the writes are durable.
 	Committed bool
-	// Revision is that of the commit, or, where nothing was written, the
-	// newest revision the decision was made at.
+	// Revision is the revision of the commit or, without a write, the newest revision at the
+	// decision.
 	Revision Revision
-	// Current holds, where Committed is false, the entry found for each Op in
-	// order, nil where the key is absent.
+	// Current contains, if Committed is false, the entry of each Op in order, nil for absent keys.
 	Current []*Entry
 }
 
@@ -139,7 +127,7 @@ type CommitResult struct {
 type Event struct {
 	Key      string
 	Revision Revision
-	// Value is what was put; nil for a deletion. Immutable.
+	// Value is the written value; nil for a deletion. Immutable.
 	Value []byte
 	// Deleted marks a deletion (by a client or by TTL).
 	Deleted bool
@@ -153,8 +141,8 @@ type Event struct {
 	Note any
 }
 
-// Batch is what a watch delivers at a time: all events of one or more whole
-// commits, in order of revision. A revision is never split over two batches.
+// Batch is one delivery of a watch: all events of one or more complete commits, in order of
+// revision. The events of a revision are never split.
 type Batch struct {
 	// Events may be empty: then the batch only reports progress.
 	Events []Event
@@ -163,8 +151,8 @@ type Batch struct {
 	Revision Revision
 }
 
-// PrefixRevisioner is a Backend that no other process writes to, which therefore knows
-// how new a part of it is.
+// PrefixRevisioner is a Backend with a single writing process, which can therefore determine the
+// newest revision of a key prefix.
 type PrefixRevisioner interface {
 	// PrefixRevision returns a revision that no acknowledged commit of a key with a prefix,
 	// which ends with a slash, is newer than.
@@ -178,86 +166,68 @@ type PrefixRevisioner interface {
 type Watch interface {
 	Batches() <-chan Batch
 	Err() error
-	// Stop ends the watch and frees what it holds; it may be called more than
-	// once, concurrently with everything.
+	// Stop ends the watch and releases its resources. It is idempotent and safe for concurrent use.
 	Stop()
 }
 
-// Backend keeps entries. All methods may be called concurrently. Reads are
-// linearizable: they see every commit acknowledged before they began.
+// Backend stores entries. All methods are safe for concurrent use. Reads are linearizable: they see
+// all commits that were acknowledged before the call.
 type Backend interface {
-	// Get returns the entry of a key at a revision (0: the newest), or nil
-	// when there is none, and the revision that is true for.
+	// Get returns the entry of a key at a revision (0: the newest), or nil if there is none, and
+	// the revision of the read.
 	Get(ctx context.Context, key string, at Revision) (*Entry, Revision, error)
 
 	// Range reads many keys at one revision.
 	Range(ctx context.Context, req RangeRequest) (RangeResult, error)
 
-	// Commit applies all ops at one new revision, or none of them. It returns
-	// after the writes are durable. No key may stand in two ops.
-	//
-	// An error means that the outcome is unknown, unless it is ErrNoSpace or
-	// ErrTooLarge, or the context had ended before the call. Keys and values
-	// of less than 1.5 MiB together, less a few KiB, are not too large.
+	// Commit applies all ops at one new revision, or none of them. It returns after the writes are
+	// durable. Each key may occur in one op only. After an error, the outcome is unknown, unless it
+	// is ErrNoSpace or ErrTooLarge, or the context had ended before the call. Keys and values of
+	// less than 1.5 MiB in total, minus a few KiB, are never too large.
 	Commit(ctx context.Context, ops ...Op) (CommitResult, error)
 
-	// Watch delivers every event of [start, end) with a revision of at least
-	// from; 0 means: from the next commit on. The watch is established when
-	// the call returns. A watcher that does not receive is not waited for:
-	// it is given what it missed from history, and ErrCompacted when that is
-	// gone.
+	// Watch delivers all events of [start, end) with a revision of at least from; 0 starts with the
+	// next commit. The watch is established when the call returns. A slow receiver does not block
+	// others: it receives missed events from history, and ErrCompacted if that is gone.
 	Watch(ctx context.Context, start, end string, from Revision) (Watch, error)
 
 	// CurrentRevision returns the newest revision: everything acknowledged
 	// before the call has this revision or an older one.
 	CurrentRevision(ctx context.Context) (Revision, error)
 
-	// RequestProgress makes every open watch of this backend deliver, soon, a
-	// batch whose Revision is at least the newest revision as of the call. Without
-	// it, one that has no events need not say how far it is.
+	// RequestProgress makes each open watch of this backend soon deliver a batch whose Revision is
+	// at least the newest revision at the time of the call. Otherwise, a watch without events need
+	// not report its progress.
 	RequestProgress(ctx context.Context) error
 
-	// Compact forgets history before a revision: values replaced or deleted at
-	// or before it can no longer be read, reads and watches older than it get
-	// ErrCompacted. The newest state is never affected.
-	//
-	// It goes no further than the oldest revision that is held, and returns nil
-	// then, too; the rest is forgotten soon after the hold has ended.
+	// Compact removes history before a revision: values replaced or deleted at or before it become
+	// unreadable, and older reads and watches get ErrCompacted. The newest state is never affected.
+	// Compact stops at the oldest held revision and returns nil in this case, too; the remaining
+	// history is removed soon after the hold ends.
 	Compact(ctx context.Context, before Revision) error
 
 	// CompactedRevision returns the revision that history was compacted to, 0
 	// if it never was.
 	CompactedRevision(ctx context.Context) (Revision, error)
 
-	// Hold keeps a revision (0: the newest) readable, whatever Compact and the
-	// backend's own retention would forget, and returns which one that is.
-	// Until the hold ends, Get and Range answer at that revision and every later
-	// one, and Watch delivers from any of them on. The error is ErrCompacted
-	// where the revision is gone, and ErrFutureRevision where it has not been
-	// reached.
-	//
-	// A hold ends with the first of: release, the end of ctx, MaxHold, and Close.
-	// release may be called more than once, concurrently with everything. Who
-	// needs a revision for longer than MaxHold holds it again before the first
-	// hold has ended. A revision may be held any number of times; it is kept
-	// until the last of these holds has ended.
-	//
-	// Holds are those of this process. They do not outlive it, and where several
-	// processes share a backend (etcd), another one may compact what is held
-	// here: reads then get ErrCompacted before the hold has ended.
+	// Hold keeps a revision (0: the newest) readable despite Compact and the backend's own
+	// retention, and returns it. Until the hold ends, Get and Range can read it and all later
+	// revisions, and Watch can start from them. The error is ErrCompacted if the revision is gone,
+	// and ErrFutureRevision if it does not exist yet. A hold ends with the first of: release, the
+	// end of ctx, MaxHold, and Close. release is idempotent and safe for concurrent use. To extend
+	// a hold beyond MaxHold, hold the revision again before the first hold ends. A revision may
+	// have several holds and is kept until all have ended. Holds belong to this process. They end
+	// with it, and if several processes share a backend (etcd), another one may compact a held
+	// revision: reads then get ErrCompacted.
 	Hold(ctx context.Context, at Revision) (held Revision, release func(), err error)
 
-	// RevisionAt returns the newest revision that is known to be no newer than a
-	// time. Commits of about the last minute before that time may be missing,
-	// more where the backend says so; none after it is included. For a time that
-	// is not in the past, it is the newest revision. The error is ErrCompacted
-	// where history, or what is known of its times, does not go back that far.
-	//
-	// Times are those of the clock of the machine the backend runs on when the
-	// commits were made. While that clock was wrong, so are they; a clock that
-	// was set back makes answers older, and never newer, than they should be.
-	//
-	// The revision is not held: it may be compacted before it is read.
+	// RevisionAt returns the newest known revision that is not newer than a time. Commits of about
+	// the last minute before that time may be missing, more if documented by the backend; no later
+	// commit is included. For a time that is not in the past, it returns the newest revision. The
+	// error is ErrCompacted if the history, or the record of its times, does not reach back that
+	// far. Times are those of the backend's clock at the commits. If the clock is set back, the
+	// result may be older than correct, but never newer. The revision is not held: it may be
+	// compacted before it is read.
 	RevisionAt(ctx context.Context, t time.Time) (Revision, error)
 
 	// Snapshot writes a consistent copy of the store as of one revision, which
@@ -272,8 +242,8 @@ type Backend interface {
 	Close() error
 }
 
-// PrefixEnd returns the end of the range of all keys that start with prefix:
-// the smallest key greater than all of them, or "" (no end) when there is none.
+// PrefixEnd returns the end of the range of all keys with a prefix: the smallest key greater than
+// all of them, or "" (no end) if there is none.
 func PrefixEnd(prefix string) string {
 	b := []byte(prefix)
 	for i := len(b) - 1; i >= 0; i-- {

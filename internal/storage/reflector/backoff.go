@@ -14,10 +14,9 @@ const (
 	MaxBackoff = 10 * time.Second
 )
 
-// Backoff returns exponential delays with jitter: the first is between 50 and
-// 100 ms, each next one's bounds are twice as large, up to between limit/2 and
-// limit. The jitter keeps clients that failed together from retrying together.
-// To reset it, take a new one.
+// Backoff returns exponential delays with jitter: the first is between 50 and 100 ms, the bounds
+// double with each delay, up to limit/2 and limit. The jitter spreads the retries of clients that
+// failed together. To reset it, create a new one.
 func Backoff(limit time.Duration) wait.Backoff {
 	return wait.Backoff{Duration: minBackoff, Factor: 2, Jitter: 1, Steps: math.MaxInt32, Cap: limit / 2}
 }

@@ -18,38 +18,36 @@ import (
 
 // FollowerConfig describes a Follower. All fields but At, Logger and Metrics are required.
 type FollowerConfig[T any] struct {
-	// Name is what is followed, in the plural, in errors, logs and metrics.
+	// Name is the plural name of the objects in errors, logs and metrics.
 	Name string
-	// Read returns what is kept of an object. It is called without the lock, and
-	// concurrently. An object that it cannot
-	// read is logged, and kept as one that is gone.
+	// Read derives the retained data of an object. It is called concurrently and without the lock.
+	// An error is logged, and the object is treated as deleted.
 	Read func(*codec.Record) (T, error)
 
-	// Lock guards what the next three are about. They are called with it.
+	// Lock is held during calls of the next three functions.
 	Lock sync.Locker
 	Set  func(types.NamespacedName, T)
 	// Remove is called for objects that were never there, too.
 	Remove func(types.NamespacedName)
-	// Names yields the objects that are kept.
+	// Names iterates over the retained objects.
 	Names iter.Seq[types.NamespacedName]
-	// At is called with the lock, before the others, with the revision of what they are
-	// about to be told, and with that of a list when all of it was told; nil: it is of no
-	// interest.
+	// At is called with the lock before the other functions, with the revision of the next changes,
+	// and with that of a list after all of it was processed; may be nil.
 	At func(revision int64)
 
 	Logger  *slog.Logger // nil discards
-	Metrics *Metrics     // nil counts nothing
+	Metrics *Metrics     // nil disables metrics
 }
 
-// Follower keeps in memory what somebody needs of all objects of a resource: it is told of
-// each write by a Reflector, and, so that writes through this server are in effect before
-// they return, by a storage.Observer. What is older than what it knows it leaves out.
+// Follower maintains in-memory data for all objects of a resource. A Reflector reports all writes;
+// a storage.Observer reports the writes of this server before they return. Outdated reports are
+// ignored.
 type Follower[T any] struct {
 	config  FollowerConfig[T]
 	tracker VersionTracker // guarded by config.Lock
 }
 
-// NewFollower returns a Follower that knows of no object. Its Reflector tells it of all.
+// NewFollower returns an empty Follower. Its Reflector reports all objects.
 func NewFollower[T any](config FollowerConfig[T]) *Follower[T] {
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
@@ -60,7 +58,7 @@ func NewFollower[T any](config FollowerConfig[T]) *Follower[T] {
 	return &Follower[T]{config: config}
 }
 
-// Reflector returns what keeps the Follower up to date with a collection.
+// Reflector returns the Reflector of the Follower for a collection.
 func (f *Follower[T]) Reflector(collection Collection) (*Reflector, error) {
 	return New(Config{
 		Name: f.config.Name, Collection: collection, Logger: f.config.Logger, Metrics: f.config.Metrics,
@@ -74,7 +72,7 @@ func (f *Follower[T]) Reflector(collection Collection) (*Reflector, error) {
 	})
 }
 
-// Observer returns what is told of writes.
+// Observer returns the observer of writes.
 func (f *Follower[T]) Observer() *storage.Observer {
 	return &storage.Observer{
 		Written: func(record *codec.Record) error {
@@ -87,10 +85,10 @@ func (f *Follower[T]) Observer() *storage.Observer {
 	}
 }
 
-// textOf is how the tracker knows an object.
+// textOf returns the key of an object in the tracker.
 func textOf(name types.NamespacedName) string { return name.Namespace + "/" + name.Name }
 
-// replace takes up a list. The lock is not held while it is read.
+// replace processes a list. It reads the list without the lock.
 func (f *Follower[T]) replace(list *rest.List) error {
 	var items []kept[T]
 	for record, err := range list.Items {
@@ -133,8 +131,8 @@ func (f *Follower[T]) apply(event *rest.Event) {
 	f.take(event.Record, f.tracker.Reflected)
 }
 
-// reported tells the tracker of a change that its writer has reported already, as most
-// are, so that it is not read again. It reports whether it is one.
+// reported records a change that its writer has already reported, as usual, so that it is not read
+// again. It reports whether that is the case.
 func (f *Follower[T]) reported(name types.NamespacedName, revision int64) bool {
 	f.config.Lock.Lock()
 	defer f.config.Lock.Unlock()
@@ -164,7 +162,7 @@ func (f *Follower[T]) gone(name types.NamespacedName, revision int64) {
 	f.config.Remove(name)
 }
 
-// kept is what is kept of an object, or why it cannot be.
+// kept is the retained data of an object, or its error.
 type kept[T any] struct {
 	name     types.NamespacedName
 	revision int64
@@ -188,7 +186,7 @@ func (f *Follower[T]) keep(item *kept[T]) {
 	f.config.Set(item.name, item.value)
 }
 
-// Followers are those of one consumer, by the resources that it follows.
+// Followers are the Followers of a consumer, by resource.
 type Followers map[schema.GroupResource]interface {
 	Reflector(Collection) (*Reflector, error)
 	Observer() *storage.Observer
@@ -197,13 +195,13 @@ type Followers map[schema.GroupResource]interface {
 // Resources are the resources that are followed.
 func (f Followers) Resources() iter.Seq[schema.GroupResource] { return maps.Keys(f) }
 
-// Reflector returns what keeps the consumer up to date with one of Resources.
+// Reflector returns the Reflector of one of Resources.
 func (f Followers) Reflector(resource schema.GroupResource, collection Collection) (*Reflector, error) {
 	return f[resource].Reflector(collection)
 }
 
-// Observer returns what is told of the writes of one of Resources, so that they are in effect
-// when they are answered; nil for other resources.
+// Observer returns the observer of the writes of one of Resources, which makes them effective
+// before they return; nil for other resources.
 func (f Followers) Observer(resource schema.GroupResource) *storage.Observer {
 	if follower := f[resource]; follower != nil {
 		return follower.Observer()

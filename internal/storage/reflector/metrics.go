@@ -6,8 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics counts what Reflectors do, labelled with their names. All Reflectors
-// of a server share one. A nil *Metrics counts nothing.
+// Metrics are the metrics of all Reflectors of a server, labeled by name. A nil *Metrics records
+// nothing.
 type Metrics struct {
 	synced          *prometheus.GaugeVec
 	lists, failures *prometheus.CounterVec

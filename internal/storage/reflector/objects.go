@@ -12,10 +12,9 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Objects keeps a consumer up to date with a collection that it needs all of,
-// such as what configures the server. It is told by a Reflector and, so that a
-// write is in effect when it is answered, by this server's writers: Written and
-// Deleted are the functions of a storage.Observer.
+// Objects maintains a consumer of a whole collection, such as server configuration. A Reflector
+// reports changes, and writers of this server report theirs before they return: Written and Deleted
+// are the functions of a storage.Observer.
 type Objects[T codec.Object] struct {
 	config  ObjectsConfig[T]
 	mu      sync.Mutex
@@ -24,27 +23,26 @@ type Objects[T codec.Object] struct {
 	told    bool // since Done
 }
 
-// ObjectsConfig is what is told. Its functions are called one at a time. All are
+// ObjectsConfig contains the functions of the consumer, which are called one at a time. All are
 // required.
 type ObjectsConfig[T codec.Object] struct {
-	// Name is what the objects are, in the plural.
+	// Name is the plural name of the objects.
 	Name string
-	// Set takes up an object, which is shared and must not be changed, in place of
-	// what it was before; Remove drops one. Done follows one or more of them.
+	// Set adds or replaces an object, which is shared and must not be modified. Remove removes one.
+	// Done follows one or more of these calls.
 	Set    func(T)
 	Remove func(types.NamespacedName)
 	Done   func()
-	// Logger is told of objects that cannot be read. They are as if they were
-	// removed.
+	// Logger logs unreadable objects, which are treated as removed.
 	Logger *slog.Logger
 }
 
-// NewObjects returns Objects that know of none.
+// NewObjects returns empty Objects.
 func NewObjects[T codec.Object](config ObjectsConfig[T]) *Objects[T] {
 	return &Objects[T]{config: config, known: map[types.NamespacedName]struct{}{}}
 }
 
-// Reflector returns what keeps the Objects up to date.
+// Reflector returns the Reflector of the Objects.
 func (o *Objects[T]) Reflector(collection Collection, metrics *Metrics) (*Reflector, error) {
 	return New(Config{
 		Name: o.config.Name, Collection: collection, Logger: o.config.Logger, Metrics: metrics,
@@ -61,7 +59,7 @@ func (o *Objects[T]) Reflector(collection Collection, metrics *Metrics) (*Reflec
 	})
 }
 
-// Written takes up what a writer of this server wrote.
+// Written processes a write of this server.
 func (o *Objects[T]) Written(record *codec.Record) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -72,7 +70,7 @@ func (o *Objects[T]) Written(record *codec.Record) error {
 	return nil
 }
 
-// Deleted drops what a writer of this server deleted.
+// Deleted processes a deletion by this server.
 func (o *Objects[T]) Deleted(name types.NamespacedName, revision int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -82,7 +80,7 @@ func (o *Objects[T]) Deleted(name types.NamespacedName, revision int64) {
 	}
 }
 
-// replace takes up a list. Nobody waits while it is read.
+// replace processes a list. It reads the list without the lock.
 func (o *Objects[T]) replace(list *rest.List) error {
 	var records []*codec.Record
 	for record, err := range list.Items {
