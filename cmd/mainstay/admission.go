@@ -87,7 +87,7 @@ func writeJSON(out io.Writer, value any) error {
 	return encoder.Encode(value)
 }
 
-// writeWebhooks prints the webhooks that are asked, if there are any.
+// writeWebhooks prints the configured webhooks.
 func writeWebhooks(out io.Writer, states []webhooks.State) error {
 	if len(states) == 0 {
 		return nil

@@ -22,7 +22,7 @@ type apiClient struct {
 	url  string
 }
 
-// Limits of what the commands wait for and read.
+// Timeouts and size limits of the commands.
 const (
 	apiTimeout  = time.Minute
 	apiMaxBytes = 256 << 20

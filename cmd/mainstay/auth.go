@@ -122,7 +122,8 @@ func (w *why) who(ctx context.Context, client *apiClient) (*request.User, error)
 	return user, nil
 }
 
-// question returns what is asked. Where a resource has no group, the server is asked for it.
+// question returns the attributes to authorize. For a resource without a group, it queries
+// discovery.
 func (w *why) question(ctx context.Context, client *apiClient, user *request.User, verb, what string) (*authorizer.Attributes, error) {
 	a := &authorizer.Attributes{User: user, Verb: verb}
 	if strings.HasPrefix(what, "/") {
@@ -142,7 +143,7 @@ func (w *why) question(ctx context.Context, client *apiClient, user *request.Use
 	return a, nil
 }
 
-// foundResource is what a name stands for.
+// foundResource is the result of a lookup by name.
 type foundResource struct {
 	group, version, name string
 	namespaced           bool
@@ -173,7 +174,7 @@ func findResource(ctx context.Context, client *apiClient, text string) (foundRes
 	return foundResource{}, fmt.Errorf("the server has no resource %q", text)
 }
 
-// review asks the server.
+// review sends an access review.
 func review(ctx context.Context, client *apiClient, a *authorizer.Attributes) (*authorizationv1.SubjectAccessReviewStatus, error) {
 	asked := authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: a.User.Name, Groups: a.User.Groups, UID: a.User.UID}}
 	if a.ResourceRequest {
@@ -202,7 +203,7 @@ func readRights(ctx context.Context, client *apiClient) (*rbac.Objects, error) {
 	return o, errors.Join(errs[:]...)
 }
 
-// mostNear is how many rules that come near are printed.
+// mostNear is the maximum number of printed near matches.
 const mostNear = 5
 
 func writeWhy(out io.Writer, asked *authorizer.Attributes, status *authorizationv1.SubjectAccessReviewStatus, grants []rbac.Grant) {
@@ -258,7 +259,7 @@ func describeQuestion(a *authorizer.Attributes) string {
 	return text + " at the cluster scope"
 }
 
-// describeRule says what a rule allows, and where.
+// describeRule describes the permissions of a rule and its scope.
 func describeRule(g *rbac.Grant) string {
 	text := "allows " + strings.Join(g.Rule.Verbs, ", ") + " of "
 	if len(g.Rule.NonResourceURLs) > 0 {

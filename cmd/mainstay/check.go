@@ -54,7 +54,7 @@ The exit code is 0 when all is well, and 1 when not.`,
 	return command
 }
 
-// checkStore checks a store, and what depends on each other in it.
+// checkStore checks a store, and the dependencies between its objects.
 func checkStore(ctx context.Context, store, prefix, encryptionConfig string, shown *progress) (embedded.Report, error) {
 	objects, err := controlplane.NewStoreCheck(prefix)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"mainstay.dev/mainstay/internal/controlplane"
 )
 
-// Names by which this program is kube-apiserver, or stands where etcd would.
+// Names of this program as kube-apiserver, and as a placeholder for etcd.
 const (
 	kubeAPIServerName = "kube-apiserver"
 	etcdName          = "etcd"
@@ -106,7 +106,7 @@ func makeAssets(dir string, controllers []string) error {
 	for name, source := range sources {
 		link := os.Link
 		if source != own {
-			link = os.Symlink // it may need what is beside it
+			link = os.Symlink // it may need neighboring files
 		}
 		if err := placeFile(source, filepath.Join(dir, withExe(name)), link); err != nil {
 			return err
@@ -115,8 +115,8 @@ func makeAssets(dir string, controllers []string) error {
 	return nil
 }
 
-// replaceFile gives a file new content. It never writes to an existing file, so that it does
-// not follow symbolic links.
+// replaceFile replaces the content of a file. It never writes to an existing file, so it does not
+// follow symbolic links.
 func replaceFile(name string, content []byte) error {
 	part, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
 	if err != nil {
@@ -146,8 +146,8 @@ func withExe(name string) string {
 	return name
 }
 
-// placeFile makes target a link to source, or, where that is not possible, a copy of it.
-// A program that is running from target goes on.
+// placeFile makes target a link to source or, if that is impossible, a copy. A program that runs
+// from target continues.
 func placeFile(source, target string, link func(source, target string) error) error {
 	if one, err := os.Stat(source); err == nil {
 		if other, err := os.Stat(target); err == nil && os.SameFile(one, other) {
@@ -158,7 +158,7 @@ func placeFile(source, target string, link func(source, target string) error) er
 	if err := os.Remove(part); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if link(source, part) != nil { // another file system, or none with links
+	if link(source, part) != nil { // another file system, or one without links
 		if err := copyProgram(source, part); err != nil {
 			return err
 		}
@@ -212,11 +212,10 @@ func newKubeAPIServer(signals <-chan os.Signal) *cobra.Command {
 	return command
 }
 
-// likeKubeAPIServer changes the defaults of serve to those that programs expect of
-// kube-apiserver: no files are written unless --data-dir is given, --cert-dir may hold the
-// serving certificate, and of the controllers of kube-controller-manager only those run
-// that --controllers or the folder of envtest-assets selects. If --etcd-servers is the
-// placeholder, objects are kept in memory.
+// likeKubeAPIServer changes the defaults of serve to those of kube-apiserver: no files are written
+// without --data-dir, --cert-dir may contain the serving certificate, and only the controllers that
+// --controllers or the directory of envtest-assets select run. If --etcd-servers is the
+// placeholder, objects are stored in memory.
 func (f *serveFlags) likeKubeAPIServer(ctx context.Context, certDir, assets string, log io.Writer) error {
 	c := &f.config
 	c.InMemory = !f.all.Changed("data-dir")
@@ -248,12 +247,12 @@ func (f *serveFlags) likeKubeAPIServer(ctx context.Context, certDir, assets stri
 	return nil
 }
 
-// namespaceGrace is the time that the namespace controller, if it is selected, leaves for
-// a test to finalize a deleted namespace itself.
+// namespaceGrace gives tests time to finalize a deleted namespace themselves, if the namespace
+// controller is selected.
 const namespaceGrace = 500 * time.Millisecond
 
-// assetControllers returns the controllers that envtest-assets has recorded in a folder.
-// Without any, and for a folder that it has not made, none is selected.
+// assetControllers returns the controllers that envtest-assets has recorded in a directory. The
+// default, also for other directories, is none.
 func assetControllers(dir string) ([]string, error) {
 	recorded, err := os.ReadFile(filepath.Join(dir, assetsMark))
 	switch {
@@ -289,7 +288,7 @@ func isPlaceholder(ctx context.Context, url string) (bool, error) {
 		case err == nil:
 			return answer, nil
 		case time.Now().After(deadline):
-			return false, nil // the store will say what is wrong
+			return false, nil // opening the store reports the error
 		}
 		<-poll.C
 	}

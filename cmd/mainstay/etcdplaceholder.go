@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// placeholderHeader is in the answers of the placeholder, and of no etcd.
+// placeholderHeader marks the responses of the placeholder.
 const placeholderHeader = "Mainstay-Placeholder"
 
 // defaultClientURL is etcd's own.
@@ -37,7 +37,7 @@ func newEtcdPlaceholder(signals <-chan os.Signal) *cobra.Command {
 		Use:    etcdName,
 		Short:  "Stand where tests start an etcd",
 		Hidden: true,
-		// Whatever an etcd accepts.
+		// All flags of etcd are accepted.
 		DisableFlagParsing: true,
 		RunE: func(c *cobra.Command, args []string) error {
 			for _, arg := range args {
@@ -78,7 +78,7 @@ func clientURLs(args []string) []string {
 	return strings.Split(urls, ",")
 }
 
-// servePlaceholder answers on the URLs until ctx ends.
+// servePlaceholder serves the URLs until ctx ends.
 func servePlaceholder(ctx context.Context, urls []string) error {
 	mux := http.NewServeMux()
 	answer := func(path, body string) {

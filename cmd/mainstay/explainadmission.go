@@ -27,7 +27,7 @@ import (
 	"mainstay.dev/mainstay/internal/endpoints"
 )
 
-// explainer asks a server what its admission does with objects.
+// explainer requests admission explanations for objects.
 type explainer struct {
 	client    *apiClient
 	namespace string
@@ -102,7 +102,7 @@ func (e *explainer) explainDocument(ctx context.Context, text []byte) error {
 		return err
 	}
 	if len(obj.Object) == 0 {
-		return nil // nothing between two separators
+		return nil // no content between two separators
 	}
 	collection, err := e.collectionOf(ctx, obj)
 	if err != nil {
@@ -172,7 +172,7 @@ func (e *explainer) ask(ctx context.Context, method, path string, body []byte) (
 	return &answer, nil
 }
 
-// outcome says in a line what the write would have come to.
+// outcome summarizes the result of the write in a line.
 func outcome(answer *endpoints.AdmissionExplanation) string {
 	text := fmt.Sprintf("%d %s", answer.Code, http.StatusText(answer.Code))
 	var status metav1.Status
@@ -213,13 +213,13 @@ func writeSteps(out io.Writer, steps []admission.Step) error {
 	return err
 }
 
-// deeds are what a plugin did, a line each.
+// deeds describes the effects of a plugin, one per line.
 func deeds(step *admission.Step) []string {
 	var lines []string
 	for i := range step.Decisions {
 		lines = append(lines, decision(&step.Decisions[i])...)
 	}
-	if len(step.Decisions) == 0 { // or each says what it has changed
+	if len(step.Decisions) == 0 { // or the decisions list their changes
 		lines = changes(step.Changes)
 	}
 	for _, warning := range step.Warnings {
@@ -234,7 +234,7 @@ func deeds(step *admission.Step) []string {
 	return lines
 }
 
-// changes are what was changed, a line each.
+// changes describes the changed fields, one per line.
 func changes(all []admission.Change) []string {
 	var lines []string
 	for _, change := range all {
@@ -250,7 +250,7 @@ func changes(all []admission.Change) []string {
 	return lines
 }
 
-// decision is what a policy or a webhook did: who it was, and indented below, what.
+// decision describes the result of a policy or webhook: its name, and indented below, its effects.
 func decision(d *admission.Decision) []string {
 	who := fmt.Sprintf("webhook %s of %s", d.Webhook, d.Configuration)
 	if d.Policy != "" {
@@ -278,7 +278,7 @@ func decision(d *admission.Decision) []string {
 	return lines
 }
 
-// evaluation is what an expression came to, in a line.
+// evaluation describes the result of an expression in a line.
 func evaluation(e *admission.Evaluation) string {
 	text := fmt.Sprintf("%s, in %s", e.Field, e.Took)
 	switch {
@@ -293,7 +293,7 @@ func evaluation(e *admission.Evaluation) string {
 	return strings.Join(strings.Fields(text), " ")
 }
 
-// shown returns a value as it stands in a table: in one line that is not too long.
+// shown formats a value for a table: one line of limited length.
 func shown(value any) string {
 	const most = 200
 	text, err := json.Marshal(value)

@@ -20,7 +20,7 @@ import (
 //go:embed upstream-flags.tsv
 var upstreamFlags string
 
-// serveFlags are the flags of serve and what they were set to.
+// serveFlags are the flags of serve with their values.
 type serveFlags struct {
 	config   host.Config
 	log      telemetry.LogConfig
@@ -73,7 +73,7 @@ func (f *serveFlags) values() map[string]string {
 	return values
 }
 
-// addTo registers all flags, and those of kube-apiserver that are refused.
+// addTo registers all flags, and the unsupported flags of kube-apiserver, which are rejected.
 func (f *serveFlags) addTo(flags *pflag.FlagSet) {
 	f.all = flags
 	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
@@ -336,7 +336,7 @@ func (f *serveFlags) logs(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.version, "version", false, "print the version and leave")
 }
 
-// asBool lets a flag stand without a value.
+// asBool permits a flag without a value.
 func asBool(flags *pflag.FlagSet, name string) { flags.Lookup(name).NoOptDefVal = "true" }
 
 // tableRows splits a table of tab-separated values; lines with # are comments.

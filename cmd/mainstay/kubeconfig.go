@@ -29,8 +29,8 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// defaultTTL of credentials; the shortest is what CertificateSigningRequests and TokenRequests
-// can ask for.
+// defaultTTL is the default lifetime of credentials. The minimum is that of
+// CertificateSigningRequests and TokenRequests.
 const (
 	defaultTTL  = 30 * 24 * time.Hour
 	shortestTTL = 10 * time.Minute
@@ -178,8 +178,8 @@ const (
 	signerPeriod  = 500 * time.Millisecond
 )
 
-// sign has the cluster sign: it asks, approves, and waits for the signer. The request is
-// deleted in any case.
+// sign obtains a certificate from the cluster: it creates a request, approves it, and waits for the
+// signer. It always deletes the request.
 func (k *credentials) sign(ctx context.Context, client *apiClient) (certificate, key []byte, err error) {
 	key, text, err := k.certificateRequest()
 	if err != nil {

@@ -1,7 +1,5 @@
-// Command mainstay is a Kubernetes API server in one binary: what
-// kube-apiserver is, with its storage built in. This package turns flags and
-// files into a server.Config and reports what went wrong; it serves nothing
-// itself.
+// Command mainstay is a Kubernetes API server in one binary, with its own storage engine. This
+// package converts flags and files into a host.Config and reports errors.
 package main
 
 import (
@@ -24,7 +22,7 @@ var version = "0.1.0-dev"
 const (
 	exitOK      = 0
 	exitFailure = 1 // something went wrong while running
-	exitUsage   = 2 // the command line asks for what is not possible
+	exitUsage   = 2 // invalid command line
 )
 
 func main() {
@@ -33,8 +31,8 @@ func main() {
 	os.Exit(run(commandLine(os.Args), os.Stdout, os.Stderr, signals))
 }
 
-// commandLine returns the arguments of the program. By the name of kube-apiserver or
-// etcd it is what envtest takes for them: the subcommand of that name.
+// commandLine returns the arguments of the program. If it runs as kube-apiserver or etcd, it
+// prepends the subcommand of this name, for envtest.
 func commandLine(args []string) []string {
 	switch name := strings.TrimSuffix(filepath.Base(args[0]), ".exe"); name {
 	case kubeAPIServerName, etcdName:
@@ -84,7 +82,8 @@ Start one and talk to it:
 		SilenceUsage:  true,
 	}
 	root.SetFlagErrorFunc(flagError)
-	// cobra's own flag uses text/template, with which the linker keeps all methods of all types.
+	// cobra's own version flag uses text/template, which prevents the linker from removing unused
+	// methods.
 	showVersion := root.Flags().Bool("version", false, "print the version of this program and of the API it serves")
 	root.RunE = func(c *cobra.Command, _ []string) error {
 		if *showVersion {

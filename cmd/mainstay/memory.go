@@ -13,8 +13,8 @@ const (
 	// allocated less than quietBytes in one period.
 	quietPeriod = 5 * time.Second
 	quietBytes  = 4 << 20
-	// returnBytes is what must have been allocated since memory was last returned
-	// for another collection to be worth it.
+	// returnBytes is the allocation volume since the last return of memory that justifies another
+	// collection, in bytes.
 	returnBytes = 32 << 20
 )
 

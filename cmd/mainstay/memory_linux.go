@@ -9,11 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// releaseCode unmaps the pages of the program's code and constants, most of which
-// are used only at the start or in a burst of work. Pages that are used again are
-// mapped again from the page cache, which has them in any case. It takes a
-// millisecond, once after a start or a burst, and nothing at rest. Only read-only
-// mappings without private pages are unmapped.
+// releaseCode unmaps the pages of the program's code and constants, most of which are used only at
+// the start or in a burst of work. The kernel maps used pages again from the page cache. It takes a
+// millisecond, once after a start or burst. It unmaps only read-only mappings without private
+// pages.
 func releaseCode() error {
 	maps, err := os.Open("/proc/self/smaps")
 	if err != nil {

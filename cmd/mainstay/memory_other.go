@@ -2,5 +2,5 @@
 
 package main
 
-// releaseCode does nothing on systems without madvise.
+// releaseCode has no effect on systems without madvise.
 func releaseCode() error { return nil }

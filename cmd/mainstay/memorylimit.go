@@ -12,12 +12,13 @@ import (
 	"mainstay.dev/mainstay/internal/limits/memory"
 )
 
-// collectorPercent of the limit is what the garbage collector keeps to: the rest is for what
-// it does not see.
+// collectorPercent is the share of the limit for the garbage collector; the remainder is for memory
+// outside the heap.
 const collectorPercent = 90
 
-// limitMemory sets how much memory the server and the garbage collector keep to, of which
-// untouched bytes are allocated and take none. It is the process's, and so set here.
+// limitMemory sets the memory limit of the server and of the garbage collector. untouched is the
+// allocated memory that is never used, in bytes. The limit applies to the process, so it is set
+// here.
 func limitMemory(config *host.Config, untouched int64) {
 	switch {
 	case config.MemoryLimit == host.NoLimit:
@@ -33,8 +34,8 @@ func limitMemory(config *host.Config, untouched int64) {
 	debug.SetMemoryLimit(config.MemoryLimit/100*collectorPercent + untouched)
 }
 
-// defaultMemoryLimit is GOMEMLIMIT, which Go has read already, or what the control group or
-// the machine has; 0: none is known.
+// defaultMemoryLimit returns GOMEMLIMIT, or the memory of the control group or machine; 0 if
+// unknown.
 func defaultMemoryLimit(logger *slog.Logger) int64 {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {

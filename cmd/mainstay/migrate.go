@@ -72,7 +72,7 @@ its keys are deleted from etcd.`,
 	return command
 }
 
-// run copies. moved reports whether the source was written to meanwhile.
+// run copies the data. moved reports whether the source was written during the copy.
 func (m *migration) run(ctx context.Context, shown *progress) (result migrate.Result, moved bool, err error) {
 	from, closeFrom, err := m.place(ctx, m.from, false)
 	if err != nil {
@@ -102,7 +102,7 @@ func (m *migration) run(ctx context.Context, shown *progress) (result migrate.Re
 // etcdTimeout is how long etcd may take to answer.
 const etcdTimeout = 10 * time.Second
 
-// place opens what a flag names.
+// place opens the location of a flag.
 func (m *migration) place(ctx context.Context, name string, target bool) (migrate.Place, func() error, error) {
 	if !strings.Contains(name, "://") {
 		take := lockStore

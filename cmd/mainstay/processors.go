@@ -16,25 +16,23 @@ import (
 // added to go again. Each change stops the program for some microseconds.
 const calm = time.Second
 
-// processors limits expensive work to all processors but one, and adds one to those
-// that Go counts while such work goes on. With as many busy as Go counts, it looks
-// for what the network brings every ten milliseconds only; with one more, the
-// operating system shares the real ones among those that compute and those that
-// answer. At rest the processor too many would cost a tenth of every request.
+// processors runs CPU-heavy work on at most GOMAXPROCS-1 threads, and raises GOMAXPROCS by one
+// while such work is running. If all of Go's processors are busy, Go polls the network only every
+// ten milliseconds; with one more, the operating system shares the real processors. At rest, an
+// additional processor would cost a tenth of every request.
 type processors struct {
 	limit *semaphore.Weighted
 	calm  time.Duration
-	// fixed is that the user has said how many Go is to count.
+	// fixed reports that the user has set GOMAXPROCS.
 	fixed bool
 
 	mu      sync.Mutex
-	working int  // who has acquired
+	working int  // number of holders
 	added   bool // one processor
 	idle    *time.Timer
 }
 
-// newProcessors returns the limiter of this process. There is one, for what Go counts
-// is the process's.
+// newProcessors returns the limiter of this process, because GOMAXPROCS is global.
 func newProcessors(calm time.Duration) *processors {
 	return &processors{
 		limit: semaphore.NewWeighted(int64(max(1, runtime.GOMAXPROCS(0)-1))),
@@ -82,8 +80,7 @@ func (p *processors) end() {
 	}
 }
 
-// settle gives the processor back, unless there is work again: its end sets the timer
-// anew.
+// settle lowers GOMAXPROCS again, unless there is new work, whose end resets the timer.
 func (p *processors) settle() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

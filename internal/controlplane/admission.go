@@ -26,7 +26,7 @@ import (
 // admissionPlugin is an admission plugin of kube-apiserver.
 type admissionPlugin struct {
 	name string
-	// onDemand: it takes part only where --enable-admission-plugins names it.
+	// onDemand: the plugin is off unless --enable-admission-plugins names it.
 	onDemand bool
 	// open returns the plugin for a control plane, or nil where a feature gate has
 	// it off.
@@ -135,8 +135,7 @@ func AdmissionPlugins() []string {
 	return names
 }
 
-// checkAdmission reports plugins that are not there, and those that are to be on
-// and off.
+// checkAdmission reports unknown plugins, and plugins that are both enabled and disabled.
 func (o Options) checkAdmission() error {
 	known := make(map[string]bool)
 	for _, name := range AdmissionPlugins() {
@@ -166,10 +165,10 @@ func (o Options) checkAdmission() error {
 	return errors.Join(errs...)
 }
 
-// needsConfig reports whether a plugin can do nothing without a configuration.
+// needsConfig reports whether a plugin requires a configuration.
 func needsConfig(name string) bool { return name == "ImagePolicyWebhook" || name == "EventRateLimit" }
 
-// has reports whether a plugin takes part.
+// has reports whether a plugin is on.
 func (o Options) has(p admissionPlugin) bool {
 	if gate := gateOf(p.name); gate != "" && !o.Gates().Enabled(gate) {
 		return false
@@ -223,7 +222,7 @@ func nodeRestriction(i *instance) admission.Plugin {
 	}
 }
 
-// podGroupProtection needs groups, and those of groups where there are any.
+// podGroupProtection reads pod groups, and composite groups if they are served.
 func podGroupProtection(i *instance) admission.Plugin {
 	p := plugin.PodGroupProtection{PodGroups: stored[*schedulingv1beta1.PodGroup](i, schedulingv1beta1.SchemeGroupVersion, "podgroups")}
 	if i.rows.Gates.Enabled(feature.CompositePodGroup) {

@@ -2,15 +2,15 @@ package controlplane
 
 import "mainstay.dev/mainstay/internal/feature"
 
-// AdmissionPlugin is what a user is told of a plugin of kube-apiserver.
+// AdmissionPlugin describes an admission plugin of kube-apiserver to users.
 type AdmissionPlugin struct {
 	Name string `json:"name"`
-	// Does is what it does, in a phrase.
+	// Does is a short description.
 	Does string `json:"does"`
-	// Default: it takes part where flags do not name it. On: it takes part.
+	// Default reports whether the plugin is on by default, On whether it is on.
 	Default bool `json:"default"`
 	On      bool `json:"on"`
-	// Gate is the feature gate without which it does not take part; "": none.
+	// Gate is the feature gate that the plugin requires; "" without one.
 	Gate feature.Gate `json:"gate,omitempty"`
 }
 
@@ -26,7 +26,7 @@ func (o Options) ListAdmission() []AdmissionPlugin {
 	return listed
 }
 
-// gateOf returns the feature gate of a plugin, "" where it has none.
+// gateOf returns the feature gate of a plugin, or "".
 func gateOf(plugin string) feature.Gate {
 	switch plugin {
 	case "PodGroupProtection", "PodGroupWorkloadExists":
@@ -39,7 +39,7 @@ func gateOf(plugin string) feature.Gate {
 	return ""
 }
 
-// admissionPhrases say what plugins do.
+// admissionPhrases returns the descriptions of plugins.
 func admissionPhrases() map[string]string {
 	return map[string]string{
 		"AlwaysAdmit":                          "lets everything pass",

@@ -26,7 +26,7 @@ type auditedAPI struct {
 	instance *instance
 }
 
-// internal returns what records a request of code inside the server.
+// internal returns the audit recorder of a request by server code.
 func (a *auditedAPI) internal(ctx context.Context) *filters.Internal {
 	return a.instance.audit.Internal(ctx, func() string {
 		if a.instance.rbac == nil {
@@ -35,7 +35,7 @@ func (a *auditedAPI) internal(ctx context.Context) *filters.Internal {
 		attributes := authorizer.AttributesOf(request.UserFrom(ctx), request.InfoFrom(ctx))
 		decision, reason, _ := a.instance.rbac.Authorize(ctx, &attributes)
 		if decision != authorizer.DecisionAllow {
-			return "" // as of what no authorizer is asked about
+			return "" // a request without authorization
 		}
 		return reason
 	})
@@ -61,8 +61,7 @@ func (a *auditedAPI) Create(ctx context.Context, resource *rest.Resource, obj co
 	return record, err
 }
 
-// Update implements local.API. What change refuses is never asked of the API, and not
-// recorded.
+// Update implements loopback.API. A rejection by change does not reach the API and is not recorded.
 func (a *auditedAPI) Update(ctx context.Context, resource *rest.Resource, change func(codec.Object) (codec.Object, error), options metav1.UpdateOptions) (*codec.Record, error) {
 	audited := a.internal(ctx)
 	record, err := a.API.Update(ctx, resource, func(obj codec.Object) (codec.Object, error) {
@@ -98,8 +97,8 @@ func (a *auditedAPI) Delete(ctx context.Context, resource *rest.Resource, option
 	return record, gone, err
 }
 
-// DeleteSome implements local.API. It is one request, whatever it deletes: the first
-// deletion, without which there is none, makes it and says what became of it.
+// DeleteSome implements loopback.API. It records one request for all deletions: the first deletion
+// starts it and determines its result.
 func (a *auditedAPI) DeleteSome(ctx context.Context, resource *rest.Resource, options metav1.DeleteOptions) (func(context.Context, types.NamespacedName) (bool, error), error) {
 	audited := a.internal(ctx)
 	remove, err := a.API.DeleteSome(ctx, resource, options)
@@ -117,7 +116,7 @@ func (a *auditedAPI) DeleteSome(ctx context.Context, resource *rest.Resource, op
 			gone, err = remove(ctx, name)
 			outcome := err
 			if apierrors.IsNotFound(err) {
-				outcome = nil // somebody else was faster
+				outcome = nil // another client deleted the object first
 			}
 			complete(audited, http.StatusOK, outcome)
 		})

@@ -24,13 +24,13 @@ import (
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
-// Authorization is what decides beside a control plane's own objects.
+// Authorization contains the authorizers that are configured outside a control plane.
 type Authorization struct {
-	// Configured returns which authorizers are asked, in order, instead of those of
-	// Options.AuthorizationModes; nil: those are. The list is replaced when it changes; it
-	// names none of a control plane's own that it did not name at first.
+	// Configured returns the authorizers in order, instead of Options.AuthorizationModes; nil
+	// selects these modes. A change replaces the list. A later list contains no built-in authorizer
+	// that the first one did not contain.
 	Configured func() *[]authz.Listed
-	// Webhook and Policies are asked in the modes Webhook and ABAC; nil: there are none.
+	// Webhook and Policies are the authorizers of the modes Webhook and ABAC; nil disables them.
 	Webhook  authorizer.Authorizer
 	Policies abac.Policies
 }
@@ -51,7 +51,7 @@ func (o Options) checkAuthorization() error {
 	return errors.Join(errs...)
 }
 
-// authorizers lists which are asked now.
+// authorizers returns the current authorizers.
 func (i *instance) authorizers() *[]authz.Listed {
 	if configured := i.env.Authorization.Configured; configured != nil {
 		return configured()
@@ -59,14 +59,13 @@ func (i *instance) authorizers() *[]authz.Listed {
 	return i.modes
 }
 
-// asks reports whether an authorizer of a type is asked.
+// asks reports whether an authorizer of a type is configured.
 func (i *instance) asks(of string) bool {
 	return slices.ContainsFunc(*i.authorizers(), func(l authz.Listed) bool { return l.Type == of })
 }
 
-// openAuthorization creates what decides for requests, reviews and whoever asks in
-// the middle of a request: by the modes of the flags or by a configuration, after
-// system:masters.
+// openAuthorization creates the authorizer for requests, reviews and checks within requests:
+// system:masters first, then the configured authorizers.
 func (i *instance) openAuthorization() error {
 	modes := authz.ByModes(i.options.AuthorizationModes)
 	i.modes = &modes
@@ -99,7 +98,7 @@ func (i *instance) openAuthorization() error {
 	return nil
 }
 
-// rightsFollowers are those of the authorizers that decide by stored objects.
+// rightsFollowers returns the followers of the authorizers that depend on stored objects.
 func (i *instance) rightsFollowers() []reflector.Followers {
 	var all []reflector.Followers
 	if i.node != nil {
@@ -111,7 +110,7 @@ func (i *instance) rightsFollowers() []reflector.Followers {
 	return all
 }
 
-// openRights creates what keeps authorizers up to date.
+// openRights creates the reflectors of these authorizers.
 func (i *instance) openRights() error {
 	for _, followers := range i.rightsFollowers() {
 		for resource := range followers.Resources() {
@@ -129,7 +128,7 @@ func (i *instance) openRights() error {
 	return nil
 }
 
-// rightsObserver returns what tells an authorizer of writes; nil where none asks.
+// rightsObserver returns the observer of writes for an authorizer, or nil.
 func (i *instance) rightsObserver(resource schema.GroupResource) *storage.Observer {
 	for _, followers := range i.rightsFollowers() {
 		if observer := followers.Observer(resource); observer != nil {
@@ -148,7 +147,7 @@ func (i *instance) loadRights(ctx context.Context) error {
 	return group.Wait()
 }
 
-// followRights takes up what other servers write.
+// followRights processes the writes of other servers.
 func (i *instance) followRights(ctx context.Context) error {
 	var group errgroup.Group
 	for _, follow := range i.rights {
@@ -157,8 +156,7 @@ func (i *instance) followRights(ctx context.Context) error {
 	return group.Wait()
 }
 
-// reviewRules lists what a user may do in a namespace, as far as that is decided by
-// rules.
+// reviewRules lists the permissions of a user in a namespace, as far as rules determine them.
 func (i *instance) reviewRules(_ context.Context, user *request.User, namespace string) authorizationv1.SubjectRulesReviewStatus {
 	var status authorizationv1.SubjectRulesReviewStatus
 	var errs []error
@@ -175,8 +173,8 @@ func (i *instance) reviewRules(_ context.Context, user *request.User, namespace 
 	return status
 }
 
-// rulesOf returns the rules by which authorizers of a type allow. The error says what is missing
-// from them.
+// rulesOf returns the rules with which authorizers of a type allow requests. The error describes
+// missing rules.
 func (i *instance) rulesOf(of string, user *request.User, namespace string) ([]rbacv1.PolicyRule, error) {
 	switch of {
 	case authz.TypeAlwaysAllow:

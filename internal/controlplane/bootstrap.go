@@ -16,8 +16,7 @@ const (
 	// EndpointsByLease publishes the addresses of all servers that share the
 	// store.
 	EndpointsByLease = "lease"
-	// EndpointsByOthers publishes none, and leaves alone what another program
-	// publishes.
+	// EndpointsByOthers publishes no endpoints, and does not modify those of other programs.
 	EndpointsByOthers = "none"
 )
 
@@ -58,10 +57,10 @@ func (i *instance) openBootstrap() error {
 	return nil
 }
 
-// bootstrap creates what every cluster has. What it cannot make of the objects
-// in apis/bootstrap is tried again while the server runs, and /readyz says so.
+// bootstrap creates the objects of every cluster. It retries failures while the server runs, and
+// /readyz reports them.
 func (i *instance) bootstrap(ctx context.Context) error {
-	err := i.cluster.StartNamespaces(ctx) // the others go on: each hook knows what keeps it
+	err := i.cluster.StartNamespaces(ctx) // continue after an error: the hooks report their own
 	var group errgroup.Group
 	group.Go(func() error { i.cluster.Start(ctx); return nil })
 	group.Go(func() error { return i.aggregated.Register(ctx) })

@@ -55,8 +55,8 @@ func (i *instance) chain(final http.Handler) http.Handler {
 	)
 }
 
-// anonymous says which requests without credentials pass. As kube-apiserver, none
-// does where everything is allowed to everyone.
+// anonymous returns the requests that need no credentials. As in kube-apiserver, with AlwaysAllow
+// there are none.
 func (i *instance) anonymous() *authn.AnonymousConfig {
 	switch {
 	case i.asks(authz.TypeAlwaysAllow):
@@ -67,8 +67,8 @@ func (i *instance) anonymous() *authn.AnonymousConfig {
 	return &authn.AnonymousConfig{Enabled: !i.options.ClosedToPublic}
 }
 
-// longRunning reports whether a request lasts as long as its client wants: of a
-// subresource of this control plane's own, its storage says so.
+// longRunning reports whether the client determines the duration of a request. For subresources of
+// this control plane, the storage decides.
 func (i *instance) longRunning(info *request.Info) bool {
 	if !info.IsResource || info.Subresource == "" || info.Verb == "watch" {
 		return filters.LongRunning(info)
@@ -85,8 +85,8 @@ func (i *instance) longRunning(info *request.Info) bool {
 	return ok && connecter.Connection().LongRunning
 }
 
-// known reports whether this control plane answers for what a request asks, so
-// that the names of other things do not become labels of metrics.
+// known reports whether this control plane serves the resource of a request, so that unknown names
+// do not become labels of metrics.
 func (i *instance) known(info *request.Info) bool {
 	if !info.IsResource {
 		return i.paths.has(info.Path) || discovery.Handles(info.Path) || strings.HasPrefix(info.Path, "/openapi/")

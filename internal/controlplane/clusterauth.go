@@ -26,14 +26,14 @@ import (
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
-// clusterAuth publishes the cluster authentication configuration, by which other
-// servers authenticate clients as this one does, in the ConfigMap
-// kube-system/extension-apiserver-authentication. It is updated whenever it
-// changes. Several servers share it, so that values of others are kept.
+// clusterAuth publishes the cluster authentication configuration in the ConfigMap
+// kube-system/extension-apiserver-authentication, with which other servers authenticate clients. It
+// follows changes of the configuration. Several servers share the ConfigMap, so values of others
+// are preserved.
 type clusterAuth struct {
 	configMaps *loopback.Client[*corev1.ConfigMap]
 	wanted     atomic.Pointer[map[string]string]
-	changed    chan struct{} // holds one token while wanted is to be published
+	changed    chan struct{} // contains one token while data must be published
 	// reflector publishes whenever the ConfigMap changes.
 	reflector *reflector.Reflector
 	logger    *slog.Logger
@@ -67,8 +67,8 @@ func (i *instance) openClusterAuth() error {
 	return err
 }
 
-// publish writes the ConfigMap if it lacks wanted data. A conflict with another
-// writer is no error: the reflector publishes again after that write.
+// publish writes the ConfigMap if data is missing. A conflict with another writer is not an error:
+// the reflector publishes again after that write.
 func (c *clusterAuth) publish(ctx context.Context) error {
 	err := c.publishOnce(ctx)
 	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
@@ -130,8 +130,8 @@ func (c *clusterAuth) run(ctx context.Context) error {
 	}
 }
 
-// mergeData returns the wanted data merged with that of other servers. Malformed
-// values and expired certificates are dropped.
+// mergeData merges the data with that of other servers. It drops malformed values and expired
+// certificates.
 func mergeData(there, wanted map[string]string) map[string]string {
 	data := make(map[string]string, len(wanted))
 	for key, value := range wanted {

@@ -50,8 +50,8 @@ type controller struct {
 
 // beginner is the work of a controller.
 type beginner interface {
-	// Begin returns what the change feed tells of changes, and what waits for the end
-	// of the work, which goes on until ctx ends.
+	// Begin starts the controller, which runs until ctx ends. It returns a subscriber of the change
+	// feed, and a function that waits for the end.
 	Begin(ctx context.Context) (changes.Subscriber, func())
 }
 
@@ -66,8 +66,8 @@ func Controllers() []string {
 // OptionalController runs only where --controllers names it, as in kube-controller-manager.
 const OptionalController = bootstraptokens.SignerName
 
-// policyStatus is the controller that checks the types of policies' expressions. Here that
-// is done when a policy is written; one of kube-controller-manager finds nothing to do.
+// policyStatus is the controller that checks the types of policy expressions. Here the write of a
+// policy checks them, so the controller of kube-controller-manager finds no work.
 const policyStatus = "validatingadmissionpolicy-status-controller"
 
 func (o Options) checkControllers() error {
@@ -124,7 +124,7 @@ func (i *instance) openControllers() error {
 	return nil
 }
 
-// add adds a controller to those that one of several servers runs.
+// add registers a controller, which runs on one of several servers.
 func (i *instance) add(name string, c beginner) {
 	i.controllers = append(i.controllers, controller{name, c})
 }
@@ -149,7 +149,7 @@ func (i *instance) openServiceAccounts() error {
 	return nil
 }
 
-// openAccountTokens: who does not know by what the server is verified makes no tokens.
+// openAccountTokens creates the token controller. Without the serving CA, it is disabled.
 func (i *instance) openAccountTokens() error {
 	identity := &i.env.Identity
 	if identity.ServingCA == nil {
@@ -184,8 +184,8 @@ func (i *instance) openNamespaces() error {
 	return nil
 }
 
-// plain returns what decrypts values that controllers read past the storage; nil where
-// nothing is encrypted.
+// plain returns the decryption of values that controllers read without storage; nil without
+// encryption.
 func (i *instance) plain() changes.Plain {
 	if i.env.Transformer == nil {
 		return nil
@@ -199,13 +199,13 @@ func (i *instance) plain() changes.Plain {
 		}
 		plain, _, err := transformer.FromStorage(ctx, value, key)
 		if err != nil {
-			return value // which says that it cannot be read
+			return value // which reports that it is unreadable
 		}
 		return plain
 	}
 }
 
-// keyPrefix is what all keys begin with, as "/registry".
+// keyPrefix returns the prefix of all keys, such as "/registry".
 func (i *instance) keyPrefix() string { return "/" + strings.Trim(i.prefix, "/") }
 
 func (i *instance) openGarbageCollector() error {
@@ -250,7 +250,7 @@ func (i *instance) openCertificates(name string) error {
 	return nil
 }
 
-// openStorageMigration: where there are no migrations, nobody carries them out.
+// openStorageMigration creates the migration controller, if the API of migrations is served.
 func (i *instance) openStorageMigration() error {
 	resource := storagemigrationv1.SchemeGroupVersion.WithResource("storageversionmigrations")
 	if i.static.Find(resource.GroupVersion(), resource.Resource, "") == nil {
@@ -305,8 +305,8 @@ func (i *instance) uncachedCore(resources map[string]*storage.Interface) error {
 	return nil
 }
 
-// runControllers runs the controllers until ctx ends: at once where this process alone
-// has the store, or else while it is the one of several that was elected.
+// runControllers runs the controllers until ctx ends: immediately if this process is the only user
+// of the store, otherwise while it is the elected leader.
 func (i *instance) runControllers(ctx context.Context) error {
 	if !i.env.Shared {
 		i.lead(ctx)
@@ -325,16 +325,16 @@ func (i *instance) identity() string {
 	return host + "_" + string(uuid.NewUUID())
 }
 
-// lead runs the controllers until ctx ends. They begin anew when a
-// kube-controller-manager comes or goes.
+// lead runs the controllers until ctx ends. It restarts them when a kube-controller-manager starts
+// or stops.
 func (i *instance) lead(ctx context.Context) {
 	for beside := false; ctx.Err() == nil; {
 		beside = i.term(ctx, beside)
 	}
 }
 
-// term runs the controllers that are to run now, until another set of them is. It returns
-// whether a kube-controller-manager ran beside them; was is what it returned before.
+// term runs the current set of controllers until the set changes. It returns whether a
+// kube-controller-manager is running; was is the previous result.
 func (i *instance) term(ctx context.Context, was bool) (beside bool) {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
@@ -355,7 +355,7 @@ func (i *instance) term(ctx context.Context, was bool) (beside bool) {
 		defer wait()
 		subscribers = append(subscribers, s)
 	}
-	defer end() // before what waits for it
+	defer end() // before waiting for the controllers
 	changes.New(changes.Config{
 		Backend: i.env.Backend, Apart: i.apart(), Plain: i.plain(), Prefix: i.prefix, Stores: i.rows.Keeps, Logger: i.env.Logger,
 	}, subscribers...).Run(ctx)
@@ -370,7 +370,7 @@ const accountPatience = 1500 * time.Millisecond
 // server that creates it, or kube-controller-manager, which is waited for then.
 func (i *instance) provideAccount(ctx context.Context, namespace string) {
 	if i.accounts != nil {
-		_ = i.accounts.Ensure(ctx, namespace) // without it, the pod is refused for that
+		_ = i.accounts.Ensure(ctx, namespace) // after an error, admission rejects the pod for that reason
 		return
 	}
 	if !i.controllersRun(ctx) {
@@ -390,7 +390,7 @@ func (i *instance) provideAccount(ctx context.Context, namespace string) {
 	_, _ = w.Next(ctx)
 }
 
-// controllerLease is what kube-controller-manager holds while it runs.
+// controllerLease is the lease of a running kube-controller-manager.
 const controllerLease = "kube-controller-manager"
 
 // controllersRun reports whether a kube-controller-manager runs, as far as its
@@ -405,8 +405,8 @@ func (i *instance) controllerRuns(ctx context.Context, name string) bool {
 	return i.options.runs(name) || i.controllersRun(ctx)
 }
 
-// leaseEnds returns until when the lease of kube-controller-manager holds, a time in
-// the past where none runs. Where the lease cannot be read, one is taken to run.
+// leaseEnds returns the expiration of the lease of kube-controller-manager, a past time if none
+// runs. If the lease is unreadable, it assumes a running one.
 func (i *instance) leaseEnds(ctx context.Context) time.Time {
 	unknown := time.Now().Add(unreadableLease)
 	record, err := i.leases.Get(ctx, types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: controllerLease}, storage.ReadOptions{})

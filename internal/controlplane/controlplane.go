@@ -1,9 +1,7 @@
-// Package controlplane is one Kubernetes API: the resources that are served, the
-// definitions and registrations that add to them, who may do what, and the
-// filters that every request passes, as one http.Handler over one prefix of a
-// kv.Backend. What a process has once, however many control planes it serves
-// (listener, data directory, store, keys, metrics), is the host's (package
-// server), which hands it over as an Env.
+// Package controlplane implements a Kubernetes API: resources, definitions, registrations,
+// authorization and filters, as an http.Handler over a prefix of a kv.Backend. The host (package
+// host) owns the resources of the process (listener, data directory, store, keys, metrics) and
+// passes them as an Env.
 package controlplane
 
 import (
@@ -21,10 +19,9 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// ControlPlane is one Kubernetes API. Until it is opened it is a few hundred
-// bytes and has no goroutine; the first request opens it. Two of them on one
-// host share its Env and nothing else: neither sees the other's objects. It is
-// safe for concurrent use.
+// ControlPlane is one Kubernetes API. Before it is opened, it uses a few hundred bytes and no
+// goroutine; the first request opens it. Two control planes of a host share only its Env and are
+// isolated from each other. It is safe for concurrent use.
 type ControlPlane struct {
 	env     *Env
 	prefix  string
@@ -43,10 +40,9 @@ type ControlPlane struct {
 // ErrClosed is returned by the Open of a control plane that was closed.
 var ErrClosed = errors.New("the control plane is closed")
 
-// New returns a control plane whose objects are kept below prefix, such as
-// "/registry", or everything that is wrong with the options. No two control
-// planes of a backend may have prefixes of which one contains the other. New
-// touches neither backend nor network. Close must follow.
+// New returns a control plane whose objects are stored below prefix, such as "/registry", or all
+// errors of the options. No prefix of a control plane may contain another one of the same backend.
+// New accesses neither backend nor network. The caller must call Close.
 func New(env *Env, prefix string, options Options) (*ControlPlane, error) {
 	options = options.WithDefaults()
 	if err := errors.Join(env.check(), options.Check()); err != nil {
@@ -57,10 +53,10 @@ func New(env *Env, prefix string, options Options) (*ControlPlane, error) {
 	return c, nil
 }
 
-// Open makes the control plane ready to serve: it loads definitions and
-// registrations, and creates the objects of every cluster. It returns nil if the
-// control plane is open; ServeHTTP calls it otherwise. If it fails, or ctx ends
-// first, nothing keeps running, and it may be called again.
+// Open makes the control plane ready to serve: it loads definitions and registrations, and creates
+// the objects of every cluster. It returns nil if the control plane is already open; ServeHTTP
+// calls it otherwise. If it fails, or ctx ends first, nothing continues to run, and it can be
+// called again.
 func (c *ControlPlane) Open(ctx context.Context) error {
 	if c.opened.Load() != nil {
 		return nil
@@ -117,8 +113,8 @@ func (c *ControlPlane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	opened.handler.ServeHTTP(w, r)
 }
 
-// openFor opens the control plane for a request, which it answers where that fails: then
-// it returns nil.
+// openFor opens the control plane for a request. If that fails, it writes the error response and
+// returns nil.
 func (c *ControlPlane) openFor(w http.ResponseWriter, r *http.Request) *instance {
 	if err := c.Open(r.Context()); err != nil {
 		c.env.Logger.Error("a control plane cannot be opened", "prefix", c.prefix, "err", err)
@@ -128,8 +124,8 @@ func (c *ControlPlane) openFor(w http.ResponseWriter, r *http.Request) *instance
 	return c.opened.Load()
 }
 
-// Withdraw removes this process from the endpoints of default/kubernetes, before it
-// stops. It does nothing if the control plane is not open.
+// Withdraw removes this process from the endpoints of default/kubernetes before it stops. It has no
+// effect if the control plane is not open.
 func (c *ControlPlane) Withdraw(ctx context.Context) error {
 	if opened := c.opened.Load(); opened != nil {
 		return opened.cluster.Withdraw(ctx)
@@ -137,8 +133,7 @@ func (c *ControlPlane) Withdraw(ctx context.Context) error {
 	return nil
 }
 
-// Defines reports whether a definition is of a resource. Of a control plane that is not
-// open none is.
+// Defines reports whether a definition of an open control plane defines a resource.
 func (c *ControlPlane) Defines(resource schema.GroupResource) bool {
 	opened := c.opened.Load()
 	return opened != nil && opened.custom.Defines(resource)

@@ -40,8 +40,8 @@ func (i *instance) openCustom() error {
 	return err
 }
 
-// forget forgets what was counted of a custom resource that is gone, unless another
-// control plane has one of the name.
+// forget drops the metrics of a deleted custom resource, unless another control plane has one with
+// this name.
 func (i *instance) forget(resource schema.GroupResource) {
 	if i.env.Defined != nil && i.env.Defined(resource) {
 		return

@@ -43,9 +43,8 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-// Env is what control planes get from their host. All control planes of a host share
-// one; it does not change once the first has been opened. Fields are required unless
-// said otherwise.
+// Env is the environment that a host provides to its control planes. They share it; it is immutable
+// after the first one was opened. Fields are required unless noted.
 type Env struct {
 	// Backend stores the objects; the host closes it after its control planes.
 	Backend kv.Backend
@@ -60,9 +59,9 @@ type Env struct {
 	Transformer func(schema.GroupResource) storage.Transformer
 	// Encodings bounds the memory for encoded objects; nil sets no bound.
 	Encodings *codec.Memory
-	// Memory bounds what large requests hold; nil sets no bound.
+	// Memory limits the memory of large requests; nil means no limit.
 	Memory *memory.Budget
-	// Turns are the turns of requests at the processors; nil: none needs one.
+	// Turns are the CPU slots of requests; nil disables them.
 	Turns *processor.Turns
 	// TypeConverter is that of built-in kinds.
 	TypeConverter managedfields.TypeConverter
@@ -77,8 +76,8 @@ type Env struct {
 	// Address is the host:port by which this process reaches itself, PublicURL
 	// the URL for other machines.
 	Address, PublicURL string
-	// Endpoint and Port are the endpoint of the service default/kubernetes; zero:
-	// none is published.
+	// Endpoint and Port are the endpoint of the service default/kubernetes; the zero value
+	// publishes none.
 	Endpoint netip.Addr
 	Port     int
 	// Hostname is that of this machine, of which the server's identity is made.
@@ -95,8 +94,8 @@ type Env struct {
 	// StorageChecks are part of /readyz and /healthz, but not of /livez: a restart would
 	// not help.
 	Live, Ready, StorageChecks []telemetry.Check
-	// Defined reports whether a definition of any control plane of the host is of a
-	// resource, whose metrics they share; nil: there is one control plane.
+	// Defined reports whether any control plane of the host defines a resource, because they share
+	// metrics; nil with a single control plane.
 	Defined func(schema.GroupResource) bool
 	// Hooks are names of post-start hooks of the process, which are done.
 	Hooks []string
@@ -126,23 +125,22 @@ type Identity struct {
 	// ServingCA returns the certificates by which clients verify this server, as PEM;
 	// nil: they are not published.
 	ServingCA func() []byte
-	// ProxyCertificate returns the client certificate for aggregated servers; nil:
-	// none is presented.
+	// ProxyCertificate returns the client certificate for aggregated servers; nil without one.
 	ProxyCertificate func() (*tls.Certificate, error)
-	// KubeletCertificate returns the client certificate for kubelets; nil: none is
-	// presented. KubeletAuthorities returns who signs theirs; nil: these are not
-	// verified.
+	// KubeletCertificate returns the client certificate for kubelets; nil without one.
+	// KubeletAuthorities returns the authorities of their serving certificates; nil disables
+	// verification.
 	KubeletCertificate func() (*tls.Certificate, error)
 	KubeletAuthorities func() *x509.CertPool
 	// Signing returns the certificate and key of the authority by which
 	// CertificateSigningRequests to a signer are signed; nil: they are not.
 	Signing func(signer string) *tls.Certificate
-	// StaticTokens and ProviderTokens return whose bearer token it is, nil for tokens
-	// of others; a function that is nil knows none.
+	// StaticTokens and ProviderTokens return the user of a bearer token, or nil for unknown tokens.
+	// A nil function is disabled.
 	StaticTokens, ProviderTokens func(ctx context.Context, token string) (*request.User, error)
-	// TokenWebhook is asked whose token it is that nobody else knows; nil: none is.
+	// TokenWebhook authenticates tokens that no other authenticator knows; nil disables it.
 	TokenWebhook *authn.WebhookTokens
-	// Anonymous says which requests need no credentials; nil: Options.ClosedToPublic.
+	// Anonymous selects the requests that need no credentials; nil selects Options.ClosedToPublic.
 	Anonymous *authn.AnonymousConfig
 	// TokenKeys sign and verify service account tokens, which may last as long as
 	// MaxTokenLifetime; 0: any time.
@@ -237,7 +235,7 @@ func NewMetrics(registerer prometheus.Registerer, hostname string) (*Metrics, er
 	return m, nil
 }
 
-// check returns what is missing.
+// check reports missing fields.
 func (e *Env) check() error {
 	for name, missing := range map[string]bool{
 		"Backend": e.Backend == nil, "TypeConverter": e.TypeConverter == nil, "Identity.Authenticator": e.Identity.Authenticator == nil,

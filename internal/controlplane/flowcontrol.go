@@ -18,7 +18,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// What flow control is configured by.
+// The resources that configure priority and fairness.
 var (
 	flowSchemas    = flowcontrolv1.SchemeGroupVersion.WithResource("flowschemas").GroupResource()
 	priorityLevels = flowcontrolv1.SchemeGroupVersion.WithResource("prioritylevelconfigurations").GroupResource()
@@ -39,8 +39,7 @@ func (o Options) checkFlowControl() error {
 	return nil
 }
 
-// openFlowControl creates what gives requests their turns. Rows that are built after it
-// report to it.
+// openFlowControl creates priority and fairness. Rows that are created afterwards report to it.
 func (i *instance) openFlowControl() error {
 	if i.options.WithoutPriorityAndFairness {
 		return nil
@@ -59,7 +58,7 @@ func (i *instance) openFlowControl() error {
 	return nil
 }
 
-// openFlowReflectors creates what keeps flow control up to date.
+// openFlowReflectors creates the reflectors of priority and fairness.
 func (i *instance) openFlowReflectors() error {
 	if i.flow == nil {
 		return nil
@@ -78,8 +77,8 @@ func (i *instance) openFlowReflectors() error {
 	return nil
 }
 
-// flowObserver returns what is told of writes of schemas and levels; nil for other
-// resources. Conditions are written once flow control knows of the change.
+// flowObserver returns the observer of writes of flow schemas and priority levels; nil for other
+// resources. Conditions are written after priority and fairness has processed the change.
 func (i *instance) flowObserver(resource schema.GroupResource) *storage.Observer {
 	var conditions *storage.Observer
 	switch resource {
@@ -106,18 +105,18 @@ func (i *instance) loadFlowControl(ctx context.Context) error {
 	return group.Wait()
 }
 
-// runFlowControl takes up what other servers write.
+// runFlowControl processes the writes of other servers.
 func (i *instance) runFlowControl(ctx context.Context) {
 	for _, follow := range i.flowReflectors {
 		i.run(ctx, "flow control", &i.flowLoop, func(ctx context.Context) error { follow.Run(ctx); return nil })
 	}
 }
 
-// uncachedBytes is what an object is taken to be large of a resource that is not in memory.
+// uncachedBytes is the assumed size of an object of an uncached resource, in bytes.
 const uncachedBytes = 4 << 10
 
-// listStats returns what a list of a resource has to read, as far as that is in memory, or was
-// counted for metrics.
+// listStats returns the objects and bytes that a list must read, as far as a cache or the metrics
+// contain them.
 func (i *instance) listStats(info *request.Info) (flowcontrol.Stats, bool) {
 	resource := i.catalog.Find(schema.GroupVersion{Group: info.Group, Version: info.Version}, info.Resource, "")
 	if resource == nil {
@@ -137,7 +136,7 @@ func (i *instance) listStats(info *request.Info) (flowcontrol.Stats, bool) {
 	return flowcontrol.Stats{Objects: objects, AverageBytes: bytes / max(objects, 1)}, known
 }
 
-// limits is the filter that keeps requests from becoming too many at a time.
+// limits returns the filter that limits concurrent requests.
 func (i *instance) limits(onError filters.ErrorWriter) filters.Filter {
 	if i.flow == nil {
 		return filters.MaxInFlight(i.options.MaxRequestsInFlight, i.options.MaxMutatingInFlight, i.env.Requests, onError)

@@ -103,7 +103,7 @@ func (i *instance) postStartHooks() []telemetry.Check {
 	add("poststarthook/start-system-namespaces-controller", hook("start-system-namespaces-controller"))
 	add("poststarthook/start-cluster-authentication-info-controller", registrations)
 	if i.options.Gates().Enabled(feature.APIServerIdentity) {
-		add("poststarthook/start-kube-apiserver-identity-lease-controller", done) // it is kept from then on
+		add("poststarthook/start-kube-apiserver-identity-lease-controller", done) // later renewals are not checked
 		add("poststarthook/start-kube-apiserver-identity-lease-garbage-collector", done)
 	}
 	add("poststarthook/storage-readiness", done)

@@ -6,7 +6,7 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-// serverIdentity returns by what others know this server, nil if they do not.
+// serverIdentity returns the identity of this server in its lease; nil if it has none.
 func (i *instance) serverIdentity() *bootstrap.Identity {
 	if !i.rows.Gates.Enabled(feature.APIServerIdentity) {
 		return nil

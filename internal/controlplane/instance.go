@@ -43,7 +43,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
-// instance is an open control plane. What newInstance sets does not change.
+// instance is an open control plane. Fields set by newInstance do not change.
 type instance struct {
 	env      *Env
 	prefix   string
@@ -56,7 +56,7 @@ type instance struct {
 	rbac       *rbac.Authorizer       // as node
 	rights     []*reflector.Reflector // keep them up to date
 	tokens     authn.Tokens
-	audit      *filters.AuditConfig // nil: nothing is recorded
+	audit      *filters.AuditConfig // nil disables audit
 	flow       *flowcontrol.Control // nil: --enable-priority-and-fairness=false
 	// flowReflectors keep it up to date.
 	flowReflectors []*reflector.Reflector
@@ -66,7 +66,7 @@ type instance struct {
 	factory     *factory.Factory
 	rows        *builtin.Env
 	static      *route.Static  // built-in resources
-	served      *route.Static  // those that clients see
+	served      *route.Static  // those visible to clients
 	catalog     *route.Catalog // all of this control plane's own
 	services    egress.Resolver
 	proxy       *proxy.Proxy
@@ -76,17 +76,17 @@ type instance struct {
 	policies    *admissionPolicies
 	custom      *custom.Source
 	aggregated  *aggregated.Source
-	peers       *peers.Source // nil: no other servers are asked
+	peers       *peers.Source // nil without other servers
 	clusterAuth *clusterAuth
 	cluster     *bootstrap.Bootstrap        // the objects that every cluster has
 	aggregation *clusterroles.Aggregation   // nil where it does not run
 	accounts    *serviceaccounts.Controller // nil where it does not run
-	controllers []controller                // those that one of several servers runs
-	// storageVersions tells others in which versions resources are stored; nil: nobody asks.
+	controllers []controller                // those that run on one of several servers
+	// storageVersions reports the storage versions of resources; nil if disabled.
 	storageVersions *storageversions.Reporter
 	stored          *storedResources
 	conditions      *flowschemas.Conditions
-	// quotas are what writes are charged to; quotaCounts is nil where it does not run.
+	// quotas is the ledger of quota charges; quotaCounts is nil if the controller is disabled.
 	quotas         *quota.Ledger
 	quotaReflector *reflector.Reflector
 	quotaCounts    *resourcequotas.Controller
@@ -151,8 +151,7 @@ func (i *instance) buildRows() error {
 	return err
 }
 
-// find returns one of all resources, those included that are not served; nil if
-// there is none.
+// find returns a resource, including resources that are not served, or nil.
 func (i *instance) find(gv schema.GroupVersion, resource, subresource string) *rest.Resource {
 	if own := i.static.Find(gv, resource, subresource); own != nil {
 		return own

@@ -11,8 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/all"
 )
 
-// Keys tells of what resource the object under a key is, for who reads a store that no
-// server uses.
+// Keys maps keys to resources, for readers of a store without a server.
 type Keys struct {
 	prefix string
 	paths  map[string]schema.GroupResource
@@ -32,7 +31,7 @@ const (
 	peerLeasesPath   = "peerserverleases"
 )
 
-// leaseResources are those names, by paths.
+// leaseResources returns the resources with names in etcd paths.
 func leaseResources() map[string]schema.GroupResource {
 	return map[string]schema.GroupResource{serverLeasesPath: corev1.Resource("apiserveripinfo"), peerLeasesPath: corev1.Resource("apiserverpeeripinfo")}
 }

@@ -10,8 +10,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// storedResources finds the resources whose objects are stored here: by where that is,
-// and by kind. It remembers what it found until definitions change.
+// storedResources finds stored resources by path and by kind. It caches results until definitions
+// change.
 type storedResources struct {
 	i       *instance
 	builtin map[string]changes.Resource // by path
@@ -19,7 +19,7 @@ type storedResources struct {
 	mu struct {
 		sync.Mutex
 		generation uint64
-		paths      map[string]changes.Resource // of custom resources; without one: there is none
+		paths      map[string]changes.Resource // of custom resources; an entry without a resource is a negative result
 		kinds      map[kindKey]changes.Resource
 	}
 }
@@ -36,19 +36,19 @@ func newStoredResources(i *instance) *storedResources {
 	return s
 }
 
-// at says where the objects of a resource are stored.
+// at returns the resource with its storage location.
 func (s *storedResources) at(r *rest.Resource, path string) changes.Resource {
 	return changes.Resource{Resource: r, Path: path, Backend: s.i.factory.Backend(r.GroupResource())}
 }
 
-// freshLocked forgets what was true of other definitions.
+// freshLocked clears the cache if definitions have changed.
 func (s *storedResources) freshLocked() {
 	if now := s.i.catalog.Generation(); s.mu.kinds == nil || s.mu.generation != now {
 		s.mu.generation, s.mu.paths, s.mu.kinds = now, map[string]changes.Resource{}, map[kindKey]changes.Resource{}
 	}
 }
 
-// ofPath returns the resource whose objects are stored below a path.
+// ofPath returns the resource that is stored below a path.
 func (s *storedResources) ofPath(path string) (changes.Resource, bool) {
 	if r, ok := s.builtin[path]; ok {
 		return r, true
@@ -64,7 +64,7 @@ func (s *storedResources) ofPath(path string) (changes.Resource, bool) {
 	return r, r.Resource != nil
 }
 
-// ofResource returns a resource whose objects are stored, in any version.
+// ofResource returns a stored resource, in any version.
 func (s *storedResources) ofResource(resource schema.GroupResource) (changes.Resource, bool) {
 	if path := s.i.rows.Spec(resource).Path; path != "" {
 		return s.ofPath(path)

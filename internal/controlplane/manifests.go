@@ -29,19 +29,19 @@ type manifests struct {
 	take    func([]codec.Object)
 	metrics *manifestMetrics
 
-	mu      sync.Mutex // held while they are reloaded; guards what follows
+	mu      sync.Mutex // held during a reload; guards the following fields
 	hash    string
 	failing string // the error that was logged last
 }
 
-// staticPlugin is a plugin whose configuration files may hold.
+// staticPlugin is a plugin whose configuration can be in files.
 type staticPlugin interface {
 	Name() string
 	SetStatic([]codec.Object)
 }
 
-// addManifests has a plugin take up the files of a directory, which hold objects of some
-// resources; "" is none.
+// addManifests makes a plugin load the files of a directory with objects of some resources; ""
+// disables it.
 func (i *instance) addManifests(to staticPlugin, dir string, resources ...schema.GroupResource) {
 	if dir == "" {
 		return
@@ -58,13 +58,13 @@ func (i *instance) addManifests(to staticPlugin, dir string, resources ...schema
 	}})
 }
 
-// checkManifest returns what is wrong with an object of a file: what the API would refuse,
-// and references to what the API has to be there for.
+// checkManifest validates an object of a file with the rules of the API, and rejects references to
+// objects of the API.
 func checkManifest(ctx context.Context, r *rest.Resource, obj codec.Object) error {
 	if err := checkReferences(obj); err != nil {
 		return err
 	}
-	// As if it were created, under a name that the API lets it have.
+	// Validate a creation with a valid name.
 	tried := obj.DeepCopyObject().(codec.Object)
 	tried.SetName(strings.TrimSuffix(obj.GetName(), manifest.Suffix) + "." + uuid.NewString())
 	_, err := r.Storage.(rest.Creater).Create(ctx, tried, nil, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
@@ -113,7 +113,7 @@ func policyReferences(obj codec.Object) (policyName *string, kind *admissionregi
 	return nil, nil, nil
 }
 
-// checkBound reports bindings whose policies no file has.
+// checkBound reports bindings without a policy in the files.
 func checkBound(all []codec.Object) error {
 	policies := map[string]bool{}
 	for _, obj := range all {
@@ -144,8 +144,7 @@ func clientsOf(obj codec.Object) map[string]admissionregistrationv1.WebhookClien
 	return clients
 }
 
-// load takes up the files as they are, if they are others than before. m.mu is held, or
-// nobody reloads yet.
+// load loads changed files. m.mu must be held, unless reloading has not started.
 func (m *manifests) load() (changed bool, err error) {
 	objects, hash, err := m.dir.Read()
 	if err != nil {
@@ -162,7 +161,7 @@ func (m *manifests) load() (changed bool, err error) {
 	return true, nil
 }
 
-// loadManifests takes up the files of all plugins. What is wrong with one ends the start.
+// loadManifests loads the files of all plugins. An error stops the start.
 func (i *instance) loadManifests() error {
 	for _, m := range i.manifests {
 		if _, err := m.load(); err != nil {
@@ -172,8 +171,8 @@ func (i *instance) loadManifests() error {
 	return nil
 }
 
-// keepUpWithManifests takes up changed files. What is wrong with them is logged once;
-// what held before holds on.
+// keepUpWithManifests loads changed files. Errors are logged once, and the previous files stay in
+// effect.
 func (i *instance) keepUpWithManifests(ctx context.Context) error {
 	ticker := time.NewTicker(reloadManifests)
 	defer ticker.Stop()
@@ -242,7 +241,7 @@ func (m *manifestMetrics) reloaded(plugin string, well bool) {
 	m.last.WithLabelValues(status, plugin).SetToCurrentTime()
 }
 
-// now shows what holds, by the hash of its files.
+// now reports the loaded files by their hash.
 func (m *manifestMetrics) now(plugin, hash string) {
 	m.info.DeletePartialMatch(prometheus.Labels{"plugin": plugin})
 	m.info.WithLabelValues(plugin, hash).Set(1)

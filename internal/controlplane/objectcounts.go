@@ -21,10 +21,9 @@ const (
 	firstCountWait = time.Second
 )
 
-// objectMetrics are how many objects the open control planes of a host store. A scrape of
-// metrics reads what was counted last, and has them counted anew in the background if that
-// was an interval ago: only the first scrape waits, for a short time, and a server that nobody
-// looks at counts nothing.
+// objectMetrics are the numbers of stored objects of the open control planes of a host. A scrape
+// returns the last count and starts a new one in the background if it is older than the interval.
+// Only the first scrape waits, for a short time, and without scrapes nothing is counted.
 type objectMetrics struct {
 	old, byResource *prometheus.Desc
 	mu              struct {
@@ -74,8 +73,8 @@ func (m *objectMetrics) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// count has the objects of a control plane counted until ctx ends. The counts must be waited
-// for then. nil: they are not wanted.
+// count counts the objects of a control plane until ctx ends; the caller must then wait for the
+// counts. It returns nil if counting is disabled.
 func (m *objectMetrics) count(ctx context.Context, i *instance) *objectCounts {
 	if i.options.ObjectCountInterval < 0 {
 		return nil
@@ -92,7 +91,7 @@ func (m *objectMetrics) count(ctx context.Context, i *instance) *objectCounts {
 	return counts
 }
 
-// objectCounts are those of one control plane.
+// objectCounts are the counts of one control plane.
 type objectCounts struct {
 	instance *instance
 	ctx      context.Context // of the control plane
@@ -100,14 +99,13 @@ type objectCounts struct {
 	mu    sync.Mutex
 	known map[schema.GroupResource]int64 // is replaced, not changed
 	until time.Time                      // known is good
-	// counting is closed when the count under way is done; nil: none is.
+	// counting is closed at the end of the count in progress; nil without one.
 	counting chan struct{}
 	closed   bool
 }
 
-// latest returns how many objects there were of each resource that is stored and served when
-// they were last counted, -1 where that could not be found out. They are counted anew if that
-// was some time ago. The map must not be changed.
+// latest returns the last count of each stored and served resource, -1 after an error. It starts a
+// new count if the last one is old. The map must not be modified.
 func (c *objectCounts) latest() map[schema.GroupResource]int64 {
 	known, counting := c.refresh()
 	if known != nil || counting == nil {
@@ -121,8 +119,8 @@ func (c *objectCounts) latest() map[schema.GroupResource]int64 {
 	return known
 }
 
-// refresh returns the last count, nil where there is none, and begins another one if it is
-// old; counting is closed when the one under way is done.
+// refresh returns the last count, or nil, and starts a new one if it is old; counting is closed at
+// the end of the count in progress.
 func (c *objectCounts) refresh() (known map[schema.GroupResource]int64, counting <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -133,8 +131,7 @@ func (c *objectCounts) refresh() (known map[schema.GroupResource]int64, counting
 	return c.known, c.counting
 }
 
-// of returns how many objects of a resource there were when they were last counted; false where
-// that is not known. It has nothing counted.
+// of returns the last count of a resource; false if unknown. It starts no count.
 func (c *objectCounts) of(resource schema.GroupResource) (int64, bool) {
 	if c == nil {
 		return 0, false
@@ -145,8 +142,8 @@ func (c *objectCounts) of(resource schema.GroupResource) (int64, bool) {
 	return count, known && count >= 0
 }
 
-// wait has nothing counted any more, and waits for the count under way, which ends with the
-// lifetime of the control plane.
+// wait stops counting and waits for the count in progress, which ends with the lifetime of the
+// control plane.
 func (c *objectCounts) wait() {
 	if c == nil {
 		return
@@ -190,8 +187,7 @@ func (c *objectCounts) count() map[schema.GroupResource]int64 {
 	return known
 }
 
-// builtin returns what counts the objects of built-in resources, from their caches where
-// those are loaded.
+// builtin returns functions that count built-in resources, from their caches if these are loaded.
 func (c *objectCounts) builtin() map[schema.GroupResource]func(context.Context) (int64, error) {
 	rows := c.instance.rows
 	found := map[schema.GroupResource]func(context.Context) (int64, error){}
@@ -219,8 +215,7 @@ func (c *objectCounts) custom() []schema.GroupResource {
 	return slices.Collect(maps.Keys(found))
 }
 
-// countCustom counts what is stored: to open the storage of a definition for that would
-// keep it in memory.
+// countCustom counts stored keys: opening the storage of a definition would load it into memory.
 func (c *objectCounts) countCustom(ctx context.Context, resource schema.GroupResource) (int64, error) {
 	prefix := c.instance.keyPrefix() + "/" + resource.Group + "/" + resource.Resource + "/"
 	counted, err := c.instance.env.Backend.Range(ctx, kv.RangeRequest{Start: prefix, End: kv.PrefixEnd(prefix), CountOnly: true})

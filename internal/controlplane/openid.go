@@ -70,7 +70,7 @@ func (i *instance) openIDHandler(contentType string, document func(serviceaccoun
 		}
 		w.Header().Set("Content-Type", contentType)
 		w.Header().Set("Cache-Control", fmt.Sprintf("public, max-age=%d", int(keys.MaxAge.Seconds())))
-		_, _ = w.Write(body) // the client is gone
+		_, _ = w.Write(body) // the client has disconnected
 	})
 }
 

@@ -35,55 +35,50 @@ const (
 	NoLimit = -1
 )
 
-// Options say what a control plane is to be. The zero value is a good one. A
-// field is named like the flag it comes from; the flag's help says what it does.
+// Options configure a control plane. The zero value selects the defaults. Fields are named after
+// their flags, whose help describes them.
 type Options struct {
-	// AuthorizationModes are authz.Types, in the order in which they are asked; none: Node,
-	// RBAC. Members of system:masters may do everything in any
-	// case.
+	// AuthorizationModes are authz.Types in order of evaluation; empty: Node, RBAC. Members of
+	// system:masters always have all permissions.
 	AuthorizationModes []string
 	ClosedToPublic     bool // --anonymous-auth=false
-	// ListVisible lets lists and watches over all namespaces answer with those in which
-	// their users may make them, by RBAC, instead of 403.
+	// ListVisible makes lists and watches over all namespaces return the namespaces with permission
+	// by RBAC, instead of 403.
 	ListVisible bool
 
-	FeatureGates feature.Set // those that are set; all others are as v1.37 has them
-	// RuntimeConfig says which versions of built-in APIs are served, and which
-	// resources, as builtin.NewEnablement has it; nil: the stable ones.
+	FeatureGates feature.Set // the gates that are set; others have the defaults of v1.37
+	// RuntimeConfig selects the served versions and resources of built-in APIs, see
+	// builtin.NewEnablement; nil: the stable ones.
 	RuntimeConfig map[string]string
-	// DenyPrivileged refuses pods whose containers are privileged
-	// (--allow-privileged=false). Unlike in kube-apiserver they are allowed where
-	// nothing is said.
+	// DenyPrivileged rejects pods with privileged containers (--allow-privileged=false). Unlike in
+	// kube-apiserver, they are allowed by default.
 	DenyPrivileged bool
 
 	// Controllers selects the controllers that run in the server, with the syntax of
-	// kube-controller-manager's flag: NAME, -NAME, * for all, and in addition -* for
-	// none but those that are named. Empty: all.
+	// kube-controller-manager's flag: NAME, -NAME, * for all, and additionally -* for the named
+	// ones only. Empty: all.
 	Controllers []string
-	// KeepUnknownOwners keeps what names owners that never were, which tests make up. What
-	// had an owner is collected when that goes.
+	// KeepUnknownOwners preserves objects whose owners never existed, as in tests. They are
+	// collected if the owner existed and is deleted.
 	KeepUnknownOwners bool
-	// NamespaceGrace is how long a namespace that is deleted is left alone first.
+	// NamespaceGrace is the delay before the content of a terminating namespace is deleted.
 	NamespaceGrace time.Duration
-	// ClusterSigningDuration is how long certificates are good whose requests do not ask
-	// for less; 0: 8760h.
+	// ClusterSigningDuration is the maximum lifetime of signed certificates; 0: 8760h.
 	ClusterSigningDuration time.Duration
 	// LegacyTokenCleanUpPeriod is for how long a service account token that was generated
 	// in a secret must not have been used to be deleted; 0: 8760h.
 	LegacyTokenCleanUpPeriod time.Duration
-	// EnableAdmissionPlugins are plugins that take part besides those that do by
-	// default, DisableAdmissionPlugins those that do not.
+	// EnableAdmissionPlugins are on in addition to the defaults; DisableAdmissionPlugins are off.
 	EnableAdmissionPlugins, DisableAdmissionPlugins []string
-	// AdmissionConfig is the configuration of plugins; nil: that of none.
+	// AdmissionConfig is the configuration of plugins; nil without one.
 	AdmissionConfig *config.Config
-	// DefaultNotReadyTolerationSeconds and DefaultUnreachableTolerationSeconds are how
-	// long pods stay on a node that is not ready or cannot be reached, where they do not
-	// say; nil: 300.
+	// DefaultNotReadyTolerationSeconds and DefaultUnreachableTolerationSeconds are the default
+	// tolerations of pods for nodes that are not ready or unreachable, in seconds; nil: 300.
 	DefaultNotReadyTolerationSeconds, DefaultUnreachableTolerationSeconds *int64
-	// ServiceAccountIssuers are those of service account tokens: the first one issues
-	// them, all are taken. None: https://kubernetes.default.svc.cluster.local.
+	// ServiceAccountIssuers are the issuers of service account tokens: the first one issues, all
+	// are accepted. Empty: https://kubernetes.default.svc.cluster.local.
 	ServiceAccountIssuers []string
-	// APIAudiences are those of tokens for this server; none: the issuers.
+	// APIAudiences are the audiences of tokens for this server; empty: the issuers.
 	APIAudiences                     []string
 	ServiceAccountJWKSURI            string        // "": on this server
 	ServiceAccountMaxTokenExpiration time.Duration // 0: any
@@ -91,30 +86,30 @@ type Options struct {
 	WithoutTokenLookup               bool          // --service-account-lookup=false
 	BootstrapTokens                  bool          // --enable-bootstrap-token-auth
 
-	ServiceClusterIPRange []netip.Prefix    // one or two; none: 10.0.0.0/24
+	ServiceClusterIPRange []netip.Prefix    // one or two; empty: 10.0.0.0/24
 	ServiceNodePortRange  utilnet.PortRange // empty: 30000-32767
-	// EndpointReconciler says who publishes the endpoints of the service
-	// default/kubernetes: EndpointsByLease or EndpointsByOthers. "": by lease.
+	// EndpointReconciler selects the publisher of the endpoints of the service default/kubernetes:
+	// EndpointsByLease (the default) or EndpointsByOthers.
 	EndpointReconciler string
-	// PeerAdvertiseIP and PeerAdvertisePort are where other servers reach this one; "":
-	// where everybody does.
+	// PeerAdvertiseIP and PeerAdvertisePort are the address of this server for other servers; ""
+	// selects the advertised address.
 	PeerAdvertiseIP, PeerAdvertisePort string
 	EventTTL                           time.Duration // 0: 1h
 	// AggregatorRouting: services are called at one of their endpoints and not
 	// at their cluster IP.
 	AggregatorRouting bool
-	// KubeletPreferredAddressTypes are the types of nodes' addresses, in the order in
-	// which they are looked for; none: kubelet.DefaultAddressTypes.
+	// KubeletPreferredAddressTypes are the types of node addresses in order of preference; empty:
+	// kubelet.DefaultAddressTypes.
 	KubeletPreferredAddressTypes []string
 	KubeletPort                  int           // of nodes that do not report it; 0: 10250
 	KubeletTimeout               time.Duration // 0: 5s
-	// PassRedirects lets aggregated servers send clients elsewhere.
+	// PassRedirects forwards redirects of aggregated servers to clients.
 	PassRedirects bool
 
-	// WithoutPriorityAndFairness (--enable-priority-and-fairness=false) limits requests
-	// by two numbers alone. Otherwise flow control shares the sum of both out.
+	// WithoutPriorityAndFairness (--enable-priority-and-fairness=false) limits requests by two
+	// numbers only. Otherwise priority and fairness shares their sum.
 	WithoutPriorityAndFairness bool
-	MaxRequestsInFlight        int           // 0: 400, NoLimit: any number, of flow control none
+	MaxRequestsInFlight        int           // 0: 400; NoLimit: no limit, and no priority and fairness
 	MaxMutatingInFlight        int           // 0: 200, NoLimit: as above
 	RequestTimeout             time.Duration // 0: 60s
 	MinRequestTimeout          time.Duration // of watches; 0: 30m
@@ -122,17 +117,17 @@ type Options struct {
 	CORSAllowedOrigins         []string
 	HSTSDirectives             []string
 
-	// Audit says what is recorded of which requests, and where; it is changed from
-	// audit.NewOptions. The zero value records nothing.
+	// Audit selects the recorded requests and the backends; start from audit.NewOptions. The zero
+	// value disables audit.
 	Audit audit.Options
 
 	// EtcdHealthTimeout and EtcdReadyTimeout bound the checks "etcd" and
 	// "etcd-readiness" of either store. 0: 2s.
 	EtcdHealthTimeout, EtcdReadyTimeout time.Duration
-	// ObjectCountInterval is for how long the metrics of how many objects are stored, in
-	// either store, stay as they are. 0: 1m; less: there are none.
+	// ObjectCountInterval is the refresh interval of the metrics of stored objects, for both
+	// backends. 0: 1m; negative: disabled.
 	ObjectCountInterval time.Duration
-	// Filter is the last filter of requests, after authorization, for tests; nil: none.
+	// Filter is the last filter of requests, after authorization, for tests; may be nil.
 	Filter filters.Filter
 	// Checks are added to the health checks.
 	Checks []telemetry.Check
@@ -179,8 +174,7 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
-// Check returns everything that is wrong with options whose defaults are filled
-// in, by the names of the flags.
+// Check returns all errors of options with defaults, with the names of their flags.
 func (o Options) Check() error {
 	var errs []error
 	problem := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }

@@ -15,15 +15,15 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// Override is a store that keeps some built-in resources, which are all Overridable.
+// Override is a separate store of some built-in resources, which are all Overridable.
 type Override struct {
 	Resources []schema.GroupResource
 	Backend   kv.Backend
 	Feed      *cache.Feed // as Env.Feed, of this store
 }
 
-// CheckOverride returns an error for a resource that cannot be kept in a store of its own:
-// its objects are written in one transaction with those of others.
+// CheckOverride returns an error for a resource that cannot have a separate store, because one
+// transaction writes it together with others.
 func CheckOverride(resource schema.GroupResource) error {
 	switch resource {
 	case corev1.Resource("services"), networkingv1.Resource("ipaddresses"), quota.Resource():
@@ -32,7 +32,7 @@ func CheckOverride(resource schema.GroupResource) error {
 	return nil
 }
 
-// overridden returns where single resources are kept.
+// overridden returns the stores of single resources.
 func overridden(overrides []Override) map[schema.GroupResource]factory.Override {
 	found := map[schema.GroupResource]factory.Override{}
 	for _, o := range overrides {
@@ -43,8 +43,8 @@ func overridden(overrides []Override) map[schema.GroupResource]factory.Override 
 	return found
 }
 
-// Overridable reports whether a resource can be kept in another store at all: custom ones
-// cannot and, as in kube-apiserver, neither can definitions and APIServices.
+// Overridable reports whether a resource can have a separate store. As in kube-apiserver, custom
+// resources, definitions and APIServices cannot.
 func Overridable(resource schema.GroupResource) bool {
 	if resource == definitionsResource || resource == apiServices.GroupResource() {
 		return false
@@ -57,7 +57,7 @@ func Overridable(resource schema.GroupResource) bool {
 	return false
 }
 
-// apart returns the backends of those paths whose objects are not in Env.Backend.
+// apart returns the backends of the paths whose objects are not in Env.Backend.
 func (i *instance) apart() map[string]kv.Backend {
 	found := map[string]kv.Backend{}
 	for _, spec := range i.rows.Specs() {

@@ -49,7 +49,7 @@ func (p *paths) find(path string) http.Handler {
 	return longest.handler
 }
 
-// indexPaths returns the paths that the index at / lists, with those of the host.
+// indexPaths returns the paths of the index at /, including those of the host.
 func indexPaths(host map[string]http.Handler) []string {
 	list := []string{"/", openIDConfigurationPath, openIDKeysPath, "/healthz", "/livez", "/readyz", "/version"}
 	for path := range host {
@@ -97,7 +97,7 @@ func (i *instance) serveIndex(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(body) // the client is gone
+	_, _ = w.Write(body) // the client has disconnected
 }
 
 // readOnly returns a handler that rejects all methods except GET and HEAD.
@@ -108,6 +108,6 @@ func (i *instance) readOnly(handler http.Handler) http.Handler {
 func static(contentType string, body []byte) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", contentType)
-		_, _ = w.Write(body) // the client is gone
+		_, _ = w.Write(body) // the client has disconnected
 	})
 }

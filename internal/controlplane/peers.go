@@ -21,7 +21,7 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-// checkPeers checks by what address other servers are to reach this one.
+// checkPeers validates the address of this server for other servers.
 func (o Options) checkPeers() error {
 	var errs []error
 	if !o.Gates().Enabled(feature.UnknownVersionInteroperabilityProxy) {
@@ -61,7 +61,7 @@ func (i *instance) peerAddress() string {
 	return net.JoinHostPort(i.env.Endpoint.String(), strconv.Itoa(i.env.Port))
 }
 
-// openPeers creates the source of what other servers have, if requests are sent on.
+// openPeers creates the source of resources of other servers, if peer proxying is enabled.
 func (i *instance) openPeers() error {
 	if !i.interoperates() || i.env.PeerAuthorities == nil {
 		return nil

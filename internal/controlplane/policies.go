@@ -19,7 +19,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
-// admissionPolicies are the plugins of policies, and what keeps them up to date.
+// admissionPolicies are the policy plugins and their reflectors.
 type admissionPolicies struct {
 	config     *policies.Config
 	validating policies.Validating
@@ -78,7 +78,7 @@ func lateObserver(of func() *storage.Observer) *storage.Observer {
 	}
 }
 
-// resourceOf returns what finds the resource of a kind. Its name is looked for once.
+// resourceOf returns a function that finds the resource of a kind. It caches names.
 func (i *instance) resourceOf() func(schema.GroupVersionKind) *rest.Resource {
 	var names sync.Map // by kind
 	find := func(gvk schema.GroupVersionKind, name string) *rest.Resource {
@@ -102,7 +102,7 @@ func (i *instance) resourceOf() func(schema.GroupVersionKind) *rest.Resource {
 	}
 }
 
-// nameOf returns the name of the resource of a kind, "" where there is none.
+// nameOf returns the resource name of a kind, or "".
 func (i *instance) nameOf(gvk schema.GroupVersionKind) string {
 	if r := i.policies.config.ResourceOf(gvk); r != nil {
 		return r.Name
@@ -110,7 +110,7 @@ func (i *instance) nameOf(gvk schema.GroupVersionKind) string {
 	return ""
 }
 
-// followers are reflectors of what the server itself needs.
+// followers are the reflectors of server configuration.
 type followers []*reflector.Reflector
 
 // follow adds a reflector of a built-in resource.
@@ -137,7 +137,7 @@ func (f followers) load(ctx context.Context) error {
 	return group.Wait()
 }
 
-// run takes up what other servers write.
+// run processes the writes of other servers.
 func (f followers) run(ctx context.Context) error {
 	var group errgroup.Group
 	for _, follow := range f {

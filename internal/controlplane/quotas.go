@@ -18,8 +18,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// resourceQuota is the admission plugin by which quotas are enforced. Its objects are
-// charged only where it takes part.
+// resourceQuota is the admission plugin that enforces quotas. Writes are charged only if it is on.
 const resourceQuota = "ResourceQuota"
 
 // charges reports whether writes are charged to quotas.
@@ -32,8 +31,8 @@ func (i *instance) charges() bool {
 	return false
 }
 
-// openNamespaced opens the storage of a resource. What lives in namespaces is charged to
-// their quotas.
+// openNamespaced opens the storage of a resource. Writes of namespaced resources are charged to
+// quotas.
 func (i *instance) openNamespaced(spec storage.Spec) (storage.Interface, error) {
 	opened, err := i.factory.Open(spec)
 	if err != nil || !spec.Namespaced {
@@ -64,7 +63,7 @@ func (i *instance) openQuotas() error {
 	return err
 }
 
-// limitedResources are those of the configuration of the plugin.
+// limitedResources returns the limited resources of the plugin's configuration.
 func (i *instance) limitedResources() []quota.Limited {
 	var all []quota.Limited
 	for _, l := range i.options.AdmissionConfig.ResourceQuota.LimitedResources {
@@ -75,8 +74,8 @@ func (i *instance) limitedResources() []quota.Limited {
 	return all
 }
 
-// ownUse records that the server has changed what is used of a quota, which concerns
-// the owners of the quota's fields at the first time only.
+// ownUse records a usage update by the server. Field ownership of the quota changes at the first
+// one only.
 func (i *instance) ownUse(live, changed *corev1.ResourceQuota) (codec.Object, error) {
 	if ownsUse(live, changed) {
 		return changed, nil
@@ -105,8 +104,7 @@ func ownsUse(live, changed *corev1.ResourceQuota) bool {
 	return false
 }
 
-// countQuota has a quota that was written counted before its writer is answered, where
-// this server counts quotas.
+// countQuota counts a written quota before the response, if this server counts quotas.
 func (i *instance) countQuota(record *codec.Record) error {
 	if q, err := codec.SharedAs[*corev1.ResourceQuota](record); err == nil && !resourcequotas.Counted(q) {
 		i.recount(record.Name())
@@ -117,8 +115,8 @@ func (i *instance) countQuota(record *codec.Record) error {
 // recountPatience bounds how long the writer of a quota waits for the count.
 const recountPatience = 10 * time.Second
 
-// recount counts what a quota limits. The write that made it necessary has taken place,
-// so that a failure is none of its writer's: the controller tries again.
+// recount counts the usage of a quota. The write that requires it has succeeded, so errors are not
+// returned to the writer: the controller retries.
 func (i *instance) recount(name types.NamespacedName) {
 	ctx, cancel := context.WithTimeout(i.lifetime, recountPatience)
 	defer cancel()

@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	// remoteTimeout bounds a request of the namespace controller to an aggregated
-	// server, and maxRemoteBody what is read of its answer.
+	// remoteTimeout bounds a request of the namespace controller to an aggregated server;
+	// maxRemoteBody bounds the response, in bytes.
 	remoteTimeout = 30 * time.Second
 	maxRemoteBody = 4 << 20
 )
 
-// deleteRemote deletes what aggregated servers have in a namespace, as a user.
+// deleteRemote deletes the objects of aggregated servers in a namespace, as a user.
 func (i *instance) deleteRemote(ctx context.Context, user *request.User, ns string) namespace.Remote {
 	result := namespace.Remote{Remaining: map[string]int{}}
 	remotes := i.aggregated.Remotes()

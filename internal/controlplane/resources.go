@@ -22,7 +22,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// installAPI makes what answers for API resources and describes them.
+// installAPI creates the handlers and documents of API resources.
 func (i *instance) installAPI() error {
 	i.catalog = route.NewCatalog(i.served, i.custom)
 	i.api = endpoints.New(endpoints.Config{
@@ -53,7 +53,7 @@ func (i *instance) installAPI() error {
 	return nil
 }
 
-// rowEnv is what rows need of this control plane.
+// rowEnv returns the environment of rows.
 func (i *instance) rowEnv() *builtin.Env {
 	enablement, _ := i.options.enablement() // has been checked
 	env := &builtin.Env{
@@ -88,8 +88,9 @@ func (i *instance) rowEnv() *builtin.Env {
 	return env
 }
 
-// openRow opens the storage of a row. Definitions, registrations, quotas, flow schemas and their levels, and
-// what decides about rights are observed when they are written: whoever wrote one finds it in effect.
+// openRow opens the storage of a row. Observers process writes of definitions, registrations,
+// quotas, flow schemas, priority levels and authorization objects, so that a write is in effect
+// when it returns.
 func (i *instance) openRow(spec storage.Spec) (storage.Interface, error) {
 	switch spec.Resource {
 	case definitionsResource:
@@ -115,7 +116,7 @@ func (i *instance) openRow(spec storage.Spec) (storage.Interface, error) {
 	return i.openNamespaced(spec)
 }
 
-// describe answers for the documents that say what is served.
+// describe serves the discovery and OpenAPI documents.
 func describe(resources, openAPI http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {

@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// seed stores the recorded objects of every cluster, in one commit, where that does what
-// creating them one by one would do.
+// seed stores the recorded objects of every cluster in one commit, if the result equals individual
+// creations.
 func (i *instance) seed(ctx context.Context) error {
 	if !i.seedable() {
 		return nil
@@ -32,7 +32,7 @@ func (i *instance) seed(ctx context.Context) error {
 	}
 	result, err := i.env.Backend.Commit(ctx, ops...)
 	switch {
-	case errors.Is(err, kv.ErrNoSpace): // bootstrap goes on when there is room
+	case errors.Is(err, kv.ErrNoSpace): // bootstrap continues when there is space
 		return nil
 	case err != nil:
 		return fmt.Errorf("store what every cluster has: %w", err)
@@ -43,9 +43,9 @@ func (i *instance) seed(ctx context.Context) error {
 	return nil
 }
 
-// seedable reports whether the objects of a first start are those recorded: no other
-// server may be starting too, values are stored as they are, the roles are aggregated
-// here, and neither the audit log nor policies of files have to see the creations.
+// seedable reports whether the recorded objects can be used for a first start: no other server can
+// be starting, values are not encrypted, roles are aggregated here, and neither the audit log nor
+// policies in files must process the creations.
 func (i *instance) seedable() bool {
 	return !i.env.Shared && i.env.Transformer == nil && i.aggregation != nil && i.audit == nil && len(i.manifests) == 0
 }

@@ -15,8 +15,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// cluster implements egress.Cluster with this server's resources. What it returns
-// is shared and must not be changed.
+// cluster implements egress.Cluster with the resources of this server. Results are shared and must
+// not be modified.
 type cluster struct {
 	services  *loopback.Client[*corev1.Service]
 	endpoints *loopback.Client[*corev1.Endpoints]
@@ -42,7 +42,7 @@ func newCluster(access *loopback.Access) *cluster {
 func (c *cluster) Service(ctx context.Context, namespace, name string) (*corev1.Service, error) {
 	service, err := c.services.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name})
 	if apierrors.IsNotFound(err) {
-		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "service"}, name) // as kube-apiserver says it of services it looks for
+		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "service"}, name) // kube-apiserver's message for missing services
 	}
 	return service, err
 }

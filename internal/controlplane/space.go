@@ -24,14 +24,14 @@ func alive(check telemetry.Check) telemetry.Check {
 	}}
 }
 
-// lacksSpace reports whether a write was refused because the disk is full.
+// lacksSpace reports whether a write failed because the disk is full.
 func lacksSpace(err error) bool {
 	var status apierrors.APIStatus
 	return errors.Is(err, kv.ErrNoSpace) || errors.As(err, &status) && status.Status().Code == http.StatusInsufficientStorage
 }
 
-// bootstrapLater creates the objects of every cluster once the disk has room, and then
-// calls keepUp. Stored objects are served meanwhile.
+// bootstrapLater creates the objects of every cluster when the disk has space, and then calls
+// keepUp. Until then, existing objects are served.
 func (i *instance) bootstrapLater(ctx context.Context, err error, then func()) error {
 	i.env.Logger.Error("what every cluster has is not all there, and is created when there is room", "prefix", i.prefix, "err", err)
 	for backoff := reflector.Backoff(reflector.MaxBackoff); err != nil; err = i.bootstrap(ctx) {

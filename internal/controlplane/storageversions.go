@@ -14,8 +14,8 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-// openStorageVersions creates what tells others in which versions resources are stored,
-// where that is wanted, this server is known by an identity, and StorageVersions are served.
+// openStorageVersions creates the reporter of storage versions, if it is enabled, this server has
+// an identity, and StorageVersions are served.
 func (i *instance) openStorageVersions() error {
 	of := storageversions.Resource()
 	gates := i.rows.Gates
@@ -33,7 +33,7 @@ func (i *instance) openStorageVersions() error {
 	return nil
 }
 
-// openStorageVersionCollector: where none are told, none are removed.
+// openStorageVersionCollector creates the collector, if storage versions are reported.
 func (i *instance) openStorageVersionCollector() error {
 	if i.storageVersions == nil {
 		return nil
@@ -52,9 +52,8 @@ func (i *instance) openStorageVersionCollector() error {
 	return nil
 }
 
-// builtinStorageVersions says in which versions built-in resources are stored. Of a kind
-// that is in several groups the resource of the first is named: of events the core group's,
-// as in kube-apiserver.
+// builtinStorageVersions returns the storage versions of built-in resources. A kind in several
+// groups is listed for the first one: events for the core group, as in kube-apiserver.
 func builtinStorageVersions(served *route.Static) []rest.StorageVersion {
 	var all []rest.StorageVersion
 	places := map[*codec.Kind]int{}
@@ -76,7 +75,7 @@ func builtinStorageVersions(served *route.Static) []rest.StorageVersion {
 	return all
 }
 
-// storageVersionOf says nothing yet of what is served.
+// storageVersionOf returns the storage version without the served versions.
 func storageVersionOf(r *rest.Resource) rest.StorageVersion {
 	v := rest.StorageVersion{GroupResource: r.GroupResource(), Encoding: cmp.Or(r.Kind.Stored, r.Kind.Hub).GVK.GroupVersion().String()}
 	for _, version := range r.Kind.Versions {

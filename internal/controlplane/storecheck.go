@@ -20,16 +20,15 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// StoreCheck checks the objects of a store that no server uses, as far as they depend on each
-// other: each address and port of a service is allocated to it, and to it alone, and
-// nothing is allocated that no service has.
+// StoreCheck checks the dependencies between objects of a store that no server uses: each address
+// and port of a service is allocated to this service only, and all allocations belong to a service.
 type StoreCheck struct {
 	// Transformer reads values as Env.Transformer; nil: they are plain text.
 	Transformer func(schema.GroupResource) storage.Transformer
 
 	keys        *Keys
 	unreadable  []string
-	count       int // of those that cannot be read
+	count       int // number of unreadable ones
 	prefix      string
 	collections []checked
 	allocations allocation.Check
@@ -78,7 +77,7 @@ func NewStoreCheck(prefix string) (*StoreCheck, error) {
 	return c, nil
 }
 
-// Entry takes in one entry of the store; those that are of no interest are passed over.
+// Entry processes an entry of the store. It ignores irrelevant entries.
 func (c *StoreCheck) Entry(ctx context.Context, entry *kv.Entry) error {
 	resource, known := c.keys.Resource(entry.Key)
 	if !known {
@@ -129,9 +128,9 @@ func (c *StoreCheck) take(entry *kv.Entry, value []byte) error {
 // mostFaults is how many faults are listed.
 const mostFaults = 10
 
-// Err returns what is wrong, once all entries have been taken in.
+// Err returns the inconsistencies after all entries were processed.
 func (c *StoreCheck) Err() error {
-	if c.count > 0 { // what is allocated is not known then
+	if c.count > 0 { // the allocations are then unknown
 		if more := c.count - len(c.unreadable); more > 0 {
 			c.unreadable = append(c.unreadable, fmt.Sprintf("and %d more", more))
 		}

@@ -38,7 +38,7 @@ func (i *instance) issuer() *serviceaccount.Issuer {
 	}
 }
 
-// openTokens makes what verifies bearer tokens, in order.
+// openTokens creates the verifiers of bearer tokens, in order.
 func (i *instance) openTokens() error {
 	secrets := loopback.For[*corev1.Secret](i.local, corev1.SchemeGroupVersion.WithResource("secrets"))
 	accounts := authn.NewServiceAccounts(authn.ServiceAccountConfig{
@@ -67,13 +67,13 @@ func (i *instance) openTokens() error {
 	return nil
 }
 
-// authenticateToken answers TokenReviews. It is for requests: while the rows are built,
-// tokens are not there yet.
+// authenticateToken serves TokenReviews. It is for requests only: during the construction of rows,
+// the verifiers do not exist yet.
 func (i *instance) authenticateToken(ctx context.Context, token string, audiences []string) (*request.Authentication, error) {
 	return i.tokens.AuthenticateToken(ctx, token, audiences)
 }
 
-// checkTokens returns what is wrong with the options of service account tokens.
+// checkTokens validates the options of service account tokens.
 func (o Options) checkTokens() error {
 	var errs []error
 	for i, issuer := range o.ServiceAccountIssuers {

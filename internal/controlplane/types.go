@@ -24,7 +24,7 @@ type describedType struct {
 	typ *typed.Type
 }
 
-// maxTypes bounds the types that are kept: a pod's has 200 KiB.
+// maxTypes is the maximum number of cached types: that of a pod uses 200 KiB.
 const maxTypes = 32
 
 // KindOf implements builtin.TypeResolver.

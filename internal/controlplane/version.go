@@ -9,7 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-// The Kubernetes version whose API is served, and the minimum compatibility version.
+// The Kubernetes version of the served API, and the minimum compatibility version.
 const (
 	kubernetesMajor    = "1"
 	kubernetesMinor    = "37"

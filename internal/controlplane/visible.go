@@ -12,8 +12,8 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// views returns what limits lists and watches over all namespaces to those that RBAC
-// lets their users see (--list-visible); nil: nothing does.
+// views returns the limits of lists and watches over all namespaces by RBAC (--list-visible), or
+// nil.
 func (i *instance) views() filters.ViewFunc {
 	if !i.options.ListVisible || i.rbac == nil {
 		return nil
@@ -31,15 +31,14 @@ func (i *instance) views() filters.ViewFunc {
 	}
 }
 
-// allowedOtherwise reports whether a user may list by what bindings do not say.
+// allowedOtherwise reports whether a user may list for a reason other than bindings.
 func allowedOtherwise(user *request.User) bool {
 	_, isNode := user.Node()
 	return isNode || user != nil && slices.Contains(user.Groups, request.GroupMasters)
 }
 
-// rbacDecides reports whether what RBAC allows is allowed: whether nobody is asked before
-// it who may deny it. alone means that no other authorizer allows anything else, as far as
-// lists over namespaces go.
+// rbacDecides reports whether an RBAC permission is final, because no earlier authorizer can deny
+// it. alone reports that no other authorizer allows lists over namespaces.
 func (i *instance) rbacDecides() (decides, alone bool) {
 	list := *i.authorizers()
 	at := slices.IndexFunc(list, func(l authz.Listed) bool { return l.Type == authz.TypeRBAC })
@@ -53,8 +52,8 @@ func (i *instance) rbacDecides() (decides, alone bool) {
 	return !slices.ContainsFunc(list[:at], isWebhook), !others
 }
 
-// limitable reports whether objects of this control plane's own are asked for, which live
-// in namespaces. Aggregated servers know nothing of limits.
+// limitable reports whether the request is for namespaced objects of this control plane. Aggregated
+// servers do not support limits.
 func (i *instance) limitable(attributes *authorizer.Attributes) bool {
 	gv := schema.GroupVersion{Group: attributes.APIGroup, Version: attributes.APIVersion}
 	if i.aggregated.Handler(gv) != nil {

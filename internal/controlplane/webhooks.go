@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
-// admissionWebhooks are the plugins that ask webhooks, and what keeps them up to date.
+// admissionWebhooks are the webhook plugins and their reflectors.
 type admissionWebhooks struct {
 	mutating   *webhooks.Mutating
 	validating *webhooks.Validating
@@ -68,8 +68,8 @@ func (i *instance) openWebhooks() error {
 	return nil
 }
 
-// webhookClients are connections to webhooks, which are shown the users of a
-// kubeconfig; "": nobody.
+// webhookClients returns connections to webhooks with the credentials of a kubeconfig; "" without
+// credentials.
 func (i *instance) webhookClients(file string) (*webhook.Clients, error) {
 	clients := &webhook.Clients{Resolver: i.services, Networks: i.networks()}
 	if file == "" {

@@ -22,14 +22,14 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// AdmissionPath answers with an AdmissionState. It is ours.
+// AdmissionPath is the path of AdmissionState. It is an extension of Mainstay.
 const AdmissionPath = "/debug/admission"
 
 // AdmissionState is the state of a control plane's admission.
 type AdmissionState struct {
 	metav1.TypeMeta `json:",inline"`
 	Plugins         []AdmissionPlugin `json:"plugins"`
-	// Webhooks are in the order in which they are asked.
+	// Webhooks are in calling order.
 	Webhooks []webhooks.State `json:"webhooks"`
 }
 
@@ -44,7 +44,7 @@ func (i *instance) serveAdmission(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(body) // the client is gone
+	_, _ = w.Write(body) // the client has disconnected
 }
 
 // reportTimeout bounds the writing of an event.
@@ -69,7 +69,7 @@ func (i *instance) reportWebhook(s webhooks.State) {
 func (i *instance) writeWebhookEvent(ctx context.Context, s webhooks.State) error {
 	uid, err := i.uidOfConfiguration(ctx, s)
 	if apierrors.IsNotFound(err) {
-		return nil // it is one of a file, or has gone
+		return nil // it is from a file, or was deleted
 	}
 	if err != nil {
 		return fmt.Errorf("read the configuration: %w", err)
@@ -95,7 +95,7 @@ func uidOf[T codec.Object](ctx context.Context, i *instance, resource, name stri
 	return obj.GetUID(), nil
 }
 
-// maxEventMessage is what the message of an event may have, in bytes.
+// maxEventMessage is the maximum size of an event message, in bytes.
 const maxEventMessage = 1024
 
 // webhookEvent is the event about a configuration.

@@ -20,11 +20,11 @@ import (
 // where any field is.
 type OIDCConfig struct {
 	IssuerURL, ClientID, CAFile string
-	// UsernameClaim is "sub" if empty. UsernamePrefix "-" is none; "" is the issuer and
-	// "#", but for emails.
+	// UsernameClaim is "sub" if empty. UsernamePrefix "-" disables the prefix; "" is the issuer and
+	// "#", except for email claims.
 	UsernameClaim, UsernamePrefix string
 	GroupsClaim, GroupsPrefix     string
-	SigningAlgs                   []string // none: RS256
+	SigningAlgs                   []string // empty: RS256
 	RequiredClaims                map[string]string
 }
 
@@ -44,8 +44,7 @@ func (c *OIDCConfig) check() error {
 	return errors.Join(errs...)
 }
 
-// configuration says the same as an AuthenticationConfiguration. ca is the content of
-// CAFile.
+// configuration returns the equivalent AuthenticationConfiguration. ca is the content of CAFile.
 func (c *OIDCConfig) configuration(ca []byte) *oidc.Configuration {
 	a := oidc.Authenticator{
 		Issuer:      oidc.Issuer{URL: c.IssuerURL, Audiences: []string{c.ClientID}, CertificateAuthority: string(ca)},
@@ -74,7 +73,7 @@ func (c *OIDCConfig) configuration(ca []byte) *oidc.Configuration {
 	return &oidc.Configuration{JWT: []oidc.Authenticator{a}}
 }
 
-// checkAuthentication returns what is wrong with the flags of authentication.
+// checkAuthentication validates the authentication flags.
 func (c Config) checkAuthentication() error {
 	var errs []error
 	if c.AuthenticationConfigFile != "" && c.OIDC.isSet() {
@@ -92,15 +91,15 @@ func (c Config) checkAuthentication() error {
 	return errors.Join(append(errs, c.OIDC.check())...)
 }
 
-// tokenUsers are what verifies tokens of this host's files and flags.
+// tokenUsers verifies tokens with the files and flags of this host.
 type tokenUsers struct {
 	static    authn.StaticTokens
-	providers atomic.Pointer[oidc.Authenticators] // nil: none
+	providers atomic.Pointer[oidc.Authenticators] // nil without providers
 	anonymous *authn.AnonymousConfig              // nil: by flag
-	webhook   *authn.WebhookTokens                // nil: none
+	webhook   *authn.WebhookTokens                // nil without a webhook
 }
 
-// providerUser returns whose token of a provider it is.
+// providerUser returns the user of a provider's token.
 func (u *tokenUsers) providerUser(ctx context.Context, token string) (*request.User, error) {
 	if providers := u.providers.Load(); providers != nil {
 		return providers.User(ctx, token)
@@ -147,8 +146,8 @@ func (h *Host) openProviders() error {
 	return nil
 }
 
-// openAuthenticationConfig follows the file. Who may be anonymous it says only at the
-// start.
+// openAuthenticationConfig follows the file. Its settings for anonymous requests apply at startup
+// only.
 func (h *Host) openAuthenticationConfig(file string) error {
 	opened := false
 	return h.reloader.add("--authentication-config", func(contents [][]byte) (err error) {

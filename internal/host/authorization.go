@@ -17,14 +17,14 @@ import (
 // AuthorizationFiles are the files by which requests are authorized, besides roles and
 // bindings.
 type AuthorizationFiles struct {
-	// ConfigFile is an AuthorizationConfiguration, which takes the place of the modes and of
-	// WebhookConfigFile; "": those say it.
+	// ConfigFile is an AuthorizationConfiguration, which replaces the modes and WebhookConfigFile;
+	// "" without one.
 	ConfigFile string
 	// WebhookConfigFile is the kubeconfig of the webhook of the mode Webhook.
 	WebhookConfigFile      string
 	WebhookVersion         string        // "": v1beta1
-	WebhookAuthorizedTTL   time.Duration // 0: 5m, less: nothing is remembered
-	WebhookUnauthorizedTTL time.Duration // 0: 30s, less: nothing is remembered
+	WebhookAuthorizedTTL   time.Duration // 0: 5m; negative: no cache
+	WebhookUnauthorizedTTL time.Duration // 0: 30s; negative: no cache
 	// PolicyFile has the policies of the mode ABAC.
 	PolicyFile string
 }
@@ -42,7 +42,7 @@ func (f *AuthorizationFiles) setDefaults() {
 	setDefault(&f.WebhookUnauthorizedTTL, DefaultUnauthorizedTTL)
 }
 
-// checkAuthorization returns what is wrong with the flags of authorization.
+// checkAuthorization validates the authorization flags.
 func (c Config) checkAuthorization() error {
 	f := &c.AuthorizationFiles
 	var errs []error
@@ -96,8 +96,8 @@ func (h *Host) openAuthorization() error {
 	return nil
 }
 
-// openAuthorizationConfig follows the file. What decides by the objects of a control plane, or
-// by another file, must be in it from the start.
+// openAuthorizationConfig follows the file. Authorizers that depend on objects of a control plane,
+// or on another file, must be in it at startup.
 func (h *Host) openAuthorizationConfig(file string) error {
 	var current atomic.Pointer[[]authz.Listed]
 	var first []authz.Listed
@@ -126,7 +126,7 @@ func (h *Host) openAuthorizationConfig(file string) error {
 	}, file)
 }
 
-// checkTypes refuses authorizers that are not there.
+// checkTypes rejects missing authorizers.
 func (h *Host) checkTypes(list, first []authz.Listed) error {
 	for _, l := range list {
 		switch {

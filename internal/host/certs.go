@@ -66,8 +66,8 @@ func (c *certificates) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error)
 	return &c.main, nil
 }
 
-// named returns the first certificate for a host name; nil: there is none. A whole name
-// comes before one with *, and names of the flag come before those of certificates.
+// named returns the first certificate for a host name, or nil. Exact names precede wildcards, and
+// names of the flag precede those of certificates.
 func (c *certificates) named(host string) *tls.Certificate {
 	if host == "" || len(c.sni) == 0 {
 		return nil

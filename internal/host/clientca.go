@@ -45,7 +45,7 @@ func (h *Host) openClientCA() error {
 		if !pool.AppendCertsFromPEM(contents[0]) {
 			return errNoCertificate
 		}
-		// A new value, so that clients on open connections are authenticated anew.
+		// A new value makes clients on open connections authenticate again.
 		h.clientCA.now.Store(&clientCAs{h.certificatesOf(pool), slices.Concat(own, []byte("\n"), contents[0])})
 		return nil
 	}, h.config.ClientCAFile)
@@ -64,8 +64,8 @@ func (h *Host) clientAuthorities() *x509.CertPool {
 	return pool
 }
 
-// reloadFiles reloads changed files, and updates what depends on them: the TLS
-// configuration, the published cluster authentication and the kubeconfig.
+// reloadFiles reloads changed files, and updates their dependents: the TLS configuration, the
+// published cluster authentication and the kubeconfig.
 func (h *Host) reloadFiles(base *tls.Config) error {
 	if !h.reloader.reload() {
 		return nil

@@ -28,19 +28,19 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/embedded"
 )
 
-// Defaults of a Config, as kube-apiserver's unless said.
+// Defaults of a Config, as in kube-apiserver unless noted.
 const (
-	DefaultDataDir                 = "mainstay-data" // ours
+	DefaultDataDir                 = "mainstay-data" // Mainstay's default
 	DefaultSecurePort              = 6443
 	DefaultEtcdPrefix              = "/registry"
-	DefaultCacheMemoryLimit        = codec.DefaultMemoryLimit // ours
+	DefaultCacheMemoryLimit        = codec.DefaultMemoryLimit // Mainstay's default
 	DefaultEtcdCompactionInterval  = 5 * time.Minute
 	DefaultEtcdLeaseReuse          = time.Minute
 	DefaultEtcdSizeInterval        = 30 * time.Second
 	DefaultMaxStreamsPerConnection = 100
 	DefaultTokenWebhookVersion     = "v1beta1"
 	DefaultTokenWebhookCacheTTL    = 2 * time.Minute
-	// NoLimit as a maximum means none.
+	// NoLimit disables a maximum.
 	NoLimit = controlplane.NoLimit
 	// AnyPort as Config.SecurePort selects a free port.
 	AnyPort = -1
@@ -52,25 +52,22 @@ const (
 	HTTP2NetHTTP  = "net/http"
 )
 
-// Config configures a server. Its zero value serves on 127.0.0.1:6443 from
-// ./mainstay-data. A field is named like the flag it comes from, whose help
-// documents it.
+// Config configures a server. The zero value serves on 127.0.0.1:6443 from ./mainstay-data. Fields
+// are named after their flags, whose help documents them.
 type Config struct {
 	// Options of the control plane that is served.
 	controlplane.Options
 
-	// DataDir holds the store, keys, certificates and the administrator's
-	// kubeconfig.
+	// DataDir contains the store, keys, certificates and the administrator's kubeconfig.
 	DataDir string
-	// InMemory keeps all of that in memory instead (but for EtcdServers, the store,
-	// too), for a server that is thrown away: DataDir is not used, nothing is written,
-	// and Host.Kubeconfig makes kubeconfigs.
+	// InMemory stores all of them in memory (except a store in EtcdServers), for a temporary
+	// server: DataDir is unused, nothing is written, and Host.Kubeconfig creates kubeconfigs.
 	InMemory bool
-	// NewStore creates an empty store even if the data directory has keys but no
-	// store, or holds other files.
+	// NewStore creates an empty store even if the data directory has keys but no store, or contains
+	// other files.
 	NewStore bool
-	// AcceptLostWrites starts on a store whose newest writes are missing, at a
-	// revision greater than any that clients have seen.
+	// AcceptLostWrites starts on a store whose newest writes are missing, at a revision greater
+	// than all that clients have seen.
 	AcceptLostWrites bool
 
 	// Listener, if set, is served instead of BindAddress and SecurePort. The
@@ -83,7 +80,7 @@ type Config struct {
 	bindsByDefault    bool
 	SecurePort        int // 0: 6443, AnyPort: one that is free
 	PermitPortSharing bool
-	// Hostname is that of this machine; "": as the operating system says.
+	// Hostname is the name of this machine; "" selects that of the operating system.
 	Hostname string
 	// AdvertiseAddress is where other machines reach the server; it is in the
 	// serving certificate and the endpoints of default/kubernetes. Zero: derived
@@ -100,23 +97,21 @@ type Config struct {
 	// directory's own. ServiceAccountKeyFiles verify more of them.
 	ServiceAccountSigningKeyFile string
 	ServiceAccountKeyFiles       []string
-	// ServiceAccountSigningEndpoint is the socket of a program that does both instead; "":
-	// there is none.
+	// ServiceAccountSigningEndpoint is the socket of a program that signs and provides keys
+	// instead; "" without one.
 	ServiceAccountSigningEndpoint string
-	// TokenAuthFile lists bearer tokens; "": there are none.
+	// TokenAuthFile contains bearer tokens; "" without one.
 	TokenAuthFile string
-	// OpenID Connect providers are those of AuthenticationConfigFile, or the one of
-	// OIDC.
+	// OpenID Connect providers are configured by AuthenticationConfigFile or by OIDC.
 	AuthenticationConfigFile string
 	OIDC                     OIDCConfig
-	// AdmissionControlConfigFile is an AdmissionConfiguration, which becomes
-	// AdmissionConfig; "": there is none.
+	// AdmissionControlConfigFile is an AdmissionConfiguration, which sets AdmissionConfig; ""
+	// without one.
 	AdmissionControlConfigFile string
-	// TokenWebhookConfigFile is the kubeconfig of a webhook that is sent TokenReviews;
-	// "": there is none.
+	// TokenWebhookConfigFile is the kubeconfig of a webhook for TokenReviews; "" without one.
 	TokenWebhookConfigFile string
 	TokenWebhookVersion    string        // "": v1beta1
-	TokenWebhookCacheTTL   time.Duration // 0: 2m, less: nothing is remembered
+	TokenWebhookCacheTTL   time.Duration // 0: 2m; negative: no cache
 	AuthorizationFiles     AuthorizationFiles
 	// modesGiven: Options.AuthorizationModes are not the default.
 	modesGiven bool
@@ -127,15 +122,14 @@ type Config struct {
 	// PeerCAFile signs the certificates of other servers, which requests for unknown
 	// resources are sent on to; "": they are not.
 	PeerCAFile string
-	// KubeletClientCertFile is this server's client certificate for kubelets,
-	// KubeletCAFile who signs theirs; "": none is presented, and theirs are not
-	// verified.
+	// KubeletClientCertFile is the client certificate for kubelets, KubeletCAFile the authority of
+	// their certificates; "" disables client authentication and verification.
 	KubeletClientCertFile, KubeletClientKeyFile, KubeletCAFile string
 
 	// EgressSelectorConfigFile is an EgressSelectorConfiguration: how other servers are
 	// connected to; "": directly.
 	EgressSelectorConfigFile string
-	// Signing is who signs CertificateSigningRequests.
+	// Signing configures the signer of CertificateSigningRequests.
 	Signing SigningConfig
 
 	// EtcdServers are the URLs of an etcd cluster that is used instead of the
@@ -148,19 +142,18 @@ type Config struct {
 	// EtcdCompactionInterval is how often etcd is compacted, to the revision of
 	// one interval before. 0: 5m; less: this server does not compact.
 	EtcdCompactionInterval time.Duration
-	// EtcdLeaseReuse is for how long objects that expire share a lease of etcd. 0: 1m;
-	// less: each has its own. EtcdSizeInterval is for how long the metric of its size
-	// stays. 0: 30s; less: there is none.
+	// EtcdLeaseReuse is how long one etcd lease is reused for expiring objects. 0: 1m; negative: a
+	// lease for each object. EtcdSizeInterval is the refresh interval of the size metric. 0: 30s;
+	// negative: disabled.
 	EtcdLeaseReuse, EtcdSizeInterval time.Duration
 	EtcdPrefix                       string // of the control plane that is served; "": /registry
-	// EncryptionConfigFile says how values are encrypted, in either store; "": they are
-	// not. It is followed when it changes if EncryptionConfigReload is set.
+	// EncryptionConfigFile configures the encryption of stored values, for both backends; ""
+	// disables it. If EncryptionConfigReload is set, the server follows changes.
 	EncryptionConfigFile   string
 	EncryptionConfigReload bool
 	WithoutWatchCache      bool
-	// MemoryLimit is how much memory the server is to use, in bytes: what large requests
-	// hold together is bounded by it. 0: any amount. The garbage collector has
-	// to be told, too, which belongs to the process.
+	// MemoryLimit is the target memory size of the server, in bytes; it limits the memory of large
+	// requests. 0: no limit. The process must also set the limit of the garbage collector.
 	MemoryLimit int64
 	// MemoryPressed reports whether the process is short of memory: then caches give
 	// back. nil: it never is.
@@ -168,8 +161,8 @@ type Config struct {
 	// CacheMemoryLimit bounds the cached encodings of objects, in bytes.
 	// 0: 256 MiB, or an eighth of MemoryLimit where that is less; NoLimit: no bound.
 	CacheMemoryLimit int64
-	// HistoryRetention is how long old revisions are kept, from which watches can
-	// start. 0: 5m; less: for ever.
+	// HistoryRetention is how long old revisions are retained, from which watches can start. 0: 5m;
+	// negative: forever.
 	HistoryRetention time.Duration
 	// StorageQuota is the size in bytes from which the store in DataDir accepts deletions
 	// only. 0 or NoLimit: no limit.
@@ -186,14 +179,14 @@ type Config struct {
 	Version string
 	// Logger is for operators. Nil discards.
 	Logger *slog.Logger
-	// Expensive limits work that takes a processor for milliseconds, such as the
-	// validation of definitions; nil: one processor is left to other requests.
-	// Where all are busy, Go finds out late that there is something to read.
+	// Expensive limits work that uses a processor for milliseconds, such as the validation of
+	// definitions; nil leaves one processor to other requests. If all processors are busy, Go polls
+	// the network late.
 	Expensive registry.Limiter
 	// Turns are the turns of requests at the processors; nil: its own. Run closes them.
 	Turns *processor.Turns
-	// Faults, in a server for tests, are what befalls requests, and can be asked for at
-	// faults.Path; nil: there are none. Options.Filter is set by it.
+	// Faults injects faults into requests of a test server, configurable at faults.Path; nil
+	// disables it. It sets Options.Filter.
 	Faults *faults.Set
 	// World is that of a server for tests; nil is the real one.
 	World *simulation.World
@@ -208,22 +201,21 @@ type TLSConfig struct {
 	// SNI are further certificates, selected by server name.
 	SNI          []SNICertificate
 	MinVersion   uint16   // of crypto/tls; 0: TLS 1.2
-	CipherSuites []uint16 // of crypto/tls, for TLS 1.2; none: Go's
-	// CurvePreferences are the key exchanges that are possible; none: Go's.
+	CipherSuites []uint16 // constants of crypto/tls, for TLS 1.2; empty: Go's defaults
+	// CurvePreferences are the permitted key exchanges; empty: Go's defaults.
 	CurvePreferences []tls.CurveID
 }
 
 // EtcdTLSConfig configures TLS of connections to etcd.
 type EtcdTLSConfig struct {
 	CAFile            string // "": the operating system's CA certificates
-	CertFile, KeyFile string // client certificate; both or none
+	CertFile, KeyFile string // client certificate; both or neither
 }
 
 // SNICertificate is a certificate for some host names.
 type SNICertificate struct {
 	CertFile, KeyFile string
-	// Names are host names, of which the first label may be *. None: those in
-	// the certificate.
+	// Names are host names, whose first label may be *. Empty: the names in the certificate.
 	Names []string
 }
 
@@ -293,7 +285,7 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
-// defaultCacheMemory is what cached encodings may take where nothing is said.
+// defaultCacheMemory is the default limit of cached encodings, in bytes.
 func (c Config) defaultCacheMemory() int64 {
 	if c.MemoryLimit > 0 {
 		return min(DefaultCacheMemoryLimit, c.MemoryLimit/8)

@@ -23,7 +23,7 @@ const (
 	storeDir = "store"
 )
 
-// ErrInUse is returned when another process holds the lock of the data directory.
+// ErrInUse reports that another process has locked the data directory.
 var ErrInUse = errors.New("data directory is in use")
 
 // dataDir is a data directory locked by this process.
@@ -51,8 +51,8 @@ func openDataDir(path string) (*dataDir, error) {
 	return d, nil
 }
 
-// dataDirInUse returns ErrInUse if another process holds the lock of the data
-// directory. It creates no file.
+// dataDirInUse returns ErrInUse if another process has locked the data directory. It creates no
+// file.
 func dataDirInUse(path string) error {
 	if _, err := os.Stat(filepath.Join(path, lockFile)); err != nil {
 		return nil
@@ -94,9 +94,8 @@ func (d *dataDir) close() error {
 	return nil
 }
 
-// claimStore creates the directory of the store if there is none. Unless isMeant,
-// it is an error if the data directory looks as if it had had a store, or belongs
-// to something else.
+// claimStore creates the directory of the store if it does not exist. Unless isMeant, it returns an
+// error if the data directory appears to have had a store, or belongs to another program.
 func (d *dataDir) claimStore(isMeant bool) error {
 	there, err := embedded.Exists(d.store())
 	if err != nil || there {

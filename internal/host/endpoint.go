@@ -35,9 +35,9 @@ func (h *Host) port() int {
 	return number
 }
 
-// endpoint returns the address in the endpoints of default/kubernetes, chosen as by
-// kube-apiserver: the advertised one, or else the bound one, or else one of this
-// machine's, in the IP family of the service. Zero if none can be used by others.
+// endpoint returns the address for the endpoints of default/kubernetes, selected as in
+// kube-apiserver: the advertised address, the bound address, or an address of this machine, in the
+// IP family of the service. It is zero if other machines cannot use any address.
 func (c Config) endpoint() netip.Addr {
 	wantIPv4 := c.ServiceClusterIPRange[0].Addr().Is4()
 	usable := func(addr netip.Addr) bool { return addr.IsGlobalUnicast() && addr.Unmap().Is4() == wantIPv4 }

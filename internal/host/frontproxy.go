@@ -18,13 +18,11 @@ import (
 // proxy, as a file and as a user.
 const frontProxyClient = "front-proxy-client"
 
-// frontProxy authenticates front proxies: clients with a certificate of a trusted
-// CA, whose request headers name the user. It also has the certificate by which
-// this server is a front proxy to aggregated servers.
+// frontProxy authenticates front proxies: clients with a certificate of a trusted CA, whose request
+// headers contain the user. It also has the client certificate for aggregated servers.
 type frontProxy struct {
 	now atomic.Pointer[trustedProxies]
-	// certificate returns the client certificate for aggregated servers; nil:
-	// none is presented.
+	// certificate returns the client certificate for aggregated servers; nil without one.
 	certificate func() (*tls.Certificate, error)
 	// renew renews the client certificate if this server issued it.
 	renew func() error
@@ -41,8 +39,7 @@ func (p *frontProxy) Authenticate(r *http.Request) (*request.Authentication, err
 	return p.now.Load().headers.Authenticate(r)
 }
 
-// setTrusted sets the trusted CA certificates. Clients on open connections are
-// authenticated anew.
+// setTrusted sets the trusted CA certificates. Clients on open connections are authenticated again.
 func (p *frontProxy) setTrusted(headers authn.RequestHeaders, bundle []byte) error {
 	headers.Authorities = x509.NewCertPool()
 	if !headers.Authorities.AppendCertsFromPEM(bundle) {
@@ -82,8 +79,8 @@ func (h *Host) openFrontProxy() error {
 	return nil
 }
 
-// useOwnCA trusts the CA in dir, which it creates if there is none, and issues this
-// server's client certificate.
+// useOwnCA trusts the CA in dir, which it creates if it does not exist, and issues this server's
+// client certificate.
 func (p *frontProxy) useOwnCA(dir string, headers authn.RequestHeaders) error {
 	authority, err := pki.OpenFrontProxy(dir)
 	if err != nil {

@@ -20,7 +20,7 @@ const adminUser = "kubernetes-admin"
 // issuedLifetime is how long the certificates of ClientCertificate are good.
 const issuedLifetime = 365 * 24 * time.Hour
 
-// User is somebody to whom the server's own authority issues a client certificate.
+// User is a user to whom the server's own authority issues a client certificate.
 type User struct {
 	Name   string
 	Groups []string
@@ -44,9 +44,8 @@ func (h *Host) ServingCA() []byte {
 	return h.certs.file.now.Load().pem
 }
 
-// Kubeconfig returns a kubeconfig with new certificates: for the administrator, whose
-// context is the current one, and for users, whose contexts have their names. The
-// server must serve.
+// Kubeconfig returns a kubeconfig with new certificates: for the administrator, with the current
+// context, and for users, whose contexts have their names. The server must be serving.
 func (h *Host) Kubeconfig(users ...User) ([]byte, error) {
 	entry, err := h.entry(Administrator())
 	if err != nil {

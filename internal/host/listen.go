@@ -22,11 +22,11 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-// Limits of connections, as kube-apiserver's unless said.
+// Limits of connections, as in kube-apiserver unless noted.
 const (
 	maxHeaderBytes = 1 << 20
-	// readHeaderTimeout is for the TLS handshake, too. Ours: kube-apiserver keeps
-	// connections that send nothing for 32 s.
+	// readHeaderTimeout also applies to the TLS handshake. kube-apiserver allows silent connections
+	// for 32 s.
 	readHeaderTimeout = 10 * time.Second
 	idleTimeout       = 90 * time.Second
 	keepAlive         = 3 * time.Minute
@@ -40,14 +40,13 @@ const (
 	// handler reads it. Nearly all bodies fit, so that writes do not wait for
 	// the network twice.
 	uploadBuffer = 256 << 10
-	// frameBuffer is the largest frame that a client may send. A connection keeps
-	// memory for the largest that has come.
+	// frameBuffer is the maximum size of a client's frame, in bytes. A connection retains a buffer
+	// of the largest received size.
 	frameBuffer = 32 << 10
 )
 
-// listen binds the address before anything is opened, so that a port in use leaves
-// no files behind and a free port is known to everything that names it. Clients
-// that connect while the server starts wait. It sets h.config.Listener.
+// listen binds the address before any file is opened, so that an occupied port leaves no files, and
+// the port number is known. Clients that connect during the start wait. It sets h.config.Listener.
 func (h *Host) listen() error {
 	if h.config.Listener != nil {
 		return nil
@@ -76,9 +75,9 @@ func (h *Host) listen() error {
 	return nil
 }
 
-// defaultBindAddress returns the address to listen on if none is configured. A server that
-// advertises an address to other machines, as in kubeadm's manifest, listens on all
-// addresses of that IP family, as kube-apiserver does; IPv6 includes IPv4.
+// defaultBindAddress returns the default listen address. A server that advertises an address to
+// other machines, as in kubeadm's manifest, listens on all addresses of that IP family, as
+// kube-apiserver does; IPv6 includes IPv4.
 func (c Config) defaultBindAddress() netip.Addr {
 	switch at := c.AdvertiseAddress; {
 	case !at.IsValid() || at.IsLoopback() || at.IsUnspecified():
@@ -197,9 +196,9 @@ func (l *connectionLog) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// distrusts reports whether a handshake ended because the client did not accept
-// the server's certificate, as clients written in Go say it. OpenSSL's alert over
-// TLS 1.3 cannot be read here: crypto/tls reports a bad record MAC instead.
+// distrusts reports whether a handshake failed because the client did not accept the server's
+// certificate, in the wording of Go clients. The alert of OpenSSL with TLS 1.3 is not detectable:
+// crypto/tls reports a bad record MAC.
 func distrusts(line []byte) bool {
 	for _, alert := range []string{"bad certificate", "unknown certificate authority", "unknown certificate"} {
 		if bytes.Contains(line, []byte("remote error: tls: "+alert)) {

@@ -10,9 +10,8 @@ import (
 // bulkBytes is from how many bytes on a write is bulk: most of a full TLS record.
 const bulkBytes = 8 << 10
 
-// bulkListener accepts connections on which what is large is sent in turns. It is below TLS,
-// so that a turn is one write, of a record or of some that were gathered: their encryption
-// comes before, by one who was just sent and will have to wait.
+// bulkListener accepts connections whose large writes use CPU slots. It is below TLS, so a slot
+// covers one write of one or more records; their encryption happens before.
 type bulkListener struct {
 	net.Listener
 	turns *processor.Turns
@@ -46,12 +45,12 @@ func (c *bulkConn) Write(p []byte) (int, error) {
 	if n == len(p) || err != nil {
 		return n, err
 	}
-	m, err := c.Conn.Write(p[n:]) // meets what has gone wrong, and words it
+	m, err := c.Conn.Write(p[n:]) // returns the error with its message
 	return n + m, err
 }
 
-// bulkWriter writes in turns. It has none while the socket is full: a client that does not
-// read holds up nobody.
+// bulkWriter writes with CPU slots. It releases the slot while the socket is full, so a slow client
+// does not delay others.
 type bulkWriter struct {
 	turns *processor.Turns
 	turn  processor.Turn
@@ -84,8 +83,8 @@ func (w *bulkWriter) write(p []byte) (int, error) {
 	return n, err
 }
 
-// writeSome writes what the socket takes, and reports whether that is all that can be done.
-// The network's poller has it called again when the socket takes more.
+// writeSome writes until the socket is full, and reports whether it is done. The network poller
+// calls it again when the socket is writable.
 func (w *bulkWriter) writeSome(fd uintptr) bool {
 	w.turns.Begin(&w.turn, processor.Bulk, w.client)
 	for len(w.rest) > 0 {

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// writeTimeoutListener accepts connections whose writes fail when the client does
-// not read for about the timeout. Without it a response over HTTP/1.1 that is not
-// read, a watch's for one, would hold its goroutine and memory for ever:
-// http.Server.WriteTimeout bounds whole responses, which may last for hours.
+// writeTimeoutListener accepts connections whose writes fail if the client does not read for about
+// the timeout. Otherwise, an unread HTTP/1.1 response, for example of a watch, would occupy its
+// goroutine and memory forever: http.Server.WriteTimeout bounds whole responses, which may last for
+// hours.
 type writeTimeoutListener struct {
 	net.Listener
 	timeout time.Duration
@@ -29,11 +29,9 @@ func (l writeTimeoutListener) Accept() (net.Conn, error) {
 	return &writeTimeoutConn{Conn: c, timeout: l.timeout, buffers: l.buffers}, nil
 }
 
-// writeTimeoutConn is a connection whose deadline for writing moves on with each
-// write. A deadline that is set by its user and comes earlier holds instead.
-//
-// Gather makes several writes one: TLS writes each of its records, of 16 KiB, by itself,
-// which costs a list as much as encryption does.
+// writeTimeoutConn extends its write deadline with each write. An earlier deadline of the user
+// applies instead. Gather combines several writes: TLS writes each record of 16 KiB separately,
+// which costs as much as the encryption of a list.
 type writeTimeoutConn struct {
 	net.Conn
 	timeout time.Duration
@@ -41,24 +39,24 @@ type writeTimeoutConn struct {
 	output  struct {
 		sync.Mutex
 		want int       // from how many bytes on they are written; 0: each write by itself
-		held *gathered // what waits for more; nil: nothing
+		held *gathered // buffered data; nil without any
 	}
 	mu struct {
 		sync.Mutex
-		user  time.Time // the deadline set by the user; zero: none
+		user  time.Time // the user's deadline; zero without one
 		armed time.Time // the deadline that Conn has
 	}
 }
 
-// gathered is what has been written since Gather.
+// gathered is the data written since Gather.
 type gathered struct{ b []byte }
 
 // maxGathered is the largest buffer that is used again.
 const maxGathered = 256 << 10
 
-// Gather keeps the next writes until they are n bytes, which are written at once then, in
-// the write that completes them. Encryption makes no record shorter, so that the records
-// of n bytes do.
+// Gather buffers the next writes up to n bytes and writes them together with the write that
+// completes them. Encryption does not shorten records, so n bytes of plain text produce at least n
+// bytes.
 func (c *writeTimeoutConn) Gather(n int) {
 	c.output.Lock()
 	defer c.output.Unlock()
@@ -98,8 +96,8 @@ func (c *writeTimeoutConn) write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// arm sets the deadline for a write, unless the one there is leaves it most of the
-// timeout: few writes have to touch the timer.
+// arm sets the deadline for a write, unless the current one is far enough in the future: few writes
+// need to set the timer.
 func (c *writeTimeoutConn) arm() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

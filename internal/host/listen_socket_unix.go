@@ -4,7 +4,7 @@ package host
 
 import "golang.org/x/sys/unix"
 
-// writeNow writes what a socket takes at once; full says that it takes nothing now.
+// writeNow writes without blocking; full reports that the socket accepts no data.
 func writeNow(fd uintptr, p []byte) (n int, full bool, err error) {
 	for {
 		n, err = unix.Write(int(fd), p)

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sharePort lets several processes listen on one port (--permit-port-sharing).
+// sharePort permits several processes to listen on one port (--permit-port-sharing).
 func sharePort(_, _ string, conn syscall.RawConn) error {
 	var optionErr error
 	err := conn.Control(func(fd uintptr) {

@@ -13,7 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/etcd"
 )
 
-// override is a cluster of etcd that keeps some resources.
+// override is an etcd cluster for some resources.
 type override struct {
 	endpoints []string
 	resources []schema.GroupResource
@@ -22,8 +22,8 @@ type override struct {
 // errOverrideFormat is kube-apiserver's.
 var errOverrideFormat = errors.New("--etcd-servers-overrides invalid, must be of format: group/resource#servers, where servers are URLs, semicolon separated")
 
-// parseOverrides returns what --etcd-servers-overrides says, with each set of servers once, in
-// the order of the flag. What is said last of a resource counts.
+// parseOverrides parses --etcd-servers-overrides. Each set of servers occurs once, in the order of
+// the flag. The last override of a resource applies.
 func parseOverrides(flags []string) ([]override, error) {
 	var overrides []override
 	var errs []error
@@ -83,7 +83,7 @@ func (h *Host) openOverrides(ctx context.Context) error {
 		config := h.config.etcdConfig()
 		config.Endpoints, config.ClusterID = o.endpoints, fmt.Sprintf("etcd-%d", i+1)
 		if strings.HasPrefix(o.endpoints[0], "http:") {
-			config.CAFile, config.CertFile, config.KeyFile = "", "", "" // which are those of --etcd-servers
+			config.CAFile, config.CertFile, config.KeyFile = "", "", "" // which belong to --etcd-servers
 		}
 		backend, err := h.openCluster(ctx, config)
 		if err != nil {

@@ -44,7 +44,7 @@ func (h *Host) paths() map[string]http.Handler {
 	return paths
 }
 
-// hold keeps the newest revision of the store readable until release.
+// hold retains the newest revision of the store until release.
 func (h *Host) hold(ctx context.Context) (revision int64, release func(), err error) {
 	held, release, err := h.backend.Hold(ctx, 0)
 	return int64(held), release, err
@@ -78,7 +78,7 @@ func (h *Host) ListAdmission() []controlplane.AdmissionPlugin {
 
 var errStopping = errors.New("the server is shutting down")
 
-// shutdownCheck fails once the host is stopping, so that no more clients come.
+// shutdownCheck fails during shutdown, so that load balancers send no more clients.
 func (h *Host) shutdownCheck() telemetry.Check {
 	return telemetry.Check{Name: "shutdown", Run: func(context.Context) error {
 		if h.stopping.Load() {

@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// openPeers reads who signs the certificates of other servers.
+// openPeers loads the authority of other servers' certificates.
 func (h *Host) openPeers() error {
 	file := h.config.PeerCAFile
 	if file == "" {

@@ -37,9 +37,8 @@ type watchedFiles struct {
 	lastError string
 }
 
-// add reads files and calls load with their contents, now and whenever they change.
-// If load returns an error, what was loaded before stays in effect. load must not
-// block.
+// add reads files and calls load with their contents, now and after each change. If load returns an
+// error, the previous contents stay in effect. load must not block.
 func (f *fileReloader) add(flag string, load func(contents [][]byte) error, names ...string) error {
 	g := &watchedFiles{flag: flag, names: names, load: load}
 	if _, err := g.reload(); err != nil {

@@ -1,8 +1,7 @@
-// Package host is the host of control planes: what a process has once. That is
-// the listener, TLS, the data directory, the store, keys and certificates, metrics,
-// and the order in which all of it starts and drains. What a Kubernetes API is
-// stands in package controlplane; a host opens one, and can open more. A host is
-// a value: it shares nothing with another one in the same process but the process.
+// Package host runs control planes in a process. It owns the listener, TLS, the data directory, the
+// store, keys and certificates, and metrics, and determines the order of startup and shutdown.
+// Package controlplane implements the Kubernetes API; a host opens one control plane and can open
+// more. Hosts in one process are independent.
 package host
 
 import (
@@ -48,9 +47,8 @@ type Host struct {
 	slis     *prometheus.Registry // of /metrics/slis
 	requests *telemetry.Requests
 	drain    *filters.Drain
-	// providerMetrics are those of OpenID Connect, webhookMetrics those of
-	// authorization, encryptionMetrics those of encryption at rest, egressMetrics those of
-	// connections through proxies.
+	// providerMetrics are the metrics of OpenID Connect, webhookMetrics of authorization,
+	// encryptionMetrics of encryption at rest, egressMetrics of connections through proxies.
 	providerMetrics   *oidc.Metrics
 	webhookMetrics    *webhook.Metrics
 	encryptionMetrics *encryption.Metrics
@@ -62,12 +60,12 @@ type Host struct {
 	ran      atomic.Bool
 	stopping atomic.Bool // /readyz fails from here on
 
-	// What open adds, in its order.
+	// The following fields are set by open, in this order.
 	egress    *selector.Selector
 	dir       *dataDir // nil in memory
 	authority *pki.Authority
 	tokenKeys serviceaccount.Keys
-	// externalKeys are tokenKeys where another program keeps them, or nil.
+	// externalKeys are the tokenKeys of another program, or nil.
 	externalKeys *external.Keys
 	tokenUsers   *tokenUsers
 	reloader     *fileReloader
@@ -77,13 +75,13 @@ type Host struct {
 	kubelets     kubelets
 	// signing is controlplane.Identity's Signing.
 	signing    func(signer string) *tls.Certificate
-	handshake  atomic.Pointer[tls.Config] // of connections to come; nil: as at the start
+	handshake  atomic.Pointer[tls.Config] // of new connections; nil: the initial one
 	kubeconfig string                     // the administrator's, as a path
 	backend    kv.Backend
 	overrides  []controlplane.Override // closed as backend is
 	feed       *cache.Feed             // nil without a watch cache
 	stopFeed   func()
-	// stopEncryption is nil where nothing is encrypted.
+	// stopEncryption is nil without encryption.
 	stopEncryption func()
 	// tunnels is done when upgraded connections are to end.
 	tunnels    context.Context
@@ -144,7 +142,7 @@ func New(config Config) (*Host, error) {
 	return h, nil
 }
 
-// newMetrics registers the metrics of what files and flags configure.
+// newMetrics registers the metrics of features that files and flags configure.
 func (h *Host) newMetrics() error {
 	var errs [7]error
 	identified := telemetry.Identified(h.registry, h.config.Hostname)
@@ -264,10 +262,9 @@ func (h *Host) openDir() error {
 	return h.dir.claimStore(h.config.NewStore)
 }
 
-// ControlPlane returns a control plane of this host whose objects are below a
-// prefix of its store; see controlplane.New. It may be called from Config.OnServing on, until Run
-// returns, and is closed with the host. After its Close, the prefix can be used again. It is
-// safe for concurrent use.
+// ControlPlane returns a control plane of this host below a prefix of its store; see
+// controlplane.New. It may be called from Config.OnServing until Run returns, and is closed with
+// the host. After its Close, the prefix can be reused. It is safe for concurrent use.
 func (h *Host) ControlPlane(prefix string, options controlplane.Options) (*controlplane.ControlPlane, error) {
 	folder := "/" + strings.Trim(prefix, "/") + "/"
 	h.mu.Lock()
@@ -313,7 +310,7 @@ func (h *Host) defines(resource schema.GroupResource) (defined bool) {
 	return defined
 }
 
-// close closes what open has opened, in reverse.
+// close closes all opened components in reverse order.
 func (h *Host) close() error {
 	var errs []error
 	h.endTunnels()

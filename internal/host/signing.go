@@ -29,7 +29,7 @@ type SignerFiles struct {
 	Files             *KeyPairFiles
 }
 
-// Signers lists the files of all signers, first those for all.
+// Signers returns the files of all signers, those for all signers first.
 func (c *SigningConfig) Signers() []SignerFiles {
 	of := func(name, signer string, files *KeyPairFiles) SignerFiles {
 		return SignerFiles{"cluster-signing-" + name + "cert-file", "cluster-signing-" + name + "key-file", signer, files}
@@ -56,8 +56,8 @@ func (c *SigningConfig) check() error {
 	return errors.Join(errs...)
 }
 
-// openSigning loads who signs for which signer: the authorities of the flags, or else the
-// server's own, by which its clients are authenticated and it is verified.
+// openSigning loads the authority of each signer: those of the flags, or the server's own
+// authority, which signs its clients' and its serving certificate.
 func (h *Host) openSigning() error {
 	signing := map[string]func() *tls.Certificate{} // "": for all
 	for _, s := range h.config.Signing.Signers() {

@@ -135,8 +135,8 @@ func (h *Host) startEncryption(ctx context.Context) error {
 	return nil
 }
 
-// feedPrefix returns the prefix that the feed watches: all of the embedded store,
-// but of etcd, which may have other users, only what is below --etcd-prefix.
+// feedPrefix returns the prefix that the feed watches: all of the embedded store, or the keys below
+// --etcd-prefix of etcd, which may have other users.
 func (h *Host) feedPrefix() string {
 	if len(h.config.EtcdServers) > 0 {
 		return h.config.EtcdPrefix
@@ -210,9 +210,8 @@ func (h *Host) renew() error {
 	return err
 }
 
-// stop drains: /readyz fails from the first line on; after --shutdown-delay new
-// requests are refused; watches end at once, other requests within the request
-// timeout.
+// stop shuts down: /readyz fails immediately; after --shutdown-delay, new requests are rejected;
+// watches end immediately, other requests within the request timeout.
 func (h *Host) stop(httpServer *http.Server) error {
 	h.stopping.Store(true)
 	h.logger.Info("stopping")
@@ -234,7 +233,7 @@ func (h *Host) stop(httpServer *http.Server) error {
 		h.endTunnels()
 	}
 	err := httpServer.Shutdown(drainCtx)
-	h.awaitRequests(drainCtx) // those that hijacked their connection
+	h.awaitRequests(drainCtx) // those with hijacked connections
 	if err != nil {
 		err = httpServer.Close()
 	}

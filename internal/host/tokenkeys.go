@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/serviceaccount/external"
 )
 
-// openTokenKeys opens the keys of service account tokens: those of another program, of the
-// flags, or the data directory's own.
+// openTokenKeys opens the keys of service account tokens: those of another program, of the flags,
+// or of the data directory.
 func (h *Host) openTokenKeys(ctx context.Context) error {
 	if h.config.ServiceAccountSigningEndpoint != "" {
 		return h.openExternalKeys(ctx)
@@ -33,8 +33,7 @@ func (h *Host) openTokenKeys(ctx context.Context) error {
 	return err
 }
 
-// openExternalKeys waits for the program that signs. What may be asked of it is known only
-// then.
+// openExternalKeys waits for the signing program, whose capabilities are unknown before.
 func (h *Host) openExternalKeys(ctx context.Context) error {
 	metrics, err := external.NewMetrics(h.registry)
 	if err != nil {

@@ -91,7 +91,7 @@ func (p zPage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		switch media {
 		case "text/plain", "text/*", "*/*":
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-			_, _ = w.Write([]byte(p.text())) // the client is gone
+			_, _ = w.Write([]byte(p.text())) // the client has disconnected
 			return
 		case "application/json", "application/yaml":
 			if params["g"] == "config.k8s.io" && params["as"] == p.kind && slices.Contains(zVersions(), params["v"]) {
@@ -124,5 +124,5 @@ func (p zPage) writeObject(w http.ResponseWriter, media, version string) {
 		w.Header().Set("Warning", fmt.Sprintf(`299 - "This version of the %s endpoint is deprecated. Please use a newer version."`, strings.ToLower(p.kind)))
 	}
 	w.Header().Set("Content-Type", fmt.Sprintf("%s;g=config.k8s.io;v=%s;as=%s", media, version, p.kind))
-	_, _ = w.Write(body) // the client is gone
+	_, _ = w.Write(body) // the client has disconnected
 }

@@ -11,18 +11,18 @@ import (
 
 var errBodyClosed = errors.New("http2: the request's body is closed")
 
-// firstBuffer is what a body's memory begins with, if it is not known to be
-// small. It grows with what has come and is not read, up to the stream's window.
+// firstBuffer is the initial buffer size for a request body of unknown length, in bytes. The buffer
+// grows with unread data, up to the stream's flow-control window.
 const firstBuffer = 4 << 10
 
 // body is a request's. The goroutine that reads the connection fills it, the
 // handler empties it, both under the connection's lock.
 type body struct {
 	stream        *stream
-	empty         bool   // there is none
-	buf           []byte // what has come, from off on not read
+	empty         bool   // no body
+	buf           []byte // received data; unread from off on
 	off           int
-	err           error // what follows buf; nil as long as more may come
+	err           error // the error after buf; nil while data may arrive
 	closed        bool
 	needsContinue bool  // the client waits for 100 Continue
 	declared      int64 // -1 if the length is not known
@@ -59,14 +59,14 @@ func (b *body) Read(p []byte) (int, error) {
 			return 0, b.err
 		}
 		b.buf, b.off = b.buf[:0], 0
-		if !c.flush() { // the client may wait for what has been written
+		if !c.flush() { // the client may be waiting for written data
 			b.stream.wake.Wait()
 		}
 	}
 	return 0, nil
 }
 
-// Close implements io.Closer: nothing more is read.
+// Close implements io.Closer and discards the remaining body.
 func (b *body) Close() error {
 	c := b.stream.conn
 	c.mu.Lock()
@@ -91,7 +91,7 @@ func (b *body) publishTrailer() {
 	b.trailer = nil
 }
 
-// add takes bytes that have come. conn.mu is held, as by all that follows.
+// add appends received bytes. conn.mu must be held, as for all following methods.
 func (b *body) add(p []byte) {
 	b.received += int64(len(p))
 	if b.closed || b.err != nil {
@@ -118,7 +118,7 @@ func (b *body) exceeded(n int) bool {
 	return b.declared >= 0 && b.received+int64(n) > b.declared
 }
 
-// end notes that all of the body has come.
+// end records the end of the body.
 func (b *body) end() {
 	if b.declared >= 0 && b.received != b.declared {
 		b.fail(fmt.Errorf("http2: the request declared a Content-Length of %d, but has %d bytes: %w",
@@ -128,7 +128,7 @@ func (b *body) end() {
 	b.fail(io.EOF)
 }
 
-// fail lets reads end with err, after what has come.
+// fail makes reads return err after the received data.
 func (b *body) fail(err error) {
 	if b.err == nil {
 		b.err = err
@@ -146,13 +146,13 @@ func (b *body) drop() {
 	b.stream.conn.widen()
 }
 
-// discard gives up what has come.
+// discard drops the received data.
 func (b *body) discard() {
 	b.refill(len(b.buf) - b.off)
 	b.buf, b.off = nil, 0
 }
 
-// refill lets the client send as much as n bytes more.
+// refill permits the client to send up to n more bytes.
 func (b *body) refill(n int) {
 	s := b.stream
 	if s.err != nil {

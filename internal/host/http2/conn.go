@@ -31,25 +31,26 @@ type conn struct {
 	gatherer gatherer // below net; nil: each TLS record is a write
 	tls      *tls.ConnectionState
 	remote   string
-	// general is net/http's handler, which knows requests for no path and servers without
-	// a handler. Others go to the server's own: what general would add to them is there.
+	// general is net/http's handler, for requests without a path and servers without a handler.
+	// Other requests use the server's handler directly, because all additions of general are
+	// already present.
 	general http.Handler
-	ctx     context.Context // of the connection; those of requests derive from it
+	ctx     context.Context // of the connection; parent of the requests' contexts
 	began   time.Time
 
 	// Of the goroutine that reads.
 	framer  *h2.Framer
 	headers *headerDecoder
-	head    requestHead // of the request that has come last
+	head    requestHead // of the last received request
 	flood   flood
 	unacked int // our settings that the client has not acknowledged
 
-	mu sync.Mutex // guards what follows, and the streams
+	mu sync.Mutex // guards the following fields and the streams
 
 	streams    map[uint32]*stream
 	lastID     uint32    // the highest that the client has used
 	handlers   int       // running, for streams of the map or not
-	unstarted  []*stream // whose handlers wait for others to return
+	unstarted  []*stream // streams whose handlers wait for a free slot
 	goAwaySent bool      // a GOAWAY has been sent; streams after lastID are ignored
 	err        error     // set once the connection is of no use
 
@@ -134,8 +135,7 @@ func (c *conn) sendPreface(shuttingDown bool) {
 	c.flushAsync()
 }
 
-// readPreface reads the fixed bytes that every client begins with; the settings
-// that follow have to come soon.
+// readPreface reads the connection preface. The client's settings must follow soon.
 func (c *conn) readPreface() error {
 	_ = c.net.SetReadDeadline(time.Now().Add(prefaceTimeout))
 	var got [len(h2.ClientPreface)]byte
@@ -177,8 +177,8 @@ type lingeringClose struct{ *conn }
 
 func (f lingeringClose) run() { f.closeWrites() }
 
-// closeWrites sends what is pending, then TLS's close_notify, and leaves the client
-// lingerTimeout to close its side.
+// closeWrites sends pending data and TLS's close_notify, and gives the client lingerTimeout to
+// close its side.
 func (c *conn) closeWrites() {
 	c.mu.Lock()
 	c.flush()
@@ -192,7 +192,7 @@ func (c *conn) closeWrites() {
 	}
 }
 
-// closeWithError ends the connection for what the client has done wrong.
+// closeWithError closes the connection after an error of the client.
 func (c *conn) closeWithError(code h2.ErrCode, why string) {
 	c.mu.Lock()
 	if c.err == nil {
@@ -227,8 +227,8 @@ func (c *conn) closeStreams(err error) {
 	c.room.Broadcast()
 }
 
-// startHandler lets a stream's handler run, now or when another one returns; false if
-// too many wait. c.mu is held.
+// startHandler starts a stream's handler, now or when another one returns. It returns false if too
+// many are waiting. c.mu must be held.
 func (c *conn) startHandler(s *stream) bool {
 	limit := int(c.settings.streams)
 	if c.handlers < limit {
@@ -243,7 +243,7 @@ func (c *conn) startHandler(s *stream) bool {
 	return true
 }
 
-// handlerDone lets the next handler run after one has returned.
+// handlerDone starts the next handler after one has returned.
 func (c *conn) handlerDone() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -252,7 +252,7 @@ func (c *conn) handlerDone() {
 		s := c.unstarted[0]
 		c.unstarted[0] = nil
 		c.unstarted = c.unstarted[1:]
-		if s.err == nil { // the client still wants to know
+		if s.err == nil { // the client still expects a response
 			c.handlers++
 			c.srv.workers.start(s)
 			return

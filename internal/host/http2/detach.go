@@ -2,10 +2,9 @@ package http2
 
 import "sync"
 
-// runQueue is the streams of a connection whose handlers have detached what they have left
-// to do, where there is something to do: one goroutine runs each in turn, and writes after
-// all of them. One event resumes many watches at once; none of them has a goroutine
-// until then.
+// runQueue contains the streams of a connection with detached handlers that have work. One
+// goroutine runs them in turn and writes once for all of them. One event resumes many watches,
+// which have no goroutine while they wait.
 type runQueue struct {
 	mu      sync.Mutex
 	streams []*stream
@@ -16,28 +15,27 @@ type runQueue struct {
 type detachedState uint8
 
 const (
-	notDetached detachedState = iota // nothing is, or it is over
+	notDetached detachedState = iota // not detached, or finished
 	parked                           // waits to be resumed
 	queued
 	running
 	runningResumed // resumed while it runs: it runs again
 )
 
-// Detach has do called once the handler has returned; the response goes on until do returns
-// true, too. Until then do is called again after each Resume. It is for handlers that wait
-// for long and need little meanwhile: while they wait they take no goroutine, and the request
-// and the header of the response are given up. do may write and flush, but the
-// header must have been written before. The first call of do has a goroutine of its own;
-// later ones share one with other streams of the connection, so that do has to call HandOff
-// before it waits for anything but the client.
+// Detach continues the response after the handler has returned: do is called after the return and
+// after each Resume, until it returns true. It is for handlers that wait for long: a waiting stream
+// has no goroutine, and the request and the response header are released. do may write and flush,
+// but the header must have been written before. The first call of do has its own goroutine; later
+// calls share one with other streams of the connection, so do must call HandOff before it waits for
+// anything but the client.
 func (r *response) Detach(do func() (done bool)) { r.stream.detached = do }
 
-// Resume has what is detached be called, once more if it is running. It does not wait, and
-// is safe for concurrent use. The end of the request's context does that, too.
+// Resume schedules a call of the detached function, or another call if it is running. It does not
+// block and is safe for concurrent use. The end of the request's context also calls it.
 func (r *response) Resume() { r.stream.resume() }
 
-// HandOff sends what streams have written that share this goroutine, and lets another one
-// go on with the rest of them. It is for what is detached, while it runs.
+// HandOff sends the pending data of the streams that share this goroutine, and continues the others
+// on another one. Only a running detached function may call it.
 func (r *response) HandOff() {
 	s := r.stream
 	if !s.shared {
@@ -49,13 +47,13 @@ func (r *response) HandOff() {
 	s.handOff()
 }
 
-// detach runs what has been detached for the first time.
+// detach runs the detached function for the first time.
 func (s *stream) detach() {
 	q := &s.conn.runQueue
 	q.mu.Lock()
 	s.state = running
 	q.mu.Unlock()
-	go s.runDetached() // ends when do has nothing to do
+	go s.runDetached() // ends when do has no work
 }
 
 func (s *stream) resume() {
@@ -80,7 +78,7 @@ func (c *conn) enqueue(s *stream) {
 	}
 }
 
-// next returns the stream to be run next, nil if there is none.
+// next returns the next stream to run, or nil.
 func (q *runQueue) next() *stream {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -106,7 +104,7 @@ func (r *queueRunner) run() {
 			break
 		}
 		if handedOff := s.runDetached(); handedOff {
-			return // another goroutine goes on
+			return // another goroutine continues
 		}
 	}
 	c.mu.Lock()
@@ -129,8 +127,8 @@ func (s *stream) handOff() {
 	}
 }
 
-// runDetached calls what the handler has detached. handedOff reports that the queue does not
-// wait for this goroutine.
+// runDetached calls the detached function. handedOff reports that the queue no longer waits for
+// this goroutine.
 func (s *stream) runDetached() (handedOff bool) {
 	returned, done := false, true
 	defer func() {

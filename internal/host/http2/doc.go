@@ -1,18 +1,11 @@
-// Package http2 serves HTTP/2 (RFC 9113) for a net/http server in place of the
-// implementation that comes with it: Configure, and net/http hands over every
-// connection that has agreed on "h2". Handlers see what they see there.
-//
-// It is made for many streams that each send little at a time: watches. A response
-// is written by the goroutine that made it, without a loop or channels in between,
-// when it is flushed, complete, or enough for a write, which carries what all streams
-// of the connection have pending. Parsing of frames and HPACK are
-// golang.org/x/net/http2's.
-//
-// A connection (conn) has one goroutine that reads, and one lock, which guards
-// its streams, windows and the bytes waiting to be written; it is never held
-// while bytes are written. Handlers run on goroutines that are used again.
-//
-// It is not for HTTP/1.1, which stays net/http's, nor for connections without
-// TLS, server push, priorities, extended CONNECT, or http.Server.ConnState:
-// to net/http a connection is active until it ends.
+// Package http2 serves HTTP/2 (RFC 9113) for a net/http server: after Configure, net/http passes
+// all connections that negotiated "h2". Handlers see the same interfaces as with net/http's
+// implementation. It is optimized for many streams that send small amounts, such as watches. The
+// goroutine that produces a response also writes it, without a loop or channels in between, when it
+// is flushed, complete, or large enough; a write contains the pending data of all streams.
+// golang.org/x/net/http2 parses frames and HPACK. A connection (conn) has one reading goroutine and
+// one lock for its streams, windows and pending bytes. The lock is not held during writes. Handlers
+// run on reused goroutines. The package does not support HTTP/1.1, which net/http serves,
+// connections without TLS, server push, priorities, extended CONNECT, or http.Server.ConnState: for
+// net/http, a connection is active until it ends.
 package http2

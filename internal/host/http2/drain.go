@@ -6,15 +6,12 @@ import (
 	h2 "golang.org/x/net/http2"
 )
 
-// drain is the end of a stream whose response is complete, while its client is
-// still sending the request's body: what comes is dropped, and the stream ends
-// with the body, without a reset.
-//
-// A reset at once is what RFC 9113, 8.1 allows and net/http does, but several
-// clients drop a response when the reset arrives before they have read it (curl up
-// to 7.88), or whenever it keeps them from sending all of the body (Java's). So
-// the reset comes only when the body does not end within limits; until then, the
-// client has had time to read the response.
+// drain handles a stream whose response is complete while its client still sends the request body:
+// received data is dropped, and the stream ends with the body, without a reset. RFC 9113, section
+// 8.1 permits an immediate reset, as in net/http, but some clients drop a response if the reset
+// arrives before they have read it (curl up to 7.88), or if it interrupts the body (Java's). The
+// reset is therefore sent only if the body exceeds limits, which gives the client time to read the
+// response.
 type drain struct {
 	left int64 // bytes that the client may still send
 }
@@ -44,8 +41,8 @@ func (s *stream) resetAfter(d time.Duration) {
 	})
 }
 
-// drained drops n bytes of the body, and lets the client send as many more while
-// there is something left of the limit. conn.mu is held.
+// drained drops n bytes of the body, and permits the client to send as many more within the limit.
+// conn.mu must be held.
 func (s *stream) drained(n int) {
 	s.conn.in.give(n)
 	before := s.drain.left

@@ -6,7 +6,7 @@ import "math"
 // its settings may make it negative.
 type outflow int32
 
-// add widens the window, unless that exceeds what a window may be.
+// add extends the window. It returns false if the maximum window size is exceeded.
 func (w *outflow) add(n int32) bool {
 	sum := int64(*w) + int64(n)
 	if sum > math.MaxInt32 || sum < math.MinInt32 {
@@ -18,11 +18,11 @@ func (w *outflow) add(n int32) bool {
 
 // inflow is a window for bytes that are received.
 type inflow struct {
-	avail  int32 // what the client may send
-	unsent int32 // what has been read and not announced by WINDOW_UPDATE
+	avail  int32 // bytes that the client may send
+	unsent int32 // read bytes without a WINDOW_UPDATE
 }
 
-// take notes that n bytes have come; false if they exceed the window.
+// take records n received bytes. It returns false if they exceed the window.
 func (w *inflow) take(n uint32) bool {
 	if int64(n) > int64(w.avail) {
 		return false

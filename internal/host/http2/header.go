@@ -12,9 +12,8 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// headerNames knows header names as HTTP/2 writes them, in lower case. A server uses
-// few, so that each is worked out once; maxCachedNames bounds a server that does
-// not.
+// headerNames caches lower-case header names. Servers use few names; maxCachedNames limits the
+// cache.
 type headerNames struct {
 	lower sync.Map // of string by string; "" if the name is not to be sent
 	mu    sync.Mutex
@@ -45,8 +44,7 @@ func hopByHopNames() []string {
 	return []string{"connection", "proxy-connection", "transfer-encoding", "upgrade", "keep-alive"}
 }
 
-// appendFields appends the values of a header, but for those that cannot be
-// sent.
+// appendFields appends the values of a header, except invalid ones.
 func (n *headerNames) appendFields(fields []hpack.HeaderField, key string, values []string) []hpack.HeaderField {
 	name := n.get(key)
 	if name == "" {
@@ -60,8 +58,8 @@ func (n *headerNames) appendFields(fields []hpack.HeaderField, key string, value
 	return fields
 }
 
-// neverIndexed reports whether values of a field hardly come twice. They stay out
-// of HPACK's dynamic table, so that others stay in.
+// neverIndexed reports whether values of a field rarely repeat. They do not use HPACK's dynamic
+// table.
 func neverIndexed(name string) bool {
 	switch name {
 	case "audit-id", "content-length", "etag":
@@ -70,7 +68,7 @@ func neverIndexed(name string) bool {
 	return false
 }
 
-// cachedDate is the time as the Date header says it, good for one second.
+// cachedDate is the value of the Date header, valid for one second.
 type cachedDate struct {
 	second int64
 	text   string

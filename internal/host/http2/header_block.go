@@ -10,10 +10,9 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// headerDecoder decodes the header blocks of a connection: HEADERS and the
-// CONTINUATION frames that follow it. It takes the place of the Framer's own
-// ReadMetaHeaders, which bounds neither fields nor frames. It belongs to the
-// goroutine that reads.
+// headerDecoder decodes the header blocks of a connection: HEADERS and the following CONTINUATION
+// frames. It replaces the Framer's ReadMetaHeaders, which limits neither fields nor frames. Only
+// the reading goroutine uses it.
 type headerDecoder struct {
 	framer    *h2.Framer
 	hpack     *hpack.Decoder
@@ -22,7 +21,7 @@ type headerDecoder struct {
 	fields    []hpack.HeaderField
 }
 
-// keptFields is for how many fields memory is kept between header blocks.
+// keptFields is the number of fields whose memory is retained between header blocks.
 const keptFields = 32
 
 func newHeaderDecoder(framer *h2.Framer, s *settings) *headerDecoder {
@@ -30,18 +29,16 @@ func newHeaderDecoder(framer *h2.Framer, s *settings) *headerDecoder {
 		framer:  framer,
 		hpack:   hpack.NewDecoder(s.decodeTable, nil),
 		maxSize: s.headerList,
-		// Every client may send frames of minFrame; a quarter more is for those
-		// that do not fill them.
+		// Clients may send frames of minFrame; a quarter more allows for smaller frames.
 		maxFrames: int(s.headerList/minFrame)*5/4 + 5,
 	}
 	d.hpack.SetMaxStringLength(int(d.maxSize))
 	return d
 }
 
-// decode reads the rest of the block that f begins. A header that exceeds a
-// limit comes back Truncated; one that is malformed is a StreamError. In both
-// cases the block was decoded to its end, so that the state of HPACK is right
-// for the next one. The fields are valid until release.
+// decode reads the remaining block that f starts. A header beyond a limit is returned as Truncated;
+// a malformed one is a StreamError. In both cases the block is decoded to its end, to keep the
+// state of HPACK consistent. The fields are valid until release.
 func (d *headerDecoder) decode(f *h2.HeadersFrame) (*h2.MetaHeadersFrame, error) {
 	b := headerBlock{fields: d.fields[:0], left: d.maxSize, leftFields: MaxHeaderFields, hpack: d.hpack}
 	d.hpack.SetEmitEnabled(true)
@@ -51,8 +48,7 @@ func (d *headerDecoder) decode(f *h2.HeadersFrame) (*h2.MetaHeadersFrame, error)
 		if frames > d.maxFrames {
 			return nil, errEnhanceYourCalm
 		}
-		// What exceeds the limit this far is not worth decoding, nor is anything
-		// after a field that has made the header useless.
+		// Data far beyond the limit is not decoded, nor is data after an invalid field.
 		if len(fragment) > 2*int(b.left) || b.err != nil {
 			return nil, h2.ConnectionError(h2.ErrCodeProtocol)
 		}
@@ -92,18 +88,18 @@ func (d *headerDecoder) release() {
 	d.fields = d.fields[:0]
 }
 
-// headerBlock is what has been decoded of one.
+// headerBlock is a block being decoded.
 type headerBlock struct {
 	hpack      *hpack.Decoder
 	fields     []hpack.HeaderField
-	left       uint32 // bytes that may still come
+	left       uint32 // remaining bytes
 	leftFields int
-	regular    bool // a field that is not a pseudo field has come
+	regular    bool // a regular field was received
 	truncated  bool
-	err        error // what makes it malformed
+	err        error // the error of a malformed block
 }
 
-// add takes the next field.
+// add processes the next field.
 func (b *headerBlock) add(f hpack.HeaderField) {
 	if b.err = b.check(f); b.err != nil {
 		b.hpack.SetEmitEnabled(false)
@@ -139,14 +135,12 @@ func (b *headerBlock) check(f hpack.HeaderField) error {
 	return nil
 }
 
-// validFieldName reports whether a name is as HTTP/2 wants it: a token in lower
-// case.
+// validFieldName reports whether a name is valid in HTTP/2: a lower-case token.
 func validFieldName(name string) bool {
 	return httpguts.ValidHeaderFieldName(name) && !strings.ContainsFunc(name, func(r rune) bool { return 'A' <= r && r <= 'Z' })
 }
 
-// checkPseudo returns an error unless the pseudo fields are those of a request,
-// each at most once.
+// checkPseudo returns an error unless the pseudo fields are those of a request, each at most once.
 func checkPseudo(fields []hpack.HeaderField) error {
 	for i, f := range fields {
 		if !f.IsPseudo() {

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// keepalive watches over a connection with one timer, set to the first moment at
-// which anything could be due, so that nothing that happens has to touch it.
+// keepalive monitors a connection with one timer, which is set to the earliest possible deadline,
+// so that no event needs to reset it.
 type keepalive struct {
 	timer        *time.Timer
 	lastRead     time.Duration // by the connection's clock, as all times here
 	idleSince    time.Duration // while there are no streams
-	pingSent     time.Duration // when a PING was sent; 0 when it is answered
+	pingSent     time.Duration // time of an unanswered PING; 0 without one
 	ping         [8]byte
 	writeStarted time.Duration // when the write under way began
 }
@@ -33,7 +33,7 @@ func (c *conn) stopKeepalive() {
 	}
 }
 
-// keepaliveDue does what is due.
+// keepaliveDue handles due events.
 func (c *conn) keepaliveDue() {
 	c.mu.Lock()
 	if c.err != nil {
@@ -63,7 +63,7 @@ func (c *conn) keepaliveDue() {
 	c.mu.Unlock()
 }
 
-// untilDue is how long nothing can be due. c.mu is held.
+// untilDue returns the time until the next possible deadline. c.mu must be held.
 func (c *conn) untilDue(now time.Duration) time.Duration {
 	next := time.Hour
 	due := func(since, limit time.Duration) {

@@ -2,22 +2,20 @@ package http2
 
 import "time"
 
-// MaxHeaderFields is how many fields the header of a request may have, repeated
-// ones counted each time; more are answered with 431. A field costs the server
-// several times its bytes. The limit leaves room for users with a thousand groups,
-// which a front proxy sends in a field each.
+// MaxHeaderFields is the maximum number of header fields of a request, including repeated ones;
+// more get 431. A field costs the server several times its size. The limit permits users with a
+// thousand groups, which a front proxy sends in one field each.
 const MaxHeaderFields = 2000
 
-// What a client may make this server wait for or keep.
+// Limits of the resources that a client can use.
 const (
 	prefaceTimeout  = 10 * time.Second // for the first bytes of a connection
 	settingsTimeout = 2 * time.Second  // for the frame after them
-	// lingerTimeout is how long a client may still send when our side is closed or a
-	// response is complete, so that it reads what we sent before TCP or the stream
-	// is reset.
+	// lingerTimeout is how long a client may send after the server has closed its side or completed
+	// a response, so that the client reads the data before a reset.
 	lingerTimeout = time.Second
-	// lingerBytes is how much is read and dropped meanwhile of a client that has violated
-	// the protocol: what a client that waits for no window may have sent.
+	// lingerBytes is the number of bytes that are read and dropped from a client after a protocol
+	// violation: the amount that a client may send without window updates.
 	lingerBytes = 1 << 20
 
 	// The rest of a body that is still coming when the response is complete is read
@@ -35,7 +33,7 @@ const (
 	// for one, when it does not read them.
 	maxReplies = 64 << 10
 
-	// Frames that cost the client nothing and mean next to nothing, in a period.
+	// Maximum number of cheap frames without effect in a period.
 	floodFrames = 10_000
 	floodPeriod = 10 * time.Second
 )

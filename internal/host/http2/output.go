@@ -20,21 +20,20 @@ const (
 	tlsRecord       = 16 << 10 // the most that one carries
 	frameHead       = 9
 	writeBufferSize = maxPending + tlsRecord + 4<<10
-	// maxWriteRounds is how often a handler writes what other streams have appended
-	// meanwhile, before another goroutine takes over and the handler goes on.
+	// maxWriteRounds is the number of writes that a handler performs for other streams before
+	// another goroutine takes over.
 	maxWriteRounds = 8
 )
 
-// writeBuffer holds frames that are to be written.
+// writeBuffer contains frames to write.
 type writeBuffer struct{ b []byte }
 
-// output is the sending side of a connection. Frames are appended under the
-// connection's lock. A goroutine that has appended and finds no writer becomes the
-// writer: without the lock, it writes all that has been appended, and repeats that
-// until nothing is pending. All others return once they have appended.
+// output is the sending side of a connection. Frames are appended under the connection's lock. A
+// goroutine that finds no writer after appending becomes the writer: without the lock, it writes
+// all pending data until there is none. Others return after appending.
 type output struct {
 	conn     *conn
-	pending  *writeBuffer // nil when nothing waits
+	pending  *writeBuffer // nil without pending data
 	replies  int          // bytes of pending that only answer the client
 	writing  bool         // there is a writer
 	progress sync.Cond    // there is no writer, or the connection's window is wider
@@ -42,7 +41,7 @@ type output struct {
 	frames   *h2.Framer   // appends to pending
 
 	encoder *hpack.Encoder
-	block   bytes.Buffer // what encoder has made of one header
+	block   bytes.Buffer // the encoder's output for one header
 }
 
 func (o *output) init(c *conn) {
@@ -65,9 +64,9 @@ func (o *output) Write(p []byte) (int, error) {
 // full reports whether appenders have to wait.
 func (o *output) full() bool { return o.pending != nil && len(o.pending.b) >= maxPending }
 
-// waitRoom waits while too much waits to be written, or until the stream is over. Streams
-// are woken one by the other, while there is room: were all woken by each write, they would
-// be more work than what is written. conn.mu is held, but not while it waits.
+// waitRoom blocks while too much data is pending, or until the stream ends. Streams are woken one
+// after the other while there is space; waking all of them after each write would cost more than
+// the write. conn.mu must be held; it is released while blocking.
 func (s *stream) waitRoom() {
 	c := s.conn
 	for c.full() && s.err == nil {
@@ -120,15 +119,14 @@ func (o *output) appendHeader(id uint32, fields []hpack.HeaderField, end bool) {
 	}
 }
 
-// countReply counts n bytes that answer the client's own frames; false when it lets
-// them pile up.
+// countReply counts n bytes of replies to the client's frames. It returns false if they accumulate.
 func (o *output) countReply(n int) bool {
 	o.replies += n
 	return o.replies <= maxReplies
 }
 
-// flush writes what is pending, unless there is a writer. c.mu is held, but not
-// while writing; flush reports whether it was unlocked in between.
+// flush writes pending data, unless there is a writer. c.mu must be held; it is released during
+// writes, which the result reports.
 func (c *conn) flush() bool {
 	if c.writing || c.pending == nil {
 		return false
@@ -139,9 +137,9 @@ func (c *conn) flush() bool {
 	return true
 }
 
-// flushBatched is flush after a yield, so that streams which are about to append
-// share the write. A stream that is alone does not yield: while processors are busy it
-// would run again late. Streams that are parked share a write by their queue.
+// flushBatched yields before flush, so that streams about to append share the write. A single
+// stream does not yield: on busy processors it would resume late. Parked streams share a write
+// through their queue.
 func (c *conn) flushBatched() {
 	if c.writing || c.pending == nil {
 		return
@@ -177,7 +175,7 @@ func (f *flusher) run() {
 	c.mu.Unlock()
 }
 
-// write writes until nothing waits. c.writing has been set, and c.mu is held.
+// write writes until no data is pending. c.writing must be set and c.mu held.
 func (c *conn) write() {
 	for round := 0; c.pending != nil; round++ {
 		if round == maxWriteRounds {
@@ -204,11 +202,10 @@ func (c *conn) write() {
 	c.progress.Broadcast()
 }
 
-// gatherer is a connection that can keep what is written to it until that is n bytes, and
-// write them at once.
+// gatherer is a connection that can buffer the next n bytes for a single write.
 type gatherer interface{ Gather(n int) }
 
-// gathererOf is what is below TLS, if it is one.
+// gathererOf returns the gatherer below TLS, if there is one.
 func gathererOf(c net.Conn) gatherer {
 	tls, ok := c.(interface{ NetConn() net.Conn })
 	if !ok {
@@ -218,7 +215,7 @@ func gathererOf(c net.Conn) gatherer {
 	return below
 }
 
-// writeOut writes frames: what is more than a TLS record in one write, where that can be.
+// writeOut writes frames; more than a TLS record in one write, if possible.
 func (c *conn) writeOut(p []byte) error {
 	if c.gatherer != nil && len(p) > tlsRecord {
 		c.gatherer.Gather(len(p))
@@ -227,7 +224,7 @@ func (c *conn) writeOut(p []byte) error {
 	return err
 }
 
-// free gives memory back for others to use.
+// free returns memory for reuse.
 func (srv *server) free(k *writeBuffer) {
 	if cap(k.b) > 2*writeBufferSize {
 		return

@@ -11,7 +11,7 @@ import (
 // errEnhanceYourCalm ends connections of clients that only make work.
 const errEnhanceYourCalm = h2.ConnectionError(h2.ErrCodeEnhanceYourCalm)
 
-// readFrames processes what the client sends until the connection ends.
+// readFrames processes frames until the connection ends.
 func (c *conn) readFrames() {
 	first := true
 	for {
@@ -35,8 +35,8 @@ func (c *conn) readFrames() {
 	}
 }
 
-// readFrame reads the next frame, and the rest of a header block along with its
-// HEADERS. The frame that comes with an error is what caused it, if known.
+// readFrame reads the next frame, and the complete header block of HEADERS. With an error, it
+// returns the frame that caused it, if known.
 func (c *conn) readFrame() (h2.Frame, error) {
 	head, err := c.framer.ReadFrameHeader()
 	if err != nil {
@@ -62,7 +62,7 @@ func (c *conn) readFrame() (h2.Frame, error) {
 	return block, nil
 }
 
-// handleError answers an error; false if the connection is over.
+// handleError handles an error. It returns false if the connection has ended.
 func (c *conn) handleError(f h2.Frame, err error) bool {
 	var (
 		ofStream h2.StreamError
@@ -77,7 +77,7 @@ func (c *conn) handleError(f h2.Frame, err error) bool {
 	case errors.Is(err, h2.ErrFrameTooLarge):
 		ofConn = h2.ConnectionError(h2.ErrCodeFrameSize)
 	case !errors.As(err, &ofConn):
-		return false // the client is gone
+		return false // the client has disconnected
 	}
 	logTo(c.hs, "http2: connection error from %s: %v", c.remote, ofConn)
 	why := ""
@@ -93,7 +93,7 @@ func (c *conn) handleError(f h2.Frame, err error) bool {
 	return false
 }
 
-// resetStream answers what is wrong with one stream.
+// resetStream handles an error of one stream.
 func (c *conn) resetStream(e h2.StreamError) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,8 +107,7 @@ func (c *conn) resetStream(e h2.StreamError) error {
 	return c.countFlood(13)
 }
 
-// countFlood counts a frame that got the client nowhere and is answered with reply
-// bytes. c.mu is held.
+// countFlood counts a useless frame with a reply of some bytes. c.mu must be held.
 func (c *conn) countFlood(reply int) error {
 	if c.flood.add(c.clock()) || reply > 0 && !c.countReply(reply) {
 		return errEnhanceYourCalm
@@ -116,7 +115,7 @@ func (c *conn) countFlood(reply int) error {
 	return nil
 }
 
-// process does what a frame asks for.
+// process handles a frame.
 func (c *conn) process(f h2.Frame) error {
 	var r *requestHead
 	if h, ok := f.(*h2.MetaHeadersFrame); ok && h.StreamID > c.lastID { // not trailers
@@ -156,7 +155,8 @@ func (c *conn) process(f h2.Frame) error {
 	return c.countFlood(0) // an extension that we do not know
 }
 
-// discardFrame drops a frame of a stream that comes after the last one of GOAWAY. Its bytes still count for the connection.
+// discardFrame drops a frame of a stream after the last one of GOAWAY. Its bytes still count for
+// the connection's window.
 func (c *conn) discardFrame(f h2.Frame) error {
 	data, ok := f.(*h2.DataFrame)
 	if !ok {
@@ -169,7 +169,7 @@ func (c *conn) discardFrame(f h2.Frame) error {
 	return nil
 }
 
-// returnWindow lets the client send n bytes more in any stream.
+// returnWindow permits the client to send n more bytes in any stream.
 func (c *conn) returnWindow(n int) {
 	c.in.give(n)
 	c.widen()
@@ -315,7 +315,7 @@ func (c *conn) processResetStream(f *h2.RSTStreamFrame) error {
 	if s == nil {
 		return c.countFlood(0)
 	}
-	answered := s.drain != nil // what the client does with that is to stop sending
+	answered := s.drain != nil // the client reacts by ending its body
 	s.close(errStreamReset)
 	c.flushAsync() // windows
 	if answered {

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// requestHead is what the header of a request says. Its memory is the connection's: the
-// stream copies the request.
+// requestHead is a decoded request header. The connection owns its memory: the stream copies the
+// request.
 type requestHead struct {
 	request         http.Request
 	length          int64 // of the body, -1 if unknown
@@ -22,8 +22,8 @@ type requestHead struct {
 	refusal         http.Handler
 }
 
-// parse makes a request of a header. What is well-formed but not to be answered
-// by the server's handler has a refusal. The result is valid until the next call.
+// parse converts a header into a request. A valid request that the handler must not receive has a
+// refusal. The result is valid until the next call.
 func (c *conn) parse(f *h2.MetaHeadersFrame) *requestHead {
 	c.head = requestHead{length: -1}
 	r := &c.head
@@ -94,8 +94,8 @@ func headerOf(f *h2.MetaHeadersFrame) http.Header {
 	return header
 }
 
-// repeatedHeaderOf is headerOf for fields of which some have the same name. It
-// counts those of each name first, so that nothing has to grow.
+// repeatedHeaderOf is headerOf for repeated field names. It counts the fields of each name first,
+// to allocate once.
 func repeatedHeaderOf(fields []hpack.HeaderField, values []string) http.Header {
 	header := make(http.Header, min(len(fields), usualNames))
 	for _, field := range fields {
@@ -115,8 +115,8 @@ func repeatedHeaderOf(fields []hpack.HeaderField, values []string) http.Header {
 	return header
 }
 
-// hostOf is whom the request is for: the authority, or what the Host header says
-// in its place. Both may be there if they are the same.
+// hostOf returns the host of the request: the authority or the Host header. Both may be present if
+// they are equal.
 func hostOf(header http.Header, authority string) (string, bool) {
 	hosts := header["Host"]
 	if len(hosts) == 1 && authority == "" {
@@ -129,8 +129,8 @@ func hostOf(header http.Header, authority string) (string, bool) {
 	return authority, !strings.Contains(authority, "@") && (authority == "" || httpguts.ValidHostHeader(authority))
 }
 
-// targetOf is what the request is about, if its pseudo fields are as they must
-// be (RFC 9113, 8.3.1 and 8.5).
+// targetOf returns the URL of the request and checks its pseudo fields (RFC 9113, sections 8.3.1
+// and 8.5).
 func targetOf(f *h2.MetaHeadersFrame, method, authority string) (*url.URL, bool) {
 	path, scheme := f.PseudoValue("path"), f.PseudoValue("scheme")
 	if f.PseudoValue("protocol") != "" {
@@ -146,7 +146,7 @@ func targetOf(f *h2.MetaHeadersFrame, method, authority string) (*url.URL, bool)
 	return target, err == nil
 }
 
-// checkHopByHop refuses what HTTP/2 has no place for (RFC 9113, 8.2.2).
+// checkHopByHop rejects connection-specific fields (RFC 9113, section 8.2.2).
 func checkHopByHop(header http.Header) error {
 	for _, key := range hopByHop() {
 		if _, ok := header[key]; ok {
@@ -163,7 +163,7 @@ func hopByHop() [5]string {
 	return [...]string{"Connection", "Proxy-Connection", "Transfer-Encoding", "Upgrade", "Keep-Alive"}
 }
 
-// announcedTrailers takes out of the header which trailers will come.
+// announcedTrailers removes the announced trailers from the header and returns them.
 func announcedTrailers(header http.Header) http.Header {
 	values, ok := header["Trailer"]
 	if !ok {
@@ -186,9 +186,9 @@ func announcedTrailers(header http.Header) http.Header {
 	return trailer
 }
 
-// lengthOf returns the declared length of the body, -1 if there is none; false if
-// what is declared is not one number. Who passes such a request on could disagree
-// with us about where it ends.
+// lengthOf returns the declared length of the body, or -1 without one. It returns false if the
+// declaration is not a single number, because a proxy could disagree about the end of such a
+// request.
 func lengthOf(header http.Header) (int64, bool) {
 	values := header["Content-Length"]
 	if len(values) == 0 {

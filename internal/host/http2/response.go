@@ -18,16 +18,16 @@ var errHandlerReturned = errors.New("http2: the handler has returned")
 // writes share a frame and small responses know their length.
 const bodyBufferSize = 4 << 10
 
-// bodyBuffer is memory for a body's beginning. It is held only while something is in
-// it: a watch that waits has none.
+// bodyBuffer is memory for the start of a body. A response owns one only while it contains data: a
+// waiting watch has none.
 type bodyBuffer struct{ b [bodyBufferSize]byte }
 
-// response is what handlers write to. Like net/http's, it is for one goroutine
-// at a time, but for the deadlines.
+// response is the http.ResponseWriter of handlers. Like net/http's, it is not safe for concurrent
+// use, except for the deadlines.
 type response struct {
 	stream *stream
 	header http.Header
-	head   bool // answers HEAD: there is no body
+	head   bool // response to HEAD, without a body
 
 	status   int  // 0 until WriteHeader
 	sent     bool // the header is
@@ -42,7 +42,7 @@ type response struct {
 	written                       int64 // bytes of the body, by the handler
 
 	buffer *bodyBuffer
-	size   int  // of what is in buffer
+	size   int  // of the data in buffer
 	held   bool // the connection may have more of the body that has not been sent
 }
 
@@ -84,8 +84,7 @@ func (r *response) WriteHeader(code int) {
 
 func (r *response) names() *headerNames { return &r.stream.conn.srv.names }
 
-// snapshotHeader keeps the header as it is now: what the handler changes later does
-// not count.
+// snapshotHeader copies the current header: later changes of the handler have no effect.
 func (r *response) snapshotHeader() {
 	fields := make([]hpack.HeaderField, 1, len(r.header)+4)
 	fields[0] = hpack.HeaderField{Name: ":status", Value: statusText(r.status)}
@@ -128,7 +127,7 @@ func (r *response) sendGoAway() {
 	c := r.stream.conn
 	c.mu.Lock()
 	c.goAway()
-	c.mu.Unlock() // the response takes it along
+	c.mu.Unlock() // the response includes it
 }
 
 func (r *response) declareTrailers(values []string) {
@@ -150,8 +149,8 @@ func (r *response) bodyAllowed() bool {
 	return r.status >= 200 && r.status != http.StatusNoContent && r.status != http.StatusNotModified
 }
 
-// Write implements http.ResponseWriter. It waits while the client does not read. What has
-// been written is sent with a flush, with the end, or when there is enough of it for a write.
+// Write implements http.ResponseWriter. It blocks while the client does not read. Data is sent with
+// a flush, at the end, or when there is enough for a write.
 func (r *response) Write(p []byte) (int, error) {
 	room, err := r.reserve(len(p))
 	if err != nil {
@@ -226,7 +225,7 @@ func (r *response) reserve(n int) (room bool, err error) {
 // Flush implements http.Flusher.
 func (r *response) Flush() { _ = r.FlushError() }
 
-// FlushError is what http.ResponseController looks for.
+// FlushError implements the interface that http.ResponseController uses.
 func (r *response) FlushError() error {
 	if r.returned {
 		return errHandlerReturned
@@ -240,8 +239,7 @@ func (r *response) FlushError() error {
 	return r.send(nil, flushedPart)
 }
 
-// send sends what has been gathered, and p after it, after the header if that
-// is still due.
+// send sends the header if it is pending, the buffered data, and p.
 func (r *response) send(p []byte, kind partKind) error {
 	defer r.release()
 	end := kind == lastPart
@@ -271,8 +269,8 @@ func (r *response) send(p []byte, kind partKind) error {
 	return r.stream.send(&out)
 }
 
-// completeHeader is the header with what the handler has left out: the type and, of
-// a response that is complete, the length of the body, and the date.
+// completeHeader returns the header with defaults: the content type, the date and, for a complete
+// response, the length of the body.
 func (r *response) completeHeader(beginning []byte, size int, complete bool) []hpack.HeaderField {
 	fields := r.fields
 	if !r.hasType && !r.hasEncoding && r.bodyAllowed() && len(beginning) > 0 {
@@ -317,9 +315,9 @@ func (r *response) finish() {
 	}
 }
 
-// Answer sends a complete response while the handler is still running, with a
-// header of its own, and ends the stream; what the handler writes later fails.
-// It must not be called while the handler is in another method.
+// Answer sends a complete response with its own header while the handler is running, and ends the
+// stream; later writes of the handler fail. It must not be called during another method call of the
+// handler.
 func (r *response) Answer(status int, header http.Header, body []byte) error {
 	if r.returned || r.status != 0 {
 		return errHandlerReturned
@@ -332,14 +330,14 @@ func (r *response) Answer(status int, header http.Header, body []byte) error {
 	return err
 }
 
-// Cancel ends the context of the request with a cause, and nothing else: the handler may
-// complete the response. It is safe for concurrent use.
+// Cancel cancels the context of the request with a cause; the handler may still complete the
+// response. It is safe for concurrent use.
 func (r *response) Cancel(cause error) {
 	r.stream.cancel(cause)
 	r.stream.resume()
 }
 
-// release gives the draft back.
+// release returns the draft for reuse.
 func (r *response) release() {
 	if r.buffer != nil {
 		r.stream.conn.srv.bodyBuffers.Put(r.buffer)

@@ -24,15 +24,14 @@ const (
 	defaultFrame       = 1 << 20
 	defaultWindow      = 1 << 20
 	defaultPingTimeout = 15 * time.Second
-	minWindow          = 64<<10 - 1 // what a connection begins with
-	minFrame           = 16 << 10   // which every peer takes, and we send no larger ones
+	minWindow          = 64<<10 - 1 // initial window of a connection
+	minFrame           = 16 << 10   // every peer accepts this size, and no larger frames are sent
 	maxFrame           = 1<<24 - 1
 )
 
-// Configure makes s serve HTTP/2 through this package, instead of net/http's own
-// implementation, which starts when s does. Of s, HTTP2, IdleTimeout,
-// ReadTimeout, WriteTimeout, MaxHeaderBytes and ErrorLog count, as they are when
-// a connection begins, and mean what they mean there. Shutdown lets streams end;
+// Configure makes s serve HTTP/2 with this package instead of net/http's implementation. The fields
+// HTTP2, IdleTimeout, ReadTimeout, WriteTimeout, MaxHeaderBytes and ErrorLog of s apply with their
+// documented meaning, with their values at the start of a connection. Shutdown lets streams end;
 // Close does not.
 func Configure(s *http.Server) error {
 	if s.HTTP2 != nil && s.HTTP2.CountError != nil {
@@ -63,7 +62,7 @@ func Configure(s *http.Server) error {
 	return nil
 }
 
-// server is what the connections of one http.Server share.
+// server is shared by the connections of one http.Server.
 type server struct {
 	workers      workers
 	writeBuffers sync.Pool // of *writeBuffer
@@ -84,7 +83,7 @@ func newServer() *server {
 	}
 }
 
-// serve answers the requests of a connection until it ends.
+// serve serves a connection until it ends.
 func (srv *server) serve(ctx context.Context, hs *http.Server, nc net.Conn, state *tls.ConnectionState, h http.Handler) {
 	c := newConn(ctx, srv, hs, nc, state, h)
 	srv.workers.open()
@@ -114,7 +113,7 @@ func (srv *server) shutdown() {
 	}
 }
 
-// settings are what an http.Server says of its HTTP/2 connections.
+// settings are the HTTP/2 settings of an http.Server.
 type settings struct {
 	streams     uint32 // at a time
 	frame       uint32 // bytes of one from the client
@@ -125,7 +124,7 @@ type settings struct {
 	window      int32 // of these, for one stream
 
 	idle        time.Duration // of a connection without streams; 0 is forever, and so below
-	readIdle    time.Duration // nothing has been received
+	readIdle    time.Duration // without received data
 	pingTimeout time.Duration
 	writeByte   time.Duration // of a write
 
@@ -174,9 +173,9 @@ func within(n, low, high, otherwise int) int {
 	return n
 }
 
-// weakTLS says why a connection is not fit for HTTP/2 (RFC 9113, 9.2): it wants
-// TLS 1.2, and there a cipher suite with forward secrecy and authenticated
-// encryption.
+// weakTLS returns why a connection must not use HTTP/2 (RFC 9113, section 9.2): it requires TLS 1.2
+// and a cipher suite with forward secrecy and authenticated encryption. It returns "" if HTTP/2 is
+// permitted.
 func weakTLS(state *tls.ConnectionState, config *http.HTTP2Config) string {
 	switch {
 	case state.Version < tls.VersionTLS12:
@@ -191,7 +190,7 @@ func weakTLS(state *tls.ConnectionState, config *http.HTTP2Config) string {
 	return "cipher suite " + name + " is prohibited"
 }
 
-// logTo writes to a server's log, which is log's own where none is set.
+// logTo logs to a server's log, or to the standard logger.
 func logTo(hs *http.Server, format string, args ...any) {
 	if hs.ErrorLog != nil {
 		hs.ErrorLog.Printf(format, args...)

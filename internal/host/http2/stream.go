@@ -18,12 +18,12 @@ type stream struct {
 	conn     *conn
 	id       uint32
 	request  *http.Request // nil once the handler has returned
-	handler  http.Handler  // the server's, or one that refuses
-	detached func() bool   // what the handler has left to do, if any
+	handler  http.Handler  // the server's handler, or one that rejects the request
+	detached func() bool   // the detached function, if any
 	cancel   context.CancelCauseFunc
 	body     body
 	response response
-	shared   bool // what it has detached runs on the goroutine of the queue, which writes afterwards
+	shared   bool // the detached function runs on the goroutine of the queue, which writes afterwards
 	state    detachedState
 
 	// Guarded by the connection's lock.
@@ -38,7 +38,7 @@ type stream struct {
 	writeTimer  *time.Timer
 }
 
-// newStream makes the stream of a request that has just begun. c.mu is held.
+// newStream creates the stream of a new request. c.mu must be held.
 func (c *conn) newStream(id uint32, ended bool, r *requestHead) *stream {
 	s := &stream{conn: c, id: id, remoteEnded: ended}
 	s.wake.L = &c.mu
@@ -128,7 +128,7 @@ func (s *stream) run() {
 	returned = true
 }
 
-// handlerReturned goes on with what the handler has detached, or else ends the response.
+// handlerReturned runs the detached function of the handler, or ends the response.
 func (s *stream) handlerReturned() {
 	s.response.release()
 	c := s.conn
@@ -159,13 +159,13 @@ func (s *stream) panicked(reason any) {
 	c.mu.Unlock()
 }
 
-// partKind says what follows a part of a response.
+// partKind is the kind of event that follows a part of a response.
 type partKind int
 
 const (
-	heldPart    partKind = iota // more: it is written with that, or with what other streams have
-	flushedPart                 // nobody knows when: it is written at once
-	lastPart                    // nothing
+	heldPart    partKind = iota // more data: the part is written with it, or with data of other streams
+	flushedPart                 // unknown: the part is written immediately
+	lastPart                    // the end
 )
 
 // A responsePart is something to send: a header if fields is set, then data, and the end
@@ -217,8 +217,7 @@ func (s *stream) send(p *responsePart) error {
 	return nil
 }
 
-// flush sees to it that what was appended is written. conn.mu is held, but not while it
-// waits.
+// flush writes appended data. conn.mu must be held; it is released while blocking.
 func (s *stream) flush() {
 	if !s.shared {
 		s.conn.flushBatched()
@@ -252,8 +251,8 @@ func (s *stream) sendData(p []byte, end bool) error {
 	return nil
 }
 
-// finish ends a stream whose response is complete, as soon as the client has sent
-// all of its request. conn.mu is held.
+// finish ends a stream with a complete response when the client has sent the complete request.
+// conn.mu must be held.
 func (s *stream) finish() {
 	if s.remoteEnded {
 		s.close(errStreamDone)
@@ -314,7 +313,7 @@ func (s *stream) setTimer(old *time.Timer, at time.Time, do func()) *time.Timer 
 	t = time.AfterFunc(left, func() {
 		s.conn.mu.Lock()
 		defer s.conn.mu.Unlock()
-		if t == s.readTimer || t == s.writeTimer { // not replaced meanwhile
+		if t == s.readTimer || t == s.writeTimer { // the timer is still current
 			do()
 		}
 	})

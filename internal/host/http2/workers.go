@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A job is what a worker does: run a handler, or write what is waiting.
+// A job is a unit of work: a handler, or a write of pending data.
 type job interface{ run() }
 
 const (
@@ -13,10 +13,9 @@ const (
 	workerIdleTime = 10 * time.Second
 )
 
-// workers are goroutines that are used again, so that a handler finds a stack
-// that has grown to what handlers need. The one idle for the shortest time is
-// taken first; those that were not needed for workerIdleTime end, and all idle
-// ones do with the last connection.
+// workers are reused goroutines, whose stacks have already grown. The most recently used one is
+// taken first. Goroutines that are idle for workerIdleTime end, and all idle ones end with the last
+// connection.
 type workers struct {
 	mu     sync.Mutex
 	idle   []chan job

@@ -113,8 +113,8 @@ func WriteFile(file string, data []byte, mode os.FileMode) error {
 	return writeFiles(system{}, content{file, data, mode})
 }
 
-// writeFiles replaces files of one directory that belong together. If the disk has no
-// room for all, none is changed; after a crash none, all, or the first of them are new.
+// writeFiles replaces related files of one directory. If the disk has too little space, it changes
+// none; after a crash, none, all, or the first of them are new.
 func writeFiles(fsys files, all ...content) error {
 	for _, c := range all {
 		if err := fsys.write(unfinished(c.name), c.data, c.mode); err != nil {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// InMemory, instead of a directory, keeps keys and certificates in memory: each call
-// makes new ones, which nobody else can read.
+// InMemory replaces a directory with memory: each call creates new keys and certificates, which
+// nothing else can read.
 const InMemory = ""
 
 // filesOf returns the file system of a directory.
@@ -17,7 +17,7 @@ func filesOf(dir string) files {
 	return system{}
 }
 
-// memory is a file system whose files are entries of a map. It has all directories.
+// memory is a file system in a map. All directories exist.
 type memory map[string][]byte
 
 func (m memory) read(name string) ([]byte, error) {

@@ -1,10 +1,8 @@
-// Package pki manages the keys and certificates that a server generates: a
-// certificate authority, a serving certificate, client certificates and the key that
-// signs service account tokens. It creates missing ones and renews those that are
-// about to expire. It is not for certificates that a user provides.
-//
-// All keys are ECDSA P-256: they take well under a millisecond to generate, so that a
-// first start is as fast as any other, and every client supports them.
+// Package pki manages the keys and certificates that a server generates: a certificate authority, a
+// serving certificate, client certificates and the signing key of service account tokens. It
+// creates missing ones and renews those that expire soon. It does not manage certificates of users.
+// All keys are ECDSA P-256: their generation takes far less than a millisecond, so a first start is
+// not delayed, and all clients support them.
 package pki
 
 import (
@@ -32,12 +30,11 @@ const (
 	authorityLifetime = 10 * 365 * 24 * time.Hour
 	leafLifetime      = 365 * 24 * time.Hour
 	renewBefore       = 30 * 24 * time.Hour
-	// backdate lets clients whose clock is a little behind trust a new
-	// certificate at once.
+	// backdate allows for client clocks that are slightly behind.
 	backdate = 5 * time.Minute
 )
 
-// ErrExpired is returned for an authority whose certificate has expired.
+// ErrExpired reports that the certificate of an authority has expired.
 var ErrExpired = errors.New("certificate has expired")
 
 // Authority is a certificate authority with its files. Its methods must not be called
@@ -51,17 +48,16 @@ type Authority struct {
 	pem  []byte
 }
 
-// Open loads the authority in dir (ca.crt, ca.key), or creates it, and the directory,
-// if neither file exists. Errors name the file and what to do; the error is ErrExpired
-// for an expired certificate. dir may be InMemory, here and below.
+// Open loads the authority in dir (ca.crt, ca.key). If neither file exists, it creates them and the
+// directory. Errors contain the file and the solution; the error is ErrExpired for an expired
+// certificate. Here and below, dir may be InMemory.
 func Open(dir string) (*Authority, error) { return openOwn(filesOf(dir), dir) }
 
 func openOwn(fsys files, dir string) (*Authority, error) {
 	return openAuthority(fsys, dir, "ca", "mainstay-ca", "remove the folder "+dir+" to have a new authority made, then hand the new admin.kubeconfig to its users")
 }
 
-// OpenExisting is Open where there is an authority already; the error is fs.ErrNotExist where
-// there is none.
+// OpenExisting is like Open, but returns fs.ErrNotExist if there is no authority.
 func OpenExisting(dir string) (*Authority, error) {
 	if _, err := os.Stat(filepath.Join(dir, "ca.key")); err != nil {
 		return nil, err
@@ -176,9 +172,8 @@ func (a *Authority) Client(name, user string, groups ...string) (cert, key []byt
 	return pair.certPEM, pair.keyPEM, nil
 }
 
-// Issue returns a new client certificate of a user of groups, with its key, both PEM, that is
-// good for some time, but not longer than the authority. Nothing is kept. It may be
-// called concurrently with any method.
+// Issue returns a new client certificate and its key in PEM, for a user with groups. Its lifetime
+// is bounded by that of the authority. Nothing is stored. It is safe for concurrent use.
 func (a *Authority) Issue(lifetime time.Duration, user string, groups ...string) (cert, key []byte, err error) {
 	t := &x509.Certificate{Subject: pkix.Name{CommonName: user, Organization: groups}}
 	a.complete(t, lifetime, x509.ExtKeyUsageClientAuth)
@@ -186,7 +181,7 @@ func (a *Authority) Issue(lifetime time.Duration, user string, groups ...string)
 	return pair.certPEM, pair.keyPEM, err
 }
 
-// complete fills in what all certificates but the authority's own have.
+// complete sets the common fields of all certificates except the authority's.
 func (a *Authority) complete(t *x509.Certificate, lifetime time.Duration, usage x509.ExtKeyUsage) {
 	now := time.Now()
 	t.NotBefore, t.NotAfter = now.Add(-backdate), now.Add(lifetime)
@@ -296,7 +291,7 @@ func (a *Authority) load(name string) (pair, error) {
 	key, keyPEM, keyErr := readKey(a.fs, keyFile)
 	switch {
 	case errors.Is(certErr, fs.ErrNotExist) && (keyErr == nil || errors.Is(keyErr, fs.ErrNotExist)):
-		return pair{}, fs.ErrNotExist // a key without a certificate has signed nothing
+		return pair{}, fs.ErrNotExist // a key without a certificate has signed no certificates
 	case certErr != nil:
 		return pair{}, fmt.Errorf("read certificate: %w", certErr)
 	case errors.Is(keyErr, fs.ErrNotExist):
@@ -329,8 +324,8 @@ func parseCertificate(file string, data []byte) (*x509.Certificate, error) {
 	return cert, nil
 }
 
-// SigningKey returns the key in dir that signs service account tokens (sa.key). It
-// generates one if there is none, and writes the public key (sa.pub).
+// SigningKey returns the key in dir that signs service account tokens (sa.key). It generates a
+// missing one and writes the public key (sa.pub).
 func SigningKey(dir string) (crypto.Signer, error) { return signingKey(filesOf(dir), dir) }
 
 func signingKey(fsys files, dir string) (crypto.Signer, error) {
@@ -357,7 +352,7 @@ func signingKey(fsys files, dir string) (crypto.Signer, error) {
 	if made {
 		return key, writeFiles(fsys, content{keyFile, keyPEM, 0o600}, content{pubFile, publicPEM, 0o600})
 	}
-	// A crash may have come between the two.
+	// A crash can occur between the two writes.
 	if _, err := fsys.read(pubFile); !errors.Is(err, fs.ErrNotExist) {
 		return key, nil // only other programs read it
 	}

@@ -6,8 +6,7 @@ import (
 	"errors"
 )
 
-// ParseRequest reads what somebody asks to be signed: a certificate request (PKCS #10) in PEM.
-// Its signature is not verified.
+// ParseRequest parses a certificate request (PKCS #10) in PEM. It does not verify the signature.
 func ParseRequest(text []byte) (*x509.CertificateRequest, error) {
 	block, _ := pem.Decode(text)
 	if block == nil || block.Type != "CERTIFICATE REQUEST" {

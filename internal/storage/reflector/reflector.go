@@ -1,13 +1,9 @@
-// Package reflector keeps a consumer up to date with a stored collection, as
-// client-go's Reflector does with a Store: it lists, then watches from the
-// list's revision, resumes watches that end, and lists again when it cannot.
-// Every loop of this server that reads stored objects continuously is one:
-// definitions, APIServices, the cluster authentication ConfigMap. A Reflector
-// keeps no objects; its Config's functions do.
-//
-// Beside it are what such loops share: Backoff, the delays between attempts,
-// VersionTracker, which orders a Reflector's reports with those of writers, and
-// Follower, which keeps what somebody needs of all objects by both.
+// Package reflector follows a stored collection, as client-go's Reflector does: it lists, watches
+// from the revision of the list, resumes watches that end, and lists again if it cannot resume. All
+// server loops over stored objects use it: definitions, APIServices, the cluster authentication
+// ConfigMap. A Reflector stores no objects; the functions of its Config do. The package also
+// contains Backoff, the delays between attempts, VersionTracker, which orders the reports of a
+// Reflector and of writers, and Follower, which maintains data for all objects with both.
 package reflector
 
 import (
@@ -30,22 +26,19 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Collection is what a Reflector lists and watches, such as a storage.Interface.
+// Collection is the input of a Reflector, such as a storage.Interface.
 type Collection interface {
 	rest.Lister
 	rest.Watcher
 }
 
-// Config describes a Reflector. Its functions are called one at a time, on the
-// goroutine of Load and Run and with their context; while one runs, events wait.
-// Records are immutable and may be kept.
-//
-// An error of a function, and a panic in it, means that the consumer no longer
-// matches the collection: after a backoff, Replace is called again with all of
-// it. What a retry cannot mend, such as an object that does not decode, should
-// therefore be logged and not returned.
+// Config describes a Reflector. Its functions are called one at a time, on the goroutine of Load
+// and Run and with their context; events wait meanwhile. Records are immutable and may be retained.
+// An error or panic of a function means that the consumer is inconsistent with the collection:
+// after a backoff, Replace is called again. Errors that a retry cannot fix, such as an undecodable
+// object, should therefore be logged and not returned.
 type Config struct {
-	// Name is what is listed, in the plural, in errors, logs and metrics:
+	// Name is the plural name of the objects in errors, logs and metrics, for example
 	// "definitions". Required.
 	Name string
 	// Collection is read in Namespace, or in all namespaces where that is empty,
@@ -55,9 +48,8 @@ type Config struct {
 	Labels     labels.Selector
 	Fields     fields.Selector
 
-	// Replace replaces what the consumer holds by a list: objects that are not
-	// in it are gone. It must return the error of an item that it reads. It need
-	// not read the items. Required.
+	// Replace replaces the consumer's state with a list; absent objects were deleted. It must
+	// return the error of an item that it reads, but need not read all items. Required.
 	Replace func(ctx context.Context, list *rest.List) error
 	// Begin, where set, is called by Run after each Replace and before the
 	// watch is opened: for work that Load should leave undone.
@@ -67,22 +59,17 @@ type Config struct {
 	Apply func(ctx context.Context, events []rest.Event) error
 
 	Logger  *slog.Logger // nil discards
-	Metrics *Metrics     // nil counts nothing
+	Metrics *Metrics     // nil disables metrics
 }
 
-// Reflector passes on what a collection holds and how it changes.
-//
-// Replace is called once, then Apply with every change after the list's
-// revision, each once and in order of revisions. A watch that ends after it made
-// progress is resumed at the revision it reached. Where that is not possible,
-// because history does not go back so far (410 Expired), because the watch made
-// no progress, or because a function of the Config failed, Replace is called
-// again with a new list, and changes in between are not reported one by one. The
-// revision of a list is never older than what was passed on before.
-//
-// Failed attempts are retried with Backoff. The first failure is logged as a
-// warning, the following ones at debug level, and the first success after them
-// at info level: two lines per outage.
+// Reflector reports the content of a collection and its changes. Replace is called once, then Apply
+// with each change after the revision of the list, once each and in order. A watch that ends after
+// progress is resumed at its last revision. If that is impossible, because history was compacted
+// (410 Expired), the watch made no progress, or a function of the Config failed, Replace is called
+// again with a new list, without the individual changes in between. The revision of a list is never
+// older than reported revisions. Failed attempts are retried with Backoff. The first failure is
+// logged as a warning, the following ones at debug level, and the first success after them at info
+// level: two lines per outage.
 type Reflector struct {
 	config Config
 	synced chan struct{} // closed after the first Replace
@@ -204,7 +191,7 @@ func (r *Reflector) listAndWatch(ctx context.Context) (advanced bool, err error)
 		}
 		r.begun = true
 	}
-	// Bookmarks advance the revision while nothing changes, so that it is not compacted.
+	// Bookmarks advance the revision of idle collections, so that it is not compacted.
 	w, err := r.config.Collection.Watch(ctx, r.config.Namespace, rest.ListOptions{
 		Labels: r.config.Labels, Fields: r.config.Fields, ResourceVersion: strconv.FormatInt(r.revision, 10), AllowBookmarks: true,
 	})
