@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// progress shows on a terminal how far something is, in a line of its own that
-// it draws over. Elsewhere it shows nothing.
+// progress shows the progress of an operation on a terminal, in a line that it overwrites. Without
+// a terminal, it shows nothing.
 type progress struct {
-	out   io.Writer // nil: shows nothing
+	out   io.Writer // nil disables it
 	last  time.Time
 	drawn bool
 }
@@ -30,7 +30,7 @@ func newProgress(out io.Writer) *progress {
 	return &progress{}
 }
 
-// show draws a bar, or, where total is 0, only what is done.
+// show draws a bar or, if total is 0, the completed amount.
 func (p *progress) show(what string, done, total int64) {
 	if p.out == nil || time.Since(p.last) < progressPeriod && done != total {
 		return

@@ -68,7 +68,7 @@ func newRun(signals <-chan os.Signal) *cobra.Command {
 		},
 	}
 	flags.addTo(command.Flags())
-	command.Flags().SetInterspersed(false) // what follows the command is the command's
+	command.Flags().SetInterspersed(false) // flags after the command belong to it
 	command.SetUsageFunc(flags.usage)
 	return command
 }
@@ -184,8 +184,8 @@ func (r *runner) command(args []string) error {
 	return nil
 }
 
-// failed returns the exit code as an error. With --keep-on-failure it first waits for
-// a signal, while the server goes on.
+// failed returns the exit code as an error. With --keep-on-failure, it first waits for a signal
+// while the server runs.
 func (r *runner) failed(code exitCode) error {
 	if r.flags.keepOnFailure {
 		fmt.Fprintf(r.stderr, "mainstay: the command ended with exit code %d; the server goes on until Ctrl-C. To look at it:  export KUBECONFIG=%s\n",
@@ -203,7 +203,7 @@ type exitCode int
 
 func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
-// Exit codes of commands that cannot be run, as those of shells.
+// Exit codes of commands that cannot run, as in shells.
 const (
 	exitNotExecutable exitCode = 126
 	exitNotFound      exitCode = 127
@@ -216,8 +216,7 @@ func cannotRun(err error) exitCode {
 	return exitNotExecutable
 }
 
-// serverConfig returns the configuration of a server in memory on a free port, but for
-// what flags say.
+// serverConfig returns the configuration of an in-memory server on a free port, modified by flags.
 func (f *runFlags) serverConfig() (host.Config, error) {
 	if err := f.check(); err != nil {
 		return host.Config{}, err
@@ -253,8 +252,8 @@ func (f *runFlags) fixtures() ([]manifests.Object, error) {
 	return append(definitions, objects...), nil
 }
 
-// openLog sets the logger of the server: by default there is none, for the output is
-// the command's.
+// openLog sets the logger of the server. By default it is disabled, because the output belongs to
+// the command.
 func (f *runFlags) openLog(config *host.Config, stderr io.Writer) (func() error, error) {
 	log, done := f.log, func() error { return nil }
 	switch f.logFile {

@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// otherSignals returns the signals that are passed on to a command, besides those that
-// stop this program. It is called before the command is there: none may end this one alone.
+// otherSignals returns the signals that are passed on to a command, in addition to those that stop
+// this program. It is called before the command starts, so that no signal ends only this program.
 func otherSignals() (signals chan os.Signal, stop func()) {
 	signals = make(chan os.Signal, 8)
 	signal.Notify(signals, passedSignals()...)

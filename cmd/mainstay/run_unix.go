@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// passedSignals are passed on to a command, besides those that stop this program.
+// passedSignals are passed on to a command, in addition to those that stop this program.
 func passedSignals() []os.Signal {
 	return []os.Signal{syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}
 }

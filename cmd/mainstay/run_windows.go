@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// passedSignals are those that there never are, for none at all would mean any.
+// passedSignals returns signals that do not occur, because an empty list would select all.
 func passedSignals() []os.Signal { return []os.Signal{syscall.SIGHUP} }
 
 // terminalInterrupts: an interrupt is Ctrl-C at the console, which all its programs get.

@@ -34,7 +34,7 @@ func newServe(signals <-chan os.Signal) *cobra.Command {
 	flags := newServeFlags()
 	command := &cobra.Command{
 		Use: "serve",
-		// What others call it.
+		// Names of other programs.
 		SuggestFor: []string{"start", "server", "up", "apiserver"},
 		Short:      "Serve the Kubernetes API",
 		Long:       serveLong,
@@ -58,9 +58,8 @@ func newServe(signals <-chan os.Signal) *cobra.Command {
 	return command
 }
 
-// heapFloor is an allocation that is never touched, and so takes no memory, but counts as
-// live heap: without it a small server under load would run the garbage collector every
-// few milliseconds.
+// heapFloor is an allocation that is never touched and uses no memory, but counts as live heap.
+// Without it, a small server under load would run the garbage collector every few milliseconds.
 const heapFloor = 64 << 20
 
 func serve(flags *serveFlags, stdout, stderr io.Writer, signals <-chan os.Signal) error {

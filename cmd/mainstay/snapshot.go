@@ -129,8 +129,8 @@ func untilSignal(signals <-chan os.Signal) (context.Context, func()) {
 	return ctx, cancel
 }
 
-// saveFile creates a file of what copy writes, once that is verified to be a complete
-// snapshot, and prints its contents. It never replaces a file.
+// saveFile creates a file with the output of copy, after verifying that it is a complete snapshot,
+// and prints its contents. It never replaces a file.
 func saveFile(path string, copy func(io.Writer) error) (info string, err error) {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		if err != nil {
@@ -158,7 +158,7 @@ func saveFile(path string, copy func(io.Writer) error) (info string, err error) 
 	if info, err = describe(part.Name()); err != nil {
 		return "", err
 	}
-	// Unlike a rename, a link never replaces what has come meanwhile.
+	// Unlike a rename, a link never replaces a new file.
 	if err := os.Link(part.Name(), path); err == nil {
 		return info, errors.Join(os.Remove(part.Name()), syncFolder(path))
 	}
@@ -313,7 +313,7 @@ func restoreFile(ctx context.Context, path, dataDir string, shown *progress) (em
 		}
 		report, err := embedded.Check(ctx, store, &embedded.CheckReader{Progress: func(n int64) { shown.show("records checked", n, 0) }})
 		if err != nil {
-			err = errors.Join(err, os.RemoveAll(store)) // there was none before
+			err = errors.Join(err, os.RemoveAll(store)) // the directory did not exist before
 		}
 		return report, err
 	}()

@@ -30,7 +30,7 @@ func (f *serveFlags) testing(flags *pflag.FlagSet) {
 	flags.StringVar(&f.tests.time, testTimeFlag, "", "where the clock stands until it is moved, as 2030-01-02T15:04:05Z; with --"+faultsFlag)
 }
 
-// simulate configures what the flags for tests say.
+// simulate applies the flags for tests.
 func (f *serveFlags) simulate() error {
 	if !f.tests.faults {
 		for _, name := range []string{testSeedFlag, testTimeFlag} {

@@ -21,8 +21,8 @@ func (e *usageError) Unwrap() error { return e.err }
 // suggested still; cobra's own default.
 const suggestionDistance = 2
 
-// unknownCommand refuses arguments of a command that has only subcommands, and
-// suggests those that may have been meant.
+// unknownCommand rejects arguments of a command that has only subcommands, and suggests similar
+// ones.
 func unknownCommand(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -41,7 +41,7 @@ func unknownCommand(c *cobra.Command, args []string) error {
 	return &usageError{errors.New(text)}
 }
 
-// noArgs refuses arguments of a command that has only flags.
+// noArgs rejects arguments of a command that has only flags.
 func noArgs(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return &usageError{fmt.Errorf("%s takes no arguments, but got %q", c.CommandPath(), args[0])}
@@ -49,8 +49,8 @@ func noArgs(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// flagError returns the error of a flag that cannot be parsed. Where pflag or
-// strconv would speak of their own functions, it says what the flag takes.
+// flagError returns the error of an invalid flag. It replaces messages of pflag or strconv with the
+// expected value.
 func flagError(_ *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
 	if !errors.As(err, &invalid) {

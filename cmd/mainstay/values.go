@@ -19,8 +19,8 @@ import (
 
 // The types below are pflag.Values that write into a server.Config.
 
-// refused is a flag of kube-apiserver for a feature that is missing. It accepts any value;
-// serveFlags.check returns an error.
+// refused is a flag of kube-apiserver for a missing feature. It accepts any value; serveFlags.check
+// returns an error.
 type refused struct{ kind string }
 
 func (r *refused) Set(string) error { return nil }
@@ -52,7 +52,7 @@ func (n *not) Set(value string) error {
 func (n *not) String() string { return strconv.FormatBool(n.off == nil || !*n.off) }
 func (n *not) Type() string   { return "bool" }
 
-// address is an IP address; preset is what an unset one means.
+// address is an IP address; preset is the meaning of an unset one.
 type address struct {
 	to     *netip.Addr
 	preset string
@@ -299,8 +299,8 @@ type cipherSuites struct {
 	names []string
 }
 
-// olderCipherName returns the name that Go has for one of two suites that kube-apiserver
-// knows by another name, too.
+// olderCipherName returns Go's name of two suites for which kube-apiserver also accepts another
+// name.
 func olderCipherName(name string) string {
 	switch name {
 	case "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305", "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305":
@@ -392,8 +392,8 @@ func (g *gates) Set(value string) error {
 func (g *gates) String() string { return "" }
 func (g *gates) Type() string   { return "gates" }
 
-// runtimeConfig is a map of APIs to "true" or "false", which a repeated flag adds
-// to. What it may hold is checked with all other options.
+// runtimeConfig maps APIs to "true" or "false"; a repeated flag adds entries. It is validated with
+// all other options.
 type runtimeConfig struct{ to *map[string]string }
 
 func (r *runtimeConfig) Set(value string) error {

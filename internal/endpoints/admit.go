@@ -27,11 +27,11 @@ const (
 	managedFieldsInvalid = ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated mutating admission controller; please fix your requests: %v"
 )
 
-// request describes what is asked for admission.
+// request returns the attributes for admission.
 func (o *operation) request(ctx context.Context, op admission.Operation, name string, options runtime.Object, dryRun []string) admission.Request {
 	namespace := o.info.Namespace
 	if op == admission.Create && namespace == "" && o.resource.GroupResource() == (schema.GroupResource{Resource: "namespaces"}) {
-		namespace = name // as kube-apiserver, whose paths of namespaces have it
+		namespace = name // as in kube-apiserver, whose paths of namespaces have it
 	}
 	return admission.Request{
 		Operation: op, Options: options, Resource: o.resource, Namespace: namespace, Name: name,
@@ -40,8 +40,7 @@ func (o *operation) request(ctx context.Context, op admission.Operation, name st
 	}
 }
 
-// mutate lets admission change or replace an object, and looks over what came of
-// it.
+// mutate runs mutating admission on an object and checks the result.
 func (o *operation) mutate(ctx context.Context, asked *admission.Request, obj, old codec.Object) (codec.Object, error) {
 	chain := o.api.config.Admission
 	if !chain.Mutates(asked.Operation) {
@@ -86,8 +85,8 @@ func (o *operation) warnOfChanges(ctx context.Context, err error) {
 	}
 }
 
-// withoutRepeatedOwners drops owners that are named twice by a patched object. As
-// in kube-apiserver that is done once, after admission, and the warning says so.
+// withoutRepeatedOwners removes duplicate owners of a patched object. As in kube-apiserver, this
+// happens once, after admission, and the warning mentions it.
 func (o *operation) withoutRepeatedOwners(change rest.UpdateFunc) rest.UpdateFunc {
 	return func(ctx context.Context, current codec.Object) (codec.Object, error) {
 		obj, err := change(ctx, current)
@@ -98,8 +97,8 @@ func (o *operation) withoutRepeatedOwners(change rest.UpdateFunc) rest.UpdateFun
 	}
 }
 
-// storedFields are the managed fields of an object as it keeps them: those of a
-// document are not read, which would copy them.
+// storedFields are the encoded managed fields of an object. Those of a document are not read, to
+// avoid a copy.
 type storedFields struct {
 	entries  []metav1.ManagedFieldsEntry
 	document []any

@@ -1,7 +1,6 @@
-// Package endpoints speaks HTTP for REST storage: one file per verb, from the
-// request's options and body to the bytes of the response, including every
-// error on the way. Which resource a request is for has been decided before
-// (package route); what may be done with it is the storage's affair.
+// Package endpoints implements the HTTP verbs of REST storage, one file per verb: options, body,
+// response and errors. Package route selects the resource of a request, and the storage determines
+// the supported operations.
 package endpoints
 
 import (
@@ -27,7 +26,7 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// Limits on what a client may send.
+// Limits of client input.
 const (
 	// DefaultMaxBodyBytes is the largest body of a write, as kube-apiserver's.
 	DefaultMaxBodyBytes = 3 << 20
@@ -35,40 +34,40 @@ const (
 	maxJSONPatchOperations = 10000
 )
 
-// Config is what an API is made of. Its zero value serves.
+// Config configures an API. The zero value is valid.
 type Config struct {
 	// Admission changes and checks every write.
 	Admission admission.Chain
-	// AdmissionMetrics records how long admission takes; nil: nothing does.
+	// AdmissionMetrics records admission latency; nil disables it.
 	AdmissionMetrics *admission.Metrics
-	// Authorizer is asked whether a user may create what a request that was
-	// allowed to update or patch finds missing; nil: they may.
+	// Authorizer checks the permission to create if an update or patch does not find its object;
+	// nil permits it.
 	Authorizer authorizer.Authorizer
-	// Equivalents finds the resources that are another way to the objects of one,
-	// for admission; nil: there are none.
+	// Equivalents returns the other resources of the same objects, for admission; nil if there are
+	// none.
 	Equivalents func(*rest.Resource) []*rest.Resource
-	// TypeConverter knows the merge schemas of all kinds, for server-side
-	// apply and managed fields; nil: managed fields are not kept.
+	// TypeConverter has the merge schemas of all kinds, for server-side apply and managed fields;
+	// nil disables managed fields.
 	TypeConverter managedfields.TypeConverter
 	// MaxBodyBytes is the largest request body; 0 means DefaultMaxBodyBytes.
 	MaxBodyBytes int64
-	// Memory bounds what large bodies take together; nil: it is not bounded.
+	// Memory limits the total memory of large bodies; nil means no limit.
 	Memory *memory.Budget
-	// Turns are the turns of requests that compute much; nil: none needs one.
+	// Turns are the CPU slots of expensive requests; nil disables them.
 	Turns *processor.Turns
 	// MinWatchTimeout is how long a watch without timeoutSeconds lasts at
 	// least; it ends between once and twice that. 0 means 30 minutes.
 	MinWatchTimeout time.Duration
-	// OnWatchEvents is told of events sent; nil: nobody is.
+	// OnWatchEvents is called with the number and size of sent events; may be nil.
 	OnWatchEvents func(resource *rest.Resource, events, bytes int)
-	// OnDeprecated is told of requests for deprecated APIs, with the release that removes
-	// them, where that is known; nil: nobody is.
+	// OnDeprecated is called for requests of deprecated APIs, with the release that removes them,
+	// if known; may be nil.
 	OnDeprecated func(info *request.Info, removedRelease string)
 	// ControllerRuns reports whether a controller that finishes deletions runs, by
 	// kube-controller-manager's name of it; clients are warned where it does not. nil:
 	// all do.
 	ControllerRuns func(ctx context.Context, name string) bool
-	// UnsafeDeletion lets users that may delete objects that cannot be read
+	// UnsafeDeletion permits the deletion of unreadable objects with the required verb
 	// (AllowUnsafeMalformedObjectDeletion).
 	UnsafeDeletion bool
 	// World has the time of writes; nil is the real one.
@@ -76,7 +75,7 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// API answers requests for resources. It is safe for concurrent use.
+// API serves requests for resources. It is safe for concurrent use.
 type API struct {
 	config   Config
 	managers apply.Managers
@@ -103,14 +102,14 @@ type call struct {
 	operation
 	w http.ResponseWriter
 	r *http.Request
-	// held is the memory that the request's body takes.
+	// held is the memory charged for the request's body.
 	held memory.Hold
-	// turn is that of a request that changes something, once its body has been read, and
-	// of a list that is long; it is not kept while something is sent.
+	// turn is the CPU slot of a write after its body was read, and of a long list. It is released
+	// during sends.
 	turn *processor.Turn
 }
 
-// Serve answers a request for a resource of the catalogue.
+// Serve serves a request for a resource of the catalog.
 func (a *API) Serve(w http.ResponseWriter, r *http.Request, resource *rest.Resource) {
 	c := a.newCall(w, r, resource)
 	defer c.held.Release()
@@ -138,7 +137,7 @@ func (a *API) ReadOnly(handler http.Handler) http.Handler {
 	})
 }
 
-// WriteNotFound answers a request for a resource that nobody serves.
+// WriteNotFound responds to a request for an unknown resource.
 func (a *API) WriteNotFound(w http.ResponseWriter, r *http.Request) {
 	a.WriteError(w, r, notFoundResource())
 }
@@ -158,7 +157,7 @@ func (c *call) serve() error {
 	return handle()
 }
 
-// handle returns what serves the request, or why nothing does.
+// handle returns the handler of the request, or an error.
 func (c *call) handle() (func() error, error) {
 	if strings.ContainsRune(c.info.Namespace+c.info.Name, 0) {
 		return nil, apierrors.NewBadRequest("Name parameter invalid: may not contain a zero byte")
@@ -188,8 +187,8 @@ func (c *call) handle() (func() error, error) {
 	return handle, nil
 }
 
-// recordDeprecated says in the audit event and in metrics that the API is deprecated. The
-// request goes on if there is no room for it.
+// recordDeprecated records the use of a deprecated API in the audit event and in metrics. The
+// request continues if the event is full.
 func (c *call) recordDeprecated() {
 	if c.api.config.OnDeprecated != nil {
 		c.api.config.OnDeprecated(c.info, c.resource.RemovedRelease)

@@ -15,8 +15,8 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// maxAuditBody bounds a body in an audit event. kube-apiserver holds the longest
-// list as a whole; this server, which streams it, does not begin to because of an audit.
+// maxAuditBody is the maximum size of a body in an audit event, in bytes. kube-apiserver buffers
+// whole lists; this server streams them, also with audit.
 const maxAuditBody = 10 << 20
 
 // auditObject records the object that a client sent.
@@ -31,8 +31,7 @@ func (c *call) auditObject(obj codec.Object, media codec.Media, body []byte) {
 	c.auditRequest(obj, media, body)
 }
 
-// auditRequest records the body of a request, as it was sent; one in protobuf as the
-// object that it stands for.
+// auditRequest records the body of a request as sent; a protobuf body as its object.
 func (c *call) auditRequest(obj runtime.Object, media codec.Media, body []byte) {
 	a := request.AuditFrom(c.r.Context())
 	if !a.WantsRequestBody() {
@@ -62,7 +61,7 @@ func (o *operation) auditSent(ctx context.Context, obj codec.Object) {
 	auditBody(ctx, obj)
 }
 
-// auditBody records what code inside the server sends.
+// auditBody records an object that server code sends.
 func auditBody(ctx context.Context, obj runtime.Object) {
 	a := request.AuditFrom(ctx)
 	if !a.WantsRequestBody() {
@@ -73,8 +72,7 @@ func auditBody(ctx context.Context, obj runtime.Object) {
 	}
 }
 
-// auditStored records the object that code inside the server is answered with, nil for
-// none.
+// auditStored records the object that server code receives, nil for none.
 func (o *operation) auditStored(ctx context.Context, record *codec.Record) {
 	a := request.AuditFrom(ctx)
 	if record == nil || !a.WantsResponseBody() {
@@ -98,8 +96,8 @@ func recordBody(a *request.Audit, body []byte, set func([]byte)) {
 	set(body)
 }
 
-// auditResponse records a body that is sent as a whole. One in protobuf is recorded
-// by whoever has the object, with auditProtobuf.
+// auditResponse records a complete body. A protobuf body is recorded by auditProtobuf with its
+// object.
 func auditResponse(r *http.Request, media codec.Media, body []byte) {
 	a := request.AuditFrom(r.Context())
 	if !a.WantsResponseBody() || media == codec.Protobuf {
@@ -159,7 +157,7 @@ func newAuditedBody(r *http.Request) *auditedBody {
 	return nil
 }
 
-// write copies a piece. Of a body that is too long nothing is kept.
+// write copies a chunk. A body beyond the limit is dropped.
 func (b *auditedBody) write(piece []byte) {
 	switch {
 	case b == nil || b.audit == nil:
@@ -185,8 +183,8 @@ func auditStatus(r *http.Request, obj runtime.Object) {
 	}
 }
 
-// withoutManagedFields returns a JSON object, a list of objects or a table without
-// the objects' managed fields. What is no JSON is returned as it is.
+// withoutManagedFields returns a JSON object, list or table without the objects' managed fields.
+// Text that is not JSON is returned unchanged.
 func withoutManagedFields(text []byte) []byte {
 	begin := jsontext.Space(text, 0)
 	if !json.Valid(text) || text[begin] != '{' {
@@ -230,7 +228,7 @@ func (c *cutter) object(i int) {
 }
 
 func (c *cutter) metadata(i int) {
-	kept := i + 1 // the end of what stays
+	kept := i + 1 // the end of the retained text
 	members(c.text, i, func(m member) {
 		if m.name != "managedFields" {
 			kept = m.end
@@ -249,7 +247,7 @@ func (c *cutter) metadata(i int) {
 	})
 }
 
-// rest returns what is left of the text.
+// rest returns the remaining text.
 func (c *cutter) rest() []byte {
 	if len(c.cuts) == 0 {
 		return c.text
@@ -269,8 +267,7 @@ type member struct {
 	begin, value, end int
 }
 
-// members calls f with each member of the object at i; what is there may be
-// something else.
+// members calls f with each member of the object at i, if it is an object.
 func members(text []byte, i int, f func(member)) {
 	if text[i] != '{' {
 		return

@@ -19,8 +19,7 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-// readBody reads a request's body up to the limit, and waits for the turn of what is to
-// be done with it.
+// readBody reads a request's body up to the limit, and waits for a CPU slot for its processing.
 func (c *call) readBody() ([]byte, error) {
 	limit := c.api.config.MaxBodyBytes
 	if c.r.ContentLength > limit {
@@ -45,9 +44,8 @@ func (c *call) readBody() ([]byte, error) {
 }
 
 const (
-	// firstBodyBuffer is what a body that announces at least as much is read into
-	// first: nearly all bodies fit. smallBodyBuffer is that of a body that does not say
-	// how long it is.
+	// firstBodyBuffer is the initial buffer size of a body with at least this declared length:
+	// nearly all bodies fit. smallBodyBuffer is that of a body without a declared length.
 	firstBodyBuffer = 32 << 10
 	smallBodyBuffer = 512
 	// exhaustedRetryAfter is after how many seconds a client is to try again for which
@@ -55,10 +53,9 @@ const (
 	exhaustedRetryAfter = 1
 )
 
-// readAll reads all of r, which is to have length bytes, or as many as there are if
-// length is not positive.
-// Memory grows with what has come, and not with what was announced, which costs a
-// client nothing; room is asked before it grows.
+// readAll reads all of r, whose declared length is length bytes, or unknown if not positive. Memory
+// grows with the received data, because a declared length costs the client nothing; room is called
+// before it grows.
 func readAll(r io.Reader, length int64, room func(bytes int) error) ([]byte, error) {
 	size := int64(smallBodyBuffer)
 	if length > 0 {
@@ -97,9 +94,8 @@ func tooLarge(limit int64) error {
 	return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", limit))
 }
 
-// decodeBody reads the object that a client sent, in the hub version. What
-// fieldValidation says decides whether unknown and duplicate fields are
-// ignored, warned of or refused (KEP-2885).
+// decodeBody decodes the object of a request in the hub version. fieldValidation determines whether
+// unknown and duplicate fields are ignored, cause warnings, or are rejected (KEP-2885).
 func (c *call) decodeBody(v *codec.Version, fieldValidation string) (codec.Object, error) {
 	body, media, err := c.objectBody(v)
 	if err != nil {
@@ -143,8 +139,8 @@ func (o *operation) toHub(v *codec.Version, obj codec.Object) (codec.Object, err
 	return hub, nil
 }
 
-// versioned shows an object of the hub version in the version asked for. It may
-// be the object itself and must not be changed.
+// versioned converts an object from the hub version to the requested version. The result may alias
+// its argument and must not be modified.
 func (o *operation) versioned(hub codec.Object) (codec.Object, error) {
 	v := o.resource.Version
 	if v.FromHub == nil {
@@ -158,7 +154,7 @@ func (o *operation) versioned(hub codec.Object) (codec.Object, error) {
 	return obj, nil
 }
 
-// checkStrict turns what strict decoding found into warnings or an error.
+// checkStrict converts errors of strict decoding into warnings or an error.
 func (c *call) checkStrict(v *codec.Version, fieldValidation string, err error) error {
 	if err == nil {
 		return nil
@@ -176,8 +172,8 @@ func (c *call) checkStrict(v *codec.Version, fieldValidation string, err error) 
 	return nil
 }
 
-// warnOfFaults adds a warning for each line of what strict reading found: YAML's
-// faults come as a list of lines in one error.
+// warnOfFaults adds a warning for each line of the errors of strict decoding: the YAML decoder
+// returns them as one error.
 func (c *call) warnOfFaults(faults string) {
 	for line := range strings.SplitSeq(strings.TrimPrefix(faults, "yaml: unmarshal errors:\n"), "\n") {
 		request.AddWarning(c.r.Context(), strings.TrimSpace(line))

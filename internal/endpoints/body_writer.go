@@ -21,25 +21,23 @@ const gzipPiece = 32 << 10
 // unknownLength is the length of a body that is not known before its end.
 const unknownLength = -1
 
-// bodyWriter writes the body of a response in pieces, compressed where that
-// pays. Nothing is sent before the first piece is there; until then a response
-// can still become an error. A body of unknown length begins with a piece that
-// is worth compressing, or is written by finish as a whole.
+// bodyWriter writes the body of a response in chunks, compressed if worthwhile. Before the first
+// chunk, a response can still become an error. A body of unknown length starts with a chunk that is
+// worth compressing, or finish writes it as a whole.
 type bodyWriter struct {
 	w http.ResponseWriter
 	r *http.Request
-	// turn is the request's, which it does not keep while it sends; nil: it has none.
+	// turn is the CPU slot of the request, which is released during sends; may be nil.
 	turn *processor.Turn
-	// mediaType and code go to the head of the response; they are left to
-	// whoever set them where empty.
+	// mediaType and code are for the response header; if empty, the caller has set them.
 	mediaType string
 	code      int
 	// length in bytes, or unknownLength.
 	length  int
 	started bool
 	zip     *gzip.Writer // nil without compression
-	zipped  bytes.Buffer // what zip has made and is not sent yet
-	// audit collects the body; nil: nobody records it.
+	zipped  bytes.Buffer // pending output of zip
+	// audit collects the body; nil disables it.
 	audit *auditedBody
 }
 
@@ -63,7 +61,7 @@ func (o *bodyWriter) start() {
 	}
 }
 
-// write writes a piece. An error says that the client is gone.
+// write writes a chunk. An error means that the client has disconnected.
 func (o *bodyWriter) write(b []byte) error {
 	if !o.started {
 		o.start()
@@ -83,14 +81,14 @@ func (o *bodyWriter) write(b []byte) error {
 	return o.sendZipped()
 }
 
-// send sends bytes as they are. Others have the turn meanwhile.
+// send sends bytes with the CPU slot released.
 func (o *bodyWriter) send(b []byte) error {
 	o.turn.End()
 	_, err := o.w.Write(b)
 	return err
 }
 
-// sendZipped sends what has been compressed.
+// sendZipped sends the compressed data.
 func (o *bodyWriter) sendZipped() error {
 	defer o.zipped.Reset()
 	if o.zipped.Len() == 0 {
@@ -117,8 +115,8 @@ func (o *bodyWriter) finish(b []byte) error {
 	return o.sendZipped()
 }
 
-// fail returns an error for the client, or, where it can no longer be told,
-// breaks off, so that no client takes a part for the whole.
+// fail returns an error to send to the client. After the start of the response, it aborts the
+// connection, so that clients detect the incomplete response.
 func (o *bodyWriter) fail(err error) error {
 	if !o.started {
 		return err
@@ -126,7 +124,7 @@ func (o *bodyWriter) fail(err error) error {
 	panic(http.ErrAbortHandler)
 }
 
-// release gives back the compressor. The writer is not used afterwards.
+// release returns the compressor to the pool. The writer must not be used afterwards.
 func (o *bodyWriter) release() {
 	if o.zip != nil {
 		o.zip.Reset(nil)
@@ -135,7 +133,7 @@ func (o *bodyWriter) release() {
 	}
 }
 
-// gzipPool holds compressors, each of which takes up 400 KiB.
+// gzipPool contains compressors of 400 KiB each.
 //
 //nolint:gochecknoglobals // a pool of buffers has no state that one server could see of another
 var gzipPool = sync.Pool{New: func() any { return gzip.NewWriter() }}

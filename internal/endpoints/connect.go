@@ -13,8 +13,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// connect hands a request over to the handler of a subresource. What it took to find that is
-// not on the stack of sessions, which wait for hours.
+// connect passes a request to the handler of a subresource. The lookup is in another function, to
+// reduce the stacks of sessions that last for hours.
 func (c *call) connect(s rest.Connecter) error {
 	handler, err := c.connected(s)
 	if err != nil {
@@ -55,8 +55,7 @@ func (c *call) connected(s rest.Connecter) (http.Handler, error) {
 	return s.Connect(ctx, c.name(), options, c.api.WriteError)
 }
 
-// connectPath returns what follows the subresource in the path, with its slashes:
-// "" for nothing, not even a slash.
+// connectPath returns the path after the subresource, with its slashes, or "".
 func connectPath(info *request.Info) string {
 	path := info.Tail
 	if path != "" {

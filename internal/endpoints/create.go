@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// create answers POST to a collection.
+// create handles POST of a collection.
 func (c *call) create(s rest.Creater) error {
 	t, options, obj, err := c.newObject()
 	if err != nil {
@@ -23,7 +23,7 @@ func (c *call) create(s rest.Creater) error {
 	return c.respondCreated(t, record)
 }
 
-// newObject reads what is to be created, and how.
+// newObject decodes the object and the options of a creation.
 func (c *call) newObject() (t target, options *metav1.CreateOptions, obj codec.Object, err error) {
 	if t, err = c.negotiate(forObject); err != nil {
 		return t, options, nil, err
@@ -37,8 +37,7 @@ func (c *call) newObject() (t target, options *metav1.CreateOptions, obj codec.O
 	return t, options, obj, c.place(obj)
 }
 
-// respondCreated answers with what was created, or, where there is nothing to
-// show, with success.
+// respondCreated responds with the created object or, without an object, with success.
 func (c *call) respondCreated(t target, record *codec.Record) error {
 	if record == nil {
 		return c.respondDone(t, http.StatusCreated)
@@ -46,7 +45,7 @@ func (c *call) respondCreated(t target, record *codec.Record) error {
 	return c.respondRecord(t, http.StatusCreated, record)
 }
 
-// createNamed answers POST to a subresource of an object.
+// createNamed handles POST of an object's subresource.
 func (c *call) createNamed(s rest.NamedCreater) error {
 	t, options, obj, err := c.newObject()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// delete answers DELETE of an object.
+// delete handles DELETE of an object.
 func (c *call) delete(s rest.GracefulDeleter) error {
 	t, err := c.negotiate(forObject)
 	if err != nil {
@@ -41,7 +41,7 @@ func (c *call) delete(s rest.GracefulDeleter) error {
 	return c.respondRecord(t, code, record)
 }
 
-// respondDeleted tells of an object that is gone.
+// respondDeleted responds with a deleted object.
 func (c *call) respondDeleted(t target, record *codec.Record) error {
 	obj, err := record.Shared()
 	if err != nil {
@@ -57,14 +57,14 @@ func (c *call) respondDeleted(t target, record *codec.Record) error {
 	return respondObject(c.w, c.r, t, http.StatusOK, status)
 }
 
-// respondDone tells of success and nothing else.
+// respondDone responds with a success Status.
 func (c *call) respondDone(t target, code int) error {
 	return respondObject(c.w, c.r, t, code, &metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess, Code: int32(code),
 	})
 }
 
-// deleteCollection answers DELETE of a collection.
+// deleteCollection handles DELETE of a collection.
 func (c *call) deleteCollection(s rest.CollectionDeleter) error {
 	t, err := c.negotiate(forList)
 	if err != nil {

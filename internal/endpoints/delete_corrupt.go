@@ -20,8 +20,8 @@ func isUnsafe(options *metav1.DeleteOptions) bool {
 	return unsafe != nil && *unsafe
 }
 
-// deleteCorrupt answers such a deletion. The object cannot be shown to admission, nor to
-// the client.
+// deleteCorrupt handles the deletion of an unreadable object, which admission and the client cannot
+// see.
 func (c *call) deleteCorrupt(t target, options *metav1.DeleteOptions) error {
 	_ = request.Annotate(c.r.Context(), "apiserver.k8s.io/unsafe-delete-ignore-read-error", "") // or there is no room for it
 	s, ok := c.resource.Storage.(rest.CorruptDeleter)
@@ -40,8 +40,8 @@ func (c *call) deleteCorrupt(t target, options *metav1.DeleteOptions) error {
 	})
 }
 
-// authorizeUnsafe returns why the user may not delete objects that cannot be read, which
-// takes a verb of its own besides "delete".
+// authorizeUnsafe returns an error if the user may not delete unreadable objects, which requires
+// another verb in addition to "delete".
 func (o *operation) authorizeUnsafe(ctx context.Context) error {
 	if o.authorizer == nil {
 		return apierrors.NewInternalError(errors.New("no authorizer provided, unable to authorize unsafe delete"))

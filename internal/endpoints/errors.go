@@ -16,8 +16,8 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// WriteError answers a request with an error. Every failure is a Status in the
-// media type that the client accepts; what is no API error is a 500.
+// WriteError writes an error as a Status in the media type that the client accepts. An error that
+// is not an API error results in a 500.
 func (a *API) WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	status := StatusOf(err)
 	if status.Code == http.StatusInternalServerError && r.Context().Err() == nil {
@@ -27,7 +27,7 @@ func (a *API) WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	WriteStatus(w, r, status)
 }
 
-// WriteStatus answers a request with a Status, whose code is the response's.
+// WriteStatus writes a Status with its code.
 func WriteStatus(w http.ResponseWriter, r *http.Request, status *metav1.Status) {
 	if details := status.Details; details != nil && details.RetryAfterSeconds > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(details.RetryAfterSeconds)))
@@ -64,7 +64,7 @@ func StatusOf(err error) *metav1.Status {
 	return status
 }
 
-// addRefusal adds to a Status which admission plugin has refused the request, if one has.
+// addRefusal adds the admission plugin that rejected the request to a Status.
 func addRefusal(status *metav1.Status, err error) {
 	var refusal *admission.Refusal
 	if errors.As(err, &refusal) {
@@ -76,8 +76,8 @@ func addRefusal(status *metav1.Status, err error) {
 // bytes.
 const maxQuote = 64 << 10
 
-// limitQuotes cuts the messages of a status short: some quote what a client
-// sent, more than once, and escape it each time.
+// limitQuotes truncates the messages of a status: some quote client input repeatedly and escape it
+// each time.
 func limitQuotes(status *metav1.Status) {
 	status.Message = shortened(status.Message)
 	if status.Details == nil {
@@ -102,30 +102,28 @@ func shortened(message string) string {
 	return strings.ToValidUTF8(message[:maxQuote], "") + " ..."
 }
 
-// statusError is an API error made of its parts, for those that apierrors has
-// no function for.
+// statusError creates an API error for which apierrors has no function.
 func statusError(code int, reason metav1.StatusReason, format string, args ...any) *apierrors.StatusError {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: int32(code), Reason: reason, Message: fmt.Sprintf(format, args...),
 	}}
 }
 
-// notFoundResource answers for a resource that is not served.
+// notFoundResource returns the error for an unknown resource.
 func notFoundResource() error {
 	return detailed(statusError(http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource"))
 }
 
-// methodNotAllowed answers for a verb that a resource does not have.
+// methodNotAllowed returns the error for an unsupported verb.
 func methodNotAllowed() error {
 	return detailed(statusError(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "the server does not allow this method on the requested resource"))
 }
 
-// detailed adds the empty details that clients get with some answers.
+// detailed adds empty details, which some errors of kube-apiserver have.
 func detailed(err *apierrors.StatusError) error {
 	err.ErrStatus.Details = &metav1.StatusDetails{}
 	return err
 }
 
-// NotFoundStatus is the answer to a request for what is not served. The caller
-// owns it.
+// NotFoundStatus returns the response for an unknown resource. The caller owns it.
 func NotFoundStatus() *metav1.Status { return StatusOf(notFoundResource()) }

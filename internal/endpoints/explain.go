@@ -15,8 +15,8 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// explainParameter, with the value "admission", has a dry run answer with what admission
-// did. It is ours: kube-apiserver ignores it.
+// explainParameter, with the value "admission", makes a dry run return an admission explanation. It
+// is an extension, which kube-apiserver ignores.
 const explainParameter = "explain"
 
 // AdmissionExplanation is the answer to a dry run with explain=admission.
@@ -26,18 +26,16 @@ type AdmissionExplanation struct {
 	Code   int             `json:"code"`
 	Object json.RawMessage `json:"object,omitempty"`
 	Status json.RawMessage `json:"status,omitempty"`
-	// Plugins are the calls of plugins, in their order; they end with the one that
-	// refused, if one has.
+	// Plugins are the calls of plugins in order, up to the one that rejected the request.
 	Plugins []admission.Step `json:"plugins"`
 }
 
-// asksWhy reports whether a request wants to know what admission does. Nearly none
-// does.
+// asksWhy reports whether a request asks for an explanation, which is rare.
 func asksWhy(r *http.Request) bool {
 	return strings.Contains(r.URL.RawQuery, explainParameter+"=") && r.URL.Query().Get(explainParameter) == "admission"
 }
 
-// explain answers a dry run with what admission did, and what it would have answered.
+// explain handles a dry run with an admission explanation.
 func (c *call) explain() error {
 	switch c.info.Verb {
 	case "create", "update", "patch", "delete":
@@ -49,7 +47,7 @@ func (c *call) explain() error {
 	}
 	c.explanation = &admission.Explanation{}
 	if ctx := c.r.Context(); request.AuditFrom(ctx) == nil {
-		request.SetAudit(ctx, &request.Audit{}) // what plugins annotate is shown
+		request.SetAudit(ctx, &request.Audit{}) // audit annotations of plugins are part of the explanation
 	}
 	asked, answer := *c, &bufferedResponse{header: http.Header{}, code: http.StatusOK}
 	asked.w, asked.r = answer, c.r.WithContext(c.r.Context())
@@ -74,7 +72,7 @@ func (c *call) explain() error {
 		return err
 	}
 	c.w.Header().Set("Content-Type", "application/json")
-	_, _ = c.w.Write(body) // a client that went away cannot be told
+	_, _ = c.w.Write(body) // the client may have disconnected
 	return nil
 }
 
@@ -91,7 +89,7 @@ func (c *call) mayExplain() bool {
 	return decision == authorizer.DecisionAllow
 }
 
-// bufferedResponse keeps an answer.
+// bufferedResponse buffers a response.
 type bufferedResponse struct {
 	header http.Header
 	code   int

@@ -29,15 +29,14 @@ func (c *call) warnHeld(record *codec.Record, options metav1.DeleteOptions) {
 	}
 	obj, err := record.Shared()
 	if err != nil {
-		return // the answer says so
+		return // the response contains it
 	}
 	if what, controller := held(c.resource.Name, obj); what != "" {
 		c.warnWithout(controller, what)
 	}
 }
 
-// warnHeldCollection is warnHeld for a collection, of which it knows what was
-// asked for alone.
+// warnHeldCollection is warnHeld for a collection, with the options only.
 func (c *call) warnHeldCollection(options metav1.DeleteOptions) {
 	policy := options.PropagationPolicy
 	foreground := policy != nil && *policy == metav1.DeletePropagationForeground
@@ -53,8 +52,7 @@ func (c *call) warnWithout(controller, what string) {
 	}
 }
 
-// held says what which controller has to do before an object goes; "" where none has
-// to.
+// held returns the pending work of a controller before a deletion completes, or "".
 func held(resource string, obj codec.Object) (what, controller string) {
 	if namespace, ok := obj.(*corev1.Namespace); ok && slices.Contains(namespace.Spec.Finalizers, corev1.FinalizerKubernetes) {
 		return fmt.Sprintf("namespace %q stays Terminating until a controller empties it and removes %q from spec.finalizers",

@@ -19,7 +19,7 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-// list answers GET of a collection.
+// list handles GET of a collection.
 func (c *call) list(s rest.Lister) error {
 	t, err := c.negotiate(forList)
 	if err != nil {
@@ -37,8 +37,7 @@ func (c *call) list(s rest.Lister) error {
 	return c.respondList(t, list, options.Limit > 0 || options.Continue != "")
 }
 
-// visibleList lists the objects that the user may see. Each turn takes a change of
-// the user's rights.
+// visibleList lists the objects that the user may see. It repeats after a change of permissions.
 func (c *call) visibleList(s rest.Lister, options rest.ListOptions) (*rest.List, error) {
 	ctx := c.r.Context()
 	view := request.VisibilityFrom(ctx)
@@ -54,12 +53,11 @@ func (c *call) visibleList(s rest.Lister, options rest.ListOptions) (*rest.List,
 	}
 }
 
-// respondList answers with many objects. The response is written while the list is read, so it
-// is never held as a whole. A page is gathered first: the token for the next page
-// precedes the items, but is known only after the last one.
+// respondList responds with a list. It streams the response while it reads the list. A page is
+// buffered, because the continue token precedes the items, but is known only after the last one.
 func (c *call) respondList(t target, list *rest.List, page bool) error {
 	list.Items = c.inTurns(list.Items)
-	// What others convert may fail, and is told before the first byte is sent.
+	// A conversion may fail, so it precedes the first byte.
 	asks := c.resource.Kind != nil && c.resource.Kind.Convert != nil
 	if page || asks || t.media == codec.Protobuf {
 		records, err := c.gather(list, asks)
@@ -85,7 +83,7 @@ func (c *call) respondList(t target, list *rest.List, page bool) error {
 	return c.streamList(t, list, form)
 }
 
-// respondInProtobuf answers with the objects of records, or their metadata.
+// respondInProtobuf responds with the objects of records, or their metadata.
 func (c *call) respondInProtobuf(t target, list *rest.List, records []*codec.Record) error {
 	if request.AuditFrom(c.r.Context()).WantsResponseBody() {
 		form, err := c.listForm(t, list)
@@ -130,8 +128,8 @@ func notOfList(t target, resource *rest.Resource) error {
 		"you requested PartialObjectMetadataList, but the requested object is not a list (*%s.%s)", group, resource.Version.GVK.Kind)
 }
 
-// gather returns the records of a list. They take up memory that is charged to the request,
-// unless they are in a cache anyway; converted ones are in none.
+// gather returns the records of a list. Their memory is charged to the request, unless a cache
+// contains them; converted ones are not cached.
 func (c *call) gather(list *rest.List, converted bool) ([]*codec.Record, error) {
 	var records []*codec.Record
 	held := 0
@@ -175,12 +173,11 @@ const converterRetryAfter = 1
 const (
 	// fewItems are as many as a list may have that needs no turn.
 	fewItems = 32
-	// someItems are as many as a list goes through before it looks whether to give way.
+	// someItems is the number of items of a list between two checks whether to yield.
 	someItems = 8
 )
 
-// inTurns has a request have its turn while it goes through many items. The list ends with the
-// request's context.
+// inTurns runs the iteration over many items with a CPU slot. It ends with the request's context.
 func (c *call) inTurns(items iter.Seq2[*codec.Record, error]) iter.Seq2[*codec.Record, error] {
 	return func(yield func(*codec.Record, error) bool) {
 		n := 0
@@ -196,15 +193,15 @@ func (c *call) inTurns(items iter.Seq2[*codec.Record, error]) iter.Seq2[*codec.R
 	}
 }
 
-// continueList is called before item n of a list. It takes the request's turn, and returns an
-// error if the request has ended.
+// continueList is called before item n of a list. It acquires the CPU slot, and returns an error if
+// the request has ended.
 func (c *call) continueList(n int) error {
 	c.takeTurn(n)
 	return c.r.Context().Err()
 }
 
-// takeTurn waits for the turn of a list that is long, or gives way if it lasts; n items
-// were before.
+// takeTurn waits for a slot for a long list, or yields during it; n is the number of previous
+// items.
 func (c *call) takeTurn(n int) {
 	if n < fewItems || n%someItems > 0 {
 		return
@@ -213,7 +210,7 @@ func (c *call) takeTurn(n int) {
 	c.turn.GiveWay()
 }
 
-// beginTurn waits for a turn, among those of all users.
+// beginTurn waits for a slot, shared by all users.
 func (c *call) beginTurn(kind processor.Kind) {
 	name := ""
 	if user := request.UserFrom(c.r.Context()); user != nil {
@@ -222,7 +219,7 @@ func (c *call) beginTurn(kind processor.Kind) {
 	c.api.config.Turns.Begin(c.turn, kind, name)
 }
 
-// listMeta is what a list says of itself.
+// listMeta returns the metadata of a list.
 func listMeta(list *rest.List) metav1.ListMeta {
 	meta := metav1.ListMeta{Continue: list.Continue, RemainingItemCount: list.Remaining}
 	if list.Revision != 0 {
@@ -240,7 +237,7 @@ func (c *call) appendListHead(dst []byte, list *rest.List) ([]byte, error) {
 	dst = append(dst, codec.JSONHead(c.resource.Version.ListKind())...)
 	dst = append(dst, `"metadata":`...)
 	if c.resource.Version.Untyped && list.Continue == "" && list.Revision != 0 {
-		// As kube-apiserver, whose lists of documents always say it.
+		// As in kube-apiserver, whose lists of documents always have it.
 		dst, meta = append(dst, `{"continue":"",`...), meta[1:]
 	}
 	dst = append(dst, meta...)
@@ -250,7 +247,7 @@ func (c *call) appendListHead(dst []byte, list *rest.List) ([]byte, error) {
 // itemWriter appends items of a JSON list.
 type itemWriter struct {
 	version *codec.Version
-	head    []byte // what precedes an item's tail
+	head    []byte // the text before an item's tail
 }
 
 // newItemWriter: items of typed kinds do not repeat their type, as Go clients'

@@ -13,8 +13,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// chunk is how much of a list is written at a time, in bytes: large enough to fill TLS
-// records and HTTP/2 frames, and little beside the list.
+// chunk is the size of the parts in which a list is written, in bytes: large enough to fill TLS
+// records and HTTP/2 frames, and small compared with the list.
 const chunk = 128 << 10
 
 // yamlBatch is how many bytes of items, in JSON, are converted to YAML at a time.
@@ -23,7 +23,7 @@ const yamlBatch = 16 << 10
 //nolint:gochecknoglobals // a pool of buffers has no state that one server could see of another
 var chunkPool = sync.Pool{New: func() any { b := make([]byte, 0, chunk+chunk/2); return &b }}
 
-// listForm is a list in JSON: an object whose last field is the array of its items.
+// listForm is a list in JSON: an object whose last field is the array of items.
 type listForm struct {
 	// head is the object up to the value of that field.
 	head []byte
@@ -68,7 +68,7 @@ type listStream struct {
 	buf   []byte // of the text, not written yet
 	raw   []byte // the item being added, in JSON
 	count int
-	audit *auditedBody // receives the list in JSON; nil: nobody records it
+	audit *auditedBody // receives the list in JSON; nil disables it
 }
 
 // add adds the item of a record.
@@ -110,7 +110,7 @@ func (s *listStream) append(separator byte, record *codec.Record) (err error) {
 	return err
 }
 
-// end writes what is left.
+// end writes the remaining data.
 func (s *listStream) end() (err error) {
 	if s.count == 0 {
 		raw := append(append(append(s.raw[:0], s.form.head...), s.form.empty...), foot...)
@@ -130,11 +130,11 @@ func (s *listStream) end() (err error) {
 // listText turns the pieces of a list in JSON into text of a form. Each function appends to
 // dst, and may keep something back for the next call.
 type listText interface {
-	// head appends what precedes the items.
+	// head appends the text before the items.
 	head(dst []byte) ([]byte, error)
 	// item appends an item, which follows a bracket or comma in raw.
 	item(dst, raw []byte) ([]byte, error)
-	// foot appends what follows the last item.
+	// foot appends the text after the last item.
 	foot(dst []byte) ([]byte, error)
 	// whole appends a list without items.
 	whole(dst, raw []byte) ([]byte, error)
@@ -190,11 +190,11 @@ func (x *prettyText) whole(dst, raw []byte) ([]byte, error) {
 	return append(dst, x.scratch.Bytes()...), nil
 }
 
-// yamlText is YAML, in which the array of items may stand between other fields: fields are in
-// alphabetical order.
+// yamlText is YAML, in which the array of items may be between other fields, because fields are
+// sorted.
 type yamlText struct {
 	form *listForm
-	// rest is what follows the array.
+	// rest is the text after the array.
 	rest []byte
 	// batch is items in JSON that are not converted yet.
 	batch []byte

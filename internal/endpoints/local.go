@@ -15,10 +15,9 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// The following write for code inside the server as the handlers do for clients:
-// with managed fields, admission and the rules of the resource. ctx must be a
-// request's (request.NewContext), with an Info that names the object and the user
-// who writes; who that is has been authorized. Package local makes such contexts.
+// The following methods write for server code as the handlers do for clients: with managed fields,
+// admission and the rules of the resource. ctx must be a request's context (request.NewContext)
+// whose Info contains the object and the authorized user. Package loopback creates such contexts.
 
 // Create creates obj, an object of the resource's version that is the API's from
 // then on. The options name the field manager.
@@ -42,9 +41,9 @@ func (a *API) Create(ctx context.Context, resource *rest.Resource, obj codec.Obj
 	return record, err
 }
 
-// Update replaces an object by what change makes of it. change is given an object
-// in the resource's version, which it may change and return; it may be called more
-// than once, and its error is returned as it is.
+// Update replaces an object with the result of change. change receives an object in the resource's
+// version, which it may modify and return; it may be called several times, and its error is
+// returned unchanged.
 func (a *API) Update(ctx context.Context, resource *rest.Resource, change func(codec.Object) (codec.Object, error), options metav1.UpdateOptions) (*codec.Record, error) {
 	s, ok := resource.Storage.(rest.Updater)
 	if !ok {
@@ -68,8 +67,7 @@ func (a *API) Update(ctx context.Context, resource *rest.Resource, change func(c
 	return record, err
 }
 
-// Apply merges a configuration into an object, as the options' field manager, and
-// creates what is not there.
+// Apply applies a configuration with the options' field manager, and creates a missing object.
 func (a *API) Apply(ctx context.Context, resource *rest.Resource, configuration *unstructured.Unstructured, options metav1.ApplyOptions) (*codec.Record, error) {
 	s, ok := resource.Storage.(rest.Updater)
 	if !ok {
@@ -91,8 +89,8 @@ func (a *API) Apply(ctx context.Context, resource *rest.Resource, configuration 
 	return record, err
 }
 
-// Delete deletes an object. gone reports that nothing keeps it; record is the
-// object's last state.
+// Delete deletes an object. gone reports that the object no longer exists; record is its last
+// state.
 func (a *API) Delete(ctx context.Context, resource *rest.Resource, options metav1.DeleteOptions) (record *codec.Record, gone bool, err error) {
 	s, ok := resource.Storage.(rest.GracefulDeleter)
 	if !ok {
@@ -108,9 +106,8 @@ func (a *API) Delete(ctx context.Context, resource *rest.Resource, options metav
 	return record, gone, err
 }
 
-// DeleteSome returns what deletes single objects of a collection, as a request that
-// deletes the collection does: with the same admission, and safe for concurrent use.
-// gone is as in Delete.
+// DeleteSome returns a function that deletes single objects of a collection, as a collection
+// deletion does: with the same admission, and safe for concurrent use. gone is as in Delete.
 func (a *API) DeleteSome(ctx context.Context, resource *rest.Resource, options metav1.DeleteOptions) (func(context.Context, types.NamespacedName) (gone bool, err error), error) {
 	s, ok := resource.Storage.(rest.GracefulDeleter)
 	if !ok {
@@ -137,7 +134,7 @@ func (a *API) operation(ctx context.Context, resource *rest.Resource) *operation
 	return &operation{api: a, resource: resource, info: request.InfoFrom(ctx)}
 }
 
-// changed is what change makes of a copy of current, in the resource's version.
+// changed returns the result of change for a copy of current, in the resource's version.
 func (o *operation) changed(current codec.Object, change func(codec.Object) (codec.Object, error)) (codec.Object, error) {
 	obj, err := o.versioned(current.DeepCopyObject().(codec.Object))
 	if err != nil {

@@ -21,12 +21,12 @@ const (
 	whole view = iota
 	// table of cells for people.
 	table
-	// partial shows metadata alone, of one object; partialList of many.
+	// partial is the metadata of one object, partialList of many.
 	partial
 	partialList
 )
 
-// target is what a client wants a response to be.
+// target is the requested form of a response.
 type target struct {
 	media codec.Media
 	view  view
@@ -35,12 +35,12 @@ type target struct {
 	pretty      bool
 }
 
-// Where a response goes decides what may be asked for.
+// The kind of response determines the permitted forms.
 const (
 	forObject = iota
 	forList
 	forWatch
-	// forError: errors are whole objects, whatever view was asked for.
+	// forError: errors are complete objects in all views.
 	forError
 )
 
@@ -53,16 +53,16 @@ type clause struct {
 	quality   float64
 }
 
-// forms are what objects can be shown as, besides JSON and YAML. Where a form is
-// missing, the client's next choice counts.
+// forms are the available forms of objects, in addition to JSON and YAML. If a form is missing, the
+// client's next choice applies.
 type forms struct {
 	// protobuf of whole objects.
 	protobuf bool
 	table    bool
 }
 
-// negotiate reads the Accept header of a request for the resource. All that can
-// be refused of it is refused here, before anything is done.
+// negotiate parses the Accept header of a request for the resource. It reports all errors before
+// any side effect.
 func (c *call) negotiate(purpose int) (target, error) {
 	t, err := negotiateAmong(c.r, purpose, forms{protobuf: !c.resource.Version.Untyped, table: !c.resource.WithoutTable})
 	if err != nil {
@@ -71,7 +71,7 @@ func (c *call) negotiate(purpose int) (target, error) {
 	return t, c.checkView(t, purpose)
 }
 
-// checkView refuses a view that the response cannot have.
+// checkView rejects an unsupported view.
 func (c *call) checkView(t target, purpose int) error {
 	switch {
 	case t.view == partialList && purpose != forList:
@@ -86,7 +86,7 @@ func (c *call) checkView(t target, purpose int) error {
 	return nil
 }
 
-// negotiate reads the Accept header of a request for what has every form.
+// negotiate parses the Accept header of a request for objects with all forms.
 func negotiate(r *http.Request, purpose int) (target, error) {
 	return negotiateAmong(r, purpose, forms{protobuf: true, table: true})
 }
@@ -122,7 +122,7 @@ func negotiateAmong(r *http.Request, purpose int, has forms) (target, error) {
 	return target{}, notAcceptable(known, purpose)
 }
 
-// allow reports whether objects that have these forms can be shown as t wants.
+// allow reports whether objects with these forms can be shown as t requires.
 func (f forms) allow(t target) bool {
 	switch t.view {
 	case whole:

@@ -1,7 +1,6 @@
-// Package apply keeps the managed fields of objects, who owns which, and merges
-// what is applied: server-side apply (KEP-555). What ownership covers is done
-// there; the rest, which is rare, by apimachinery's field manager over the
-// merge schemas of each kind.
+// Package apply maintains managed fields and implements server-side apply (KEP-555). Package
+// ownership handles most writes; apimachinery's field manager handles the others, with the merge
+// schema of each kind.
 package apply
 
 import (
@@ -35,8 +34,8 @@ type Managers struct {
 	mu        *sync.RWMutex // guards rest.Resource.FieldManager
 }
 
-// NewManagers returns the managers of the kinds that the converter knows; nil
-// knows none, and no fields are managed.
+// NewManagers returns the managers of the kinds with a merge schema; with a nil converter, fields
+// are not managed.
 func NewManagers(converter managedfields.TypeConverter) Managers {
 	return Managers{converter: converter, cache: &ownership.Cache{}, mu: new(sync.RWMutex)}
 }
@@ -69,7 +68,7 @@ func (m Managers) For(resource *rest.Resource) (*Manager, error) {
 type Manager struct {
 	types   kindTypes
 	version *codec.Version
-	// own does what it covers; nil covers nothing.
+	// own is the fast implementation; nil if it does not support the kind.
 	own *ownership.Kind
 	// fields does the rest.
 	fields *managedfields.FieldManager
@@ -106,9 +105,9 @@ func filters(reset map[fieldpath.APIVersion]*fieldpath.Set) map[fieldpath.APIVer
 	return fieldpath.NewExcludeFilterSetMap(reset)
 }
 
-// Update records in obj, which becomes the result, that manager wrote it in
-// place of live, which is left as it is. What cannot be recorded leaves the
-// managed fields as they were: a write does not fail for it.
+// Update records in obj, which becomes the result, that manager replaced live with it. It does not
+// modify live. If an error occurs, the managed fields stay unchanged: a write does not fail because
+// of them.
 func (m *Manager) Update(live, obj codec.Object, manager string) codec.Object {
 	if m.updateOwn(live, obj, manager) {
 		return obj
@@ -123,8 +122,8 @@ func (m *Manager) Update(live, obj codec.Object, manager string) codec.Object {
 	return updated.(codec.Object)
 }
 
-// updateOwn is Update for what ownership covers, and false for what it does not.
-// Both objects are compared in the version that was written.
+// updateOwn is Update with package ownership. It returns false for unsupported cases. Both objects
+// are compared in the written version.
 func (m *Manager) updateOwn(live, obj codec.Object, manager string) bool {
 	if m.own == nil {
 		return false
@@ -161,8 +160,8 @@ func (m *Manager) Apply(live codec.Object, applied runtime.Object, manager strin
 			return merged, nil
 		}
 	}
-	// Where nothing is merged, the library writes into live itself; what it merges may share
-	// memory with what was applied.
+	// Without a merge, the library modifies live; a merge result may share memory with the applied
+	// object.
 	merged, err := m.fields.Apply(live.DeepCopyObject(), applied.DeepCopyObject(), manager, force)
 	if err != nil {
 		return nil, err
@@ -199,11 +198,11 @@ func (m *Manager) refill(live, merged codec.Object, applied *unstructured.Unstru
 	return hub.(codec.Object), nil
 }
 
-// kindTypes is what the field manager asks of a scheme, for one kind.
+// kindTypes implements the scheme that the field manager requires, for one kind.
 type kindTypes struct{ kind *codec.Kind }
 
-// ConvertToVersion implements runtime.ObjectConvertor. The result may be the
-// argument itself: the field manager does not change what it converts.
+// ConvertToVersion implements runtime.ObjectConvertor. The result may be the argument: the field
+// manager does not modify converted objects.
 func (t kindTypes) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
 	gvk := in.GetObjectKind().GroupVersionKind()
 	if gvk.Empty() {
@@ -228,8 +227,8 @@ func (t kindTypes) ConvertToVersion(in runtime.Object, target runtime.GroupVersi
 	if !ok {
 		return nil, fmt.Errorf("convert %T: no object with metadata", in)
 	}
-	// Nothing is defaulted: an object without fields, of which managers are to own
-	// what others add, has no defaults either.
+	// No defaults: an object without fields, for the ownership of additions by others, has no
+	// defaults either.
 	if from.ToHub != nil {
 		if obj, err = from.ToHub(obj); err != nil {
 			return nil, err
@@ -243,11 +242,9 @@ func (t kindTypes) ConvertToVersion(in runtime.Object, target runtime.GroupVersi
 	return out, nil
 }
 
-// noVersion is the error for a version that a kind does not have. Managers of
-// such a version of a built-in kind are dropped, for which the library looks for
-// this very error. One that a definition no longer has is not: as in
-// kube-apiserver an apply is refused, with the words that clients look for, until
-// the managed fields do not name it any more.
+// noVersion returns the error for an unknown version of a kind. The library detects this error and
+// drops managers of such a version of a built-in kind. For a removed version of a definition, an
+// apply is rejected with kube-apiserver's message until the managed fields no longer contain it.
 func (t kindTypes) noVersion(from, to schema.GroupVersionKind, fromMissing bool) error {
 	switch {
 	case !t.kind.Hub.Untyped:
@@ -286,8 +283,7 @@ func (t kindTypes) ConvertFieldLabel(schema.GroupVersionKind, string, string) (s
 	return "", "", fmt.Errorf("field labels are not asked of a field manager")
 }
 
-// Default implements runtime.ObjectDefaulter. What a merge results in is
-// defaulted when it gets its type.
+// Default implements runtime.ObjectDefaulter. A merge result is defaulted when it is typed.
 func (t kindTypes) Default(runtime.Object) {}
 
 // New implements runtime.ObjectCreater.

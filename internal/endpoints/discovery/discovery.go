@@ -30,9 +30,8 @@ func apiGroup(g group) metav1.APIGroup {
 	return out
 }
 
-// resourceList returns the document of a version. Resources and the subresources of
-// built-in ones are sorted by name; those of custom resources are in
-// kube-apiserver's order: status, then scale.
+// resourceList returns the document of a version. Resources, and subresources of built-in ones, are
+// sorted by name; those of custom resources have kube-apiserver's order: status, then scale.
 func resourceList(v rest.Version) *metav1.APIResourceList {
 	list := &metav1.APIResourceList{GroupVersion: v.GroupVersion.String(), APIResources: []metav1.APIResource{}}
 	sortedAs := map[string]string{}
@@ -107,8 +106,8 @@ func discoveryResources(v rest.Version) []apidiscovery.APIResourceDiscovery {
 	return out
 }
 
-// responseKind returns the kind of a resource, with empty group and version if they
-// are those of a built-in resource.
+// responseKind returns the kind of a resource. For a built-in resource with its own group and
+// version, these are empty.
 func responseKind(r *rest.Resource) *metav1.GroupVersionKind {
 	gvk := r.Version.GVK
 	if gvk.GroupVersion() == r.GroupVersion && !r.Version.Untyped {

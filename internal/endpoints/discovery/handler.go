@@ -23,9 +23,8 @@ import (
 // Aggregated documents are built when first requested and cached until the catalogue
 // or the registry changes.
 type Handler struct {
-	// Peers are other servers, whose groups are in the aggregated document of /apis
-	// unless a client asks for the profile "nopeer"; nil: there are none. It is set
-	// before the first request.
+	// Peers are other servers, whose groups are in the aggregated document of /apis unless a client
+	// requests the profile "nopeer"; may be nil. It is set before the first request.
 	Peers Peers
 
 	catalog  *route.Catalog
@@ -82,7 +81,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.serveVersion(w, r, schema.GroupVersion{Version: parts[1]})
 	case len(parts) == 2:
 		h.serveGroup(w, r, parts[1])
-	case len(parts) == 3 && parts[1] != "": // the core group is below /api alone
+	case len(parts) == 3 && parts[1] != "": // the core group exists below /api only
 		h.serveVersion(w, r, schema.GroupVersion{Group: parts[1], Version: parts[2]})
 	default:
 		http.NotFound(w, r)

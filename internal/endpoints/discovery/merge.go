@@ -6,8 +6,8 @@ import (
 	apidiscovery "k8s.io/api/apidiscovery/v2"
 )
 
-// Peers are the other servers over the same store, to which requests for what this one
-// does not have are sent on.
+// Peers are the other servers over the same store, which serve resources that this server does not
+// have.
 type Peers interface {
 	// Groups returns the discovery of each, without the core group. It is not changed.
 	Groups() [][]apidiscovery.APIGroupDiscovery
@@ -15,8 +15,8 @@ type Peers interface {
 	Generation() uint64
 }
 
-// merge adds the groups, versions and resources that only other servers have. What this
-// server has stays as it is: requests for that are answered here.
+// merge adds groups, versions and resources of other servers. Those of this server stay unchanged,
+// because it serves them.
 func merge(own []apidiscovery.APIGroupDiscovery, others [][]apidiscovery.APIGroupDiscovery) []apidiscovery.APIGroupDiscovery {
 	for _, other := range others {
 		own = mergeList(own, other, func(g *apidiscovery.APIGroupDiscovery) string { return g.Name }, mergeGroup)
@@ -33,8 +33,8 @@ func mergeVersion(own, other *apidiscovery.APIVersionDiscovery) {
 		func(_, _ *apidiscovery.APIResourceDiscovery) {})
 }
 
-// mergeList inserts what is missing behind what it follows in the other list, so that the
-// order of both is kept where they agree, and calls both for what is in both.
+// mergeList inserts missing items after their predecessors in the other list, which preserves both
+// orders if they agree, and calls both for common items.
 func mergeList[T any](own, other []T, name func(*T) string, both func(own, other *T)) []T {
 	merged := slices.Clone(own)
 	next := 0

@@ -18,8 +18,8 @@ type Registry interface {
 	// Remotes returns the discovery of aggregated group versions, which must not
 	// be changed.
 	Remotes() map[schema.GroupVersion]*apidiscovery.APIVersionDiscovery
-	// Priority returns the priorities of a group version: groups are ordered by
-	// the highest of their versions, versions by their own; higher comes first.
+	// Priority returns the priorities of a group version: groups are ordered by the highest of
+	// their versions, versions by their own, in descending order.
 	Priority(gv schema.GroupVersion) (group, version int32)
 	// Generation returns a number that grows with every change of the results of
 	// the other methods.
@@ -33,8 +33,8 @@ type group struct {
 	priority int32 // the highest of its versions
 }
 
-// version is a version of a group: this server's resources, or, if remote is set,
-// those of an aggregated server.
+// version is a version of a group, with the resources of this server or, if remote is set, of an
+// aggregated server.
 type version struct {
 	rest.Version
 	remote   *apidiscovery.APIVersionDiscovery
@@ -101,8 +101,8 @@ func (h *Handler) group(name string) (group, bool) {
 	return h.mergeVersions(own, remotes), found || len(remotes) > 0
 }
 
-// mergeVersions returns a group with its own versions and those of aggregated
-// servers, in order of preference.
+// mergeVersions returns a group with its own versions and those of aggregated servers, in order of
+// preference.
 func (h *Handler) mergeVersions(own rest.Group, remotes map[schema.GroupVersion]*apidiscovery.APIVersionDiscovery) group {
 	g := group{name: own.Name, versions: make([]version, 0, len(own.Versions)+len(remotes))}
 	for _, v := range own.Versions {

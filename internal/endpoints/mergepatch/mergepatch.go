@@ -1,5 +1,5 @@
-// Package mergepatch applies JSON merge patches (RFC 7386) to documents. What a
-// patch does not name is copied, byte by byte; nothing is decoded.
+// Package mergepatch applies JSON merge patches (RFC 7386) to documents. It copies unaffected
+// members byte by byte without decoding them.
 package mergepatch
 
 import (
@@ -11,14 +11,14 @@ import (
 	"mainstay.dev/mainstay/internal/codec/jsontext"
 )
 
-// ErrNotObject says that a patch, or a document, is no JSON object.
+// ErrNotObject reports that a patch or document is not a JSON object.
 var ErrNotObject = errors.New("Invalid JSON Patch") //lint:ignore ST1005 the text that clients of kube-apiserver see
 
 // Patch is a parsed patch. It is immutable and safe for concurrent use.
 type Patch struct{ root object }
 
-// value is a JSON value of a patch. All of a patch is parsed at once: whoever
-// parses a level when it is reached reads what is deep down again and again.
+// value is a JSON value of a patch. A patch is parsed completely at once: parsing each level on
+// demand would read nested values repeatedly.
 type value struct {
 	raw    []byte
 	object *object // of an object
@@ -41,8 +41,8 @@ type member struct {
 	value value
 }
 
-// Parse reads a patch, of which it keeps parts: body must not change any more.
-// A member that is said twice has the value said last.
+// Parse parses a patch and retains parts of body, which must not be modified. The last duplicate of
+// a member applies.
 func Parse(body []byte) (*Patch, error) {
 	if !json.Valid(body) {
 		return nil, errors.New("the patch is not JSON")
@@ -55,9 +55,8 @@ func Parse(body []byte) (*Patch, error) {
 	return &Patch{*root}, nil
 }
 
-// Apply appends the patched document to dst. The document must be valid JSON.
-// An object of the patch that takes the place of something else, and all
-// objects below it, lose the members that are null.
+// Apply appends the patched document to dst. The document must be valid JSON. If an object of the
+// patch replaces another value, null members of it and of nested objects are removed.
 func (p *Patch) Apply(dst, document []byte) ([]byte, error) {
 	i := jsontext.Space(document, 0)
 	if i == len(document) || document[i] != '{' {
@@ -124,7 +123,7 @@ func (o *object) set(m member) {
 	}
 }
 
-// find returns the index of a member, -1 if there is none.
+// find returns the index of a member, or -1.
 func (o *object) find(name string) int {
 	if o.index != nil {
 		if i, ok := o.index[name]; ok {
@@ -172,8 +171,8 @@ func (o *object) merge(dst, document []byte, i int) ([]byte, int) {
 	return append(dst, '}'), i + 1
 }
 
-// mergeInto appends what becomes of a member of a document, whose value is at
-// at, and returns where that ends.
+// mergeInto appends the result for a member of a document whose value is at at, and returns the end
+// of the value.
 func (m *member) mergeInto(dst []byte, empty int, document []byte, at int) ([]byte, int) {
 	if m.value.isNull() {
 		return dst, jsontext.Skip(document, at)
@@ -222,9 +221,9 @@ func comma(dst []byte, empty int) []byte {
 	return dst
 }
 
-// Sorted returns a patched document with the members of all objects that the
-// patch reaches into in the order of their names. So does kube-apiserver write
-// one, which shows in what it says of a document that is no object any more.
+// Sorted returns a patched document in which all objects that the patch affects have sorted
+// members. kube-apiserver writes documents in this way, which is visible in errors of documents
+// that are no longer objects.
 func (p *Patch) Sorted(changed []byte) []byte { return p.root.appendSorted(nil, changed) }
 
 func (o *object) appendSorted(dst, document []byte) []byte {

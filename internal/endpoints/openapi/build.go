@@ -9,8 +9,7 @@ import (
 	"slices"
 )
 
-// documentSource is what a v3 document, or a part of the v2 document, is built
-// from.
+// documentSource is the input of a v3 document, or of a part of the v2 document.
 type documentSource struct {
 	// part is nil for the documents that are not of a group version; items are
 	// their paths.
@@ -59,7 +58,7 @@ func (s *documentSource) digest() string {
 type document struct {
 	library *library
 	version version
-	// head is the JSON up to and with the paths, tail what follows the schemas.
+	// head is the JSON up to the end of the paths, tail the JSON after the schemas.
 	head, tail []byte
 	// builtin and others are the models that it refers to.
 	builtin map[uint32]bool
@@ -68,8 +67,8 @@ type document struct {
 	part *Part
 }
 
-// etag returns the ETag, not quoted. It hashes built-in schemas by their digests,
-// so that none is inflated.
+// etag returns the ETag without quotes. It hashes built-in schemas by their digests, to avoid
+// decompression.
 func (d *document) etag() string {
 	h := sha512.New()
 	h.Write(d.head)
@@ -187,7 +186,7 @@ func buildV3(l *library, s *documentSource, about info) (*document, error) {
 	}
 	scheme := v3Security
 	if s.part != nil && s.part.Custom {
-		// As kube-apiserver says of custom resources.
+		// As in kube-apiserver for custom resources.
 		about, scheme = info{Title: "Kubernetes CRD Swagger", Version: "v0.1.0"}, ""
 	}
 	w := d.buffer(items)
@@ -202,8 +201,7 @@ func buildV3(l *library, s *documentSource, about info) (*document, error) {
 	return d, nil
 }
 
-// buildV2 builds the v2 document of all sources, merged with those of aggregated
-// servers.
+// buildV2 builds the v2 document of all sources, merged with those of aggregated servers.
 func buildV2(l *library, sources []*documentSource, remotes []*Remote, about info) (*document, error) {
 	fragments := readFragments(remotes)
 	d := &document{library: l, version: v2, builtin: map[uint32]bool{}, others: map[string]Schema{}}

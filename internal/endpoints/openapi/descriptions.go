@@ -70,7 +70,7 @@ func discoveryOperation(id, tag, description, model string) operation {
 	}
 }
 
-// The documents beside those of the group versions.
+// The documents other than those of group versions.
 
 func coreVersionsPaths() []pathItem {
 	return []pathItem{newPathItem("/api/", []operation{

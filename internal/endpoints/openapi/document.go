@@ -13,9 +13,9 @@ import (
 	"mainstay.dev/mainstay/internal/codec/gzip"
 )
 
-// Document is an OpenAPI document, built on first use. The compressed form is kept
-// once made, the uncompressed one while it is used. A Document is immutable: a
-// change of what it describes makes a new one. It is safe for concurrent use.
+// Document is an OpenAPI document, built on first use. The compressed form is cached permanently,
+// the uncompressed one while it is used. A Document is immutable: a change creates a new one. It is
+// safe for concurrent use.
 type Document struct {
 	build   func() (*document, error)
 	version version
@@ -41,13 +41,13 @@ type representation struct {
 	lastUsed time.Time // of plain
 }
 
-// plainCache bounds the memory of the documents that are kept uncompressed. All
-// documents of a server share one.
+// plainCache limits the memory of cached uncompressed documents. All documents of a server share
+// one.
 type plainCache struct {
 	idle time.Duration
-	// free is how many more bytes may be kept.
+	// free is the remaining capacity, in bytes.
 	free atomic.Int64
-	// compressors are reused: each takes most of a megabyte.
+	// compressors are reused, because each uses almost a megabyte.
 	compressors sync.Pool
 }
 
@@ -118,7 +118,7 @@ func (d *Document) Protobuf() (Content, error) { return d.gzipped(&d.protobuf, d
 // PlainJSON returns the document as uncompressed JSON, which must not be changed.
 func (d *Document) PlainJSON() ([]byte, error) { return d.plain(&d.json, d.buildLocked) }
 
-// PlainProtobuf is to Protobuf what PlainJSON is to JSON.
+// PlainProtobuf returns the uncompressed protobuf form, like PlainJSON for JSON.
 func (d *Document) PlainProtobuf() ([]byte, error) { return d.plain(&d.protobuf, d.convertLocked) }
 
 func (d *Document) gzipped(f *representation, makePlain func() ([]byte, error)) (Content, error) {
@@ -150,8 +150,7 @@ func (d *Document) plain(f *representation, makePlain func() ([]byte, error)) ([
 	return plain, nil
 }
 
-// read returns the uncompressed content, made by makePlain if neither form is
-// kept.
+// read returns the uncompressed content, created by makePlain if neither form is cached.
 func (f *representation) read(makePlain func() ([]byte, error)) ([]byte, error) {
 	switch {
 	case f.plain != nil:
@@ -163,8 +162,7 @@ func (f *representation) read(makePlain func() ([]byte, error)) ([]byte, error) 
 	}
 }
 
-// cacheLocked keeps uncompressed content until it has not been used for idle, if
-// there is room.
+// cacheLocked caches uncompressed content until it is idle, if there is room.
 func (d *Document) cacheLocked(f *representation, plain []byte) {
 	size := int64(len(plain))
 	if d.cache.free.Add(-size) < 0 {
@@ -206,8 +204,8 @@ func (d *Document) buildLocked() ([]byte, error) {
 	return plain, nil
 }
 
-// convertLocked returns the document as protobuf. The JSON that it is made of is
-// not kept: clients seldom read both.
+// convertLocked returns the document as protobuf. It does not cache the JSON, because clients
+// rarely read both.
 func (d *Document) convertLocked() ([]byte, error) {
 	plain, err := d.json.read(d.buildLocked)
 	if err != nil {

@@ -21,15 +21,15 @@ type Config struct {
 	Parts []Part
 	// Issuer adds the two documents of service account issuer discovery.
 	Issuer bool
-	// KeepPlain is how long uncompressed documents are kept after their last
-	// use; 0 means DefaultKeepPlain.
+	// KeepPlain is the time that uncompressed documents are cached after their last use; 0 means
+	// DefaultKeepPlain.
 	KeepPlain time.Duration
 }
 
 // DefaultKeepPlain is the default of Config.KeepPlain.
 const DefaultKeepPlain = 20 * time.Second
 
-// maxPlain bounds the uncompressed documents that are kept, in bytes.
+// maxPlain is the maximum total size of cached uncompressed documents, in bytes.
 const maxPlain = 96 << 20
 
 // Documents are the OpenAPI documents of a server: a v3 document per group version
@@ -91,8 +91,8 @@ func New(c Config) *Documents {
 	return d
 }
 
-// Set adds parts, or replaces those of the same group versions. The v3 documents
-// of other group versions do not change.
+// Set adds or replaces the parts of group versions. The v3 documents of other group versions do not
+// change.
 func (d *Documents) Set(parts ...Part) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -171,8 +171,7 @@ func (d *Documents) changedLocked() {
 	d.changes++
 }
 
-// V3 returns the v3 document at a path such as apis/apps/v1; false if there is
-// none.
+// V3 returns the v3 document of a path such as apis/apps/v1; false if there is none.
 func (d *Documents) V3(path string) (*Document, bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -198,9 +197,8 @@ func (d *Documents) V2() *Document {
 	return d.v2
 }
 
-// digestOf returns an ETag made of the digests of the sources, at a thousandth of
-// the cost of building the document. It is empty if a source has no digest, or if
-// there are remotes, whose documents would have to be read.
+// digestOf returns an ETag computed from the digests of the sources, at a thousandth of the cost of
+// the document. It is empty if a source has no digest, or if there are remotes.
 func digestOf(l *library, sources []*documentSource, remotes []*Remote, about info) string {
 	if len(remotes) > 0 {
 		return ""

@@ -11,8 +11,8 @@ import (
 	"sync"
 )
 
-// fragment is the part of an aggregated server's v2 document that is merged into
-// ours: some paths, and all that they refer to.
+// fragment is the merged part of an aggregated server's v2 document: some paths and their
+// references.
 type fragment struct {
 	Paths       map[string]json.RawMessage `json:"paths"`
 	Definitions map[string]json.RawMessage `json:"definitions"`
@@ -25,8 +25,7 @@ const (
 	parameterPrefix  = "#/parameters/"
 )
 
-// readFragments reads the documents of other servers concurrently. Those that
-// cannot be read are left out.
+// readFragments reads the documents of other servers concurrently and skips unreadable ones.
 func readFragments(remotes []*Remote) []*fragment {
 	type document struct {
 		read     func() ([]byte, error)
@@ -114,7 +113,7 @@ func references(part json.RawMessage) ([]string, error) {
 	return found, nil
 }
 
-// walkReferences replaces each reference in value by what change returns for it.
+// walkReferences replaces each reference in value with the result of change.
 func walkReferences(value any, change func(string) string) {
 	switch value := value.(type) {
 	case map[string]any:
@@ -192,8 +191,8 @@ func renamed(part json.RawMessage, rename func(string) string) (json.RawMessage,
 	return json.Marshal(value)
 }
 
-// renames returns new names for the definitions of a fragment that differ from
-// ours of the same name, or refer to one that does.
+// renames returns new names for the definitions of a fragment that differ from existing ones with
+// the same name, directly or through references.
 func (d *document) renames(s *fragment) (map[string]string, error) {
 	names := map[string]string{}
 	inflate := inflater{library: d.library}
@@ -262,8 +261,7 @@ func sameSchema(a, b []byte) bool {
 	return reflect.DeepEqual(left, right)
 }
 
-// addMembers adds members to the JSON object that w ends with, but not those
-// whose name is in there.
+// addMembers adds members to the JSON object at the end of w, except existing names.
 func addMembers(w *bytes.Buffer, members map[string]json.RawMessage, there map[string]json.RawMessage) error {
 	w.Truncate(w.Len() - 1) // its closing brace
 	empty := w.Bytes()[w.Len()-1] == '{'

@@ -30,8 +30,8 @@ func (p *Part) lists(group, version string) bool {
 	if !p.Custom {
 		return group == "" && version == "v1" || group == p.GroupVersion.Group && version == p.GroupVersion.Version
 	}
-	// As kube-apiserver, in which custom resources are described by a server that
-	// knows the types that clients know.
+	// As in kube-apiserver, in which another server with the types of clients describes custom
+	// resources.
 	switch group {
 	case "admission.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "imagepolicy.k8s.io":
 		return false

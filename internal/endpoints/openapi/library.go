@@ -134,7 +134,7 @@ func (l *library) kindAt(i uint32) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: text[:version], Version: text[version:kind], Kind: text[kind:]}
 }
 
-// closure adds the models that those in the set refer to, directly or not.
+// closure adds the models that the set refers to, transitively.
 func (l *library) closure(set map[uint32]bool) {
 	var queue []uint32
 	for i := range set {
@@ -166,8 +166,7 @@ type chunk struct {
 	plain  []byte
 }
 
-// inflater reads schemas. It holds the last chunk, so that reading in order of the
-// models inflates each chunk once.
+// inflater reads schemas. It caches the last chunk, so sequential reads decompress each chunk once.
 type inflater struct {
 	library *library
 	at      *chunk

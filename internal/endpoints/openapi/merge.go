@@ -12,14 +12,11 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// NewTypeConverter returns the type converter of server-side apply for the
-// built-in kinds of all versions, also of those that are off by default. It is
-// safe for concurrent use. The schema of a kind is decoded when the kind is
-// first seen and then kept.
-//
-// Typed values can only be merged and compared with those of the same
-// converter, so a server makes one and shares it. For an unknown kind
-// ObjectToTyped returns the error that managedfields tests for.
+// NewTypeConverter returns the type converter of server-side apply for the built-in kinds in all
+// versions, including those that are off by default. It is safe for concurrent use. The schema of a
+// kind is decoded at first use and cached. Typed values can only be merged and compared with values
+// of the same converter, so a server shares one. For an unknown kind, ObjectToTyped returns the
+// error that managedfields expects.
 func NewTypeConverter() managedfields.TypeConverter {
 	// A converter without schemas returns the error that managedfields expects
 	// for an unknown kind; its type is not exported.
@@ -36,7 +33,7 @@ type typeConverter struct {
 	managedfields.TypeConverter
 	data mergeData
 
-	// kinds holds a *typed.ParseableType per schema.GroupVersionKind seen.
+	// kinds maps schema.GroupVersionKind to *typed.ParseableType.
 	kinds sync.Map
 
 	mu sync.Mutex
@@ -57,8 +54,8 @@ func (c *typeConverter) ObjectToTyped(obj runtime.Object, opts ...typed.Validati
 	return t.FromStructured(obj, opts...)
 }
 
-// kind returns the type of a kind, nil if it is unknown. It returns the same
-// pointer each time: values whose schemas are not identical cannot be merged.
+// kind returns the type of a kind, or nil. It always returns the same pointer, because values with
+// different schemas cannot be merged.
 func (c *typeConverter) kind(gvk schema.GroupVersionKind) *typed.ParseableType {
 	if t, ok := c.kinds.Load(gvk); ok {
 		return t.(*typed.ParseableType)

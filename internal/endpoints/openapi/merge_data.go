@@ -16,7 +16,7 @@ import (
 //go:embed data/merge.bin
 var mergeFile string
 
-// mergeData gives access to the sections of a merge file.
+// mergeData reads the sections of a merge file.
 type mergeData struct {
 	strings, types, kinds table
 	text, code            string

@@ -11,14 +11,14 @@ import (
 // message is the mapping of a JSON value to a protobuf message.
 type message struct {
 	name string
-	// members are the fields for members of an object; others and extensions
-	// those for all others, and for them whose names begin with x-.
+	// members are the fields of members of an object; extensions are those of members with the
+	// prefix x-, others those of the remaining members.
 	members            map[string]*messageField
 	others, extensions *messageField
 	// whole are the fields for the value as a whole: then there are no members.
 	whole []*messageField
-	// choices are the messages that an object may be written as: the last whose
-	// condition holds, or else the first.
+	// choices are the possible messages of an object: the last one whose condition is satisfied,
+	// otherwise the first.
 	choices []choice
 }
 
@@ -27,7 +27,7 @@ type choice struct {
 	// key and value are the condition: the object has this member, with this
 	// text, if it is not empty.
 	key, value string
-	// path leads to the message, through others that hold nothing else.
+	// path leads to the message through messages with a single field.
 	path []*messageField
 }
 
@@ -39,7 +39,7 @@ type messageField struct {
 	// the name of the member, is in a message of its own.
 	list, named bool
 	message     *message // of kindMessage
-	condition   string   // as the table has it; empty for none
+	condition   string   // as in the table; empty without one
 }
 
 type fieldKind byte
@@ -53,7 +53,7 @@ const (
 	kindMessage
 )
 
-// Fields of the messages that stand for a named member, and for any value.
+// Fields of the messages for a named member and for any value.
 const (
 	nameField  = 1
 	valueField = 2
@@ -167,7 +167,7 @@ func (m *message) alternatives() []choice {
 	return list
 }
 
-// field returns the field for a member; nil where there is none.
+// field returns the field of a member, or nil.
 func (m *message) field(name string) *messageField {
 	if f := m.members[name]; f != nil {
 		return f
@@ -178,8 +178,7 @@ func (m *message) field(name string) *messageField {
 	return m.others
 }
 
-// fitting returns the field for a whole value that begins with first and is no
-// object; nil if there is none.
+// fitting returns the field of a whole value that starts with first and is not an object, or nil.
 func (m *message) fitting(first byte) *messageField {
 	for _, f := range m.whole {
 		fits := false

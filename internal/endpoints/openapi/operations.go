@@ -55,7 +55,7 @@ type body struct {
 type response struct {
 	code        string
 	description string
-	// model is the model of the body, modelText for a string, empty for none.
+	// model is the model of the body: modelText for a string, empty without one.
 	model string
 }
 
@@ -94,8 +94,8 @@ func responses(model string, codes ...string) []response {
 	return append(list, unauthorized)
 }
 
-// newPathItem returns a path item. Parameters that all operations share become
-// those of the path; all are sorted.
+// newPathItem returns a path item. Common parameters of all operations move to the path; all are
+// sorted.
 func newPathItem(path string, operations []operation) pathItem {
 	it := pathItem{path: path, operations: operations}
 	count := map[parameter]int{}

@@ -87,7 +87,7 @@ func writeMember(w *bytes.Buffer, i int, name string, value any) error {
 	return nil
 }
 
-// writeRawMember writes member i, whose value is JSON already.
+// writeRawMember writes member i with a JSON value.
 func writeRawMember(w *bytes.Buffer, i int, name string, value []byte) error {
 	if err := writeName(w, i, name); err != nil {
 		return err

@@ -12,17 +12,16 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// beforeApply is the manager of the fields that an object has when it is first
-// applied to and no managed fields were kept before.
+// beforeApply is the manager of the existing fields of an object without managed fields at its
+// first apply.
 const beforeApply = "before-first-apply"
 
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// Apply merges an applied configuration into live, an empty object if it is
-// new, and records who owns what. It returns nil where it cannot tell, which
-// includes everything that is an error: a conflict, or a configuration that
-// does not conform to its merge schema. Its arguments are not changed, and the
-// result shares no memory with them but times.
+// Apply merges an applied configuration into live, which is empty for a new object, and records
+// ownership. It returns nil for unsupported cases, including all errors: a conflict, or a
+// configuration that does not conform to its merge schema. It does not modify its arguments; the
+// result shares only times with them.
 func (k *Kind) Apply(live codec.Object, applied *unstructured.Unstructured, manager string, force bool) codec.Object {
 	if !k.covers(live) || applied.GroupVersionKind() != k.gvk || !coveredText(manager) || k.leftToKubectl(live, applied, manager) {
 		return nil
@@ -50,8 +49,7 @@ func (k *Kind) Apply(live codec.Object, applied *unstructured.Unstructured, mana
 	return out
 }
 
-// leftToKubectl reports whether an apply has to do with the annotation that
-// kubectl keeps when it applies without the server's help.
+// leftToKubectl reports whether an apply affects the annotation of kubectl's client-side apply.
 func (k *Kind) leftToKubectl(live codec.Object, applied *unstructured.Unstructured, manager string) bool {
 	return manager == "kubectl" && (live.GetAnnotations()[lastApplied] != "" || applied.GetAnnotations()[lastApplied] != "")
 }
@@ -97,7 +95,7 @@ func (k *Kind) apply(w *worker, live codec.Object, applied *unstructured.Unstruc
 	return k.result(w, live, before, after, entries, self)
 }
 
-// applier is the owner of what a manager applies.
+// applier returns the owner of the fields that a manager applies.
 func (k *Kind) applier(manager string) owner {
 	if manager == "" {
 		manager = "unknown"
@@ -105,15 +103,14 @@ func (k *Kind) applier(manager string) owner {
 	return owner{manager, metav1.ManagedFieldsOperationApply, "", k.subresource}
 }
 
-// claimed are the fields that an applied configuration sets, and the lists that
-// it wants to be empty.
+// claimed returns the fields that an applied configuration sets, and its empty lists.
 func (k *Kind) claimed(w *worker, applied map[string]any) []node {
 	n := len(w.stack)
 	w.fieldsOf(k.root, applied, reading{owned: true, emptyLists: true})
 	return w.exclude(w.take(n), k.reset)
 }
 
-// all are the fields that any manager owns, own in place of those of e.
+// all returns the fields of all managers, with own replacing those of e.
 func (w *worker) all(entries []entry, e *entry, own []node) []node {
 	all := own
 	for i := range entries {
@@ -124,8 +121,8 @@ func (w *worker) all(entries []entry, e *entry, own []node) []node {
 	return all
 }
 
-// takeFromOthers takes from all others what is different after an apply. Without
-// force that must be nothing that they own.
+// takeFromOthers removes the changed fields of an apply from all other managers. Without force,
+// none may own them.
 func (k *Kind) takeFromOthers(w *worker, entries []entry, self owner, before, after any, force bool) ([]entry, error) {
 	n := len(w.stack)
 	w.document(k.root, doc{before, true}, doc{after, true}, sameValue)
@@ -193,7 +190,7 @@ func (k *Kind) document(w *worker, live codec.Object) map[string]any {
 
 // objectAfter is object for a document that was made of the one of live.
 func (k *Kind) objectAfter(live codec.Object, before, after map[string]any) (codec.Object, error) {
-	if k.plan == nil || k.documents || live.GetName() == "" { // one that is new has nothing to keep
+	if k.plan == nil || k.documents || live.GetName() == "" { // a new object has no fields to preserve
 		return k.object(after)
 	}
 	out, err := k.reread(live, before, after)
@@ -203,7 +200,7 @@ func (k *Kind) objectAfter(live codec.Object, before, after map[string]any) (cod
 	return k.defaulted(out), nil
 }
 
-// object makes an object of a document, of which it keeps nothing.
+// object creates an object from a document and does not retain it.
 func (k *Kind) object(document map[string]any) (codec.Object, error) {
 	if k.plan == nil {
 		return &unstructured.Unstructured{Object: runtime.DeepCopyJSON(document)}, nil
@@ -215,8 +212,7 @@ func (k *Kind) object(document map[string]any) (codec.Object, error) {
 	return k.defaulted(out), nil
 }
 
-// defaulted fills in the defaults of an object with a Go type. Those of others are filled
-// in where they are read.
+// defaulted sets the defaults of an object with a Go type. Others are defaulted on read.
 func (k *Kind) defaulted(obj codec.Object) codec.Object {
 	if k.version.Default != nil {
 		k.version.Default(obj)

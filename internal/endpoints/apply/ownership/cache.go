@@ -2,20 +2,19 @@ package ownership
 
 import "sync"
 
-// A Cache keeps sets of managed fields that were parsed, by how they are
-// written: objects made alike by the same managers have the same sets. Its
-// zero value is ready for use, and it is safe for concurrent use.
+// A Cache caches parsed sets of managed fields by their encoding: similar objects with the same
+// managers have the same sets. The zero value is ready for use. It is safe for concurrent use.
 type Cache struct {
 	mu sync.Mutex
-	// recent holds what was asked for since it was last full, older what was
-	// asked for before that. Guarded by mu.
+	// recent contains the entries used since it was last full, older those used before. Guarded by
+	// mu.
 	recent, older map[cacheKey]*fieldSet
 	// size is the length of all texts in recent. Guarded by mu.
 	size int
 }
 
-// maxCached bounds the bytes of text in each half of a cache; a set takes some
-// ten times the memory of its text.
+// maxCached is the maximum size of the encodings in each half of a cache, in bytes; a parsed set
+// uses about ten times the memory.
 const maxCached = 256 << 10
 
 type cacheKey struct {

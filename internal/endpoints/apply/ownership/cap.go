@@ -50,8 +50,7 @@ func (k *Kind) capUpdaters(w *worker, entries []entry) []entry {
 		if ownedBy(entries, bucket) == nil {
 			ownedBy(entries, first).owner = bucket
 		}
-		// As apimachinery: a bucket that is not the oldest entry is itself
-		// among those put together, and is gone then.
+		// As in apimachinery: a bucket that is not the oldest entry is merged as well, and removed.
 		into := ownedBy(entries, bucket)
 		into.setNodes(w.union(old.nodes, into.nodes))
 		into.time = old.time

@@ -50,7 +50,7 @@ func (p *plan) conforms(v reflect.Value) bool {
 	return true
 }
 
-// hasElement reports whether an item of an associative list can be told apart.
+// hasElement reports whether an item of an associative list has a unique key.
 func (p *plan) hasElement(item reflect.Value) bool {
 	item, null := p.elem.deref(item)
 	if null {

@@ -57,8 +57,7 @@ func (p *plan) hasFallible() bool {
 	return slices.ContainsFunc(p.fields, func(f field) bool { return f.plan.fallible })
 }
 
-// plan makes a plan, or takes one that was made before: types may contain
-// themselves.
+// plan creates a plan, or returns an existing one: types may be recursive.
 func (c *compiler) plan(goType reflect.Type, ref smd.TypeRef) *plan {
 	p := &plan{ref: ref}
 	if ref.NamedType != nil {
@@ -182,9 +181,8 @@ func (c *compiler) structure(p *plan, goType reflect.Type, m *smd.Map) {
 	slices.SortStableFunc(p.fields, func(a, b field) int { return cmp.Compare(a.name, b.name) })
 }
 
-// jsonFields collects the fields of a struct and of those embedded in it. Of
-// fields with the same name the last counts. It is false where something is
-// embedded that may be nil.
+// jsonFields collects the fields of a struct and its embedded structs. Later fields of the same
+// name replace earlier ones. It returns false for embedded pointers.
 func jsonFields(goType reflect.Type, path []int, into map[string]field) bool {
 	for i := range goType.NumField() {
 		f := goType.Field(i)

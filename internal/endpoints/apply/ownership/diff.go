@@ -10,12 +10,9 @@ import (
 	"mainstay.dev/mainstay/internal/codec/protoequal"
 )
 
-// A differ compares two objects of one kind. The result is a set in which
-// fields that were added or that differ are members, and fields that are gone
-// are marked removed.
-//
-// Its methods leave the nodes of what is below on the stack and return the
-// mark of the field itself. The first error ends it.
+// A differ compares two objects of a kind. The result is a set whose members are added or changed
+// fields; removed fields are marked. Its methods leave child nodes on the stack and return the mark
+// of the field itself. The first error ends the comparison.
 type differ struct {
 	builder
 	schema *smd.Schema
@@ -108,7 +105,7 @@ func (d *differ) whole(p *plan, l, r side, lNull, rNull bool) mark {
 	return 0
 }
 
-// structs compares the fields of structs; it is false when there are none.
+// structs compares the fields of structs; it returns false if there are none.
 func (d *differ) structs(p *plan, l, r side) (any bool) {
 	for i := range p.fields {
 		f := &p.fields[i]
@@ -135,8 +132,8 @@ func (d *differ) structs(p *plan, l, r side) (any bool) {
 	return any
 }
 
-// sameEncoding reports whether parts of two objects are known to be the same by their
-// encodings and what these do not tell.
+// sameEncoding reports whether parts of two objects are equal, by their encodings and the lossy
+// values.
 func (p *plan) sameEncoding(l, r side) bool {
 	return l.present && r.present && l.CanAddr() && r.CanAddr() && l.Kind() == reflect.Struct && !l.IsZero() &&
 		protoequal.Equal(l.Addr().Interface(), r.Addr().Interface()) && p.sameLossy(l.Value, r.Value, false)

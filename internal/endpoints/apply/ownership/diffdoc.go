@@ -34,7 +34,7 @@ type doc struct {
 // A sameness reports whether two JSON values are the same.
 type sameness func(l, r any) bool
 
-// atoms are the shapes that a merge schema leaves to a value.
+// atoms are the shapes that a merge schema permits for a value.
 type atoms struct{ scalar, list, mapping bool }
 
 func atomsOf(atom smd.Atom, v doc) atoms {
@@ -256,7 +256,7 @@ func (d *differ) appendDocumentKeys(dst []byte, l *smd.List, v any) ([]byte, err
 	return append(dst, 0), nil
 }
 
-// keyDefault is the value of a key that an item leaves out, nil for none.
+// keyDefault returns the default of an omitted key, or nil.
 func (d *differ) keyDefault(l *smd.List, name string) any {
 	atom, ok := d.schema.Resolve(l.ElementType)
 	if !ok || atom.Map == nil {

@@ -93,8 +93,8 @@ func only(items []item) side {
 	return present(items[0].value)
 }
 
-// paired compares lists whose items are the same ones in the same order, which
-// most are. It is false, and leaves nothing, for others.
+// paired compares lists with the same items in the same order, the common case. It returns false,
+// without results, for others.
 func (d *differ) paired(p *plan, l, r reflect.Value) bool {
 	if l.Len() > 0 && l.UnsafePointer() == r.UnsafePointer() {
 		return true

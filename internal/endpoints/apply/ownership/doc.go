@@ -1,7 +1,6 @@
-// Package ownership keeps the managed fields of an object, who owns which, the
-// way apimachinery's managedfields does over structured-merge-diff, but cheaply:
-// an object is walked once along a plan made of its Go type and its merge
-// schema, and only what changed is turned into sets of fields. It does not
-// convert between versions and reports no errors of its own: what it does not
-// cover exactly it leaves alone and says so, and the caller asks apimachinery.
+// Package ownership maintains managed fields like apimachinery's managedfields over
+// structured-merge-diff, at a lower cost: it walks an object once with a plan of its Go type and
+// merge schema, and creates field sets for changes only. It does not convert between versions and
+// reports no errors. For a case that it does not support exactly, it changes nothing and reports
+// this, and the caller uses apimachinery.
 package ownership

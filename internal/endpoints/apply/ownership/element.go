@@ -10,13 +10,10 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// An element is one step of a path to a field, encoded such that comparing
-// elements as strings gives the order in which sets are written.
-//
-// The name of a field stands for itself. The other elements begin with a byte
-// that no UTF-8 text contains: markKey, the key fields of an item in order of
-// their names, each as fieldFollows, name, 0 and scalar, and a final 0; or
-// markValue and a scalar; or markIndex and eight bytes.
+// An element is a step of a path to a field, encoded such that string comparison gives the order of
+// encoded sets. The name of a field is unchanged. Other elements start with a byte that is invalid
+// in UTF-8: markKey, the key fields of an item in order of their names, each as fieldFollows, name,
+// 0 and scalar, and a final 0; or markValue and a scalar; or markIndex and eight bytes.
 type element = string
 
 const (
@@ -32,8 +29,8 @@ const (
 	scalarBool   = 0x04 // one byte
 )
 
-// errUncovered says that something has a shape that this package does not
-// deal with. It never reaches a client: the caller takes the other way.
+// errUncovered reports an unsupported shape. Clients never receive it: the caller uses apimachinery
+// instead.
 var errUncovered = errors.New("not covered")
 
 // maxExact is the largest integer that is the same as a float64. Sets that are

@@ -11,12 +11,10 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// Refill returns merged, which structured-merge-diff made of live and an applied
-// configuration, with the maps and lists that are there but empty now, where it
-// left null or nothing of them: those that a manager owns, or that the
-// configuration names as empty. Apply does the same. Its arguments are not
-// changed; the result is merged itself where nothing is missing, or where the
-// kind does not cover it.
+// Refill returns merged, the result of structured-merge-diff for live and an applied configuration,
+// with the empty maps and lists that it replaced with null or removed, if a manager owns them or
+// the configuration contains them as empty. Apply does the same. It does not modify its arguments;
+// it returns merged itself if nothing is missing or the kind is unsupported.
 func (k *Kind) Refill(live, merged codec.Object, applied *unstructured.Unstructured, manager string) codec.Object {
 	if !k.covers(live) || !k.covers(merged) || applied.GroupVersionKind() != k.gvk {
 		return merged
@@ -38,7 +36,7 @@ func (k *Kind) Refill(live, merged codec.Object, applied *unstructured.Unstructu
 	return out
 }
 
-// ownedBeside are the fields of all managers but one, in whatever version.
+// ownedBeside returns the fields of all managers except one, in all versions.
 func (k *Kind) ownedBeside(w *worker, fields []metav1.ManagedFieldsEntry, self owner) []node {
 	var all []node
 	for i := range fields {
@@ -84,8 +82,8 @@ func (d *differ) nullsOf(ref smd.TypeRef, v any) []node {
 	return d.take(n)
 }
 
-// refill returns a document with empty maps and lists for those of before that
-// it no longer has, though they are in owned.
+// refill returns a document with empty maps and lists in place of missing ones of before that are
+// in owned.
 func (d *differ) refill(ref smd.TypeRef, before, after any, owned []node) any {
 	atom, ok := d.schema.Resolve(ref)
 	if !ok || len(owned) == 0 {
@@ -151,7 +149,7 @@ func (d *differ) refillItems(l *smd.List, before, after []any, owned []node) any
 	return out
 }
 
-// itemOf returns the first item of a list that has an element, nil for none.
+// itemOf returns the first item of a list with an element, or nil.
 func (d *differ) itemOf(l *smd.List, list []any, e element) any {
 	for _, item := range list {
 		if item != nil && d.documentElement(l, item) == e {
@@ -161,8 +159,8 @@ func (d *differ) itemOf(l *smd.List, list []any, e element) any {
 	return nil
 }
 
-// below returns what a set has below an element; isMember says that the element
-// itself is in the set.
+// below returns the children of an element in a set; isMember reports that the element itself is in
+// the set.
 func below(set []node, e element) (children []node, isMember bool) {
 	if n := find(set, e); n != nil {
 		return n.children, n.mark&member != 0

@@ -14,7 +14,7 @@ type encoder struct {
 	inner []byte
 }
 
-// encode writes a set, members alone. The result is valid until the next call.
+// encode encodes the members of a set. The result is valid until the next call.
 func (e *encoder) encode(set []node) []byte {
 	e.out = append(e.out[:0], '{')
 	e.list(set)

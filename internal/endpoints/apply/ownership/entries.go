@@ -12,7 +12,7 @@ type entry struct {
 	owner
 	time *metav1.Time
 	set  *fieldSet
-	// nodes are the fields; other than those of set once they were changed.
+	// nodes are the fields; they differ from those of set after a change.
 	nodes   []node
 	changed bool
 }
@@ -21,7 +21,7 @@ type entry struct {
 type owner struct {
 	manager     string
 	operation   metav1.ManagedFieldsOperationType
-	apiVersion  string // empty for what was applied, in whatever version
+	apiVersion  string // empty for an apply, in any version
 	subresource string
 }
 
@@ -34,8 +34,8 @@ func sameNodes(a, b []node) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
-// isReset reports whether managed fields ask for having none: a list that is
-// there but empty, or that has one entry which is empty.
+// isReset reports whether managed fields request a reset: an empty, non-nil list, or a list with
+// one empty entry.
 func isReset(fields []metav1.ManagedFieldsEntry) bool {
 	switch len(fields) {
 	case 0:
@@ -46,8 +46,8 @@ func isReset(fields []metav1.ManagedFieldsEntry) bool {
 	return false
 }
 
-// decode reads managed fields. errMalformed says that they are invalid, any
-// other error that they are not covered.
+// decode decodes managed fields. errMalformed means that they are invalid, other errors that they
+// are unsupported.
 func (k *Kind) decode(fields []metav1.ManagedFieldsEntry) ([]entry, error) {
 	entries := make([]entry, 0, len(fields)+1)
 	var uncovered error

@@ -6,7 +6,7 @@ import (
 	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
 )
 
-// A reading says how fieldsOf reads a document.
+// A reading configures how fieldsOf reads a document.
 type reading struct {
 	// owned fields are left on the stack; others are only looked at.
 	owned bool
@@ -14,20 +14,18 @@ type reading struct {
 	checked bool
 	// repeats allows items to be there twice.
 	repeats bool
-	// emptyLists are owned like empty maps, which structured-merge-diff alone
-	// has in its sets.
+	// emptyLists are owned like empty maps, which only structured-merge-diff includes in its sets.
 	emptyLists bool
 }
 
-// asUnowned is for what is below something atomic.
+// asUnowned returns the reading below an atomic value.
 func (r reading) asUnowned() reading {
 	r.owned = false
 	return r
 }
 
-// fieldsOf leaves the fields that a document sets on the stack, and returns the
-// mark of the document itself. Documents that do not conform to their merge
-// schema are not covered.
+// fieldsOf leaves the fields that a document sets on the stack, and returns the mark of the
+// document. Documents that do not conform to their merge schema are unsupported.
 func (d *differ) fieldsOf(ref smd.TypeRef, v any, how reading) mark {
 	atom, ok := d.schema.Resolve(ref)
 	if !ok {

@@ -13,14 +13,14 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// Config is what a Kind is made of.
+// Config configures a Kind.
 type Config struct {
 	Version *codec.Version
-	// Subresource is written into the entries of those who write through it.
+	// Subresource is recorded in the entries of its writers.
 	Subresource string
-	// ResetFields are the fields that a write leaves as they are.
+	// ResetFields are the fields that a write does not change.
 	ResetFields map[fieldpath.APIVersion]*fieldpath.Set
-	// Converter knows the merge schema of the version.
+	// Converter has the merge schema of the version.
 	Converter managedfields.TypeConverter
 	// Cache may be shared by many kinds; nil makes one.
 	Cache *Cache
@@ -28,8 +28,7 @@ type Config struct {
 	World *simulation.World
 }
 
-// A Kind keeps the managed fields of one resource in one version. It is safe
-// for concurrent use.
+// A Kind maintains the managed fields of a resource in one version. It is safe for concurrent use.
 type Kind struct {
 	version     *codec.Version
 	gvk         schema.GroupVersionKind
@@ -38,11 +37,11 @@ type Kind struct {
 	schema      schemaOf
 	root        smd.TypeRef
 	plan        *plan // nil for objects without a Go type
-	// documents: some values are kept as the JSON text they came as, which is written
-	// anew by each apply.
+	// documents: some values are stored as their original JSON text, which each apply encodes
+	// again.
 	documents bool
 	goType    reflect.Type
-	// reset are the fields that are not owned by who writes them, as a set.
+	// reset is the set of fields that their writers do not own.
 	reset   []node
 	cache   *Cache
 	world   *simulation.World
@@ -97,8 +96,8 @@ func (k *Kind) worker() *worker {
 	return w
 }
 
-// done gives the memory of a worker back, along with all nodes it made. What it
-// still refers to is let go when the pool is.
+// done releases the memory of a worker and all nodes that it created. Remaining references are
+// released with the pool.
 func (k *Kind) done(w *worker) {
 	w.items, w.names, w.stack, w.free = w.items[:0], w.names[:0], w.stack[:0], nil
 	k.workers.Put(w)

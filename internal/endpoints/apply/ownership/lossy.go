@@ -2,9 +2,9 @@ package ownership
 
 import "reflect"
 
-// A protobuf encoding is lossy. It has empty lists and maps as absent ones, which JSON
-// tells apart where a field is not omitempty, and structured-merge-diff wherever it compares
-// something as a whole; there it also tells apart times and quantities that are one in JSON.
+// A protobuf encoding is lossy: it does not distinguish empty and absent lists and maps. JSON
+// distinguishes them for fields without omitempty, and structured-merge-diff in atomic values, in
+// which it also distinguishes times and quantities with the same JSON.
 
 // lossy reports whether an encoding has values of the kind in fewer ways than Go.
 func (k planKind) lossy() bool {
@@ -60,8 +60,8 @@ func (p *plan) mayBeAmbiguous() bool {
 	return p.anyBelow(func(below *plan) bool { return below.ambiguous })
 }
 
-// sameLossy reports whether two values whose encodings are the same are the same in what
-// these do not tell. Values that are compared as a whole are the same in all of it.
+// sameLossy reports whether two values with equal encodings are equal in their lossy parts. Atomic
+// values are compared completely.
 func (p *plan) sameLossy(l, r reflect.Value, whole bool) bool {
 	if whole = whole || p.atomic; !p.ambiguous && (!whole || !p.holdsLossy) {
 		return true
@@ -110,7 +110,7 @@ func (f *field) sameLossy(l, r reflect.Value, whole bool) bool {
 	return f.plan.sameBelow(l, r, whole)
 }
 
-// sameBelow is sameLossy for a value of which JSON tells an absent one from an empty one.
+// sameBelow is sameLossy for a value whose JSON distinguishes absent and empty.
 func (p *plan) sameBelow(l, r reflect.Value, whole bool) bool {
 	switch {
 	case p.kind.mayBeEmpty() && !p.pointer:

@@ -6,9 +6,8 @@ import (
 	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
 )
 
-// merge returns live with what is applied laid over it. The result shares
-// memory with both, and is live itself where nothing is different. Its second
-// result is false where nothing is left.
+// merge returns live overlaid with applied. The result shares memory with both, and is live itself
+// if nothing differs. The second result is false if the merge result is absent.
 func (d *differ) merge(ref smd.TypeRef, live, applied doc) (any, bool) {
 	switch {
 	case !applied.present:
@@ -21,7 +20,7 @@ func (d *differ) merge(ref smd.TypeRef, live, applied doc) (any, bool) {
 		d.fail(errUncovered)
 		return nil, false
 	}
-	// Where the shapes differ that of what is applied counts.
+	// If the shapes differ, the applied value determines the shape.
 	switch as := atomsOf(atom, applied); {
 	case as.mapping:
 		lm, _ := live.value.(map[string]any)
@@ -78,8 +77,8 @@ func isScalar(v any) bool {
 	return true
 }
 
-// mergeLists merges associative lists. Items keep the order of what is applied;
-// those that are only live stay where they are among them.
+// mergeLists merges associative lists. Items have the order of applied; items of live only stay at
+// their position among them.
 func (d *differ) mergeLists(l *smd.List, live, applied []any) (any, bool) {
 	m := listMerge{d: d, list: l, live: live, applied: applied, merged: map[element]bool{}}
 	m.liveAt, m.liveElements = d.positions(l, live)
@@ -131,10 +130,9 @@ type listMerge struct {
 	live, applied                 []any
 	liveAt, appliedAt             map[element]int
 	liveElements, appliedElements []element
-	// merged are the elements of what is applied that are in the result.
+	// merged are the applied elements in the result.
 	merged map[element]bool
-	// shared are the elements on both sides that are still to come, in order
-	// of what is applied.
+	// shared are the remaining common elements, in the order of applied.
 	shared []element
 	out    []any
 }
@@ -155,7 +153,7 @@ func (m *listMerge) run() []any {
 				continue
 			}
 			if _, ok := m.appliedAt[e]; ok && len(m.shared) > 0 && m.shared[0] != e {
-				l++ // it comes later
+				l++ // it follows later
 				continue
 			}
 		}
@@ -188,7 +186,7 @@ func (m *listMerge) nextShared() {
 	}
 }
 
-// take adds the item of what is applied, merged with the live one.
+// take adds the applied item, merged with the live one.
 func (m *listMerge) take(e element) {
 	m.merged[e] = true
 	live := doc{}

@@ -13,16 +13,15 @@ type fieldSet struct {
 	nodes []node
 	// text is how the set is written.
 	text []byte
-	// reconciled says that the set is not to be changed because of what the merge
-	// schema says now; see reconciled of schemaOf.
+	// reconciled: the set is consistent with the current merge schema; see schemaOf.reconciled.
 	reconciled bool
 }
 
-// errMalformed says that FieldsV1 does not hold a set.
+// errMalformed reports FieldsV1 without a valid set.
 var errMalformed = errors.New("malformed field set")
 
-// parse reads FieldsV1. What is written in the usual way is read directly,
-// anything else by way of fieldpath. The result shares no memory with raw.
+// parse decodes FieldsV1. It decodes the usual form directly and others with fieldpath. The result
+// shares no memory with raw.
 func parse(raw []byte) (*fieldSet, error) {
 	text := bytes.Clone(raw)
 	if set, ok := parsePlain(string(text)); ok {

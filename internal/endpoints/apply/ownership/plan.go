@@ -7,16 +7,16 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// planKind says how values of a plan are dealt with.
+// planKind selects the treatment of values.
 type planKind uint8
 
 const (
 	// planUncovered values are left to apimachinery, such as fields that the merge
 	// schema does not know.
 	planUncovered planKind = iota
-	// planManagedFields values are the sets of managed fields, which no set goes into.
+	// planManagedFields values are managed fields, which belong to no set.
 	planManagedFields
-	// planDocument values are turned into JSON values, whose merge schema decides.
+	// planDocument values are converted into JSON values, whose merge schema applies.
 	planDocument
 	planStruct
 	planMap  // a Go map
@@ -36,33 +36,30 @@ const (
 	planDuration // a scalar with a JSON form of its own
 )
 
-// A plan is what is done with values of a Go type whose merge schema is known.
-// It is immutable once compiled.
+// A plan is the treatment of values of a Go type with a merge schema. It is immutable after
+// compilation.
 type plan struct {
 	kind planKind
-	// pointer says that values are pointers, which may be nil.
+	// pointer: values are pointers, which may be nil.
 	pointer bool
 	// atomic containers are owned as a whole.
 	atomic bool
-	// fallible says that some values do not conform to the merge schema, or
-	// are not covered.
+	// fallible: some values do not conform to the merge schema, or are unsupported.
 	fallible bool
 
-	// object says that values are whole objects, whose parts most writes leave as they are.
+	// object: values are whole objects, most of whose parts do not change in a write.
 	object bool
 
-	// holdsLossy says that there are values below of which an encoding does not tell all,
-	// ambiguous that two values may differ in those alone.
+	// holdsLossy: values contain lossy parts; ambiguous: two values may differ in such parts only.
 	holdsLossy, ambiguous bool
 
 	fields []field // of structs, in order of their names
 	elem   *plan   // of maps and slices
 
-	// associative lists have items that are told apart by keys, or, without
-	// keys, by their value.
+	// associative lists have items with keys, or set elements without keys.
 	associative bool
 	keys        []keyField
-	// keysOptional says that an item may have no key at all, which is invalid.
+	// keysOptional: an item may omit all keys, which is invalid.
 	keysOptional bool
 
 	// ref is the merge schema of a document.
@@ -77,10 +74,10 @@ type field struct {
 	plan     *plan
 	isEmpty  bool                     // omitempty
 	omitZero func(reflect.Value) bool // omitzero, or nil
-	managed  bool                     // holds managed fields
+	managed  bool                     // contains managed fields
 }
 
-// of returns the field of a struct and whether JSON leaves it out.
+// of returns the field of a struct and whether JSON omits it.
 func (f *field) of(v reflect.Value) (reflect.Value, bool) {
 	if len(f.index) == 1 {
 		v = v.Field(f.index[0])
@@ -93,15 +90,15 @@ func (f *field) of(v reflect.Value) (reflect.Value, bool) {
 	return v, f.omitZero != nil && f.omitZero(v)
 }
 
-// A keyField is a field by which items of a list are told apart.
+// A keyField is a key of list items.
 type keyField struct {
 	name  string
 	field *field // nil when the Go type lacks it
-	// fallback is the encoded default, nil when there is none.
+	// fallback is the encoded default, or nil.
 	fallback []byte
 }
 
-// empty is what omitempty means.
+// empty implements omitempty.
 func empty(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Map, reflect.Slice, reflect.String:
@@ -120,7 +117,7 @@ func empty(v reflect.Value) bool {
 	return false
 }
 
-// deref follows a pointer; null says that JSON has null there.
+// deref follows a pointer; null reports that JSON has null.
 func (p *plan) deref(v reflect.Value) (_ reflect.Value, null bool) {
 	if p.pointer {
 		if v.IsNil() {
@@ -137,7 +134,7 @@ func (p *plan) deref(v reflect.Value) (_ reflect.Value, null bool) {
 	return v, false
 }
 
-// blank reports whether a container, or null, has nothing in it.
+// blank reports whether a container is empty or null.
 func (p *plan) blank(v reflect.Value, null bool) bool {
 	if null {
 		return true

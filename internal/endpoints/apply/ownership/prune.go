@@ -6,19 +6,19 @@ import (
 	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
 )
 
-// prune returns a merged document without what its manager applied last time,
-// but not now, and no other manager owns. managed are all fields that any manager
-// owns, those applied now among them, nulls those applied now as null.
+// prune returns a merged document without the fields that its manager applied last time, but not
+// now, and no other manager owns. managed are the fields of all managers including the applied
+// ones, nulls the fields that are applied as null.
 func (d *differ) prune(s schemaOf, merged map[string]any, last, managed, nulls []node) map[string]any {
 	lastNamed := d.named(s, s.root(), last)
 	inMerged := d.named(s, s.root(), d.fields(s, merged))
 	inPruned := d.named(s, s.root(), d.fields(s, d.without(s.root(), merged, lastNamed, nil)))
 
-	// What went away with an item, though a manager owns it, comes back.
+	// Restore owned fields that were removed with an item.
 	kept := d.union(inPruned, d.named(s, s.root(), managed))
 	pruned := d.without(s.root(), merged, d.subtract(inMerged, kept), nil)
 
-	// What went away with an item, though the manager never applied it, too.
+	// Also restore fields of removed items that the manager never applied.
 	inPruned = d.named(s, s.root(), d.fields(s, pruned))
 	out, _ := d.without(s.root(), merged, d.intersect(d.subtract(inMerged, inPruned), lastNamed), d.subtract(managed, nulls)).(map[string]any)
 	return out
@@ -67,11 +67,10 @@ func (b *builder) named(s schemaOf, ref smd.TypeRef, set []node) []node {
 	return b.take(n)
 }
 
-// without returns a document without some of its fields. As in
-// structured-merge-diff, null is left of an atomic or empty value below which
-// something is to go, and of a map or list that loses all it has; but for one
-// that is itself a member of owned, which is left empty: its owner asked for it,
-// and null would take it away.
+// without returns a document without some of its fields. As in structured-merge-diff, null remains
+// of an atomic or empty value below which a field is removed, and of a map or list that loses all
+// fields; except for a member of owned, which becomes empty, because its owner requested it and
+// null would remove it.
 func (d *differ) without(ref smd.TypeRef, v any, out, owned []node) any {
 	atom, ok := d.schema.Resolve(ref)
 	if !ok {

@@ -12,16 +12,15 @@ type schemaOf struct {
 
 func (s schemaOf) root() smd.TypeRef { return smd.TypeRef{NamedType: &s.name} }
 
-// reconciled reports whether a set agrees with a merge schema, as
-// typed.ReconcileFieldSetWithSchema makes it: fields below one that is atomic
-// by now have to give way to that one, which this package leaves to
-// structured-merge-diff, for it happens once after an upgrade.
+// reconciled reports whether a set is consistent with a merge schema, as
+// typed.ReconcileFieldSetWithSchema would make it. Fields below one that has become atomic must be
+// replaced by it; this happens once after an upgrade and is left to structured-merge-diff.
 func (s schemaOf) reconciled(set []node) bool {
 	return s.reconciledBelow(s.root(), set, false)
 }
 
-// reconciledBelow looks at what is below a field; whole says that the field is in the
-// set and nothing below it is.
+// reconciledBelow checks the fields below a field; whole means that the field is in the set without
+// children.
 func (s schemaOf) reconciledBelow(ref smd.TypeRef, below []node, whole bool) bool {
 	atom, ok := s.schema.Resolve(ref)
 	if !ok {
@@ -58,7 +57,7 @@ func (s schemaOf) reconciledChildren(list []node, ref func(element) (smd.TypeRef
 	return true
 }
 
-// fieldRef is the type of what an element names in a map.
+// fieldRef returns the type of an element of a map.
 func fieldRef(m *smd.Map, e element) (smd.TypeRef, bool) {
 	ref := m.ElementType
 	if e == "" || e[0] < markKey {
@@ -69,7 +68,7 @@ func fieldRef(m *smd.Map, e element) (smd.TypeRef, bool) {
 	return ref, ref != smd.TypeRef{}
 }
 
-// untyped reports whether a map has no fields of its own but takes any.
+// untyped reports whether a map has no declared fields and accepts any.
 func untyped(m *smd.Map) bool {
 	if m.Fields != nil {
 		return false

@@ -6,10 +6,10 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// To make a Go object of a whole document takes most of the time of an apply, and most of
-// the document is what it was. So only what an apply has changed is made anew, and put into
-// a copy of the live object. before and after are values of the documents on both sides,
-// which share the memory of what is the same.
+// The conversion of a whole document into a Go object would take most of the time of an apply,
+// although most of the document is unchanged. Therefore only the changed parts are converted and
+// inserted into a copy of the live object. before and after are values of the two documents, which
+// share the memory of unchanged parts.
 
 // reread makes the object of the document after, live being that of before.
 func (k *Kind) reread(live codec.Object, before, after map[string]any) (codec.Object, error) {
@@ -26,8 +26,8 @@ func (k *Kind) reread(live codec.Object, before, after map[string]any) (codec.Ob
 	return out, nil
 }
 
-// changed returns the part of after that is not the same in before. A list has as many
-// items as it had, and empty ones for those that are the same.
+// changed returns the part of after that differs from before. A list has the same number of items,
+// with empty ones in place of unchanged items.
 func (p *plan) changed(before, after any) (any, bool) {
 	switch {
 	case unchanged(before, after):
@@ -70,7 +70,7 @@ func (p *plan) changedItems(before, after []any) []any {
 	return part
 }
 
-// replace puts what changed returns, made into a value, into the value of before.
+// replace inserts the value converted from the result of changed into the value of before.
 func (p *plan) replace(value, anew reflect.Value, before, after any) {
 	switch {
 	case unchanged(before, after):
@@ -108,8 +108,8 @@ func (p *plan) replaceFields(value, anew reflect.Value, before, after map[string
 	}
 }
 
-// unchanged reports whether two values are the same for sure: a container that was made
-// anew is not looked into.
+// unchanged reports whether two values are certainly equal; it does not compare the content of
+// different containers.
 func unchanged(before, after any) bool {
 	if isScalar(before) && isScalar(after) {
 		return before == after

@@ -2,9 +2,8 @@ package ownership
 
 import "reflect"
 
-// sameDocument reports whether two JSON values are the same, as
-// structured-merge-diff sees those it made of Go values: numbers are the same
-// by what they are worth, but within lists by their type too.
+// sameDocument reports whether two JSON values are equal as in structured-merge-diff for Go values:
+// numbers are compared by value, but in lists also by type.
 func sameDocument(l, r any) bool {
 	switch l := l.(type) {
 	case map[string]any:
@@ -17,8 +16,7 @@ func sameDocument(l, r any) bool {
 	return sameNumber(l, r)
 }
 
-// sameValue reports whether two JSON values are the same; what shares its memory
-// is not looked at.
+// sameValue reports whether two JSON values are equal; it skips shared memory.
 func sameValue(l, r any) bool {
 	switch l := l.(type) {
 	case map[string]any:

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// as gives access to a value of a known type. Without a copy where the value
-// has an address, as all have but those in maps.
+// as returns a pointer to a value of a known type. It copies only values without an address, which
+// occur in maps.
 func as[T any](v reflect.Value) *T {
 	if v.CanAddr() {
 		return v.Addr().Interface().(*T)
@@ -57,7 +57,7 @@ func (p *plan) sameScalar(l, r reflect.Value) bool {
 	return as[metav1.Duration](l).Duration == as[metav1.Duration](r).Duration
 }
 
-// appendKeyScalar encodes a scalar by which items are told apart.
+// appendKeyScalar encodes a scalar key of an item.
 func (p *plan) appendKeyScalar(dst []byte, v reflect.Value) ([]byte, error) {
 	switch p.kind {
 	case planText:

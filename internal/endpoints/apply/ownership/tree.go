@@ -7,14 +7,13 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// mark says what a node is, besides the way to its children.
+// mark contains the properties of a node, except its children.
 type mark uint8
 
 const (
-	// member says that the field itself is in the set.
+	// member: the field itself is in the set.
 	member mark = 1 << iota
-	// removed says, in a comparison, that the field is no longer there. What
-	// was added or is different is a member.
+	// removed: in a comparison, the field no longer exists. Added or changed fields are members.
 	removed
 )
 

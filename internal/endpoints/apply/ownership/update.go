@@ -10,11 +10,9 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// Update records in obj that manager wrote it in place of live, an empty object
-// if it is new. It is false where it cannot tell, and then changes nothing.
-//
-// Nothing but the managed fields of obj is changed, and those share nothing but
-// times with others.
+// Update records in obj that manager replaced live, which is empty for a new object, with obj. For
+// unsupported cases, it returns false and changes nothing. It modifies only the managed fields of
+// obj, which share only times with other objects.
 func (k *Kind) Update(live, obj codec.Object, manager string) bool {
 	if !k.covers(live) || !k.covers(obj) || !coveredText(manager) {
 		return false
@@ -25,7 +23,7 @@ func (k *Kind) Update(live, obj codec.Object, manager string) bool {
 	}
 	restore := hideManaged(obj)
 	if len(entries) == 0 && live.GetUID() != "" {
-		return true // no managed fields were kept from the beginning, so none are now
+		return true // the object never had managed fields
 	}
 	w := k.worker()
 	defer k.done(w)
@@ -37,7 +35,7 @@ func (k *Kind) Update(live, obj codec.Object, manager string) bool {
 	return true
 }
 
-// hideManaged takes the managed fields off an object until restore is called.
+// hideManaged removes the managed fields of an object until restore is called.
 func hideManaged(obj codec.Object) (restore func()) {
 	if u, ok := obj.(*unstructured.Unstructured); ok {
 		meta, _ := u.Object["metadata"].(map[string]any)
@@ -54,8 +52,8 @@ func hideManaged(obj codec.Object) (restore func()) {
 	return func() { obj.SetManagedFields(sent) }
 }
 
-// entriesOf reads the managed fields that an update starts from: those sent,
-// if they make sense and may be sent, or those of the live object.
+// entriesOf decodes the initial managed fields of an update: those of the request, if they are
+// valid and permitted, or those of the live object.
 func (k *Kind) entriesOf(live, obj codec.Object) ([]entry, error) {
 	if k.subresource == "" {
 		sent := obj.GetManagedFields()
@@ -107,7 +105,7 @@ func (k *Kind) update(w *worker, live, obj codec.Object, entries []entry, manage
 	return k.capUpdaters(w, entries), nil
 }
 
-// add gives an entry what its manager changed just now.
+// add adds the changes of a manager to its entry.
 func (e *entry) add(w *worker, changes, own []node) {
 	left := w.subtract(e.nodes, changes)
 	if contains(left, own) {
@@ -132,7 +130,7 @@ func (k *Kind) conforms(w *worker, obj codec.Object) bool {
 	return w.err == nil
 }
 
-// compare returns what is different between two objects.
+// compare returns the differences between two objects.
 func (k *Kind) compare(w *worker, live, obj codec.Object) ([]node, error) {
 	if !k.conforms(w, live) || !k.conforms(w, obj) {
 		return nil, errUncovered
