@@ -17,13 +17,13 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Request is what is known of a request before an object is at hand. Plugins must
-// not change it.
+// Request contains the attributes of a request that do not depend on the object. Plugins must not
+// modify it.
 type Request struct {
 	Operation Operation
-	// Options are those of the operation, which may be another one than the
-	// client's verb names: a patch has *metav1.UpdateOptions, or, where it
-	// creates, *metav1.CreateOptions. nil for Connect.
+	// Options are the options of the operation, which may differ from the client's verb: a patch
+	// has *metav1.UpdateOptions or, if it creates the object, *metav1.CreateOptions. nil for
+	// Connect.
 	Options runtime.Object
 	// Resource is the resource or subresource as requested: in the version of the
 	// request, with its Kind and all versions of that.
@@ -34,33 +34,32 @@ type Request struct {
 	Name   string
 	DryRun bool
 	User   *request.User
-	// EquivalentsOf finds the resources that are another way to the same objects,
-	// in other versions and groups, and the resource itself; nil: there are none.
+	// EquivalentsOf returns all resources of the same objects, in other versions and groups,
+	// including the resource itself; nil if there are no others.
 	EquivalentsOf func(*rest.Resource) []*rest.Resource
-	// Explanation receives what each plugin does; nil: nobody asks.
+	// Explanation records the effects of each plugin; nil disables it.
 	Explanation *Explanation
-	// Lookups is what plugins have read in the mutating pass, for the validating one; nil:
-	// they read again.
+	// Lookups caches lookups of the mutating pass for the validating pass; nil disables the cache.
 	Lookups *Lookups
-	// Metrics records how long plugins take; nil: nothing does.
+	// Metrics records the latency of plugins; nil disables it.
 	Metrics *Metrics
 }
 
-// Lookups are what plugins have read for a request. They are used by one goroutine.
+// Lookups are the lookups of plugins for a request. They are not safe for concurrent use.
 type Lookups struct {
 	plugin string
 	value  any
 }
 
-// HandOn keeps what a plugin has read in the mutating pass of a request. Of two plugins
-// the last one counts.
+// HandOn stores the result of a plugin's lookup for the validating pass. A later call replaces the
+// value.
 func (r *Request) HandOn(plugin Plugin, value any) {
 	if r.Lookups != nil {
 		*r.Lookups = Lookups{plugin.Name(), value}
 	}
 }
 
-// Handed returns what a plugin has handed on, nil for nothing.
+// Handed returns the stored result of a plugin, or nil.
 func (r *Request) Handed(plugin Plugin) any {
 	if r.Lookups == nil || r.Lookups.plugin != plugin.Name() {
 		return nil
@@ -72,10 +71,9 @@ func (r *Request) Handed(plugin Plugin) any {
 // its own (a Scale, a Binding).
 func (r *Request) Kind() schema.GroupVersionKind { return r.Resource.Version.GVK }
 
-// Equivalents returns the resources by which the same objects are served, the
-// requested one among them: events of the core group and those of
-// events.k8s.io, say. A rule that names one of them is a rule about all;
-// ObjectIn gives what it is to see. The slice is the caller's.
+// Equivalents returns the resources with the same objects, including the requested one: for example
+// events of the core group and of events.k8s.io. A rule for one of them applies to all; ObjectIn
+// converts the object. The caller owns the slice.
 func (r *Request) Equivalents() []*rest.Resource {
 	if r.EquivalentsOf != nil {
 		if all := r.EquivalentsOf(r.Resource); len(all) > 0 {
@@ -108,20 +106,19 @@ type Attributes struct {
 	}
 }
 
-// Changed has ObjectIn convert anew: a plugin calls it between a change within
-// Object and its own next ObjectIn. What a plugin has replaced, and what another
-// plugin did, is taken up without.
+// Changed makes ObjectIn convert again. A plugin calls it after a modification inside Object before
+// its next ObjectIn. Replaced objects and modifications by other plugins are detected
+// automatically.
 func (a *Attributes) Changed() { a.objects = versions{} }
 
-// Reinvoke asks for the whole mutating pass to run once more when it is through,
-// because the plugin has changed what plugins before it may want to see. In the
-// second pass it does nothing.
+// Reinvoke requests a second mutating pass, because the plugin modified a part that earlier plugins
+// may process. In the second pass, it has no effect.
 func (a *Attributes) Reinvoke() { a.reinvoke = true }
 
 // Reinvoked reports whether this is the second time.
 func (a *Attributes) Reinvoked() bool { return a.reinvoked }
 
-// Remember keeps a value of a plugin for its second time.
+// Remember stores a value of a plugin for the second pass.
 func (a *Attributes) Remember(plugin Plugin, value any) {
 	if a.memory == nil {
 		a.memory = make(map[string]any)
@@ -129,13 +126,12 @@ func (a *Attributes) Remember(plugin Plugin, value any) {
 	a.memory[plugin.Name()] = value
 }
 
-// Remembered returns what a plugin has kept, nil where that is nothing.
+// Remembered returns the stored value of a plugin, or nil.
 func (a *Attributes) Remembered(plugin Plugin) any { return a.memory[plugin.Name()] }
 
-// Annotate adds an annotation to the request's audit event. Its key is a DNS
-// subdomain, a slash and a name, as in "pod-security.kubernetes.io/enforce". A
-// second value for a key is an error. A request that is tried again (another
-// write was first) keeps in the event what came of the first try. It is safe for
+// Annotate adds an annotation to the request's audit event. The key is a DNS subdomain, a slash and
+// a name, such as "pod-security.kubernetes.io/enforce". A second value for a key is an error. If a
+// request is retried after a conflict, the values of the first attempt stay. It is safe for
 // concurrent use.
 func (a *Attributes) Annotate(ctx context.Context, key, value string) error {
 	if problems := keyProblems(key); strings.Count(key, "/") != 1 || len(problems) > 0 {
@@ -146,8 +142,7 @@ func (a *Attributes) Annotate(ctx context.Context, key, value string) error {
 	if there, ok := a.annotations.values[key]; ok && there != value {
 		return fmt.Errorf("audit annotation %s with %q: %w: %q", key, value, request.ErrAnnotated, there)
 	}
-	// Another pass of the request, or an earlier try, may have said otherwise: the
-	// first word stays.
+	// Another pass or attempt may have a different value: the first one stays.
 	if err := request.Annotate(ctx, key, value); err != nil && !errors.Is(err, request.ErrAnnotated) {
 		return err
 	}
@@ -169,8 +164,8 @@ func (a *Attributes) ChangedBy(whom string) {
 // Changers returns the names that ChangedBy recorded, in order.
 func (a *Attributes) Changers() []string { return a.changers }
 
-// keyProblems returns what is wrong with a key. Keys of plugins are plain, and looked at
-// for each request: the regular expressions are for the others.
+// keyProblems returns the errors of a key. The fast path accepts plain keys of plugins; others are
+// checked with regular expressions.
 func keyProblems(key string) []string {
 	domain, name, _ := strings.Cut(key, "/")
 	if len(domain) > 0 && len(domain) <= validation.DNS1123SubdomainMaxLength && len(name) > 0 && len(name) <= validation.LabelValueMaxLength && isPlain(domain) && isPlain(name) {
@@ -182,7 +177,7 @@ func keyProblems(key string) []string {
 // isPlain reports whether a text is made of lower case letters and digits, with single
 // dots and dashes between them.
 func isPlain(text string) bool {
-	separated := true // a separator, or nothing, was before
+	separated := true // after a separator or at the start
 	for i := range len(text) {
 		switch c := text[i]; {
 		case c >= 'a' && c <= 'z', c >= '0' && c <= '9':

@@ -30,8 +30,8 @@ func (c Chain) Validates(op Operation) bool {
 	return false
 }
 
-// Mutate lets every mutating plugin change the object, and all of them once more
-// where one has asked for it. An error of a plugin is a *Refusal.
+// Mutate calls all mutating plugins, and repeats the pass once if a plugin requested it. An error
+// of a plugin is a *Refusal.
 func (c Chain) Mutate(ctx context.Context, a *Attributes) (err error) {
 	began := a.Metrics.now()
 	defer func() { a.Metrics.observeStep(began, mutating, a.Operation, err) }()
@@ -45,7 +45,7 @@ func (c Chain) Mutate(ctx context.Context, a *Attributes) (err error) {
 	return c.mutateOnce(ctx, a)
 }
 
-// mutateOnce is one pass, whose lookups share a look at how new the store is.
+// mutateOnce runs one pass, whose lookups share a ReadPoint.
 func (c Chain) mutateOnce(ctx context.Context, a *Attributes) error {
 	ctx = rest.WithReadPoint(ctx)
 	for _, plugin := range c {
@@ -65,8 +65,7 @@ func (c Chain) mutateOnce(ctx context.Context, a *Attributes) error {
 	return nil
 }
 
-// Validate lets every validating plugin check the object. An error of a plugin is a
-// *Refusal.
+// Validate calls all validating plugins. An error of a plugin is a *Refusal.
 func (c Chain) Validate(ctx context.Context, a *Attributes) (err error) {
 	began := a.Metrics.now()
 	defer func() { a.Metrics.observeStep(began, validating, a.Operation, err) }()
@@ -87,8 +86,8 @@ func (c Chain) Validate(ctx context.Context, a *Attributes) (err error) {
 	return nil
 }
 
-// Validation returns the check that REST storage calls with the final object; nil
-// where there is nothing to check.
+// Validation returns the check that REST storage calls with the final object; nil without
+// validating plugins.
 func (c Chain) Validation(r Request) rest.ValidateObject {
 	if !c.Validates(r.Operation) {
 		return nil
@@ -98,9 +97,8 @@ func (c Chain) Validation(r Request) rest.ValidateObject {
 	}
 }
 
-// Deletion returns the check that REST storage calls with an object that is to be
-// deleted; nil where there is nothing to check. As in kube-apiserver plugins that
-// mutate take part in it, although there is nothing to change.
+// Deletion returns the check that REST storage calls with an object before its deletion; nil
+// without plugins. As in kube-apiserver, mutating plugins are called as well.
 func (c Chain) Deletion(r Request) rest.ValidateObject {
 	if !c.Mutates(r.Operation) && !c.Validates(r.Operation) {
 		return nil

@@ -5,42 +5,42 @@ import (
 	"time"
 )
 
-// Decision is what a plugin did for one policy, with a binding and a parameter, or for
-// one webhook. Those whose rules and selectors do not match a request have none.
+// Decision is the result of a plugin for one policy with a binding and a parameter, or for one
+// webhook. Policies and webhooks that do not match the request have none.
 type Decision struct {
-	// Policy, Binding and Param say which policy it was; Param is as NAMESPACE/NAME.
+	// Policy, Binding and Param identify the policy; Param has the form NAMESPACE/NAME.
 	Policy  string `json:"policy,omitempty"`
 	Binding string `json:"binding,omitempty"`
 	Param   string `json:"param,omitempty"`
-	// Configuration and Webhook say which webhook it was.
+	// Configuration and Webhook identify the webhook.
 	Configuration string        `json:"configuration,omitempty"`
 	Webhook       string        `json:"webhook,omitempty"`
 	Took          time.Duration `json:"tookNanoseconds"`
-	// Unmet is the match condition because of which nothing was done.
+	// Unmet is the match condition that excluded the request.
 	Unmet string `json:"unmetCondition,omitempty"`
-	// Evaluations are those of a policy's validations or mutations.
+	// Evaluations are the evaluations of a policy's validations or mutations.
 	Evaluations []Evaluation `json:"evaluations,omitempty"`
 	// Changes are the fields that it changed, at most 100.
 	Changes []Change `json:"changes,omitempty"`
-	// Failure is why it could not be asked, or what it refuses the request with. A
-	// failure may be ignored, and a refusal only be warned of.
+	// Failure is the error of the call, or the reason of the rejection. A failure may be ignored,
+	// and a rejection may be only a warning.
 	Failure string `json:"failure,omitempty"`
 }
 
 // Evaluation is that of an expression.
 type Evaluation struct {
-	// Field is where the expression stands in the policy.
+	// Field is the path of the expression in the policy.
 	Field      string `json:"field"`
 	Expression string `json:"expression"`
-	// Valid is what a validation comes to, nil where that is not known, or the
-	// expression is none. Message is why it is not.
+	// Valid is the result of a validation, nil if unknown or for a mutation. Message is the reason
+	// if it is false.
 	Valid   *bool         `json:"valid,omitempty"`
 	Message string        `json:"message,omitempty"`
 	Took    time.Duration `json:"tookNanoseconds"`
 }
 
-// Deciding is a Decision in the making. All its methods do nothing of nil, which is that
-// of a request that nobody asks about.
+// Deciding is an incomplete Decision. The methods of a nil *Deciding have no effect: requests
+// without an explanation use it.
 type Deciding struct {
 	Decision
 	a      *Attributes
@@ -48,8 +48,8 @@ type Deciding struct {
 	before any
 }
 
-// Decide begins a decision of the plugin that is being called; nil where nobody asks. It
-// is safe for concurrent use, and so is End, of plugins that change nothing.
+// Decide starts a decision of the current plugin; it returns nil without an explanation. It is safe
+// for concurrent use, and so is End for validating plugins.
 func (a *Attributes) Decide(by Decision) *Deciding {
 	if a.Explanation == nil {
 		return nil
@@ -70,14 +70,14 @@ func (d *Deciding) Evaluated(e Evaluation) {
 	}
 }
 
-// NotMet records that nothing is done, because a match condition is not met.
+// NotMet records a match condition that excluded the request.
 func (d *Deciding) NotMet(condition string) {
 	if d != nil {
 		d.Unmet = condition
 	}
 }
 
-// End keeps the decision. err is why it failed, or refuses.
+// End completes the decision. err is the failure or rejection.
 func (d *Deciding) End(err error) {
 	if d == nil {
 		return
@@ -92,10 +92,10 @@ func (d *Deciding) End(err error) {
 	d.a.Explanation.decided(d.Decision)
 }
 
-// maxExpression bounds what answers repeat of an expression, in bytes.
+// maxExpression is the maximum size of a quoted expression, in bytes.
 const maxExpression = 1 << 10
 
-// Shortened returns the beginning of an expression, as answers repeat it.
+// Shortened returns the quoted form of an expression.
 func Shortened(expression string) string {
 	expression = strings.TrimSpace(expression)
 	if len(expression) <= maxExpression {

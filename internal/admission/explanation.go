@@ -15,17 +15,17 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// maxChanges is how many changes of a plugin an explanation keeps.
+// maxChanges is the maximum number of recorded changes of a plugin.
 const maxChanges = 100
 
-// Explanation is what each plugin did with a request. It is of the last try, where a
-// request is tried again, and used by one goroutine, but for decisions.
+// Explanation contains the effects of each plugin on a request. After retries, it describes the
+// last attempt. Except for decisions, it is not safe for concurrent use.
 type Explanation struct {
 	Steps []Step
 
 	// mutates is whether the plugin that is being called may change the object.
 	mutates   bool
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the following fields
 	decisions []Decision // of that plugin
 }
 
@@ -51,16 +51,16 @@ type Step struct {
 	// Phase is Mutate or Validate; Again: of the second mutating pass.
 	Phase string `json:"phase"`
 	Again bool   `json:"again,omitempty"`
-	// Took is how long it took, and what it cost to find out what changed is not in it.
+	// Took is the duration of the plugin, without the time for recording its changes.
 	Took time.Duration `json:"tookNanoseconds"`
 	// Changes are the fields that it changed, at most 100.
 	Changes  []Change `json:"changes,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
-	// AuditAnnotations are those that it added to the audit event.
+	// AuditAnnotations are the added audit annotations.
 	AuditAnnotations map[string]string `json:"auditAnnotations,omitempty"`
-	// Decisions are those of its policies or webhooks, in the order in which they ended.
+	// Decisions are the decisions of policies or webhooks, in order of completion.
 	Decisions []Decision `json:"decisions,omitempty"`
-	// Refusal is why it refused the request.
+	// Refusal is the reason of the rejection.
 	Refusal string `json:"refusal,omitempty"`
 }
 
@@ -78,8 +78,7 @@ const (
 	validating = "Validate"
 )
 
-// observation is a call of a plugin that is explained. All its methods do nothing of
-// nil, which is that of a request that nobody asks about.
+// observation is a recorded call of a plugin. The methods of a nil *observation have no effect.
 type observation struct {
 	step        Step
 	start       time.Time
@@ -88,7 +87,7 @@ type observation struct {
 	annotations map[string]string
 }
 
-// observe begins to explain a call of a plugin, where that is asked.
+// observe starts the recording of a call, if it is requested.
 func (a *Attributes) observe(ctx context.Context, plugin Plugin, phase string) *observation {
 	if a.Explanation == nil {
 		return nil
@@ -102,7 +101,7 @@ func (a *Attributes) observe(ctx context.Context, plugin Plugin, phase string) *
 	return o
 }
 
-// end keeps what the plugin did.
+// end records the effects of the plugin.
 func (o *observation) end(ctx context.Context, a *Attributes, err error) {
 	if o == nil {
 		return
@@ -122,7 +121,7 @@ func (o *observation) end(ctx context.Context, a *Attributes, err error) {
 	a.Explanation.Steps = append(a.Explanation.Steps, o.step)
 }
 
-// documentOf returns an object as a JSON document, nil where there is none.
+// documentOf returns an object as a JSON document, or nil.
 func documentOf(obj runtime.Object) (document any) {
 	text, err := json.Marshal(obj)
 	if err != nil || json.Unmarshal(text, &document) != nil {
@@ -179,7 +178,7 @@ func (d *differ) compareMaps(path string, before, after map[string]any) {
 	}
 }
 
-// child returns a key as it stands in a path.
+// child returns the path of a key.
 func child(path, key string) string {
 	switch {
 	case strings.ContainsAny(key, "./[]"):

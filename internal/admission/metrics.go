@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics are the durations of plugins and of both passes, under the names of kube-apiserver. It is
-// safe for concurrent use. nil records nothing.
+// Metrics are the latencies of plugins and passes, with the names of kube-apiserver. It is safe for
+// concurrent use. A nil *Metrics records nothing.
 type Metrics struct {
 	plugins, steps *prometheus.HistogramVec
 }

@@ -2,20 +2,20 @@ package admission
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// CausePlugin is the type of the cause that says which plugin has refused a request;
-// its message is the plugin's name. kube-apiserver has no such cause.
+// CausePlugin is the type of the cause with the admission plugin that rejected a request; its
+// message is the plugin's name. kube-apiserver has no such cause.
 const CausePlugin metav1.CauseType = "AdmissionPlugin"
 
-// CausePolicy is the type of the cause that says which expression of a policy has refused
-// a request: its field is that of the expression, and its message names the policy, the
-// binding and the parameter, and repeats the expression. kube-apiserver has no such cause.
+// CausePolicy is the type of the cause with the policy expression that rejected a request. Its
+// field is the path of the expression; its message contains the policy, binding, parameter and
+// expression. kube-apiserver has no such cause.
 const CausePolicy metav1.CauseType = "AdmissionPolicy"
 
-// CauseWebhook is the type of the cause that says which webhook has denied a request; its
-// message names the webhook and its configuration. kube-apiserver has no such cause.
+// CauseWebhook is the type of the cause with the webhook that denied a request; its message
+// contains the webhook and its configuration. kube-apiserver has no such cause.
 const CauseWebhook metav1.CauseType = "AdmissionWebhook"
 
-// Refusal is an error of a plugin, by which it refuses a request.
+// Refusal is the error with which a plugin rejects a request.
 type Refusal struct {
 	Plugin string
 	Err    error

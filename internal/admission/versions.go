@@ -14,7 +14,7 @@ import (
 
 var errNoVersion = errors.New("the kind has no such version")
 
-// versions are one object in the versions that were asked for.
+// versions are the cached conversions of an object.
 type versions struct {
 	// of is the object that they were made of.
 	of runtime.Object
@@ -39,10 +39,9 @@ func (v *versions) find(ctx context.Context, r *rest.Resource, obj runtime.Objec
 	return made, nil
 }
 
-// ObjectIn returns the object in a version of its kind, with that version as its
-// TypeMeta: nil where there is no object. It may be a.Object itself, is shared
-// with other plugins, and must not be changed; SetObjectIn takes a changed copy.
-// Each version is made once, until the object changes.
+// ObjectIn returns the object in a version of its kind, with the TypeMeta of this version; nil
+// without an object. The result may be a.Object, is shared with other plugins, and must not be
+// modified; pass a modified copy to SetObjectIn. Conversions are cached until the object changes.
 func (a *Attributes) ObjectIn(ctx context.Context, gvk schema.GroupVersionKind) (runtime.Object, error) {
 	if a.Object == nil {
 		return nil, nil
@@ -130,8 +129,8 @@ func convertTo(ctx context.Context, kind *codec.Kind, obj codec.Object, to *code
 	return out[0], nil
 }
 
-// hubOf is the version that objects of a resource are in. What is not stored has
-// but one.
+// hubOf returns the version of a resource's objects. Kinds that are not stored have a single
+// version.
 func hubOf(r *rest.Resource) *codec.Version {
 	if r.Kind != nil {
 		return r.Kind.Hub
@@ -139,7 +138,7 @@ func hubOf(r *rest.Resource) *codec.Version {
 	return r.Version
 }
 
-// versionOf finds a version of the kind of a resource; nil where there is none.
+// versionOf returns a version of the kind of a resource, or nil.
 func versionOf(r *rest.Resource, gvk schema.GroupVersionKind) *codec.Version {
 	v := r.Version
 	if r.Kind != nil {

@@ -18,21 +18,20 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-// operation is what is asked of one resource, without the HTTP around it: it takes
-// an object through managed fields and admission into storage. That is the same for
-// clients (call) and for code inside the server (API.Create and the like).
+// operation is a request for a resource, independent of HTTP: it passes an object through managed
+// fields and admission to storage. Clients (call) and server code (API.Update and others) share it.
 type operation struct {
 	api      *API
 	resource *rest.Resource
 	info     *request.Info
-	// authorizer is asked whether the user may create what an update or patch finds
-	// missing; nil: they may.
+	// authorizer checks the permission to create if an update or patch does not find its object;
+	// nil permits it.
 	authorizer authorizer.Authorizer
-	// changers are who has changed the object in admission.
+	// changers are the plugins and webhooks that modified the object in admission.
 	changers []string
-	// explanation receives what admission does; nil: nobody asks.
+	// explanation records the effects of admission; may be nil.
 	explanation *admission.Explanation
-	// lookups is what plugins hand on from one pass of admission to the other.
+	// lookups are the cached lookups between the passes of admission.
 	lookups admission.Lookups
 }
 
@@ -57,8 +56,7 @@ func (o *operation) create(ctx context.Context, s rest.Creater, obj codec.Object
 	return record, nil
 }
 
-// update stores what change, which includes admission (admitted), makes of the
-// object.
+// update stores the result of change, which includes admission (admitted).
 func (o *operation) update(ctx context.Context, s rest.Updater, change rest.UpdateFunc, rules rest.UpdateOptions) (record *codec.Record, created bool, err error) {
 	record, created, err = s.Update(ctx, o.name(), change, rules)
 	if err != nil {
@@ -92,16 +90,16 @@ func (o *operation) namespace() string {
 	return o.info.Namespace
 }
 
-// newHub is an object of the kind with nothing in it.
+// newHub returns an empty object of the kind.
 func (o *operation) newHub() codec.Object {
 	obj := o.resource.Kind.Hub.New()
 	obj.GetObjectKind().SetGroupVersionKind(o.resource.Kind.Hub.GVK)
 	return obj
 }
 
-// place puts an object that a client sent where the request's path says, and
-// refuses one that names another namespace. One of a cluster-scoped kind loses
-// the namespace it names, as in kube-apiserver: clients fill it in for all kinds.
+// place sets the namespace of a client's object from the request's path, and rejects another
+// namespace. For a cluster-scoped kind, it clears the namespace, as in kube-apiserver: clients set
+// it for all kinds.
 func (o *operation) place(obj codec.Object) error {
 	if !o.resource.Namespaced {
 		if obj.GetNamespace() != "" {
@@ -119,7 +117,7 @@ func (o *operation) place(obj codec.Object) error {
 	return nil
 }
 
-// checkName refuses an object whose name is not the one in the path.
+// checkName rejects an object with another name than the path.
 func (o *operation) checkName(obj codec.Object) error {
 	switch obj.GetName() {
 	case o.info.Name:
@@ -130,7 +128,7 @@ func (o *operation) checkName(obj codec.Object) error {
 	return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", obj.GetName(), o.info.Name))
 }
 
-// recordCreation records who owns which fields of a new object.
+// recordCreation records the owners of a new object's fields.
 func (o *operation) recordCreation(obj codec.Object, manager string) (codec.Object, error) {
 	m, err := o.api.managers.For(o.resource)
 	if err != nil || m == nil {
@@ -142,7 +140,7 @@ func (o *operation) recordCreation(obj codec.Object, manager string) (codec.Obje
 	return m.Update(o.newHub(), obj, manager), nil
 }
 
-// recordUpdate records who changed which fields.
+// recordUpdate records the owners of changed fields.
 func (o *operation) recordUpdate(live, obj codec.Object, manager string) (codec.Object, error) {
 	m, err := o.api.managers.For(o.resource)
 	if err != nil || m == nil {
@@ -169,7 +167,7 @@ func (o *operation) checkManagers(obj codec.Object) error {
 	})
 }
 
-// keepName refuses a patch that changes what the path says.
+// keepName rejects a patch that changes the name or namespace.
 func (o *operation) keepName(change rest.UpdateFunc) rest.UpdateFunc {
 	return func(ctx context.Context, current codec.Object) (codec.Object, error) {
 		obj, err := change(ctx, current)
@@ -183,10 +181,9 @@ func (o *operation) keepName(change rest.UpdateFunc) rest.UpdateFunc {
 	}
 }
 
-// completed gives the fields that nobody applied their defaults. Typed objects
-// have them from when they got their type. What was applied as null and has no
-// default stays null: unlike one in an object that is sent, which is taken for a
-// field that is left out, it must be allowed.
+// completed sets the defaults of fields without a manager. Typed objects have them since the
+// conversion. An applied null without a default stays null and must be valid, unlike a null in a
+// sent object, which counts as omitted.
 func (o *operation) completed(merged codec.Object) codec.Object {
 	v := o.resource.Version
 	u, ok := merged.(*unstructured.Unstructured)

@@ -60,8 +60,8 @@ func (c *call) getOptions() (metav1.GetOptions, error) {
 	return *options, err
 }
 
-// refuseExport refuses a read of an object without what belongs to its cluster,
-// which is no longer there: who wants that must not get the whole object.
+// refuseExport rejects the removed export option: a client that requests it must not receive the
+// complete object.
 func refuseExport(values []string) error {
 	var export bool
 	if err := runtime.Convert_Slice_string_To_bool(&values, &export, nil); err != nil {
@@ -99,7 +99,7 @@ func (c *call) patchOptions(patchType types.PatchType) (*metav1.PatchOptions, er
 	return options, invalidOptions("PatchOptions", validation.ValidatePatchOptions(options, patchType))
 }
 
-// deleteOptions come in the body, or, where that is empty, in the query.
+// deleteOptions returns the options of the body or, if it is empty, of the query.
 func (c *call) deleteOptions() (*metav1.DeleteOptions, error) {
 	body, err := c.readBody()
 	if err != nil {
@@ -134,7 +134,7 @@ func (c *call) decodeDeleteOptions(body []byte) (*metav1.DeleteOptions, error) {
 	return options, asBadRequest(err)
 }
 
-// listOptions are those of lists, watches and collection deletions.
+// listOptions returns the options of lists, watches and collection deletions.
 func (c *call) listOptions() (rest.ListOptions, metav1.ListOptions, error) {
 	decoded, err := decodeQuery(c.r.URL.RawQuery, metav1.Convert_url_Values_To_v1_ListOptions)
 	raw := *decoded
@@ -166,9 +166,8 @@ func (c *call) listOptions() (rest.ListOptions, metav1.ListOptions, error) {
 	return options, raw, nil
 }
 
-// fieldSelector puts a selector in the hub version's terms. A collection asked
-// for by one name in the path (the deprecated watch of one object) is narrowed
-// to it.
+// fieldSelector converts a selector to the hub version. The deprecated watch of a single object is
+// narrowed to the name in the path.
 func (c *call) fieldSelector(selector fields.Selector) (fields.Selector, error) {
 	if selector != nil && !selector.Empty() && c.resource.FieldLabel != nil {
 		translated, err := selector.Transform(c.resource.FieldLabel)
@@ -190,7 +189,7 @@ func (c *call) fieldSelector(selector fields.Selector) (fields.Selector, error) 
 	return fields.AndSelectors(selector, byName), nil
 }
 
-// includeObject says what comes with each row of a table.
+// includeObject returns the content of the object field of table rows.
 func (c *call) includeObject() (metav1.IncludeObjectPolicy, error) {
 	if !strings.Contains(c.r.URL.RawQuery, "includeObject") {
 		return metav1.IncludeMetadata, nil
@@ -208,8 +207,8 @@ func (c *call) includeObject() (metav1.IncludeObjectPolicy, error) {
 	return options.IncludeObject, nil
 }
 
-// fieldManager names who writes: as the client says, or by its user agent, as
-// far as that is printable and as long as a name may be.
+// fieldManager returns the client's field manager, or the printable prefix of its user agent up to
+// the maximum length.
 func (c *call) fieldManager(manager string) string {
 	if manager != "" {
 		return manager

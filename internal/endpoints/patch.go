@@ -15,8 +15,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// patch answers PATCH of an object: three kinds of patch change what is there,
-// the fourth (apply) states what a manager wants there to be.
+// patch handles PATCH of an object. Three kinds of patch modify the current object; the fourth
+// (apply) declares fields of a manager.
 func (c *call) patch(s rest.Updater) error {
 	patchType, err := c.patchType()
 	if err != nil {
@@ -75,7 +75,7 @@ func (c *call) patchType() (types.PatchType, error) {
 	return "", errPatchType()
 }
 
-// patcher makes the change that a patch asks for.
+// patcher returns the change function of a patch.
 func (c *call) patcher(patchType types.PatchType, body []byte, options metav1.PatchOptions) (rest.UpdateFunc, error) {
 	manager := c.fieldManager(options.FieldManager)
 	switch patchType {
@@ -97,16 +97,15 @@ func (c *call) patcher(patchType types.PatchType, body []byte, options metav1.Pa
 	return c.strategicPatch(body, manager, options)
 }
 
-// invalidPatch refuses a document that is no object of the kind any more.
+// invalidPatch rejects a patched document that is not a valid object of the kind.
 func invalidPatch(document string, err error) error {
 	return apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{
 		field.Invalid(field.NewPath("patch"), document, err.Error()),
 	})
 }
 
-// inapplicable answers a patch that does not fit the object as it is, or that
-// exceeds a limit, which why names. As kube-apiserver, it says no more about
-// what does not fit.
+// inapplicable returns the error of a patch that does not apply to the object, or exceeds a limit,
+// which why describes. As in kube-apiserver, it has no further details.
 func inapplicable(why error) error {
 	message := "the server rejected our request due to an error in our request"
 	if why != nil {
@@ -115,8 +114,8 @@ func inapplicable(why error) error {
 	return detailed(statusError(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "%s", message))
 }
 
-// asBadRequest makes a bad request of an error that is not an API error: what
-// goes wrong here is always the patch.
+// asBadRequest converts an error that is not an API error into a bad request: errors here are
+// always caused by the patch.
 func asBadRequest(err error) error {
 	var status apierrors.APIStatus
 	if err == nil || errors.As(err, &status) {
@@ -125,7 +124,7 @@ func asBadRequest(err error) error {
 	return apierrors.NewBadRequest(err.Error())
 }
 
-// errPatchType refuses a Content-Type that is no patch's.
+// errPatchType rejects an unsupported Content-Type.
 func errPatchType() error {
 	return detailed(statusError(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType, "415: Unsupported Media Type"))
 }

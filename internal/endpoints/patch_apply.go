@@ -17,8 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// applyPatch makes the change of an applied configuration (KEP-555). It also
-// creates what is not there.
+// applyPatch applies a configuration (KEP-555). It also creates a missing object.
 func (c *call) applyPatch(body []byte, manager string, options metav1.PatchOptions) (rest.UpdateFunc, error) {
 	m, err := c.api.managers.For(c.resource)
 	if err != nil {
@@ -67,8 +66,8 @@ func (o *operation) applied(fields *apply.Manager, content map[string]any, manag
 	}
 }
 
-// decodeApplied reads a configuration. JSON is YAML too, but much sooner read
-// as what it is. unique is as in codec.UnmarshalDocument.
+// decodeApplied decodes a configuration. JSON is valid YAML, but much faster to decode as JSON.
+// unique is as in codec.UnmarshalDocument.
 func decodeApplied(body []byte) (content map[string]any, unique bool, err error) {
 	content = map[string]any{}
 	unique, err = codec.UnmarshalDocument(body, &content)
@@ -85,8 +84,8 @@ func decodeApplied(body []byte) (content map[string]any, unique bool, err error)
 	return content, unique, nil
 }
 
-// checkDuplicates warns of members that are there twice, or refuses them. What
-// JSON has no fault in is no YAML with one; faults get YAML's words.
+// checkDuplicates warns of duplicate members, or rejects them. Errors have the messages of the YAML
+// decoder.
 func (c *call) checkDuplicates(body []byte, fieldValidation string) error {
 	if fieldValidation == metav1.FieldValidationIgnore {
 		return nil

@@ -20,8 +20,8 @@ import (
 
 // documentPatcher changes an object's JSON document.
 type documentPatcher interface {
-	// apply returns the changed document, and what strict reading of the patch
-	// found. Errors are API errors.
+	// apply returns the changed document, and the errors of strict decoding of the patch. Errors
+	// are API errors.
 	apply(document []byte) (changed []byte, strict []error, err error)
 	// show is how a changed document that is no object any more is shown.
 	show(changed []byte) string
@@ -29,8 +29,8 @@ type documentPatcher interface {
 	members() map[string]any
 }
 
-// documentPatch makes the change of a patch that works on JSON: the current
-// object is written in the version asked for, changed, and read again.
+// documentPatch applies a patch of JSON: the current object is encoded in the requested version,
+// changed, and decoded again.
 func (c *call) documentPatch(patch documentPatcher, manager string, options metav1.PatchOptions) rest.UpdateFunc {
 	v := c.resource.Version
 	return func(ctx context.Context, current codec.Object) (codec.Object, error) {
@@ -59,7 +59,7 @@ func (c *call) documentPatch(patch documentPatcher, manager string, options meta
 	}
 }
 
-// changeByDocument returns a changed object, and what strict reading has found.
+// changeByDocument returns a changed object, and the errors of strict decoding.
 func changeByDocument(v *codec.Version, obj codec.Object, patch documentPatcher, fieldValidation string) (codec.Object, []error, error) {
 	if members := patch.members(); members != nil {
 		if p, some := partOf(v, obj, members); some {
@@ -96,7 +96,7 @@ func changeDocument(v *codec.Version, obj codec.Object, patch documentPatcher, f
 	return obj, append(strict, found.Errors()...), nil
 }
 
-// unworded is the cause of a decoding error, without what is said of bodies.
+// unworded returns the cause of a decoding error, without text about bodies.
 func unworded(err error) error {
 	type unwrapper interface{ Unwrap() error }
 	if u, ok := err.(unwrapper); ok && u.Unwrap() != nil {
@@ -105,7 +105,7 @@ func unworded(err error) error {
 	return err
 }
 
-// reportStrict warns of what strict reading found, or refuses it.
+// reportStrict reports errors of strict decoding as warnings or an error.
 func (c *call) reportStrict(found []error, fieldValidation string) error {
 	if len(found) == 0 || fieldValidation == metav1.FieldValidationIgnore {
 		return nil
@@ -169,7 +169,7 @@ type jsonPatch struct {
 	strict []error
 }
 
-// jsonPatchOp is what an operation of a JSON patch may hold.
+// jsonPatchOp is an operation of a JSON patch.
 type jsonPatchOp struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
@@ -195,7 +195,7 @@ func parseJSONPatch(body []byte, fieldValidation string) (documentPatcher, error
 	}
 	for _, op := range known {
 		if op.Path == "" && op.Value == nil && (op.Op == "add" || op.Op == "replace") {
-			return nil, inapplicable(nil) // the whole object by nothing
+			return nil, inapplicable(nil) // the whole object is removed
 		}
 	}
 	return jsonPatch{patch, strict}, nil

@@ -7,16 +7,16 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// part is the top-level fields of an object that a merge patch names, and its type. A
-// patch of a pod's labels or of its status is made on that alone: to write and read
-// its specification would be most of the work.
+// part contains the type and the top-level fields of an object that a merge patch changes. A patch
+// of the labels or status of a pod is applied to them only, because encoding and decoding the
+// specification would take most of the time.
 type part struct {
 	whole, part codec.Object
 	fields      []int // the fields of the struct that it has
 }
 
-// partOf returns the part that a patch with these members is about. It is false where that is
-// the whole object, or cannot be told.
+// partOf returns the part for a patch with these members. It returns false if the part is the whole
+// object or cannot be determined.
 func partOf(v *codec.Version, obj codec.Object, members map[string]any) (part, bool) {
 	if v.Untyped {
 		return part{}, false

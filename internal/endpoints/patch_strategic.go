@@ -15,8 +15,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// strategicPatch makes the change of a strategic merge patch, which knows from
-// the type how each list is to be merged.
+// strategicPatch applies a strategic merge patch, which merges lists according to their type.
 func (c *call) strategicPatch(body []byte, manager string, options metav1.PatchOptions) (rest.UpdateFunc, error) {
 	v := c.resource.Version
 	schema, err := strategicpatch.NewPatchMetaFromStruct(v.New())
@@ -58,7 +57,7 @@ func (c *call) strategicPatch(body []byte, manager string, options metav1.PatchO
 	}, nil
 }
 
-// mergeInto returns an object with a patch merged into it, and what strict reading has found.
+// mergeInto returns an object with a merged patch, and the errors of strict decoding.
 func mergeInto(v *codec.Version, obj codec.Object, patch map[string]any, schema strategic.Schema, wantStrict bool) (codec.Object, []error, error) {
 	p, some := partOf(v, obj, patch)
 	if !some {
@@ -88,8 +87,8 @@ func mergeIntoWhole(v *codec.Version, obj codec.Object, patch map[string]any, sc
 	return obj, strict, nil
 }
 
-// mergeStrategic merges a patch into a document. The merge panics on some
-// patches that are none, such as a list with a null among its members.
+// mergeStrategic merges a patch into a document. The library panics on some invalid patches, such
+// as a list with a null.
 func mergeStrategic(original, patch map[string]any, schema strategic.Schema) (merged map[string]any, err error) {
 	defer func() {
 		if recover() != nil {
@@ -99,7 +98,7 @@ func mergeStrategic(original, patch map[string]any, schema strategic.Schema) (me
 	return strategic.Merge(original, patch, schema)
 }
 
-// strategicError answers a patch that cannot be merged.
+// strategicError returns the error of a patch that cannot be merged.
 func strategicError(err error) error {
 	if mergepatch.IsPreconditionFailed(err) || err == mergepatch.ErrBadJSONDoc || err == mergepatch.ErrBadPatchFormatForPrimitiveList {
 		return apierrors.NewBadRequest(err.Error())

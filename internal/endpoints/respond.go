@@ -13,8 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// writeBody sends a body that is complete, pretty or compressed where that is
-// wanted.
+// writeBody writes a complete body, indented or compressed if requested.
 func writeBody(w http.ResponseWriter, r *http.Request, t target, code int, body []byte) {
 	auditResponse(r, t.media, body)
 	if t.pretty && t.media == codec.JSON {
@@ -25,7 +24,7 @@ func writeBody(w http.ResponseWriter, r *http.Request, t target, code int, body 
 	}
 	out := bodyWriter{w: w, r: r, turn: request.Turn(r.Context()), mediaType: t.media.String(), code: code, length: len(body)}
 	defer out.release()
-	_ = out.finish(body) // a client that went away cannot be told
+	_ = out.finish(body) // the client may have disconnected
 }
 
 // bodyPool holds memory for bodies of one object, which are half of what a get allocates.
@@ -33,12 +32,12 @@ func writeBody(w http.ResponseWriter, r *http.Request, t target, code int, body 
 //nolint:gochecknoglobals // a pool of buffers has no state that one server could see of another
 var bodyPool = sync.Pool{New: func() any { return new([]byte) }}
 
-// maxPooledBody is the largest body whose memory is used again.
+// maxPooledBody is the maximum size of a reused buffer, in bytes.
 const maxPooledBody = 64 << 10
 
-// respondRecord answers with one object.
+// respondRecord responds with an object.
 func (c *call) respondRecord(t target, code int, record *codec.Record) error {
-	if t.view != whole || request.AuditFrom(c.r.Context()).WantsResponseBody() { // which keeps the body
+	if t.view != whole || request.AuditFrom(c.r.Context()).WantsResponseBody() { // which retains the body
 		_, err := c.writeRecord(nil, t, code, record)
 		return err
 	}
@@ -51,8 +50,7 @@ func (c *call) respondRecord(t target, code int, record *codec.Record) error {
 	return err
 }
 
-// writeRecord answers with one object, encoded into the memory of dst if that is large
-// enough. It returns the body.
+// writeRecord responds with an object, encoded into dst if it is large enough. It returns the body.
 func (c *call) writeRecord(dst []byte, t target, code int, record *codec.Record) ([]byte, error) {
 	encode := func(t target) ([]byte, error) {
 		switch t.view {
@@ -72,7 +70,7 @@ func (c *call) writeRecord(dst []byte, t target, code int, record *codec.Record)
 	return body, nil
 }
 
-// respondObject answers with an object that has its type set.
+// respondObject responds with an object with TypeMeta.
 func respondObject(w http.ResponseWriter, r *http.Request, t target, code int, obj runtime.Object) error {
 	encode := func(t target) ([]byte, error) { return codec.AppendObject(nil, obj, t.media) }
 	body, err := encode(t)
@@ -105,8 +103,7 @@ func (c *call) encodeRecord(dst []byte, t target, record *codec.Record) ([]byte,
 	return yaml.JSONToYAML(body)
 }
 
-// WriteObject answers with any object that has its type set, in the media type
-// that the client accepts.
+// WriteObject responds with any object with TypeMeta, in the media type that the client accepts.
 func WriteObject(w http.ResponseWriter, r *http.Request, obj runtime.Object) {
 	t, err := negotiate(r, forObject)
 	if err == nil && t.view != whole {
@@ -121,10 +118,9 @@ func WriteObject(w http.ResponseWriter, r *http.Request, obj runtime.Object) {
 	}
 }
 
-// WriteBytes answers with a body whose Content-Type is set already,
-// compressed where that pays.
+// WriteBytes writes a body with the Content-Type of the response header, compressed if worthwhile.
 func WriteBytes(w http.ResponseWriter, r *http.Request, body []byte) {
 	out := bodyWriter{w: w, r: r, length: len(body)}
 	defer out.release()
-	_ = out.finish(body) // a client that went away cannot be told
+	_ = out.finish(body) // the client may have disconnected
 }

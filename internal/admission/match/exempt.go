@@ -4,9 +4,9 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// IsConfiguration reports whether a request is for what configures admission
-// itself: webhook configurations, policies and their bindings. What is stored must
-// not intercept it, or a bad one could not be mended.
+// IsConfiguration reports whether a request is for admission configuration: webhook configurations,
+// policies and bindings. Stored configuration must not intercept it, because a broken one could not
+// be fixed.
 func IsConfiguration(r *admission.Request) bool {
 	kind := r.Kind()
 	if kind.Group != "admissionregistration.k8s.io" {
@@ -20,8 +20,8 @@ func IsConfiguration(r *admission.Request) bool {
 	return false
 }
 
-// IsReview reports whether a request is for a review of authentication or
-// authorization, which is answered and not stored.
+// IsReview reports whether a request is for a review of authentication or authorization, which is
+// not stored.
 func IsReview(r *admission.Request) bool {
 	switch r.Resource.Name {
 	case "selfsubjectreviews", "tokenreviews":

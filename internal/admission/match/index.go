@@ -11,34 +11,33 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Matching is what has a matcher: a webhook, a policy.
+// Matching is an item with a Matcher: a webhook or a policy.
 type Matching interface {
 	Matcher() *Matcher
 }
 
-// Index finds, among many, those whose rules can mean a request. It looks at all
-// of them the first time that an operation on a resource is asked for, and
-// remembers which those were. It is safe for concurrent use.
+// Index finds the items whose rules can match a request. It evaluates all items at the first
+// request for an operation on a resource, and caches the result. It is safe for concurrent use.
 type Index[T Matching] struct {
 	all    []T
 	found  atomic.Pointer[map[place]candidates[T]]
 	adding sync.Mutex
 }
 
-// place is what all requests for a resource with an operation share.
+// place is the key of the cache: a resource and an operation.
 type place struct {
 	operation   admission.Operation
 	resource    schema.GroupVersionResource
 	subresource string
 }
 
-// candidates are those of a place, as long as the resource is served as it was.
+// candidates are the items of a place, valid while the served resource is unchanged.
 type candidates[T any] struct {
 	of   *rest.Resource
 	list []T
 }
 
-// NewIndex returns an index of all, which it keeps.
+// NewIndex returns an index of all items and retains the slice.
 func NewIndex[T Matching](all []T) *Index[T] {
 	x := &Index[T]{all: all}
 	x.found.Store(&map[place]candidates[T]{})
@@ -48,8 +47,8 @@ func NewIndex[T Matching](all []T) *Index[T] {
 // All returns everything in the index, which is shared and must not be changed.
 func (x *Index[T]) All() []T { return x.all }
 
-// Candidates returns those whose Matcher is to be asked about a request, in their
-// order. They are shared and must not be changed.
+// Candidates returns the items whose Matcher must be evaluated for a request, in order. The slice
+// is shared and must not be modified.
 func (x *Index[T]) Candidates(r *admission.Request) []T {
 	if len(x.all) == 0 {
 		return nil
@@ -61,8 +60,8 @@ func (x *Index[T]) Candidates(r *admission.Request) []T {
 	return x.add(at, r)
 }
 
-// add finds the candidates of a place. That a custom resource gains or loses a
-// version, which changes what is equivalent, makes another rest.Resource of it.
+// add computes the candidates of a place. A change of a custom resource's versions, which affects
+// equivalence, creates another rest.Resource.
 func (x *Index[T]) add(at place, r *admission.Request) []T {
 	var list []T
 	for _, one := range x.all {

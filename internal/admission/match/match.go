@@ -1,6 +1,5 @@
-// Package match decides which requests a configuration is about: by rules, the
-// match policy, and selectors of namespaces and objects, as webhooks and admission
-// policies have them. What is then to happen is up to its callers.
+// Package match matches requests by rules, match policy, and selectors of namespaces and objects,
+// for webhooks and admission policies.
 package match
 
 import (
@@ -17,18 +16,18 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Matcher says whether a request is meant. It is immutable.
+// Matcher matches requests. It is immutable.
 type Matcher struct {
 	rules, excludes []rule
 	equivalent      bool
 	// Selectors are nil where they select everything.
 	namespaces, objects labels.Selector
-	// err is why a selector is none. It is reported only where it matters.
+	// err is the error of an invalid selector. It is reported only if the selector is evaluated.
 	err error
 }
 
-// New returns the matcher of resources, which it keeps: nil, and rules that are
-// left out, mean all requests.
+// New returns the matcher of resources, which it retains: nil, and omitted rules, match all
+// requests.
 func New(resources *admissionregistrationv1.MatchResources) *Matcher {
 	if resources == nil {
 		return &Matcher{}
@@ -81,7 +80,7 @@ func (m *Matcher) Match(ctx context.Context, s *Subject) (*rest.Resource, error)
 	return nil, err
 }
 
-// find returns the resource that one of the rules names; nil where none does.
+// find returns the resource that matches one of the rules, or nil.
 func (m *Matcher) find(rules []rule, r *admission.Request) *rest.Resource {
 	if slices.ContainsFunc(rules, func(rule rule) bool { return rule.matches(r, r.Resource) }) {
 		return r.Resource
@@ -111,8 +110,8 @@ func (m *Matcher) mayMatch(r *admission.Request) bool {
 	return named(r.Resource) || m.equivalent && slices.ContainsFunc(r.Equivalents(), named)
 }
 
-// matchNamespace reports whether a request is for a namespace that is selected.
-// What is in none, and is none, always is.
+// matchNamespace reports whether the namespace of a request is selected. Requests without a
+// namespace always match.
 func (m *Matcher) matchNamespace(ctx context.Context, s *Subject) (bool, error) {
 	if m.namespaces == nil || s.Request.Namespace == "" && !isOfNamespaces(s.Resource) {
 		return true, nil
@@ -134,6 +133,6 @@ func (m *Matcher) matchObject(s *Subject) bool {
 }
 
 func selects(selector labels.Selector, obj runtime.Object) bool {
-	o, ok := obj.(metav1.Object) // the options of a connection are none
+	o, ok := obj.(metav1.Object) // connect options are not objects
 	return ok && selector.Matches(labels.Set(o.GetLabels()))
 }

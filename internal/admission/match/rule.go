@@ -33,7 +33,7 @@ func (r rule) matches(asked *admission.Request, resource *rest.Resource) bool {
 		(len(r.ResourceNames) == 0 || slices.Contains(r.ResourceNames, asked.Name))
 }
 
-// names reports whether an operation on a resource is meant, of whatever object.
+// names reports whether the rule matches an operation on a resource, for any object.
 func (r rule) names(op admission.Operation, resource *rest.Resource) bool {
 	return has(r.Operations, admissionregistrationv1.OperationType(op)) &&
 		has(r.APIGroups, resource.GroupVersion.Group) && has(r.APIVersions, resource.GroupVersion.Version) &&

@@ -18,8 +18,8 @@ type Namespaces interface {
 	Get(ctx context.Context, name types.NamespacedName) (*corev1.Namespace, error)
 }
 
-// Subject is a request in a pass of admission, with its namespace, which is looked
-// up once and only if somebody asks. Like Attributes it is used by one goroutine.
+// Subject is a request in an admission pass, with its lazily loaded namespace. Like Attributes, it
+// is not safe for concurrent use.
 type Subject struct {
 	*admission.Attributes
 	Namespaces Namespaces
@@ -29,9 +29,8 @@ type Subject struct {
 	err       error
 }
 
-// Namespace returns the namespace of the request, which is shared and must not be
-// changed: nil where the request is in none. A request for a namespace has that, as
-// it is stored. The error is an API error.
+// Namespace returns the namespace of the request, which is shared and must not be modified; nil
+// without one. For a request for a Namespace, it is the stored one. The error is an API error.
 func (s *Subject) Namespace(ctx context.Context) (*corev1.Namespace, error) {
 	if !s.known && s.Request.Namespace != "" {
 		s.namespace, s.err = s.Namespaces.Get(ctx, types.NamespacedName{Name: s.Request.Namespace})

@@ -19,7 +19,7 @@ import (
 // failureKey is the audit annotation that has the failures that bindings want audited.
 const failureKey = "validation.policy.admission.k8s.io/validation_failure"
 
-// maxAnnotation bounds what a policy writes into the audit log under one key, in bytes.
+// maxAnnotation is the maximum size of an audit annotation of a policy, in bytes.
 const maxAnnotation = 10 << 10
 
 // auditFailure is a failed validation in that annotation.
@@ -44,19 +44,19 @@ func (v *verdict) publishFailures() {
 	}
 }
 
-// annotations are what a policy writes into the audit log, by key: different values of
-// bindings and parameters are all written.
+// annotations are the audit annotations of a policy by key, with the distinct values of all
+// bindings and parameters.
 type annotations map[string][]string
 
 func (a annotations) publish(ctx context.Context, to *admission.Attributes, policyName string) {
 	for key, values := range a {
-		// An earlier try of the request may have said otherwise: that stays.
+		// An earlier attempt of the request may have a different value, which stays.
 		_ = to.Annotate(ctx, policyName+"/"+key, strings.Join(values, ", "))
 	}
 }
 
-// annotate evaluates the audit annotations of the policy, which have a budget of their
-// own. An error refuses the request, where errors are not to be ignored.
+// annotate evaluates the audit annotations of the policy with their own budget. An error rejects
+// the request unless the failure policy ignores it.
 func (e evaluation) annotate() {
 	budget := policy.Budget(environment.RuntimeBudget)
 	for i, program := range e.programs.annotations {
@@ -71,7 +71,7 @@ func (e evaluation) annotate() {
 			}
 			continue
 		}
-		text, _ := value.(types.String) // or null, which writes nothing
+		text, _ := value.(types.String) // or null, which adds no annotation
 		if trimmed := strings.TrimSpace(string(text)); trimmed != "" {
 			key := e.validating.AuditAnnotations[i].Key
 			trimmed = trimmed[:min(len(trimmed), maxAnnotation)]

@@ -16,13 +16,13 @@ type compiled struct {
 	mutations   []*policy.Program
 }
 
-// validation is a validation of a policy; message is nil where no expression gives one.
+// validation is a validation of a policy; message is nil without a message expression.
 type validation struct {
 	check, message *policy.Program
 }
 
-// programs returns the programs of a policy, compiled when they are first needed. What is
-// wrong with an expression is an error when it is evaluated.
+// programs returns the programs of a policy, compiled at first use. Compilation errors are reported
+// by the evaluation.
 func (d *definition) programs(shared *policy.Programs) *compiled {
 	d.compile.Do(func() {
 		c := policy.Compiler{Variables: len(d.variables) > 0 || d.mutating != nil, Programs: shared}

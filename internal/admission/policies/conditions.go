@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Conditions are the match conditions of a webhook, which see what those of a policy see
-// but parameters.
+// Conditions are the match conditions of a webhook. They have the variables of a policy's
+// conditions, without parameters.
 type Conditions struct {
 	config   *Config
 	ignore   bool
@@ -28,8 +28,8 @@ func (c *Config) Conditions(listed []admissionregistrationv1.MatchCondition, ign
 	})}
 }
 
-// Match reports whether the webhook is to be asked about a request, which is shown to it
-// as one for a resource. The error is why that cannot be said.
+// Match reports whether the conditions select a request, converted to the resource shown. The error
+// is that of the evaluation.
 func (c *Conditions) Match(ctx context.Context, s *match.Subject, shown *rest.Resource) (bool, error) {
 	in, err := c.config.review(ctx, s).input(shown, nil, nil)
 	if err != nil {

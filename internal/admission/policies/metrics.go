@@ -10,8 +10,8 @@ import (
 	"mainstay.dev/mainstay/internal/cel/policy"
 )
 
-// Metrics counts what policies decide, under kube-apiserver's names. All control planes of
-// a server share one. A nil *Metrics counts nothing.
+// Metrics are the metrics of policies, with the names of kube-apiserver. All control planes of a
+// server share them. A nil *Metrics records nothing.
 type Metrics struct {
 	validations, mutations         *prometheus.CounterVec
 	validationTimes, mutationTimes *prometheus.HistogramVec
@@ -49,7 +49,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// errorType is what metrics call an error of an evaluation.
+// errorType returns the metric label of an evaluation error.
 func errorType(err error) string {
 	switch {
 	case err == nil:
@@ -62,7 +62,7 @@ func errorType(err error) string {
 	return "invalid_error"
 }
 
-// validated counts a validation that is not valid, by what is done about it.
+// validated counts a failed validation by its enforcement action.
 func (m *Metrics) validated(policyName, binding, action string, err error, took time.Duration) {
 	if m == nil {
 		return

@@ -26,7 +26,7 @@ type Mutating struct{ *set }
 
 var _ admission.Mutator = Mutating{}
 
-// NewMutating returns the plugin, which knows no policy until it is told of some.
+// NewMutating returns the plugin without policies.
 func NewMutating(config *Config) Mutating {
 	return Mutating{newSet(config, mutatingPolicies, mutatingDefinition, mutatingBinding)}
 }
@@ -45,12 +45,12 @@ func mutatingBinding(b *admissionregistrationv1.MutatingAdmissionPolicyBinding) 
 // Name implements admission.Plugin.
 func (Mutating) Name() string { return "MutatingAdmissionPolicy" }
 
-// Handles implements admission.Plugin. There is nothing to change about what is deleted,
-// but a policy that is misconfigured refuses that too, as in kube-apiserver.
+// Handles implements admission.Plugin. A deletion has no object to modify, but a misconfigured
+// policy rejects it, as in kube-apiserver.
 func (Mutating) Handles(admission.Operation) bool { return true }
 
-// Mutate implements admission.Mutator. All policies are asked, also after one that
-// refuses: its answer names all that do.
+// Mutate implements admission.Mutator. It evaluates all policies, also after a rejection: the
+// response lists all rejections.
 func (p Mutating) Mutate(ctx context.Context, a *admission.Attributes) error {
 	hooks := p.candidates(&a.Request)
 	if len(hooks) == 0 {
@@ -69,7 +69,7 @@ func (p Mutating) Mutate(ctx context.Context, a *admission.Attributes) error {
 	return m.close()
 }
 
-// runsOf returns what is known of the first time around.
+// runsOf returns the state of the first pass.
 func (p Mutating) runsOf(a *admission.Attributes) *runs {
 	if have, ok := a.Remembered(p).(*runs); ok {
 		return have
@@ -95,8 +95,7 @@ func (r *runs) again() {
 	clear(r.done)
 }
 
-// leave keeps a copy of the object, where it may be compared: what may be invoked again
-// depends on it.
+// leave stores a copy of the object, if it may be compared to decide about reinvocation.
 func (r *runs) leave(obj runtime.Object) {
 	if r.left = nil; obj != nil && len(r.done) > 0 {
 		r.left = obj.DeepCopyObject()
@@ -109,7 +108,7 @@ type invocation struct {
 	binding *binding
 	param   param
 	shown   *rest.Resource
-	// deciding explains it; nil: nobody asks.
+	// deciding records the explanation; may be nil.
 	deciding *admission.Deciding
 }
 
@@ -120,7 +119,7 @@ type invocationKey struct {
 
 func (i *invocation) key() invocationKey { return invocationKey{i.name, i.binding.name, i.param.name} }
 
-// mutation is what the policies make of a request.
+// mutation is the evaluation of all policies for a request.
 type mutation struct {
 	*review
 	config *Config
@@ -128,7 +127,7 @@ type mutation struct {
 	denied []refusal
 }
 
-// invocations returns what is to be invoked, in the order of names.
+// invocations returns the policies and bindings to evaluate, in the order of names.
 func (m *mutation) invocations(hooks []*hook) []invocation {
 	var list []invocation
 	for _, h := range hooks {
@@ -251,7 +250,7 @@ func memberOf(written *admissionregistrationv1.Mutation) string {
 	return "applyConfiguration.expression"
 }
 
-// explain records a mutation, where somebody asks.
+// explain records a mutation for the explanation.
 func (i *invocation) explain(at place, err error, took time.Duration) {
 	if i.deciding == nil {
 		return
@@ -263,7 +262,7 @@ func (i *invocation) explain(at place, err error, took time.Duration) {
 	i.deciding.Evaluated(said)
 }
 
-// apply evaluates an expression, and replaces the object by what comes of it.
+// apply evaluates an expression and replaces the object with its result.
 func (m *mutation) apply(i invocation, written *admissionregistrationv1.Mutation, program *policy.Program) error {
 	in, err := m.input(i.shown, i.param.document, i.programs(m.config.Programs).variables)
 	if err != nil {
@@ -299,7 +298,7 @@ func (m *mutation) apply(i invocation, written *admissionregistrationv1.Mutation
 	return nil
 }
 
-// misconfigured takes down that a policy, or a binding, cannot be used.
+// misconfigured records an invalid policy or binding.
 func (m *mutation) misconfigured(d *definition, binding string, err error) {
 	m.decide(d.name, binding, types.NamespacedName{}).End(err)
 	if !d.ignore {
@@ -307,7 +306,7 @@ func (m *mutation) misconfigured(d *definition, binding string, err error) {
 	}
 }
 
-// refuse takes down that a policy refuses the request, if its errors count.
+// refuse records a rejection by a policy, unless its failures are ignored.
 func (m *mutation) refuse(i invocation, at place, err error) {
 	if i.ignore {
 		return
@@ -317,8 +316,8 @@ func (m *mutation) refuse(i invocation, at place, err error) {
 	})
 }
 
-// close returns the answer to a request that policies refuse: as kube-apiserver 403,
-// whatever the reason says, with the words of the first policy and those of all as causes.
+// close returns the response to a rejected request: as in kube-apiserver always 403, with the
+// message of the first policy, and those of all policies as causes.
 func (m *mutation) close() error {
 	if len(m.denied) == 0 {
 		return nil

@@ -17,15 +17,14 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// param is a parameter of a policy; the zero param is none.
+// param is a parameter of a policy; the zero value means no parameter.
 type param struct {
 	name     types.NamespacedName
 	document *policy.Lazy
 }
 
-// params returns the parameters that a binding brings, at their newest state: one that is
-// nil, where it brings none. There may be no parameters at all: then the binding has no
-// effect. The error is a fault of the configuration.
+// params returns the newest parameters of a binding: a nil one if the binding has none. An empty
+// result disables the binding. The error is a configuration error.
 func (c *Config) params(ctx context.Context, r *admission.Request, kind *admissionregistrationv1.ParamKind, ref *admissionregistrationv1.ParamRef) ([]param, error) {
 	if kind == nil || ref == nil {
 		return []param{{}}, nil
@@ -53,8 +52,7 @@ func (c *Config) params(ctx context.Context, r *admission.Request, kind *admissi
 	return params, nil
 }
 
-// namespaceOf returns where parameters are looked for: where the binding says, or where
-// the request is.
+// namespaceOf returns the namespace of parameters: that of the binding, or of the request.
 func namespaceOf(r *admission.Request, resource *rest.Resource, ref *admissionregistrationv1.ParamRef) (string, error) {
 	switch {
 	case !resource.Namespaced && ref.Namespace != "":
@@ -69,7 +67,7 @@ func namespaceOf(r *admission.Request, resource *rest.Resource, ref *admissionre
 	return r.Namespace, nil
 }
 
-// find reads what a binding refers to: one by its name, or those that a selector chooses.
+// find reads the parameters of a binding, by name or by selector.
 func find(ctx context.Context, resource *rest.Resource, namespace string, ref *admissionregistrationv1.ParamRef) ([]*codec.Record, error) {
 	if ref.Name != "" {
 		getter, ok := resource.Storage.(rest.Getter)

@@ -21,8 +21,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// patched returns an object changed by the JSON patch that an expression gave; nil where a
-// test of the patch fails, which leaves the object as it is.
+// patched applies the JSON patch of an expression to an object; nil if a test operation fails,
+// which leaves the object unchanged.
 func patched(version *codec.Version, obj codec.Object, made ref.Val) (codec.Object, error) {
 	operations, err := policy.PatchOf(made)
 	if err != nil {
@@ -118,8 +118,8 @@ func merge(converter managedfields.TypeConverter, obj codec.Object, patch *unstr
 	return converter.TypedToObject(merged)
 }
 
-// atomics returns the paths of what a configuration would replace as a whole. That is
-// refused: who writes it means to set the fields that they name.
+// atomics returns the paths that an apply configuration would replace atomically. They are
+// rejected, because the author intends to set the listed fields only.
 func atomics(path []fieldpath.PathElement, s *schema.Schema, of schema.TypeRef, v value.Value) (found []string) {
 	atom, ok := s.Resolve(of)
 	switch {

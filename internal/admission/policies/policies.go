@@ -1,10 +1,8 @@
-// Package policies has the admission plugins of policies: ValidatingAdmissionPolicy
-// and MutatingAdmissionPolicy. It keeps policies and bindings in memory, each policy's
-// expressions compiled when a request first needs them, and finds those that a request is
-// about by one look-up. What is written is in effect when its writer has the answer, and
-// parameters are read when they are needed.
-//
-// Words, orders, limits and names of metrics are kube-apiserver's.
+// Package policies contains the plugins ValidatingAdmissionPolicy and MutatingAdmissionPolicy. It
+// keeps policies and bindings in memory, compiles the expressions of a policy at first use, and
+// finds the matching policies of a request with one lookup. Writes are in effect when they return;
+// parameters are read during the evaluation. Messages, order, limits and metric names are those of
+// kube-apiserver.
 package policies
 
 import (
@@ -30,19 +28,18 @@ import (
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
-// Config is what policies need of the control plane that they are in.
+// Config contains the dependencies of the policies on their control plane.
 type Config struct {
 	Namespaces match.Namespaces
-	// Authorizer answers expressions that ask what users may do.
+	// Authorizer evaluates authorization expressions.
 	Authorizer authorizer.Authorizer
-	// ResourceOf returns the resource of a kind, of which parameters are read; nil
-	// where there is none.
+	// ResourceOf returns the resource of a parameter kind, or nil.
 	ResourceOf func(schema.GroupVersionKind) *rest.Resource
 	// TypeConverter has the merge schemas of built-in kinds.
 	TypeConverter managedfields.TypeConverter
 	// Programs shares compiled expressions with others.
 	Programs *policy.Programs
-	Metrics  *Metrics // nil counts nothing
+	Metrics  *Metrics // nil disables metrics
 	Logger   *slog.Logger
 }
 
@@ -58,16 +55,15 @@ type set struct {
 	resource           string // of the policies
 	policies, bindings follower
 
-	// index is nil when something has changed since it was made. It is written under
-	// mu, which guards what follows too.
+	// index is nil after a change. It is written under mu, which also guards the following fields.
 	index atomic.Pointer[match.Index[*hook]]
-	// staticIndex has the policies of files: they alone are asked about what configures
-	// admission.
+	// staticIndex contains the policies of files, the only ones that apply to admission
+	// configuration.
 	staticIndex atomic.Pointer[match.Index[*hook]]
 	mu          sync.Mutex
-	// known are stored, and static those of files.
+	// known are the stored objects, static those of files.
 	known, static objects
-	// read returns what objects of the API are.
+	// read converts objects of the API.
 	read func([]codec.Object) objects
 }
 
@@ -144,7 +140,7 @@ func newObjects() objects {
 	return objects{policies: map[string]*definition{}, bindings: map[string]*binding{}}
 }
 
-// follow keeps known, which s guards, up to date with objects.
+// follow updates known, which s guards, with the changes of a collection.
 func follow[T codec.Object, K any](s *set, name string, known map[string]K, make func(T) K) follower {
 	return reflector.NewObjects(reflector.ObjectsConfig[T]{
 		Name: name, Logger: s.config.Logger,
@@ -176,7 +172,7 @@ func bindingsOf(policies string) string {
 	return strings.TrimSuffix(policies, "policies") + "policybindings"
 }
 
-// of returns what tells of one of Resources.
+// of returns the follower of one of Resources.
 func (s *set) of(resource schema.GroupResource) follower {
 	if resource.Resource == s.resource {
 		return s.policies
@@ -184,18 +180,18 @@ func (s *set) of(resource schema.GroupResource) follower {
 	return s.bindings
 }
 
-// Reflector returns what keeps the plugin up to date with one of Resources.
+// Reflector returns the reflector of one of Resources.
 func (s *set) Reflector(resource schema.GroupResource, collection reflector.Collection, metrics *reflector.Metrics) (*reflector.Reflector, error) {
 	return s.of(resource).Reflector(collection, metrics)
 }
 
-// Observer returns what is told of the writes of one of Resources, so that they are in
-// effect when they are answered.
+// Observer returns the observer of writes of one of Resources, which makes them effective before
+// they return.
 func (s *set) Observer(resource schema.GroupResource) *storage.Observer {
 	return &storage.Observer{Written: s.of(resource).Written, Deleted: s.of(resource).Deleted}
 }
 
-// SetStatic puts the policies and bindings of files into effect, in place of those before.
+// SetStatic replaces the policies and bindings of files.
 func (s *set) SetStatic(all []codec.Object) {
 	static := s.read(all)
 	s.change(func() {
@@ -204,8 +200,8 @@ func (s *set) SetStatic(all []codec.Object) {
 	})
 }
 
-// candidates returns the policies with bindings that may be about a request. What
-// configures admission is the business of those of files alone.
+// candidates returns the policies with bindings that may match a request. Only policies of files
+// apply to admission configuration.
 func (s *set) candidates(r *admission.Request) []*hook {
 	if match.IsReview(r) {
 		return nil
@@ -219,7 +215,7 @@ func (s *set) candidates(r *admission.Request) []*hook {
 	return nil
 }
 
-// current returns the index, made anew where something has changed.
+// current returns the index, which it rebuilds after a change.
 func (s *set) current() *match.Index[*hook] {
 	if made := s.index.Load(); made != nil {
 		return made

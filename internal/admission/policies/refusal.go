@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/cel/policy"
 )
 
-// refusal is why a request is refused.
+// refusal is a rejection of a request.
 type refusal struct {
 	policy, binding string // binding is "" for a fault of the policy itself
 	param           types.NamespacedName
@@ -20,8 +20,8 @@ type refusal struct {
 	err             error // of the expression, where its value is not known
 }
 
-// place is where a policy has an expression: a member of an element of a list of its spec.
-// Without a member it is the list, and the zero place is none.
+// place is the location of an expression in a policy: a member of a list element of its spec, or
+// the list without a member. The zero value is unknown.
 type place struct {
 	list    string
 	index   int
@@ -36,8 +36,7 @@ func (p place) String() string {
 	return fmt.Sprintf("spec.%s[%d].%s", p.list, p.index, p.member)
 }
 
-// causes returns those of a refusal by a policy of a kind: its message, as kube-apiserver
-// has it, and which expression it was.
+// causes returns the causes of a rejection: the message, as in kube-apiserver, and the expression.
 func (r *refusal) causes(kind, message string) []metav1.StatusCause {
 	causes := []metav1.StatusCause{{Message: message}}
 	if r.at.list == "" {
@@ -64,7 +63,7 @@ func nameOf(name types.NamespacedName) string {
 	return name.String()
 }
 
-// decide begins to explain what a policy does with a request; nil where nobody asks.
+// decide starts the explanation of a policy; nil without an explanation.
 func (r *review) decide(policyName, binding string, param types.NamespacedName) *admission.Deciding {
 	if r.Explanation == nil {
 		return nil

@@ -16,8 +16,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// review is one request that policies look at: what their expressions see of it, each
-// made once, when it is needed. It is used by one goroutine.
+// review is a request with the lazily created inputs of expressions. It is not safe for concurrent
+// use.
 type review struct {
 	*match.Subject
 	ctx         context.Context
@@ -40,8 +40,8 @@ func (c *Config) subject(a *admission.Attributes) *match.Subject {
 	return &match.Subject{Attributes: a, Namespaces: c.Namespaces}
 }
 
-// input returns what the expressions of a policy see, where it is about the request as
-// one for the resource shown.
+// input returns the variables of a policy's expressions, for the request converted to the resource
+// shown.
 func (r *review) input(shown *rest.Resource, params *policy.Lazy, variables []policy.Variable) (*policy.Input, error) {
 	if err := r.readNamespace(); err != nil {
 		return nil, err
@@ -97,13 +97,13 @@ func (r *review) view(shown *rest.Resource) *view {
 	return &r.views[len(r.views)-1]
 }
 
-// changed has expressions look at the object anew.
+// changed makes expressions read the modified object.
 func (r *review) changed() {
 	r.Changed()
 	r.views = nil
 }
 
-// documentOf returns an object as a document, which may be its own; nil for none.
+// documentOf returns an object as a document, which may be shared; nil without an object.
 func documentOf(obj runtime.Object) (map[string]any, error) {
 	switch obj := obj.(type) {
 	case nil:
@@ -114,8 +114,7 @@ func documentOf(obj runtime.Object) (map[string]any, error) {
 	return runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 }
 
-// namespaceDocument returns what expressions see of a namespace, of which they know that
-// times are times.
+// namespaceDocument returns the variable for a namespace, with typed times.
 func namespaceDocument(namespace *corev1.Namespace) (map[string]any, error) {
 	seen := &corev1.Namespace{ObjectMeta: namespace.ObjectMeta, Spec: namespace.Spec, Status: namespace.Status}
 	seen.ManagedFields, seen.OwnerReferences, seen.SelfLink = nil, nil, ""
@@ -138,8 +137,8 @@ func namespaceDocument(namespace *corev1.Namespace) (map[string]any, error) {
 	return document, nil
 }
 
-// requestDocument returns what expressions see as "request". Members that are empty are
-// left out, as in an AdmissionReview.
+// requestDocument returns the variable "request". Empty members are omitted, as in an
+// AdmissionReview.
 func requestDocument(r *admission.Request, shown *rest.Resource) (map[string]any, error) {
 	options, err := optionsOf(r.Options)
 	if err != nil {

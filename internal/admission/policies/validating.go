@@ -26,7 +26,7 @@ type Validating struct{ *set }
 
 var _ admission.Validator = Validating{}
 
-// NewValidating returns the plugin, which knows no policy until it is told of some.
+// NewValidating returns the plugin without policies.
 func NewValidating(config *Config) Validating {
 	return Validating{newSet(config, validatingPolicies, validatingDefinition, validatingBinding)}
 }
@@ -50,8 +50,8 @@ func (Validating) Name() string { return "ValidatingAdmissionPolicy" }
 // Handles implements admission.Plugin.
 func (Validating) Handles(admission.Operation) bool { return true }
 
-// Validate implements admission.Validator. Of several refusals the first is answered, but
-// all policies are asked: what they warn of and write into the audit log is said.
+// Validate implements admission.Validator. The response contains the first rejection, but all
+// policies are evaluated for their warnings and audit annotations.
 func (p Validating) Validate(ctx context.Context, a *admission.Attributes) error {
 	hooks := p.candidates(&a.Request)
 	if len(hooks) == 0 {
@@ -66,7 +66,7 @@ func (p Validating) Validate(ctx context.Context, a *admission.Attributes) error
 	return v.close()
 }
 
-// verdict is what the policies say of a request.
+// verdict is the result of all policies for a request.
 type verdict struct {
 	*review
 	config   *Config
@@ -74,7 +74,7 @@ type verdict struct {
 	failures []auditFailure
 }
 
-// policy asks a policy with its bindings. The error is an API error.
+// policy evaluates a policy with its bindings. The error is an API error.
 func (v *verdict) policy(h *hook) error {
 	shown, err := h.matcher.Match(v.ctx, v.Subject)
 	if err != nil {
@@ -120,7 +120,7 @@ func (v *verdict) binding(h *hook, b *binding, shown *rest.Resource, said annota
 	return nil
 }
 
-// misconfigured takes down that a policy, or a binding, cannot be used.
+// misconfigured records an invalid policy or binding.
 func (v *verdict) misconfigured(h *hook, b *binding, err error) {
 	what, name := "policy", ""
 	if b != nil {
@@ -139,8 +139,7 @@ func (v *verdict) deny(r refusal) {
 	}
 }
 
-// close publishes what is to be audited, and returns the answer to a request that is
-// refused.
+// close publishes the audit annotations and returns the rejection, if any.
 func (v *verdict) close() error {
 	v.publishFailures()
 	if v.denied == nil {
@@ -185,7 +184,7 @@ type evaluation struct {
 	binding  *binding
 	param    types.NamespacedName
 	said     annotations
-	deciding *admission.Deciding // nil: nobody asks
+	deciding *admission.Deciding // nil without an explanation
 }
 
 // run evaluates the policy. The error is why it cannot be; it is concluded already.
@@ -209,7 +208,7 @@ func (e evaluation) run() error {
 		outcomes[i] = e.validate(i, &budget)
 		outcomes[i].took = time.Since(began)
 		e.explain(i, &outcomes[i])
-		if errors.Is(outcomes[i].err, policy.ErrBudget) { // nothing more is evaluated, and nothing else counts
+		if errors.Is(outcomes[i].err, policy.ErrBudget) { // the evaluation ends, and other results are ignored
 			e.conclude(0, outcomes[i])
 			return outcomes[i].err
 		}
@@ -221,8 +220,8 @@ func (e evaluation) run() error {
 	return nil
 }
 
-// outcome is that of a validation: valid, or a message that says why not. err is set
-// where that is not known. at is the expression that is the reason.
+// outcome is the result of a validation: valid, or the message of the rejection. err is set if the
+// evaluation failed. at is the location of the expression.
 type outcome struct {
 	valid   bool
 	message string
@@ -232,7 +231,7 @@ type outcome struct {
 	took    time.Duration
 }
 
-// explain records the outcome of a validation, where somebody asks.
+// explain records the outcome of a validation for the explanation.
 func (e evaluation) explain(i int, o *outcome) {
 	if e.deciding == nil {
 		return
@@ -274,8 +273,8 @@ func (e evaluation) validate(i int, budget *policy.Budget) outcome {
 	return outcome{message: message, reason: reason, at: at}
 }
 
-// message returns what the message expression of a validation gives; "" where there is
-// none, or what it gives is no message. An error means that the budget is used up.
+// message returns the result of a message expression; "" if there is none or the result is invalid.
+// An error means that the budget is exceeded.
 func (e evaluation) message(i int, budget *policy.Budget) (string, error) {
 	program := e.programs.validations[i].message
 	if program == nil {
@@ -296,7 +295,7 @@ func (e evaluation) message(i int, budget *policy.Budget) (string, error) {
 	return message, nil
 }
 
-// conclude takes the actions of the binding for the outcome of a validation.
+// conclude applies the binding's actions to the outcome of a validation.
 func (e evaluation) conclude(index int, o outcome) {
 	metrics := e.verdict.config.Metrics
 	switch {

@@ -6,19 +6,18 @@ import (
 	"time"
 )
 
-// A breaker spares a webhook that keeps failing, and all who would wait for it:
-// after a number of failures in a row it is asked by one request at a time, with
-// pauses in between that grow with what asking costs. One that refuses connections
-// costs nothing, and is asked almost as often as ever; one that never answers is
-// left alone for some seconds. The first answer ends it.
+// A breaker protects requests from a failing webhook: after a number of consecutive failures, one
+// request at a time calls it, with pauses that grow with the duration of the calls. A webhook that
+// refuses connections is called almost as often as before; one that never responds is paused for
+// some seconds. The first response ends it.
 type breaker struct {
 	mu       sync.Mutex
 	failures int
 	last     error
 	until    time.Time // of the pause
-	asked    bool      // by one request, whose answer is awaited
-	// reported is when people were told last that the webhook is spared; told: and not
-	// that it answers again.
+	asked    bool      // by one request that is in progress
+	// reported is the time of the last report that the webhook is spared; told means that its
+	// recovery was not reported.
 	reported time.Time
 	told     bool
 }
@@ -27,7 +26,7 @@ const (
 	breakerFailures = 5
 	breakerFactor   = 2 // a pause is so many times as long as the call that failed
 	breakerPause    = 10 * time.Second
-	// reportPause is how long nobody is told again, of a webhook that comes and goes.
+	// reportPause is the minimum time between reports for an unstable webhook.
 	reportPause = time.Minute
 )
 
@@ -47,7 +46,7 @@ func (e *openError) Error() string {
 }
 func (e *openError) Unwrap() error { return e.last }
 
-// begin returns nil where the webhook is to be asked; end is to follow then.
+// begin returns nil if the webhook must be called; end must follow.
 func (b *breaker) begin(now time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -61,8 +60,7 @@ func (b *breaker) begin(now time.Time) error {
 	return nil
 }
 
-// end records how a call went, nil for one that was answered. It reports whether
-// the webhook is spared from now on, or was until now.
+// end records the result of a call. It reports whether the breaker opened or closed.
 func (b *breaker) end(err error, began, now time.Time) (open, closed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -92,8 +90,7 @@ func (b *breaker) state() (failures int, last error) {
 	return b.failures, b.last
 }
 
-// reports reports whether people are to be told that the webhook is spared, or answers
-// again: of that they are if they were told of the other.
+// reports reports whether the change must be logged. A recovery is logged if the failure was.
 func (b *breaker) reports(spared bool, now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

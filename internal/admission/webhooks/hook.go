@@ -1,8 +1,6 @@
-// Package webhooks are the admission plugins that ask users' webhooks: those of
-// MutatingWebhookConfigurations one after another, those of
-// ValidatingWebhookConfigurations side by side. What a request and a response of a
-// webhook look like is here; how one is called is package webhook's, which requests
-// it is about is package match's.
+// Package webhooks contains the plugins that call admission webhooks: mutating webhooks
+// sequentially, validating webhooks concurrently. It defines requests and responses; package
+// webhook performs the calls, and package match selects the requests.
 package webhooks
 
 import (
@@ -22,13 +20,13 @@ import (
 // changes it makes another hook.
 type hook struct {
 	configuration string
-	// id tells the webhooks of all configurations of a kind apart.
+	// id identifies the webhook among all configurations of a kind.
 	id string
 	// spec is that of a validating webhook as well, which has the same fields but
 	// for reinvocation.
 	spec       admissionregistrationv1.MutatingWebhook
 	matcher    *match.Matcher
-	conditions Conditions // nil: it has none
+	conditions Conditions // nil without conditions
 	client     *webhook.Client
 	broken     error // why there is no client
 	breaker    breaker
@@ -37,25 +35,24 @@ type hook struct {
 // Matcher implements match.Matching.
 func (h *hook) Matcher() *match.Matcher { return h.matcher }
 
-// close lets go of the connections. Calls in progress end well.
+// close releases the connections. Calls in progress are not interrupted.
 func (h *hook) close() {
 	if h.client != nil {
 		h.client.Close()
 	}
 }
 
-// decide begins to explain what the webhook does with a request.
+// decide starts the explanation of the webhook.
 func (h *hook) decide(a *admission.Attributes) *admission.Deciding {
 	return a.Decide(admission.Decision{Configuration: h.configuration, Webhook: h.spec.Name})
 }
 
-// ignoresFailures reports whether a request may pass that the webhook could not be
-// asked about.
+// ignoresFailures reports whether a request is admitted if the call fails.
 func (h *hook) ignoresFailures() bool {
 	return h.spec.FailurePolicy != nil && *h.spec.FailurePolicy == admissionregistrationv1.Ignore
 }
 
-// reinvocable reports whether the webhook is asked again after later changes.
+// reinvocable reports whether the webhook is called again after later modifications.
 func (h *hook) reinvocable() bool {
 	return h.spec.ReinvocationPolicy != nil && *h.spec.ReinvocationPolicy == admissionregistrationv1.IfNeededReinvocationPolicy
 }
@@ -70,8 +67,7 @@ func (h *hook) timeout() time.Duration {
 	return time.Duration(*h.spec.TimeoutSeconds) * time.Second
 }
 
-// newHooks makes the webhooks of a configuration. Those that are as they were
-// before are taken over, with what is known of them.
+// newHooks creates the webhooks of a configuration. It reuses unchanged ones with their state.
 func (c *Config) newHooks(configuration string, specs []admissionregistrationv1.MutatingWebhook, before []*hook) []*hook {
 	had := make(map[string]*hook, len(before))
 	for _, h := range before {
@@ -106,7 +102,7 @@ func (c *Config) newHook(configuration, id string, spec *admissionregistrationv1
 	return h
 }
 
-// resourcesOf is what a webhook is about, in the words of a policy.
+// resourcesOf returns the rules of a webhook in the form of a policy.
 func resourcesOf(spec *admissionregistrationv1.MutatingWebhook) *admissionregistrationv1.MatchResources {
 	rules := make([]admissionregistrationv1.NamedRuleWithOperations, len(spec.Rules))
 	for i, rule := range spec.Rules {

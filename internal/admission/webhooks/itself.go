@@ -20,7 +20,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// needed are the resources without which nobody answers behind a service.
+// needed are the resources that a service's pods require.
 func needed() []schema.GroupVersionResource {
 	return []schema.GroupVersionResource{
 		corev1.SchemeGroupVersion.WithResource("pods"), corev1.SchemeGroupVersion.WithResource("services"),
@@ -28,9 +28,8 @@ func needed() []schema.GroupVersionResource {
 	}
 }
 
-// warnOfItself warns whoever writes a configuration of its webhooks that, once they
-// are down, keep themselves from coming back: they are asked about what they need
-// to run, and their failure refuses it.
+// warnOfItself adds warnings for webhooks that prevent their own recovery: they intercept the
+// creation of the resources that they need, and their failure rejects it.
 func (p *plugin) warnOfItself(ctx context.Context, specs []admissionregistrationv1.MutatingWebhook) {
 	for i := range specs {
 		spec := &specs[i]
@@ -56,8 +55,8 @@ func fails(spec *admissionregistrationv1.MutatingWebhook) bool {
 	return spec.FailurePolicy == nil || *spec.FailurePolicy != admissionregistrationv1.Ignore
 }
 
-// mayExcludeItself reports whether conditions or labels of objects, which nobody
-// knows yet, may keep a webhook from being asked about its own pods.
+// mayExcludeItself reports whether match conditions or object selectors may exclude the webhook's
+// own pods.
 func mayExcludeItself(spec *admissionregistrationv1.MutatingWebhook) bool {
 	labels := spec.ObjectSelector
 	return len(spec.MatchConditions) > 0 || labels != nil && len(labels.MatchLabels)+len(labels.MatchExpressions) > 0

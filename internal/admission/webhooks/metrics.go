@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// Metrics are the metrics of calls to webhooks, under kube-apiserver's names, and
-// which webhooks are spared. A nil *Metrics counts nothing.
+// Metrics are the metrics of webhook calls, with the names of kube-apiserver, and the number of
+// spared webhooks. A nil *Metrics records nothing.
 type Metrics struct {
 	latency                       *prometheus.HistogramVec
 	requests, rejections, ignored *prometheus.CounterVec
@@ -93,12 +93,12 @@ func (m *Metrics) failedOpen(h *hook, step string) {
 	}
 }
 
-// matched records what the conditions of a webhook came to.
+// matched records the evaluation of a webhook's match conditions.
 func (m *Metrics) matched(h *hook, mutates bool, op admission.Operation, took time.Duration, matches bool, err error) {
 	if m == nil {
 		return
 	}
-	step := "validate" // not what calls are counted under, as in kube-apiserver
+	step := "validate" // not the label of calls, as in kube-apiserver
 	if mutates {
 		step = "admit"
 	}
@@ -111,7 +111,7 @@ func (m *Metrics) matched(h *hook, mutates bool, op admission.Operation, took ti
 	}
 }
 
-// spared records that a webhook is asked less often, or is not any more.
+// spared records a change of the breaker.
 func (m *Metrics) spared(h *hook, step string, open bool) {
 	switch {
 	case m == nil:
@@ -122,7 +122,7 @@ func (m *Metrics) spared(h *hook, step string, open bool) {
 	}
 }
 
-// gone forgets a webhook.
+// gone removes the series of a webhook.
 func (m *Metrics) gone(h *hook) {
 	if m != nil {
 		m.open.DeletePartialMatch(prometheus.Labels{"configuration": h.configuration, "name": h.spec.Name})

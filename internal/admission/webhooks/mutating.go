@@ -23,13 +23,12 @@ const (
 	patchAnnotation    = "patch.webhook.admission.k8s.io/"
 )
 
-// Mutating is MutatingAdmissionWebhook: it asks the webhooks that mutate, one after
-// another.
+// Mutating is MutatingAdmissionWebhook: it calls mutating webhooks sequentially.
 type Mutating struct{ plugin }
 
 var _ admission.Mutator = (*Mutating)(nil)
 
-// NewMutating returns the plugin, which knows of no configuration yet.
+// NewMutating returns the plugin without configurations.
 func NewMutating(config Config) *Mutating {
 	return &Mutating{plugin{
 		config: &config, source: newSource(&config), step: "admit", failedOpen: "failed-open." + mutationAnnotation, mutates: true,
@@ -46,7 +45,7 @@ func (p *Mutating) Objects() *reflector.Objects[*admissionregistrationv1.Mutatin
 	})
 }
 
-// SetStatic puts the configurations of files into effect, in place of those before.
+// SetStatic replaces the configurations of files.
 func (p *Mutating) SetStatic(configurations []codec.Object) {
 	webhooks := map[string][]admissionregistrationv1.MutatingWebhook{}
 	for _, c := range configurations {
@@ -55,18 +54,16 @@ func (p *Mutating) SetStatic(configurations []codec.Object) {
 	p.source.setStatic(webhooks)
 }
 
-// rounds are what the plugin remembers from the first pass of a request for the
-// second: in that, webhooks are asked again that want to be when something has
-// changed since they were.
+// rounds is the state of the first pass for the second pass, in which webhooks with a reinvocation
+// policy are called again if the object changed after their call.
 type rounds struct {
 	// output is the object as the webhooks left it.
 	output runtime.Object
-	// asked are those that were asked since the last change; again those that are
-	// to be asked again.
+	// asked are the webhooks called since the last modification; again those to call again.
 	asked, again map[string]bool
 }
 
-// changed has all be asked again that were asked before.
+// changed marks the called webhooks for another call.
 func (r *rounds) changed() {
 	for id := range r.asked {
 		r.again[id] = true
@@ -104,14 +101,14 @@ func (p *Mutating) Mutate(ctx context.Context, a *admission.Attributes) error {
 	return nil
 }
 
-// askOne asks a webhook if the request is its business, and does as it says.
+// askOne calls a webhook if the request matches, and applies the response.
 func (p *Mutating) askOne(ctx context.Context, s *match.Subject, q *reviewBuilder, h placed, r *rounds, round int) error {
 	shown, err := p.match(ctx, s, h)
 	if shown == nil || err != nil {
 		return err
 	}
 	if round > 0 && !r.again[h.id] {
-		return nil // it is not asked for the first time now, even if it matches only now
+		return nil // no first call in the second pass, even if the request only matches now
 	}
 	asked, err := q.call(ctx, h, shown)
 	if err != nil {

@@ -20,8 +20,7 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// change asks a webhook, and changes the object as it says. It reports whether that
-// made another object of it.
+// change calls a webhook and applies its patch. It reports whether the object changed.
 func (p *Mutating) change(ctx context.Context, a *admission.Attributes, q *reviewCall, place string) (bool, error) {
 	response, err := p.ask(ctx, a, q)
 	if err != nil || len(response.Patch) == 0 {
@@ -43,7 +42,7 @@ func (p *Mutating) change(ctx context.Context, a *admission.Attributes, q *revie
 		return false, named(q, err)
 	}
 	changed := !equality.Semantic.DeepEqual(q.object, patched)
-	if request.AuditFrom(ctx).WantsRequestBody() { // a patch tells of the object
+	if request.AuditFrom(ctx).WantsRequestBody() { // the audit annotation contains the patch
 		p.annotateJSON(ctx, a, patchAnnotation+place, mutation{q.configuration, q.spec.Name, nil, response.Patch, string(admissionv1.PatchTypeJSONPatch)})
 	}
 	if !changed {
@@ -93,7 +92,7 @@ func named(q *reviewCall, err error) error {
 	return failed
 }
 
-// whose is the webhook as those are told who look at what it did.
+// whose describes the webhook for audit and field ownership.
 func (h *hook) whose(mutates bool) string {
 	kind := "ValidatingWebhookConfiguration"
 	if mutates {

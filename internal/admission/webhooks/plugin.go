@@ -19,7 +19,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// plugin is what both plugins have in common.
+// plugin is the common part of both plugins.
 type plugin struct {
 	config *Config
 	source *source
@@ -32,9 +32,8 @@ type plugin struct {
 // Handles implements admission.Plugin.
 func (*plugin) Handles(admission.Operation) bool { return true }
 
-// candidates are the webhooks that may be asked about a request. What configures
-// admission is the business of those alone that files configure, or a bad webhook
-// could not be got rid of.
+// candidates returns the webhooks that may match a request. Only webhooks of files apply to
+// admission configuration, so a broken stored webhook can be removed.
 func (p *plugin) candidates(r *admission.Request) []placed {
 	index := p.source.index.Load()
 	switch {
@@ -46,8 +45,8 @@ func (p *plugin) candidates(r *admission.Request) []placed {
 	return index.Candidates(r)
 }
 
-// match returns the resource as which a request is shown to a webhook; nil where it
-// is not asked. The error is an API error.
+// match returns the resource for which a webhook receives the request; nil if it does not match.
+// The error is an API error.
 func (p *plugin) match(ctx context.Context, s *match.Subject, h placed) (*rest.Resource, error) {
 	shown, err := h.matcher.Match(ctx, s)
 	if shown == nil || err != nil || h.conditions == nil {
@@ -65,7 +64,7 @@ func (p *plugin) match(ctx context.Context, s *match.Subject, h placed) (*rest.R
 	return shown, nil
 }
 
-// ask asks a webhook. The error is a *callError, a denial, or an API error.
+// ask calls a webhook. The error is a *callError, a denial, or an API error.
 func (p *plugin) ask(ctx context.Context, a *admission.Attributes, q *reviewCall) (*admissionv1.AdmissionResponse, error) {
 	if err := checkDryRun(a, q.hook); err != nil {
 		return nil, err
@@ -93,8 +92,7 @@ func (p *plugin) ask(ctx context.Context, a *admission.Attributes, q *reviewCall
 	return response, nil
 }
 
-// checkDryRun refuses to ask a webhook that does more than answer about what is not
-// to be.
+// checkDryRun rejects a dry run that matches a webhook with side effects.
 func checkDryRun(a *admission.Attributes, h *hook) error {
 	if !a.DryRun {
 		return nil
@@ -139,7 +137,7 @@ func (p *plugin) call(ctx context.Context, q *reviewCall) ([]byte, error) {
 	return nil, &callError{q.spec.Name, fmt.Errorf("failed to call webhook: %w", err), code}
 }
 
-// spare tells the breaker how a call went, and everybody when it changes its mind.
+// spare updates the breaker after a call, and reports changes.
 func (p *plugin) spare(h *hook, err error, began time.Time) {
 	open, closed := h.breaker.end(err, began, time.Now())
 	switch {
@@ -154,8 +152,8 @@ func (p *plugin) spare(h *hook, err error, began time.Time) {
 	}
 }
 
-// timeLeft is the timeout of a webhook, or what the request has left, in whole
-// seconds, if that is less: the webhook is told.
+// timeLeft returns the timeout of a webhook or, if it is shorter, the remaining time of the
+// request, in whole seconds, because it is sent to the webhook.
 func timeLeft(ctx context.Context, timeout time.Duration) time.Duration {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -165,8 +163,8 @@ func timeLeft(ctx context.Context, timeout time.Duration) time.Duration {
 	return min(timeout, max(left, time.Second))
 }
 
-// settle says what becomes of the request after a webhook was asked: its refusal,
-// or nil. A failure that does not matter is annotated at a place.
+// settle returns the rejection after a call of a webhook, or nil. An ignored failure is recorded as
+// an audit annotation.
 func (p *plugin) settle(ctx context.Context, a *admission.Attributes, h *hook, place string, took time.Duration, err error) error {
 	m := p.config.Metrics
 	var failed *callError
@@ -209,7 +207,7 @@ func (p *plugin) annotate(ctx context.Context, a *admission.Attributes, key, val
 	}
 }
 
-// outOfTime is the answer to a request whose deadline has passed.
+// outOfTime returns the response after the request's deadline.
 func outOfTime() error {
 	return apierrors.NewTimeoutError("request did not complete within requested timeout", 0)
 }

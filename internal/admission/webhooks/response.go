@@ -15,8 +15,7 @@ import (
 	"mainstay.dev/mainstay/internal/egress/webhook"
 )
 
-// callError is that a webhook could not be asked, or that its answer is none. Its
-// failure policy decides what becomes of the request.
+// callError reports a failed call or an invalid response. The failure policy applies.
 type callError struct {
 	webhook string
 	reason  error
@@ -89,15 +88,15 @@ func checkPatch(response *admissionv1.AdmissionResponse) error {
 	return nil
 }
 
-// Limits of what a webhook says to the clients of others.
+// Limits of the text that a webhook can send to clients.
 const (
 	maxMessage = 32 << 10
 	maxCauses  = 1000
 )
 
-// denied is the refusal that a client gets: the Status of the response, as far as
-// it is a refusal, in the name of the webhook. Its causes say whose webhook it is, but for
-// one of invalid fields: those of that are fields, and clients print them all.
+// denied returns the rejection for the client: the Status of the response with the name of the
+// webhook. It adds a cause with the webhook, except to errors of invalid fields, whose causes
+// clients print as fields.
 func denied(h *hook, mutates bool, result *metav1.Status) denial {
 	var status metav1.Status
 	if result != nil {

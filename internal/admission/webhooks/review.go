@@ -24,15 +24,15 @@ import (
 // reviewCall is an AdmissionReview about a request for one webhook.
 type reviewCall struct {
 	placed
-	// shown is the resource that it is shown as, object what is shown, in that
-	// version; nil where there is none. It is shared.
+	// shown is the resource of the review, object its object in this version; nil without one. It
+	// is shared.
 	shown  *rest.Resource
 	object runtime.Object
-	// review is the body of the call, gvk its type, uid what the answer must repeat.
+	// review is the request body, gvk its type, and uid the expected UID of the response.
 	review []byte
 	gvk    schema.GroupVersionKind
 	uid    types.UID
-	// broken is why the webhook cannot be asked.
+	// broken is the reason why the webhook cannot be called.
 	broken *callError
 }
 

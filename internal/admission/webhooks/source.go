@@ -20,12 +20,12 @@ import (
 
 // Conditions are the match conditions of a webhook.
 type Conditions interface {
-	// Match reports whether a webhook is to be asked about a request that is shown
-	// to it as a resource. The error is why that cannot be said.
+	// Match reports whether the conditions select a request in the form of a resource. The error is
+	// that of the evaluation.
 	Match(ctx context.Context, s *match.Subject, shown *rest.Resource) (bool, error)
 }
 
-// Config is what the plugins need. All fields but Metrics and Report are required.
+// Config configures the plugins. All fields except Metrics and Report are required.
 type Config struct {
 	Clients    *webhook.Clients
 	Namespaces match.Namespaces
@@ -34,9 +34,8 @@ type Config struct {
 	Compile func(conditions []admissionregistrationv1.MatchCondition, ignore bool) Conditions
 	// Reviews: reviews of authentication and authorization are shown to webhooks.
 	Reviews bool
-	Metrics *Metrics // nil counts nothing
-	// Report is called when a webhook is spared from now on, or answers again; it must
-	// not wait.
+	Metrics *Metrics // nil disables metrics
+	// Report is called when a webhook is spared or recovers; it must not block.
 	Report func(State)
 	Logger *slog.Logger
 }
@@ -47,16 +46,16 @@ type placed struct {
 	index int
 }
 
-// source is the webhooks of all configurations of a kind, in order: those of files
-// first, by the names of the configurations, then as they stand there.
+// source contains the webhooks of all configurations of a kind, in order: those of files first,
+// sorted by the name of the configuration, then in the order of the configuration.
 type source struct {
 	config *Config
 
 	mu sync.Mutex
-	// stored are those of objects, static those of files, by configuration.
+	// stored are the webhooks of objects, static those of files, by configuration.
 	stored, static map[string][]*hook
-	// index has all of them, staticIndex those of files: they alone are asked about
-	// what configures admission.
+	// index contains all webhooks, staticIndex those of files, which alone apply to admission
+	// configuration.
 	index, staticIndex atomic.Pointer[match.Index[placed]]
 }
 
@@ -72,7 +71,7 @@ func (s *source) set(configuration string, specs []admissionregistrationv1.Mutat
 	s.stored[configuration] = s.config.newHooks(configuration, specs, s.stored[configuration])
 }
 
-// setStatic puts configurations of files in the place of those before, into effect.
+// setStatic replaces the configurations of files.
 func (s *source) setStatic(configurations map[string][]admissionregistrationv1.MutatingWebhook) {
 	s.mu.Lock()
 	static := make(map[string][]*hook, len(configurations))
@@ -103,7 +102,7 @@ func (s *source) remove(configuration string) {
 	delete(s.stored, configuration)
 }
 
-// arrange puts what was set into effect.
+// arrange rebuilds the indexes.
 func (s *source) arrange() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,7 +124,7 @@ func placedFrom(i int, configurations map[string][]*hook) []placed {
 	return all
 }
 
-// asking are the webhooks that have rules: to a matcher, none are all requests.
+// asking returns the webhooks with rules: for a matcher, no rules match all requests.
 func asking(all []placed) []placed {
 	return slices.DeleteFunc(slices.Clone(all), func(h placed) bool { return len(h.spec.Rules) == 0 })
 }

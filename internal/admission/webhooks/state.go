@@ -2,20 +2,20 @@ package webhooks
 
 import "time"
 
-// State is what is known of a webhook from the calls so far.
+// State is the state of a webhook after its calls.
 type State struct {
 	// Kind and Configuration name the configuration; Webhook is one of its webhooks.
 	Kind          string `json:"kind"`
 	Configuration string `json:"configuration"`
 	Webhook       string `json:"webhook"`
-	// Failures are those in a row, and LastFailure is the last one.
+	// Failures is the number of consecutive failures, and LastFailure the last one.
 	Failures    int    `json:"failures"`
 	LastFailure string `json:"lastFailure,omitempty"`
-	// Spared: it is asked less often, because of its failures.
+	// Spared reports that it is called less often because of failures.
 	Spared bool `json:"spared"`
 }
 
-// States are those of all webhooks, in the order in which they are asked.
+// States returns the states of all webhooks in calling order.
 func (p *plugin) States() []State {
 	all := p.source.index.Load().All()
 	states := make([]State, len(all))
@@ -38,7 +38,7 @@ func (p *plugin) state(h *hook) State {
 	return s
 }
 
-// report tells people that a webhook is spared from now on, or answers again.
+// report logs and publishes that a webhook is spared or has recovered.
 func (p *plugin) report(h *hook, spared bool) {
 	if p.config.Report != nil && h.breaker.reports(spared, time.Now()) {
 		p.config.Report(p.state(h))

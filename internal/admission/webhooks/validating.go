@@ -16,13 +16,13 @@ import (
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
-// Validating is ValidatingAdmissionWebhook: it asks the webhooks that only judge,
-// side by side. The first refusal is the answer, and ends the other calls.
+// Validating is ValidatingAdmissionWebhook: it calls validating webhooks concurrently. The first
+// rejection is the response and cancels the other calls.
 type Validating struct{ plugin }
 
 var _ admission.Validator = (*Validating)(nil)
 
-// NewValidating returns the plugin, which knows of no configuration yet.
+// NewValidating returns the plugin without configurations.
 func NewValidating(config Config) *Validating {
 	return &Validating{plugin{
 		config: &config, source: newSource(&config), step: "validating", failedOpen: "failed-open.validating.webhook.admission.k8s.io/",
@@ -39,7 +39,7 @@ func (p *Validating) Objects() *reflector.Objects[*admissionregistrationv1.Valid
 	})
 }
 
-// SetStatic puts the configurations of files into effect, in place of those before.
+// SetStatic replaces the configurations of files.
 func (p *Validating) SetStatic(configurations []codec.Object) {
 	webhooks := map[string][]admissionregistrationv1.MutatingWebhook{}
 	for _, c := range configurations {
@@ -65,9 +65,9 @@ func (p *Validating) Validate(ctx context.Context, a *admission.Attributes) erro
 	return p.judgeAll(ctx, a, calls)
 }
 
-// judgeAll asks all at the same time.
+// judgeAll calls all webhooks concurrently.
 func (p *Validating) judgeAll(ctx context.Context, a *admission.Attributes, calls []*reviewCall) error {
-	defer request.Turn(ctx).Pause().Resume() // until all have answered
+	defer request.Turn(ctx).Pause().Resume() // until all calls have returned
 	group, ctx := errgroup.WithContext(ctx)
 	for i, q := range calls {
 		group.Go(func() error { return p.judge(ctx, a, q, i) })
@@ -101,8 +101,8 @@ func (p *Validating) calls(ctx context.Context, a *admission.Attributes) ([]*rev
 	return all, nil
 }
 
-// judge asks a webhook, the i-th of a request, and returns its refusal. It may run
-// in a goroutine of its own, where a panic would end the server.
+// judge calls the i-th webhook of a request and returns its rejection. It recovers panics, because
+// it may run in its own goroutine.
 func (p *Validating) judge(ctx context.Context, a *admission.Attributes, q *reviewCall, i int) (err error) {
 	defer func() {
 		if reason := recover(); reason != nil {

@@ -1,23 +1,15 @@
 package openapi
 
-// The messages of the protobuf forms of OpenAPI documents, as gnostic has them:
-// those of openapi.v2 and openapi.v3. A test compares them with its descriptors.
-//
-// A message is described by the members of the JSON object that it stands for,
-// each with the number of its field and, after a colon, what is in it: text,
-// where nothing is said, bool, int, number, another message, or Any, which is the
-// value as YAML. [] is a list of these.
-//
-//	*=1:{Schema}  all other members, each a message of its name and a Schema
-//	x-*=5:{Any}   those of them whose names begin with x-
-//	.=2:bool      not a member, but the value itself, if it is of that kind
-//	.=2:Reference?$ref
-//	              an object that has the member $ref; the last that holds is taken,
-//	              otherwise the one without such a condition
-//	.=1:BodyParameter?in=body
-//	              an object whose member in has that text
-//
-// Every document begins at the message Document.
+// The messages of the protobuf forms of OpenAPI documents, as in gnostic: openapi.v2 and
+// openapi.v3. A test compares them with its descriptors. A message is described by the members of
+// its JSON object, each with its field number and, after a colon, its type: text by default, bool,
+// int, number, another message, or Any, which is the value as YAML. [] is a list of these.
+//    *=1:{Schema}  all other members, each a message of its name and a Schema
+//    x-*=5:{Any}   the other members with the prefix x-
+//    .=2:bool      not a member, but the value itself, if it has this type
+//    .=2:Reference?$ref an object with the member $ref; the last matching choice applies, otherwise the one without a condition
+//    .=1:BodyParameter?in=body an object whose member in has this text
+// Every document starts with the message Document.
 
 const v2Messages = `
 AdditionalPropertiesItem: .=1:Schema .=2:bool

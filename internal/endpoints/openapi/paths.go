@@ -26,8 +26,7 @@ type pathBuilder struct {
 	library *library
 	part    *Part
 	version version
-	// kinds are the models of kinds that are not built in, lists those of their
-	// lists.
+	// kinds are the models of kinds that are not built in, lists those of their lists.
 	kinds, lists map[string]string
 	// tag and idGroupVersion are the group version in tags and operation ids.
 	tag, idGroupVersion string
@@ -240,7 +239,7 @@ func (m *pathBuilder) deleteCollection(op *operation) {
 	})
 }
 
-// stream is what list and watch have in common.
+// stream adds the common parts of list and watch.
 func (m *pathBuilder) stream(op *operation) {
 	m.options(op, "ListOptions")
 	if !m.part.Custom {

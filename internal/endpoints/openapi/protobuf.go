@@ -20,7 +20,7 @@ func toProtobuf(json []byte, m *message) ([]byte, error) {
 // encode is toProtobuf, and returns how many values were left out.
 func encode(json []byte, m *message) (wire []byte, left int, err error) {
 	in, i := jsonplan.NewCursor(json)
-	e := encoder{in: in, out: make([]byte, 0, len(json))} // which is more than it takes
+	e := encoder{in: in, out: make([]byte, 0, len(json))} // an upper bound
 	if !in.Ended(e.content(m, i)) {
 		return nil, 0, errors.New("the document is no JSON that can be read")
 	}
@@ -32,12 +32,12 @@ func encode(json []byte, m *message) (wire []byte, left int, err error) {
 type encoder struct {
 	in  *jsonplan.Cursor
 	out []byte
-	// left counts what was left out.
+	// left is the number of omitted values.
 	left int
 }
 
-// begin begins a length-delimited field. end takes the result of begin and fills
-// in the length. There is room for a short one; with others the content moves.
+// begin starts a length-delimited field. end takes the result of begin and inserts the length.
+// There is space for a short length; otherwise the content moves.
 func (e *encoder) begin(number protowire.Number) int {
 	e.out = protowire.AppendTag(e.out, number, protowire.BytesType)
 	e.out = append(e.out, 0)
@@ -58,7 +58,7 @@ func (e *encoder) end(start int) {
 	protowire.AppendVarint(e.out[:start-1], uint64(n))
 }
 
-// leave leaves a value out.
+// leave omits a value.
 func (e *encoder) leave(i int) int {
 	e.left++
 	return e.in.Skip(i)
@@ -101,8 +101,8 @@ func (e *encoder) choose(choices []choice, i int) int {
 	}
 }
 
-// object writes the members of an object, the first of each name. It stops at one
-// that makes one of the others, and those after it, a better choice.
+// object writes the members of an object, the first one of each name. It stops at a member that
+// makes one of the later choices a better match.
 func (e *encoder) object(m *message, i int, others []choice) (end int, better []choice) {
 	if e.in.At(i) != '{' {
 		return e.leave(i), nil
@@ -133,7 +133,7 @@ func (e *encoder) object(m *message, i int, others []choice) (end int, better []
 	return i, nil
 }
 
-// holds reports whether the value at i is a text; the empty one stands for any.
+// holds reports whether the value at i is a text; the empty one matches any.
 func (e *encoder) holds(text string, i int) bool {
 	if text == "" {
 		return true

@@ -9,16 +9,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Remote is a group version whose documents are those of an aggregated server.
+// Remote is a group version with the documents of an aggregated server.
 type Remote struct {
 	GroupVersion schema.GroupVersion
-	// Handler serves the v3 document; nil if there is none. ETag is its ETag,
-	// empty if unknown.
+	// Handler serves the v3 document; nil without one. ETag is its ETag, empty if unknown.
 	Handler http.Handler
 	ETag    string
-	// Server identifies the server: group versions with equal Servers share a v2
-	// document. It must be comparable. V2 returns that document; building ours
-	// calls it and waits for it. V2Stamp changes with the document.
+	// Server identifies the server: group versions with equal Servers share a v2 document. It must
+	// be comparable. V2 returns that document and blocks the construction of the merged one.
+	// V2Stamp changes with the document.
 	Server  any
 	V2      func() ([]byte, error)
 	V2Stamp string
@@ -27,8 +26,8 @@ type Remote struct {
 // path returns the path of the group version's v3 document below /openapi/v3/.
 func (r *Remote) path() string { return (&Part{GroupVersion: r.GroupVersion}).path() }
 
-// SetRemote sets the documents of a group version. It takes precedence over a
-// part of the same group version.
+// SetRemote sets the documents of a group version. It takes precedence over a part with the same
+// group version.
 func (d *Documents) SetRemote(r Remote) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -52,7 +51,7 @@ func (d *Documents) RemoveRemote(gv schema.GroupVersion) {
 	d.changedLocked()
 }
 
-// remote returns the handler of the remote at a path, nil if there is none.
+// remote returns the handler of the remote for a path, or nil.
 func (d *Documents) remote(path string) http.Handler {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -62,8 +61,7 @@ func (d *Documents) remote(path string) http.Handler {
 	return nil
 }
 
-// sourcesLocked returns the sources that no remote takes precedence over, and the
-// remotes, sorted by path.
+// sourcesLocked returns the sources without a remote, and the remotes, sorted by path.
 func (d *Documents) sourcesLocked() ([]*documentSource, []*Remote) {
 	own := make([]*documentSource, 0, len(d.sources))
 	for path, s := range d.sources {

@@ -11,20 +11,19 @@ type Resource struct {
 	// Kind is the kind of the resource, also for a subresource: Pod for
 	// pods/eviction.
 	Kind string
-	// Object is the kind of the objects in requests and answers. The zero
-	// value is Kind in the group version of the part; pods/eviction has
-	// policy/v1, Eviction.
+	// Object is the kind of objects in requests and responses. The zero value is Kind in the group
+	// version of the part; pods/eviction has policy/v1, Eviction.
 	Object     schema.GroupVersionKind
 	Namespaced bool
-	// Verbs are among create, delete, deletecollection, get, list, patch, update
-	// and watch. A connect subresource has none.
+	// Verbs are verbs of create, delete, deletecollection, get, list, patch, update and watch. A
+	// connect subresource has none.
 	Verbs []string
 	// ReturnsDeleted: delete returns the object, not a Status.
 	ReturnsDeleted bool
 	// Connect are the HTTP methods, in upper case, of a connect subresource
 	// such as pods/exec.
 	Connect []string
-	// ConnectPath: the connect subresource takes a path, as pods/proxy does.
+	// ConnectPath: the connect subresource accepts a path, like pods/proxy.
 	ConnectPath bool
 	// Options is the kind of the query parameters of get or connect beyond
 	// the common ones: PodLogOptions, PodExecOptions.

@@ -10,9 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// KindSchema returns the types of a kind's fields, with all that its schema refers to in
-// place; nil where no document describes it. What may be of several types, and what a
-// schema says nothing of, is an int-or-string: nothing is known of it.
+// KindSchema returns the types of a kind's fields, with all references resolved; nil if no document
+// describes it. Fields of several types or an unknown type are int-or-string.
 func (d *Document) KindSchema(gvk schema.GroupVersionKind) (*apiextensions.JSONSchemaProps, error) {
 	plain, err := d.PlainJSON()
 	if err != nil {
@@ -46,7 +45,7 @@ type expansion struct {
 	open []string
 }
 
-// modelSchema is what is read of a schema.
+// modelSchema is the decoded part of a schema.
 type modelSchema struct {
 	Ref                  string                     `json:"$ref"`
 	AllOf                []json.RawMessage          `json:"allOf"`
@@ -67,7 +66,7 @@ func (e *expansion) read(raw json.RawMessage) (*apiextensions.JSONSchemaProps, e
 	if err := json.Unmarshal(raw, &m); err != nil {
 		return nil, fmt.Errorf("read a schema: %w", err)
 	}
-	if len(m.AllOf) == 1 && m.Type == "" && m.Ref == "" { // a reference with something beside it
+	if len(m.AllOf) == 1 && m.Type == "" && m.Ref == "" { // a reference with siblings
 		return e.read(m.AllOf[0])
 	}
 	if m.Ref != "" {

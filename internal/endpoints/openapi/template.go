@@ -10,11 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// The paths of custom resources, some 70 KB each, differ by their names alone. They
-// are built once for each combination of the other properties, with placeholders
-// for the names, and copied from then on.
+// The paths of custom resources, about 70 KB each, differ in their names only. They are built once
+// for each combination of the other properties, with placeholders for the names, and then copied.
 
-// templateKey is what the paths of a custom resource depend on besides its names.
+// templateKey contains the properties that determine the paths of a custom resource, except its
+// names.
 type templateKey struct {
 	version                    version
 	namespaced, returnsDeleted bool
@@ -56,7 +56,7 @@ type segment struct {
 // template is the paths of custom resources with the same templateKey.
 type template struct {
 	paths []templatePath
-	// models are those that the operations refer to; some are placeholders.
+	// models are the models of the operations; some are placeholders.
 	models []string
 	// shared are the shared parameters of v2.
 	shared map[string]json.RawMessage
@@ -100,7 +100,7 @@ func (l *library) template(r *Resource, gv schema.GroupVersion, v version) (*tem
 	}
 	object := r.Object
 	if object == gv.WithKind(r.Kind) {
-		object = schema.GroupVersionKind{} // which means the same, whatever the names
+		object = schema.GroupVersionKind{} // equivalent for all names
 	}
 	s := templateKey{
 		version: v, namespaced: r.Namespaced, returnsDeleted: r.ReturnsDeleted, subresource: r.Subresource,
@@ -117,7 +117,7 @@ func (l *library) template(r *Resource, gv schema.GroupVersion, v version) (*tem
 	return made, true
 }
 
-// newTemplate builds the paths of a resource whose names are placeholders.
+// newTemplate builds the paths of a resource with placeholder names.
 func (l *library) newTemplate(s templateKey, verbs []string) (*template, error) {
 	kind := map[string]string{"a ": "B" + placeholderKind.String(), "an ": "A" + placeholderKind.String(), "": "B" + placeholderKind.String() + "s"}[s.article]
 	part := &Part{GroupVersion: schema.GroupVersion{Group: placeholderGroup.String(), Version: placeholderVersion.String()}, Custom: true}

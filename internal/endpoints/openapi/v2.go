@@ -87,9 +87,8 @@ func (p *v2Paths) add(key v2Key) json.RawMessage {
 	return encoded
 }
 
-// isShared reports whether operations refer to a parameter. Those that differ from
-// kind to kind are not shared, nor are the two by which older versions of kubectl
-// detect features.
+// isShared reports whether operations refer to a shared parameter. Parameters that differ between
+// kinds are not shared, nor are the two with which older kubectl versions detect features.
 func isShared(key v2Key) bool {
 	if key.model != "" {
 		return strings.HasPrefix(key.model, "io.k8s.apimachinery.")

@@ -17,9 +17,8 @@ import (
 // yaml writes a value as a YAML document.
 func (e *encoder) yaml(i int) int { return e.yamlValue(i, 0, true) }
 
-// yamlValue writes the value at i and ends the line. The lines of an object or list
-// that is not empty are indented by indent; if hanging, the first of them has been
-// begun.
+// yamlValue writes the value at i and ends the line. The lines of a nonempty object or list are
+// indented by indent; if hanging, the first line has already been started.
 func (e *encoder) yamlValue(i, indent int, hanging bool) int {
 	first := e.in.At(i)
 	if first != '{' && first != '[' {

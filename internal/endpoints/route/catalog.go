@@ -15,8 +15,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Source is a set of resources. It is safe for concurrent use; what it returns is
-// shared and must not be changed.
+// Source is a set of resources. It is safe for concurrent use. Results are shared and must not be
+// modified.
 type Source interface {
 	// Find returns a resource or subresource, nil where the source does not have
 	// it.
@@ -26,7 +26,7 @@ type Source interface {
 	Groups() []rest.Group
 	// Group returns one group, without building the others.
 	Group(name string) (rest.Group, bool)
-	// Generation grows with every change of what the source has.
+	// Generation increases with every change of the source.
 	Generation() uint64
 }
 
@@ -46,10 +46,9 @@ func (c *Catalog) Find(gv schema.GroupVersion, name, subresource string) *rest.R
 	return nil
 }
 
-// Equivalents returns the resources by which the objects of r are served, in the
-// order of the versions of their kind: r in all its versions, and where a kind is
-// in more groups than one, those of the others. A subresource has those of the
-// same name. It is empty where r is not served any more, or is not stored.
+// Equivalents returns the resources that serve the objects of r, in the order of the versions of
+// their kind: r in all its versions and, for kinds in several groups, those of the other groups. A
+// subresource has those with its name. The result is empty if r is no longer served, or not stored.
 func (c *Catalog) Equivalents(r *rest.Resource) []*rest.Resource {
 	parent := r
 	if r.Subresource != "" {
@@ -71,8 +70,8 @@ func (c *Catalog) Equivalents(r *rest.Resource) []*rest.Resource {
 	return all
 }
 
-// Groups implements Source. A group that several sources have stands where the
-// first has it, with the versions of all.
+// Groups implements Source. A group of several sources has the position of the first one, with the
+// versions of all.
 func (c *Catalog) Groups() []rest.Group {
 	var groups []rest.Group
 	places := map[string]int{}
@@ -103,7 +102,7 @@ func (c *Catalog) Group(name string) (rest.Group, bool) {
 	return group, found
 }
 
-// merged adds what a later source has of a group to what earlier ones have.
+// merged adds the resources of a later source to a group.
 func merged(group, later rest.Group) rest.Group {
 	versions := slices.Clone(group.Versions)
 	for _, v := range later.Versions {
@@ -132,7 +131,7 @@ func (c *Catalog) Generation() uint64 {
 	return sum
 }
 
-// HasStaticGroup reports whether a group is served whatever is stored.
+// HasStaticGroup reports whether a group is always served.
 func (c *Catalog) HasStaticGroup(name string) bool {
 	return slices.ContainsFunc(c.sources, func(s Source) bool {
 		static, ok := s.(*Static)
@@ -155,8 +154,7 @@ type key struct {
 	name, subresource string
 }
 
-// NewStatic returns a source of resources, whose groups and versions keep the
-// order they have.
+// NewStatic returns a source of resources, in the given order of groups and versions.
 func NewStatic(resources []*rest.Resource) *Static {
 	s := &Static{byName: make(map[key]*rest.Resource, len(resources))}
 	for _, r := range resources {

@@ -16,13 +16,11 @@ import (
 type Handler struct {
 	Catalog *Catalog
 	API     *endpoints.API
-	// Aggregated returns the handler of a group version that an APIService gives
-	// to another server, for all paths below it; nil for all others. A nil
-	// Aggregated means that there are none.
+	// Aggregated returns the handler of a group version that an APIService assigns to another
+	// server, for all paths below it; nil for others. It may be nil.
 	Aggregated func(schema.GroupVersion) http.Handler
-	// Peers returns what answers a request for a resource that is not in the catalogue,
-	// because another server has it; nil where none does. A nil Peers means that there
-	// are no other servers.
+	// Peers returns the handler of a request for a resource that only another server has, or nil.
+	// It may be nil.
 	Peers func(*http.Request, schema.GroupVersionResource) http.Handler
 	// NonResource serves requests that are for no resource. Required.
 	NonResource http.Handler
@@ -35,13 +33,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if request.VisibilityFrom(r.Context()) != nil {
-		h.API.WriteNotFound(w, r) // it was there a moment ago; nobody else knows of limits
+		h.API.WriteNotFound(w, r) // the resource has just disappeared; only aggregated servers have no limits
 		return
 	}
 	other.ServeHTTP(w, r)
 }
 
-// find returns the resource that a request is for, or else what answers it.
+// find returns the resource of a request, or another handler.
 func (h *Handler) find(r *http.Request, info *request.Info) (*rest.Resource, http.Handler) {
 	if aggregated := h.aggregated(info); aggregated != nil {
 		return nil, aggregated
@@ -50,7 +48,7 @@ func (h *Handler) find(r *http.Request, info *request.Info) (*rest.Resource, htt
 		return nil, h.NonResource
 	}
 	if info.Group == "" && strings.HasPrefix(strings.TrimLeft(info.Path, "/"), "apis/") {
-		return nil, http.NotFoundHandler() // the core group is below /api alone
+		return nil, http.NotFoundHandler() // the core group exists below /api only
 	}
 	if info.Unroutable {
 		return nil, http.HandlerFunc(h.API.WriteNotFound)
@@ -81,8 +79,7 @@ func (h *Handler) isCustom(gv schema.GroupVersion, name string) bool {
 	return resource != nil && resource.Custom
 }
 
-// aggregated returns the handler of the aggregated group version that a request's
-// path is below, nil where there is none.
+// aggregated returns the handler of the aggregated group version of a request's path, or nil.
 func (h *Handler) aggregated(info *request.Info) http.Handler {
 	if h.Aggregated == nil || info == nil {
 		return nil
