@@ -5,13 +5,12 @@ import (
 	"github.com/google/cel-go/common"
 )
 
-// Compile parses and checks an expression, as env.Compile does, and refuses two kinds of
-// it that few bytes make very expensive: those whose types nest so deeply that checking
-// them takes seconds (typeWork), and those that hold one value so many times that looking
-// at the result takes hours (sharing).
-//
-// Members are the fields of the variable "variables", with what Compile has returned as
-// their sharing: how many times the value of the expression may hold the same value.
+// Compile parses and checks an expression like env.Compile, and rejects two kinds of expressions
+// that are short but very expensive: those with deeply nested types, which take seconds to check
+// (typeWork), and those whose value contains another value so many times that processing the result
+// takes hours (sharing). members are the fields of the variable "variables", with the sharing that
+// Compile returned for them: the maximum number of times that the value of the expression contains
+// the same value.
 func Compile(env *cel.Env, text string, members map[string]int) (ast *cel.Ast, shares int, issues *cel.Issues) {
 	ast, issues = env.Parse(text)
 	if issues.Err() != nil {
@@ -33,7 +32,7 @@ func Compile(env *cel.Env, text string, members map[string]int) (ast *cel.Ast, s
 	return ast, shares, issues
 }
 
-// refused is what is wrong with an expression as a whole.
+// refused returns the error of an expression as a whole.
 func refused(ast *cel.Ast, why string) *cel.Issues {
 	errs := common.NewErrors(ast.Source())
 	errs.ReportErrorString(common.NewLocation(1, 0), why)

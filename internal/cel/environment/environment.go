@@ -12,10 +12,9 @@ import (
 	"mainstay.dev/mainstay/internal/cel/library"
 )
 
-// base makes the base environment on first use: a server without expressions does not
-// pay for it. It is package-level although servers share it, since it depends on
-// constants alone and cannot change: a cel.Env is immutable, Extend copies it, and the
-// libraries in it write to their fields only while newBase configures them.
+// base creates the base environment on first use, so that a server without expressions does not pay
+// for it. It is a package variable, shared by servers, because it depends on constants only and is
+// immutable: Extend copies a cel.Env, and its libraries write to their fields only during newBase.
 var base = sync.OnceValues(newBase)
 
 // Base returns the base environment of Kubernetes v1.37. It declares no variables. It is
@@ -30,8 +29,8 @@ func newBase() (*cel.Env, error) {
 	return env, nil
 }
 
-// options returns what kube-apiserver v1.37 allows in new expressions: the environment of
-// v1.36, so that a cluster can be downgraded.
+// options returns the environment for new expressions in kube-apiserver v1.37: that of v1.36, so
+// that a cluster can be downgraded.
 func options() []cel.EnvOption {
 	return []cel.EnvOption{
 		cel.HomogeneousAggregateLiterals(),

@@ -19,7 +19,7 @@ var _ cel.SingletonLibrary = equalGuard{}
 // LibraryName implements cel.SingletonLibrary.
 func (equalGuard) LibraryName() string { return "mainstay.equality" }
 
-// CompileOptions returns none: the operators are declared by cel-go.
+// CompileOptions returns nil: cel-go declares the operators.
 func (equalGuard) CompileOptions() []cel.EnvOption { return nil }
 
 // ProgramOptions decorates the operators.
@@ -68,7 +68,7 @@ func (c comparison) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	return equal
 }
 
-// weigh takes the number of values in a value off a limit, and stops where nothing is left.
+// weigh subtracts the number of values in a value from a limit, and stops at zero.
 func weigh(v ref.Val, limit int) int {
 	switch v.(type) {
 	case types.Bool, types.Int, types.Uint, types.Double, types.String, types.Null:

@@ -15,27 +15,22 @@ import (
 // overload. No expression can name it.
 const iteration = "@iteration"
 
-// iterations keeps the cost of counting costs in proportion.
-//
-// cel-go counts with a stack of the values of all steps, on which each call looks
-// for its arguments, and each name and each && for what is not there: then through
-// the whole stack. A loop leaves two values there each time around, until it ends.
-// So a loop takes time in the square of its length: one over 100,000 numbers costs
-// 600,000 units, within the limit, and takes a minute.
-//
-// Here the condition of a loop is the argument of a function, and the call of that
-// says that its arguments include its own value of the last time around. Taking its
-// arguments off the stack takes off all that lies above them, which is what the
-// loop has left. The function gives back its argument, for nothing: costs, before
-// and after, are what they were.
+// iterations keeps the overhead of cost tracking proportional. The cost tracker of cel-go has a
+// stack of the values of all steps. Each call searches its arguments on it, and each identifier and
+// each && searches the whole stack. A loop leaves two values on it in each iteration until it ends,
+// so the tracking of a loop takes quadratic time: a loop over 100,000 numbers costs 600,000 units,
+// within the limit, and takes a minute. This library makes the condition of a loop the argument of
+// a function, whose call reports its own value of the previous iteration as an argument. Removing
+// the arguments from the stack also removes all values above them, which the loop has left. The
+// function returns its argument at no cost, so costs are unchanged.
 type iterations struct{}
 
 var _ cel.SingletonLibrary = iterations{}
 
-// LibraryName is what the environment knows the library by.
+// LibraryName implements cel.SingletonLibrary.
 func (iterations) LibraryName() string { return "mainstay.iterations" }
 
-// CompileOptions change all macros that there are; so this library comes last.
+// CompileOptions modifies all existing macros, so this library must be the last one.
 func (iterations) CompileOptions() []cel.EnvOption {
 	free := func(checker.CostEstimator, *checker.AstNode, []checker.AstNode) *checker.CallEstimate {
 		return &checker.CallEstimate{}
@@ -60,7 +55,7 @@ func (iterations) CompileOptions() []cel.EnvOption {
 	}
 }
 
-// ProgramOptions let the calls of the function clear the stack, for nothing.
+// ProgramOptions makes the calls of the function clear the stack at no cost.
 func (iterations) ProgramOptions() []cel.ProgramOption {
 	return []cel.ProgramOption{
 		cel.CustomDecoratorV2(func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
@@ -79,8 +74,8 @@ func (iterations) ProgramOptions() []cel.ProgramOption {
 // clearing is a call that has its own last value for an argument.
 type clearing struct{ interpreter.InterpretableCall }
 
-// Args is the call itself, and its argument. The first time around it has no value
-// yet: then nothing is there to be cleared.
+// Args returns the call itself and its argument. In the first iteration, the call has no value, and
+// the stack needs no clearing.
 func (c clearing) Args() []interpreter.InterpretableV2 {
 	return append([]interpreter.InterpretableV2{c}, c.InterpretableCall.Args()...)
 }
@@ -109,8 +104,8 @@ func (m marker) NewComprehensionTwoVar(over ast.Expr, first, second, accumulator
 	return m.ExprHelper.NewComprehensionTwoVar(over, first, second, accumulator, init, m.mark(condition), step, result)
 }
 
-// mark leaves the condition of what is no loop, but gives a value a name: cel-go
-// knows it by that.
+// mark does not change the condition of an expression without a loop, except to assign it an ID, by
+// which cel-go refers to it.
 func (m marker) mark(condition ast.Expr) ast.Expr {
 	if condition.Kind() == ast.LiteralKind && condition.AsLiteral() == types.False {
 		return condition

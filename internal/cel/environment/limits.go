@@ -28,7 +28,7 @@ const (
 
 // Limits on sizes, in bytes.
 const (
-	// MaxRequestSize bounds values whose schema has no bound.
+	// MaxRequestSize is the maximum size of values whose schema has no limit, in bytes.
 	MaxRequestSize = 3 << 20
 	// MaxMessageSize bounds the result of a message expression.
 	MaxMessageSize = 5 << 10

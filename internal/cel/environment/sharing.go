@@ -10,14 +10,11 @@ import (
 // given: more than expressions of policies and rules do.
 const maxSharing = 256
 
-// sharing estimates how many times the value of an expression holds a list or map that was
-// there before.
-//
-// A value is made once and may be in many places: ".map(x, [x, x])", 30 times, makes 60
-// lists, and costs as much; compared with another one, converted to text or made flat, they
-// are 2³⁰. Costs are charged for lists as they are, not for what is in them, so it is
-// expressions that are bounded: what is written out counts by the variables in it, and a
-// loop may hold what it holds the first time in each of its elements.
+// sharing estimates how often the value of an expression contains an existing list or map. A value
+// is created once and may be referenced many times: 30 repetitions of ".map(x, [x, x])" create 60
+// lists and cost as much; compared, converted to text or flattened, they are 2³⁰. Costs count
+// list elements without their content, so the expressions must be limited: literals count by their
+// variables, and a loop may contain the sharing of its first iteration in each of its elements.
 type sharing struct {
 	ast       *ast.AST
 	variables map[string]int // of loops

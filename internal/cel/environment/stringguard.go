@@ -35,7 +35,7 @@ var _ cel.SingletonLibrary = stringGuard{}
 // LibraryName implements cel.SingletonLibrary.
 func (stringGuard) LibraryName() string { return "mainstay.texts" }
 
-// CompileOptions returns none: the functions are declared by cel-go.
+// CompileOptions returns nil: cel-go declares the functions.
 func (stringGuard) CompileOptions() []cel.EnvOption { return nil }
 
 // ProgramOptions replaces the implementations of the functions.
@@ -111,8 +111,8 @@ func literal(overload string) *interpreter.RegexOptimization {
 	}
 }
 
-// replace is <string>.replace(<string>, <string>), and with a limit, of which a negative
-// one means none.
+// replace is <string>.replace(<string>, <string>), with an optional limit; a negative limit means
+// no limit.
 func replace(args []ref.Val) ref.Val {
 	limit := types.IntNegOne
 	if len(args) == 4 {
@@ -166,7 +166,7 @@ func join(args []ref.Val) ref.Val {
 	return types.String(text.String())
 }
 
-// stringsOf returns arguments as strings; false if one is none.
+// stringsOf returns arguments as strings; false if one is not a string.
 func stringsOf(args []ref.Val) ([]string, bool) {
 	words := make([]string, len(args))
 	for i, arg := range args {

@@ -9,23 +9,21 @@ import (
 const (
 	// maxTypeWork is some ten milliseconds of checking.
 	maxTypeWork = 20_000
-	// smallType is the size of types that cost nothing: more than expressions of policies
-	// and rules have.
+	// smallType is the size of types without cost, which exceeds those of usual policies and rules.
 	smallType = 8
 )
 
-// typeWork estimates what checking an expression costs, from the parsed expression.
-//
-// The checker writes types out as trees, and copies them for each expression that has
-// one. 200 brackets around a value take three seconds; ".map(x, {x: x})", 14 times, twelve,
-// since each time doubles the size of the type.
+// typeWork estimates the cost of checking an expression from its syntax tree. The checker expands
+// types into trees and copies them for each expression of the type. 200 brackets around a value
+// take three seconds; 14 repetitions of ".map(x, {x: x})", which doubles the size of the type, take
+// twelve.
 type typeWork struct {
-	variables map[string]int // sizes of the types of those of loops
+	variables map[string]int // type sizes of loop variables
 	done      int
 }
 
-// sizeOf returns about how large the type of an expression is: 0 is no list, map or
-// optional value, as far as the expression says.
+// sizeOf returns the approximate type size of an expression: 0 if it is apparently not a list, map
+// or optional value.
 func (w *typeWork) sizeOf(e ast.Expr) int {
 	if w.done > maxTypeWork {
 		return 0
@@ -98,7 +96,7 @@ func (w *typeWork) loop(c ast.ComprehensionExpr) int {
 	return max(size, w.sizeOf(c.Result()))
 }
 
-// bind gives a variable a value, until the function that it returns is called.
+// bind sets a variable until the returned function is called.
 func bind(variables map[string]int, name string, value int) (unbind func()) {
 	before, had := variables[name]
 	variables[name] = value

@@ -47,7 +47,7 @@ func Authorizer() cel.EnvOption {
 	return cel.Lib(library{name: "kubernetes.authz", options: options})
 }
 
-// checkOptions are the functions that a question is put together with, and asked.
+// checkOptions returns the functions that build and evaluate a check.
 func checkOptions() []cel.EnvOption {
 	resource, text := ResourceCheckType(), cel.StringType
 	detail := func(name, overload string, set func(*resourceCheck, string)) cel.EnvOption {
@@ -99,9 +99,9 @@ func member(name, overload string, result *cel.Type, of []*cel.Type, binding cel
 	return cel.Function(name, cel.MemberOverload(overload, of, result, binding))
 }
 
-// Permissions are what the expressions of one request may ask: of its user, and of service
-// accounts. An answer is remembered, so that a question that many expressions have is asked
-// once. It is safe for concurrent use.
+// Permissions evaluates the authorization checks of one request, for its user and for service
+// accounts. It caches results, so a check in several expressions is evaluated once. It is safe for
+// concurrent use.
 type Permissions struct {
 	ctx        context.Context // of the request
 	user       *request.User
@@ -128,7 +128,7 @@ func (p *Permissions) Resource(group, resource, subresource, namespace, name str
 	}})
 }
 
-// question is what is asked; a resource's if it has one.
+// question is a check; for a resource if it has one.
 type question struct {
 	account                                       string // the service account that it is about; "": the user
 	verb, path                                    string
@@ -157,7 +157,7 @@ func (q *question) attributes(user *request.User) authorizer.Attributes {
 	return a
 }
 
-// asker asks for one user.
+// asker evaluates checks for a user.
 type asker struct {
 	permissions *Permissions
 	user        *request.User
@@ -210,7 +210,7 @@ func askerValue(c asker) ref.Val                 { return opaque(AuthorizerType(
 func resourceCheckValue(c resourceCheck) ref.Val { return opaque(ResourceCheckType(), c) }
 func decisionValue(d decision) ref.Val           { return opaque(decisionType(), d) }
 
-// opaque is a value that is only given to functions. It equals nothing.
+// opaque returns a value that can only be passed to functions. It is not equal to any value.
 func opaque[T any](t *cel.Type, v T) ref.Val {
 	never := func(T, T) bool { return false }
 	return (&kind[T]{name: t.TypeName(), typ: t, equal: never}).of(v)

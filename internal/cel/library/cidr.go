@@ -26,7 +26,7 @@ func CIDR() cel.EnvOption {
 	read := func(s string) ref.Val {
 		p, err := parseCIDR(s)
 		if err != nil {
-			// Said twice, as by kube-apiserver.
+			// The duplication is kube-apiserver's.
 			return types.NewErr("network address parse error during conversion from string: %v", err)
 		}
 		return cidrs.of(p)
@@ -93,16 +93,15 @@ func containsCIDR(outer, inner netip.Prefix) ref.Val {
 	return types.Bool(outer.Bits() <= inner.Bits() && outer.Contains(inner.Addr()))
 }
 
-// Overloads whose prices differ from others of their functions.
+// Overloads whose costs differ from those of their function.
 const (
 	ipOfCIDR           = "cidr_ip"
 	containsIPString   = "cidr_contains_ip_string"
 	containsCIDRString = "cidr_contains_cidr_string"
 )
 
-// containsPrice is that of comparing the bytes of two addresses; if the other is a
-// block, of masking it and comparing the lengths of the prefixes; and of reading it
-// in the overload that takes a string.
+// containsPrice is the cost of comparing the bytes of two addresses; for a block, also of masking
+// it and comparing the lengths of the prefixes; for the string overload, also of parsing it.
 func containsPrice(ofString string, masked bool) price {
 	return price{
 		estimate: func(c plannedCall) *checker.CallEstimate {

@@ -13,12 +13,12 @@ import (
 	"github.com/google/cel-go/interpreter"
 )
 
-// CostEstimator estimates and tracks the cost of calls of the functions of this package,
-// and of those of cel-go's strings that kube-apiserver has costs of its own for. It is
-// safe for concurrent use if SizeEstimator is.
+// CostEstimator estimates and tracks the costs of the functions of this package, and of those
+// string functions of cel-go for which kube-apiserver defines costs. It is safe for concurrent use
+// if SizeEstimator is.
 type CostEstimator struct {
-	// SizeEstimator bounds the sizes of variables and their fields, and what
-	// functions cost that have no price here. May be nil.
+	// SizeEstimator estimates the sizes of variables and their fields, and the costs of other
+	// functions. May be nil.
 	SizeEstimator checker.CostEstimator
 }
 
@@ -27,7 +27,7 @@ var (
 	_ interpreter.ActualCostEstimator = (*CostEstimator)(nil)
 )
 
-// EstimateSize returns what SizeEstimator says, nil without one.
+// EstimateSize returns the result of SizeEstimator, or nil.
 func (e *CostEstimator) EstimateSize(element checker.AstNode) *checker.SizeEstimate {
 	if e.SizeEstimator == nil {
 		return nil
@@ -35,9 +35,9 @@ func (e *CostEstimator) EstimateSize(element checker.AstNode) *checker.SizeEstim
 	return e.SizeEstimator.EstimateSize(element)
 }
 
-// EstimateCallCost returns the bounds of what a call may cost, without its
-// arguments, and of the size of its result; nil leaves both to cel-go. A user sees
-// them when a definition is refused, so they change only with kube-apiserver's.
+// EstimateCallCost returns the estimated cost of a call, without its arguments, and the size of its
+// result; nil selects cel-go's estimate. Users see the estimate in rejections of definitions, so it
+// must equal kube-apiserver's.
 func (e *CostEstimator) EstimateCallCost(function, overloadID string, target *checker.AstNode, args []checker.AstNode) *checker.CallEstimate {
 	if p := priceOf(function); p.estimate != nil {
 		if estimate := p.estimate(plannedCall{e, overloadID, target, args}); estimate != nil {
@@ -50,8 +50,7 @@ func (e *CostEstimator) EstimateCallCost(function, overloadID string, target *ch
 	return e.SizeEstimator.EstimateCallCost(function, overloadID, target, args)
 }
 
-// CallCost returns what a call has cost, without its arguments; nil leaves it to
-// cel-go.
+// CallCost returns the actual cost of a call, without its arguments; nil selects cel-go's cost.
 func (e *CostEstimator) CallCost(function, overloadID string, args []ref.Val, result ref.Val) *uint64 {
 	if p := priceOf(function); p.actual != nil {
 		return p.actual(madeCall{overloadID, args, result})
@@ -59,7 +58,7 @@ func (e *CostEstimator) CallCost(function, overloadID string, args []ref.Val, re
 	return nil
 }
 
-// price is what calls of a function cost. A nil answer leaves it to cel-go.
+// price estimates the CEL cost of a call. A nil result selects cel-go's default estimate.
 type price struct {
 	estimate func(plannedCall) *checker.CallEstimate
 	actual   func(madeCall) *uint64
@@ -73,8 +72,7 @@ type plannedCall struct {
 	args      []checker.AstNode
 }
 
-// madeCall is a call that was made; the first argument of a member is what it was
-// called on.
+// madeCall is an executed call; the first argument of a member function is its receiver.
 type madeCall struct {
 	overload string
 	args     []ref.Val
@@ -157,9 +155,8 @@ func nominalPrice() price {
 	}
 }
 
-// textPrice is that of writing a scalar as text. kube-apiserver does not bound
-// the text, so that a message such as "at most " + string(self.max) is taken for
-// endless and refused.
+// textPrice is the cost of converting a scalar to text. kube-apiserver does not bound the text, so
+// a message such as "at most " + string(self.max) counts as unbounded and is rejected.
 func textPrice() price {
 	longest := func(overload string) uint64 {
 		switch overload {
@@ -241,11 +238,10 @@ func equalsPrice() price {
 	}
 }
 
-// maxFormatName is what the name of no format is longer than.
+// maxFormatName is an upper bound for the length of format names.
 const maxFormatName = 64
 
-// size returns the bounds of the size of a node: from the expression, else from the
-// schema, else none.
+// size returns the size estimate of a node: from the expression, the schema, or unbounded.
 func (c plannedCall) size(node checker.AstNode) checker.SizeEstimate {
 	if s := node.ComputedSize(); s != nil {
 		return *s
@@ -256,7 +252,7 @@ func (c plannedCall) size(node checker.AstNode) checker.SizeEstimate {
 	return checker.UnknownSizeEstimate()
 }
 
-// size is the size of a value; 1 for what has none.
+// size returns the size of a value; 1 for values without a size.
 func size(v ref.Val) uint64 {
 	if sizer, ok := v.(traits.Sizer); ok {
 		if n, ok := sizer.Size().(types.Int); ok && n >= 0 {

@@ -1,8 +1,6 @@
-// Package library has the CEL libraries of Kubernetes, one per file: lists, regular
-// expressions, URLs, IP addresses and CIDRs, quantities, named formats and semantic
-// versions, and what users may do. CostEstimator estimates and tracks the cost of their calls.
-//
-// Signatures, results, errors and costs are kube-apiserver's: expressions that work there
-// work here, and texts of errors and costs reach users. Libraries of the CEL project come
-// with cel-go.
+// Package library contains the CEL libraries of Kubernetes, one per file: lists, regular
+// expressions, URLs, IP addresses and CIDRs, quantities, formats, semantic versions, and
+// authorization. CostEstimator estimates and tracks the costs of their calls. Signatures, results,
+// errors and costs are those of kube-apiserver, because users see error messages and costs. cel-go
+// contains the libraries of the CEL project.
 package library

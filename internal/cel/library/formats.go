@@ -53,11 +53,11 @@ func Formats() cel.EnvOption {
 // format is a named format.
 type format struct {
 	name     string
-	validate func(string) []string // what is wrong with a string
+	validate func(string) []string // the errors of a string
 	regex    uint64                // the length of its regular expression, or of one that would cost as much
 }
 
-// Lengths of expressions that stand in costs for what is read without one.
+// Assumed lengths of regular expressions for the costs of formats without one.
 const (
 	uriRegexLength    = 1120
 	base64RegexLength = 84
@@ -107,8 +107,7 @@ func validate(f *format, s string) ref.Val {
 	return types.OptionalOf(types.NewStringList(types.DefaultTypeAdapter, faults))
 }
 
-// maxFormatRegex is what the expression of any format is taken to be as long as,
-// before it is known which format it is.
+// maxFormatRegex is the assumed length of the regular expression of an unknown format.
 const maxFormatRegex = 128
 
 func validatePrice() price {

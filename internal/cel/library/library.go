@@ -2,8 +2,7 @@ package library
 
 import "github.com/google/cel-go/cel"
 
-// library is a set of functions that an environment has once, however often it is
-// asked to take it.
+// library is a set of functions that an environment includes at most once.
 type library struct {
 	name    string
 	options []cel.EnvOption
@@ -12,8 +11,7 @@ type library struct {
 
 var _ cel.SingletonLibrary = library{}
 
-// All is every library of this package. The result belongs to one environment:
-// make it anew for another one.
+// All returns all libraries of this package. The result belongs to one environment.
 func All() cel.EnvOption {
 	libraries := []cel.EnvOption{Lists(), Regex(), URLs(), IP(), CIDR(), Quantity(), Formats(), Semver()}
 	return func(env *cel.Env) (*cel.Env, error) {
@@ -27,7 +25,7 @@ func All() cel.EnvOption {
 	}
 }
 
-// LibraryName is what the environment knows the library by.
+// LibraryName implements cel.SingletonLibrary.
 func (l library) LibraryName() string { return l.name }
 
 // CompileOptions are the types and functions of the library.
@@ -36,6 +34,6 @@ func (l library) CompileOptions() []cel.EnvOption { return l.options }
 // ProgramOptions are how calls of the functions are evaluated.
 func (l library) ProgramOptions() []cel.ProgramOption { return l.program }
 
-// signature is the types of the arguments of an overload; a member's first is what
-// it is called on.
+// signature returns the argument types of an overload; the first one of a member function is its
+// receiver.
 func signature(types ...*cel.Type) []*cel.Type { return types }

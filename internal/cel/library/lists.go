@@ -33,8 +33,8 @@ func Lists() cel.EnvOption {
 	}})
 }
 
-// orderedTypes are the types with an order. A list of unknown elements goes to the
-// overload of the first.
+// orderedTypes are the ordered types. A list of unknown elements uses the overload of the first
+// type.
 func orderedTypes() []*cel.Type {
 	return []*cel.Type{
 		cel.IntType, cel.UintType, cel.DoubleType, cel.BoolType,
@@ -42,7 +42,7 @@ func orderedTypes() []*cel.Type {
 	}
 }
 
-// overloadName is what the identifiers of overloads call a type.
+// overloadName returns the name of a type in overload identifiers.
 func overloadName(t *cel.Type) string {
 	switch t {
 	case cel.DurationType:
@@ -70,7 +70,7 @@ func isSorted(list ref.Val) ref.Val {
 		if !ok {
 			return types.MaybeNoSuchOverloadErr(next)
 		}
-		// What cannot be compared, as NaN, is taken to be in order.
+		// Values that cannot be compared, such as NaN, count as ordered.
 		if previous != nil && previous.Compare(next) == types.IntOne {
 			return types.False
 		}
@@ -210,8 +210,8 @@ type elementNode struct {
 	typ  *types.Type
 }
 
-// elementOf returns a node for the elements of a list, false for what is no list.
-// Its path is known if the list's is, so that a bound in the schema can be found.
+// elementOf returns a node for the elements of a list; false if it is not a list. It has a path if
+// the list has one, so that limits of the schema apply.
 func elementOf(list checker.AstNode) (checker.AstNode, bool) {
 	params := list.Type().Parameters()
 	if len(params) == 0 {
@@ -224,13 +224,13 @@ func elementOf(list checker.AstNode) (checker.AstNode, bool) {
 	return elementNode{path, params[0]}, true
 }
 
-// Path is the path of the list and "@items"; nil if it has none.
+// Path returns the path of the list with "@items"; nil without one.
 func (n elementNode) Path() []string { return n.path }
 
 // Type is the type of the elements.
 func (n elementNode) Type() *types.Type { return n.typ }
 
-// Expr is nil: no part of the expression stands for the elements.
+// Expr returns nil: no subexpression represents the elements.
 func (n elementNode) Expr() ast.Expr { return nil }
 
 // ComputedSize is nil: unknown from the expression.

@@ -48,7 +48,7 @@ func Quantity() cel.EnvOption {
 		arithmetic(q, "sub", (*resource.Quantity).Sub),
 	}
 	return cel.Lib(library{name: "kubernetes.quantity", options: append(options, comparisons("quantity", q.typ,
-		func(a, b *resource.Quantity) int { c := *a; return c.Cmp(*b) })...)}) // Cmp may write to what it is called on
+		func(a, b *resource.Quantity) int { c := *a; return c.Cmp(*b) })...)}) // Cmp may modify its receiver
 }
 
 func isInteger(a *resource.Quantity) ref.Val {

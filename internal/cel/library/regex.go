@@ -37,8 +37,8 @@ func Regex() cel.EnvOption {
 	})
 }
 
-// search is what a compiled expression finds in a string, limit matches of it if
-// that is not negative.
+// search returns the matches of a compiled expression in a string, up to limit unless it is
+// negative.
 type search func(re *regexp.Regexp, s string, limit int64) ref.Val
 
 func find(re *regexp.Regexp, s string, _ int64) ref.Val {
@@ -84,7 +84,7 @@ func compiling(f search) func(args ...ref.Val) ref.Val {
 	}
 }
 
-// precompiled replaces the calls of a function whose expression is a literal.
+// precompiled replaces the calls of a function with a literal expression.
 func precompiled(function string, f search) *interpreter.RegexOptimization {
 	return &interpreter.RegexOptimization{
 		Function:   function,

@@ -58,8 +58,7 @@ func parseVersion(s string, normalize bool) (semver.Version, error) {
 	if !normalize {
 		return semver.Parse(s)
 	}
-	// Whatever follows the second dot belongs to the third part: the patch number
-	// with what comes behind it.
+	// The text after the second dot is the third part: the patch number and its suffix.
 	parts := strings.SplitN(strings.TrimPrefix(s, "v"), ".", 3)
 	if last := parts[len(parts)-1]; len(parts) < 3 && strings.ContainsAny(last, "+-") {
 		return semver.Version{}, errors.New("short version cannot contain PreRelease/Build meta data")
@@ -73,8 +72,7 @@ func parseVersion(s string, normalize bool) (semver.Version, error) {
 	return semver.Parse(strings.Join(parts, "."))
 }
 
-// withoutLeadingZeros keeps one zero where no other digit would be left to begin
-// with.
+// withoutLeadingZeros preserves one zero if there is no other leading digit.
 func withoutLeadingZeros(part string) string {
 	for len(part) > 1 && part[0] == '0' && '0' <= part[1] && part[1] <= '9' {
 		part = part[1:]

@@ -5,8 +5,7 @@ import (
 	"github.com/google/cel-go/common/ast"
 )
 
-// sameSizePrice is that of the functions of strings whose result is at the most as
-// long as what they are called on.
+// sameSizePrice is the cost of string functions whose result is at most as long as their receiver.
 func sameSizePrice() price {
 	return price{
 		estimate: func(c plannedCall) *checker.CallEstimate {
@@ -37,10 +36,9 @@ func replacePrice() price {
 	}
 }
 
-// replacedSize is how long a string can get by replacing parts of one size by
-// parts of another: unchanged says that replacing nothing is as far as it goes,
-// else as many as there is room for are replaced. Empty parts are found around
-// each character.
+// replacedSize returns the maximum length of a string after replacing parts of one size with parts
+// of another. unchanged means that the length cannot grow; otherwise it assumes as many
+// replacements as possible. Empty parts match around each character.
 func replacedSize(s, from, to uint64, unchanged bool) uint64 {
 	fixed := checker.FixedSizeEstimate
 	switch {

@@ -48,8 +48,8 @@ func URLs() cel.EnvOption {
 	}})
 }
 
-// parseURL reads what ParseRequestURI takes, but knows fragments, which that makes
-// part of the path or the query.
+// parseURL parses the URLs that ParseRequestURI accepts, with support for fragments, which
+// ParseRequestURI treats as part of the path or query.
 func parseURL(s string) (*url.URL, error) {
 	if _, err := url.ParseRequestURI(s); err != nil {
 		return nil, err

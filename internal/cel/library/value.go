@@ -19,8 +19,7 @@ const (
 	semverTypeName   = "kubernetes.Semver"
 )
 
-// kind is a type of CEL whose values are Go values of type T: what such values
-// can do besides being given to functions.
+// kind is a CEL type whose values are Go values of type T, with the operations of these values.
 type kind[T any] struct {
 	name  string // as texts of errors name it
 	typ   *cel.Type
@@ -38,7 +37,7 @@ type value[T any] struct {
 	goValue T
 }
 
-// ConvertToNative returns the Go value, or its text where a string is wanted.
+// ConvertToNative returns the Go value, or its text for a string.
 func (v *value[T]) ConvertToNative(want reflect.Type) (any, error) {
 	if reflect.TypeOf(v.goValue).AssignableTo(want) {
 		return v.goValue, nil
@@ -79,7 +78,7 @@ func (v *value[T]) Type() ref.Type { return v.kind.typ }
 // Value is the Go value.
 func (v *value[T]) Value() any { return v.goValue }
 
-// Size is what the value counts for in costs.
+// Size returns the size of the value for costs.
 func (v *value[T]) Size() ref.Val {
 	if v.kind.size == nil {
 		return types.IntOne

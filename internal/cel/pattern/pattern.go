@@ -1,10 +1,7 @@
-// Package pattern matches texts of strangers with regular expressions of
-// strangers, for a bounded time.
-//
-// Go's expressions take time in proportion to the text and to the states of the
-// expression, of which [a-z]{1,1000} has a thousand: a text of 1 MB takes more than
-// a minute. Finding all matches may take the square of the text. Nothing of that
-// can be interrupted, but for expressions that read their text rune by rune.
+// Package pattern matches untrusted texts with untrusted regular expressions in bounded time. The
+// time of Go's regexp is proportional to the text and to the states of the expression, of which
+// [a-z]{1,1000} has a thousand: a text of 1 MB takes more than a minute. Finding all matches may
+// take quadratic time. Matching cannot be interrupted, except if the text is read rune by rune.
 package pattern
 
 import (
@@ -19,8 +16,8 @@ import (
 const (
 	// Patience is how long a Watch matches long texts.
 	Patience = 5 * time.Second
-	// short is how many bytes a Watch lets be matched without looking at the time,
-	// which is also the quickest way; of finding all matches that is shortest.
+	// short is the number of bytes that a Watch matches without a time check, with the fastest
+	// method; for all matches, it is shortest.
 	short    = 4 << 10
 	shortest = 256
 	// longAround is from where on all matches of an expression that looks around are
@@ -30,8 +27,8 @@ const (
 	checked = 1 << 10
 )
 
-// A Watch bounds what matching takes together. The zero value is ready for use, by
-// one goroutine.
+// A Watch bounds the total time of matching. The zero value is ready for use. It is not safe for
+// concurrent use.
 type Watch struct {
 	// Limit is how long long texts may take together; 0 means Patience.
 	Limit time.Duration
@@ -40,8 +37,8 @@ type Watch struct {
 	until time.Time
 }
 
-// Match reports whether an expression matches a text; inTime is false, and nothing
-// known, where that took too long.
+// Match reports whether an expression matches a text; inTime is false if the time limit was
+// exceeded.
 func (w *Watch) Match(re *regexp.Regexp, text string) (matches, inTime bool) {
 	if w.isShort(text) {
 		return re.MatchString(text), true
@@ -51,7 +48,7 @@ func (w *Watch) Match(re *regexp.Regexp, text string) (matches, inTime bool) {
 	return matches, !r.late
 }
 
-// Find returns the first match, "" where there is none.
+// Find returns the first match, or "".
 func (w *Watch) Find(re *regexp.Regexp, text string) (found string, inTime bool) {
 	if w.isShort(text) {
 		return re.FindString(text), true
@@ -68,7 +65,7 @@ func (w *Watch) FindAll(re *regexp.Regexp, text string, limit int) (found []stri
 	if len(text) <= shortest || limit == 0 {
 		return re.FindAllString(text, limit), true
 	}
-	if looksAround(re) { // and has to be shown what is before a match
+	if looksAround(re) { // and requires the text before a match
 		if len(text) > longAround {
 			return nil, false
 		}

@@ -12,12 +12,12 @@ import (
 	"mainstay.dev/mainstay/internal/cel/typed"
 )
 
-// Scope is what an expression sees besides object, oldObject, request and
+// Scope contains the variables of an expression, in addition to object, oldObject, request and
 // namespaceObject.
 type Scope struct {
 	// Params: the object that a binding brings.
 	Params bool
-	// Authorizer: whether somebody may do something.
+	// Authorizer enables authorization checks.
 	Authorizer bool
 	// Patches: the types that a mutation is made of.
 	Patches bool
@@ -26,10 +26,10 @@ type Scope struct {
 // Compiler checks the expressions of one policy or webhook, and makes programs of them.
 // The zero value is ready for use. It is not safe for concurrent use.
 type Compiler struct {
-	// Variables lets expressions see the variables that were declared so far.
+	// Variables enables the previously declared variables.
 	Variables bool
-	// Object and Params are the types of object, oldObject and params; nil: expressions may
-	// do with them what they want. Programs are made without.
+	// Object and Params are the types of object, oldObject and params; nil disables type checking.
+	// Programs are compiled without them.
 	Object, Params *typed.Type
 	// Programs shares programs between policies. It is not needed to check.
 	Programs *Programs
@@ -37,13 +37,13 @@ type Compiler struct {
 	declared map[string]*cel.Type
 	// shares is how many times variables hold the same value (environment.Compile).
 	shares map[string]int
-	// signature has the names and types of what was declared, in order.
+	// signature contains the names and types of declared variables, in order.
 	signature string
 	made      map[Scope]*cel.Env // they are large, and few of a policy
 }
 
-// Check returns what is wrong with an expression, nil for nothing. It must have one of
-// the types; without any, it may have all.
+// Check returns the error of an expression, or nil. It must have one of the result types; without
+// types, any type is valid.
 func (c *Compiler) Check(text string, sees Scope, results ...*cel.Type) error {
 	_, err := c.compile(text, sees, results)
 	return err
@@ -70,8 +70,7 @@ func (c *Compiler) declare(name string, result *cel.Type, shares int) {
 	c.signature += fmt.Sprintf("%s %s %d\n", name, t, shares)
 }
 
-// Program returns the program of an expression that a Check has passed, or would; what is
-// wrong with it is an error of its evaluation.
+// Program returns the program of a checked expression; errors are reported by its evaluation.
 func (c *Compiler) Program(text string, sees Scope, results ...*cel.Type) *Program {
 	return c.Programs.get(programKey{text: text, sees: sees, declared: c.signature, results: fmt.Sprint(results)}, func() (checked, error) {
 		return c.compile(text, sees, results)
@@ -85,7 +84,7 @@ func (c *Compiler) Variable(name, text string, sees Scope) Variable {
 	return Variable{Name: name, Program: p}
 }
 
-// checked is an expression in which nothing is wrong.
+// checked is a checked expression.
 type checked struct {
 	*cel.Ast
 	shares int
@@ -159,7 +158,7 @@ func (c *Compiler) options(base *cel.Env, sees Scope) []cel.EnvOption {
 	return options
 }
 
-// types returns what resolves the names of the types of objects and parameters.
+// types returns the provider of object and parameter types.
 func (c *Compiler) types(base *cel.Env) types.Provider {
 	resolves := base.CELTypeProvider()
 	for _, t := range [...]*typed.Type{c.Object, c.Params} {
@@ -177,7 +176,7 @@ func typeOf(t *typed.Type) *cel.Type {
 	return t.CEL()
 }
 
-// variableType is what a variable of a type is seen as: objects lose their types.
+// variableType returns the visible type of a variable: object types become dynamic.
 func variableType(t *cel.Type) *cel.Type {
 	switch t.Kind() {
 	case cel.BoolKind, cel.BytesKind, cel.DoubleKind, cel.DurationKind, cel.IntKind, cel.NullTypeKind, cel.StringKind,

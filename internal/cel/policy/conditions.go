@@ -30,9 +30,8 @@ func (c *Compiler) Conditions(listed []admissionregistrationv1.MatchCondition, s
 	return conditions
 }
 
-// Match reports whether all conditions are true, or the name of one that is not. That one
-// is false counts, whatever the others are; an error is that of all whose values are not
-// known.
+// Match reports whether all conditions are true, or the name of a false one. A false condition
+// takes precedence over errors; otherwise the error contains all failed evaluations.
 func (c Conditions) Match(ctx context.Context, in *Input) (matches bool, failed string, err error) {
 	budget := Budget(environment.RuntimeBudgetMatchConditions)
 	var errs []error

@@ -1,7 +1,6 @@
-// Package policy checks, compiles and evaluates the expressions of admission: those of
-// policies, their variables and mutations, and the conditions of webhooks. Variables,
-// types, costs and errors are kube-apiserver's.
-//
-// A Compiler makes Programs of the expressions of one policy; an Input is what they see of
-// one request, and a Budget what they may cost. What comes of it is decided in admission.
+// Package policy checks, compiles and evaluates the expressions of admission: policies, their
+// variables and mutations, and match conditions. Variables, types, costs and errors are those of
+// kube-apiserver. A Compiler creates Programs from the expressions of one policy. An Input contains
+// the variables for one request, and a Budget limits the cost. The admission packages interpret the
+// results.
 package policy

@@ -62,12 +62,12 @@ type Variable struct {
 	Program *Program
 }
 
-// Input is what expressions of one policy see of one request. It is not safe for
+// Input contains the variables of a policy's expressions for one request. It is not safe for
 // concurrent use.
 type Input struct {
 	Object, OldObject, Params, Request, Namespace *Lazy
-	// Permissions are the user's, and Resource the question about what is requested; nil:
-	// expressions do not see them.
+	// Permissions are those of the user, and Resource is the check of the requested resource; nil
+	// disables them.
 	Permissions *library.Permissions
 	Resource    ref.Val
 	// Variables are evaluated when they are first used, once.
@@ -108,14 +108,14 @@ func (in *Input) ResolveName(name string) (any, bool) {
 // Parent implements interpreter.Activation.
 func (in *Input) Parent() interpreter.Activation { return nil }
 
-// takeCost returns what variables have cost since it was last called.
+// takeCost returns the cost of variables since its last call.
 func (in *Input) takeCost() uint64 {
 	cost := in.cost
 	in.cost = 0
 	return cost
 }
 
-// variable returns the value of a variable, false where there is none of the name.
+// variable returns the value of a variable; false if there is none with this name.
 func (in *Input) variable(name string) (ref.Val, bool) {
 	if have, done := in.values[name]; done {
 		return have, true
@@ -151,7 +151,7 @@ func (in *Input) evaluate(v *Variable) ref.Val {
 	return value
 }
 
-// variables is the value of "variables", whose fields are the variables.
+// variables is the value of "variables", with a field for each variable.
 type variables struct{ in *Input }
 
 var _ interface {

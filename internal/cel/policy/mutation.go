@@ -8,7 +8,7 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// AppliedBy returns the configuration that an expression of the type ObjectType gives.
+// AppliedBy returns the apply configuration from a value of ObjectType.
 func AppliedBy(value ref.Val) (map[string]any, error) {
 	o, ok := value.(*object)
 	if !ok {
@@ -26,11 +26,11 @@ type PatchOperation struct {
 	Op   string `json:"op"`
 	Path string `json:"path"`
 	From string `json:"from,omitempty"`
-	// Value is nil where the operation has none, and points to nil for null.
+	// Value is nil for operations without a value, and points to nil for null.
 	Value *any `json:"value,omitempty"`
 }
 
-// PatchOf returns the operations that an expression of the type PatchesType gives.
+// PatchOf returns the operations from a value of PatchesType.
 func PatchOf(value ref.Val) ([]PatchOperation, error) {
 	list, ok := value.(traits.Lister)
 	if !ok {

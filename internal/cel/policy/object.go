@@ -133,9 +133,9 @@ func (c *conversion) checkNames(value ref.Val, path string) error {
 	return errors.Join(errs...)
 }
 
-// Document returns a value of an expression as a document. It shares what the expression
-// took from other documents. A value can hold another one many times, so that one that is
-// small in memory is large in JSON: what does not fit into a request is an error.
+// Document converts a value into a document, which may share other documents. A value can contain
+// another one many times, so a small value can have a large JSON: it returns an error if the JSON
+// exceeds the maximum size of a request.
 func Document(value ref.Val) (any, error) {
 	c := newConversion()
 	return c.convert(value)
@@ -143,8 +143,8 @@ func Document(value ref.Val) (any, error) {
 
 var errDocumentSize = fmt.Errorf("the value has more than %d bytes", environment.MaxRequestSize)
 
-// conversion counts the bytes of a document, at the least, and before it is made, the
-// values whose names were looked at.
+// conversion is the remaining budget: the minimum number of bytes of the document, and the values
+// with checked names.
 type conversion struct{ left, visits int }
 
 func newConversion() *conversion {

@@ -16,14 +16,14 @@ import (
 	"mainstay.dev/mainstay/internal/cel/library"
 )
 
-// Programs has the programs of the expressions that policies and webhooks use, each once:
-// expressions that are equal, and see the same, share one. It forgets a program that
-// nobody holds any more. The zero value is ready for use. It is safe for concurrent use.
+// Programs caches the programs of policies and webhooks: equal expressions with the same scope
+// share one. Unused programs are dropped. The zero value is ready for use. It is safe for
+// concurrent use.
 type Programs struct {
 	mu   sync.Mutex
-	env  *cel.Env // has what any of them may use
+	env  *cel.Env // with all possible variables
 	made map[programKey]weak.Pointer[Program]
-	// sweepAt is how many there may be before those are looked for that are gone.
+	// sweepAt is the number of entries that triggers the removal of unused ones.
 	sweepAt int
 }
 
@@ -33,10 +33,10 @@ type programKey struct {
 	declared, results string
 }
 
-// minSweep keeps few programs from being looked through often.
+// minSweep avoids frequent sweeps of small caches.
 const minSweep = 256
 
-// get returns the program of an expression, compiled if there is none.
+// get returns the program of an expression, and compiles it if necessary.
 func (p *Programs) get(key programKey, compile func() (checked, error)) *Program {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -103,7 +103,7 @@ func (p *Programs) runtime() (*cel.Env, error) {
 type Program struct {
 	text    string
 	result  *cel.Type
-	shares  int // how many times its value holds the same value
+	shares  int // the maximum number of occurrences of a value in its value
 	program cel.Program
 	err     error // compilation failed
 }
@@ -115,7 +115,7 @@ func (p *Program) Text() string { return p.text }
 var (
 	// ErrCompile is in the errors of expressions that do not compile.
 	ErrCompile = errors.New("the expression does not compile")
-	// ErrBudget is in the error of the evaluation after which nothing more is evaluated.
+	// ErrBudget is wrapped by the error of the last evaluation within the budget.
 	ErrBudget = errors.New("the cost budget is exceeded")
 )
 
@@ -129,10 +129,10 @@ type failure struct {
 func (f *failure) Error() string { return f.text }
 func (f *failure) Unwrap() error { return f.is }
 
-// Budget is what evaluations may still cost together.
+// Budget is the remaining cost of all evaluations.
 type Budget int64
 
-// spend takes off a cost, and reports whether there was enough left.
+// spend subtracts a cost, and reports whether the budget was sufficient.
 func (b *Budget) spend(cost uint64) bool {
 	if cost > math.MaxInt64 || int64(cost) > int64(*b) {
 		*b = 0
@@ -142,9 +142,9 @@ func (b *Budget) spend(cost uint64) bool {
 	return true
 }
 
-// Evaluate returns the value of an expression. What it costs, with the variables that it is
-// the first to use, is taken off the budget; where that is not enough, the error is an
-// ErrBudget, and nothing more should be evaluated.
+// Evaluate returns the value of an expression. Its cost, including variables that it uses first, is
+// subtracted from the budget. If the budget is insufficient, the error wraps ErrBudget, and no
+// further expression should be evaluated.
 func (p *Program) Evaluate(ctx context.Context, in *Input, budget *Budget) (ref.Val, error) {
 	if p.err != nil {
 		return nil, &failure{p.err.Error(), ErrCompile}
@@ -166,8 +166,8 @@ func (p *Program) Evaluate(ctx context.Context, in *Input, budget *Budget) (ref.
 	return value, nil
 }
 
-// LineOf returns the line of the expression at which an evaluation has failed, from 1 on; 0
-// where that is not known. It parses the expression: it is for answers that refuse.
+// LineOf returns the line of the expression, from 1, at which an evaluation failed; 0 if unknown.
+// It parses the expression, so it is for rejections only.
 func (p *Program) LineOf(err error) int {
 	var failed *types.Err
 	if !errors.As(err, &failed) || failed.NodeID() == 0 {

@@ -27,7 +27,7 @@ const (
 	patchName  = "JSONPatch"
 )
 
-// ObjectType returns the type of what a mutation applies.
+// ObjectType returns the type of apply configurations.
 func ObjectType() *cel.Type { return cel.ObjectType(objectName) }
 
 // PatchesType returns the type of the patches of a mutation.
@@ -37,7 +37,7 @@ func PatchesType() *cel.Type { return cel.ListType(cel.ObjectType(patchName)) }
 // provider.
 type provider struct {
 	types.Provider
-	compiler *Compiler // whose variables there are
+	compiler *Compiler // the compiler with the variables
 	patches  bool
 }
 
@@ -57,8 +57,7 @@ func (p provider) FindStructType(name string) (*types.Type, bool) {
 	return p.Provider.FindStructType(name)
 }
 
-// NewValue implements types.Provider: of the types here, expressions make those of
-// mutations alone.
+// NewValue implements types.Provider. Expressions can create only the types of mutations.
 func (p provider) NewValue(name string, fields map[string]ref.Val) ref.Val {
 	if p.isObject(name) || p.patches && name == patchName {
 		return &object{name: name, fields: fields}
@@ -95,8 +94,7 @@ func patchField(field string) *types.Type {
 	return nil
 }
 
-// fieldOf returns the type of a field of a type that admission always has; nil where
-// there is none.
+// fieldOf returns the type of a field of a fixed admission type, or nil.
 func fieldOf(name, field string) *types.Type {
 	switch name {
 	case requestName:

@@ -12,8 +12,8 @@ func isReserved(word string) bool {
 	return false
 }
 
-// Escape returns the CEL identifier of a member of an object; false if it has none, since
-// it starts with a digit or has characters other than ASCII letters, digits and _ . - /.
+// Escape returns the CEL identifier of an object member; false if the name starts with a digit or
+// has characters other than ASCII letters, digits and _ . - /.
 func Escape(name string) (string, bool) {
 	if name == "" || '0' <= name[0] && name[0] <= '9' {
 		return "", false

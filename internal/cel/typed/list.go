@@ -14,7 +14,7 @@ import (
 // added as such.
 type list struct {
 	typ *Type
-	// raw are the elements in a document, vals those of a sum. One of them is nil.
+	// raw are the elements of a document, vals those of a sum. One of them is nil.
 	raw  []any
 	vals []ref.Val
 }
@@ -167,9 +167,8 @@ func (l *list) equalMap(other traits.Lister) ref.Val {
 	return types.Bool(len(met) == len(entries))
 }
 
-// Add implements traits.Adder. Of a set, the elements that are new come after
-// those that were there; of a list map, entries with the same keys take the
-// places of those that were there.
+// Add implements traits.Adder. New elements of a set are appended; entries of a list map replace
+// those with the same keys.
 func (l *list) Add(other ref.Val) ref.Val {
 	lister, ok := other.(traits.Lister)
 	if !ok {
@@ -227,8 +226,8 @@ func (l *list) key(entry ref.Val) any {
 	return key
 }
 
-// keyMember looks a member up by its name in the document, in what may have been
-// made by an expression.
+// keyMember returns a member by its name in the document; the entry may be the result of an
+// expression.
 func keyMember(entry traits.Mapper, name string) any {
 	if escaped, ok := Escape(name); ok {
 		name = escaped
@@ -240,7 +239,7 @@ func keyMember(entry traits.Mapper, name string) any {
 	return identity(value)
 }
 
-// identity returns what can be compared in place of a value.
+// identity returns a comparable representation of a value.
 func identity(value ref.Val) any {
 	switch value := value.(type) {
 	case types.String, types.Int, types.Uint, types.Double, types.Bool, types.Duration, types.Null:

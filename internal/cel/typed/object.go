@@ -11,8 +11,8 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// object is an object of a document. With properties, only those are accessible, and a null
-// is absent; with additionalProperties, all members are.
+// object is an object of a document. With properties, only these are accessible, and null counts as
+// absent; with additionalProperties, all members are accessible.
 type object struct {
 	typ     *Type
 	members map[string]any

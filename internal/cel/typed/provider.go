@@ -46,9 +46,8 @@ func (t *Type) cel(name string) *types.Type {
 	return types.DynType
 }
 
-// Provider resolves the names of a type's objects, and all others by another provider. It
-// looks them up in the type: nothing is registered, so that an expression only pays for
-// the types that it uses.
+// Provider resolves the names of a type's objects, and delegates others to another provider. It
+// searches the type without registration, so an expression only pays for the types that it uses.
 type Provider struct {
 	types.Provider
 	Root *Type

@@ -60,8 +60,8 @@ func maxItems(elem *Type) int64 { return (maxRequestSize - minListSize) / (elem.
 // two characters in quotes, a colon and a comma.
 func maxMembers(elem *Type) int64 { return (maxRequestSize - minListSize) / (elem.minSize + 6) }
 
-// Sizes is the checker.CostEstimator of expressions whose variables have the type Root: it
-// estimates sizes by the schema.
+// Sizes is the checker.CostEstimator of expressions with variables of the type Root: it estimates
+// sizes from the schema.
 type Sizes struct{ Root *Type }
 
 var _ checker.CostEstimator = Sizes{}
@@ -81,7 +81,7 @@ func (s Sizes) EstimateSize(node checker.AstNode) *checker.SizeEstimate {
 			if t.kind != kindMapping {
 				return nil
 			}
-			// As kube-apiserver: a name counts as nothing, however long it is.
+			// As in kube-apiserver, the size of a name counts as zero.
 			return &checker.SizeEstimate{}
 		default:
 			t = t.declared(step)
@@ -93,7 +93,8 @@ func (s Sizes) EstimateSize(node checker.AstNode) *checker.SizeEstimate {
 	return &checker.SizeEstimate{Max: uint64(t.maxElements)}
 }
 
-// EstimateCallCost implements checker.CostEstimator. It leaves calls to cel-go.
+// EstimateCallCost implements checker.CostEstimator. It returns nil, which selects cel-go's
+// estimate.
 func (s Sizes) EstimateCallCost(string, string, *checker.AstNode, []checker.AstNode) *checker.CallEstimate {
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 )
 
-// kind is what the values of a type are.
+// kind is the kind of a type's values.
 type kind uint8
 
 const (
@@ -39,8 +39,8 @@ type Type struct {
 	keys []string
 	// elem is the type of the elements of lists and mappings.
 	elem *Type
-	// fields are the accessible members of an object, by their names in documents.
-	// escaped maps their names in CEL to those, where they differ.
+	// fields are the accessible members of an object, by their names in documents. escaped maps CEL
+	// names to them if they differ.
 	fields  map[string]*Type
 	escaped map[string]string
 	// maxElements bounds the length of a value in characters, elements or members; 0
@@ -68,7 +68,7 @@ type Maker struct {
 	made map[shape]*Type
 }
 
-// shape is what identifies a type.
+// shape identifies a type.
 type shape struct {
 	kind              kind
 	nullable          bool
@@ -78,9 +78,8 @@ type shape struct {
 	maxElements, size int64
 }
 
-// Make returns the type of a schema's values; nil if expressions cannot access them. Of a
-// resource, apiVersion, kind, metadata.name and metadata.generateName are accessible
-// whatever the schema.
+// Make returns the type of a schema's values; nil if they are not accessible. For a resource,
+// apiVersion, kind, metadata.name and metadata.generateName are always accessible.
 func (m *Maker) Make(s *apiextensions.JSONSchemaProps, resource bool) *Type {
 	if s.XIntOrString {
 		return m.share(&Type{kind: kindIntOrString, nullable: s.Nullable, minSize: 1, maxElements: stringLength(s)})
@@ -160,8 +159,8 @@ func (m *Maker) object(s *apiextensions.JSONSchemaProps, resource bool) *Type {
 	return m.share(t)
 }
 
-// withTypeAndMetadata adds the members of every resource. Those of the schema are used if
-// it has all.
+// withTypeAndMetadata adds the members of every resource. It uses those of the schema if it has
+// all.
 func withTypeAndMetadata(members map[string]apiextensions.JSONSchemaProps) map[string]apiextensions.JSONSchemaProps {
 	text := apiextensions.JSONSchemaProps{Type: "string"}
 	metadata := members["metadata"]
