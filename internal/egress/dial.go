@@ -9,11 +9,11 @@ import (
 // Dial connects to an address, as net.Dialer.DialContext does.
 type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Networks are how this server connects to what is in the networks that it knows. A
-// Dial that is nil connects directly, which is what all do by default.
+// Networks contains the dial function for each network. A nil Dial connects directly, which is the
+// default.
 type Networks struct {
-	// ControlPlane leads to webhooks at URLs, those of authentication, authorization
-	// and audit included.
+	// ControlPlane dials webhooks with URLs, including those of authentication, authorization and
+	// audit.
 	ControlPlane Dial
 	// Etcd leads to the store.
 	Etcd Dial

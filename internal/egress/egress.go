@@ -22,7 +22,7 @@ type Resolver interface {
 	Resolve(ctx context.Context, service Service) (string, error)
 }
 
-// ResolveError is the error of a request whose service could not be resolved.
+// ResolveError reports that the service of a request could not be resolved.
 type ResolveError struct {
 	Service Service
 	Err     error
@@ -102,8 +102,7 @@ func (t *Target) Transport() (*http.Transport, error) {
 	}, nil
 }
 
-// proxy returns the Proxy of the transport: none for services, that of the
-// environment for URLs.
+// proxy returns the Proxy of the transport: none for services, that of the environment for URLs.
 func (t *Target) proxy() func(*http.Request) (*url.URL, error) {
 	if t.Service != nil {
 		return nil

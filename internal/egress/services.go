@@ -18,14 +18,13 @@ import (
 type Cluster interface {
 	// Service returns a NotFound API error if there is none.
 	Service(ctx context.Context, namespace, name string) (*corev1.Service, error)
-	// EndpointSlices returns those of a service; none is no error.
+	// EndpointSlices returns the slices of a service, possibly none.
 	EndpointSlices(ctx context.Context, namespace, service string) ([]*discoveryv1.EndpointSlice, error)
 	// Endpoints returns a NotFound API error if there are none.
 	Endpoints(ctx context.Context, namespace, name string) (*corev1.Endpoints, error)
 }
 
-// Services is a Resolver that looks up services and their endpoints in a cluster. It
-// caches nothing.
+// Services is a Resolver that reads services and endpoints of a cluster, without a cache.
 type Services struct {
 	Cluster Cluster
 	// ToEndpoints: services resolve to one of their endpoints instead of their
@@ -79,16 +78,15 @@ func (s *Services) endpoint(ctx context.Context, service *corev1.Service, port s
 	return host, err
 }
 
-// EndpointAddress is an address of an endpoint, and what is there.
+// EndpointAddress is the address of an endpoint and its target.
 type EndpointAddress struct {
 	IP        string
 	TargetRef *corev1.ObjectReference
 }
 
-// Endpoint returns the host:port of one of the ready endpoints of a service's port, at
-// random, among those that are valid; a nil valid accepts all. Its errors are API
-// errors: NotFound for a service without endpoints, ServiceUnavailable where none is
-// ready and valid.
+// Endpoint returns the host:port of a random ready and valid endpoint of a service's port; a nil
+// valid accepts all. Its errors are API errors: NotFound for a service without endpoints,
+// ServiceUnavailable if none is ready and valid.
 func Endpoint(ctx context.Context, cluster Cluster, service *corev1.Service, port string, valid func(*EndpointAddress) bool) (string, error) {
 	if valid == nil {
 		valid = func(*EndpointAddress) bool { return true }
@@ -128,8 +126,8 @@ func primaryFamily(service *corev1.Service) discoveryv1.AddressType {
 	return discoveryv1.AddressTypeIPv4
 }
 
-// readyInSlices returns the ready endpoints of the primary address type, or, if there
-// are none, those of others.
+// readyInSlices returns the ready endpoints of the primary address type or, if there are none,
+// those of others.
 func readyInSlices(all []*discoveryv1.EndpointSlice, primary discoveryv1.AddressType, port string, valid func(*EndpointAddress) bool) []string {
 	var preferred, others []string
 	for _, slice := range all {

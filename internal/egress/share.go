@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// Share has callers at the same time with the same key share one call, which is not one
-// caller's: it goes on when that one has gone.
+// Share makes concurrent calls with the same key share one call, which continues if its first
+// caller is canceled.
 func Share[T any](ctx context.Context, calls *singleflight.Group, key string, call func(context.Context) (T, error)) (T, error) {
 	done := calls.DoChan(key, func() (any, error) { return call(context.WithoutCancel(ctx)) })
 	select {

@@ -1,7 +1,6 @@
-// Package feature holds the feature gates of Kubernetes v1.37 as a value: which
-// there are, of which stage, what their defaults are, and which are on for one
-// server. What a gate changes stands where it is changed; the table says it in a
-// phrase, for people.
+// Package feature contains the feature gates of Kubernetes v1.37 with their stages and defaults,
+// and the gates of a server as a value. The code that a gate changes reads it; the table has a
+// short description for users.
 package feature
 
 import (
@@ -21,7 +20,7 @@ var table string
 // Gate is the name of a feature gate, as --feature-gates has it.
 type Gate string
 
-// Stage is how far a feature has come.
+// Stage is the maturity of a feature.
 type Stage string
 
 // Stages, as metrics and documents write them.
@@ -32,16 +31,16 @@ const (
 	Deprecated Stage = "DEPRECATED"
 )
 
-// Spec is what v1.37 says of a gate.
+// Spec is the definition of a gate in v1.37.
 type Spec struct {
 	Gate    Gate
 	Default bool
 	Stage   Stage
-	// Locked gates can be set to their default alone.
+	// Locked gates can only be set to their default.
 	Locked bool
 	// Needs are gates without which this one cannot be on.
 	Needs []Gate
-	// Changes says in a phrase what the gate changes in this server; "": nothing.
+	// Changes describes the effect of the gate in this server; "" without one.
 	Changes string
 }
 
@@ -56,7 +55,7 @@ func Known() iter.Seq[Spec] {
 	}
 }
 
-// parseSpec reads a line of the table, in which "-" is nothing.
+// parseSpec parses a line of the table, in which "-" means empty.
 func parseSpec(line string) Spec {
 	column := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
 	spec := Spec{Gate: Gate(column[0]), Default: column[1] == "true", Stage: Stage(column[2]), Locked: column[3] == "locked"}
@@ -71,11 +70,11 @@ func parseSpec(line string) Spec {
 	return spec
 }
 
-// Gates says which gates are on. The zero value has none on; Defaults has those
-// that v1.37 has on. It is immutable and may be used concurrently.
+// Gates is a set of enabled gates. The zero value has none; Defaults has those of v1.37. It is
+// immutable and safe for concurrent use.
 type Gates struct{ on map[Gate]bool }
 
-// Defaults returns the gates as v1.37 has them where nobody says otherwise.
+// Defaults returns the default gates of v1.37.
 func Defaults() Gates {
 	on := make(map[Gate]bool)
 	for spec := range Known() {
@@ -89,12 +88,11 @@ func Defaults() Gates {
 // Enabled reports whether a gate is on.
 func (g Gates) Enabled(gate Gate) bool { return g.on[gate] }
 
-// Set are gates that somebody has set, on or off.
+// Set contains explicitly enabled and disabled gates.
 type Set map[Gate]bool
 
-// Parse reads a value of --feature-gates, NAME=true or NAME=false separated by
-// commas, and adds it to the set. A name may be prefixed by the component,
-// "kube:". Whether the gates can be set so is for Defaults().With to say.
+// Parse parses a value of --feature-gates, NAME=true or NAME=false separated by commas, and adds it
+// to the set. A name may have the component prefix "kube:". Defaults().With validates the set.
 func (s Set) Parse(value string) error {
 	for item := range strings.SplitSeq(value, ",") {
 		if item == "" {
@@ -114,15 +112,14 @@ func (s Set) Parse(value string) error {
 	return nil
 }
 
-// Gates that stand for all of a stage.
+// Gates for all gates of a stage.
 const (
 	allAlpha Gate = "AllAlpha"
 	allBeta  Gate = "AllBeta"
 )
 
-// With returns the gates with those of the set as they are set there. AllAlpha
-// and AllBeta set those of their stage that the set does not name. The error, in
-// kube-apiserver's words, names everything that cannot be.
+// With returns the gates modified by a set. AllAlpha and AllBeta apply to gates of their stage that
+// the set does not contain. The error, with kube-apiserver's message, lists all invalid gates.
 func (g Gates) With(set Set) (Gates, error) {
 	on := maps.Clone(g.on)
 	if on == nil {

@@ -1,6 +1,5 @@
-// Package kubeconfig reads kubeconfig files, as far as it takes to reach one server: by a
-// client certificate or a token; and it writes such files. client-go's reader would bring its plugins, and a
-// megabyte of code.
+// Package kubeconfig reads and writes kubeconfig files. It supports one server with a client
+// certificate or token. client-go's reader would add its plugins, a megabyte of code.
 package kubeconfig
 
 import (
@@ -55,11 +54,11 @@ type userPart struct {
 	KeyData         []byte `json:"client-key-data"`
 	Token           string `json:"token"`
 	TokenFile       string `json:"tokenFile"`
-	// A name and password are shown to webhooks alone.
+	// User name and password are for webhooks only.
 	Username string `json:"username"`
 	Password string `json:"password"`
 
-	// What this program does not do, and refuses rather than leaves out.
+	// Unsupported fields, which are rejected instead of ignored.
 	Exec         any    `json:"exec"`
 	AuthProvider any    `json:"auth-provider"`
 	Impersonate  string `json:"as"`
@@ -138,8 +137,7 @@ func part(parts []named, name string) (named, bool) {
 	return named{}, false
 }
 
-// check refuses what a user of a kubeconfig may ask for and this program does not
-// do.
+// check rejects unsupported credentials.
 func (u *userPart) check() error {
 	for what, there := range map[string]bool{
 		"exec": u.Exec != nil, "auth-provider": u.AuthProvider != nil, "username": u.Username != "", "as": u.Impersonate != "",
@@ -198,7 +196,7 @@ func newTransport(cluster clusterPart, user userPart, dir string, dial egress.Di
 	return &bearer{token: strings.TrimSpace(string(token)), next: transport}, nil
 }
 
-// dataOrFile returns what the kubeconfig holds itself, or the file that it names.
+// dataOrFile returns the embedded data, or the content of the file.
 func dataOrFile(data []byte, file, dir string) ([]byte, error) {
 	if len(data) > 0 || file == "" {
 		return data, nil

@@ -13,9 +13,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Users are the users of a kubeconfig, as what this server shows to servers whose
-// names theirs are: "host:port", "*.domain:port", the same without a port where
-// that is 443, and "*" for all others.
+// Users are the users of a kubeconfig, by the servers for which this server uses them: "host:port",
+// "*.domain:port", the same without the port for 443, and "*" for all others.
 type Users struct {
 	byName  map[string]*userPart
 	current string // the user of the current context
@@ -36,7 +35,7 @@ func ReadUsers(path string) (*Users, error) {
 	for i := range config.Users {
 		user := &config.Users[i].User
 		basic := *user
-		basic.Username = "" // for a server that asks for it, a password will do
+		basic.Username = "" // a password is sufficient for a server that requests it
 		if err := basic.check(); err != nil {
 			return nil, fmt.Errorf("use the kubeconfig %s: user %q: %w", path, config.Users[i].Name, err)
 		}
@@ -48,8 +47,8 @@ func ReadUsers(path string) (*Users, error) {
 	return users, nil
 }
 
-// For returns what to show to a server, nil for nothing. Client certificates are
-// read now, tokens that are in files when they are used.
+// For returns the credentials for a server, or nil. It reads client certificates immediately;
+// tokens in files are read when they are used.
 func (u *Users) For(host, port string) (*Credentials, error) {
 	if u == nil {
 		return nil, nil
@@ -100,10 +99,9 @@ func namesOf(name string) []string {
 	return names
 }
 
-// Credentials are what this server shows to another one. It is safe for concurrent
-// use.
+// Credentials authenticate this server to another one. It is safe for concurrent use.
 type Credentials struct {
-	Certificate *tls.Certificate // nil: none
+	Certificate *tls.Certificate // nil without one
 	user        userPart
 	dir         string
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Entry is what a new kubeconfig says: one cluster, one user. The user has a certificate and
-// its key, or a token.
+// Entry contains the data of a new kubeconfig: one cluster and one user. The user has a certificate
+// with its key, or a token.
 type Entry struct {
 	Server string // URL
 	CA     []byte // PEM; nil: the operating system's authorities
@@ -16,8 +16,8 @@ type Entry struct {
 	// Certificate and Key are PEM.
 	Certificate, Key []byte
 	Token            string
-	Namespace        string // of requests that name none; "": default
-	// Others are more users of the cluster, whose contexts have their names.
+	Namespace        string // for requests without one; "": default
+	// Others are further users of the cluster, whose contexts have their names.
 	Others []Entry
 }
 

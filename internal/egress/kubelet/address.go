@@ -14,7 +14,7 @@ import (
 // or of no machine at all.
 var ErrAddressNotAllowed = errors.New("address not allowed")
 
-// metadataV6 is where a cloud keeps credentials outside of the link.
+// metadataV6 is a cloud metadata address outside of the link-local range.
 func metadataV6() netip.Addr { return netip.MustParseAddr("fd00:ec2::254") }
 
 // AllowedAddress reports whether an address may be that of a pod or node.
@@ -76,10 +76,9 @@ func (c *Client) dial() dialFunc {
 	}
 }
 
-// dialAllowed returns a function that connects to allowed addresses only. The address that
-// it checks is the one that it connects to, so a name whose address changes in
-// between (DNS rebinding) leads nowhere else. Config.Dial, which may resolve names
-// elsewhere, is given an address for that reason.
+// dialAllowed returns a function that dials allowed addresses only. It dials the checked address,
+// so a name whose address changes in between (DNS rebinding) has no effect. Config.Dial, which may
+// resolve names elsewhere, therefore receives an address.
 func (c *Client) dialAllowed() dialFunc {
 	if c.config.Dial == nil {
 		return (&net.Dialer{Timeout: c.config.Timeout, KeepAlive: keepAlive, Control: allowedAddress}).DialContext

@@ -16,9 +16,9 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Forward returns the handler of a request that goes on to a pod, service or node as
-// it is, to the path of a URL. Links and redirects in the answer are changed so that
-// they lead back through this server; the query is that of the request.
+// Forward returns the handler of a request that is forwarded unchanged to a pod, service or node,
+// at the path of a URL. It rewrites links and redirects of the response, so that they lead through
+// this server; the query is that of the request.
 func (c *Client) Forward(to *url.URL, transport http.RoundTripper, onError rest.ErrorWriter) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		upgrade := proxy.IsUpgrade(r)
@@ -60,7 +60,7 @@ func redirectToRoot(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusMovedPermanently)
 }
 
-// checkForwarded takes from a response what this server says itself.
+// checkForwarded removes the headers of a response that this server sets itself.
 func checkForwarded(w http.ResponseWriter, response *http.Response, upgrade bool) error {
 	if upgrade {
 		return checkUpgrade(response)
@@ -70,7 +70,7 @@ func checkForwarded(w http.ResponseWriter, response *http.Response, upgrade bool
 			response.Header.Del(name)
 			continue
 		}
-		w.Header().Del(name) // the backend's replace those of the filters
+		w.Header().Del(name) // the backend's headers replace those of the filters
 	}
 	return nil
 }

@@ -1,8 +1,7 @@
-// Package kubelet reaches nodes, and what runs on them: it knows the addresses of
-// kubelets, trusts their certificates, and carries logs, and streams of exec, attach
-// and port-forward, between clients and kubelets, in whichever protocol each of them
-// speaks. Which pod and container is meant, and who may do it, has been decided
-// before.
+// Package kubelet connects to nodes and their pods: it determines the addresses of kubelets,
+// verifies their certificates, and forwards logs and the streams of exec, attach and port-forward
+// between clients and kubelets, with protocol translation. Its callers select the pod and container
+// and authorize the request.
 package kubelet
 
 import (
@@ -40,23 +39,24 @@ func DefaultAddressTypes() []string {
 	}
 }
 
-// Config says how kubelets are reached. Its zero value does, with any certificate.
+// Config configures the connections to kubelets. The zero value is valid and accepts any
+// certificate.
 type Config struct {
-	// AddressTypes are those of DefaultAddressTypes, in another order; none: these.
+	// AddressTypes is an order of DefaultAddressTypes; empty selects the default.
 	AddressTypes []string
 	// Port is that of kubelets that do not report theirs; 0: DefaultPort.
 	Port int
 	// Timeout bounds the establishing of a connection; 0: DefaultTimeout.
 	Timeout time.Duration
-	// Certificate returns the client certificate; nil: none is presented.
+	// Certificate returns the client certificate; nil without one.
 	Certificate func() (*tls.Certificate, error)
 	// Authorities returns the authorities that sign the certificates of kubelets. As
 	// in kube-apiserver, nil means that these are not verified.
 	Authorities func() *x509.CertPool
 	// Dial connects to kubelets, pods and services; nil does directly.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// AnyAddress lets requests to pods, services and nodes go to addresses of this
-	// machine and of its link.
+	// AnyAddress permits requests to pods, services and nodes with loopback and link-local
+	// addresses.
 	AnyAddress bool
 	Gates      feature.Gates
 	// Proxy passes requests on. Required.
@@ -66,15 +66,15 @@ type Config struct {
 // Client reaches the kubelets of a cluster. It is safe for concurrent use.
 type Client struct {
 	config Config
-	// kubelets sends the server's own requests to kubelets, proxied those that users send to
-	// kubelets through a node's proxy, whose address must be one of the cluster.
+	// kubelets sends the server's requests to kubelets; proxied sends requests of users through the
+	// proxy subresource of nodes, whose addresses must belong to the cluster.
 	kubelets, proxied nodeTransport
-	// unverified is for requests whose user does not want the kubelet's certificate
-	// verified, direct for pods, services and other ports of nodes.
+	// unverified is for requests without verification of the kubelet's certificate; direct is for
+	// pods, services and other ports of nodes.
 	unverified, direct *http.Transport
 }
 
-// New returns a client. It connects to nothing yet.
+// New returns a client without connecting.
 func New(config Config) *Client {
 	if len(config.AddressTypes) == 0 {
 		config.AddressTypes = DefaultAddressTypes()
@@ -108,16 +108,16 @@ func (c *Client) transport(dial dialFunc, config *tls.Config) *http.Transport {
 		TLSClientConfig: config, Protocols: protocols, DisableCompression: true,
 		TLSHandshakeTimeout: c.config.Timeout, IdleConnTimeout: 90 * time.Second, MaxIdleConnsPerHost: 25,
 		MaxResponseHeaderBytes: 1 << 20,
-		// What is read in larger pieces passes these buffers by: a log is copied from
-		// TLS records, and what waits costs little.
+		// Larger reads bypass these buffers: logs are copied from TLS records, and waiting
+		// connections use little memory.
 		ReadBufferSize: 4 << 10, WriteBufferSize: 1 << 10,
 	}
 }
 
 // Limits of HTTP/2 connections to kubelets.
 const (
-	// followWindow is how much of a log may wait, in bytes, for a client that does not
-	// read. Where an answer takes a millisecond, a log may have 128 MB/s.
+	// followWindow is the maximum buffered amount of a log for a slow client, in bytes. With a
+	// latency of a millisecond, a log may have 128 MB/s.
 	followWindow = 128 << 10
 	// A connection that is silent for pingIdle is pinged, and closed without an answer
 	// within pingTimeout, as kube-apiserver's.

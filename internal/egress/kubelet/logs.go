@@ -21,13 +21,13 @@ type Log struct {
 	At                        *Location
 	Namespace, Pod, Container string
 	Query                     url.Values
-	// Follow: lines are sent on as they come.
+	// Follow: lines are sent as they arrive.
 	Follow bool
 	// Unverified: the user does not want the kubelet's certificate verified.
 	Unverified bool
 }
 
-// maxErrorText bounds how much of an error a kubelet gets to say, in bytes.
+// maxErrorText is the maximum size of a kubelet's error text, in bytes.
 const maxErrorText = 50_000
 
 // Logs returns the handler of a request for a log.
@@ -45,7 +45,7 @@ func (c *Client) Logs(l *Log, onError rest.ErrorWriter) http.Handler {
 	})
 }
 
-// openLog asks a kubelet for a log.
+// openLog requests a log from a kubelet.
 func (c *Client) openLog(ctx context.Context, l *Log) (io.ReadCloser, error) {
 	at := l.At.url(fmt.Sprintf("/containerLogs/%s/%s/%s", l.Namespace, l.Pod, l.Container), l.Query)
 	asked, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
@@ -82,7 +82,7 @@ func (c *Client) sendLog(w http.ResponseWriter, r *http.Request, text io.ReadClo
 	var flush func() error
 	if follow {
 		flush = http.NewResponseController(w).Flush
-		_ = flush() // so that the client knows before the first line
+		_ = flush() // so that the client receives the header before the first line
 	}
 	if _, err := c.config.Proxy.Copy(w, text, flush); err != nil && r.Context().Err() == nil {
 		panic(http.ErrAbortHandler) // the log is not whole

@@ -16,7 +16,7 @@ import (
 	"mainstay.dev/mainstay/internal/egress/proxy"
 )
 
-// Kinds of WebSocket frames (RFC 6455, 5.2). Those from closeFrame on are control frames.
+// Kinds of WebSocket frames (RFC 6455, section 5.2). closeFrame and later ones are control frames.
 const (
 	continuationFrame byte = 0
 	textFrame         byte = 1
@@ -34,9 +34,8 @@ const (
 	acceptMagic = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 )
 
-// socket is the server's end of a WebSocket connection. It has no buffers: what it reads
-// goes into its caller's, and heads of frames into itself. One goroutine reads; several
-// may write.
+// socket is the server's end of a WebSocket connection. It has no buffers: data is read into the
+// caller's buffer, and frame headers into the socket. One goroutine reads; several may write.
 type socket struct {
 	conn  net.Conn
 	proxy *proxy.Proxy
@@ -52,12 +51,12 @@ type socket struct {
 	head    [8]byte
 }
 
-// errClosed is the error of reading after the client has said that it ends.
+// errClosed is the error of reads after the client's close frame.
 var errClosed = fmt.Errorf("the client has closed the WebSocket: %w", io.EOF)
 
-// acceptSocket upgrades the connection of a request to a WebSocket. protocol is one that the
-// client has offered, or "" for none. If the request cannot be upgraded,
-// acceptSocket responds to it and returns nil.
+// acceptSocket upgrades the connection of a request to a WebSocket. protocol is one of the client's
+// protocols, or "" for none. If the request cannot be upgraded, acceptSocket responds to it and
+// returns nil.
 func acceptSocket(w http.ResponseWriter, r *http.Request, p *proxy.Proxy, protocol string) *socket {
 	key := r.Header.Get("Sec-Websocket-Key")
 	switch {
@@ -79,13 +78,13 @@ func acceptSocket(w http.ResponseWriter, r *http.Request, p *proxy.Proxy, protoc
 	}
 	conn, err := proxy.Switch(w, r, header)
 	if err != nil {
-		return nil // the client is gone
+		return nil // the client has disconnected
 	}
 	return &socket{conn: conn, proxy: p}
 }
 
-// next reads the head of the next frame that has data, and answers others. Nothing must be
-// left of the frame before.
+// next reads the header of the next data frame, and handles control frames. The previous frame must
+// be read completely.
 func (s *socket) next() error {
 	for {
 		kind, err := s.readHead()
@@ -143,7 +142,7 @@ func (s *socket) readSize(short byte) (int64, error) {
 	return int64(short), nil
 }
 
-// control answers a control frame.
+// control handles a control frame.
 func (s *socket) control(kind byte) error {
 	var frame [socketHead + maxControl]byte
 	text := frame[socketHead : socketHead+s.left]
@@ -207,8 +206,8 @@ func (s *socket) Write(p []byte) (int, error) {
 	return written, err
 }
 
-// send sends a frame: what is in the buffer after the room for the frame's head. It is at
-// most 64 KiB.
+// send sends a frame: the content of the buffer after the space for the frame header. The maximum
+// size is 64 KiB.
 func (s *socket) send(kind byte, buffer []byte) error {
 	size, begin := len(buffer)-socketHead, 0
 	if size < size16 {
@@ -228,10 +227,10 @@ func (s *socket) send(kind byte, buffer []byte) error {
 	return err
 }
 
-// closeTimeout bounds how long the end of a connection may take to be said.
+// closeTimeout bounds the sending of the close frame.
 const closeTimeout = 5 * time.Second
 
-// Close implements io.Closer. The client is told that this is the end.
+// Close implements io.Closer. It sends a close frame.
 func (s *socket) Close() error {
 	const normal = 1000
 	_ = s.conn.SetWriteDeadline(time.Now().Add(closeTimeout)) // of a write that waits, too

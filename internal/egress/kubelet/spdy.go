@@ -18,9 +18,9 @@ const (
 	commandStreamProtocol = "v4.channel.k8s.io"
 )
 
-// dialSPDY asks a kubelet for a connection in SPDY that speaks one of the protocols.
-// A response that is not 101 is returned without a connection and without an error:
-// the caller closes its body.
+// dialSPDY requests a SPDY connection with one of the protocols from a kubelet. For a response
+// other than 101, it returns the response without a connection and without an error; the caller
+// closes its body.
 func (c *Client) dialSPDY(ctx context.Context, s *Stream, protocols ...string) (*http.Response, io.ReadWriteCloser, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.At.url(s.Path, s.Query).String(), nil)
 	if err != nil {

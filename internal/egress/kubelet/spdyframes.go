@@ -38,9 +38,9 @@ type spdyFrame struct {
 	size   int
 }
 
-// spdyConn is the client's end of a SPDY/3.1 connection. It compresses nothing and reads no
-// headers, so that a session that waits has neither compressors, of which one takes most of
-// a megabyte, nor queues. Frames are read by one goroutine, and written by several.
+// spdyConn is the client's end of a SPDY/3.1 connection. It does not compress and ignores headers,
+// so a waiting session needs neither compressors, which use almost a megabyte each, nor queues. One
+// goroutine reads frames, several write.
 type spdyConn struct {
 	io.ReadWriteCloser
 
@@ -63,7 +63,7 @@ func (c *spdyConn) openStream(name, value string) (uint32, error) {
 		frame = binary.BigEndian.AppendUint32(frame, dictionarySum)
 	}
 	frame = appendStored(frame, appendHeader(nil, name, value))
-	frame = appendStored(frame, nil) // has the reader decode what is there
+	frame = appendStored(frame, nil) // flush the decoder of the peer
 	putControl(frame, synStreamFrame, len(frame)-frameHead)
 	c.opened++
 	_, err := c.Write(frame)
@@ -80,7 +80,7 @@ func appendHeader(dst []byte, name, value string) []byte {
 	return dst
 }
 
-// appendStored appends a block of DEFLATE (RFC 1951, 3.2.4) that holds p as it is.
+// appendStored appends an uncompressed block of DEFLATE (RFC 1951, section 3.2.4) with p.
 func appendStored(dst, p []byte) []byte {
 	size := uint16(len(p))
 	dst = append(dst, 0)
@@ -94,7 +94,7 @@ func putControl(frame []byte, kind uint32, size int) {
 	binary.BigEndian.PutUint32(frame[4:], uint32(size))
 }
 
-// send sends data on a stream: what is in the buffer after the room for the frame's head.
+// send sends data on a stream: the content of the buffer after the space for the frame header.
 func (c *spdyConn) send(stream uint32, buffer []byte) error {
 	binary.BigEndian.PutUint32(buffer, stream)
 	binary.BigEndian.PutUint32(buffer[4:], uint32(len(buffer)-frameHead))
@@ -109,7 +109,7 @@ func (c *spdyConn) end(stream uint32) error {
 	return c.write(frame[:])
 }
 
-// ping asks for a sign of life, which no one waits for.
+// ping sends a ping without waiting for the response.
 func (c *spdyConn) ping() error {
 	c.writing.Lock()
 	id := 2*c.pinged + 1

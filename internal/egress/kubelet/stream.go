@@ -19,18 +19,17 @@ type Streams struct {
 	Stdin, Stdout, Stderr, TTY bool
 }
 
-// Stream is a request whose connection is upgraded: exec, attach or port-forward.
+// Stream is a request with an upgraded connection: exec, attach or port-forward.
 type Stream struct {
 	At    *Location
 	Path  string
 	Query url.Values
-	// Streams are those of a command; nil: ports are forwarded.
+	// Streams are the streams of a command; nil for port-forward.
 	Streams *Streams
 }
 
-// Stream returns the handler of a request whose connection is upgraded. What client
-// and kubelet say to each other is passed on as it is, where the kubelet speaks the
-// client's protocol; otherwise the kubelet is spoken to in SPDY.
+// Stream returns the handler of a request with an upgraded connection. If the kubelet supports the
+// client's protocol, data is forwarded unchanged; otherwise it is translated to SPDY.
 func (c *Client) Stream(s *Stream, onError rest.ErrorWriter) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -63,7 +62,7 @@ func (c *Client) pass(w http.ResponseWriter, r *http.Request, s *Stream, onError
 	})
 }
 
-// checkUpgrade refuses responses that neither upgrade the connection nor say why not.
+// checkUpgrade rejects responses that neither upgrade the connection nor report an error.
 func checkUpgrade(response *http.Response) error {
 	response.Header.Del("Audit-Id") // this server's own is set already
 	switch code := response.StatusCode; {

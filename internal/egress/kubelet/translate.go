@@ -27,9 +27,9 @@ const (
 
 const (
 	v5Protocol = "v5.channel.k8s.io"
-	// idleTimeout ends a session on which nothing is sent, as kubelets do.
+	// idleTimeout ends an idle session, as kubelets do.
 	idleTimeout = 4 * time.Hour
-	// pingPeriod keeps connections to kubelets from being taken for dead.
+	// pingPeriod keeps connections to kubelets alive.
 	pingPeriod = 30 * time.Second
 	// replyTimeout bounds how long a kubelet may take to accept streams.
 	replyTimeout = 30 * time.Second
@@ -37,26 +37,26 @@ const (
 	maxStatus = 64 << 10
 )
 
-// session is a command whose client speaks in channels over a WebSocket connection,
-// and whose kubelet in streams over SPDY. Frames of the one become frames of the other,
-// without anything in between: one goroutine reads from the kubelet, one from the client.
+// session is a command whose client uses channels over a WebSocket connection, and whose kubelet
+// uses streams over SPDY. Frames are translated without buffers in between: one goroutine reads
+// from the kubelet, one from the client.
 type session struct {
 	client  *Client
 	request *Stream
 	socket  *socket
 	kubelet *spdyConn
-	// streams are the numbers of the streams, by their channels; 0: there is none.
+	// streams are the stream numbers by channel; 0 for none.
 	streams [channels]uint32
 	// accepted and ended tell of the kubelet's side of the streams.
 	accepted, ended [channels]bool
 	// begun: the command has sent data.
 	begun bool
-	// status is what the kubelet has said of how the command has ended.
+	// status is the kubelet's status of the ended command.
 	status []byte
 }
 
-// translate serves a client that speaks v5.channel.k8s.io. As in kube-apiserver its
-// connection is upgraded first, and it is told on it what goes wrong.
+// translate serves a client of v5.channel.k8s.io. As in kube-apiserver, its connection is upgraded
+// first, and errors are sent on it.
 func (c *Client) translate(w http.ResponseWriter, r *http.Request, s *Stream) {
 	socket := acceptSocket(w, r, c.config.Proxy, v5Protocol)
 	if socket == nil {
@@ -74,7 +74,7 @@ func (c *Client) translate(w http.ResponseWriter, r *http.Request, s *Stream) {
 	_ = socket.Close()
 }
 
-// announce sends an empty message, by which clients know that the session has begun.
+// announce sends an empty message, with which clients detect the start of the session.
 func (s *session) announce() {
 	first := errorChannel
 	switch {
@@ -86,8 +86,8 @@ func (s *session) announce() {
 	s.say(first, nil)
 }
 
-// say sends the client a message, at most 64 KiB. That the client is gone is noticed by who
-// reads from it.
+// say sends a message of at most 64 KiB to the client. Errors are ignored, because the reader
+// detects a disconnected client.
 func (s *session) say(channel byte, text []byte) {
 	message := append(make([]byte, socketHead, socketHead+1+len(text)), channel)
 	_ = s.socket.send(binaryFrame, append(message, text...))
@@ -107,8 +107,8 @@ func (s *session) connect(r *http.Request) error {
 	return nil
 }
 
-// serve runs the session. It returns when the command has ended, with what the kubelet says
-// of that in status, or the connection to the kubelet.
+// serve runs the session. It returns when the command has ended, with the kubelet's status in
+// status, or when the connection to the kubelet has ended.
 func (s *session) serve() error {
 	end := func() { _ = s.kubelet.Close() }
 	defer end()
@@ -120,7 +120,7 @@ func (s *session) serve() error {
 	if err := s.awaitAccepted(end); err != nil {
 		return err
 	}
-	_ = s.kubelet.end(s.streams[errorChannel]) // nothing is sent on it
+	_ = s.kubelet.end(s.streams[errorChannel]) // it is only read
 	go func() {
 		s.receive()
 		end() // the client has left
@@ -132,7 +132,7 @@ func (s *session) serve() error {
 	return err
 }
 
-// open asks the kubelet for the streams of the command.
+// open opens the streams of the command.
 func (s *session) open() error {
 	wanted := s.request.Streams
 	for _, one := range []struct {
@@ -158,8 +158,7 @@ func (s *session) open() error {
 	return nil
 }
 
-// awaitAccepted waits until the kubelet has accepted all streams: what is sent on one
-// before is lost.
+// awaitAccepted waits until the kubelet has accepted all streams: data that is sent before is lost.
 func (s *session) awaitAccepted(end func()) error {
 	timer := time.AfterFunc(replyTimeout, end)
 	defer timer.Stop()
@@ -182,7 +181,7 @@ func connectionEnded(err error) error {
 
 func allChannels() [channels]bool { return [channels]bool{true, true, true, true, true} }
 
-// deliver sends the client what comes from the kubelet, until the command has ended.
+// deliver sends the kubelet's data to the client until the command has ended.
 func (s *session) deliver() error {
 	for !s.ended[errorChannel] || !s.ended[stdoutChannel] || !s.ended[stderrChannel] {
 		err := s.step()
@@ -196,7 +195,7 @@ func (s *session) deliver() error {
 	return s.complete()
 }
 
-// complete says that the command has succeeded, if the kubelet has said nothing else.
+// complete reports success, unless the kubelet has sent another status.
 func (s *session) complete() (err error) {
 	if len(s.status) == 0 {
 		s.status, err = json.Marshal(metav1.Status{Status: metav1.StatusSuccess})
@@ -225,7 +224,7 @@ func (s *session) step() error {
 		return err
 	case pingFrame:
 		id, err := s.kubelet.number(frame)
-		if err == nil && id%2 == 0 { // others answer ours
+		if err == nil && id%2 == 0 { // replies have our odd numbers
 			err = s.kubelet.sendPing(id)
 		}
 		return err
@@ -244,7 +243,7 @@ func (s *session) channelOf(stream uint32) (byte, bool) {
 	return 0, false
 }
 
-// data passes on what came on a stream.
+// data forwards the data of a stream.
 func (s *session) data(frame spdyFrame) error {
 	channel, ok := s.channelOf(frame.stream)
 	s.begun = s.begun || ok
@@ -263,7 +262,7 @@ func (s *session) data(frame spdyFrame) error {
 	return err
 }
 
-// output sends the client what the command writes.
+// output sends output of the command to the client.
 func (s *session) output(channel byte, size int) error {
 	return s.client.config.Proxy.WithBuffer(func(buffer []byte) error {
 		const head = socketHead + 1
@@ -284,8 +283,8 @@ func (s *session) output(channel byte, size int) error {
 	})
 }
 
-// readStatus reads how the command has ended, which kubelets say as a Status, or say
-// nothing for success.
+// readStatus reads the status of the ended command, which kubelets send as a Status, or omit after
+// success.
 func (s *session) readStatus(size int) error {
 	text := make([]byte, min(size, maxStatus-len(s.status)))
 	if _, err := io.ReadFull(s.kubelet, text); err != nil {
@@ -308,9 +307,9 @@ func (s *session) keepAlive() (stop func() bool) {
 	return timer.Stop
 }
 
-// receive takes what the client sends, until it leaves.
+// receive processes the client's data until it disconnects.
 func (s *session) receive() {
-	var stream uint32 // of the message; 0: it is for none
+	var stream uint32 // of the message; 0 to drop it
 	named := false
 	for {
 		err := s.socket.next()
@@ -330,8 +329,8 @@ func (s *session) receive() {
 	}
 }
 
-// destination reads the channel of a message, and returns the stream that its text goes to.
-// A message that ends a channel has none.
+// destination reads the channel of a message, and returns the stream for its data. A message that
+// closes a channel has none.
 func (s *session) destination() (uint32, error) {
 	channel, err := s.readChannel()
 	if channel != closeChannel || err != nil {
@@ -358,7 +357,7 @@ func (s *session) readChannel() (byte, error) {
 	}
 }
 
-// inputOf returns the stream of a channel that clients write to; 0 if there is none.
+// inputOf returns the stream of an input channel; 0 if there is none.
 func (s *session) inputOf(channel byte) uint32 {
 	if channel != stdinChannel && channel != resizeChannel {
 		return 0
@@ -366,7 +365,7 @@ func (s *session) inputOf(channel byte) uint32 {
 	return s.streams[channel]
 }
 
-// input passes on what the client sends, as much as is at hand.
+// input forwards the available data of the client.
 func (s *session) input(stream uint32) error {
 	return s.client.config.Proxy.WithBuffer(func(buffer []byte) error {
 		n, err := s.socket.readData(buffer[frameHead:])

@@ -2,12 +2,12 @@ package proxy
 
 import "io"
 
-// idleSize is the buffer, in bytes, of a stream that nothing comes on.
+// idleSize is the buffer size of an idle stream, in bytes.
 const idleSize = 512
 
-// Copy copies until the end of src, without an error for io.EOF, and calls flush, if
-// it is not nil, after each write. It costs little while it waits: it reads into a
-// small buffer, and takes a large one only for as long as that is filled.
+// Copy copies until the end of src, without an error for io.EOF, and calls flush, unless nil, after
+// each write. While it waits, it uses a small buffer; it takes a large one only while data fills
+// it.
 func (p *Proxy) Copy(dst io.Writer, src io.Reader, flush func() error) (written int64, err error) {
 	small := make([]byte, idleSize)
 	buffer := small

@@ -1,6 +1,5 @@
-// Package proxy passes requests on to other servers, and connections that a request
-// upgrades. It is what aggregated servers, nodes, pods and services are reached
-// through. It decides neither where a request goes nor who may send it.
+// Package proxy forwards requests and upgraded connections to other servers: aggregated servers,
+// nodes, pods and services. Its callers select the server and authorize the request.
 package proxy
 
 import (
@@ -28,7 +27,7 @@ type Proxy struct {
 	buffers buffers
 }
 
-// Backend is where a request goes.
+// Backend is the target of a request.
 type Backend struct {
 	// Transport sends the request. It must speak HTTP/1.1 where the request upgrades
 	// the connection.
@@ -39,13 +38,13 @@ type Backend struct {
 	// Check looks over the response, and may change it; its error is passed to Fail.
 	// nil passes on all responses as they are.
 	Check func(*http.Response) error
-	// Fail answers a request that got no response. One whose context the filters have
-	// ended is answered by them.
+	// Fail responds to a request without a response of the backend. The filters respond to requests
+	// whose context they have ended.
 	Fail func(err error)
 }
 
-// Serve passes a request on and copies the response, or what passes over the connection
-// that the request upgrades. Its context may end before that of the client's request does.
+// Serve forwards a request and copies the response, or the data of an upgraded connection. The
+// context may end before that of the client's request.
 func (p *Proxy) Serve(w http.ResponseWriter, in *http.Request, backend *Backend) {
 	if !IsUpgrade(in) {
 		p.pass(w, in, backend, backend.Check)
@@ -60,7 +59,7 @@ func (p *Proxy) Serve(w http.ResponseWriter, in *http.Request, backend *Backend)
 	}
 }
 
-// pass passes a request on. An error of check is not told if it is errSwitched.
+// pass forwards a request. If the error of check is errSwitched, it is not reported.
 func (p *Proxy) pass(w http.ResponseWriter, in *http.Request, backend *Backend, check func(*http.Response) error) {
 	ctx := in.Context()
 	reverse := httputil.ReverseProxy{
@@ -100,8 +99,7 @@ func (p *Proxy) logger() *slog.Logger {
 	return p.Logger
 }
 
-// forwarded sets the X-Forwarded headers, after those of proxies before this one, and
-// the audit ID.
+// forwarded sets the X-Forwarded headers, after those of earlier proxies, and the audit ID.
 func forwarded(r *httputil.ProxyRequest) {
 	if before := r.In.Header["X-Forwarded-For"]; len(before) > 0 {
 		r.Out.Header["X-Forwarded-For"] = before
@@ -134,7 +132,7 @@ func recoverServerAbort(ctx context.Context) {
 	}
 }
 
-// IsUpgrade reports whether a request asks for the connection to be upgraded.
+// IsUpgrade reports whether a request asks for an upgrade of the connection.
 func IsUpgrade(r *http.Request) bool {
 	for _, value := range r.Header.Values("Connection") {
 		for token := range strings.SplitSeq(value, ",") {
@@ -169,8 +167,7 @@ func (b *buffers) Get() []byte {
 // Put implements httputil.BufferPool.
 func (b *buffers) Put(buffer []byte) { b.pool.Put((*[bufferSize]byte)(buffer)) }
 
-// proxyLog logs what the reverse proxy logs, mostly aborted responses, at debug
-// level.
+// proxyLog writes the log of the reverse proxy, mostly aborted responses, at debug level.
 type proxyLog struct {
 	ctx    context.Context
 	logger *slog.Logger

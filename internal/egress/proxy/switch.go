@@ -65,8 +65,8 @@ func switchClient(w http.ResponseWriter, in *http.Request, backend *Backend, to 
 	return client
 }
 
-// Switch takes over the connection of a request, and answers that it has been upgraded. The
-// request's header is gone afterwards.
+// Switch takes over the connection of a request, and responds that it was upgraded. The header of
+// the request is invalid afterwards.
 func Switch(w http.ResponseWriter, r *http.Request, header http.Header) (net.Conn, error) {
 	conn, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -83,7 +83,7 @@ func Switch(w http.ResponseWriter, r *http.Request, header http.Header) (net.Con
 	return withEarly(conn, buffered.Reader), nil
 }
 
-// withEarly returns a connection from which is read first what has come already.
+// withEarly returns a connection that first returns the buffered data.
 func withEarly(conn net.Conn, reader *bufio.Reader) net.Conn {
 	if reader.Buffered() == 0 {
 		return conn
@@ -92,7 +92,7 @@ func withEarly(conn net.Conn, reader *bufio.Reader) net.Conn {
 	return &earlyConn{conn, bytes.Clone(early)}
 }
 
-// earlyConn is a connection whose client did not wait for the answer.
+// earlyConn is a connection whose client sent data before the response.
 type earlyConn struct {
 	net.Conn
 	early []byte
@@ -136,7 +136,7 @@ type joint struct {
 	a, b     io.ReadWriteCloser
 	ended    sync.Once
 	forget   func() bool
-	answered chan struct{} // closed when nothing comes from b any more
+	answered chan struct{} // closed when b sends no more data
 }
 
 func (p *Proxy) newJoint(a, b io.ReadWriteCloser) *joint {
@@ -155,8 +155,8 @@ func (j *joint) answer() {
 	close(j.answered)
 }
 
-// carry copies one direction and passes on its end, which is that of both connections where
-// one direction cannot end alone.
+// carry copies one direction and forwards its end. If a direction cannot be closed alone, it closes
+// both connections.
 func (j *joint) carry(dst io.Writer, src io.Reader) {
 	_, err := j.proxy.Copy(dst, src, nil)
 	if half, ok := dst.(halfCloser); ok && err == nil && half.CloseWrite() == nil {

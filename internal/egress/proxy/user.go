@@ -40,8 +40,8 @@ func SetUser(h http.Header, user *request.User) {
 	}
 }
 
-// escapeHeaderKey percent-encodes a key of extra for use in a header's name: the
-// percent sign, and what RFC 7230 does not allow in a token.
+// escapeHeaderKey percent-encodes a key of extra for a header name: the percent sign, and
+// characters that RFC 7230 does not permit in a token.
 func escapeHeaderKey(key string) string {
 	const hex = "0123456789ABCDEF"
 	var b strings.Builder

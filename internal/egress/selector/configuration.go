@@ -87,8 +87,7 @@ func parse(data []byte) (*configuration, error) {
 	return c, nil
 }
 
-// validate returns what is wrong, at kube-apiserver's paths, which are not those of the
-// fields, and in its words.
+// validate returns errors with kube-apiserver's paths, which differ from the fields, and messages.
 func (c *configuration) validate() field.ErrorList {
 	at := field.NewPath("service", "connection")
 	var errs field.ErrorList

@@ -43,8 +43,8 @@ func newTCPProxy(t *tcpTransport) (*connectProxy, error) {
 	return proxy, err
 }
 
-// load reads the files of a valid configuration. host is the name in the proxy's
-// certificate where the configuration has none.
+// load reads the files of a valid configuration. host is the default name for the proxy's
+// certificate.
 func (c *tlsConfig) load(host string) (*tls.Config, error) {
 	pair, err := tls.LoadX509KeyPair(c.ClientCert, c.ClientKey)
 	if err != nil {
@@ -103,8 +103,8 @@ func (p *connectProxy) request(conn net.Conn, address string) error {
 	if _, err := fmt.Fprintf(conn, "CONNECT %s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", address); err != nil {
 		return fmt.Errorf("sending CONNECT to %s via proxy %s failed: %w", address, p.address, err)
 	}
-	// The other end waits for this server to speak first, as in TLS and HTTP. What the
-	// reader had already taken up would be lost.
+	// The server waits for this side to send first, as in TLS and HTTP, so the reader has buffered
+	// no further data.
 	answer := bufio.NewReader(io.LimitReader(conn, maxConnectResponse))
 	response, err := http.ReadResponse(answer, &http.Request{Method: http.MethodConnect})
 	if err != nil {

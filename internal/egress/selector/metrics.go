@@ -7,8 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics are the metrics of connections through proxies, by kube-apiserver's names.
-// nil counts nothing.
+// Metrics are the metrics of connections through proxies, with the names of kube-apiserver. A nil
+// *Metrics records nothing.
 type Metrics struct {
 	starts, failures *prometheus.CounterVec
 	duration         *prometheus.HistogramVec

@@ -1,6 +1,6 @@
-// Package selector reads an EgressSelectorConfiguration: for each network that this
-// server connects to, whether it does so directly, through a proxy by HTTP CONNECT, or
-// through the tunnels of konnectivity. What goes into which network is not decided here.
+// Package selector implements EgressSelectorConfiguration: connections to each network are direct,
+// through an HTTP CONNECT proxy, or through tunnels of konnectivity. Its callers select the
+// network.
 package selector
 
 import (
@@ -23,8 +23,8 @@ type Selector struct {
 	closers []io.Closer
 }
 
-// Open returns the Selector of a file, or everything that is wrong with it. It connects
-// to nothing yet. As in kube-apiserver the file, and those that it names, are read once.
+// Open returns the Selector of a file, or all errors of the file. It does not connect. As in
+// kube-apiserver, the files are read once.
 func Open(file string, metrics *Metrics) (*Selector, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -101,8 +101,8 @@ type proxyError struct{ error }
 
 func (e proxyError) Unwrap() error { return e.error }
 
-// checkAddress refuses what is not host:port. Hosts come from objects that users
-// write, and an address becomes part of a request to the proxy.
+// checkAddress rejects addresses other than host:port. Hosts come from objects of users, and the
+// address becomes part of a request to the proxy.
 func checkAddress(network, address string) error {
 	if !strings.HasPrefix(network, "tcp") {
 		return fmt.Errorf("connect by a proxy: the network is %q, not tcp", network)

@@ -14,19 +14,16 @@ import (
 )
 
 const (
-	// closeTimeout is how long what was written may take to arrive after Close.
+	// closeTimeout bounds the delivery of written data after Close.
 	closeTimeout = 10 * time.Second
 	// maxData is how much is sent in one packet, in bytes.
 	maxData = 64 << 10
 )
 
-// tunnel is a connection through a konnectivity server: a stream of packets that
-// carries nothing else, so that gRPC's flow control is that of the connection, and
-// nothing is queued or copied between the two. It cannot be half-closed, as the
-// protocol has no word for that.
-//
-// A read deadline that passes ends the tunnel. After a write deadline nothing can be
-// written; one that passes within a Write ends the tunnel.
+// tunnel is a connection through a konnectivity server: a dedicated stream of packets, so gRPC's
+// flow control applies to the connection, without queues or copies. The protocol does not support
+// half-closed connections. An exceeded read deadline ends the tunnel. After a write deadline,
+// writes fail; a deadline during a Write ends the tunnel.
 type tunnel struct {
 	stream  konnectivity.ProxyService_ProxyClient
 	id      int64
@@ -38,7 +35,7 @@ type tunnel struct {
 
 	reading struct {
 		sync.Mutex
-		rest []byte // what Read had no room for
+		rest []byte // data that exceeded the buffer of Read
 		err  error  // of all further reads
 	}
 	writing struct {
@@ -88,7 +85,7 @@ func (t *tunnel) receive() ([]byte, error) {
 	if data := packet.GetData(); data.GetConnectID() == t.id {
 		return data.GetData(), nil
 	}
-	return nil, nil // of another connection: there is none on this stream
+	return nil, nil // for another connection, which cannot be on this stream
 }
 
 // Write implements net.Conn.
@@ -137,7 +134,7 @@ func (t *tunnel) expire() {
 	t.cancel()
 }
 
-// reason returns the error of a Read or Write whose stream has failed.
+// reason returns the error of a Read or Write after a stream error.
 func (t *tunnel) reason(err error) error {
 	switch {
 	case t.expired.Load():
@@ -148,8 +145,7 @@ func (t *tunnel) reason(err error) error {
 	return err
 }
 
-// Close implements net.Conn. What was written still arrives, if it does within
-// closeTimeout.
+// Close implements net.Conn. Written data is still delivered within closeTimeout.
 func (t *tunnel) Close() error {
 	if t.closed.Swap(true) {
 		return net.ErrClosed
@@ -159,7 +155,7 @@ func (t *tunnel) Close() error {
 	go func() {
 		defer t.cancel()
 		defer late.Stop()
-		t.writing.Lock() // a Write that waits goes on, or is ended by late
+		t.writing.Lock() // a blocked Write continues, or late ends it
 		_ = t.stream.Send(&konnectivity.Packet{
 			Type:    konnectivity.PacketType_CLOSE_REQ,
 			Payload: &konnectivity.Packet_CloseRequest{CloseRequest: &konnectivity.CloseRequest{ConnectID: t.id}},
@@ -184,7 +180,7 @@ func (t *tunnel) drain() {
 // LocalAddr implements net.Conn.
 func (t *tunnel) LocalAddr() net.Addr { return address("konnectivity") }
 
-// RemoteAddr implements net.Conn: it is what was dialled.
+// RemoteAddr implements net.Conn and returns the dialed address.
 func (t *tunnel) RemoteAddr() net.Addr { return address(t.address) }
 
 // SetDeadline implements net.Conn.

@@ -21,16 +21,16 @@ type tunnels struct {
 	conn   *grpc.ClientConn
 }
 
-// newTunnels connects when the first tunnel is asked for.
+// newTunnels connects at the first tunnel.
 func newTunnels(socket string) (*tunnels, error) {
-	// A server that is back is to be used at once: what is asked for meanwhile fails.
+	// Use a recovered server immediately; requests fail until then.
 	connect := grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: dialTimeout}
 	connect.Backoff.BaseDelay, connect.Backoff.MaxDelay = 100*time.Millisecond, time.Second
 	conn, err := grpc.NewClient("passthrough:///konnectivity",
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 		}),
-		grpc.WithTransportCredentials(insecure.NewCredentials()), // who may use the socket, its file says
+		grpc.WithTransportCredentials(insecure.NewCredentials()), // the permissions of the socket control access
 		grpc.WithConnectParams(connect), grpc.WithNoProxy(), grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(),
 	)
 	if err != nil {
@@ -44,7 +44,7 @@ func (t *tunnels) Close() error { return t.conn.Close() }
 
 // dial is an egress.Dial.
 func (t *tunnels) dial(ctx context.Context, _, address string) (net.Conn, error) {
-	// The tunnel outlives what it was opened for.
+	// The tunnel outlives the request that opened it.
 	lifetime, cancel := context.WithCancel(context.Background())
 	done := context.AfterFunc(ctx, cancel)
 	tunnel, err := t.open(lifetime, cancel, address)

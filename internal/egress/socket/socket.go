@@ -15,12 +15,12 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// maxReconnect is how long after a plugin has come back it is found, at most.
+// maxReconnect is the maximum delay until a restarted plugin is detected.
 const maxReconnect = 5 * time.Second
 
-// Dial returns a connection to the socket at a path, or to the abstract one of Linux whose
-// name begins with @. It is made by the first call; calls wait for a plugin that is not
-// there yet. measured is told of each call. The caller closes the connection.
+// Dial returns a connection to the socket at a path, or to an abstract Linux socket with the prefix
+// @. The first call connects; calls wait for a missing plugin. measured is called after each call.
+// The caller closes the connection.
 func Dial(path string, measured func(method string, took time.Duration, err error)) (*grpc.ClientConn, error) {
 	reconnect := grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: maxReconnect}
 	reconnect.Backoff.MaxDelay = maxReconnect

@@ -33,10 +33,9 @@ type Limits struct {
 // userAgent is kube-apiserver's User-Agent in calls to webhooks.
 const userAgent = "kube-apiserver-admission"
 
-// Call posts a review and returns the body of the response. It does not retry, unless
-// a reused connection turns out to be closed. A redirect is not followed but an
-// error, like all statuses that are no success. Errors reach users; those that quote
-// the webhook are worded as kube-apiserver's.
+// Call posts a review and returns the body of the response. It does not retry, unless a reused
+// connection was closed. Redirects and other statuses than success are errors. Errors are visible
+// to users; those that quote the webhook have kube-apiserver's messages.
 func (c *Client) Call(ctx context.Context, review []byte, limits Limits) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, limits.Timeout)
 	defer cancel()
@@ -48,8 +47,8 @@ func (c *Client) Call(ctx context.Context, review []byte, limits Limits) ([]byte
 	}
 	request.Header = http.Header{
 		"Accept": {"application/json, */*"}, "Content-Type": {"application/json"}, "User-Agent": {userAgent},
-		// Never sent, but lets net/http retry on a new connection if a reused one
-		// turns out to be closed. Reviews have no side effects.
+		// Not sent, but lets net/http retry on a new connection if a reused one was closed. Reviews
+		// have no side effects.
 		"Idempotency-Key": nil,
 	}
 	if err := c.credentials.Authorize(request.Header); err != nil {

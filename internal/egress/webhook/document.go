@@ -12,12 +12,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// maxYAML bounds responses in YAML, in bytes. Parsing YAML takes many times its
-// length in memory.
+// maxYAML is the maximum size of a YAML response, in bytes. Parsing YAML uses a multiple of its
+// size in memory.
 const maxYAML = 256 << 10
 
-// Document returns a response as JSON, and its apiVersion and kind, empty if it has
-// none. Like kube-apiserver, it accepts YAML as well.
+// Document returns a response as JSON, and its apiVersion and kind, empty if absent. Like
+// kube-apiserver, it accepts YAML.
 func Document(answer []byte) ([]byte, schema.GroupVersionKind, error) {
 	if !bytes.HasPrefix(bytes.TrimLeft(answer, " \t\r\n"), []byte("{")) && len(answer) <= maxYAML {
 		if converted, err := yaml.YAMLToJSON(answer); err == nil {
@@ -31,10 +31,9 @@ func Document(answer []byte) ([]byte, schema.GroupVersionKind, error) {
 	return answer, *gvk, nil
 }
 
-// Review returns a response that must be a review of a kind, in any version of its
-// group: as JSON, with its type, which is empty if it has none. A Status that is no
-// success is the error that it describes. Errors reach users and are worded as
-// kube-apiserver's.
+// Review returns a response that must be a review of a kind, in any version of its group: as JSON,
+// with its type, empty if absent. A Status other than success is returned as an error. Errors are
+// visible to users and have kube-apiserver's messages.
 func Review(answer []byte, kind schema.GroupKind) ([]byte, schema.GroupVersionKind, error) {
 	document, gvk, err := Document(answer)
 	if err != nil {

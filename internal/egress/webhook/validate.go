@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ValidateURL returns what is wrong with a URL that users give of a webhook.
+// ValidateURL validates the URL of a webhook.
 func ValidateURL(text string, at *field.Path) field.ErrorList {
 	const form = "; desired format: https://host[/path]"
 	u, err := url.Parse(text)
@@ -35,9 +35,8 @@ func ValidateURL(text string, at *field.Path) field.ErrorList {
 	return errs
 }
 
-// ValidateService returns what is wrong with the service that users give of a webhook.
-// A nil path is none. As kube-apiserver, which mistakes one for the other, a missing
-// name is said to be a missing namespace and the other way round.
+// ValidateService validates the service of a webhook. A nil path is absent. As in kube-apiserver,
+// which confuses them, a missing name is reported as a missing namespace and vice versa.
 func ValidateService(name, namespace string, path *string, port int32, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if namespace == "" {

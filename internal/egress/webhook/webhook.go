@@ -1,6 +1,5 @@
-// Package webhook calls users' webhooks: it posts a review and returns the response,
-// with limits on time and size. What reviews contain is up to its callers:
-// conversion of custom resources, admission.
+// Package webhook calls webhooks: it posts a review and returns the response, with limits on time
+// and size. Its callers define the content of reviews: conversion of custom resources, admission.
 package webhook
 
 import (
@@ -38,8 +37,8 @@ type ServiceReference struct {
 	Port            *int32
 }
 
-// TargetOf returns the target that a client configuration names: its URL, or else its
-// service, at port 443 where it says none.
+// TargetOf returns the target of a client configuration: its URL or its service, with the default
+// port 443.
 func TargetOf(url *string, service *ServiceReference, caBundle []byte) Target {
 	target := Target{CABundle: caBundle}
 	if url != nil {
@@ -58,17 +57,15 @@ func TargetOf(url *string, service *ServiceReference, caBundle []byte) Target {
 	return target
 }
 
-// Clients are the connections of a server to webhooks. Those to one target are
-// shared by its Clients, and closed with the last of them. The zero
-// value, with Resolver set, is ready; it must not be copied.
+// Clients are the connections of a server to webhooks. The Clients of one target share connections,
+// which the last one closes. The zero value with Resolver is ready for use; it must not be copied.
 type Clients struct {
 	// Resolver finds services. Without one, webhooks behind services cannot be
 	// called.
 	Resolver egress.Resolver
-	// Networks are the ways to webhooks: through Cluster those behind services,
-	// through ControlPlane those at URLs.
+	// Networks are the networks of webhooks: Cluster for services, ControlPlane for URLs.
 	Networks egress.Networks
-	// Users are what webhooks are shown of this server, by their hosts; nil: nothing.
+	// Users are the credentials for webhooks by their hosts; may be nil.
 	Users *kubeconfig.Users
 
 	mu struct {

@@ -97,14 +97,14 @@ func (h *Handler) aggregated(info *request.Info) http.Handler {
 		}
 	}
 	if gv.Group == "" && !strings.HasPrefix(strings.TrimLeft(info.Path, "/"), "api/") {
-		return nil // the core group is below /api alone
+		return nil // the core group exists below /api only
 	}
 	return h.Aggregated(gv)
 }
 
-// fits reports whether the path has a namespace where the resource needs one. As
-// in kube-apiserver, a write across all namespaces is a 404 for custom resources,
-// and a 405 for built-in ones, which is why it fits those.
+// fits reports whether the path has a namespace if the resource requires one. As in kube-apiserver,
+// a write across all namespaces gets 404 for custom resources and 405 for built-in ones, for which
+// fits returns true.
 func fits(resource *rest.Resource, info *request.Info) bool {
 	if resource.Namespaced {
 		reads := info.Verb == "list" || info.Verb == "watch"

@@ -23,7 +23,7 @@ import (
 // Kubelet is a kubelet that listens at a port of 127.0.0.1.
 type Kubelet struct {
 	*httptest.Server
-	// Log is what logs are read from, from a reader of its own each.
+	// Log returns a new reader of a log for each request.
 	Log func(r *http.Request) io.Reader
 	// Run runs a command, or attaches to one without arguments, and returns its exit
 	// code.
@@ -68,7 +68,7 @@ func (k *Kubelet) Port() int {
 	return number
 }
 
-// Requests returns the request lines that have come in.
+// Requests returns the received request lines.
 func (k *Kubelet) Requests() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -106,7 +106,7 @@ func upgrade(w http.ResponseWriter, r *http.Request, protocol string) (httpstrea
 	}), streams
 }
 
-// Command is a command and its streams; those that the client does not want are nil.
+// Command is a command and its streams; streams that the client did not request are nil.
 type Command struct {
 	Args           []string
 	Stdin          io.Reader
@@ -170,8 +170,8 @@ func (k *Kubelet) command(w http.ResponseWriter, r *http.Request) {
 	<-connection.CloseChan() // the client has it all
 }
 
-// run has a few commands: cat, which attached clients get, too, exit CODE, size, which
-// tells the terminal's size, and echo TEXT for all others.
+// run implements some commands: cat, which attached clients also use, exit CODE, size, which prints
+// the terminal's size, and echo TEXT for all others.
 func run(c *Command) (code int) {
 	switch {
 	case len(c.Args) == 0 || c.Args[0] == "cat":
@@ -199,7 +199,7 @@ func exit(code int) *metav1.Status {
 	}
 }
 
-// forward answers on each port with what it is sent.
+// forward echoes the data of each port.
 func (k *Kubelet) forward(w http.ResponseWriter, r *http.Request) {
 	connection, opened := upgrade(w, r, "portforward.k8s.io")
 	if connection == nil {

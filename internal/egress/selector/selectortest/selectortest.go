@@ -14,10 +14,10 @@ import (
 	konnectivity "sigs.k8s.io/apiserver-network-proxy/konnectivity-client/proto/client"
 )
 
-// Proxy is a proxy, and what it was asked for.
+// Proxy is a proxy that records requested addresses.
 type Proxy struct {
-	// Redirect, if set, returns where to connect to instead of an address; "": it is
-	// refused. It must be set before the first request.
+	// Redirect returns the address to connect to instead; "" rejects the request. Set it before the
+	// first request; may be nil.
 	Redirect func(address string) string
 
 	mu        sync.Mutex
@@ -25,7 +25,7 @@ type Proxy struct {
 	streams   int // of konnectivity, that are open
 }
 
-// Addresses returns what the proxy was asked to connect to.
+// Addresses returns the requested addresses.
 func (p *Proxy) Addresses() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -135,7 +135,7 @@ func (s *service) Proxy(stream konnectivity.ProxyService_ProxyServer) error {
 	}
 }
 
-// receive writes what the client sends, until it closes the connection.
+// receive writes the client's data until it closes the connection.
 func receive(stream konnectivity.ProxyService_ProxyServer, to io.Writer) {
 	for {
 		packet, err := stream.Recv()

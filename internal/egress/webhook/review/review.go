@@ -1,7 +1,6 @@
-// Package review asks webhooks that answer reviews: who is it (TokenReview), may
-// they (SubjectAccessReview), may these images run (ImageReview). A review is sent
-// as JSON to one URL, again where it may help, and the answer is read up to a
-// limit. What is asked and what follows from the answer is its callers'.
+// Package review calls webhooks that process reviews: TokenReview, SubjectAccessReview and
+// ImageReview. It posts a review as JSON to a URL, retries temporary failures, and limits the size
+// of the response. Its callers create the review and interpret the response.
 package review
 
 import (
@@ -17,33 +16,33 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// Limits of calls, as kube-apiserver's; that of answers is ours.
+// Limits of calls, as in kube-apiserver; it does not limit responses.
 const (
 	maxResponse  = 1 << 20
 	attempts     = 5
 	defaultPause = 500 * time.Millisecond
 )
 
-// Webhook is one that is asked.
+// Webhook is a webhook for reviews.
 type Webhook struct {
 	Client *http.Client
 	URL    string
-	// What it is asked about, in errors: "tokens".
+	// What is the subject of the reviews in errors: "tokens".
 	What string
-	// Timeout of each attempt; 0: the context's alone.
+	// Timeout of each attempt; 0: that of the context.
 	Timeout time.Duration
-	// Pause is the delay before the second attempt; 0: half a second. Once: there is none.
+	// Pause is the delay before the second attempt; 0: half a second. Once disables retries.
 	Pause time.Duration
 	Once  bool
-	// Asked, where set, is told of each attempt.
+	// Asked is called after each attempt; may be nil.
 	Asked func(err error, took time.Duration)
 }
 
-// errTemporary is wrapped by errors after which the webhook is asked again.
+// errTemporary is wrapped by errors that are retried.
 var errTemporary = errors.New("temporary")
 
-// Ask sends a review, and reads what the webhook makes of it. It tries again, with a growing
-// delay, while the webhook cannot be reached or says that it is in trouble.
+// Ask sends a review and decodes the response into answer. It retries with increasing delays while
+// the webhook is unreachable or reports a server error.
 func (w *Webhook) Ask(ctx context.Context, review, answer any) error {
 	body, err := json.Marshal(review)
 	if err != nil {
@@ -120,8 +119,7 @@ func (w *Webhook) post(ctx context.Context, review []byte) ([]byte, error) {
 	return body, nil
 }
 
-// StatusError is in the error of a review that was answered with another code than 200 or
-// 201.
+// StatusError is wrapped by the error for a response code other than 200 or 201.
 type StatusError struct {
 	What   string // the webhook is of
 	Code   int
