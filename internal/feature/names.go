@@ -1,6 +1,6 @@
 package feature
 
-// Gates that this server asks for. Each says in the table what it changes.
+// Gates that this server reads. The table describes their effects.
 const (
 	UnknownVersionInteroperabilityProxy            Gate = "UnknownVersionInteroperabilityProxy"
 	APIServerIdentity                              Gate = "APIServerIdentity"
@@ -77,7 +77,7 @@ const (
 	VolumeLimitScaling                             Gate = "VolumeLimitScaling"
 	WorkloadWithJob                                Gate = "WorkloadWithJob"
 
-	// What kubelets may do.
+	// Permissions of kubelets.
 	AllowInsecureKubeletCertificateSigningRequests   Gate = "AllowInsecureKubeletCertificateSigningRequests"
 	KubeletServiceAccountTokenForCredentialProviders Gate = "KubeletServiceAccountTokenForCredentialProviders"
 	ServiceAccountNodeAudienceRestriction            Gate = "ServiceAccountNodeAudienceRestriction"

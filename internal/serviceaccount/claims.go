@@ -10,8 +10,8 @@ import (
 // LegacyIssuer is that of tokens that kube-controller-manager puts into secrets.
 const LegacyIssuer = "kubernetes/serviceaccount"
 
-// Claims is what a token says. It is shared and must not be changed once it is signed
-// or verified.
+// Claims are the claims of a token. They are shared and must not be modified after signing or
+// verification.
 type Claims struct {
 	jwt.Claims
 	// Audience hides that of jwt.Claims, which is never set.
@@ -28,8 +28,8 @@ type Audience []string
 // UnmarshalJSON implements json.Unmarshaler.
 func (a *Audience) UnmarshalJSON(data []byte) error { return (*jwt.Audience)(a).UnmarshalJSON(data) }
 
-// Bound names the account of a token, and what it is bound to: at most one of Pod and
-// Secret, or else the node. With a pod, Node is only informed about.
+// Bound contains the account of a token and its bound object: at most one of Pod and Secret, or the
+// node. With a pod, Node is informational.
 type Bound struct {
 	Namespace      string           `json:"namespace,omitempty"`
 	Node           *Ref             `json:"node,omitempty"`
@@ -45,7 +45,7 @@ type Ref struct {
 	UID  string `json:"uid,omitempty"`
 }
 
-// Legacy is what tokens of LegacyIssuer say.
+// Legacy are the claims of tokens of LegacyIssuer.
 type Legacy struct {
 	Namespace string `json:"kubernetes.io/serviceaccount/namespace,omitempty"`
 	Secret    string `json:"kubernetes.io/serviceaccount/secret.name,omitempty"`

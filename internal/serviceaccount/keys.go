@@ -1,7 +1,6 @@
-// Package serviceaccount has the tokens of service accounts: the keys that sign and
-// verify them, and what they say. Whether the account and the pod that a token names
-// still exist is asked by whoever authenticates with it (filters/authn); tokens are
-// issued by the subresource serviceaccounts/token (apis/builtin/core).
+// Package serviceaccount signs, verifies and parses service account tokens. Authentication
+// (filters/authn) checks whether the account and the bound objects exist; the subresource
+// serviceaccounts/token (apis/builtin/core) issues tokens.
 package serviceaccount
 
 import (
@@ -24,13 +23,13 @@ import (
 
 // Keys sign and verify tokens. They are safe for concurrent use.
 type Keys interface {
-	// Sign returns a token that says the claims.
+	// Sign returns a token with the claims.
 	Sign(ctx context.Context, claims *Claims) (string, error)
 	// Verify returns the claims of a token that one of the keys has signed. Its errors
 	// reach clients, in kube-apiserver's words.
 	Verify(ctx context.Context, token *Token) (*Claims, error)
-	// Generation is another number when other keys are good than before. What was
-	// verified with keys of another generation is verified again.
+	// Generation changes when the valid keys change. Cached verifications of other generations must
+	// be repeated.
 	Generation() uint64
 	// Published returns the keys that others may verify with.
 	Published() Published
@@ -50,8 +49,8 @@ type LocalKeys struct {
 
 var _ Keys = (*LocalKeys)(nil)
 
-// NewKeys returns the keys of a server: it signs with signer, and what signer or one of
-// more has signed is good. They must be RSA keys, or ECDSA keys on P-256, P-384 or P-521.
+// NewKeys returns the keys of a server: signer signs, and tokens of signer or one of more are
+// valid. Keys must be RSA, or ECDSA with P-256, P-384 or P-521.
 func NewKeys(signer crypto.Signer, more ...crypto.PublicKey) (*LocalKeys, error) {
 	k := &LocalKeys{}
 	for _, key := range append([]crypto.PublicKey{signer.Public()}, more...) {
@@ -151,11 +150,11 @@ func (k *LocalKeys) Verify(_ context.Context, token *Token) (*Claims, error) {
 // Token is a token that was parsed and not verified.
 type Token struct {
 	signature *jose.JSONWebSignature
-	// Issuer is what the token says; it may be lying.
+	// Issuer is the unverified issuer of the token.
 	Issuer string
 }
 
-// Parse reads a token. It returns nil for what cannot be one.
+// Parse parses a token without verification. It returns nil for text that is not a token.
 func Parse(token string) *Token {
 	signature, err := jose.ParseSignedCompact(token, []jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.ES384, jose.ES512})
 	if err != nil {
@@ -170,7 +169,7 @@ func Parse(token string) *Token {
 	return &Token{signature: signature, Issuer: claims.Issuer}
 }
 
-// KeyID is of the key that the token says was used; "": it does not say.
+// KeyID returns the key ID in the token; "" without one.
 func (t *Token) KeyID() string { return t.signature.Signatures[0].Header.KeyID }
 
 // Verify returns the claims of a token that one of the keys has signed.
@@ -187,8 +186,7 @@ func (t *Token) Verify(keys []jose.JSONWebKey) (*Claims, error) {
 	return nil, err
 }
 
-// ParsePublicKeys reads public keys in PEM: bare, in certificates, or those of private
-// keys.
+// ParsePublicKeys parses public keys in PEM: bare, in certificates, or of private keys.
 func ParsePublicKeys(data []byte) ([]crypto.PublicKey, error) {
 	var keys []crypto.PublicKey
 	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {

@@ -1,10 +1,8 @@
-// Package simulation is the time and the chance of a server for tests: a World whose
-// clock a test moves, and whose random numbers follow from a seed. A nil World is the real
-// one. Who shows or judges a time that clients see (timestamps, expiries), or makes up a uid
-// or a name, asks here; what a server measures for itself (timeouts, intervals) is not meant.
-// Neither are elections, whose candidates compare what they see with clocks of their own, the
-// times of audit events, which are measurements, nor the certificates that others sign for
-// PodCertificateRequests.
+// Package simulation controls time and randomness in test servers: a World has a clock that a test
+// moves, and random numbers from a seed. A nil World is the real one. Code that writes or compares
+// client-visible times (timestamps, expirations), or generates UIDs and names, uses this package.
+// Measurements (timeouts, intervals, audit timestamps), elections, whose candidates have their own
+// clocks, and certificates that others sign do not.
 package simulation
 
 import (
@@ -20,10 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Config says what is simulated.
+// Config configures a World.
 type Config struct {
-	// Time, unless zero, is where the clock stands until it is moved. Otherwise it goes
-	// as the machine's does.
+	// Time stops the clock at this time until it is moved. The zero time uses the machine's clock.
 	Time time.Time
 	// Seed, unless 0, makes uids and generated names follow from it.
 	Seed uint64
@@ -67,9 +64,8 @@ func (w *World) nowLocked() time.Time {
 	return now.Add(w.mu.offset)
 }
 
-// Shifted returns the machine's time, moved as the clock was. It is for what is issued by the
-// machine's clock, such as certificates: they end when the clock is moved that far, wherever
-// it stood at first.
+// Shifted returns the machine's time plus the movements of the clock. It is for credentials with
+// real timestamps, such as certificates: they expire when the clock is moved far enough.
 func (w *World) Shifted() time.Time {
 	if w == nil {
 		return time.Now()
@@ -86,11 +82,11 @@ func (w *World) Until(t time.Time) time.Duration { return t.Sub(w.Now()) }
 type alarm struct {
 	at    time.Time
 	f     func()
-	timer *time.Timer // nil while the clock stands before its time
+	timer *time.Timer // nil while the clock is stopped before its time
 }
 
-// AfterFunc calls f, in a goroutine of its own, when the clock comes to a time, be it by
-// being moved. stop keeps it from being called if it has not been yet.
+// AfterFunc calls f in its own goroutine when the clock reaches a time. stop cancels the call if it
+// has not started.
 func (w *World) AfterFunc(at time.Time, f func()) (stop func()) {
 	if w == nil {
 		timer := time.AfterFunc(time.Until(at), f)
@@ -120,7 +116,7 @@ func (w *World) setLocked(a *alarm) {
 	})
 }
 
-// take takes an alarm away, and reports whether it was there.
+// take removes an alarm, and reports whether it existed.
 func (w *World) take(a *alarm) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -154,9 +150,8 @@ func (w *World) Moved() <-chan struct{} {
 	return w.mu.moved
 }
 
-// Random returns random numbers for a purpose, such as the name of an object. With a seed,
-// they follow from it, from the purpose and from how often that was there before, whatever
-// else happens meanwhile.
+// Random returns random numbers for a purpose, such as the name of an object. With a seed, they
+// depend on the seed, the purpose and the number of earlier calls for it only.
 func (w *World) Random(purpose ...string) *rand.Rand {
 	if w == nil || w.config.Seed == 0 {
 		return rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
@@ -197,7 +192,7 @@ func With(ctx context.Context, w *World) context.Context {
 	return context.WithValue(ctx, worldKey{}, w)
 }
 
-// From returns the world of a context; nil, the real one, where it has none.
+// From returns the world of a context; nil, the real one, if there is none.
 func From(ctx context.Context) *World {
 	w, _ := ctx.Value(worldKey{}).(*World)
 	return w

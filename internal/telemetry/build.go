@@ -10,7 +10,7 @@ import (
 // Build identifies the binary, as /version and the metric kubernetes_build_info
 // show it.
 type Build struct {
-	// Major and Minor are the Kubernetes version whose API is served.
+	// Major and Minor are the Kubernetes version of the served API.
 	Major, Minor string
 	// GitVersion is that version as clients parse it: a semantic version
 	// starting with v.

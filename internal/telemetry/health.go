@@ -16,10 +16,10 @@ import (
 type Check struct {
 	// Name is the last segment of the check's path: /readyz/NAME.
 	Name string
-	// Group is another name by which the check can be excluded, with others; "": none.
+	// Group is another name that excludes the check, together with others; "" without one.
 	Group string
-	// Run returns nil while the condition holds. Its error is logged, and
-	// sent only in the response to this check's own path.
+	// Run returns nil while the check passes. Its error is logged, and sent only in the response
+	// for the path of this check.
 	Run func(context.Context) error
 }
 
@@ -31,8 +31,8 @@ func (c Check) answersTo(name string) bool {
 // Ping returns the check that always succeeds.
 func Ping() Check { return Check{Name: "ping", Run: func(context.Context) error { return nil }} }
 
-// Health serves a list of checks at a path such as /readyz, each alone below
-// it, with kube-apiserver's texts, which probes and people read.
+// Health serves a list of checks at a path such as /readyz, and each of them below it, with the
+// texts of kube-apiserver.
 type Health struct {
 	path   string
 	checks []Check
@@ -67,7 +67,7 @@ func NewHealth(path string, logger *slog.Logger, metrics *HealthMetrics, checks 
 	return &Health{path: path, checks: checks, logger: logger, state: metrics.state, total: metrics.total}
 }
 
-// ServeHTTP answers the path itself and everything below it.
+// ServeHTTP serves the path and all paths below it.
 func (h *Health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")

@@ -10,8 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// ServerID returns the identity of the server on a host, as kube-apiserver makes it: a
-// server that is started anew, or replaced by a kube-apiserver, keeps it.
+// ServerID returns the identity of the server on a host, as kube-apiserver computes it: a restarted
+// server, or a kube-apiserver on the host, has the same one.
 func ServerID(hostname string) string {
 	var hashed []byte
 	for _, part := range []string{hostname, "kube-apiserver"} {
@@ -22,7 +22,7 @@ func ServerID(hostname string) string {
 	return "apiserver-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:16]))
 }
 
-// Hash is how metrics tell what they do not show: identities, issuers, contents of files.
+// Hash returns the hash that metrics show instead of identities, issuers and file contents.
 func Hash[T ~string | ~[]byte](of T) string {
 	return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(of)))
 }

@@ -19,16 +19,16 @@ type LogConfig struct {
 	Output io.Writer
 	// Format is FormatText (the default) or FormatJSON.
 	Format string
-	// Verbosity is the -v of Kubernetes components: 0 logs what an operator
-	// should know, 3 every request, 6 and more what a developer wants.
+	// Verbosity is the -v of Kubernetes components: 0 for operators, 3 for all requests, 6 and more
+	// for developers.
 	Verbosity int
 }
 
 // Verbosity is the level of lines that are logged from -v=n on.
 func Verbosity(n int) slog.Level { return slog.LevelInfo - slog.Level(n) }
 
-// maxValue is how much of a value a line holds, in bytes: room for the stack of
-// a panic, and little of what clients may send.
+// maxValue is the maximum size of a value in a log line, in bytes: sufficient for the stack of a
+// panic, and a limit for client input.
 const maxValue = 16 << 10
 
 // NewLogger returns a logger that blanks out secrets (see redact), and cuts
@@ -49,8 +49,7 @@ func NewLogger(config LogConfig) (*slog.Logger, error) {
 
 func replace(groups []string, attr slog.Attr) slog.Attr { return shorten(redact(groups, attr)) }
 
-// shorten cuts a text, or an error, that is longer than maxValue: some quote
-// what a client sent.
+// shorten truncates a text or error beyond maxValue.
 func shorten(attr slog.Attr) slog.Attr {
 	text := ""
 	switch attr.Value.Kind() {

@@ -34,7 +34,7 @@ func NewReloads(registerer prometheus.Registerer, of string) (*Reloads, error) {
 	return r, nil
 }
 
-// Reloaded counts a change of the configuration, which may have been refused.
+// Reloaded counts a change of the configuration, which may have been rejected.
 func (r *Reloads) Reloaded(err error) {
 	status := "success"
 	if err != nil {

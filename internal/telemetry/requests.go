@@ -37,15 +37,15 @@ type Requests struct {
 	// queuedMutating and queuedReadOnly are of requests that wait for their turn.
 	queuedMutating, queuedReadOnly Watermark
 
-	// series holds the metrics of one kind of request by seriesKey: to find
-	// them by nine labels each costs more than to serve some requests.
+	// series caches the metrics of a kind of request by seriesKey, because a lookup by nine labels
+	// costs more than some requests.
 	series sync.Map
-	// watches holds watchSeries by resource.
+	// watches contains watchSeries by resource.
 	watches sync.Map
 	// mu is held while series are made or forgotten.
 	mu struct {
 		sync.Mutex
-		// keys are those of series, by resource.
+		// keys are the keys of series by resource.
 		keys map[schema.GroupResource][]seriesKey
 	}
 }
@@ -224,8 +224,8 @@ type series struct {
 	duration, sli, size prometheus.Observer
 }
 
-// Done counts an answered request: its status, how long it took, for how long of that
-// it waited for its turn, and the bytes of its body.
+// Done counts a completed request: its status, its duration, the time that it waited in queues, and
+// the size of its body in bytes.
 func (m *Requests) Done(d Request, code int, took, waited time.Duration, size int64) {
 	s := m.find(seriesKey{d, code})
 	s.total.Inc()
@@ -269,8 +269,7 @@ func (m *Requests) newSeries(key *seriesKey) *series {
 	return s
 }
 
-// Forget drops the series of a resource that is gone: there can be any number of
-// those, one after another.
+// Forget drops the series of a deleted resource, because their number is unlimited over time.
 func (m *Requests) Forget(resource schema.GroupResource) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -302,8 +301,7 @@ func (d Request) withoutDryRun() []string {
 	return []string{d.Verb, d.Group, d.Version, d.Resource, d.Subresource, d.Scope, d.Component}
 }
 
-// statusText is a status code as a label; a code that HTTP does not have, which
-// nothing but a broken backend sends, counts as 500.
+// statusText returns the label of a status code; an invalid code of a broken backend counts as 500.
 func statusText(code int) string {
 	if code < 100 || code > 599 {
 		code = http.StatusInternalServerError
@@ -319,12 +317,12 @@ func (m *Requests) LongRunning(d Request) (done func()) {
 	return active.Dec
 }
 
-// Terminated counts a request that was refused or cut off in self-defence.
+// Terminated counts a request that was rejected or aborted in self-defense.
 func (m *Requests) Terminated(d Request, code int) {
 	m.terminations.WithLabelValues(d.Verb, d.Group, d.Version, d.Resource, d.Subresource, d.Scope, statusText(code)).Inc()
 }
 
-// Aborted counts a request whose answer had begun and was not finished.
+// Aborted counts a request whose response was started and not finished.
 func (m *Requests) Aborted(d Request) {
 	m.aborts.WithLabelValues(d.Verb, d.Group, d.Version, d.Resource, d.Subresource, d.Scope).Inc()
 }
@@ -375,8 +373,8 @@ func (m *Requests) QueuedMutating() *Watermark { return &m.queuedMutating }
 // QueuedReadOnly is described at QueuedMutating.
 func (m *Requests) QueuedReadOnly() *Watermark { return &m.queuedReadOnly }
 
-// Watermark counts requests, in flight or queued, and keeps their recent maximum. The zero
-// value is ready to use; it is safe for concurrent use.
+// Watermark counts requests in flight or in queues, and their recent maximum. The zero value is
+// ready for use. It is safe for concurrent use.
 type Watermark struct {
 	current atomic.Int64
 	mu      struct {

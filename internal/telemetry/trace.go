@@ -10,19 +10,18 @@ import (
 // SlowRequest is how long a request may take before its trace is logged.
 const SlowRequest = 500 * time.Millisecond
 
-// maxSteps bounds a trace; later steps are dropped. A request takes about ten.
+// maxSteps is the maximum number of steps of a trace; later ones are dropped. A request has about
+// ten.
 const maxSteps = 16
 
-// Trace is the list of steps a request went through, with the time of each. It
-// costs a request one small allocation, and nothing is formatted unless the
-// request turns out to be slow. A nil *Trace takes every call and does nothing.
-// It is safe for concurrent use.
+// Trace is the list of steps of a request with their times. It costs one small allocation, and is
+// formatted for slow requests only. A nil *Trace records nothing. It is safe for concurrent use.
 type Trace struct {
 	start time.Time
 	mu    struct {
 		sync.Mutex
 		steps []step
-		first [6]step // keeps the steps of a usual request without allocating
+		first [6]step // avoids an allocation for usual requests
 	}
 }
 
@@ -41,9 +40,8 @@ func NewTrace(parent context.Context, start time.Time) (context.Context, *Trace)
 	return context.WithValue(parent, traceKey{}, t), t
 }
 
-// Step records in the context's trace that a step is done. Names are in the past
-// tense: "decoded body". Attrs belong to the trace from then on. Without a
-// trace in the context it does nothing.
+// Step records a completed step in the context's trace. Names have the past tense: "decoded body".
+// Step takes ownership of attrs. Without a trace in the context, it has no effect.
 func Step(ctx context.Context, name string, attrs ...slog.Attr) {
 	t, _ := ctx.Value(traceKey{}).(*Trace)
 	t.step(name, attrs)

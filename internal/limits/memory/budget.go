@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// small is what a request may hold that is never asked to wait: nearly all hold
-	// less, and what they can add up to is bounded by the number of requests in flight.
+	// small is the amount that a request may use without waiting, in bytes: most use less, and the
+	// number of requests in flight bounds the total.
 	small = 64 << 10
-	// perByte is what the server holds of a large request for each byte of its body: the
-	// body itself, the object, what it is changed into, and the stored encoding.
+	// perByte is the estimated memory of a large request for each byte of its body: the body, the
+	// object, the modified object, and the stored encoding.
 	perByte = 4
-	// maxWait is how long a request waits for memory: then those that hold it are not
-	// about to be done, and its client is told to come back.
+	// maxWait is the maximum time that a request waits for memory. After that, its client must
+	// retry.
 	maxWait = time.Second
 )
 
@@ -36,8 +36,8 @@ type Budget struct {
 	refused prometheus.Counter
 }
 
-// NewBudget returns the budget of requests under a limit, in bytes; nil if there is none
-// (0). registerer gets its metrics; nil has none.
+// NewBudget returns a budget for requests under a memory limit in bytes; nil without a limit (0).
+// registerer registers the metrics; may be nil.
 func NewBudget(limit int64, registerer prometheus.Registerer) (*Budget, error) {
 	if limit == 0 {
 		return nil, nil
@@ -67,17 +67,17 @@ func NewBudget(limit int64, registerer prometheus.Registerer) (*Budget, error) {
 	return b, nil
 }
 
-// Hold is what one request holds. It belongs to one goroutine at a time.
+// Hold is the memory of a request. It is not safe for concurrent use.
 type Hold struct {
 	budget *Budget
 	bytes  int64
 }
 
-// Hold returns what a request holds at its beginning: nothing. The request must Release it.
+// Hold returns an empty Hold for a request, which must Release it.
 func (b *Budget) Hold() Hold { return Hold{budget: b} }
 
-// Body makes room for a body of which so many bytes have come. Small ones never wait.
-// An error is that of ctx, or ErrExhausted.
+// Body reserves memory for the received bytes of a body. Small amounts never wait. The error is
+// that of ctx, or ErrExhausted.
 func (h *Hold) Body(ctx context.Context, bytes int) error {
 	want := perByte * int64(bytes)
 	if h.budget == nil || bytes <= small || want <= h.bytes {
@@ -90,7 +90,7 @@ func (h *Hold) Body(ctx context.Context, bytes int) error {
 	return nil
 }
 
-// Release gives back what is held. It may be called again.
+// Release releases the memory. It is idempotent.
 func (h *Hold) Release() {
 	if h.bytes > 0 {
 		h.budget.held.Add(-h.bytes)

@@ -11,12 +11,11 @@ import (
 	"strings"
 )
 
-// Limits of control groups below this many bytes are limits; above it they stand for none.
+// Larger limits of control groups mean unlimited.
 const unlimited = math.MaxInt64 / 2
 
-// OfMachine returns how much memory the process may use, in bytes: what its control groups
-// allow, or else what the machine has. It is 0 where the root, that of a Linux file system,
-// does not say.
+// OfMachine returns the memory available to the process, in bytes: the limit of its control groups,
+// or the memory of the machine. It returns 0 if root, a Linux file system, does not contain it.
 func OfMachine(root fs.FS) (int64, error) {
 	total, err := memTotal(root)
 	if err != nil {
@@ -51,8 +50,8 @@ func memTotal(root fs.FS) (int64, error) {
 	return 0, nil
 }
 
-// ofControlGroups returns the least limit of the process's control groups, of either
-// version; 0 where there is none.
+// ofControlGroups returns the lowest limit of the process's control groups, of either version; 0
+// without a limit.
 func ofControlGroups(root fs.FS) (int64, error) {
 	text, err := readIfThere(root, "proc/self/cgroup")
 	if err != nil {
@@ -122,8 +121,7 @@ func groupLimit(root fs.FS, name string) (int64, error) {
 	return int64(limit), nil
 }
 
-// readIfThere returns the content of a file; none where it is not there, or not for this
-// process to see.
+// readIfThere returns the content of a file, or nil if it does not exist or is not accessible.
 func readIfThere(root fs.FS, name string) ([]byte, error) {
 	text, err := fs.ReadFile(root, name)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrInvalid) {

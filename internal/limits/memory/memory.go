@@ -13,12 +13,11 @@ package memory
 
 // Shares of a limit.
 const (
-	// requestsShare of a limit, as its divisor, is what requests may hold together.
+	// requestsShare is the divisor of the limit for the total memory of requests.
 	requestsShare = 4
 	// pressedPercent of a limit in use after a collection is pressure.
 	pressedPercent = 70
 )
 
-// MinLimit is the least that a server can be limited to, in bytes: it is what one uses at
-// rest, and as much again for what it is asked.
+// MinLimit is the minimum memory limit of a server, in bytes: twice its memory at rest.
 const MinLimit = 64 << 20

@@ -2,12 +2,12 @@ package memory
 
 import "runtime/metrics"
 
-// liveBytes is the metric of what the last collection left.
+// liveBytes is the metric of the live heap after the last collection.
 const liveBytes = "/gc/heap/live:bytes"
 
-// Pressed returns what reports whether the process comes near a limit, in bytes; nil where
-// there is none (0). Of what is allocated, untouched bytes take no memory. It costs a
-// microsecond, and may be called concurrently.
+// Pressed returns a function that reports whether the process is close to a limit in bytes; nil
+// without a limit (0). untouched is the size of allocations that use no memory. The function takes
+// a microsecond and is safe for concurrent use.
 func Pressed(limit, untouched int64) func() bool {
 	if limit == 0 {
 		return nil
@@ -15,7 +15,7 @@ func Pressed(limit, untouched int64) func() bool {
 	return func() bool { return live() >= uint64(limit/100*pressedPercent+untouched) }
 }
 
-// live is what the last collection left, in bytes.
+// live returns the live heap after the last collection, in bytes.
 func live() uint64 {
 	sample := []metrics.Sample{{Name: liveBytes}}
 	metrics.Read(sample)

@@ -2,11 +2,10 @@ package processor
 
 import "slices"
 
-// line is those who wait for a turn: of each user in the order of asking, and users one after
-// the other, so that who asks for thousands holds up the others by one each. The zero value
-// is an empty line.
+// line is the queue for a slot: fair between users (round robin), and in order of arrival for each
+// user. The zero value is an empty queue.
 type line struct {
-	users []*userLine // those of whom somebody waits; the first is next
+	users []*userLine // users with waiters; the first is next
 	of    map[string]*userLine
 }
 
@@ -28,7 +27,7 @@ func (l *line) add(t *Turn) {
 	u.turns = append(u.turns, t)
 }
 
-// next takes who is next out of the line; nil if nobody waits.
+// next removes the next waiter; nil if the queue is empty.
 func (l *line) next() *Turn {
 	if len(l.users) == 0 {
 		return nil

@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// netPoller has Go's network poller run, and those for whom it has news run before who
-// called it. Go asks it when nothing is left to run, and otherwise every ten milliseconds
-// only; one who waits for news of a pipe has it asked.
+// netPoller runs Go's network poller and the goroutines that become runnable. Go polls the network
+// if no goroutine is runnable, and otherwise only every ten milliseconds; waiting for a pipe
+// triggers a poll.
 type netPoller struct {
-	last    atomic.Int64 // when it was asked, by the clock of Turns
+	last    atomic.Int64 // time of the last poll, by the clock of Turns
 	polling sync.Mutex   // by one at a time
 	pipe    *pipe        // made when it is first needed; guarded by polling
 	broken  bool         // there can be no pipe
 }
 
-// poll asks the poller if that was last done long ago. Whoever finds that it is being asked
-// waits for that: did others go on meanwhile, there would always be something to run.
+// poll polls the network unless the last poll is recent. Concurrent callers wait for a running
+// poll: otherwise there would always be runnable goroutines.
 func (p *netPoller) poll(clock func() time.Duration) {
 	if !p.due(clock()) {
 		return
@@ -25,13 +25,13 @@ func (p *netPoller) poll(clock func() time.Duration) {
 	p.polling.Lock()
 	defer p.polling.Unlock()
 	if !p.due(clock()) {
-		return // somebody has asked it
+		return // another goroutine has polled
 	}
 	defer func() { p.last.Store(int64(clock())) }()
 	if p.pipe == nil && !p.broken {
 		var err error
 		p.pipe, err = newPipe()
-		p.broken = err != nil // it goes without, as late as Go asks by itself
+		p.broken = err != nil // continue without polling, as late as Go polls itself
 	}
 	if !p.broken {
 		p.pipe.pass()

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// pipe is one whose reader is the writer.
+// pipe is a pipe with one goroutine as reader and writer.
 type pipe struct {
 	r, w   *os.File
 	reader syscall.RawConn
@@ -38,14 +38,14 @@ func newPipe() (*pipe, error) {
 	return p, nil
 }
 
-// pass sends a byte through the pipe, and returns when the poller has told of it.
+// pass sends a byte through the pipe, and returns after the poller has reported it.
 func (p *pipe) pass() {
 	p.sent = false
-	_ = p.reader.Read(p.step) // fails once it is closed, and then nobody waits
+	_ = p.reader.Read(p.step) // fails after Close
 }
 
-// turn writes the byte, and when the poller has told of it reads it. Only in here does
-// the poller not take it for news of before.
+// turn writes the byte, and reads it after the poller has reported it. The byte must be written
+// here, so that the poller does not report an earlier event.
 func (p *pipe) turn(fd uintptr) bool {
 	var one [1]byte
 	if !p.sent {

@@ -13,28 +13,28 @@ const (
 	// would keep a get even less, a turn is another goroutine's nearly each time, which
 	// made ten concurrent lists cost half as much again, and creations a fifth.
 	DefaultPerProcessor = 4
-	// slice is how long a turn lasts before it gives way, and how seldom the network is
-	// looked at: what a request waits that needs no turn.
+	// slice is the time after which a holder yields, and the minimum time between polls: the delay
+	// of a request that needs no slot.
 	slice = 200 * time.Microsecond
-	// patience is how long nobody may get a turn while somebody waits. Then those that
-	// have one are not waited for any longer.
+	// patience is the time without a free slot after which waiters stop waiting for the current
+	// holders.
 	patience = 10 * time.Millisecond
 )
 
-// Kind is what a turn is for.
+// Kind is the purpose of a slot.
 type Kind int
 
 // Kinds of turns. Each has its own queue.
 const (
 	// Bulk is the making and sending of much: large lists.
 	Bulk Kind = iota
-	// Change is what a request that changes something computes.
+	// Change is the computation of a write.
 	Change
 	kinds
 )
 
-// Turns hands out turns to users one after the other, and to each in the order of asking. A
-// nil *Turns gives everyone one at once. It is safe for concurrent use.
+// Turns is a fair semaphore of CPU slots: round robin between users, and in order of arrival for
+// each user. A nil *Turns grants all slots immediately. It is safe for concurrent use.
 type Turns struct {
 	config     Config
 	began      time.Time // of the clock that the times here are by
@@ -44,20 +44,20 @@ type Turns struct {
 	queues     [kinds]queue
 }
 
-// Config says what Turns are of.
+// Config configures Turns.
 type Config struct {
 	// Processors returns how many there are; nil: as many as Go uses.
 	Processors func() int
 	// PerProcessor is how many turns of a kind there are for each of them. 0:
 	// DefaultPerProcessor.
 	PerProcessor int
-	// OnCrowd is told when changes begin to wait for turns, and, some time after, that none
-	// does; nil: nobody is. What they wait for may be a disk, and a goroutine in a system
-	// call keeps its processor for milliseconds where Go has no other.
+	// OnCrowd is called when writes start to wait for slots, and some time after the last one; may
+	// be nil. A cause can be a disk: a goroutine in a system call occupies its processor for
+	// milliseconds if Go has no other.
 	OnCrowd func(waiting bool)
 }
 
-// New returns turns, which nobody has.
+// New returns free Turns.
 func New(config Config) *Turns {
 	if config.Processors == nil {
 		config.Processors = func() int { return runtime.GOMAXPROCS(0) }
@@ -76,7 +76,7 @@ func New(config Config) *Turns {
 	return s
 }
 
-// count counts the processors anew: Go follows the limits of a container.
+// count updates the number of processors, because Go follows the limits of a container.
 func (s *Turns) count() { s.processors.Store(int64(s.config.Processors())) }
 
 func (s *Turns) clock() time.Duration { return time.Since(s.began) }
@@ -84,7 +84,7 @@ func (s *Turns) clock() time.Duration { return time.Since(s.began) }
 // busy reports whether turns may keep every processor from looking at the network.
 func (s *Turns) busy() bool { return s.held.Load() >= s.processors.Load() }
 
-// Close ends the use of the network's poller. Nobody may have or get a turn afterwards.
+// Close releases the network poller. No slot may be in use or acquired afterwards.
 func (s *Turns) Close() error {
 	if s == nil {
 		return nil
@@ -98,9 +98,9 @@ type queue struct {
 	kind    Kind
 	waiting atomic.Int64 // how many wait
 
-	mu       sync.Mutex // guards what follows, and the state of turns
+	mu       sync.Mutex // guards the following fields and the state of slots
 	held     []*Turn
-	resuming line // these wait to go on with what they have begun, and come first
+	resuming line // resumed work, which has priority
 	starting line
 	given    uint64 // how many there were
 	watched  bool   // there will be a call of look
@@ -112,7 +112,7 @@ func (q *queue) limit() int {
 	return q.turns.config.PerProcessor * int(q.turns.processors.Load())
 }
 
-// state is what a turn is in.
+// state is the state of a slot.
 type state int
 
 const (
@@ -121,21 +121,19 @@ const (
 	held
 )
 
-// Turn is what one request, or one connection, has of the processors. The zero value has
-// none. All methods may be called of nil, and concurrently; but only one goroutine at a
-// time may wait for a turn.
+// Turn is the CPU slot of a request or connection. The zero value has none. All methods may be
+// called on nil and concurrently, but only one goroutine at a time may wait.
 type Turn struct {
 	queue *queue       // nil: never began
-	user  string       // whose it is
+	user  string       // owner
 	since atomic.Int64 // when it was last given, by the clock of Turns
 	// Guarded by queue.mu.
 	state state
 	come  chan struct{} // made when it is first waited for
 }
 
-// Begin waits until it is the turn's turn. It does nothing if that has come already. A turn
-// stays of the kind, and of the user, that it was first begun for. Any text that tells those
-// apart who are to have the same share is a user.
+// Begin waits for a slot. It has no effect if the slot is already held. Later calls use the kind
+// and user of the first one. user is any text that identifies a fair share.
 func (s *Turns) Begin(t *Turn, kind Kind, user string) {
 	if s == nil || t == nil {
 		return
@@ -146,7 +144,7 @@ func (s *Turns) Begin(t *Turn, kind Kind, user string) {
 	t.begin(false)
 }
 
-// begin waits for a turn. resumes says that it goes on with what has been begun.
+// begin waits for a slot. resumes gives priority over new work.
 func (t *Turn) begin(resumes bool) {
 	q := t.queue
 	q.mu.Lock()
@@ -184,7 +182,7 @@ func (q *queue) giveLocked(t *Turn) {
 	q.turns.held.Add(1)
 }
 
-// crowd tells of waiting.
+// crowd reports waiting writes.
 func (q *queue) crowd(waiting bool) {
 	q.turns.count()
 	if q.kind == Change {
@@ -212,7 +210,7 @@ func (q *queue) waitLocked(t *Turn, resumes bool) (first bool) {
 	return true
 }
 
-// nextLocked gives turns that are free to those that wait.
+// nextLocked grants free slots to waiters.
 func (q *queue) nextLocked() {
 	for limit := q.limit(); len(q.held) < limit && q.waiting.Load() > 0; {
 		t := q.resuming.next()
@@ -225,8 +223,7 @@ func (q *queue) nextLocked() {
 	}
 }
 
-// look sees to it that turns go on: those of turns that are not given back in time are
-// given to others.
+// look grants the slots of holders that exceed patience to waiters.
 func (q *queue) look() {
 	q.turns.count()
 	if !q.lookOn() {
@@ -234,7 +231,7 @@ func (q *queue) look() {
 	}
 }
 
-// lookOn is look while somebody waits.
+// lookOn calls look while there are waiters.
 func (q *queue) lookOn() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -255,17 +252,16 @@ func (q *queue) lookOn() bool {
 	return true
 }
 
-// forgetLocked ends a turn, but for its place among those that are held.
+// forgetLocked ends a slot without removing it from the held ones.
 func (q *queue) forgetLocked(t *Turn) {
 	t.state = idle
 	q.turns.held.Add(-1)
 }
 
-// End gives the turn back. It does nothing if there is none to give back.
+// End releases the slot. It has no effect without a slot.
 func (t *Turn) End() { t.Pause() }
 
-// Pause gives the turn back while something is waited for, and returns it; nil if there was
-// none:
+// Pause releases the slot while the holder waits, and returns it; nil without a slot:
 //
 //	defer turn.Pause().Resume()
 func (t *Turn) Pause() *Turn {
@@ -285,16 +281,15 @@ func (t *Turn) Pause() *Turn {
 	return t
 }
 
-// Resume waits for the turn that was given back by Pause. Those that resume come before
-// those that begin: what was begun is to be done.
+// Resume waits for the slot that Pause released. Resumed work has priority over new work.
 func (t *Turn) Resume() {
 	if t != nil {
 		t.begin(true)
 	}
 }
 
-// GiveWay lets others go first, if some wait and the turn has lasted for a while. It is for
-// the holder, between two pieces of its work.
+// GiveWay yields to waiters after the holder's time slice. The holder calls it between two parts of
+// its work.
 func (t *Turn) GiveWay() {
 	if t == nil || t.queue == nil {
 		return

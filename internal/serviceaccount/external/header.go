@@ -12,7 +12,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// checkHeader refuses the header of a token that others could not verify.
+// checkHeader rejects a token header that others could not verify.
 func (k *Keys) checkHeader(ctx context.Context, encoded string) error {
 	text, err := base64.RawURLEncoding.DecodeString(encoded)
 	if err != nil {

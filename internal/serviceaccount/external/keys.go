@@ -1,6 +1,6 @@
-// Package external has the keys of service account tokens that another program keeps: a
-// plugin on a unix domain socket that signs tokens and says which keys are good
-// (ExternalJWTSigner of k8s.io/externaljwt, --service-account-signing-endpoint).
+// Package external uses service account keys of another program: a plugin on a unix domain socket
+// that signs tokens and returns the valid keys (ExternalJWTSigner of k8s.io/externaljwt,
+// --service-account-signing-endpoint).
 package external
 
 import (
@@ -42,9 +42,9 @@ type Config struct {
 	Logger  *slog.Logger
 }
 
-// Keys are those of a plugin. The ones that are good are fetched as often as the plugin
-// wants, and for a token of a key that is not known; while that fails, those that were
-// fetched last are good. Close must follow Open.
+// Keys are the keys of a plugin. The server fetches the valid keys at the plugin's interval, and
+// for tokens with an unknown key; if that fails, the last keys stay valid. The caller must call
+// Close.
 type Keys struct {
 	config      Config
 	conn        *grpc.ClientConn
@@ -60,17 +60,17 @@ type Keys struct {
 
 var _ serviceaccount.Keys = (*Keys)(nil)
 
-// keySet is what one fetch has brought.
+// keySet is the result of a fetch.
 type keySet struct {
 	generation uint64
 	answered   []*api.Key
 	all        []jose.JSONWebKey
-	published  []jose.JSONWebKey // those that may sign
+	published  []jose.JSONWebKey // the signing keys
 	at         time.Time         // when the plugin had them
 	until      time.Time         // when they are to be fetched again
 }
 
-// Open returns the keys of a plugin once it has answered.
+// Open waits for the plugin and returns its keys.
 func Open(ctx context.Context, config Config) (*Keys, error) {
 	k := &Keys{config: config}
 	k.now.Store(&keySet{})
@@ -155,7 +155,7 @@ func (k *Keys) sign(ctx context.Context, claims *serviceaccount.Claims) (string,
 	return answer.Header + "." + encoded + "." + answer.Signature, nil
 }
 
-// with returns the keys, fetched anew where there is none of the ID.
+// with returns the keys, and fetches them if the ID is unknown.
 func (k *Keys) with(ctx context.Context, id string) *keySet {
 	now := k.now.Load()
 	if id == "" || now.has(id) {
@@ -171,7 +171,7 @@ func (s *keySet) has(id string) bool {
 	return slices.ContainsFunc(s.all, func(key jose.JSONWebKey) bool { return key.KeyID == id })
 }
 
-// refresh fetches the keys as often as the plugin wants.
+// refresh fetches the keys at the plugin's interval.
 func (k *Keys) refresh(ctx context.Context) {
 	wait := time.Until(k.now.Load().until)
 	for {
@@ -189,7 +189,7 @@ func (k *Keys) refresh(ctx context.Context) {
 	}
 }
 
-// fetch asks the plugin for the keys. Callers at the same time share one call.
+// fetch fetches the keys of the plugin. Concurrent callers share a call.
 func (k *Keys) fetch(ctx context.Context) error {
 	_, err := egress.Share(ctx, &k.calls, "", func(ctx context.Context) (*keySet, error) {
 		ctx, cancel := context.WithTimeout(ctx, fetchTimeout)

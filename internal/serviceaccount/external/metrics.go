@@ -10,7 +10,8 @@ import (
 	"mainstay.dev/mainstay/internal/egress/socket"
 )
 
-// Metrics are those of a plugin, by kube-apiserver's names. nil counts nothing.
+// Metrics are the metrics of a plugin, with the names of kube-apiserver. A nil *Metrics records
+// nothing.
 type Metrics struct {
 	lastFetch, lastData prometheus.Gauge
 	fetches, signatures *prometheus.CounterVec

@@ -24,7 +24,7 @@ import (
 	api "k8s.io/externaljwt/apis/v1"
 )
 
-// Answers are what a plugin says. They can be changed while it runs.
+// Answers are the responses of a plugin. They can change while it runs.
 type Answers struct {
 	Keys        []*api.Key
 	RefreshHint int64 // seconds
@@ -46,7 +46,7 @@ type Plugin struct {
 	id      string
 }
 
-// New starts a plugin whose key is "1", which ends with the test.
+// New starts a plugin with the key "1", which ends with the test.
 func New(t testing.TB) *Plugin {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "signer") // paths of sockets must be short
@@ -73,7 +73,7 @@ func New(t testing.TB) *Plugin {
 	return p
 }
 
-// Change changes what the plugin says.
+// Change modifies the responses of the plugin.
 func (p *Plugin) Change(change func(*Answers)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
