@@ -24,8 +24,8 @@ type AuditConfig struct {
 	OnError ErrorWriter
 }
 
-// AuditInit lets handlers record what a request's audit events will tell, from
-// before it is known who asks, and whether there are any events.
+// AuditInit lets handlers record data for the request's audit events, before the user and the audit
+// level are known.
 func AuditInit(config *AuditConfig) Filter {
 	return func(next http.Handler) http.Handler {
 		if config == nil {
@@ -38,8 +38,8 @@ func AuditInit(config *AuditConfig) Filter {
 	}
 }
 
-// Audit records the stages of requests, as far as the policy says so. It stands
-// between authentication and all that may change or refuse a request because of its user.
+// Audit records the stages of requests according to the policy. It runs after authentication and
+// before all filters that modify or reject a request because of its user.
 func Audit(config *AuditConfig) Filter {
 	return func(next http.Handler) http.Handler {
 		if config == nil {
@@ -65,8 +65,8 @@ func Audit(config *AuditConfig) Filter {
 	}
 }
 
-// Refusal returns onError with one audit event, of the stage ResponseStarted: for
-// requests that are refused before Audit gets to see them.
+// Refusal wraps onError with one audit event of the stage ResponseStarted, for requests that are
+// rejected before Audit.
 func (config *AuditConfig) Refusal(onError ErrorWriter) ErrorWriter {
 	if config == nil {
 		return onError
@@ -82,8 +82,8 @@ func (config *AuditConfig) Refusal(onError ErrorWriter) ErrorWriter {
 	}
 }
 
-// audited is a request with audit events. Its event is filled in as the request
-// goes on. A long-running request keeps it, so nothing in it may be a part of the header.
+// audited is a request with audit events. Its event is completed during the request. A long-running
+// request retains it, so it must not refer to the header.
 type audited struct {
 	config   *AuditConfig
 	ctx      context.Context
@@ -92,7 +92,7 @@ type audited struct {
 	event    audit.Event
 }
 
-// begin asks the policy, and is nil where it wants nothing of a request.
+// begin evaluates the policy. It returns nil if the request is not recorded.
 func (config *AuditConfig) begin(w http.ResponseWriter, r *http.Request) *audited {
 	a := config.decide(r.Context())
 	if a != nil {
@@ -102,7 +102,7 @@ func (config *AuditConfig) begin(w http.ResponseWriter, r *http.Request) *audite
 	return a
 }
 
-// decide is begin without what a connection tells of a request.
+// decide is begin without data of the connection.
 func (config *AuditConfig) decide(ctx context.Context) *audited {
 	info := request.InfoFrom(ctx)
 	attributes := authorizer.Attributes{User: request.UserFrom(ctx), Verb: info.Verb, Path: info.Path, ResourceRequest: info.IsResource}
@@ -151,8 +151,8 @@ func auditedUserAgent(r *http.Request) string {
 // like.
 const maxSourceIPs = 64
 
-// sourceIPs returns where a request says that it comes from, and, last, where it
-// comes from.
+// sourceIPs returns the addresses that the request claims, followed by the address of the
+// connection.
 func sourceIPs(r *http.Request) []string {
 	ips := utilnet.SourceIPs(r)
 	if len(ips) > maxSourceIPs {
@@ -180,7 +180,7 @@ func (a *audited) process(stage audit.Stage) bool {
 	return a.config.Sink.Process(e)
 }
 
-// fillIn takes over what has become known of the request.
+// fillIn copies the data of the request that is now known.
 func (a *audited) fillIn() {
 	e, recorded := &a.event, request.AuditFrom(a.ctx).Recorded()
 	if i := request.ImpersonationFrom(a.ctx); i != nil {
@@ -212,8 +212,8 @@ func fill(field *string, value string) {
 	}
 }
 
-// status returns the status of the response: what it says itself, if it is a
-// Status, with the code that was sent.
+// status returns the status of the response: its own Status, if it is one, with the code that was
+// sent.
 func (a *audited) status(sent *metav1.Status) *metav1.Status {
 	status := &metav1.Status{Code: a.response.started.Load()}
 	if sent != nil {
@@ -229,11 +229,11 @@ func (a *audited) status(sent *metav1.Status) *metav1.Status {
 	return status
 }
 
-// started records that the response has begun.
+// started records the start of the response.
 func (a *audited) started() { a.process(audit.StageResponseStarted) }
 
-// end implements ender: it records that the handler has returned, or why not. A response
-// that was broken off, as when its client has gone, is no panic.
+// end implements ender: it records the end of the handler or its panic. An aborted response, for
+// example after a disconnect, is not a panic.
 func (a *audited) end(_ *response, panicked any) {
 	if panicked != nil && panicked != http.ErrAbortHandler {
 		a.event.ResponseStatus = &metav1.Status{

@@ -12,22 +12,21 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// What audit events tell of code inside the server, which has no connection: the address
-// is that which kube-apiserver shows of its requests to itself.
+// Values of audit events for server code, which has no connection: the address is that of
+// kube-apiserver's loopback requests.
 const (
 	internalAgent  = "mainstay/internal"
 	internalSource = "::1"
 )
 
-// Internal is what code inside the server asks, as a request that is audited. Nothing is
-// recorded of one that is nil.
+// Internal is an audited request of server code. A nil *Internal records nothing.
 type Internal struct {
 	audited  *audited
 	received bool
 }
 
-// Internal asks the policy about what is done in a context of package local's, and is nil
-// where it wants nothing of it. reason returns why the user may do it.
+// Internal evaluates the policy for a request in a context of package loopback, and returns nil if
+// it is not recorded. reason returns the reason of the authorization.
 func (config *AuditConfig) Internal(ctx context.Context, reason func() string) *Internal {
 	request.SetAudit(ctx, &request.Audit{})
 	request.SetAuditID(ctx, uuid.NewString())
@@ -54,8 +53,8 @@ func (i *Internal) Received() error {
 	return nil
 }
 
-// Complete records what has become of the request, with a status that has a code, if
-// Received was called.
+// Complete records the result of the request, with a status that has a code, if Received was
+// called.
 func (i *Internal) Complete(status *metav1.Status) {
 	if i == nil || !i.received {
 		return

@@ -14,9 +14,8 @@ const (
 	maxAuditIDLength = 64
 )
 
-// AuditID gives every request an ID, the client's own if it sent one, and returns
-// it in the response header. Of those that answer it is the first, so that every
-// response has the ID.
+// AuditID assigns an ID to every request, or uses that of the client, and returns it in the
+// response header. It is the first filter that can respond, so every response has the ID.
 func AuditID(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(withAuditID(w, r), r)

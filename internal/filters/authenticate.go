@@ -28,8 +28,8 @@ type AuthenticateConfig struct {
 	OnError    ErrorWriter
 }
 
-// Authenticate puts the user, and how they are known, into the request's context. Credentials that are
-// not good are answered with 401 even where none would have been needed.
+// Authenticate adds the user and the authentication method to the request's context. Invalid
+// credentials get 401 even if the request needs none.
 func Authenticate(config AuthenticateConfig) Filter {
 	anonymous := authn.Anonymous()
 	authenticated := func(w http.ResponseWriter, r *http.Request) bool {

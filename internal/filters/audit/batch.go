@@ -12,8 +12,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Limits of what waits, besides the number of events. kube-apiserver has none: a
-// webhook that does not answer would take up all memory.
+// Limits of queued events, in addition to their number. kube-apiserver has none: an unresponsive
+// webhook would use up all memory.
 const (
 	maxQueued     = 256 << 20 // bytes
 	maxDeliveries = 100       // batches that are sent to a webhook at a time
@@ -32,7 +32,7 @@ const nameBuffered = "buffered"
 type queue struct {
 	backend  *backend
 	options  *BatchOptions
-	throttle *rate.Limiter // nil: none
+	throttle *rate.Limiter // nil without throttling
 	items    chan []byte
 	bytes    atomic.Int64 // of items that wait or are under way
 	sending  errgroup.Group
@@ -78,7 +78,7 @@ func (q *queue) tryAdd(item []byte) error {
 	}
 }
 
-// close lets no more items in.
+// close rejects further items.
 func (q *queue) close() {
 	q.closing.Lock()
 	defer q.closing.Unlock()
@@ -88,8 +88,7 @@ func (q *queue) close() {
 	}
 }
 
-// run sends batches until ctx ends, and then what is left, for as long as
-// flushTimeout.
+// run sends batches until ctx ends, and then the remaining events for up to flushTimeout.
 func (q *queue) run(ctx context.Context, flushTimeout time.Duration) {
 	stop := context.AfterFunc(ctx, func() {
 		q.close()

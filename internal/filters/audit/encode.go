@@ -11,8 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// eventHead precedes the fields of an event that stands for itself; those in a list
-// do not say their type.
+// eventHead precedes the fields of a single event; events in a list have no type.
 const eventHead = `{"kind":"Event","apiVersion":"` + APIVersion + `",`
 
 // encoded is an event with its JSON, which is made once for all backends.
@@ -21,14 +20,14 @@ type encoded struct {
 	line  []byte // with its type and a newline
 }
 
-// item returns the event as it stands in a list, without the opening brace.
+// item returns the event as a list item, without the opening brace.
 func (e *encoded) item() []byte { return e.line[len(eventHead) : len(e.line)-1] }
 
 func encode(dst []byte, event *Event) encoded {
 	return encoded{event, append(appendEvent(append(dst, eventHead...), event), '\n')}
 }
 
-// Body returns a body as an event holds it, nil for one that is no JSON.
+// Body returns a body in the form of events, or nil if it is not JSON.
 func Body(text []byte) json.RawMessage {
 	if len(text) == 0 {
 		return nil
@@ -43,8 +42,8 @@ func Body(text []byte) json.RawMessage {
 	return compact
 }
 
-// appendEvent appends what encoding/json makes of an event without its type and the
-// opening brace. Reflection would take four times as long, for each request.
+// appendEvent appends the JSON of an event without its type and opening brace, equal to that of
+// encoding/json. Reflection would take four times as long, for each request.
 func appendEvent(dst []byte, e *Event) []byte {
 	dst = appendString(append(dst, `"level":`...), string(e.Level))
 	dst = appendString(append(dst, `,"auditID":`...), e.AuditID)
@@ -136,7 +135,7 @@ func appendReference(dst []byte, r *ObjectReference) []byte {
 	return append(o.dst, '}')
 }
 
-// appendStatus appends the status of a response: nearly always its code alone.
+// appendStatus appends the status of a response, which usually has a code only.
 func appendStatus(dst []byte, status *metav1.Status) []byte {
 	if *status == (metav1.Status{Code: status.Code}) && status.Code != 0 {
 		dst = strconv.AppendInt(append(dst, `{"metadata":{},"code":`...), int64(status.Code), 10)
@@ -144,7 +143,7 @@ func appendStatus(dst []byte, status *metav1.Status) []byte {
 	}
 	text, err := json.Marshal(status)
 	if err != nil {
-		return append(dst, "null"...) // it holds nothing but text and numbers
+		return append(dst, "null"...) // it contains only text and numbers
 	}
 	return append(dst, text...)
 }
@@ -209,8 +208,8 @@ func appendEscaped(dst []byte, s string) []byte {
 	return append(dst, text...)
 }
 
-// AppendLegacy appends a line of text with a part of what an event holds: the format
-// "legacy" of the log, and of events in the server's log.
+// AppendLegacy appends a line with a part of the event: the format "legacy" of the log, and of
+// events in the server's log.
 func AppendLegacy(dst []byte, e *Event) []byte {
 	user, groups := "<none>", "<none>"
 	if e.User.Username != "" {

@@ -1,8 +1,6 @@
-// Package audit records who asked what of a server, and what came of it: policies,
-// which say what of which requests is recorded, events, and the backends that take
-// them, a log file and a webhook. Types, file formats and messages are those of
-// audit.k8s.io/v1. Which requests there are, and when their stages begin, is up to
-// filters.Audit; what handlers know of them is recorded in a request.Audit.
+// Package audit implements audit policies, events, and the backends: a log file and a webhook.
+// Types, file formats and messages are those of audit.k8s.io/v1. filters.Audit determines the
+// requests and their stages; handlers record data in a request.Audit.
 package audit
 
 import (
@@ -17,26 +15,26 @@ const APIVersion = "audit.k8s.io/v1"
 // Level is how much of a request is recorded.
 type Level string
 
-// The levels; each includes those before it.
+// The levels; each includes the previous ones.
 const (
 	LevelNone            Level = "None"
-	LevelMetadata        Level = "Metadata"        // who asked what, and the code of the response
+	LevelMetadata        Level = "Metadata"        // user, request and response code
 	LevelRequest         Level = "Request"         // and the body of the request
 	LevelRequestResponse Level = "RequestResponse" // and the body of the response
 )
 
-// Stage is how far a request has come.
+// Stage is the stage of a request.
 type Stage string
 
 // The stages.
 const (
 	StageRequestReceived  Stage = "RequestReceived"
-	StageResponseStarted  Stage = "ResponseStarted" // of long-running requests, and of those refused before they have a user
+	StageResponseStarted  Stage = "ResponseStarted" // of long-running requests, and of requests rejected before authentication
 	StageResponseComplete Stage = "ResponseComplete"
 	StagePanic            Stage = "Panic"
 )
 
-// Event is what is recorded of a request at a stage.
+// Event is the record of a request at a stage.
 type Event struct {
 	metav1.TypeMeta `json:",inline"`
 
@@ -46,7 +44,7 @@ type Event struct {
 
 	RequestURI             string                  `json:"requestURI"`
 	Verb                   string                  `json:"verb"`
-	User                   User                    `json:"user"` // who was authenticated
+	User                   User                    `json:"user"` // the authenticated user
 	ImpersonatedUser       *User                   `json:"impersonatedUser,omitempty"`
 	AuthenticationMetadata *AuthenticationMetadata `json:"authenticationMetadata,omitempty"`
 	SourceIPs              []string                `json:"sourceIPs,omitempty"`
@@ -74,12 +72,12 @@ type User struct {
 
 // AuthenticationMetadata is how the user came to be.
 type AuthenticationMetadata struct {
-	// ImpersonationConstraint is the verb by which impersonation was allowed, if it
-	// limits what may be done.
+	// ImpersonationConstraint is the verb that allowed the impersonation, if it restricts the
+	// actions.
 	ImpersonationConstraint string `json:"impersonationConstraint,omitempty"`
 }
 
-// ObjectReference is what was asked for.
+// ObjectReference is the requested object.
 type ObjectReference struct {
 	Resource        string `json:"resource,omitempty"`
 	Namespace       string `json:"namespace,omitempty"`
@@ -91,7 +89,7 @@ type ObjectReference struct {
 	Subresource     string `json:"subresource,omitempty"`
 }
 
-// EventList is what webhooks get.
+// EventList is the payload for webhooks.
 type EventList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`

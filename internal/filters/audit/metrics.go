@@ -32,9 +32,8 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	return m, errors.Join(errs...)
 }
 
-// Request counts a request by what the policy says of it.
+// Request counts a request by its audit level.
 func (m *Metrics) Request(level Level) { m.levels.WithLabelValues(string(level)).Inc() }
 
-// Rejected counts a request that was refused because its event could not be
-// recorded.
+// Rejected counts a request that was rejected because its event could not be recorded.
 func (m *Metrics) Rejected() { m.rejected.Inc() }

@@ -12,8 +12,7 @@ import (
 const (
 	ModeBatch    = "batch"    // events are gathered, and requests do not wait
 	ModeBlocking = "blocking" // requests wait, and go on where an event cannot be recorded
-	// ModeBlockingStrict refuses a request whose stage RequestReceived cannot be
-	// recorded.
+	// ModeBlockingStrict rejects a request whose stage RequestReceived cannot be recorded.
 	ModeBlockingStrict = "blocking-strict"
 )
 
@@ -29,16 +28,15 @@ const (
 	nameWebhook = "webhook"
 )
 
-// Options say what is recorded, and where. They are made by NewOptions and then
-// changed. Without PolicyFile, or without a backend, nothing is recorded; so does the zero
-// value. A field is named like the flag it comes from.
+// Options configure audit. Start from NewOptions. Without PolicyFile or without a backend, and with
+// the zero value, nothing is recorded. Fields are named after their flags.
 type Options struct {
 	PolicyFile string
 	Log        LogOptions
 	Webhook    WebhookOptions
 }
 
-// BackendOptions are what all backends have.
+// BackendOptions are the common options of backends.
 type BackendOptions struct {
 	Mode     string
 	Version  string
@@ -46,7 +44,7 @@ type BackendOptions struct {
 	Truncate TruncateOptions
 }
 
-// BatchOptions say how events are gathered.
+// BatchOptions configure batches of events.
 type BatchOptions struct {
 	BufferSize     int           // events that wait; more are lost
 	MaxSize        int           // events of a batch
@@ -56,30 +54,29 @@ type BatchOptions struct {
 	ThrottleBurst  int
 }
 
-// TruncateOptions limit what is sent. An event that is too large loses its bodies
-// first.
+// TruncateOptions limit the size of events. An oversized event first loses its bodies.
 type TruncateOptions struct {
 	Enabled                    bool
 	MaxBatchSize, MaxEventSize int64 // bytes
 }
 
-// LogOptions are those of the log file.
+// LogOptions configure the log file.
 type LogOptions struct {
-	Path                        string // "-" is the standard output; "": there is none
+	Path                        string // "-" is the standard output; "" disables the log
 	Format                      string
 	MaxAge, MaxBackups, MaxSize int // days, files, MiB; 0: any
 	Compress                    bool
 	BackendOptions
 }
 
-// WebhookOptions are those of the webhook.
+// WebhookOptions configure the webhook.
 type WebhookOptions struct {
-	ConfigFile     string // a kubeconfig; "": there is none
+	ConfigFile     string // a kubeconfig; "" disables the webhook
 	InitialBackoff time.Duration
 	BackendOptions
 }
 
-// NewOptions returns kube-apiserver's defaults, which record nothing.
+// NewOptions returns kube-apiserver's defaults, with audit disabled.
 func NewOptions() Options {
 	truncate := TruncateOptions{MaxBatchSize: 10 << 20, MaxEventSize: 100 << 10}
 	return Options{

@@ -13,22 +13,19 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Policy says what is recorded of which requests: the first rule that matches a
-// request decides; where none does, nothing is recorded.
+// Policy determines the recorded data by the first matching rule; without one, nothing is recorded.
 type Policy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	Rules []PolicyRule `json:"rules"`
-	// OmitStages are not recorded, besides those of the rule.
+	// OmitStages are not recorded, in addition to those of the rule.
 	OmitStages []Stage `json:"omitStages,omitempty"`
-	// OmitManagedFields leaves managed fields out of bodies, where the rule does not
-	// say otherwise.
+	// OmitManagedFields removes managed fields from bodies, unless the rule overrides it.
 	OmitManagedFields bool `json:"omitManagedFields,omitempty"`
 }
 
-// PolicyRule matches the requests that meet all that it says; what is empty is met
-// by all.
+// PolicyRule matches requests that satisfy all its fields; empty fields match all requests.
 type PolicyRule struct {
 	Level Level `json:"level"`
 
@@ -37,7 +34,7 @@ type PolicyRule struct {
 	Verbs      []string `json:"verbs,omitempty"`
 
 	Resources []GroupResources `json:"resources,omitempty"`
-	// Namespaces that are empty strings are those of resources without any.
+	// Namespaces: an empty string matches cluster-scoped resources.
 	Namespaces []string `json:"namespaces,omitempty"`
 	// NonResourceURLs are paths, which may end in *.
 	NonResourceURLs []string `json:"nonResourceURLs,omitempty"`
@@ -86,7 +83,7 @@ func ParsePolicy(text []byte) (*Policy, []error, error) {
 	return policy, warnings, nil
 }
 
-// validate returns what is wrong, in kube-apiserver's words.
+// validate returns the errors with kube-apiserver's messages.
 func (p *Policy) validate() field.ErrorList {
 	errs := validateStages(field.NewPath("omitStages"), p.OmitStages)
 	for i := range p.Rules {
@@ -128,8 +125,7 @@ func validateURLs(path *field.Path, urls []string) field.ErrorList {
 	return errs
 }
 
-// validateResources does not say which element is wrong, as kube-apiserver does
-// not.
+// validateResources reports no element index, as in kube-apiserver.
 func validateResources(path *field.Path, resources []GroupResources) field.ErrorList {
 	var errs field.ErrorList
 	for _, r := range resources {
@@ -157,7 +153,7 @@ func validateStages(path *field.Path, omitted []Stage) field.ErrorList {
 	return errs
 }
 
-// levels returns all levels, each of which includes those before it.
+// levels returns all levels, each including the previous ones.
 func levels() []Level {
 	return []Level{LevelNone, LevelMetadata, LevelRequest, LevelRequestResponse}
 }

@@ -7,8 +7,7 @@ import (
 	"mainstay.dev/mainstay/internal/authorizer"
 )
 
-// Rules are a policy that is ready to be asked. They do not change, and may be
-// asked concurrently.
+// Rules are a compiled policy. They are immutable and safe for concurrent use.
 type Rules struct {
 	rules []rule
 }
@@ -18,7 +17,7 @@ type rule struct {
 	decision Decision
 }
 
-// Decision is what is recorded of a request. Its zero value records nothing.
+// Decision is the recorded data of a request. The zero value records nothing.
 type Decision struct {
 	Level             Level
 	OmitStages        []Stage
@@ -40,8 +39,8 @@ func NewRules(policy *Policy) *Rules {
 	return r
 }
 
-// Decide returns what is recorded of a request. The User of a request that was
-// refused before it had one is nil.
+// Decide returns the decision for a request. Its User is nil if it was rejected before
+// authentication.
 func (r *Rules) Decide(a *authorizer.Attributes) Decision {
 	for i := range r.rules {
 		if r.rules[i].matches(a) {

@@ -16,7 +16,7 @@ import (
 	"mainstay.dev/mainstay/internal/egress"
 )
 
-// Config is what a Sink is made of.
+// Config configures a Sink.
 type Config struct {
 	Options Options
 	Metrics *Metrics
@@ -34,9 +34,8 @@ type Sink struct {
 	buffers  sync.Pool // of *[]byte
 }
 
-// Open returns the rules of the policy and the sink of the backends, nil where
-// nothing is to be recorded. It reads the policy and the kubeconfig of the webhook, and creates
-// the log file. Run must follow.
+// Open returns the rules of the policy and the sink of the backends; nil if audit is disabled. It
+// reads the policy and the kubeconfig of the webhook, and creates the log file. Run must follow.
 func Open(config Config) (*Rules, *Sink, error) {
 	options := &config.Options
 	if options.Log.Path == "" && options.Webhook.ConfigFile == "" {
@@ -92,8 +91,8 @@ func (s *Sink) add(to output, options *BackendOptions, deliveries int) {
 	s.backends = append(s.backends, b)
 }
 
-// Process hands an event to all backends. It is false where one in strict mode
-// could not take it. The event is not kept.
+// Process passes an event to all backends. It returns false if a backend in strict mode could not
+// record it. It does not retain the event.
 func (s *Sink) Process(event *Event) bool {
 	s.config.Metrics.events.Inc()
 	buffer := s.buffers.Get().(*[]byte)
@@ -109,11 +108,11 @@ func (s *Sink) Process(event *Event) bool {
 	return ok
 }
 
-// maxPooled is the largest buffer that is kept for the next event.
+// maxPooled is the maximum size of a reused buffer, in bytes.
 const maxPooled = 64 << 10
 
-// Run sends what backends gather until ctx ends, and then what waits. It returns
-// when all is sent or FlushTimeout is over, and closes the backends.
+// Run sends events until ctx ends, and then the remaining ones. It returns when all are sent or
+// after FlushTimeout, and closes the backends.
 func (s *Sink) Run(ctx context.Context) error {
 	var running errgroup.Group
 	for _, b := range s.backends {
@@ -146,7 +145,7 @@ type backend struct {
 	stop    context.CancelFunc
 }
 
-// process is false where the event is lost and nobody may go on without.
+// process returns false if the event is lost and the request must fail.
 func (b *backend) process(e encoded) bool {
 	e, ok := b.truncate(e)
 	switch {
@@ -163,7 +162,7 @@ func (b *backend) process(e encoded) bool {
 	return true
 }
 
-// truncatedAnnotation says that bodies are left out.
+// truncatedAnnotation marks events with removed bodies.
 const truncatedAnnotation = "audit.k8s.io/truncated"
 
 // Truncated annotates an event that lacks a body.

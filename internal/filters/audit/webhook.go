@@ -36,7 +36,7 @@ func openWebhook(options *WebhookOptions, dial egress.Dial) (*webhook, error) {
 	if err != nil {
 		return nil, fmt.Errorf("initializing audit webhook: %w", err)
 	}
-	// Events are for the webhook that was named, and nobody it names.
+	// Events must not be sent to another server after a redirect.
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &webhook{client: client, url: url, backoff: options.InitialBackoff}, nil
 }
@@ -50,8 +50,7 @@ func (w *webhook) close() error {
 	return nil
 }
 
-// send retries after any error: hardly one says that the webhook will not be there
-// a little later.
+// send retries after all errors, because nearly all of them can be temporary.
 func (w *webhook) send(ctx context.Context, items [][]byte) (lost int, err error) {
 	list := eventList(items)
 	backoff := wait.Backoff{Duration: w.backoff, Factor: 1.5, Jitter: 0.2, Steps: webhookAttempts}

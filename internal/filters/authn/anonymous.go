@@ -2,11 +2,11 @@ package authn
 
 import "slices"
 
-// AnonymousConfig says for which paths requests without credentials pass. Its fields
-// are those of an AuthenticationConfiguration.
+// AnonymousConfig selects the paths of requests without credentials. Its fields are those of an
+// AuthenticationConfiguration.
 type AnonymousConfig struct {
 	Enabled bool `json:"enabled"`
-	// Conditions are the paths; none: all.
+	// Conditions are the paths; empty means all.
 	Conditions []AnonymousCondition `json:"conditions,omitempty"`
 }
 

@@ -7,10 +7,9 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// AnyAudience verifies tokens that say nothing of audiences: they are good for the
-// server's own.
+// AnyAudience verifies tokens without audiences, which are valid for the server's own audiences.
 type AnyAudience struct {
-	// User returns whose token it is, as TokenVerifier does.
+	// User returns the user of a token, like TokenVerifier.
 	User func(ctx context.Context, token string) (*request.User, error)
 	// Audiences are the server's own.
 	Audiences []string
@@ -32,7 +31,7 @@ func (a AnyAudience) Verify(ctx context.Context, token string, audiences []strin
 	return user, granted, nil
 }
 
-// common returns those of some that are wanted.
+// common returns the elements of both lists.
 func common(some, wanted []string) []string {
 	return slices.DeleteFunc(slices.Clone(some), func(s string) bool { return !slices.Contains(wanted, s) })
 }

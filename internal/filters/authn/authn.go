@@ -1,7 +1,6 @@
-// Package authn finds out who sends a request: from the client certificate of
-// its connection or from a bearer token. An Authenticator knows one way; a
-// Union tries several in turn. What such a user may do is not its concern; the
-// filter that asks is filters.Authenticate.
+// Package authn authenticates requests by the client certificate of the connection or by a bearer
+// token. An Authenticator implements one method; a Union tries several. filters.Authenticate calls
+// it.
 package authn
 
 import (
@@ -15,15 +14,15 @@ import (
 // ErrUnauthorized is wrapped by the errors of credentials that are not good.
 var ErrUnauthorized = errors.New("unauthorized")
 
-// Authenticator finds out who sends a request. It returns nil, nil where the
-// request has no credentials of its kind, and an error where they are not
-// good. The answer is shared and immutable. It may be called concurrently.
+// Authenticator authenticates requests. It returns nil, nil if the request has no credentials of
+// its kind, and an error if they are invalid. The result is shared and immutable. It is safe for
+// concurrent use.
 type Authenticator interface {
 	Authenticate(r *http.Request) (*request.Authentication, error)
 }
 
-// Union tries authenticators in order and returns the first user found. Errors
-// count only where nobody is found: a good certificate outweighs a bad token.
+// Union tries authenticators in order and returns the first user found. Errors are returned only if
+// no user is found: a valid certificate outweighs an invalid token.
 type Union []Authenticator
 
 // Authenticate implements Authenticator.
@@ -50,7 +49,7 @@ func Anonymous() *request.Authentication {
 	}
 }
 
-// authenticated adds the group of everyone whose credentials were good.
+// authenticated adds the group of all authenticated users.
 func authenticated(user *request.User) *request.User {
 	if user.Name == request.Anonymous || slices.Contains(user.Groups, request.GroupAuthenticated) || slices.Contains(user.Groups, request.GroupUnauthenticated) {
 		return user

@@ -18,11 +18,11 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// BootstrapTokens are the tokens by which new nodes join: ID.SECRET, kept in the secret
+// BootstrapTokens authenticates bootstrap tokens of joining nodes: ID.SECRET, stored in the secret
 // kube-system/bootstrap-token-ID.
 type BootstrapTokens struct{ Secrets Getter[*corev1.Secret] }
 
-// bootstrappers is the group of whoever has a bootstrap token; all of its others begin so.
+// bootstrappers is the group of all bootstrap tokens, and the prefix of their other groups.
 const bootstrappers = "system:bootstrappers"
 
 var (
@@ -30,7 +30,7 @@ var (
 	bootstrapGroup = regexp.MustCompile(`^system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]$`)
 )
 
-// User returns whose token it is; nil for others, and for those that are not good.
+// User returns the user of a token; nil for other or invalid tokens.
 func (b BootstrapTokens) User(ctx context.Context, token string) (*request.User, error) {
 	match := bootstrapToken.FindStringSubmatch(token)
 	if match == nil {

@@ -18,35 +18,31 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// uidAttribute is the attribute of a certificate's subject that holds the UID
-// of its user.
+// uidAttribute is the attribute of a certificate's subject with the user's UID.
 var uidAttribute = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57683, 2}
 
-// Certificates authenticates client certificates that one of its authorities
-// has signed: the common name is the user, organizations are the groups. The
-// server must ask for certificates without verifying them, so that a bad one is
-// answered with 401 and not with a broken handshake.
-//
-// A connection's certificate cannot change, so it is verified at the first
-// request, and the result holds for the connection (see NewConn) until the
-// certificate ends.
+// Certificates authenticates client certificates of its authorities: the common name is the user,
+// organizations are the groups. The server must request certificates without verification, so that
+// an invalid one gets a 401 instead of a failed handshake. The certificate of a connection cannot
+// change, so the result of the first request is cached for the connection (see NewConn) until the
+// certificate expires.
 type Certificates struct {
 	// Authorities are the certificates that are trusted to sign users.
 	Authorities *x509.CertPool
-	// Expiration receives the remaining lifetime of each certificate in seconds, once for a
-	// connection; nil: nothing does.
+	// Expiration records the remaining lifetime of each certificate in seconds, once per
+	// connection; may be nil.
 	Expiration prometheus.Observer
 }
 
 type connKey struct{}
 
-// conn keeps who is at the other end of a connection.
+// conn caches the user of a connection.
 type conn struct {
 	verified atomic.Pointer[verified]
 	proxied  atomic.Pointer[proxied]
 }
 
-// verified is the outcome of one verification. Failures are not kept.
+// verified is a successful verification.
 type verified struct {
 	by *Certificates
 	// found is nil where the certificate names no user.
@@ -54,8 +50,7 @@ type verified struct {
 	until time.Time
 }
 
-// NewConn returns a context for a connection, to be used as http.Server's
-// ConnContext, in which Certificates keeps its result.
+// NewConn returns a context for http.Server's ConnContext, in which Certificates caches its result.
 func NewConn(ctx context.Context) context.Context {
 	return context.WithValue(ctx, connKey{}, new(conn))
 }
@@ -115,7 +110,7 @@ func (c *Certificates) verify(ctx context.Context, certs []*x509.Certificate) (*
 	return v, nil
 }
 
-// lastEnd is how long at least one of the chains holds.
+// lastEnd returns the time until which at least one chain is valid.
 func lastEnd(chains [][]*x509.Certificate) time.Time {
 	var last time.Time
 	for _, chain := range chains {
@@ -134,7 +129,7 @@ func lastEnd(chains [][]*x509.Certificate) time.Time {
 
 func userOf(cert *x509.Certificate) (*request.User, error) {
 	if cert.Subject.CommonName == "" {
-		return nil, nil // as kube-apiserver: a certificate that names nobody counts as none
+		return nil, nil // as in kube-apiserver, a certificate without a name is ignored
 	}
 	uid, err := uidOf(cert)
 	if err != nil {

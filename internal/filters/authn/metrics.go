@@ -13,9 +13,8 @@ import (
 // ServiceAccountMetrics count uses of service account tokens, by kube-apiserver's
 // names.
 type ServiceAccountMetrics struct {
-	// legacy are tokens without audiences; stale and valid those that were extended,
-	// after and before the time that their client asked for; automatic, manual and
-	// invalid those of secrets.
+	// legacy counts tokens without audiences; stale and valid count extended tokens after and
+	// before their requested expiration; automatic, manual and invalid count tokens of secrets.
 	legacy, stale, valid, automatic, manual, invalid prometheus.Counter
 }
 
@@ -41,7 +40,8 @@ func NewServiceAccountMetrics(registerer prometheus.Registerer) (*ServiceAccount
 	return m, nil
 }
 
-// RequestMetrics count authentications, by kube-apiserver's names. nil counts nothing.
+// RequestMetrics counts authentications, with the names of kube-apiserver. A nil *RequestMetrics
+// records nothing.
 type RequestMetrics struct {
 	users, attempts *prometheus.CounterVec
 	duration        *prometheus.HistogramVec
@@ -76,7 +76,7 @@ func NewRequestMetrics(registerer prometheus.Registerer) (*RequestMetrics, error
 // Expiration returns the metric of the remaining lifetime of client certificates, in seconds.
 func (m *RequestMetrics) Expiration() prometheus.Observer { return m.expiration }
 
-// Observe counts one request; found is nil where it was refused.
+// Observe counts a request; found is nil if it was rejected.
 func (m *RequestMetrics) Observe(found *request.Authentication, err error, took time.Duration) {
 	if m == nil {
 		return

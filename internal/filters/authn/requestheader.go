@@ -16,21 +16,17 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// RequestHeaders authenticates the users that a front proxy names in headers.
-// The proxy is known by its client certificate; of anybody else the headers say
-// nothing. Names of headers are in canonical form.
-//
-// The headers are taken out of every request, so that nobody who comes later
-// can believe them.
+// RequestHeaders authenticates users in the headers of a front proxy, which is authenticated by its
+// client certificate. Headers of other clients are ignored. Header names have canonical form. The
+// headers are removed from every request, so that later handlers cannot use them.
 type RequestHeaders struct {
 	// Authorities sign certificates of front proxies.
 	Authorities *x509.CertPool
-	// AllowedNames are the common names that a front proxy may have; none
-	// allows all.
+	// AllowedNames are the common names of front proxies; empty allows all.
 	AllowedNames []string
-	// UserHeaders hold the user's name, and UIDHeaders the UID: the first that
-	// has a value counts. GroupHeaders hold groups, all of them. What follows
-	// one of ExtraPrefixes in a header's name is a key of extra.
+	// UserHeaders contain the user's name, and UIDHeaders the UID: the first nonempty one applies.
+	// All GroupHeaders contain groups. The part of a header name after one of ExtraPrefixes is a
+	// key of extra.
 	UserHeaders, UIDHeaders, GroupHeaders, ExtraPrefixes []string
 }
 
@@ -77,8 +73,7 @@ func (h *RequestHeaders) verify(ctx context.Context, certs []*x509.Certificate) 
 	return lastEnd(chains), nil
 }
 
-// take reads the user out of a request's header, and removes what it is read
-// from.
+// take returns the user of a request's header, and removes the headers.
 func (h *RequestHeaders) take(header http.Header) *request.User {
 	user := &request.User{Name: first(header, h.UserHeaders), UID: first(header, h.UIDHeaders)}
 	for _, name := range h.GroupHeaders {
@@ -133,9 +128,8 @@ func first(header http.Header, names []string) string {
 	return ""
 }
 
-// ExtraKey reads a key of extra out of a header's name, which does not tell upper
-// case from lower case; bytes that cannot be there are percent-encoded. Escapes that
-// are none are kept as they are.
+// ExtraKey decodes a key of extra in a header name, which is case-insensitive, with
+// percent-encoding. Invalid escapes are preserved.
 func ExtraKey(escaped string) string {
 	lower := strings.ToLower(escaped)
 	if key, err := url.PathUnescape(lower); err == nil {
@@ -144,8 +138,7 @@ func ExtraKey(escaped string) string {
 	return lower
 }
 
-// HeaderNames returns names of headers in canonical form, or says which of them
-// is none.
+// HeaderNames returns canonical header names, or an error with the invalid one.
 func HeaderNames(names []string) ([]string, error) {
 	var canonical []string
 	for _, name := range names {

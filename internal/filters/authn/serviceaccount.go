@@ -26,8 +26,8 @@ type Getter[T any] interface {
 	Get(ctx context.Context, name types.NamespacedName) (T, error)
 }
 
-// Updater changes an object. change may be called more than once, each time with an
-// object of its own; where it changes nothing, nothing is written.
+// Updater updates an object. change may be called several times, each time with a new copy; without
+// a modification, no write occurs.
 type Updater[T any] interface {
 	Update(ctx context.Context, name types.NamespacedName, change func(T) error) (T, error)
 }
@@ -35,7 +35,7 @@ type Updater[T any] interface {
 // ServiceAccountConfig configures a verifier of service account tokens.
 type ServiceAccountConfig struct {
 	Keys serviceaccount.Keys
-	// Issuers are whose tokens are taken.
+	// Issuers are the accepted issuers.
 	Issuers []string
 	// Audiences are the server's own; tokens for another one are not good for it.
 	Audiences []string
@@ -49,20 +49,20 @@ type ServiceAccountConfig struct {
 	// UsedSecrets, if set, writes into secrets when their tokens were last used; nil: that
 	// is not noted.
 	UsedSecrets Updater[*corev1.Secret]
-	// WithoutLookup takes tokens of secrets although the secret or the account is gone.
+	// WithoutLookup accepts tokens of secrets even if the secret or account was deleted.
 	WithoutLookup bool
 
-	// Metrics count uses; nil: nobody reads them.
+	// Metrics counts uses; may be nil.
 	Metrics *ServiceAccountMetrics
-	Logger  *slog.Logger // nil: nothing is logged
+	Logger  *slog.Logger // nil disables the log
 }
 
-// ServiceAccounts verifies tokens of service accounts, those of secrets
-// (serviceaccount.LegacyIssuer) too. What a signature says is remembered, what the
-// objects say is asked each time: whoever deletes one has revoked its tokens.
+// ServiceAccounts verifies tokens of service accounts, including those of secrets
+// (serviceaccount.LegacyIssuer). It caches verified signatures, and checks the objects for each
+// request: deleting one revokes its tokens.
 type ServiceAccounts struct {
 	config ServiceAccountConfig
-	// verified holds the claims of tokens with a good signature, by verifiedToken.
+	// verified contains the claims of tokens with a valid signature, by verifiedToken.
 	verified *lru.Cache
 }
 
@@ -79,7 +79,7 @@ const verifiedTokens = 4096
 // NewServiceAccounts returns a verifier.
 func NewServiceAccounts(config ServiceAccountConfig) *ServiceAccounts {
 	if config.Metrics == nil {
-		config.Metrics, _ = NewServiceAccountMetrics(prometheus.NewRegistry()) // an empty one refuses nothing
+		config.Metrics, _ = NewServiceAccountMetrics(prometheus.NewRegistry()) // unregistered metrics
 	}
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
@@ -109,8 +109,8 @@ func (s *ServiceAccounts) Verify(ctx context.Context, token string, audiences []
 	return user, granted, nil
 }
 
-// claims returns what a token says that one of the keys has signed; nil without an
-// error for tokens of others.
+// claims returns the claims of a token with a valid signature; nil without an error for other
+// tokens.
 func (s *ServiceAccounts) claims(ctx context.Context, token string) (*serviceaccount.Claims, error) {
 	key := verifiedToken{sha256.Sum256([]byte(token)), s.config.Keys.Generation()}
 	if known, ok := s.verified.Get(key); ok {
@@ -131,7 +131,7 @@ func (s *ServiceAccounts) claims(ctx context.Context, token string) (*serviceacc
 	return claims, nil
 }
 
-// grant returns for which of the wanted audiences a token is good.
+// grant returns the requested audiences for which a token is valid.
 func (s *ServiceAccounts) grant(ctx context.Context, claims *serviceaccount.Claims, wanted []string) ([]string, error) {
 	has := []string(claims.Audience)
 	if len(has) == 0 {

@@ -20,9 +20,9 @@ import (
 // Config configures Authenticators.
 type Config struct {
 	Configuration *Configuration
-	// Disallowed are issuers that are no provider's: those of service accounts.
+	// Disallowed are issuers that providers must not use: those of service accounts.
 	Disallowed []string
-	// Networks are the ways to providers whose configuration chooses one.
+	// Networks are the networks of providers whose configuration selects one.
 	Networks egress.Networks
 	Logger   *slog.Logger
 	Metrics  *Metrics
@@ -32,8 +32,7 @@ type Config struct {
 // immutable and safe for concurrent use.
 type Authenticators struct{ providers []*provider }
 
-// New returns Authenticators, or everything that is wrong with the configuration. It
-// asks no provider yet.
+// New returns Authenticators, or all errors of the configuration. It does not contact providers.
 func New(config Config) (*Authenticators, error) {
 	errs := validate(config.Configuration, config.Disallowed)
 	compiler, err := newCompiler()
@@ -52,7 +51,7 @@ func New(config Config) (*Authenticators, error) {
 	return a, errors.Join(unusable...)
 }
 
-// User returns whose token it is; nil for tokens of others.
+// User returns the user of a token; nil for tokens of other issuers.
 func (a *Authenticators) User(ctx context.Context, token string) (*request.User, error) {
 	if len(a.providers) == 0 {
 		return nil, nil
@@ -73,7 +72,7 @@ func (a *Authenticators) User(ctx context.Context, token string) (*request.User,
 	return nil, nil
 }
 
-// parseIssued returns a token that is not verified, and who it says has issued it.
+// parseIssued returns an unverified token and its claimed issuer.
 func parseIssued(text string) (*jose.JSONWebSignature, string, error) {
 	token, err := jose.ParseSignedCompact(text, allAlgorithms())
 	if err != nil {
@@ -87,7 +86,7 @@ func parseIssued(text string) (*jose.JSONWebSignature, string, error) {
 	return token, issuer, nil
 }
 
-// allAlgorithms are those that are asymmetric: keys are public.
+// allAlgorithms returns the asymmetric algorithms, because keys are public.
 func allAlgorithms() []jose.SignatureAlgorithm {
 	return []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, jose.ES256, jose.ES384, jose.ES512, jose.PS256, jose.PS384, jose.PS512}
 }
@@ -126,8 +125,7 @@ func newProvider(config *Config, a *Authenticator, compiler *compiler, at *field
 	return p, err
 }
 
-// checkEmail: who takes user names from email addresses must look whether these are the
-// user's.
+// checkEmail requires that user names from email addresses check claims.email_verified.
 func (p *provider) checkEmail(a *Authenticator, compiler *compiler, at *field.Path) {
 	if name := p.mapper.username.expression; name == nil || !name.uses("email") {
 		return
@@ -165,7 +163,7 @@ func (p *provider) verify(ctx context.Context, keys *keys, token *jose.JSONWebSi
 	return claims, nil
 }
 
-// user returns the user of a token whose issuer is this provider's, as it says.
+// user returns the user of a token with the issuer of this provider.
 func (p *provider) user(ctx context.Context, token *jose.JSONWebSignature) (*request.User, error) {
 	claims, err := p.verify(ctx, p.keys, token)
 	if err != nil {

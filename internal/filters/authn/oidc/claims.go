@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// readClaims reads the payload of a token; names are told apart by case.
+// readClaims decodes the payload of a token; names are case-sensitive.
 func readClaims(payload []byte) (map[string]any, error) {
 	claims := map[string]any{}
 	if err := json.UnmarshalCaseSensitivePreserveInts(payload, &claims); err != nil {
@@ -23,7 +23,7 @@ func readClaims(payload []byte) (map[string]any, error) {
 	return claims, nil
 }
 
-// claimTexts reads a claim that is a string or a list of them; none where it is absent.
+// claimTexts returns a claim that is a string or a list of strings; nil if it is absent.
 func claimTexts(claims map[string]any, name string) ([]string, error) {
 	switch value := claims[name].(type) {
 	case nil:
@@ -62,7 +62,7 @@ type mapper struct {
 	extra                 []compiledExtra
 }
 
-// compiledMapping is a Mapping; the expression is nil where it names a claim, or nothing.
+// compiledMapping is a compiled Mapping; the expression is nil for a claim or an empty mapping.
 type compiledMapping struct {
 	claim, prefix string
 	expression    *expression
@@ -100,7 +100,7 @@ func (c *compiler) condition(text, variable string, at *field.Path) *expression 
 	return c.compile(text, variable, at, cel.BoolType)
 }
 
-// user makes the user. One without a name is none.
+// user creates the user. A user without a name is an error.
 func (m *mapper) user(ctx context.Context, claims map[string]any) (*request.User, error) {
 	user := &request.User{}
 	var err error
@@ -163,7 +163,7 @@ func (m *mapper) groupNames(ctx context.Context, claims map[string]any) ([]strin
 	return groups, nil
 }
 
-// one returns a value without its prefix; empty where nothing is mapped.
+// one returns a value without its prefix; empty without a mapping.
 func (c *compiledMapping) one(ctx context.Context, claims map[string]any, what string) (string, error) {
 	switch {
 	case c.expression != nil:

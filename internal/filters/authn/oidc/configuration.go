@@ -1,7 +1,6 @@
-// Package oidc authenticates the tokens of OpenID Connect providers: which of them are
-// trusted, and what of a token's claims becomes a user, is an AuthenticationConfiguration
-// of apiserver.config.k8s.io, from a file or from flags. Signatures are checked by
-// go-jose, with the keys that a provider publishes.
+// Package oidc authenticates tokens of OpenID Connect providers. An AuthenticationConfiguration of
+// apiserver.config.k8s.io, from a file or from flags, lists the providers and maps claims to users.
+// go-jose verifies signatures with the published keys of the providers.
 package oidc
 
 import (
@@ -17,9 +16,9 @@ import (
 // fields.
 type Configuration struct {
 	metav1.TypeMeta `json:",inline"`
-	// JWT are the providers whose tokens are taken.
+	// JWT are the accepted providers.
 	JWT []Authenticator `json:"jwt"`
-	// Anonymous is nil where the flag --anonymous-auth says it.
+	// Anonymous is nil if the flag --anonymous-auth applies.
 	Anonymous *authn.AnonymousConfig `json:"anonymous,omitempty"`
 }
 
@@ -30,8 +29,7 @@ type Authenticator struct {
 	ClaimMappings        ClaimMappings        `json:"claimMappings"`
 	UserValidationRules  []UserValidationRule `json:"userValidationRules,omitempty"`
 
-	// SigningAlgs are the algorithms that are taken; none: all asymmetric ones. It is
-	// for the flags, the file has no such field.
+	// SigningAlgs are the accepted algorithms; empty means all asymmetric ones. Only flags set it.
 	SigningAlgs []string `json:"-"`
 }
 
@@ -59,7 +57,7 @@ type ClaimRule struct {
 	Message       string `json:"message,omitempty"`
 }
 
-// ClaimMappings say which claims become which part of a user.
+// ClaimMappings map claims to parts of a user.
 type ClaimMappings struct {
 	Username Mapping        `json:"username"`
 	Groups   Mapping        `json:"groups"`
@@ -67,7 +65,7 @@ type ClaimMappings struct {
 	Extra    []ExtraMapping `json:"extra,omitempty"`
 }
 
-// Mapping takes a value from a claim or makes it by an expression. UIDs have no prefix.
+// Mapping maps a claim, or an expression. UIDs have no prefix.
 type Mapping struct {
 	Claim      string  `json:"claim,omitempty"`
 	Prefix     *string `json:"prefix,omitempty"`

@@ -28,9 +28,9 @@ const (
 	maxDistributedIssuers = 16
 )
 
-// distributed fetches the groups of users whose tokens do not hold them, but say where
-// they are (distributed claims, OpenID Connect Core 5.6.2): another token, which may be of
-// another issuer. nil fetches nothing. It is safe for concurrent use.
+// distributed fetches the groups of users whose tokens refer to another location (distributed
+// claims, OpenID Connect Core, section 5.6.2): another token, possibly of another issuer. A nil
+// *distributed fetches nothing. It is safe for concurrent use.
 type distributed struct {
 	claim  string
 	client *http.Client // the provider's
@@ -55,7 +55,7 @@ func newDistributed(a *Authenticator, p *provider) *distributed {
 	}
 }
 
-// expand adds the claim to those of a token that says where it is.
+// expand resolves the claim of a token with a reference.
 func (d *distributed) expand(ctx context.Context, claims map[string]any) error {
 	if d == nil {
 		return nil
@@ -88,8 +88,8 @@ func (s *source) key() [sha256.Size]byte {
 	return sha256.Sum256(fmt.Appendf(nil, "%q %q", s.endpoint, s.accessToken))
 }
 
-// source returns where the claim is; nil where a token does not say so. Claims that the
-// token itself holds in another token (aggregated claims) are none.
+// source returns the location of the claim; nil without a reference. Aggregated claims, which the
+// token contains in another token, are not supported.
 func (d *distributed) source(claims map[string]any) (*source, error) {
 	if claims["_claim_names"] == nil {
 		return nil, nil
@@ -121,7 +121,7 @@ func (d *distributed) source(claims map[string]any) (*source, error) {
 	return &source{endpoint, accessToken}, nil
 }
 
-// fetch returns the value of the claim in the token that a source answers.
+// fetch returns the value of the claim in the token of a source.
 func (d *distributed) fetch(ctx context.Context, from *source) (any, error) {
 	header := http.Header{}
 	if from.accessToken != "" {
@@ -152,7 +152,7 @@ func (d *distributed) fetch(ctx context.Context, from *source) (any, error) {
 	return value, nil
 }
 
-// mustBeHTTPS refuses URLs at which anybody could answer; kube-apiserver takes them.
+// mustBeHTTPS rejects insecure URLs, which kube-apiserver accepts.
 func mustBeHTTPS(url string) error {
 	if !strings.HasPrefix(url, "https://") {
 		return fmt.Errorf("%s is no https URL", url)
@@ -160,8 +160,8 @@ func mustBeHTTPS(url string) error {
 	return nil
 }
 
-// keysOf returns the keys of an issuer, which are fetched when they are first needed. That
-// it is the right one is the word of who answers at the source, which is the provider's.
+// keysOf returns the keys of an issuer, which are fetched at first use. The source, which is the
+// provider's, determines the issuer.
 func (d *distributed) keysOf(issuer string) *keys {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -29,7 +29,7 @@ type expression struct {
 	ast      *ast.AST
 }
 
-// compiler compiles expressions, and collects what is wrong with them.
+// compiler compiles expressions and collects their errors.
 type compiler struct {
 	environments map[string]*cel.Env
 	errs         field.ErrorList
@@ -50,7 +50,7 @@ func newCompiler() (*compiler, error) {
 	return c, nil
 }
 
-// compile returns nil for what is no expression of one of the types.
+// compile returns nil for an invalid expression or a wrong type.
 func (c *compiler) compile(text, variable string, at *field.Path, allowed ...*cel.Type) *expression {
 	invalid := func(why string) *expression {
 		c.errs = append(c.errs, field.Invalid(at, text, why))
@@ -122,7 +122,7 @@ func (e *expression) one(ctx context.Context, value map[string]any) (string, err
 	return string(text), nil
 }
 
-// many evaluates to strings: one, which is none if it is empty, a list of them, or null.
+// many evaluates an expression to strings: one, ignored if empty, a list, or null.
 func (e *expression) many(ctx context.Context, value map[string]any) ([]string, error) {
 	out, err := e.evaluate(ctx, value)
 	if err != nil {

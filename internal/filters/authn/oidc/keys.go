@@ -19,20 +19,20 @@ import (
 	"mainstay.dev/mainstay/internal/egress"
 )
 
-// Limits of what is fetched from a provider.
+// Limits of responses of a provider.
 const (
 	fetchTimeout = 10 * time.Second
 	maxDocument  = 1 << 20
-	// refetchAfter is how soon keys are fetched again for a token of a key that is not
-	// known: whoever can send tokens cannot have the provider asked at will.
+	// refetchAfter is the minimum time between fetches for tokens with unknown keys, because
+	// clients must not be able to cause arbitrary requests to the provider.
 	refetchAfter = 10 * time.Second
 )
 
-// errNotReady is what a client is told while the provider cannot be reached.
+// errNotReady is the client's error while the provider is unreachable.
 var errNotReady = errors.New("oidc: authenticator not initialized")
 
-// keys are those of one provider. They are fetched when the first token comes, and
-// again for tokens of keys that are not known. It is safe for concurrent use.
+// keys are the keys of a provider. They are fetched for the first token, and for tokens with
+// unknown keys. It is safe for concurrent use.
 type keys struct {
 	issuer, discoveryURL string
 	client               *http.Client
@@ -41,7 +41,7 @@ type keys struct {
 	onFetch              func(error)
 }
 
-// fetched is the result of the last fetch; keys are those of the last good one.
+// fetched is the result of the last fetch; keys are those of the last successful one.
 type fetched struct {
 	keys []jose.JSONWebKey
 	err  error
@@ -113,8 +113,8 @@ func verifyWith(known []jose.JSONWebKey, token *jose.JSONWebSignature) ([]byte, 
 	return nil, false
 }
 
-// refetch returns newer keys than those that were seen, or the same ones if they are
-// too new to be fetched again. Callers at the same time share one fetch.
+// refetch returns newer keys than those seen, or the same ones if they are too recent. Concurrent
+// callers share a fetch.
 func (k *keys) refetch(ctx context.Context, seen *fetched) (*fetched, error) {
 	return egress.Share(ctx, &k.calls, "", func(ctx context.Context) (*fetched, error) {
 		last := k.fetched.Load()
@@ -170,7 +170,7 @@ func (k *keys) get(ctx context.Context, from string, to any) error {
 	return nil
 }
 
-// download returns what is at a URL.
+// download returns the content of a URL.
 func download(ctx context.Context, client *http.Client, from string, header http.Header) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
 	if err != nil {

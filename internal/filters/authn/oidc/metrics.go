@@ -9,13 +9,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics are the metrics of providers, by kube-apiserver's names. nil counts nothing. Issuers are told apart by a hash.
+// Metrics are the metrics of providers, with the names of kube-apiserver and hashes of issuers. A
+// nil *Metrics records nothing.
 type Metrics struct {
 	latency   *prometheus.HistogramVec
 	lastFetch *prometheus.GaugeVec
 }
 
-// NewMetrics registers the metrics; identified is for those that tell servers apart.
+// NewMetrics registers the metrics; identified is for metrics with the server's identity.
 func NewMetrics(registerer, identified prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{

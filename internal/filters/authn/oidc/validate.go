@@ -15,8 +15,8 @@ import (
 // maxAuthenticators is how many providers a configuration may have.
 const maxAuthenticators = 64
 
-// validate returns what is wrong with a configuration, but for its expressions.
-// disallowed are issuers that are no provider's: those of service accounts.
+// validate returns the errors of a configuration, except those of expressions. disallowed are
+// issuers that providers must not use: those of service accounts.
 func validate(c *Configuration, disallowed []string) field.ErrorList {
 	var errs field.ErrorList
 	root := field.NewPath("jwt")

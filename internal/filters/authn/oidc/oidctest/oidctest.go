@@ -18,15 +18,15 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// Issuer is an OpenID Connect provider whose key can be rotated.
+// Issuer is an OpenID Connect provider with a rotatable key.
 type Issuer struct {
 	*httptest.Server
 	// Key signs its tokens.
 	Key atomic.Pointer[jose.JSONWebKey]
-	// Fetches counts requests; while it is Down, all are refused.
+	// Fetches counts requests; while Down is set, all are rejected.
 	Fetches atomic.Int32
 	Down    atomic.Bool
-	// Sources are what it answers at further paths, to who has the access token "source".
+	// Sources are the responses of further paths, for the access token "source".
 	Sources map[string]string
 	// Claims is the issuer of its discovery document; "": its URL.
 	Claims string
@@ -82,7 +82,7 @@ func (i *Issuer) CA() string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: i.Certificate().Raw}))
 }
 
-// Token signs claims on top of those that every good token has; nil removes one.
+// Token signs claims in addition to those of a valid token; nil removes one.
 func (i *Issuer) Token(t testing.TB, more map[string]any) string {
 	t.Helper()
 	claims := map[string]any{"iss": i.URL, "aud": "kube", "sub": "jane", "exp": time.Now().Add(time.Hour).Unix()}
