@@ -12,13 +12,12 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-// ViewFunc returns the namespaces in which the user of a list or watch over all of them
-// may make it, until close is called; nil where there are none, or the request is
-// another one.
+// ViewFunc returns the namespaces in which the user of a list or watch over all namespaces may list
+// or watch, until close is called; nil if there are none, or for other requests.
 type ViewFunc func(ctx context.Context, attributes *authorizer.Attributes) (view request.Visibility, close func())
 
-// Authorize lets pass what the authorizer allows and answers all else with 403. With a
-// view, who may not list all namespaces lists those of the view.
+// Authorize passes requests that the authorizer allows, and responds to others with 403. With a
+// view, users without permission for all namespaces list those of the view.
 func Authorize(by authorizer.Authorizer, view ViewFunc, logger *slog.Logger, onError ErrorWriter) Filter {
 	a := &authorization{by, view, logger, onError}
 	if view == nil {
@@ -52,8 +51,8 @@ type authorization struct {
 	onError ErrorWriter
 }
 
-// decide reports whether a request passes; it has answered all others. close is called
-// after the request.
+// decide reports whether a request is allowed; it responds to others. close is called after the
+// request.
 func (a *authorization) decide(w http.ResponseWriter, r *http.Request) (close func(), pass bool) {
 	close = func() {}
 	ctx := r.Context()
@@ -73,7 +72,7 @@ func (a *authorization) decide(w http.ResponseWriter, r *http.Request) (close fu
 	return close, false
 }
 
-// refuse answers a request that does not pass.
+// refuse rejects a request.
 func (a *authorization) refuse(w http.ResponseWriter, r *http.Request, attributes *authorizer.Attributes, reason string, err error) {
 	ctx := r.Context()
 	if err != nil {
@@ -94,7 +93,7 @@ const (
 	reasonAnnotation   = "authorization.k8s.io/reason"
 )
 
-// annotate records a decision; the request goes on if there is no room for it.
+// annotate records a decision in the audit event; a full event does not fail the request.
 func annotate(ctx context.Context, decision, reason string) {
 	_ = request.Annotate(ctx, decisionAnnotation, decision)
 	_ = request.Annotate(ctx, reasonAnnotation, reason)
@@ -109,9 +108,9 @@ func overNamespaces(info *request.Info) bool {
 		info.Namespace == "" && info.Subresource == "" && !info.NameInPath
 }
 
-// restrict puts a view into the request's context, and reports whether the request is
-// limited by it. One that is allowed everywhere by the view as well takes it along, as a
-// watch is limited from the moment on at which that is lost.
+// restrict adds a view to the request's context, and reports whether it limits the request. A
+// request with permission for all namespaces by the view also has it, because a watch is limited
+// when the permission is lost.
 func restrict(ctx context.Context, attributes *authorizer.Attributes, decision authorizer.Decision, view ViewFunc) (close func(), limited bool) {
 	v, close := view(ctx, attributes)
 	if v == nil {

@@ -12,14 +12,12 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// Filter wraps a handler in one concern. A handler may return before its response is
-// complete (a watch does, response.Detach): what a filter has begun for the request and
-// must end has to be passed to response.atEnd.
+// Filter wraps a handler. A handler may return before its response is complete (a watch does, see
+// response.Detach), so a filter must release per-request state with response.atEnd.
 type Filter func(http.Handler) http.Handler
 
-// passing returns the filter that passes on the requests for which the function returns
-// true; it has answered all others. What it needs on the stack is free again while the
-// request is served.
+// passing returns the filter that passes requests for which the function returns true; the function
+// responds to others. Its stack is released before the request is served.
 func passing(pass func(http.ResponseWriter, *http.Request) bool) Filter {
 	return func(next http.Handler) http.Handler { return &passer{pass, next} }
 }
@@ -45,21 +43,22 @@ func Chain(final http.Handler, filters ...Filter) http.Handler {
 	return final
 }
 
-// ErrorWriter answers a request with an error, as a Status in the media type
-// that the client accepts. Filters set further headers before they call it.
+// ErrorWriter writes an error as a Status in the media type that the client accepts. Filters set
+// further headers before they call it.
 type ErrorWriter func(w http.ResponseWriter, r *http.Request, err error)
 
-// LongRunning reports whether a request is long-running by kube-apiserver's rule:
-// watches, and subresources of these names. It is for resources of aggregated
-// servers; for its own, a control plane asks the resource. Filters use
-// request.LongRunning, which RequestInfo sets. Such requests have no deadline, do
-// not count as in flight for MaxInFlight and FlowControl, and are ended when the server stops.
+// LongRunning reports whether a request is long-running by kube-apiserver's rule: watches, and
+// subresources with these names. It is for resources of aggregated servers; for its own resources,
+// a control plane uses their storage. Filters use request.LongRunning, which RequestInfo sets. Such
+// requests have no deadline, do not count as in flight for MaxInFlight and FlowControl, and end
+// when the server stops.
 func LongRunning(info *request.Info) bool {
 	if info == nil {
 		return false
 	}
 	if !info.IsResource {
-		// A profile takes ?seconds=, a snapshot as long as the store is large.
+		// A profile lasts for ?seconds=; the duration of a snapshot depends on the size of the
+		// store.
 		return strings.HasPrefix(info.Path, "/debug/pprof/") || info.Path == "/mainstay/v1/snapshot"
 	}
 	if info.Verb == "watch" {

@@ -24,19 +24,16 @@ type DeadlineConfig struct {
 	Metrics *telemetry.Requests
 	Logger  *slog.Logger
 	OnError ErrorWriter
-	// OnInvalid answers a request whose ?timeout= is none; nil: OnError.
+	// OnInvalid responds to a request with an invalid ?timeout=; nil selects OnError.
 	OnInvalid ErrorWriter
 }
 
-// Deadline ends requests that take longer than Max, or than their ?timeout=,
-// whichever is less. The handler's context ends; a handler that is
-// waiting for the request's body, or for the client to take the response, is
-// woken up. Requests that have not been answered by then get a 504; answers
-// under way break off.
-//
-// For a handler that ignores its context, because it computes, the 504 is sent a
-// moment later, and the handler goes on, counted and logged until it returns.
-// Handlers run on the goroutine of their request, which saves one per request.
+// Deadline ends requests after the shorter of Max and their ?timeout=. It cancels the handler's
+// context, and interrupts a handler that is reading the request's body or writing the response.
+// Requests without a response get 504; responses in progress are aborted. For a handler that
+// ignores its context, the 504 is sent shortly afterwards, and the handler continues, counted and
+// logged until it returns. Handlers run on the goroutine of their request, which saves one
+// goroutine per request.
 func Deadline(config DeadlineConfig) Filter {
 	if config.OnInvalid == nil {
 		config.OnInvalid = config.OnError
@@ -93,9 +90,8 @@ const writeGrace = 5 * time.Second
 // deadline.
 const answerGrace = 250 * time.Millisecond
 
-// waker interrupts the I/O of a handler at its deadline, and answers for it if
-// that does not help, unless the handler has returned: its ResponseWriter must
-// not be touched then.
+// waker interrupts the I/O of a handler at its deadline, and responds in its place if that has no
+// effect, unless the handler has returned: its ResponseWriter must not be used then.
 type waker struct {
 	config   *DeadlineConfig
 	context  deadlineContext
@@ -108,7 +104,7 @@ type waker struct {
 	mu       sync.Mutex
 	finished bool
 	cutOff   bool // a response under way was broken off
-	left     bool // it was answered in the handler's place
+	left     bool // the response was sent in the handler's place
 }
 
 func (k *waker) wake() {
@@ -118,8 +114,7 @@ func (k *waker) wake() {
 	if k.finished || !k.expired() || started == http.StatusSwitchingProtocols {
 		return // in another protocol, a connection is its handler's own
 	}
-	// Errors of the controller only say that this connection cannot be
-	// interrupted.
+	// An error means that this connection cannot be interrupted.
 	control := http.NewResponseController(k.response.ResponseWriter)
 	if succeeded(started) {
 		k.cutOff = control.SetWriteDeadline(longAgo()) == nil
@@ -136,7 +131,7 @@ func (k *waker) wake() {
 
 func (k *waker) expired() bool { return errors.Is(k.request.Context().Err(), context.DeadlineExceeded) }
 
-// answer answers for a handler that has not.
+// answer responds in place of a handler.
 func (k *waker) answer() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -167,7 +162,7 @@ func (k *waker) note(level slog.Level, message string, status telemetry.PostTime
 		slog.String("audit-ID", request.AuditID(ctx)), slog.Duration("since", time.Since(request.Received(ctx))))
 }
 
-// end keeps the response from being touched any more. It may be called again.
+// end prevents further use of the response. It is idempotent.
 func (k *waker) end(returned bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -185,7 +180,7 @@ func (k *waker) end(returned bool) {
 	k.note(slog.LevelInfo, "handler of a request that timed out has returned", status)
 }
 
-// finish answers for the handler that has just returned, if its time is up.
+// finish responds for a handler that returned without a response, if its deadline has passed.
 func (k *waker) finish() {
 	k.end(true)
 	response := k.response
@@ -206,7 +201,7 @@ func longAgo() time.Time { return time.Unix(1, 0) }
 // succeeded reports whether a status is a success; that of no response, 0, is not.
 func succeeded(status int32) bool { return status >= 100 && status < 300 }
 
-// timeoutOf reads ?timeout=. Zero and what exceeds max mean max.
+// timeoutOf parses ?timeout=. Zero and values above max select max.
 func timeoutOf(u *url.URL, max time.Duration) (time.Duration, error) {
 	if !strings.Contains(u.RawQuery, "timeout=") {
 		return max, nil

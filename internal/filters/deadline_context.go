@@ -8,11 +8,10 @@ import (
 	"time"
 )
 
-// deadlineContext is the context of a request that is to be answered in time. It ends at its time, with
-// the context it is made from, or when the request is over. context.WithDeadline does the
-// same with a timer and an entry in its parent for each request, few of which are ever asked
-// whether they have ended. Of one that has ended by itself, context.Cause finds what its
-// parent ended for, if that ended after it.
+// deadlineContext is the context of a request with a deadline. It ends at the deadline, with its
+// parent, or at the end of the request. context.WithDeadline would create a timer and register with
+// its parent for each request, although few requests observe the end. If it ends before its parent,
+// context.Cause returns the cause of the parent's later end.
 type deadlineContext struct {
 	context.Context // of the request, without the time
 
@@ -21,13 +20,13 @@ type deadlineContext struct {
 
 	mu     sync.Mutex
 	err    error         // why it has ended, if not with its parent
-	done   chan struct{} // nil until somebody asks for it
+	done   chan struct{} // nil until the first call of Done
 	after  map[*func()]struct{}
 	unlink func() bool // from the parent; nil while done is, and if that ended first
 
 	// Guarded by the queue's lock.
 	place *list.Element
-	timer *time.Timer // for what is not queued
+	timer *time.Timer // for contexts outside the queue
 }
 
 // Deadline implements context.Context.
@@ -60,8 +59,8 @@ func (t *deadlineContext) Done() <-chan struct{} {
 	return t.done
 }
 
-// AfterFunc is what package context asks for to have contexts below t end without a goroutine
-// that waits. Below one that adds a value to t, it still starts one.
+// AfterFunc makes package context cancel derived contexts without a goroutine. A context that adds
+// a value in between still requires one.
 func (t *deadlineContext) AfterFunc(f func()) (stop func() bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -83,7 +82,7 @@ func (t *deadlineContext) AfterFunc(f func()) (stop func() bool) {
 	}
 }
 
-// observe has the end be seen by those who wait for it. t.mu is held.
+// observe notifies waiters of the end. t.mu must be held.
 func (t *deadlineContext) observe() {
 	if t.done != nil {
 		return
@@ -116,8 +115,8 @@ func (t *deadlineContext) end(err error) bool {
 	return was == nil
 }
 
-// deadlineQueue has contexts end at their time. Almost all requests may take equally long: it
-// has one timer for them all, which is not set anew for each.
+// deadlineQueue ends contexts at their deadlines. Almost all requests have the same timeout, so it
+// uses one timer, which is not reset for each request.
 type deadlineQueue struct {
 	mu      sync.Mutex
 	waiting list.List // of *deadlineContext, in order of their time
@@ -162,7 +161,7 @@ func (q *deadlineQueue) remove(t *deadlineContext) {
 	}
 }
 
-// expire ends those whose time it is, and sets the timer for the next.
+// expire ends expired contexts, and sets the timer for the next one.
 func (q *deadlineQueue) expire() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -16,33 +16,32 @@ import (
 // stops.
 var ErrStopping = errors.New("the server is stopping")
 
-// Drain brings the requests of a server to an end. New requests are refused
-// after Refuse, EndLongRunning ends long-running ones, and Wait waits for all.
-// Its methods may be called concurrently.
+// Drain ends the requests of a server. Refuse rejects new requests, EndLongRunning ends
+// long-running ones, and Wait waits for all. Its methods are safe for concurrent use.
 type Drain struct {
 	retry atomic.Bool // refuse with 429 while the listener is open still
 	mu    struct {
 		sync.Mutex
 		refusing    bool
 		active      int
-		idle        chan struct{} // closed once refusing and nothing is active
+		idle        chan struct{} // closed when requests are rejected and none is active
 		stopping    bool          // long-running requests are ended
 		longRunning map[*response]struct{}
 	}
 }
 
-// NewDrain returns a Drain that lets everything pass.
+// NewDrain returns a Drain that passes all requests.
 func NewDrain() *Drain {
 	d := &Drain{}
 	d.mu.idle, d.mu.longRunning = make(chan struct{}), map[*response]struct{}{}
 	return d
 }
 
-// SendRetryAfter answers new requests with 429 and a Retry-After of a few seconds,
-// and closes their connections, while those in flight go on.
+// SendRetryAfter responds to new requests with 429 and a Retry-After of a few seconds, and closes
+// their connections, while requests in flight continue.
 func (d *Drain) SendRetryAfter() { d.retry.Store(true) }
 
-// Refuse answers new requests with 503, and closes their connections.
+// Refuse responds to new requests with 503, and closes their connections.
 func (d *Drain) Refuse() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

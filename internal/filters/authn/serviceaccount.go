@@ -149,10 +149,10 @@ func (s *ServiceAccounts) grant(ctx context.Context, claims *serviceaccount.Clai
 	return granted, nil
 }
 
-// errInvalidated is what a client is told whose token has lost what it was bound to.
+// errInvalidated is the client's error for a token whose bound object is gone.
 var errInvalidated = errors.New("service account token has been invalidated")
 
-// bound checks the times of a token, and what it is bound to.
+// bound checks the times and the bound objects of a token.
 func (s *ServiceAccounts) bound(ctx context.Context, claims *serviceaccount.Claims) (*request.User, error) {
 	now, names := simulation.Now(ctx), claims.Bound
 	if err := checkTimes(&claims.Claims, now); err != nil {
@@ -193,8 +193,8 @@ func checkTimes(claims *jwt.Claims, now time.Time) error {
 	return nil
 }
 
-// checkBound checks that the object is still there that a token is bound to. With a pod
-// or a secret, the node is not what it is bound to.
+// checkBound checks that the bound object of a token exists. With a pod or secret, the token is not
+// bound to the node.
 func (s *ServiceAccounts) checkBound(ctx context.Context, names *serviceaccount.Bound, now time.Time) error {
 	if err := check(ctx, s.config.Secrets, "secret", names.Namespace, names.Secret, now); err != nil {
 		return err
@@ -222,8 +222,8 @@ func check[T metav1.Object](ctx context.Context, objects Getter[T], what, namesp
 	return nil
 }
 
-// deleted reports whether an object was to be gone by now; the deletion of a pod begins
-// before its grace period and is dated to its end.
+// deleted reports whether an object should be deleted by now; the deletion timestamp of a pod is
+// the end of its grace period.
 func deleted(obj metav1.Object, now time.Time) bool {
 	at := obj.GetDeletionTimestamp()
 	return at != nil && at.Time.Before(now.Add(-jwt.DefaultLeeway))

@@ -17,7 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// Labels of secrets whose tokens are tracked, both of them days.
+// Labels of secrets with tracked tokens; the values are dates.
 const (
 	// lastUsed is when the token was last used.
 	lastUsed = "kubernetes.io/legacy-token-last-used"
@@ -61,7 +61,7 @@ func checkLegacy(subject string, names *serviceaccount.Legacy) error {
 	return nil
 }
 
-// lookup returns the secret that still holds a token, and the account whose token it is.
+// lookup returns the secret that contains a token, and the account of the token.
 func (s *ServiceAccounts) lookup(ctx context.Context, token string, names *serviceaccount.Legacy) (*corev1.Secret, *corev1.ServiceAccount, error) {
 	secret, err := s.config.Secrets.Get(ctx, types.NamespacedName{Namespace: names.Namespace, Name: names.Secret})
 	switch {
@@ -82,8 +82,8 @@ func (s *ServiceAccounts) lookup(ctx context.Context, token string, names *servi
 	return secret, account, nil
 }
 
-// trackUse notes the use of a token, one that was taken out of use too, which is refused.
-// Those that an account lists were made by a controller, and not by somebody who wanted one.
+// trackUse records the use of a token, also of an invalidated one, which is rejected. Tokens that
+// an account lists were created by a controller, not requested by a user.
 func (s *ServiceAccounts) trackUse(ctx context.Context, secret *corev1.Secret, account *corev1.ServiceAccount) error {
 	defer s.markUsed(ctx, secret, simulation.Now(ctx))
 	annotate := func(use, value string) {
@@ -106,8 +106,8 @@ func (s *ServiceAccounts) trackUse(ctx context.Context, secret *corev1.Secret, a
 	return nil
 }
 
-// markUsed writes into a secret that its token was used today; tomorrow's date is that of
-// another server, whose clock is ahead. A token is good whether that can be written or not.
+// markUsed records the date of the use in the secret; tomorrow's date is from another server whose
+// clock is ahead. A failed write does not invalidate the token.
 func (s *ServiceAccounts) markUsed(ctx context.Context, secret *corev1.Secret, now time.Time) {
 	today, tomorrow := now.UTC().Format(time.DateOnly), now.UTC().AddDate(0, 0, 1).Format(time.DateOnly)
 	marked := func(s *corev1.Secret) bool { return s.Labels[lastUsed] == today || s.Labels[lastUsed] == tomorrow }

@@ -12,18 +12,16 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// TokenVerifier knows one kind of bearer token. It returns nil, nil for tokens
-// of another kind, and an error for those of its own that are not good. It may be
-// called concurrently.
+// TokenVerifier verifies one kind of bearer token. It returns nil, nil for tokens of another kind,
+// and an error for invalid tokens of its own kind. It is safe for concurrent use.
 type TokenVerifier interface {
-	// Verify returns whose token it is, and for which of the audiences it is
-	// good, of which there must be one; none asked for means the server's own.
+	// Verify returns the user of the token, and the audiences for which it is valid, at least one;
+	// without requested audiences, the server's own apply.
 	Verify(ctx context.Context, token string, audiences []string) (user *request.User, granted []string, err error)
 }
 
-// Tokens authenticates bearer tokens by verifiers in order. A token that none
-// of them takes is not good: a client that shows credentials is never taken for
-// an anonymous one.
+// Tokens authenticates bearer tokens with verifiers in order. A token that no verifier accepts is
+// an error: a client with credentials is never anonymous.
 type Tokens []TokenVerifier
 
 // Authenticate implements Authenticator.
@@ -45,11 +43,11 @@ func (t Tokens) Authenticate(r *http.Request) (*request.Authentication, error) {
 	return found, nil
 }
 
-// errInvalidToken is the first that clients are told of a token that no verifier takes.
+// errInvalidToken is the first error for a token that no verifier accepts.
 var errInvalidToken = errors.New("invalid bearer token")
 
-// AuthenticateToken returns whose token it is, nil with an error that says why where no
-// verifier takes it. Audiences are as in TokenVerifier.
+// AuthenticateToken returns the user of a token, or nil and an error if no verifier accepts it.
+// audiences are as in TokenVerifier.
 func (t Tokens) AuthenticateToken(ctx context.Context, token string, audiences []string) (*request.Authentication, error) {
 	errs := []error{errInvalidToken}
 	for _, verifier := range t {
@@ -64,8 +62,8 @@ func (t Tokens) AuthenticateToken(ctx context.Context, token string, audiences [
 	return nil, utilerrors.NewAggregate(errs) // clients know its form
 }
 
-// bearer returns the token of the Authorization header, whose scheme may be
-// written in any case. Empty tokens and other schemes count as none.
+// bearer returns the token of the Authorization header, with a case-insensitive scheme; "" for
+// empty tokens and other schemes.
 func bearer(r *http.Request) string {
 	scheme, token, _ := strings.Cut(strings.TrimSpace(r.Header.Get("Authorization")), " ")
 	if !strings.EqualFold(scheme, "bearer") {

@@ -13,13 +13,13 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// StaticTokens are tokens that are listed in a file, by their SHA-256: how long it takes
-// to find one says nothing of it.
+// StaticTokens maps the SHA-256 of each token in a token file to its user. Hashing keeps lookup
+// time independent of the token.
 type StaticTokens map[[sha256.Size]byte]*request.User
 
-// ParseStaticTokens reads lines of comma-separated values: token, user, UID, and groups,
-// which are separated by commas themselves. Of a token that is there twice the last line
-// counts; a line without a token is none.
+// ParseStaticTokens parses lines of comma-separated values: token, user, UID, and quoted
+// comma-separated groups. The last line of a duplicate token applies; lines without a token are
+// ignored.
 func ParseStaticTokens(data []byte) (StaticTokens, error) {
 	tokens := StaticTokens{}
 	reader := csv.NewReader(bytes.NewReader(data))
@@ -46,7 +46,7 @@ func ParseStaticTokens(data []byte) (StaticTokens, error) {
 	}
 }
 
-// User returns whose token it is; nil for tokens that are not listed.
+// User returns the user of a token; nil for unknown tokens.
 func (t StaticTokens) User(_ context.Context, token string) (*request.User, error) {
 	user := t[sha256.Sum256([]byte(token))]
 	if user == nil {

@@ -17,20 +17,20 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// WebhookConfig configures a verifier that asks a webhook.
+// WebhookConfig configures a webhook token verifier.
 type WebhookConfig struct {
 	// Client reaches the webhook at URL.
 	Client *http.Client
 	URL    string
 	// Version is that of the TokenReviews that it is sent: v1 or v1beta1.
 	Version string
-	// CacheTTL is how long its answers are remembered, good and bad ones; 0: not at
-	// all.
+	// CacheTTL is the cache duration of responses, positive and negative ones; 0 disables the
+	// cache.
 	CacheTTL time.Duration
 }
 
-// WebhookTokens verifies tokens by asking a webhook. Who it cannot ask, it does not
-// know. Errors are not remembered.
+// WebhookTokens verifies tokens with a webhook. If the webhook is unreachable, the token is
+// unknown. Errors are not cached.
 type WebhookTokens struct {
 	config  WebhookConfig
 	webhook review.Webhook
@@ -44,7 +44,7 @@ const (
 	webhookTimeout    = 30 * time.Second
 )
 
-// webhookAnswer is what the webhook said of a token.
+// webhookAnswer is the webhook's response for a token.
 type webhookAnswer struct {
 	status authenticationv1.TokenReviewStatus
 	until  time.Time
@@ -104,8 +104,8 @@ func userOfReview(info *authenticationv1.UserInfo) *request.User {
 	return user
 }
 
-// ask returns what the webhook says of a token, or said not long ago. Requests with the
-// same token at the same time share one call.
+// ask returns the webhook's response for a token, possibly cached. Concurrent requests with the
+// same token share one call.
 func (w *WebhookTokens) ask(ctx context.Context, token string, audiences []string) (*authenticationv1.TokenReviewStatus, error) {
 	key := sha256.Sum256(fmt.Appendf(nil, "%q %q", token, audiences)) // quoted: either may contain any byte
 	if known, ok := w.answers.Get(key); ok {
@@ -114,7 +114,7 @@ func (w *WebhookTokens) ask(ctx context.Context, token string, audiences []strin
 		}
 	}
 	done := w.calls.DoChan(string(key[:]), func() (any, error) {
-		// The call is not one caller's: it goes on when that one has gone.
+		// The call is shared, so it continues if its first caller is canceled.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), webhookTimeout)
 		defer cancel()
 		status, err := w.call(ctx, token, audiences)

@@ -1,7 +1,5 @@
-// Package authz has the authorizers: what decides whether a user may do what a
-// request asks for. A Union asks several in turn. They do not know how the
-// request came in, nor what is done to it afterwards: the filter that asks is
-// filters.Authorize, and the question is package authorizer's.
+// Package authz contains the authorizers. A Union evaluates several in turn. They depend on the
+// attributes of package authorizer only; filters.Authorize calls them.
 package authz
 
 import (
@@ -14,8 +12,8 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// Union asks its authorizers in order until one allows or denies. Where none
-// does, the reasons and errors of all are joined.
+// Union evaluates its authorizers in order until one allows or denies. Otherwise, it joins all
+// reasons and errors.
 type Union []authorizer.Authorizer
 
 // Authorize implements authorizer.Authorizer.
@@ -37,8 +35,8 @@ func (u Union) Authorize(ctx context.Context, attributes *authorizer.Attributes)
 	return authorizer.DecisionNoOpinion, strings.Join(reasons, "\n"), errors.Join(errs...)
 }
 
-// Masters allows everything to the group system:masters. It stands first in
-// every union, so that a cluster cannot lock out its administrator.
+// Masters allows all requests of the group system:masters. It is first in every union, so that
+// administrators cannot be locked out.
 type Masters struct{}
 
 // Authorize implements authorizer.Authorizer.
@@ -57,7 +55,7 @@ func (AlwaysAllow) Authorize(context.Context, *authorizer.Attributes) (authorize
 	return authorizer.DecisionAllow, "", nil
 }
 
-// AlwaysDeny refuses everything to everyone.
+// AlwaysDeny denies all requests.
 type AlwaysDeny struct{}
 
 // Authorize implements authorizer.Authorizer. As kube-apiserver's it has no opinion, so
@@ -66,7 +64,7 @@ func (AlwaysDeny) Authorize(context.Context, *authorizer.Attributes) (authorizer
 	return authorizer.DecisionNoOpinion, "Everything is forbidden.", nil
 }
 
-// always returns the authorizer of a type that needs nothing; nil for other types.
+// always returns an authorizer type without dependencies; nil for other types.
 func always(of string) authorizer.Authorizer {
 	switch of {
 	case TypeAlwaysAllow:
@@ -77,8 +75,8 @@ func always(of string) authorizer.Authorizer {
 	return nil
 }
 
-// ByModes lists authorizers by their types alone, under the names that kube-apiserver gives
-// them where no configuration does.
+// ByModes lists authorizers by type, with the names that kube-apiserver uses without a
+// configuration.
 func ByModes(modes []string) []Listed {
 	list := make([]Listed, len(modes))
 	for i, mode := range modes {

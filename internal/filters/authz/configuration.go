@@ -48,7 +48,7 @@ type AuthorizerConfiguration struct {
 	Webhook *WebhookConfiguration `json:"webhook,omitempty"`
 }
 
-// WebhookConfiguration is how a webhook is asked.
+// WebhookConfiguration configures a webhook authorizer.
 type WebhookConfiguration struct {
 	AuthorizedTTL                            metav1.Duration `json:"authorizedTTL"`
 	CacheAuthorizedRequests                  *bool           `json:"cacheAuthorizedRequests,omitempty"`
@@ -98,9 +98,9 @@ func ParseConfiguration(data []byte) (*Configuration, error) {
 	return c, nil
 }
 
-// Open returns the authorizers of a configuration, those of a control plane by their types
-// alone. The error is all that is wrong with it, by field. metrics are those of webhooks,
-// and dial connects to them; nil does directly.
+// Open returns the authorizers of a configuration; those of a control plane have a type only. The
+// error contains all errors by field. metrics are the metrics of webhooks, and dial connects to
+// them; nil dials directly.
 func (c *Configuration) Open(metrics *webhook.Metrics, dial egress.Dial) ([]Listed, error) {
 	at := field.NewPath("authorizers")
 	var errs field.ErrorList
@@ -125,7 +125,7 @@ func (c *Configuration) Open(metrics *webhook.Metrics, dial egress.Dial) ([]List
 	return list, nil
 }
 
-// check returns what is wrong with an authorizer after others, but for its webhook's own.
+// check returns the errors of an authorizer after others, except those of its webhook.
 func (a *AuthorizerConfiguration) check(at *field.Path, before []AuthorizerConfiguration) field.ErrorList {
 	has := func(same func(AuthorizerConfiguration) bool) bool { return slices.ContainsFunc(before, same) }
 	switch {
@@ -154,7 +154,7 @@ func (a *AuthorizerConfiguration) check(at *field.Path, before []AuthorizerConfi
 	return errs
 }
 
-// open returns what asks the webhook.
+// open returns the webhook authorizer.
 func (w *WebhookConfiguration) open(at *field.Path, name string, metrics *webhook.Metrics, dial egress.Dial) (*webhook.Authorizer, field.ErrorList) {
 	errs := w.check(at)
 	var texts []string
@@ -184,7 +184,7 @@ func remembered(cached *bool, ttl metav1.Duration) time.Duration {
 	return ttl.Duration
 }
 
-// check returns what is wrong with a webhook, but for its conditions.
+// check returns the errors of a webhook, except those of its conditions.
 func (w *WebhookConfiguration) check(at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	oneOf := func(name, value string, values ...string) {
@@ -223,7 +223,7 @@ func (w *WebhookConfiguration) checkConnection(at *field.Path) field.ErrorList {
 	case "":
 		return one(field.Required(at.Child("type"), ""))
 	case "KubeConfigFile":
-	default: // InClusterConfig is not for kube-apiserver, as its documentation says
+	default: // kube-apiserver does not support InClusterConfig, as documented
 		return one(field.NotSupported(at.Child("type"), w.ConnectionInfo.Type, []string{"KubeConfigFile"}))
 	}
 	file := w.ConnectionInfo.KubeConfigFile

@@ -34,7 +34,7 @@ func NewRequestMetrics(registerer prometheus.Registerer) (*RequestMetrics, error
 	return m, nil
 }
 
-// Measured is an authorizer whose decisions are counted.
+// Measured is an authorizer with metrics.
 type Measured struct {
 	Authorizer authorizer.Authorizer
 	Metrics    *RequestMetrics

@@ -11,14 +11,14 @@ import (
 	"mainstay.dev/mainstay/internal/authorizer"
 )
 
-// Listed is an authorizer in the order in which they are asked.
+// Listed is an authorizer in a list.
 type Listed struct {
 	Type, Name string
-	// Authorizer decides; nil: what the control plane has of the type.
+	// Authorizer is the implementation; nil selects the control plane's authorizer of the type.
 	Authorizer authorizer.Authorizer
 }
 
-// Metrics count decisions, by kube-apiserver's names. nil counts nothing.
+// Metrics counts decisions, with the names of kube-apiserver. A nil *Metrics records nothing.
 type Metrics struct{ decisions *prometheus.CounterVec }
 
 // NewMetrics registers the metrics.
@@ -32,7 +32,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// InOrder asks Masters, and then the authorizers of a list that may be replaced at any time.
+// InOrder evaluates Masters, and then the authorizers of a replaceable list.
 type InOrder struct {
 	list    func() *[]Listed
 	own     map[string]authorizer.Authorizer
@@ -40,15 +40,15 @@ type InOrder struct {
 	current atomic.Pointer[made]
 }
 
-// made is what was made of a list.
+// made is the union for a list.
 type made struct {
 	of    *[]Listed
 	union Union
 }
 
-// NewInOrder returns what asks the authorizers that list returns at the time, which must not be
-// changed but replaced. own are those of the control plane, by their types: a list that
-// names another one without an Authorizer is refused by whoever makes it.
+// NewInOrder returns an authorizer with the current list of the function list, which must be
+// replaced, not modified. own are the authorizers of the control plane by type; the creator of a
+// list must reject other types without an Authorizer.
 func NewInOrder(list func() *[]Listed, own map[string]authorizer.Authorizer, metrics *Metrics) *InOrder {
 	return &InOrder{list: list, own: own, metrics: metrics}
 }
@@ -89,7 +89,7 @@ func (m missing) Authorize(context.Context, *authorizer.Attributes) (authorizer.
 	return authorizer.DecisionDeny, "", errors.New("there is no authorizer of the type " + string(m))
 }
 
-// counted counts the decisions of an authorizer after which no other one is asked.
+// counted counts the final decisions of an authorizer.
 type counted struct {
 	authorizer.Authorizer
 	allowed, denied prometheus.Counter

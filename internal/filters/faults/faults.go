@@ -37,23 +37,22 @@ type Fault struct {
 
 	// Delay is how long a request waits before anything else happens to it.
 	Delay time.Duration
-	// Status answers a request with this code and a matching Status: 409 a conflict, or,
-	// of a creation, that the object exists; 410 an expired resource version; 429 with a
-	// Retry-After of RetryAfter; others as they come.
+	// Status responds with this code and a matching Status: 409 is a conflict or, for a creation,
+	// AlreadyExists; 410 an expired resource version; 429 has a Retry-After of RetryAfter; others
+	// are generic.
 	Status     int
 	RetryAfter time.Duration // 0: 1s; whole seconds
-	// DropWatch breaks off watches, those under way included.
+	// DropWatch aborts watches, including existing ones.
 	DropWatch bool
-	// StaleReads answers gets and lists that allow it as of the moment of Inject, as a
-	// server whose cache lags would: those whose resourceVersion is 0, or older than that
-	// moment, and that do not ask for an exact one. It lasts an hour.
+	// StaleReads serves gets and lists at the revision of Inject, if the request permits it, like a
+	// server with a slow cache: requests with resourceVersion 0 or an older one that is not exact.
+	// It lasts for an hour.
 	StaleReads bool
-	// FreezeWatch holds the events of watches back until Remove, those of watches under
-	// way included.
+	// FreezeWatch delays the events of watches until Remove, including existing watches.
 	FreezeWatch bool
 }
 
-// check returns what is wrong with a fault.
+// check returns the errors of a fault.
 func (f Fault) check() error {
 	switch {
 	case f.Status != 0 && (f.Status < 400 || f.Status > 599):
@@ -107,11 +106,11 @@ func (i *Injection) Hits() int {
 	return i.hits
 }
 
-// Set is the faults of a server, and the watches that they may meet. The zero value has
-// none. It is safe for concurrent use.
+// Set contains the faults of a server, and the affected watches. The zero value is empty. It is
+// safe for concurrent use.
 type Set struct {
-	// Hold keeps the newest revision readable until release; nil: there are no stale
-	// reads. It is set before the first Inject.
+	// Hold retains the newest revision until release; nil disables stale reads. Set it before the
+	// first Inject.
 	Hold func(ctx context.Context) (revision int64, release func(), err error)
 
 	mu struct {
@@ -122,8 +121,8 @@ type Set struct {
 	}
 }
 
-// Inject makes requests fail from now on, until Remove. Of several faults, the one
-// injected first is asked first. It is an error where the fault makes no sense.
+// Inject makes requests fail until Remove. If several faults match, the first injected one applies.
+// An invalid fault is an error.
 func (f *Set) Inject(ctx context.Context, fault Fault) (*Injection, error) {
 	if err := fault.check(); err != nil {
 		return nil, fmt.Errorf("inject a fault: %w", err)
@@ -239,7 +238,7 @@ func (f *Set) Filter(next http.Handler) http.Handler {
 	})
 }
 
-// befall does to a request what the fault says, and reports whether it is answered.
+// befall applies the fault to a request, and reports whether it has responded.
 func (i *Injection) befall(w http.ResponseWriter, r *http.Request, stream *watch) (answered bool) {
 	if delay := i.fault.Delay; delay > 0 {
 		timer := time.NewTimer(delay)

@@ -35,7 +35,7 @@ const all = "*"
 
 // Parse reads a file: each line is a policy, a comment that begins with #, or empty.
 func Parse(data []byte) (Policies, error) {
-	policies := Policies{} // a file without lines is one that allows nothing
+	policies := Policies{} // an empty file allows no request
 	number := 0
 	for line := range bytes.Lines(data) {
 		number++
@@ -79,7 +79,7 @@ func parseLine(line []byte) (*policy, error) {
 	return p, nil
 }
 
-// fromV0 returns what a line without a version says: what it leaves open is all.
+// fromV0 converts a line without a version, in which omitted fields match all.
 func fromV0(p policy) *policy {
 	if p.User == "" && p.Group == "" {
 		p.Group = request.GroupAuthenticated
@@ -113,8 +113,8 @@ func (p *policy) allows(a *authorizer.Attributes) bool {
 
 func readVerbs() []string { return []string{"get", "list", "watch"} }
 
-// isFor reports whether a user, and a group of the user, are as the policy says, as far as it
-// does: it must say one of both.
+// isFor reports whether a user and a group of the user match the policy, which must specify at
+// least one of them.
 func (p *policy) isFor(user *request.User) bool {
 	if user == nil || p.User == "" && p.Group == "" {
 		return false

@@ -27,7 +27,7 @@ type objectKey struct {
 // refers to it, so that references are pointers.
 type object struct {
 	key objectKey
-	// volumes are those that need this secret.
+	// volumes are the volumes that require this secret.
 	volumes []*volume
 	// references counts the pods and volumes that refer to it.
 	references int
@@ -38,11 +38,11 @@ type node struct {
 	name string
 	// uses counts, by object, the pods of the node that refer to it.
 	uses map[*object]uint32
-	// holds counts its pods and objects of its own.
+	// holds is the number of its pods and own objects.
 	holds int
 }
 
-// pod is one that is bound to a node, and what it refers to.
+// pod is a pod that is bound to a node, and its references.
 type pod struct {
 	node    *node
 	objects []*object
@@ -54,13 +54,13 @@ type volume struct {
 	secrets []*object
 }
 
-// podRefs is what the graph needs to know of a pod. One without a node is not in it.
+// podRefs are the references of a pod for the graph. A pod without a node is not in it.
 type podRefs struct {
 	node    string
 	objects []objectKey
 }
 
-// volumeRefs is what the graph needs to know of a PersistentVolume. One without a claim is
+// volumeRefs are the references of a PersistentVolume for the graph. A volume without a claim is
 // not in it.
 type volumeRefs struct {
 	bound   bool
@@ -68,14 +68,14 @@ type volumeRefs struct {
 	secrets []objectKey
 }
 
-// graph is what nodes have to do with objects: node ← pod ← object, and
-// node ← pod ← claim ← volume ← secret. Its owner guards it.
+// graph contains the relations of nodes to objects: node ← pod ← object, and node ← pod ←
+// claim ← volume ← secret. Its owner guards it.
 type graph struct {
 	nodes   map[string]*node
 	objects map[objectKey]*object
 	pods    map[types.NamespacedName]*pod
 	volumes map[types.NamespacedName]*volume
-	// Objects of one node alone, which names it.
+	// Objects that belong to a single node.
 	attachments, slices, certificates owners
 }
 
@@ -210,7 +210,7 @@ func without(volumes []*volume, v *volume) []*volume {
 	return volumes
 }
 
-// setOwner takes up an object of a node, or, where that is "", of none.
+// setOwner sets the node of an object; "" removes it.
 func (g *graph) setOwner(of owners, at types.NamespacedName, name string) {
 	if of.have(name, at) {
 		return
@@ -269,7 +269,7 @@ func (g *graph) release(o *object) {
 	}
 }
 
-// cloned returns a name that keeps no larger text in memory.
+// cloned returns a name that does not share memory with a larger text.
 func cloned(name types.NamespacedName) types.NamespacedName {
 	return types.NamespacedName{Namespace: strings.Clone(name.Namespace), Name: strings.Clone(name.Name)}
 }

@@ -1,9 +1,7 @@
-// Package node authorizes kubelets: each may do what it needs for its own node
-// and for the pods that are bound to it, and reads the secrets, ConfigMaps,
-// claims, volumes and service accounts that those pods refer to, and no others.
-// What belongs to which node it learns as package rbac does of roles: a pod's
-// binding is in effect when it is answered. What a kubelet may write is told
-// more exactly by the admission plugin NodeRestriction.
+// Package node authorizes kubelets: each may access its own node, the pods bound to it, and the
+// secrets, ConfigMaps, claims, volumes and service accounts that these pods reference. It follows
+// pods as package rbac follows roles: the binding of a pod is in effect when its write returns. The
+// admission plugin NodeRestriction limits the content of a kubelet's writes.
 package node
 
 import (
@@ -22,7 +20,7 @@ import (
 
 // Config describes an Authorizer. All fields but Metrics are required.
 type Config struct {
-	// Rules are what every node may do, where the Authorizer does not look closer.
+	// Rules are the permissions of all nodes that need no further check.
 	Rules   []rbacv1.PolicyRule
 	Gates   feature.Gates
 	Logger  *slog.Logger
@@ -39,7 +37,7 @@ type Authorizer struct {
 	graph graph
 }
 
-// New returns an Authorizer that knows of no pod. Reflectors tell it of all.
+// New returns an empty Authorizer. Its reflectors report all objects.
 func New(config Config) *Authorizer {
 	a := &Authorizer{rules: rbac.NewRules(config.Rules), gates: config.Gates, graph: newGraph()}
 	a.Followers = a.newFollowers(&config)

@@ -36,8 +36,7 @@ func followOwned[T codec.Object](a *Authorizer, c *Config, name string, of owner
 		maps.Keys(of))
 }
 
-// follow returns what keeps the graph up to date with one resource. An object that cannot be
-// read relates no node to anything.
+// follow returns the follower of one resource. An unreadable object has no relations.
 func follow[T codec.Object, R any](a *Authorizer, c *Config, name string, read func(T) R, set func(types.NamespacedName, R), remove func(types.NamespacedName), names iter.Seq[types.NamespacedName]) *reflector.Follower[R] {
 	return reflector.NewFollower(reflector.FollowerConfig[R]{
 		Name: name, Logger: c.Logger, Metrics: c.Metrics, Lock: &a.mu,
@@ -53,8 +52,7 @@ func follow[T codec.Object, R any](a *Authorizer, c *Config, name string, read f
 	})
 }
 
-// podRefsOf returns what a pod relates its node to. A mirror pod, which nodes make
-// themselves, relates it to nothing.
+// podRefsOf returns the references of a pod. A mirror pod, which kubelets create, has none.
 func podRefsOf(p *corev1.Pod) podRefs {
 	refs := podRefs{node: p.Spec.NodeName}
 	if _, mirror := p.Annotations[corev1.MirrorPodAnnotationKey]; mirror || refs.node == "" {

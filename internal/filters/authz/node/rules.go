@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// question is what a node asks. Answers are whether it may, or else why not, in
-// kube-apiserver's words.
+// question is a request of a node. Rules return whether it is allowed, or the reason with
+// kube-apiserver's message.
 type question struct {
 	*authorizer.Attributes
 	node string
@@ -60,7 +60,7 @@ func (a *Authorizer) decide(q *question) (bool, string) {
 	return a.rules.Allow(q.Attributes), ""
 }
 
-// related asks the graph about the object of the question.
+// related checks the relation of the node to the requested object.
 func (a *Authorizer) related(q *question, is func() bool) (bool, string) {
 	if q.Name == "" {
 		return false, "No Object name found"
@@ -124,7 +124,8 @@ func (a *Authorizer) serviceAccount(q *question) (bool, string) {
 	return a.related(q, func() bool { return a.graph.uses(q.node, q.key(serviceAccounts)) })
 }
 
-// lease: whose lease is created is NodeRestriction's to see, as are other contents below.
+// lease: NodeRestriction checks the name of a created lease, and the content of other objects
+// below.
 func lease(q *question) (bool, string) {
 	switch {
 	case !writesOne(q.Verb):
@@ -196,7 +197,7 @@ func (a *Authorizer) certificate(q *question) (bool, string) {
 	return false, fmt.Sprintf("nodes may not %s podcertificaterequests", q.Verb)
 }
 
-// self: a kubelet looks for its Node before it creates it, so the name alone counts.
+// self: a kubelet reads its Node before creating it, so the name is sufficient.
 func self(q *question) (bool, string) {
 	switch q.Subresource + "/" + q.Verb {
 	case "/create", "/update", "/patch", "status/update", "status/patch":
@@ -232,7 +233,7 @@ func (a *Authorizer) pod(q *question) (bool, string) {
 	return false, ""
 }
 
-// selects reports whether a collection is asked for as far as a field names the node.
+// selects reports whether a field selector limits a collection to the node.
 func (q *question) selects(field string) bool {
 	for _, r := range q.FieldSelectorRequirements {
 		if r.Field == field && r.Operator == selection.Equals && r.Value == q.node {

@@ -18,7 +18,7 @@ type Objects struct {
 	RoleBindings        []rbacv1.RoleBinding
 }
 
-// Of returns an Authorizer that decides by objects as they are, and follows nothing.
+// Of returns an Authorizer for fixed objects.
 func Of(objects *Objects) *Authorizer {
 	a := New(nil, nil)
 	for i := range objects.ClusterRoles {
@@ -42,17 +42,18 @@ func Of(objects *Objects) *Authorizer {
 
 // Grant is a rule that a user has by a binding.
 type Grant struct {
-	// Binding says which binding it is, of which role, to whom, in kube-apiserver's words.
+	// Binding describes the binding, its role and subject, with kube-apiserver's message.
 	Binding string
-	// Namespace is where it holds; "": everywhere.
+	// Namespace is the scope of the grant; "" for all namespaces.
 	Namespace string
 	Rule      rbacv1.PolicyRule
-	// Lacks is what the question differs in: none where it is allowed.
+	// Lacks are the parts of the request that the rule does not match; empty if it allows the
+	// request.
 	Lacks []string
 }
 
-// Explain returns the first grant by which what is asked is allowed, or, where none does,
-// grants of the user that come near: those that differ in least.
+// Explain returns the first grant that allows a request or, if there is none, the closest grants of
+// the user, up to most.
 func (a *Authorizer) Explain(q *authorizer.Attributes, most int) []Grant {
 	asked := ask(q)
 	var near []Grant
@@ -68,7 +69,7 @@ func (a *Authorizer) Explain(q *authorizer.Attributes, most int) []Grant {
 		}
 	})
 	slices.SortStableFunc(near, func(a, b Grant) int { return cmp.Compare(len(a.Lacks), len(b.Lacks)) })
-	// What differs in the kind of thing asked for is not near.
+	// A different kind of request is not close.
 	near = slices.DeleteFunc(near, func(g Grant) bool { return slices.Contains(g.Lacks, "resource") || slices.Contains(g.Lacks, "path") })
 	if len(near) > 0 && len(near[0].Lacks) == 0 {
 		return near[:1]
@@ -76,8 +77,8 @@ func (a *Authorizer) Explain(q *authorizer.Attributes, most int) []Grant {
 	return near[:min(most, len(near))]
 }
 
-// everywhere calls f with the bindings of a user, those of the whole cluster first, whatever
-// their namespaces.
+// everywhere calls f with all bindings of a user, cluster-wide ones first, regardless of
+// namespaces.
 func (x *index) everywhere(user *request.User, f func(subject, *binding)) {
 	x.grants(user, func(s subject, g *grants) {
 		for _, b := range slices.Concat(g.cluster, g.namespaced) {
@@ -86,7 +87,7 @@ func (x *index) everywhere(user *request.User, f func(subject, *binding)) {
 	})
 }
 
-// lacks names the parts of a question that a rule does not have; none where it allows.
+// lacks returns the parts of a request that a rule does not match; empty if it allows the request.
 func (r *rule) lacks(q *question) []string {
 	var lacks []string
 	need := func(what string, has bool) {

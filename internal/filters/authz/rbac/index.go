@@ -30,9 +30,9 @@ type subject struct {
 
 // grants are the bindings of one subject.
 type grants struct {
-	// cluster are those of ClusterRoleBindings, in order of their names.
+	// cluster are the ClusterRoleBindings, sorted by name.
 	cluster []*binding
-	// namespaced are those of RoleBindings, in order of their namespaces and names.
+	// namespaced are the RoleBindings, sorted by namespace and name.
 	namespaced []*binding
 }
 
@@ -42,7 +42,7 @@ type index struct {
 	bindings map[roleKey]*binding // by namespace and name
 	users    map[string]*grants
 	groups   map[string]*grants
-	// sets are what was made of grants for lists over all namespaces; nil: none is kept.
+	// sets are the cached sets of namespaces for lists over all namespaces; nil disables the cache.
 	sets *namespaceSets
 }
 
@@ -71,9 +71,8 @@ func subjectsOf(listed []rbacv1.Subject, namespace string) []subject {
 	return subjects
 }
 
-// visit calls f with the bindings that apply to a user in a namespace, or, where
-// that is "", everywhere, and with the subject by which they do: those of the whole
-// cluster first. It ends when f returns false.
+// visit calls f with the bindings and subjects that apply to a user in a namespace, or cluster-wide
+// if it is "", cluster-wide ones first. It ends when f returns false.
 func (x *index) visit(user *request.User, namespace string, f func(subject, *binding) bool) {
 	for _, at := range [...]string{"", namespace} {
 		if !x.users[user.Name].visit(subject{name: user.Name}, at, f) {
@@ -232,15 +231,14 @@ func (g *grants) firstOf(namespace string) (int, bool) {
 	})
 }
 
-// remove removes a binding, as often as it is there, and reports whether nothing is
-// left.
+// remove removes all entries of a binding, and reports whether the list is empty.
 func (g *grants) remove(b *binding) bool {
 	is := func(other *binding) bool { return other == b }
 	g.cluster, g.namespaced = slices.DeleteFunc(g.cluster, is), slices.DeleteFunc(g.namespaced, is)
 	return len(g.cluster)+len(g.namespaced) == 0
 }
 
-// describe appends which binding grants what to whom, in kube-apiserver's words.
+// describe appends the description of a grant, with kube-apiserver's message.
 func (b *binding) describe(text []byte, s subject) []byte {
 	if b.namespace == "" {
 		text = strconv.AppendQuote(append(text, "ClusterRoleBinding "...), b.name)

@@ -10,8 +10,8 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// namespaces returns where bindings allow a user what is asked, in every namespace or
-// by name. What is allowed of objects of some names does not count.
+// namespaces returns the namespaces, or all, in which bindings allow a request. Rules with
+// resourceNames are ignored.
 func (x *index) namespaces(q *question) *request.Namespaces {
 	everywhere := false
 	x.visit(q.User, "", func(_ subject, b *binding) bool {
@@ -49,38 +49,38 @@ func (x *index) grants(user *request.User, f func(subject, *grants)) {
 	}
 }
 
-// at notes the revision of the change of the index that comes next.
+// at records the revision of the next change of the index.
 func (x *index) at(revision int64) {
 	if x.sets != nil {
 		x.sets.noteRevision(revision)
 	}
 }
 
-// maxIdleSets is how many sets are kept that no request uses.
+// maxIdleSets is the maximum number of unused cached sets.
 const maxIdleSets = 256
 
-// namespaceSets are the namespaces that users may list, by what they were asked. A set
-// stays up to date by the changes of the index: one that can concern it marks it, and
-// its next reader makes it anew. What changes the index holds Authorizer.mu.
+// namespaceSets caches the namespaces that users may list, by request. Changes of the index mark
+// affected sets as stale, and the next reader recomputes them. Changes of the index hold
+// Authorizer.mu.
 type namespaceSets struct {
 	mu        sync.Mutex
 	all       map[setKey]*namespaceSet
 	bySubject map[subject]map[*namespaceSet]struct{}
-	// idle are those that no request uses, the one first that has been so for longest.
+	// idle are the unused sets, least recently used first.
 	idle []*namespaceSet
 	// revision is that of the change of the index that is under way.
 	revision int64
 	// newest is the greatest revision that a client may have been sent before the last
 	// change of the index was known.
 	newest int64
-	// seen is the greatest revision that a client may have been sent, whatever it asked:
-	// who lists by the one set watches by another.
+	// seen is the greatest revision that any client may have received, because a client may list
+	// with one set and watch with another.
 	seen atomic.Int64
-	// forgotten is the greatest namespaceSet.changed of those that are not kept any more.
+	// forgotten is the greatest namespaceSet.changed of evicted sets.
 	forgotten int64
 }
 
-// setKey is who asks for what.
+// setKey identifies a user and a request.
 type setKey struct{ user, groups, verb, group, resource string }
 
 func keyOfSet(a *authorizer.Attributes) setKey {
@@ -102,11 +102,11 @@ type namespaceSet struct {
 	now   *request.Namespaces
 	stale bool
 	wake  chan struct{} // closed once it is stale
-	// changed is the greatest revision that a client may have been sent with another
-	// one; pending is what it will be if the set turns out to be another one.
+	// changed is the greatest revision that a client may have received with an earlier content of
+	// the set; pending is its next value if the recomputed set differs.
 	changed, pending int64
-	// markedAt is the revision that made it stale. twice: there were several, and the set
-	// may have been another one in between, by which somebody has listed.
+	// markedAt is the revision that made it stale. twice: there were several, between which a
+	// client may have listed with another content.
 	markedAt int64
 	twice    bool
 }
@@ -126,10 +126,10 @@ type View struct {
 
 var _ request.Visibility = (*View)(nil)
 
-// View returns the namespaces in which a user may do what a list or watch over all of
-// them asks; nil where there are none. alone means that no other authorizer allows
-// anything: where one may, a watch by somebody who loses the right to all namespaces ends,
-// and the others decide about the next.
+// View returns the namespaces in which a user may perform a list or watch over all namespaces; nil
+// if there are none. alone means that no other authorizer can allow the request; otherwise, a watch
+// ends when its user loses the permission for all namespaces, and the other authorizers decide
+// about the next one.
 func (a *Authorizer) View(attributes *authorizer.Attributes, alone bool) *View {
 	if attributes.User == nil {
 		return nil
@@ -171,7 +171,7 @@ func (s *namespaceSets) add(key setKey, q question, now *request.Namespaces) *na
 	return set
 }
 
-// subjects yields whose bindings concern the set.
+// subjects iterates over the subjects whose bindings affect the set.
 func (n *namespaceSet) subjects(yield func(subject) bool) {
 	user := n.question.User
 	if !yield(subject{name: user.Name}) {
@@ -271,9 +271,9 @@ func (v *View) lock() *namespaceSet {
 	return n
 }
 
-// refresh makes a stale set anew.
+// refresh recomputes a stale set.
 func (v *View) refresh() {
-	v.authorizer.mu.RLock() // nobody marks it meanwhile
+	v.authorizer.mu.RLock() // prevents concurrent marks
 	defer v.authorizer.mu.RUnlock()
 	n := v.set
 	n.mu.Lock()

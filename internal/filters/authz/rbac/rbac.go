@@ -1,8 +1,6 @@
-// Package rbac authorizes by roles and bindings (rbac.authorization.k8s.io). It
-// keeps the rules of all roles compiled, and an index from users and groups to the
-// bindings that name them, so that a decision looks at what is granted to its user
-// and at nothing else. A write of a role or binding is in effect before its writer
-// has the answer.
+// Package rbac authorizes with roles and bindings (rbac.authorization.k8s.io). It compiles the
+// rules of all roles, and has an index from users and groups to bindings, so a decision evaluates
+// only the grants of its user. A write of a role or binding is in effect before it returns.
 package rbac
 
 import (
@@ -19,8 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
-// Authorizer decides by the roles and bindings that it was told of. It is safe for
-// concurrent use.
+// Authorizer evaluates the reported roles and bindings. It is safe for concurrent use.
 type Authorizer struct {
 	reflector.Followers
 	logger *slog.Logger
@@ -28,8 +25,8 @@ type Authorizer struct {
 	index  index
 }
 
-// New returns an Authorizer that knows of no role. Reflectors tell it of all; metrics
-// count their work, where that is not nil.
+// New returns an empty Authorizer. Its reflectors report all objects; metrics records their work
+// and may be nil.
 func New(logger *slog.Logger, metrics *reflector.Metrics) *Authorizer {
 	a := &Authorizer{logger: logger, index: newIndex()}
 	a.Followers = a.newFollowers(metrics)
@@ -84,9 +81,8 @@ func missingError(missing []*role) error {
 	return utilerrors.NewAggregate(errs) // its text is as kube-apiserver's messages show several
 }
 
-// Rules returns the rules that a user has in a namespace, or, where that is "",
-// everywhere. The error names what is missing from them; the rules are right all
-// the same.
+// Rules returns the rules of a user in a namespace, or cluster-wide if it is "". The error
+// describes missing rules; the returned ones are valid.
 func (a *Authorizer) Rules(user *request.User, namespace string) ([]rbacv1.PolicyRule, error) {
 	var rules []rbacv1.PolicyRule
 	var missing []*role

@@ -24,8 +24,7 @@ func (a *Authorizer) newFollowers(metrics *reflector.Metrics) reflector.Follower
 	}
 }
 
-// follow returns what keeps the index up to date with one kind. An object that cannot
-// be read grants nothing.
+// follow returns the follower of one kind. An unreadable object grants no permissions.
 func follow[T codec.Object](a *Authorizer, metrics *reflector.Metrics, name string, names iter.Seq[types.NamespacedName], remove func(roleKey), set func(roleKey, T)) *reflector.Follower[T] {
 	return reflector.NewFollower(reflector.FollowerConfig[T]{
 		Name: name, Logger: a.logger, Metrics: metrics, Lock: &a.mu,

@@ -8,7 +8,7 @@ import (
 	"mainstay.dev/mainstay/internal/authorizer"
 )
 
-// Rules are compiled rules that no role holds, for those who decide by some of their own.
+// Rules are compiled rules without a role, for other authorizers.
 type Rules struct{ role role }
 
 // NewRules compiles rules.
@@ -18,7 +18,7 @@ func NewRules(policies []rbacv1.PolicyRule) *Rules {
 	return r
 }
 
-// Allow reports whether one of the rules allows what is asked, whoever asks.
+// Allow reports whether one of the rules allows the request, for any user.
 func (r *Rules) Allow(a *authorizer.Attributes) bool {
 	q := ask(a)
 	return r.role.allows(&q)
@@ -29,8 +29,7 @@ type roleKey struct{ namespace, name string }
 
 func (k roleKey) isCluster() bool { return k.namespace == "" }
 
-// role is what bindings grant. It may be missing: a binding may come before its
-// role, and stay after it.
+// role is the target of bindings. It may be missing: a binding can exist before and after its role.
 type role struct {
 	key     roleKey
 	missing bool
@@ -38,8 +37,7 @@ type role struct {
 	// byResource finds the rules of a large role by the words of their resources;
 	// nil: all are looked at.
 	byResource map[string][]uint32
-	// bindings are those that name the role, each at its slot. A missing role without
-	// any is forgotten.
+	// bindings are the bindings of the role by slot. A missing role without bindings is removed.
 	bindings []*binding
 }
 

@@ -9,12 +9,11 @@ import (
 	"mainstay.dev/mainstay/internal/authorizer"
 )
 
-// words are the strings of one field of a rule, each ended by a NUL. Equal fields of
-// all rules share their memory: thousands of roles say `[""]` and `["get", "list"]`.
+// words are the strings of a field of a rule, each with a trailing NUL. Equal fields of all rules
+// share memory: thousands of roles contain `[""]` and `["get", "list"]`.
 type words struct{ handle unique.Handle[string] }
 
-// wordsOf returns the words of a list, without those that contain a NUL: no request
-// has such an attribute.
+// wordsOf returns the words of a list, except those with a NUL, which match no request.
 func wordsOf(list []string) words {
 	var b strings.Builder
 	for _, word := range list {
@@ -39,7 +38,7 @@ func (w words) all(yield func(string) bool) {
 	}
 }
 
-// list returns the strings; nil where there are none.
+// list returns the strings; nil if there are none.
 func (w words) list() []string {
 	var list []string
 	for word := range w.all {
@@ -57,8 +56,7 @@ func (w words) has(wanted string) bool {
 	return false
 }
 
-// hasOrAll reports whether the strings hold the wanted one, or the one that stands
-// for all.
+// hasOrAll reports whether the strings contain the wanted one or the wildcard.
 func (w words) hasOrAll(wanted string) bool {
 	for word := range w.all {
 		if word == wanted || word == rbacv1.ResourceAll {
@@ -79,7 +77,7 @@ func ruleOf(policy *rbacv1.PolicyRule) rule {
 		wordsOf(policy.ResourceNames), wordsOf(policy.NonResourceURLs),
 	}
 	if len(policy.ResourceNames) > 0 && r.names.empty() {
-		r.verbs = wordsOf(nil) // no names would mean all names; this rule allows nothing
+		r.verbs = wordsOf(nil) // an empty list would match all names; this rule matches no request
 	}
 	return r
 }
@@ -92,7 +90,7 @@ func (r *rule) policy() rbacv1.PolicyRule {
 	}
 }
 
-// question is what is asked of rules, prepared once for all of them.
+// question is a request, prepared for the evaluation of all rules.
 type question struct {
 	*authorizer.Attributes
 	// resource is RESOURCE or RESOURCE/SUBRESOURCE, anySubresource */SUBRESOURCE, or
@@ -127,7 +125,7 @@ func (r *rule) hasResource(q *question) bool {
 	return false
 }
 
-// hasPath: a path that ends in * stands for all that begin with what is before it.
+// hasPath: a path with a trailing * matches its prefix.
 func (r *rule) hasPath(path string) bool {
 	for word := range r.paths.all {
 		if prefix, all := strings.CutSuffix(word, "*"); word == path || all && strings.HasPrefix(path, prefix) {

@@ -19,8 +19,8 @@ import (
 // maxConditions of a webhook.
 const maxConditions = 64
 
-// Conditions are expressions of the variable request, a SubjectAccessReviewSpec. They are safe
-// for concurrent use; nil holds always.
+// Conditions are expressions of the variable request, a SubjectAccessReviewSpec. They are safe for
+// concurrent use; nil always matches.
 type Conditions struct{ expressions []expression }
 
 type expression struct {
@@ -28,7 +28,7 @@ type expression struct {
 	program cel.Program
 }
 
-// NewConditions compiles the conditions at a path. The errors say what is wrong with them.
+// NewConditions compiles the conditions at a path, and returns their errors.
 func NewConditions(texts []string, at *field.Path) (*Conditions, field.ErrorList) {
 	if len(texts) == 0 {
 		return nil, nil
@@ -170,8 +170,8 @@ func fieldOf(name, field string) *cel.Type {
 	return nil
 }
 
-// valueOf is what expressions see of a question: all texts, empty ones too, and else what there
-// is.
+// valueOf returns the variable of the expressions, with all strings, including empty ones, and
+// other fields that are set.
 func valueOf(spec *authorizationv1.SubjectAccessReviewSpec) map[string]any {
 	extra := make(map[string][]string, len(spec.Extra))
 	for key, values := range spec.Extra {

@@ -24,8 +24,8 @@ func operatorOf(o selection.Operator) metav1.LabelSelectorOperator {
 	return ""
 }
 
-// fieldSelectorOf returns nil where nothing is selected. What reviews cannot say is left out,
-// which asks for more.
+// fieldSelectorOf returns nil without a selector. It omits requirements that reviews cannot
+// represent, which widens the request.
 func fieldSelectorOf(a *authorizer.Attributes) *authorizationv1.FieldSelectorAttributes {
 	var list []metav1.FieldSelectorRequirement
 	for _, r := range a.FieldSelectorRequirements {

@@ -1,6 +1,5 @@
-// Package webhook authorizes by asking a webhook, which is sent a
-// SubjectAccessReview. Conditions in CEL say of which requests it is asked at all;
-// its answers are remembered for a while.
+// Package webhook authorizes with a webhook that receives SubjectAccessReviews. CEL conditions
+// select the requests for the webhook, and decisions are cached.
 package webhook
 
 import (
@@ -31,24 +30,24 @@ type Config struct {
 	Timeout time.Duration
 	// Version is that of the reviews that it is sent: v1 or v1beta1.
 	Version string
-	// AllowedTTL and OtherTTL are how long answers are remembered that allow, and that do
-	// not; 0: not at all.
+	// AllowedTTL and OtherTTL are the cache durations of positive and other decisions; 0 disables
+	// the cache.
 	AllowedTTL, OtherTTL time.Duration
-	// Conditions must all hold for the webhook to be asked; nil: it is asked always.
+	// Conditions must all match for a call of the webhook; nil always matches.
 	Conditions *Conditions
 	// DenyOnError denies where the webhook, or a condition, fails; otherwise there is no
 	// opinion then.
 	DenyOnError bool
 }
 
-// Limits of what is remembered, as kube-apiserver's: so many answers, to questions of so many
-// bytes of the client's choice.
+// Limits of the cache, as in kube-apiserver: the number of decisions, and the size of the
+// client-controlled part of a request.
 const (
 	maxAnswers  = 8192
 	maxQuestion = 10_000
 )
 
-// Authorizer asks a webhook. It is safe for concurrent use.
+// Authorizer calls a webhook. It is safe for concurrent use.
 type Authorizer struct {
 	config  Config
 	webhook review.Webhook
@@ -60,7 +59,7 @@ type answer struct {
 	until  time.Time
 }
 
-// New returns an Authorizer that remembers nothing yet.
+// New returns an Authorizer with an empty cache.
 func New(config Config) *Authorizer {
 	return &Authorizer{
 		config:  config,
@@ -99,8 +98,8 @@ func (w *Authorizer) onError() authorizer.Decision {
 	return authorizer.DecisionNoOpinion
 }
 
-// ask returns what the webhook says, or said not long ago. Failures are not remembered, nor
-// are answers to questions that are large.
+// ask returns the webhook's decision, possibly cached. Failures and decisions for large requests
+// are not cached.
 func (w *Authorizer) ask(ctx context.Context, spec *authorizationv1.SubjectAccessReviewSpec, remember bool) (*authorizationv1.SubjectAccessReviewStatus, error) {
 	text, err := json.Marshal(spec)
 	if err != nil {
@@ -143,7 +142,7 @@ func (w *Authorizer) call(ctx context.Context, spec *authorizationv1.SubjectAcce
 	return &got.Status, nil
 }
 
-// reviewV1beta1 is a review as v1beta1 has it, which tells groups by another name.
+// reviewV1beta1 is a v1beta1 review, in which the field of groups has another name.
 type reviewV1beta1 struct {
 	metav1.TypeMeta `json:",inline"`
 	Spec            specV1beta1 `json:"spec"`
