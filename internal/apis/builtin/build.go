@@ -22,8 +22,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// Build turns the rows of all groups into resources. The Env is theirs from
-// then on. An error tells which storage could not be opened.
+// Build creates the resources of all rows. They retain the Env. An error contains the storage that
+// could not be opened.
 func Build(env *Env, groups []Group) ([]*rest.Resource, error) {
 	env.stores, env.paths = map[schema.GroupResource]*registry.Store{}, map[string]bool{}
 	env.specs = map[schema.GroupResource]*storage.Spec{}
@@ -92,7 +92,7 @@ func (k *kindRow) build(env *Env, gv schema.GroupVersion) []*rest.Resource {
 		if label == nil {
 			label = hubLabel
 		}
-		named := *store // its errors name the group that was asked
+		named := *store // its errors contain the requested group
 		named.Resource.Group = v.GVK.Group
 		resources = append(resources, k.serve(env, &named, v, label, deprecatedSince(also.Deprecated, v.GVK, also.Successor))...)
 	}
@@ -182,7 +182,7 @@ func (k *kindRow) kind(gv schema.GroupVersion, gates feature.Gates) *codec.Kind 
 	return kind
 }
 
-// hashedGVK is what the storage version hash is made of.
+// hashedGVK returns the input of the storage version hash.
 func (k *kindRow) hashedGVK(kind *codec.Kind) schema.GroupVersionKind {
 	if !k.HashedAs.Empty() {
 		return k.HashedAs.WithKind(k.Kind)
@@ -193,7 +193,7 @@ func (k *kindRow) hashedGVK(kind *codec.Kind) schema.GroupVersionKind {
 	return kind.Hub.GVK
 }
 
-// storageVersionHash is what kube-apiserver shows of a storage version.
+// storageVersionHash returns the hash of a storage version, as in kube-apiserver.
 func storageVersionHash(gvk schema.GroupVersionKind) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s/%s", gvk.Group, gvk.Version, gvk.Kind))
 	return base64.StdEncoding.EncodeToString(sum[:8])
@@ -212,7 +212,7 @@ func resetFields(gvk schema.GroupVersionKind, paths ...string) map[fieldpath.API
 	return map[fieldpath.APIVersion]*fieldpath.Set{fieldpath.APIVersion(gvk.GroupVersion().String()): set}
 }
 
-// fieldLabels accepts the keys that every kind has, and those given.
+// fieldLabels accepts the keys of all kinds, and the given ones.
 func fieldLabels(selectable []string) func(label, value string) (string, string, error) {
 	return func(label, value string) (string, string, error) {
 		if label == "metadata.name" || label == "metadata.namespace" || slices.Contains(selectable, label) {
@@ -296,7 +296,7 @@ func (k *kindRow) warn(env *Env, s *registry.Strategy) {
 	}
 }
 
-// statusStrategy makes the rules of /status from those of the resource.
+// statusStrategy creates the strategy of /status from that of the resource.
 func (k *kindRow) statusStrategy(env *Env, main *registry.Strategy) *registry.Strategy {
 	p := partsOf(k.goType)
 	var keeps []func(obj, old codec.Object)
@@ -321,8 +321,8 @@ func (k *kindRow) statusStrategy(env *Env, main *registry.Strategy) *registry.St
 	return &s
 }
 
-// beginRemovals is the Begin of /status: a status is allocated nothing, but a write of
-// it can remove the last finalizer, and the object with it.
+// beginRemovals returns the Begin of /status: a status has no allocations, but its write can remove
+// the last finalizer, and with it the object.
 func beginRemovals(begin registry.Begin) registry.Begin {
 	if begin == nil {
 		return nil
@@ -335,7 +335,7 @@ func beginRemovals(begin registry.Begin) registry.Begin {
 	}
 }
 
-// permitted returns rules with those of a Permit hook before them.
+// permitted returns the strategy with a Permit hook in front.
 func permitted(env *Env, permit func(op *Operation, f validation.Field, obj, old codec.Object), rules func(f validation.Field, obj, old codec.Object)) func(f validation.Field, obj, old codec.Object) {
 	if permit == nil {
 		return rules

@@ -11,8 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// childless is a store of objects that own nothing: nobody waits for what a
-// deletion says of their dependents.
+// childless is a store of objects without dependents, for which a propagation policy has no effect.
 type childless struct{ *registry.Store }
 
 // Delete implements rest.GracefulDeleter.

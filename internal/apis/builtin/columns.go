@@ -14,13 +14,12 @@ import (
 // Columns are how objects of a kind are shown in a table.
 type Columns[T any] struct {
 	Definitions []metav1.TableColumnDefinition
-	// Cells returns one cell for each definition. now is what ages count from.
+	// Cells returns one cell for each definition. now is the reference time of ages.
 	Cells func(obj *T, now time.Time) []any
-	// Conditions returns the row's conditions; nil: none.
+	// Conditions returns the row's conditions; may be nil.
 	Conditions func(obj *T) []metav1.TableRowCondition
-	// Arrange is told all objects of a list with their rows, where these depend
-	// on each other. It may change cells, and returns in which order the rows
-	// are shown, by index.
+	// Arrange processes all rows of a list, if they depend on each other. It may modify cells, and
+	// returns the order of the rows as indexes.
 	Arrange func(list []*T, rows [][]any) (order []int)
 }
 

@@ -1,7 +1,6 @@
 package builtin
 
-// Fill points a field at a value where it points at nothing. It allocates
-// nothing otherwise.
+// Fill sets a nil pointer to a value. Otherwise, it allocates nothing.
 func Fill[T any](field **T, value T) {
 	if *field == nil {
 		*field = new(value)

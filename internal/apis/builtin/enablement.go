@@ -11,14 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Enablement says which resources are served: those of stable versions, where
-// nothing else is configured. It is immutable.
+// Enablement selects the served resources: by default those of stable versions. It is immutable.
 type Enablement struct {
 	versions  map[schema.GroupVersion]bool
 	resources map[schema.GroupVersionResource]bool
 }
 
-// Keys that stand for many versions, in the order in which they take effect.
+// Keys for several versions, in order of application.
 const (
 	everyVersion  = "api/all"
 	stableVersion = "api/ga"
@@ -26,7 +25,7 @@ const (
 	alphaVersion  = "api/alpha"
 )
 
-// stageOf returns the key that stands for versions like one.
+// stageOf returns the key for versions of the same stage.
 func stageOf(version string) string {
 	const digits = "0123456789"
 	stage := strings.TrimLeft(strings.TrimPrefix(version, "v"), digits)
@@ -41,10 +40,9 @@ func stageOf(version string) string {
 
 func isStable(version string) bool { return stageOf(version) == stableVersion }
 
-// NewEnablement reads --runtime-config: keys are "api/" and a stage, GROUP/VERSION
-// or GROUP/VERSION/RESOURCE. Known are the versions that there are, and those that
-// there were, which may be named all the same. The error is in kube-apiserver's
-// words.
+// NewEnablement parses --runtime-config. Keys are "api/" and a stage, GROUP/VERSION or
+// GROUP/VERSION/RESOURCE. known are the existing versions, and former versions, which are accepted.
+// The error has kube-apiserver's message.
 func NewEnablement(config map[string]string, known []schema.GroupVersion) (Enablement, error) {
 	e := Enablement{map[schema.GroupVersion]bool{}, map[schema.GroupVersionResource]bool{}}
 	if config[everyVersion] == "false" && len(config) == 1 {
@@ -164,15 +162,15 @@ func Versions(groups []Group) []schema.GroupVersion {
 // deprecation.
 const releasesServed = 3
 
-// deprecation is what users of a deprecated version are told. The zero value is that
-// of others.
+// deprecation is the warning for a deprecated version. The zero value is not deprecated.
 type deprecation struct {
 	warning        string
 	removedRelease string // of Kubernetes; "": not known
 }
 
-// deprecatedSince is the deprecation of a version since a minor version of
-// Kubernetes; 0: there is none. As kube-apiserver, it names a successor only where the types of k8s.io/api do.
+// deprecatedSince returns the deprecation of a version since a minor version of Kubernetes; 0 means
+// not deprecated. As in kube-apiserver, it has a successor only if the types of k8s.io/api declare
+// one.
 func deprecatedSince(since int, gvk schema.GroupVersionKind, successor string) deprecation {
 	if since == 0 {
 		return deprecation{}

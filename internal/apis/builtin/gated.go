@@ -7,27 +7,25 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// Gated are the fields of a kind that belong to a feature. While the feature is off
-// they are dropped from what is written, the status included, except from objects
-// that have them already: those were written when it was on.
+// Gated contains the fields of a kind that belong to a feature. While the feature is disabled, they
+// are dropped from written objects, including the status, unless the old object has them.
 type Gated[T any] struct {
 	Gate feature.Gate
 	// Fields takes all fields of the feature.
 	Fields func(u *Use, obj *T)
-	// Default fills in what a client may leave out, while the feature is on; nil:
-	// nothing. It runs after the row's.
+	// Default sets defaults while the feature is enabled; may be nil. It runs after the row's
+	// defaults.
 	Default func(obj *T)
 }
 
-// Use finds out whether an object uses a feature, or takes it away.
+// Use determines whether an object uses a feature, or removes its fields.
 type Use struct{ drop, found bool }
 
-// Drops reports whether fields are taken away. An object that is only asked may be
-// shared: what cannot be taken in its place, such as a value in a map, is written
-// back only then.
+// Drops reports whether fields are removed. Otherwise, the object may be shared, so values that
+// cannot be modified in place, such as map values, must be written back only if Drops returns true.
 func (u *Use) Drops() bool { return u.drop }
 
-// Take takes one field. The zero value of its type is no use.
+// Take takes a field. The zero value of its type does not count as use.
 func Take[T any](u *Use, field *T) {
 	value := reflect.ValueOf(field).Elem()
 	if value.IsZero() {
@@ -38,8 +36,8 @@ func Take[T any](u *Use, field *T) {
 	}
 }
 
-// DropDisabled drops the fields of features that are off, but for those that old uses,
-// which is nil on creation.
+// DropDisabled drops the fields of disabled features, except those that old uses, which is nil on
+// creation.
 func DropDisabled[T any](gates feature.Gates, all []Gated[T], obj, old *T) {
 	drop, before := &Use{drop: true}, &Use{}
 	for i := range all {
@@ -58,7 +56,7 @@ func DropDisabled[T any](gates feature.Gates, all []Gated[T], obj, old *T) {
 
 // gatedFields are all Gated of a kind, without its type.
 type gatedFields struct {
-	drop     func(gates feature.Gates, obj, old codec.Object) // nil: there are none
+	drop     func(gates feature.Gates, obj, old codec.Object) // nil without gated fields
 	defaults []gatedDefaults
 }
 
@@ -86,16 +84,15 @@ func untypedGated[T any, P object[T]](all []Gated[T]) gatedFields {
 	return out
 }
 
-// dropDisabled drops the fields of features that are off, but for those that
-// old uses, which is nil on creation.
+// dropDisabled drops the fields of disabled features, except those that old uses, which is nil on
+// creation.
 func (k *kindRow) dropDisabled(env *Env, obj, old codec.Object) {
 	if k.gated.drop != nil {
 		k.gated.drop(env.Gates, obj, old)
 	}
 }
 
-// defaultsOf returns the defaults of a row together with those of the features that
-// are on; nil: there are none.
+// defaultsOf returns the defaults of a row and of enabled features; nil if there are none.
 func (k *kindRow) defaultsOf(gates feature.Gates) func(codec.Object) {
 	all := k.defaults
 	for i := range k.gated.defaults {

@@ -17,7 +17,7 @@ import (
 // of rows is made of this, so that the compiler makes it once and not for each of
 // sixty types, which was a megabyte of code.
 type kindRow struct {
-	// Row has what does not depend on the type; its hooks are nil.
+	// Row contains the parts that do not depend on the type; its hooks are nil.
 	Row[untyped]
 	goType reflect.Type
 	hub    func() codec.Object
@@ -43,7 +43,7 @@ type kindRow struct {
 	gated          gatedFields
 }
 
-// untyped stands where a Row has a type.
+// untyped is the type parameter of an erased Row.
 type untyped struct{}
 
 // Resource makes an entry of a row.
@@ -74,8 +74,8 @@ func Resource[T any, P object[T]](row Row[T]) Entry {
 	return k
 }
 
-// Unserved makes an entry of a row whose objects are stored beside those of other
-// rows, by their hooks, and are no resource of the API. Env.Store finds them.
+// Unserved creates an entry of a row whose objects are stored by the hooks of other rows, and are
+// not part of the API. Env.Store returns their store.
 func Unserved[T any, P object[T]](row Row[T]) Entry { return unserved{Resource[T, P](row)} }
 
 type unserved struct{ Entry }
@@ -85,7 +85,7 @@ func (u unserved) build(env *Env, gv schema.GroupVersion) []*rest.Resource {
 	return nil
 }
 
-// eraseRest takes over the hooks whose shapes no other hook has.
+// eraseRest converts the hooks with unique signatures.
 func eraseRest[T any, P object[T]](k *kindRow, row *Row[T]) {
 	if f := row.SpecChanged; f != nil {
 		k.specChanged = func(obj, old codec.Object) bool { return f(typed[T, P](obj), typed[T, P](old)) }
@@ -148,8 +148,7 @@ func permitOf[T any, P object[T]](f func(*Operation, validation.Field, *T, *T)) 
 	}
 }
 
-// typed returns the object of a row; nil for nil, which stands for an object that
-// is not there.
+// typed returns the object of a row; nil for nil, which means an absent object.
 func typed[T any, P object[T]](obj codec.Object) *T {
 	if obj == nil {
 		return nil

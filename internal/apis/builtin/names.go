@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// PodNameWarnings warns, as Row.Warnings, of the name of a new object from which
-// names of pods are made, where that gives pods no good host names.
+// PodNameWarnings is a Row.Warnings hook that warns of object names that result in invalid host
+// names of pods.
 func PodNameWarnings[T any, P object[T]](_ *Operation, obj, old *T) []string {
 	if old != nil {
 		return nil

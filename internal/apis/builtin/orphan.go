@@ -12,8 +12,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// orphanWarner is a store that warns of deletions which leave dependents
-// behind without having been asked to.
+// orphanWarner is a store that warns of deletions that orphan dependents by default.
 type orphanWarner struct {
 	*registry.Store
 	warning string

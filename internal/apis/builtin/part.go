@@ -13,10 +13,9 @@ import (
 // and written, by rules of its own.
 type Part[T any] struct {
 	Name string
-	// Prepare makes obj, as it was sent, what old becomes when only the part is
-	// written.
+	// Prepare copies the other parts of old to obj, so that only the part is written.
 	Prepare func(op *Operation, obj, old *T)
-	// Validate reports what is wrong with the result; nil: nothing can be.
+	// Validate validates the result; may be nil.
 	Validate func(f validation.Field, obj, old *T)
 	// WriteOnly withholds reading.
 	WriteOnly bool
@@ -24,8 +23,8 @@ type Part[T any] struct {
 	ResetFields []string
 }
 
-// PartSubresource makes a subresource of a Part. Finalizers, generations and
-// scope are those of the row.
+// PartSubresource creates a subresource from a Part. Finalizers, generations and scope are those of
+// the row.
 func PartSubresource[T any, P object[T]](part Part[T]) Subresource {
 	return Subresource{Name: part.Name, ResetFields: part.ResetFields, Storage: func(env *Env, store *registry.Store) rest.Storage {
 		main := store.Strategy

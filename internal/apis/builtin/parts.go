@@ -11,7 +11,7 @@ import (
 // parts finds Spec and Status in the type of a row, so that the rules of
 // /status are written once for all kinds.
 type parts struct {
-	spec, status []int // field indexes; nil where the type has none
+	spec, status []int // field indexes; nil if the type has no such field
 }
 
 func partsOf(t reflect.Type) parts {
@@ -25,8 +25,8 @@ func partsOf(t reflect.Type) parts {
 	return p
 }
 
-// check panics on a row that asks for what its type does not have: a mistake
-// in a declaration, found by the first test that builds it.
+// check panics if a row requires a field that its type does not have: a programming error, which
+// the first test of the row finds.
 func (p parts) check(t reflect.Type, status bool) {
 	if status && p.status == nil {
 		panic(fmt.Sprintf("builtin: %s has no Status", t))
@@ -41,7 +41,7 @@ func (p parts) keepStatus(obj, old any) {
 	elem(obj).FieldByIndex(p.status).Set(elem(old).FieldByIndex(p.status))
 }
 
-// keepAllButStatus keeps everything but the status and metadata.
+// keepAllButStatus restores everything except the status and metadata.
 func (p parts) keepAllButStatus(obj, old any) {
 	to, from := elem(obj), elem(old)
 	for i := range to.NumField() {
@@ -53,8 +53,8 @@ func (p parts) keepAllButStatus(obj, old any) {
 	}
 }
 
-// keepMetadata returns what keeps one part of metadata: see Row.StatusKeeps.
-// Like check it panics on a name that is none.
+// keepMetadata returns a function that restores a part of metadata: see Row.StatusKeeps. Like
+// check, it panics for an unknown name.
 func keepMetadata(name string) func(obj, old codec.Object) {
 	switch name {
 	case "metadata":

@@ -40,7 +40,7 @@ func (p *pod) validateAffinity(f validation.Field) {
 // selectorRule is a rule of selectors of labels.
 type selectorRule = func(validation.Field, *metav1.LabelSelector)
 
-// looseSelector lets values be no values of labels; they choose nothing then.
+// looseSelector permits invalid label values, which match nothing.
 func looseSelector(f validation.Field, selector *metav1.LabelSelector) {
 	f.Add(metav1validation.ValidateLabelSelector(selector,
 		metav1validation.LabelSelectorValidationOptions{AllowInvalidLabelValueInSelector: true}, f.Path())...)
@@ -105,8 +105,7 @@ func validateWeight(f validation.Field, weight int32) {
 	}
 }
 
-// ValidateNodeSelector has the rules of what chooses nodes, in pods, volumes and
-// devices.
+// ValidateNodeSelector validates node selectors of pods, volumes and devices.
 func ValidateNodeSelector(f validation.Field, selector *corev1.NodeSelector) {
 	validateNodeSelector(f, selector, true)
 }
@@ -121,8 +120,7 @@ func validateNodeSelector(f validation.Field, selector *corev1.NodeSelector, lab
 	}
 }
 
-// validateNodeTerm: values of preferences may be no values of labels; they choose
-// nothing then.
+// validateNodeTerm: preferences may have invalid label values, which match nothing.
 func validateNodeTerm(f validation.Field, term *corev1.NodeSelectorTerm, labelValues bool) {
 	for i := range term.MatchExpressions {
 		validateNodeExpression(f.Child("matchExpressions").Index(i), &term.MatchExpressions[i], labelValues)
@@ -200,8 +198,8 @@ func validatePodTerm(f validation.Field, term *corev1.PodAffinityTerm, rule sele
 	f.Child("topologyKey").QualifiedName(term.TopologyKey)
 }
 
-// validateLabelKeys: keys that stand for the pod's own labels were added to the
-// selector when the pod was made; one that is there twice was there before.
+// validateLabelKeys: keys for the pod's own labels were added to the selector at creation; a
+// duplicate key existed before.
 func validateLabelKeys(f validation.Field, match, mismatch []string, selector *metav1.LabelSelector) {
 	for _, keys := range [...]struct {
 		field string

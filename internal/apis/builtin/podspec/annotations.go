@@ -15,7 +15,7 @@ import (
 // AppArmorContainer begins the annotation of a container's profile of AppArmor.
 const AppArmorContainer = corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix
 
-// Annotations that stood for fields before there were these, and what they say.
+// Annotations that preceded fields, and their values.
 const (
 	seccompPod         = "seccomp.security.alpha.kubernetes.io/pod"
 	seccompContainer   = "container.seccomp.security.alpha.kubernetes.io/"
@@ -55,8 +55,8 @@ func ValidateAnnotations(f validation.Field, meta, old *metav1.ObjectMeta, spec 
 	}
 }
 
-// isDeletionCost reports whether what it costs to delete a pod, if that is said at
-// all, is a number of 32 bits, written without a plus sign or leading zeros.
+// isDeletionCost reports whether the pod deletion cost, if present, is a 32-bit integer without a
+// plus sign or leading zeros.
 func isDeletionCost(meta *metav1.ObjectMeta) bool {
 	cost, ok := meta.Annotations[corev1.PodDeletionCost]
 	if !ok {
@@ -103,8 +103,7 @@ func containerNames(spec *corev1.PodSpec) map[string]bool {
 	return names
 }
 
-// ValidateAnnotationsKept requires that the annotations which say what a pod is are
-// what they were.
+// ValidateAnnotationsKept requires that annotations that define the pod are unchanged.
 func ValidateAnnotationsKept(f validation.Field, meta, old *metav1.ObjectMeta) {
 	for key, value := range old.Annotations {
 		if now, ok := meta.Annotations[key]; !ok || now != value {
@@ -127,8 +126,8 @@ func forbidChange(f validation.Field, key, change string) {
 	}
 }
 
-// ValidateProfilesMatch requires that annotations of a new pod, where they are given
-// beside the fields that came after them, say the same.
+// ValidateProfilesMatch requires that annotations of a new pod equal the fields that replaced them,
+// if both are present.
 func ValidateProfilesMatch(f validation.Field, meta *metav1.ObjectMeta, spec *corev1.PodSpec) {
 	if !hasProfiles(meta) {
 		return
@@ -213,8 +212,7 @@ func matchAppArmor(f validation.Field, profile *corev1.AppArmorProfile, text str
 	}
 }
 
-// AppArmorField returns what an annotation of AppArmor says as a field; nil where
-// that would not be valid.
+// AppArmorField converts an AppArmor annotation into a field; nil if it is invalid.
 func AppArmorField(text string) *corev1.AppArmorProfile {
 	switch path, local := strings.CutPrefix(text, appArmorLocal); {
 	case text == appArmorUnconfined:

@@ -6,9 +6,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// ValidateClaimSpec has the rules of what is asked for of a volume: in claims, in
-// the templates of a StatefulSet, and in those of volumes that end with their pod.
-// old is nil where it is new.
+// ValidateClaimSpec validates the specification of claims, of the templates of a StatefulSet, and
+// of ephemeral volumes. old is nil for a new one.
 func ValidateClaimSpec(f validation.Field, spec, old *corev1.PersistentVolumeClaimSpec) {
 	if len(spec.AccessModes) == 0 {
 		f.Child("accessModes").Required("at least 1 access mode is required")
@@ -33,8 +32,7 @@ func ValidateClaimSpec(f validation.Field, spec, old *corev1.PersistentVolumeCla
 	validateDataSources(f, spec, old)
 }
 
-// validateAccessModes has the rules of how a volume may be used: by one pod alone, or
-// in one or more of the other ways.
+// validateAccessModes: ReadWriteOncePod excludes other modes.
 func validateAccessModes(f validation.Field, modes []corev1.PersistentVolumeAccessMode) {
 	alone, shared := false, false
 	for _, mode := range modes {
@@ -52,9 +50,8 @@ func validateAccessModes(f validation.Field, modes []corev1.PersistentVolumeAcce
 	}
 }
 
-// validateDataSources: dataSource is the older name of dataSourceRef, and says the
-// same where both are there. Groups that were stored before there was a rule for
-// them stay.
+// validateDataSources: dataSource is the older name of dataSourceRef, and must equal it. Invalid
+// groups that were stored before the rule existed may stay.
 func validateDataSources(f validation.Field, spec, old *corev1.PersistentVolumeClaimSpec) {
 	anyGroup := old != nil && namesGroup(old)
 	if s := spec.DataSource; s != nil {

@@ -65,7 +65,7 @@ func (c *container) validateMain(f validation.Field) {
 	c.validateRunning(f)
 }
 
-// validateInit: what only works on containers that go on is for sidecars.
+// validateInit: some fields require a restartable init container (sidecar).
 func (c *container) validateInit(f validation.Field) {
 	c.validateCommon(f)
 	c.validateRestart(f, true)
@@ -86,7 +86,7 @@ func (c *container) validateInit(f validation.Field) {
 	}
 }
 
-// validateRunning: how a container that goes on is watched and ended.
+// validateRunning validates probes and lifecycle of long-running containers.
 func (c *container) validateRunning(f validation.Field) {
 	if at := f.Child("lifecycle"); c.Lifecycle != nil {
 		c.pod.validateHandler(at.Child("postStart"), c.Lifecycle.PostStart)
@@ -147,8 +147,7 @@ const (
 	maxExitCodes    = 255
 )
 
-// validateRestart: when the container starts anew, where that is not as its pod
-// has it.
+// validateRestart validates the restart policy of the container, if it overrides that of its pod.
 func (c *container) validateRestart(f validation.Field, init bool) {
 	if policy := c.RestartPolicy; policy != nil {
 		validation.OneOf(f.Child("restartPolicy"), *policy,
@@ -187,8 +186,7 @@ func (p *pod) validateRestartAction(f validation.Field, action corev1.ContainerR
 	validation.OneOf(f, action, one)
 }
 
-// RestartsAll reports whether there is a container that lets all others start anew
-// when it ends.
+// RestartsAll reports whether a container restarts all others when it ends.
 func RestartsAll(spec *corev1.PodSpec) bool {
 	for _, containers := range [...][]corev1.Container{spec.Containers, spec.InitContainers} {
 		for i := range containers {
@@ -256,9 +254,8 @@ func (p *pod) validateHostPorts(f validation.Field) {
 	}
 }
 
-// validateInitHostPorts: init containers run one after another, so that only ports
-// of one are in each other's way. Such a fault is said of the first of them,
-// whichever it is, as kube-apiserver does.
+// validateInitHostPorts: init containers run sequentially, so only ports of the same container
+// conflict. As in kube-apiserver, the error is reported for the first init container.
 func (p *pod) validateInitHostPorts(f validation.Field, i int) {
 	ports := p.spec.InitContainers[i].Ports
 	taken := validation.NewSeen[hostPort](len(ports))

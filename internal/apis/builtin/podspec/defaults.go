@@ -1,7 +1,6 @@
-// Package podspec knows what stands in several kinds alike: the specification
-// of a pod, which is in pods, in all that make pods from a template, and parts
-// of which, such as volumes and claims, are in other kinds too. What holds for
-// pods only is in package core.
+// Package podspec contains the defaults and validation of pod specifications, which pods and pod
+// templates share, and of their parts in other kinds, such as volumes and claims. Package core
+// contains the rules of pods.
 package podspec
 
 import (
@@ -10,11 +9,11 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// gracePeriod is how many seconds pods get to end that do not say.
+// gracePeriod is the default termination grace period of pods, in seconds.
 const gracePeriod = 30
 
-// Default fills what may be left out of a pod as well as of a template of one.
-// On a specification that is complete it does nothing, and allocates nothing.
+// Default sets the defaults of pods and pod templates. On a complete specification, it has no
+// effect and allocates nothing.
 func Default(spec *corev1.PodSpec) {
 	builtin.FillEmpty(&spec.DNSPolicy, corev1.DNSClusterFirst)
 	builtin.FillEmpty(&spec.RestartPolicy, corev1.RestartPolicyAlways)

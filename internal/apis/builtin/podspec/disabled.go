@@ -18,10 +18,9 @@ func PrepareUpdate[T any](spec func(*T) *corev1.PodSpec) func(*builtin.Operation
 	return func(op *builtin.Operation, obj, old *T) { DropDisabled(op.Env.Gates, spec(obj), spec(old)) }
 }
 
-// DropDisabled drops the fields of features that are off, except for those
-// that the old specification uses. There may be none: old is nil then. Without
-// a specification it does nothing. Gates that are locked to their default are not
-// asked for.
+// DropDisabled drops the fields of disabled features, except those that the old specification uses,
+// which may be nil. A nil specification has no effect. Gates that are locked to their default are
+// ignored.
 func DropDisabled(gates feature.Gates, spec, old *corev1.PodSpec) {
 	if spec == nil {
 		return
@@ -74,7 +73,7 @@ func restartRules(u *builtin.Use, spec *corev1.PodSpec) {
 	}
 }
 
-// stopSignals: a lifecycle that says nothing else goes with its signal.
+// stopSignals: a lifecycle with a signal only is removed with it.
 func stopSignals(u *builtin.Use, spec *corev1.PodSpec) {
 	eachContainer(spec, func(c *corev1.Container) {
 		if c.Lifecycle == nil || c.Lifecycle.StopSignal == nil {
@@ -180,7 +179,7 @@ func eachProbe(spec *corev1.PodSpec, f func(*corev1.Probe)) {
 	})
 }
 
-// eachOwner finds where volumes say whose their files are.
+// eachOwner calls f for the user fields of volumes.
 func eachOwner(spec *corev1.PodSpec, f func(user **int64)) {
 	for i := range spec.Volumes {
 		volume := &spec.Volumes[i]

@@ -10,8 +10,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// Volumes that are disks and file systems elsewhere. What is said of their fields, and not
-// of a corev1.Volume, is also said of PersistentVolumes.
+// Volumes of remote disks and file systems. The rules of their fields also apply to
+// PersistentVolumes.
 
 func required(f validation.Field, name, value string) {
 	if value == "" {
@@ -75,11 +75,10 @@ func validateISCSI(f validation.Field, volume *corev1.Volume) {
 	}
 }
 
-// iscsiFormat says that the name of an iSCSI node is not written as it must be.
+// iscsiFormat is the error of an invalid iSCSI node name.
 const iscsiFormat = "must be valid format"
 
-// validateISCSITarget has the rules of a disk on an iSCSI target. start says what
-// is wrong with a name that is of no known format.
+// validateISCSITarget validates an iSCSI disk. start is the error of a name in an unknown format.
 func validateISCSITarget(f validation.Field, portal, iqn string, lun int32, initiator *string, start string) {
 	required(f, "targetPortal", portal)
 	if iqn == "" {
@@ -93,8 +92,7 @@ func validateISCSITarget(f validation.Field, portal, iqn string, lun int32, init
 	}
 }
 
-// validateIQN requires the name of a target: by the domain of who named it, or by
-// number.
+// validateIQN validates the name of a target: with the domain of its authority, or by number.
 func validateIQN(f validation.Field, name, start string) {
 	switch {
 	case !strings.HasPrefix(name, "iqn") && !strings.HasPrefix(name, "eui") && !strings.HasPrefix(name, "naa"):
@@ -131,7 +129,7 @@ func validateRBD(f validation.Field, volume *corev1.Volume) {
 	required(f, "image", volume.RBD.RBDImage)
 }
 
-// validateMonitors requires that it is said where a Ceph cluster is.
+// validateMonitors requires the monitors of a Ceph cluster.
 func validateMonitors(f validation.Field, monitors []string) {
 	if len(monitors) == 0 {
 		f.Required("")

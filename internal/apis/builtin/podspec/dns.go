@@ -16,7 +16,7 @@ const (
 	maxSearchChars = 2048
 )
 
-// validateDNS: a pod that takes nothing from its node brings nameservers along.
+// validateDNS: the policy None requires nameservers.
 func (p *pod) validateDNS(f validation.Field) {
 	policy, config := p.spec.DNSPolicy, p.spec.DNSConfig
 	if policy == "" {

@@ -91,8 +91,8 @@ func (c *container) validateFileRef(f validation.Field, ref *corev1.FileKeySelec
 	}
 }
 
-// validateEnvFrom: faults of the sources' number are said of the list, as
-// kube-apiserver does.
+// validateEnvFrom: errors about the number of sources are reported for the list, as in
+// kube-apiserver.
 func (c *container) validateEnvFrom(f validation.Field) {
 	for i := range c.EnvFrom {
 		from, at, n := &c.EnvFrom[i], f.Index(i), 0
@@ -123,8 +123,8 @@ func validateRefName(f validation.Field, name string) {
 	f.DNSSubdomain(name)
 }
 
-// validateFieldRef: isField reports what can be read where the reference stands,
-// and fields are said to who asks for something else.
+// validateFieldRef: isField reports whether a field is readable, and fields are listed in the
+// error.
 func validateFieldRef(f validation.Field, ref *corev1.ObjectFieldSelector, isField func(string) bool, fields func() []string) {
 	path := f.Child("fieldPath")
 	switch name, key, subscripted := cutSubscript(ref.FieldPath); {
@@ -145,7 +145,7 @@ func validateFieldRef(f validation.Field, ref *corev1.ObjectFieldSelector, isFie
 	}
 }
 
-// cutSubscript takes apart a path such as metadata.labels['key'].
+// cutSubscript splits a path such as metadata.labels['key'].
 func cutSubscript(path string) (name, key string, ok bool) {
 	name, rest, found := strings.Cut(path, "['")
 	key, closed := strings.CutSuffix(rest, "']")
@@ -155,7 +155,7 @@ func cutSubscript(path string) (name, key string, ok bool) {
 	return name, key, true
 }
 
-// isPodField reports what of a pod can be referred to at all.
+// isPodField reports whether a field of a pod can be referenced.
 func isPodField(path string) bool {
 	switch path {
 	case "metadata.annotations", "metadata.labels", "spec.restartPolicy", "spec.schedulerName", "status.phase", "spec.host":
@@ -192,8 +192,7 @@ func isFileField(path string) bool {
 	return false
 }
 
-// validateResourceRef: a volume belongs to all containers, so that it has to say
-// whose resources.
+// validateResourceRef: a volume belongs to all containers, so it requires a container name.
 func validateResourceRef(f validation.Field, ref *corev1.ResourceFieldSelector, inVolume bool) {
 	if inVolume && ref.ContainerName == "" {
 		f.Child("containerName").Required("")
@@ -232,8 +231,8 @@ func contains(list, item string) bool {
 	return false
 }
 
-// divisorsOf returns the units in which a resource can be read, and what it is
-// called; "" for what cannot be read.
+// divisorsOf returns the divisors of a resource, and its description; "" for an unreadable
+// resource.
 func divisorsOf(name string) (divisors, about string) {
 	const bytes = "1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, 1Ti, 1Pi, 1Ei"
 	switch {

@@ -6,8 +6,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// validateEphemeral: what is added to a running pod changes nothing about it, and
-// promises nothing. targets are the containers that it may look into.
+// validateEphemeral: an ephemeral container cannot change the pod or reserve resources. targets are
+// its possible target containers.
 func (p *pod) validateEphemeral(f validation.Field, e *corev1.EphemeralContainer, targets *validation.Seen[string]) {
 	const reason = "cannot be set for an Ephemeral Container"
 	c := container{(*corev1.Container)(&e.EphemeralContainerCommon), p}

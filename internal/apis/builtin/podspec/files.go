@@ -11,8 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest/names"
 )
 
-// Volumes whose files are made of objects: secrets, config maps, the pod itself,
-// and several of them together.
+// Volumes with files from objects: secrets, config maps, the pod itself, and projections.
 
 func validateMode(f validation.Field, mode *int32) {
 	if mode != nil && (*mode < 0 || *mode > 0o777) {
@@ -54,8 +53,7 @@ func validateItems(f validation.Field, items []corev1.KeyToPath) {
 	}
 }
 
-// validateFilePath: files whose names begin with two dots are how a kubelet
-// replaces all of them at once.
+// validateFilePath: the prefix of two dots is reserved for the kubelet's atomic updates.
 func validateFilePath(f validation.Field, path string) {
 	validateDescending(f, path)
 	if strings.HasPrefix(path, "..") && !strings.HasPrefix(path, "../") {
@@ -71,8 +69,7 @@ func validateDownwardVolume(f validation.Field, volume *corev1.Volume) {
 	}
 }
 
-// validateDownwardFile says faults of the volume, and not of the item, as
-// kube-apiserver does.
+// validateDownwardFile reports errors for the volume instead of the item, as in kube-apiserver.
 func validateDownwardFile(f validation.Field, file *corev1.DownwardAPIVolumeFile) {
 	if file.Path == "" {
 		f.Child("path").Required("")
@@ -94,8 +91,7 @@ func validateDownwardFile(f validation.Field, file *corev1.DownwardAPIVolumeFile
 	validateID(f.Child("user"), file.User)
 }
 
-// projection is a projected volume on its way through its rules: paths are those
-// of files that were seen.
+// projection is a projected volume during its validation: paths are the paths of earlier files.
 type projection struct {
 	validation.Field
 	paths validation.Seen[string]
@@ -110,8 +106,7 @@ func validateProjected(f validation.Field, volume *corev1.Volume) {
 	}
 }
 
-// path notes that there is a file. A second one is a fault, of which says where it
-// comes from.
+// path records the path of a file. A duplicate is an error, in which of is the source.
 func (p *projection) path(path, of string) {
 	if path != "" && p.paths.Again(path) {
 		p.Invalid(of, "conflicting duplicate paths")
@@ -170,7 +165,7 @@ const (
 	maxCertificateLifetime = 91 * 24 * 3600
 )
 
-// validateToken leaves the path to who knows what it was before.
+// validateToken does not validate the path, which depends on the old object.
 func (p *projection) validateToken(f validation.Field, s *corev1.ServiceAccountTokenProjection) {
 	if s.ExpirationSeconds != nil {
 		switch at := f.Child("expirationSeconds"); {
@@ -214,8 +209,8 @@ func (p *projection) validateTrustBundle(f validation.Field, s *corev1.ClusterTr
 	p.path(s.Path, s.Path)
 }
 
-// validateBundleName: what stands before the last colon is the name of a signer,
-// with a colon for its slash.
+// validateBundleName: the part before the last colon is a signer name with a colon instead of the
+// slash.
 func validateBundleName(f validation.Field, name string) {
 	if name == "" {
 		f.Required("must be a valid object name")

@@ -2,8 +2,7 @@ package podspec
 
 import "strings"
 
-// maxPath is how long the path of an image is at most, as registries are asked
-// for it.
+// maxPath is the maximum length of an image path in registries.
 const maxPath = 255
 
 // isLatest reports whether an image is the latest of its kind: one that names
@@ -39,7 +38,7 @@ func splitDomain(name string) (domain, rest string) {
 	return "", name
 }
 
-// pathLength counts what the names of official images leave out.
+// pathLength includes the omitted parts of official image names.
 func pathLength(domain, path string) int {
 	if (domain == "" || domain == "docker.io" || domain == "index.docker.io") && !strings.Contains(path, "/") {
 		return len("library/") + len(path)

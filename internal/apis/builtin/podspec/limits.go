@@ -13,7 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest/names"
 )
 
-// resourceRule says what is wrong with the name of a resource where it stands.
+// resourceRule validates the name of a resource.
 type resourceRule func(f validation.Field, name corev1.ResourceName)
 
 func (p *pod) validateContainerResources(f validation.Field, r *corev1.ResourceRequirements) {
@@ -21,8 +21,8 @@ func (p *pod) validateContainerResources(f validation.Field, r *corev1.ResourceR
 	p.validateUsedClaims(f.Child("claims"), r.Claims)
 }
 
-// validatePodResources has the rules of what a pod asks for as a whole: enough for
-// its containers, none of which may have more than the pod.
+// validatePodResources validates pod-level resources: at least the sum of the containers' requests,
+// and limits that no container exceeds.
 func (p *pod) validatePodResources(f validation.Field) {
 	if len(p.spec.Overhead) > 0 {
 		validateRequirements(f.Child("overhead"), &corev1.ResourceRequirements{Limits: p.spec.Overhead}, ValidateContainerResource)
@@ -56,8 +56,7 @@ func (p *pod) validatePodResources(f validation.Field) {
 	}
 }
 
-// validateRequirements: what can be promised to several at a time may be limited
-// to more than is asked for.
+// validateRequirements: resources that cannot be overcommitted require equal requests and limits.
 func validateRequirements(f validation.Field, r *corev1.ResourceRequirements, rule resourceRule) {
 	limits, requests := f.Child("limits"), f.Child("requests")
 	huge, small := false, false
@@ -100,8 +99,8 @@ func ValidateQuantity(f validation.Field, name corev1.ResourceName, quantity res
 	}
 }
 
-// ValidateResourceName has the rules of all names of resources: what has no prefix
-// is Kubernetes' own. It reports whether they are met.
+// ValidateResourceName validates resource names: names without a prefix are reserved for
+// Kubernetes. It reports whether the name is valid.
 func ValidateResourceName(f validation.Field, name corev1.ResourceName) bool {
 	if isBasic(name) {
 		return true
@@ -118,7 +117,7 @@ func ValidateResourceName(f validation.Field, name corev1.ResourceName) bool {
 	return true
 }
 
-// ValidateContainerResource has the rules of names of what containers ask for.
+// ValidateContainerResource validates the resource names of containers.
 func ValidateContainerResource(f validation.Field, name corev1.ResourceName) {
 	ValidateResourceName(f, name)
 	if !strings.Contains(string(name), "/") {
@@ -145,8 +144,8 @@ func isNative(name corev1.ResourceName) bool {
 	return !strings.Contains(string(name), "/") || strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix)
 }
 
-// IsExtended reports whether a resource is one of somebody else's, which quotas
-// have below "requests.".
+// IsExtended reports whether a resource is an extended resource, which quotas prefix with
+// "requests.".
 func IsExtended(name corev1.ResourceName) bool {
 	if isNative(name) || strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix) {
 		return false
@@ -158,8 +157,8 @@ func IsExtended(name corev1.ResourceName) bool {
 // CanOvercommit reports whether more of a resource may be promised than there is.
 func CanOvercommit(name corev1.ResourceName) bool { return isNative(name) && !IsHugePages(name) }
 
-// IsStandardResource reports whether a name without a prefix is that of a resource, be it
-// in quotas alone.
+// IsStandardResource reports whether a name without a prefix is a resource, including those of
+// quotas only.
 func IsStandardResource(name corev1.ResourceName) bool {
 	return IsHugePages(name) || strings.HasPrefix(string(name), corev1.ResourceRequestsHugePagesPrefix) || isCounted(name) ||
 		slices.Contains([]corev1.ResourceName{
@@ -206,7 +205,7 @@ func (c *container) validateResizePolicies(f validation.Field) {
 	}
 }
 
-// validateClaims has the rules of the devices that a pod asks for.
+// validateClaims validates the resource claims of a pod.
 func (p *pod) validateClaims(f validation.Field) {
 	p.claims = validation.NewSeen[string](len(p.spec.ResourceClaims))
 	for i := range p.spec.ResourceClaims {

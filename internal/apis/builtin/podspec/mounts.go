@@ -6,10 +6,10 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// volumeIndex finds the volumes that containers can use: those without faults.
+// volumeIndex contains the valid volumes by name.
 type volumeIndex struct {
 	volumes []corev1.Volume
-	faulty  map[int]bool   // nil: none is
+	faulty  map[int]bool   // nil without invalid volumes
 	at      map[string]int // nil: there are so few that a look at each is quicker
 }
 
@@ -29,7 +29,7 @@ func indexVolumes(volumes []corev1.Volume, faulty map[int]bool) volumeIndex {
 	return index
 }
 
-// find returns the volume of a name, nil where there is none.
+// find returns the volume with a name, or nil.
 func (x *volumeIndex) find(name string) *corev1.Volume {
 	if x.at != nil {
 		if i, ok := x.at[name]; ok {
@@ -45,8 +45,8 @@ func (x *volumeIndex) find(name string) *corev1.Volume {
 	return nil
 }
 
-// validateMounts: a path of a container is one file system or one device. Faults
-// of some fields are said of the list, as kube-apiserver does.
+// validateMounts: each path of a container has one file system or device. As in kube-apiserver,
+// errors of some fields are reported for the list.
 func (c *container) validateMounts(f validation.Field) {
 	paths := validation.NewSeen[string](len(c.VolumeMounts))
 	devices := c.devicePlaces()
@@ -131,7 +131,7 @@ func validateRecursiveReadOnly(f validation.Field, mode corev1.RecursiveReadOnly
 	}
 }
 
-// places are what mounts or devices of a container are, and where.
+// places are the names and paths of mounts or devices.
 type places struct{ names, paths validation.Seen[string] }
 
 func (c *container) devicePlaces() places {

@@ -15,8 +15,7 @@ const (
 	nodeControl = "node-role.kubernetes.io/control-plane"
 )
 
-// DeprecatedNodeLabel returns what to say of a label by which nodes should no longer be
-// chosen; "" where nothing is to be said.
+// DeprecatedNodeLabel returns the warning for a deprecated node label; "" for others.
 func DeprecatedNodeLabel(key string) string {
 	switch key {
 	case betaArch, betaOS:
@@ -33,8 +32,7 @@ func DeprecatedNodeLabel(key string) string {
 	return ""
 }
 
-// StableNodeLabel returns the name that replaced the beta name of a label of nodes; "" where
-// it is none.
+// StableNodeLabel returns the stable name of a beta node label; "" for others.
 func StableNodeLabel(beta string) string {
 	switch beta {
 	case betaArch:
@@ -51,7 +49,7 @@ func StableNodeLabel(beta string) string {
 	return ""
 }
 
-// NodeSelectorWarnings returns what the author of a selector of nodes should know of it.
+// NodeSelectorWarnings returns the warnings for a node selector.
 func NodeSelectorWarnings(path string, selector *corev1.NodeSelector) []string {
 	var warnings []string
 	for i := range selector.NodeSelectorTerms {

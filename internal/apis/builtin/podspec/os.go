@@ -99,8 +99,7 @@ func (p *pod) eachContainer(f validation.Field, call func(validation.Field, *cor
 	}
 }
 
-// validateHostProcesses: on Windows, all containers of a pod are processes of the
-// node, or none is.
+// validateHostProcesses: on Windows, either all containers of a pod are host processes, or none.
 func (p *pod) validateHostProcesses(f validation.Field) {
 	var whole *bool
 	if sc := p.spec.SecurityContext; sc != nil && sc.WindowsOptions != nil {

@@ -6,16 +6,15 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// Where persistent volumes are. Secrets are in a namespace that they name, as the
-// volume itself is in none.
+// Sources of persistent volumes. Secrets have a namespace, because the volume has none.
 
 type persistentVolume struct {
 	name string
 	spec *corev1.PersistentVolumeSpec
 }
 
-// persistentSource is one of the places that a persistent volume can come from, and the
-// rule for it. path is that of its faults, where it is not the name.
+// persistentSource is a source of a persistent volume and its rule. path is the path of its errors,
+// if it differs from the name.
 type persistentSource struct {
 	name, path string
 	set        bool

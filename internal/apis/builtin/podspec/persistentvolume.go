@@ -9,8 +9,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// ValidatePersistentVolumeSpec has the rules of a PersistentVolume, whose name one of them
-// counts. old is nil where it is new.
+// ValidatePersistentVolumeSpec validates the specification of a PersistentVolume; one rule limits
+// the length of its name. old is nil for a new one.
 func ValidatePersistentVolumeSpec(f validation.Field, name string, spec, old *corev1.PersistentVolumeSpec) {
 	validateVolumeSpec(f, name, spec)
 	validateCapacity(f.Child("capacity"), spec.Capacity)
@@ -27,8 +27,7 @@ func ValidatePersistentVolumeSpec(f validation.Field, name string, spec, old *co
 	validateVolumeMode(f.Child("volumeMode"), spec.VolumeMode)
 }
 
-// ValidateInlineVolumeSpec has the rules of a volume that stands in what attaches it,
-// because no PersistentVolume says where it is.
+// ValidateInlineVolumeSpec validates an inline volume of an attachment without a PersistentVolume.
 func ValidateInlineVolumeSpec(f validation.Field, spec *corev1.PersistentVolumeSpec) {
 	const inline = "in the context of inline volumes"
 	validateVolumeSpec(f, "", spec)
@@ -51,7 +50,7 @@ func ValidateInlineVolumeSpec(f validation.Field, spec *corev1.PersistentVolumeS
 	}
 }
 
-// validateVolumeSpec has the rules of volumes wherever they stand.
+// validateVolumeSpec contains the common rules.
 func validateVolumeSpec(f validation.Field, name string, spec *corev1.PersistentVolumeSpec) {
 	if len(spec.AccessModes) == 0 {
 		f.Child("accessModes").Required("")
@@ -77,7 +76,7 @@ func validateVolumeSpec(f validation.Field, name string, spec *corev1.Persistent
 	}
 }
 
-// validateCapacity: a volume has storage, and nothing else.
+// validateCapacity: the only resource of a volume is storage.
 func validateCapacity(f validation.Field, capacity corev1.ResourceList) {
 	if len(capacity) == 0 {
 		f.Required("")

@@ -21,7 +21,7 @@ func (p *pod) validateSoleProbe(f validation.Field, probe *corev1.Probe) {
 	}
 }
 
-// validateReadinessProbe: it ends nothing, so that there is no time for an end.
+// validateReadinessProbe: it does not terminate the container, so it has no grace period.
 func (p *pod) validateReadinessProbe(f validation.Field, probe *corev1.Probe) {
 	if probe == nil {
 		return
@@ -63,7 +63,7 @@ type actions struct {
 	sleep     *corev1.SleepAction
 }
 
-// validateActions validates the first action, and refuses those after it.
+// validateActions validates the first action, and rejects others.
 func (p *pod) validateActions(f validation.Field, a actions) {
 	n := 0
 	sole := func(at validation.Field) bool {
