@@ -1,7 +1,6 @@
-// Package builtin declares the resources that Kubernetes itself defines. A
-// resource is a row: its names, its scope and what it does differently from
-// all others. Everything about an API group is in the folder of that group;
-// this package turns rows into REST storage. It serves nothing itself.
+// Package builtin declares the built-in resources of Kubernetes. A resource is a row: names, scope,
+// and hooks for its differences from other resources. The subfolder of an API group contains its
+// rows; this package converts rows into REST storage.
 package builtin
 
 import (
@@ -42,76 +41,71 @@ type Group struct {
 type Entry interface {
 	// build makes the resource and its subresources.
 	build(env *Env, gv schema.GroupVersion) []*rest.Resource
-	// versions are those that it can be served in, gv among them.
+	// versions are the versions in which it can be served, including gv.
 	versions(gv schema.GroupVersion) []schema.GroupVersion
-	// stored says where its objects are, and what they are called in the group; "" for
-	// what is not stored.
+	// stored returns the storage path of its objects and its name in the group; "" for resources
+	// that are not stored.
 	stored() (path, name string)
 }
 
-// Env is what rows need of the server they are served by.
+// Env contains the dependencies of rows on their server.
 type Env struct {
-	// Storage opens the storage of a kind; nil: resources are described, and
-	// keep nothing.
+	// Storage opens the storage of a kind; nil describes resources without storage.
 	Storage func(storage.Spec) (storage.Interface, error)
-	// Shared says that kube-apiserver may read, and write, the same storage.
+	// Shared reports that kube-apiserver may read and write the same storage.
 	Shared bool
 	// Gates are the feature gates that are on.
 	Gates feature.Gates
-	// Enablement says which resources are served. Those of stable versions are
-	// built in any case, as the server itself may need them.
+	// Enablement selects the served resources. Those of stable versions are always built, because
+	// the server may use them.
 	Enablement Enablement
-	// DenyPrivileged refuses pods whose containers are privileged.
+	// DenyPrivileged rejects pods with privileged containers.
 	DenyPrivileged bool
-	// EventTTL is how long events are kept.
+	// EventTTL is the time to live of events.
 	EventTTL time.Duration
-	// ServiceRanges are one or two ranges of addresses, of different families, that
-	// services may have; none: services are allocated neither addresses nor ports.
-	// Which addresses there are is said by ServiceCIDR objects.
+	// ServiceRanges are one or two address ranges of different families for services; empty
+	// disables the allocation of addresses and ports. ServiceCIDR objects define the available
+	// addresses.
 	ServiceRanges []netip.Prefix
 	// NodePorts are the ports of nodes that services may have.
 	NodePorts utilnet.PortRange
 	// Limiter limits how many objects of Expensive rows are validated at a time;
 	// nil is no limit.
 	Limiter registry.Limiter
-	// StorageHealth reports whether the storage works; nil: nobody knows.
+	// StorageHealth returns the error of the storage; nil if unknown.
 	StorageHealth func(ctx context.Context) error
 
-	// Roles knows what users may do by roles and bindings, so that nobody grants what
-	// they do not have; nil: that is not what is asked.
+	// Roles resolves permissions by roles and bindings, so that users cannot grant permissions that
+	// they do not have; nil disables the check.
 	Roles RoleResolver
 
-	// Kubelets reaches nodes and what runs on them, Cluster finds the endpoints of
-	// services. They are required where subresources that connect are served, and are
-	// used when a request comes in.
+	// Kubelets connects to nodes and pods, Cluster finds the endpoints of services. They are
+	// required if connect subresources are served, and are used by requests only.
 	Kubelets *kubelet.Client
 	Cluster  egress.Cluster
 
-	// ResourceOf returns the resource of a kind, "" where there is none, so that it can
-	// be asked who may read such objects. It is required with Authorizer.
+	// ResourceOf returns the resource of a kind, or "", for the authorization of reads of
+	// parameters. Required with Authorizer.
 	ResourceOf func(schema.GroupVersionKind) string
 
-	// Own reports whether a built-in group version is served; nil: none is.
+	// Own reports whether a built-in group version is served; nil means none.
 	Own func(schema.GroupVersion) bool
 
-	// Types finds the types of what policies are about; nil: their expressions are not
-	// checked with types.
+	// Types resolves the types of policies' objects; nil disables type checking.
 	Types TypeResolver
 
-	// The following answer reviews. They are required where the groups of
-	// reviews are served, and are called when a review comes in.
+	// The following fields serve reviews. They are required if the groups of reviews are served,
+	// and are used by requests only.
 
-	// Authorizer decides what access reviews ask.
+	// Authorizer decides access reviews.
 	Authorizer authorizer.Authorizer
-	// AuthenticateToken returns whose token it is and for which of the wanted
-	// audiences it is good; none wanted means the server's own. It is nil where
-	// the token is nobody's; err may then say why.
+	// AuthenticateToken returns the user of a token and the requested audiences for which it is
+	// valid; without requested audiences, the server's own apply. It returns nil for an invalid
+	// token, possibly with an error.
 	AuthenticateToken func(ctx context.Context, token string, audiences []string) (*request.Authentication, error)
-	// Tokens are how tokens of service accounts are issued. It is required where
-	// these are asked for.
+	// Tokens configures the tokens of service accounts. Required if TokenRequests are served.
 	Tokens *serviceaccount.Issuer
-	// Rules lists what a user may do in a namespace, as far as that can be
-	// listed.
+	// Rules lists the permissions of a user in a namespace, as far as possible.
 	Rules func(ctx context.Context, user *request.User, namespace string) authorizationv1.SubjectRulesReviewStatus
 
 	// Filled by Build.
@@ -123,7 +117,7 @@ type Env struct {
 	validator *validation.Validator
 }
 
-// TypeResolver knows the types of kinds.
+// TypeResolver resolves the types of kinds.
 type TypeResolver interface {
 	// KindOf returns the kind of a resource, an empty one where it is not served.
 	KindOf(schema.GroupVersionResource) schema.GroupVersionKind
@@ -131,33 +125,31 @@ type TypeResolver interface {
 	TypeOf(schema.GroupVersionKind) *celtyped.Type
 }
 
-// RoleResolver knows the rules of roles and bindings.
+// RoleResolver resolves the rules of roles and bindings.
 type RoleResolver interface {
-	// Rules returns what a user has in a namespace, or, where that is "", everywhere.
-	// The error names what is missing; the rules are right all the same.
+	// Rules returns the rules of a user in a namespace, or cluster-wide if it is "". The error
+	// describes missing rules; the returned ones are valid.
 	Rules(user *request.User, namespace string) ([]rbacv1.PolicyRule, error)
 	// RoleRules returns the rules of the role that a binding in a namespace names;
 	// false if there is no such role.
 	RoleRules(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, bool)
 }
 
-// Operation is the write that a hook of a row takes part in.
+// Operation is the write during which a hook of a row is called.
 type Operation struct {
 	// Context is the request's.
 	Context context.Context
 	// Env is that of the control plane that is written to.
 	Env *Env
-	// DryRun: nothing is written. It is known to Begin alone.
+	// DryRun reports that nothing is written. It is set for Begin only.
 	DryRun bool
 }
 
-// Store finds the store of a resource that was built with the same Env; nil
-// where there is none. It is for those that serve requests: while resources
-// are being built, some are still missing.
+// Store returns the store of a resource that was built with the same Env, or nil. It is for
+// requests: during the construction, some resources are still missing.
 func (env *Env) Store(resource schema.GroupResource) *registry.Store { return env.stores[resource] }
 
-// Spec returns what the storage of a row was opened with, the zero Spec where
-// there is no such row.
+// Spec returns the specification of a row's storage, or the zero Spec.
 func (env *Env) Spec(resource schema.GroupResource) storage.Spec {
 	if spec := env.specs[resource]; spec != nil {
 		return *spec
@@ -171,8 +163,7 @@ func (env *Env) Specs() []*storage.Spec {
 	return slices.SortedFunc(maps.Values(env.specs), func(a, b *storage.Spec) int { return cmp.Compare(a.Path, b.Path) })
 }
 
-// Keeps reports whether objects of a row are stored under a path below the storage
-// prefix.
+// Keeps reports whether a row stores objects below a path of the storage prefix.
 func (env *Env) Keeps(path string) bool { return env.paths[path] }
 
 // Row declares one kind of object that is stored, with T its type in the hub
@@ -185,7 +176,7 @@ type Row[T any] struct {
 	Categories []string
 	Namespaced bool
 
-	// Gate is the feature gate without which the kind does not exist; "": none.
+	// Gate is the feature gate that the kind requires; "" for none.
 	Gate feature.Gate
 
 	// StoragePath is the path of the objects below the storage prefix, where
@@ -197,8 +188,8 @@ type Row[T any] struct {
 	// StoredAlso are versions that objects may be stored in, by others or in
 	// the past, and that are not served.
 	StoredAlso []*codec.Version
-	// StoredShared is the one of StoredAlso that objects are encoded in where
-	// kube-apiserver may have the same storage: what it writes itself.
+	// StoredShared is the version of StoredAlso for storage shared with kube-apiserver: the version
+	// that it writes.
 	StoredShared *codec.Version
 	// StoredAsJSON is as in codec.Kind.
 	StoredAsJSON bool
@@ -206,67 +197,59 @@ type Row[T any] struct {
 	// that is not the one that objects are encoded in.
 	HashedAs schema.GroupVersion
 
-	// Status says that the type has a Status that is written through /status
-	// alone. It is cleared on creation, kept on update; a write to /status
-	// keeps the rest, except for metadata. StatusOnCreate lets a creation set
-	// it all the same.
+	// Status reports that the type has a Status that is written through /status only. It is cleared
+	// on creation and preserved on update; a write to /status preserves all other parts except
+	// metadata. StatusOnCreate permits a status on creation.
 	Status, StatusOnCreate bool
-	// Generation keeps metadata.generation: 1 at first and one more with each
-	// change of Spec, or of what SpecChanged compares.
-	// GenerationGate is the feature gate without which there is no generation.
+	// Generation enables metadata.generation: 1 at creation, incremented by each change of Spec, or
+	// of the part that SpecChanged compares. GenerationGate is the required feature gate.
 	Generation     bool
 	GenerationGate feature.Gate
 	SpecChanged    func(obj, old *T) bool
 
-	// CreateOnUpdate lets PUT create. RequireResourceVersion refuses a PUT
-	// without one. ReturnDeleted answers a deletion with the object instead of
-	// a Status. AnyFinalizer accepts finalizers without a domain.
-	// Without withholds verbs.
+	// CreateOnUpdate lets PUT create. RequireResourceVersion rejects a PUT without a version.
+	// ReturnDeleted returns the object of a deletion instead of a Status. AnyFinalizer accepts
+	// finalizers without a domain. Without disables verbs.
 	CreateOnUpdate, RequireResourceVersion, ReturnDeleted bool
 	AnyFinalizer                                          bool
 	Without                                               []string
-	// Warning is told to everyone who uses the resource in the group's version.
-	// Deprecated is the minor version of Kubernetes since when that is deprecated;
-	// zero: it is not.
+	// Warning is sent to all users of the resource in the group's version. Deprecated is the minor
+	// version of Kubernetes that deprecated it; 0 if not deprecated.
 	Warning    string
 	Deprecated int
 
-	// Expensive says that to validate an object takes milliseconds: it is done under
-	// Env.Limiter.
+	// Expensive reports that the validation takes milliseconds; it then runs with Env.Limiter.
 	Expensive bool
 	// ValidateName checks names; nil accepts DNS subdomains.
 	ValidateName func(name string, prefix bool) []string
 	// ExactGenerateName makes a generateName the name itself.
 	ExactGenerateName bool
-	// Default fills what a client may leave out, on decoding and on reading.
+	// Default sets defaults, on decoding and on reading.
 	Default func(obj *T)
 
-	// Authorize returns why the user may not write what is in an object, an API error.
+	// Authorize returns an API error if the user may not write the content of an object.
 	Authorize func(op *Operation, obj, old *T) error
-	// Gated are fields of features that can be off. They are dropped before Prepare and after
-	// PrepareUpdate, which may count what is dropped as a change.
+	// Gated are the fields of features that can be disabled. They are dropped before Prepare, and
+	// after PrepareUpdate, which may count a dropped field as a change.
 	Gated []Gated[T]
-	// Prepare completes an object that is to be new, and PrepareUpdate one that
-	// is to replace old: what a client may not set, or can leave out.
+	// Prepare completes a new object, and PrepareUpdate an object that replaces old: it sets and
+	// clears fields that the server owns.
 	Prepare       func(op *Operation, obj *T)
 	PrepareUpdate func(op *Operation, obj, old *T)
-	// Validate reports what is wrong with an object, metadata aside: a new one,
-	// where old is nil, and one that is to replace old. Neither may be changed.
+	// Validate validates an object without its metadata: a new one if old is nil, otherwise one
+	// that replaces old. Neither may be modified.
 	Validate func(f validation.Field, obj, old *T)
-	// Permit and PermitStatus report what the writer may not set, valid as it is: that
-	// depends on other objects, or on the authorizer. They run before Validate and
-	// ValidateStatus.
+	// Permit and PermitStatus reject valid changes that other objects or the authorizer do not
+	// permit. They run before Validate and ValidateStatus.
 	Permit, PermitStatus func(op *Operation, f validation.Field, obj, old *T)
-	// Warnings returns what the client should know of an object that is stored
-	// all the same. old is nil on creation.
+	// Warnings returns the warnings for a valid object. old is nil on creation.
 	Warnings func(op *Operation, obj, old *T) []string
 
-	// StatusKeeps names what a write to /status leaves as it is besides all
-	// that is neither metadata nor status: "metadata" (labels, annotations,
-	// finalizers and owners), "metadata.labels" or "metadata.ownerReferences".
+	// StatusKeeps are parts of metadata that a write to /status preserves: "metadata" (labels,
+	// annotations, finalizers and owners), "metadata.labels" or "metadata.ownerReferences".
 	StatusKeeps []string
-	// Resets and StatusResets are the dotted paths of what else a write to the
-	// resource, or to /status, leaves as it is; the functions see to that.
+	// Resets and StatusResets are the dotted paths of further fields that a write to the resource,
+	// or to /status, does not change; the hooks implement this.
 	Resets, StatusResets []string
 	// PrepareStatus and ValidateStatus are for writes to /status.
 	PrepareStatus  func(op *Operation, obj, old *T)
@@ -277,17 +260,16 @@ type Row[T any] struct {
 	Held            func(obj *T) bool
 	OnMark          func(obj *T)
 	OrphanByDefault bool
-	// NoDependents says that the kind owns nothing: what a deletion says of
-	// dependents is ignored.
+	// NoDependents reports that objects of the kind own no others: propagation policies have no
+	// effect.
 	NoDependents bool
 	// Undeletable returns why the object with a name must not be deleted, "" if it may be.
 	// nil: all may be.
 	Undeletable func(name string) string
-	// OrphanWarning is told to who deletes without saying what is to become of
-	// dependents.
+	// OrphanWarning is sent for a deletion without a propagation policy.
 	OrphanWarning string
-	// Begin is called when an object is about to be written, after validation: see
-	// registry.Begin. obj is nil where the object goes, old on creation.
+	// Begin is called before the write of an object, after validation: see registry.Begin. obj is
+	// nil for a deletion, old for a creation.
 	Begin func(op *Operation, obj, old *T) (registry.Transaction, error)
 	// TTL returns how long an object lives after each write.
 	TTL func(env *Env, obj *T) time.Duration
@@ -296,11 +278,10 @@ type Row[T any] struct {
 	// and metadata.namespace; Fields returns their values.
 	SelectableFields []string
 	Fields           func(obj *T) fields.Set
-	// FieldLabel translates the keys of field selectors, where SelectableFields
-	// do not say which there are, or their refusal has words of its own.
+	// FieldLabel translates the keys of field selectors, if SelectableFields are not sufficient or
+	// errors have other messages.
 	FieldLabel func(label, value string) (string, string, error)
-	// IndexFields are those of SelectableFields that many watches choose one
-	// value of.
+	// IndexFields are the SelectableFields with indexes for watches of one value.
 	IndexFields []string
 	// Columns are the table's; nil shows name and age.
 	Columns *Columns[T]
@@ -317,7 +298,7 @@ type Also struct {
 	// which is then GroupVersion.
 	Version      *codec.Version
 	GroupVersion schema.GroupVersion
-	// FieldLabel translates the keys of field selectors; nil takes the row's.
+	// FieldLabel translates the keys of field selectors; nil selects that of the row.
 	FieldLabel func(label, value string) (string, string, error)
 	// Deprecated is the minor version of Kubernetes since when it is deprecated, and
 	// Successor the version to use instead; zero and "": neither.

@@ -33,20 +33,19 @@ func OneOf[S ~string](f Field, value S, supported ...S) {
 	}
 }
 
-// NotSupported reports that a value is none of an enumeration.
+// NotSupported reports a value that is not in an enumeration.
 func NotSupported[S ~string](f Field, value any, supported ...S) {
 	f.Add(field.NotSupported(f.Path(), value, slices.Clone(supported)))
 }
 
-// Immutable requires that a value is what it was. It is for updates: old is that
-// of the object before.
+// Immutable requires an unchanged value. It is for updates: old is the value of the old object.
 func Immutable[T any](f Field, value, old T) {
 	if Changed(value, old) {
 		f.Invalid(value, apivalidation.FieldImmutableErrorMsg)
 	}
 }
 
-// ImmutableValue is Immutable for what == compares, and allocates nothing.
+// ImmutableValue is Immutable for comparable types. It allocates nothing.
 func ImmutableValue[T comparable](f Field, value, old T) {
 	if value != old {
 		f.Invalid(value, apivalidation.FieldImmutableErrorMsg)
@@ -143,8 +142,7 @@ func (f Field) WildcardSubdomain(value string) {
 	}
 }
 
-// PathSegment requires a name that can stand in a path of the API. It is not about
-// names of one kind, which have rules of their own.
+// PathSegment requires a valid path segment of the API, in addition to the rules of a kind's names.
 func (f Field) PathSegment(value string) {
 	if problems := content.IsPathSegmentName(value); len(problems) > 0 {
 		f.InvalidFor(value, problems)
@@ -182,7 +180,7 @@ func (f Field) EnvName(value string) {
 	}
 }
 
-// Labels requires keys and values of labels. Faults are those of the whole map.
+// Labels validates keys and values of labels. Errors are reported for the whole map.
 func (f Field) Labels(labels map[string]string) {
 	for key, value := range labels {
 		if !names.IsQualified(key) || value != "" && !names.IsLabelValue(value) {
@@ -211,8 +209,8 @@ func (f Field) LabelSelector(selector *metav1.LabelSelector) {
 	f.labelSelector(selector, metav1validation.LabelSelectorValidationOptions{})
 }
 
-// LooseLabelSelector is LabelSelector but for the values of expressions, which may be
-// any. It is for updates of objects whose selector was refused already.
+// LooseLabelSelector is LabelSelector with any values of expressions. It is for updates of objects
+// whose selector is already invalid.
 func (f Field) LooseLabelSelector(selector *metav1.LabelSelector) {
 	f.labelSelector(selector, metav1validation.LabelSelectorValidationOptions{AllowInvalidLabelValueInSelector: true})
 }
@@ -251,9 +249,8 @@ func plainRequirement(r *metav1.LabelSelectorRequirement) bool {
 	return names.IsQualified(r.Key)
 }
 
-// IP requires an IP address. Addresses in forms that are read in more than one
-// way, such as with leading zeros, are refused where StrictIPCIDRValidation is on
-// (KEP-4858), but for those that stood there before.
+// IP requires an IP address. With StrictIPCIDRValidation (KEP-4858), ambiguous forms, such as
+// leading zeros, are rejected, except old values.
 func (f Field) IP(value string, old ...string) {
 	if addr, err := netip.ParseAddr(value); err == nil && addr.Zone() == "" && !addr.Is4In6() {
 		return

@@ -15,10 +15,9 @@ import (
 // declarative).
 type DeclaredRules[T any] func(ctx context.Context, op operation.Operation, path *field.Path, obj, old *T) field.ErrorList
 
-// Declared runs generated rules on obj, which is found at f, and reports the faults
-// that are enforced: what markers say at beta level is where
-// DeclarativeValidationBeta is on, what they say at alpha level never (KEP-5073).
-// old is nil on creation. subresource is what is written to, "" for all of an object.
+// Declared runs generated rules on obj, whose field is f, and reports the enforced errors: those of
+// beta markers with DeclarativeValidationBeta, never those of alpha markers (KEP-5073). old is nil
+// on creation. subresource is the written subresource, "" for the object.
 func Declared[T any](f Field, rules DeclaredRules[T], obj, old *T, subresource string) {
 	op := operation.Operation{Type: operation.Create, Options: f.object.validator.options}
 	if old != nil {

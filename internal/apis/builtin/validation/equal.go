@@ -6,9 +6,8 @@ import (
 	"mainstay.dev/mainstay/internal/codec/protoequal"
 )
 
-// Changed reports whether a value differs from what it was. Rules that came
-// later than objects they refuse are for changed values only, so that such
-// objects stay editable (ratcheting).
+// Changed reports whether a value differs from the old one. Rules that are newer than stored
+// objects apply to changed values only, so that such objects stay editable (ratcheting).
 func Changed[T any](value, old T) bool { return !Equal(&value, &old) }
 
 // Equal reports whether two pointers to one type, neither of them nil, point to the same values.

@@ -1,11 +1,11 @@
 package validation
 
-// smallList is up to how many elements comparing each with those before is
-// quicker than a map, and needs no memory.
+// smallList is the number of elements up to which a linear search is faster than a map, and needs
+// no memory.
 const smallList = 16
 
-// Seen finds values that stand in a list more than once, in linear time. Its zero
-// value is ready for a short list; NewSeen is told how long it is.
+// Seen finds duplicates in linear time. The zero value is ready for a short list; NewSeen has a
+// capacity.
 type Seen[T comparable] struct {
 	few  [smallList]T
 	n    int
@@ -20,7 +20,7 @@ func NewSeen[T comparable](n int) Seen[T] {
 	return Seen[T]{many: make(map[T]struct{}, n)}
 }
 
-// Has reports whether a value has come, and adds nothing.
+// Has reports whether a value was added, without adding it.
 func (s *Seen[T]) Has(value T) bool {
 	if s.many != nil {
 		_, has := s.many[value]
@@ -34,7 +34,7 @@ func (s *Seen[T]) Has(value T) bool {
 	return false
 }
 
-// Again reports whether a value has come before.
+// Again adds a value, and reports whether it was added before.
 func (s *Seen[T]) Again(value T) bool {
 	if s.many != nil {
 		if _, again := s.many[value]; again {

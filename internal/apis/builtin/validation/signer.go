@@ -16,8 +16,7 @@ const (
 	maxSignerName   = maxSignerDomain + 1 + validation.DNS1123LabelMaxLength + 1 + validation.DNS1123SubdomainMaxLength
 )
 
-// SignerName requires the name of who signs certificates: a domain and a path, as
-// example.com/signer.
+// SignerName requires a signer name: a domain and a path, such as example.com/signer.
 func (f Field) SignerName(name string) {
 	if name == "" {
 		f.Required("")

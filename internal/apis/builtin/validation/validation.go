@@ -29,8 +29,8 @@ const maxFaults = 1000
 
 // Validator runs rules. It is safe for concurrent use.
 type Validator struct {
-	// DenyPrivileged refuses containers that may do on their node what they like,
-	// as kube-apiserver does without --allow-privileged. It is set before use.
+	// DenyPrivileged rejects privileged containers, as kube-apiserver does without
+	// --allow-privileged. Set it before use.
 	DenyPrivileged bool
 
 	gates   feature.Gates
@@ -38,7 +38,7 @@ type Validator struct {
 	objects sync.Pool       // *object, to be used again
 }
 
-// NewValidator returns a Validator whose rules see these gates.
+// NewValidator returns a Validator with feature gates.
 func NewValidator(gates feature.Gates) *Validator {
 	return &Validator{gates: gates, options: declaredOptions(gates)}
 }
@@ -96,7 +96,7 @@ func (f Field) Child(name string) Field { return f.below(place{kind: child, name
 // Index returns an element of a list.
 func (f Field) Index(i int) Field { return f.below(place{kind: element, index: int32(i)}) }
 
-// Key returns an element of a map, or of a list whose elements have keys.
+// Key returns an element of a map, or of a list with keys.
 func (f Field) Key(key string) Field { return f.below(place{kind: keyed, name: key}) }
 
 func (f Field) below(p place) Field {
@@ -130,16 +130,15 @@ func (f Field) Context() context.Context { return f.object.ctx }
 // Enabled reports whether a feature gate is on.
 func (f Field) Enabled(gate feature.Gate) bool { return f.object.validator.gates.Enabled(gate) }
 
-// DenyPrivileged reports whether privileged containers are refused.
+// DenyPrivileged reports whether privileged containers are rejected.
 func (f Field) DenyPrivileged() bool { return f.object.validator.DenyPrivileged }
 
 // Faults returns how many faults of the object were found so far, for rules that
 // only go on where others were met.
 func (f Field) Faults() int { return len(f.object.faults) }
 
-// Breaks reports whether rules find faults, and drops those. It is for rules that
-// came later than objects that break them: where the object before breaks one, so
-// may the new one.
+// Breaks reports whether rules find errors, and drops these. It is for rules that are newer than
+// stored objects: if the old object breaks a rule, the new one may as well.
 func (f Field) Breaks(rules func(Field)) bool {
 	kept := f.object.faults
 	f.object.faults = nil
@@ -149,7 +148,7 @@ func (f Field) Breaks(rules func(Field)) bool {
 	return broken
 }
 
-// Add reports faults that were found by a library, whose paths are complete.
+// Add reports errors of a library, with complete paths.
 func (f Field) Add(faults ...*field.Error) {
 	room := max(0, maxFaults-len(f.object.faults))
 	f.object.faults = append(f.object.faults, faults[:min(room, len(faults))]...)
@@ -158,7 +157,7 @@ func (f Field) Add(faults ...*field.Error) {
 // Required reports that a value is missing.
 func (f Field) Required(detail string) { f.Add(field.Required(f.Path(), detail)) }
 
-// Invalid reports that a value is not what it must be.
+// Invalid reports an invalid value.
 func (f Field) Invalid(value any, detail string) { f.Add(field.Invalid(f.Path(), value, detail)) }
 
 // Forbidden reports that the field must not be set, or not like this.
@@ -167,7 +166,7 @@ func (f Field) Forbidden(detail string) { f.Add(field.Forbidden(f.Path(), detail
 // Duplicate reports that another element has the value already.
 func (f Field) Duplicate(value any) { f.Add(field.Duplicate(f.Path(), value)) }
 
-// NotFound reports that the value names what is not there.
+// NotFound reports a reference to a missing object.
 func (f Field) NotFound(value any) { f.Add(field.NotFound(f.Path(), value)) }
 
 // TooLong reports a text of more than max bytes.

@@ -1,5 +1,5 @@
-// Package validationtest tests the rules of one kind with a table: each case is a valid
-// object with a change, and what is then wrong with it.
+// Package validationtest tests the rules of a kind with a table: each case is a valid object with a
+// change, and the expected errors.
 package validationtest
 
 import (
@@ -15,7 +15,7 @@ import (
 type Case[T any] struct {
 	Name   string
 	Change func(obj *T)
-	// Want has a part of each fault, in order; none: the object is accepted.
+	// Want contains a substring of each error, in order; empty if the object is valid.
 	Want []string
 }
 
@@ -47,7 +47,7 @@ func (r Rules[T]) run(t *testing.T, base func() *T, old *T, cases []Case[T]) {
 	}
 }
 
-// Faults runs rules with some feature gates and returns what they find wrong.
+// Faults returns the errors of rules with some feature gates.
 func Faults(t testing.TB, gates feature.Gates, rules func(validation.Field)) []string {
 	t.Helper()
 	var faults []string
