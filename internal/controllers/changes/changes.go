@@ -1,6 +1,6 @@
-// Package changes feeds controllers: one reader of everything that a control plane
-// stores passes on all objects and then each change, as stored bytes in order of
-// revisions. It keeps nothing, and decodes nothing but what Meta asks of the bytes.
+// Package changes feeds controllers: a single reader of a control plane's store reports all objects
+// and then each change, as stored bytes in order of revisions. It has no cache, and decodes only
+// the metadata that Meta requires.
 package changes
 
 import (
@@ -20,27 +20,27 @@ import (
 // pageSize is how many objects are read at a time.
 const pageSize = 128
 
-// Change is what happened to one object, or, at first, the object that is there.
+// Change is a change of an object, or an existing object at the start.
 type Change struct {
 	// Path is where objects of the resource are stored: "pods", "services/specs",
 	// "example.com/widgets".
 	Path            string
 	Namespace, Name string
-	// Value is the object as stored, but for encryption; nil: it is gone. Prev is what
-	// was there before; nil: nothing, or that is not known.
+	// Value is the stored object after decryption; nil after a deletion. Prev is the previous
+	// value; nil if absent or unknown.
 	Value, Prev []byte
 	// Revision is that of the change. Objects that are written together have the same,
 	// unless one of them is Apart.
 	Revision int64
-	// Apart: the object is kept in another store than most, with revisions of its own.
+	// Apart reports that the object is in a separate store with its own revisions.
 	Apart bool
 }
 
-// Subscriber is a controller. Its methods are called by one goroutine, which waits
-// for them: what takes longer than to note something belongs into a queue.
+// Subscriber is a controller. One goroutine calls its methods and waits for them, so longer work
+// belongs in a queue.
 type Subscriber interface {
-	// Reset is called before all objects are passed on, at first and whenever
-	// changes were missed: what is not among them is gone.
+	// Reset is called before all objects are reported, at the start and after missed changes:
+	// objects that are not reported were deleted.
 	Reset()
 	// Changed passes on an object or a change.
 	Changed(c *Change)
@@ -48,9 +48,8 @@ type Subscriber interface {
 	Synced()
 }
 
-// Plain returns a value as it was before it was encrypted at rest, or as it is where it
-// cannot be decrypted: MetaOf then returns an error. nil: nothing is encrypted. It may be
-// called concurrently.
+// Plain decrypts a value, or returns it unchanged after an error: MetaOf then returns an error. nil
+// without encryption. It is safe for concurrent use.
 type Plain func(ctx context.Context, key string, value []byte) []byte
 
 // Of is Plain of a value that may be nil, and stays so.
@@ -83,7 +82,7 @@ type Feed struct {
 	backends []kv.Backend
 }
 
-// New returns a feed that has not begun.
+// New returns a feed that has not started.
 func New(config Config, subscribers ...Subscriber) *Feed {
 	f := &Feed{config: config, prefix: "/" + strings.Trim(config.Prefix, "/") + "/", subscribers: subscribers, backends: []kv.Backend{config.Backend}}
 	for _, backend := range config.Apart {
@@ -100,7 +99,7 @@ func (f *Feed) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		synced, err := f.follow(ctx)
 		if errors.Is(err, kv.ErrClosed) {
-			<-ctx.Done() // nothing changes any more
+			<-ctx.Done() // no further changes
 		}
 		if ctx.Err() != nil {
 			return
@@ -146,8 +145,7 @@ func (f *Feed) follow(ctx context.Context) (synced bool, err error) {
 	return true, f.watchAll(ctx, sources)
 }
 
-// watchOn hands on what happens in a source after its revision, until a watch brings
-// nothing.
+// watchOn reports the changes of a source after its revision, until a watch ends without changes.
 func (f *Feed) watchOn(ctx context.Context, s *source, pass func(context.Context, *source, kv.Batch)) error {
 	for {
 		from := s.revision
@@ -176,7 +174,7 @@ func (f *Feed) readAll(ctx context.Context, s *source) error {
 	}
 }
 
-// watch hands on what happens in a source after its revision, which it moves along.
+// watch reports the changes of a source after its revision, which it advances.
 func (f *Feed) watch(ctx context.Context, s *source, pass func(context.Context, *source, kv.Batch)) error {
 	w, err := s.backend.Watch(ctx, f.prefix, kv.PrefixEnd(f.prefix), s.revision+1)
 	if err != nil {
@@ -204,7 +202,7 @@ func (f *Feed) pass(ctx context.Context, s *source, batch kv.Batch) {
 func (f *Feed) dispatch(ctx context.Context, s *source, key string, value, prev []byte, revision kv.Revision) {
 	c, ok := f.locate(key)
 	if !ok || f.keeps(c.Path) != s.backend {
-		return // no object, or left from when it was kept here
+		return // not an object, or a remainder from before an override
 	}
 	c.Apart = s.backend != f.config.Backend
 	c.Value, c.Prev = f.config.Plain.Of(ctx, key, value), f.config.Plain.Of(ctx, key, prev)
@@ -214,8 +212,8 @@ func (f *Feed) dispatch(ctx context.Context, s *source, key string, value, prev 
 	}
 }
 
-// locate says which object a key is of. Built-in objects are stored below a path of
-// one or two segments, all others below their group and resource.
+// locate returns the object of a key. Built-in objects are stored below a path of one or two
+// segments, others below their group and resource.
 func (f *Feed) locate(key string) (c Change, ok bool) {
 	rest := strings.TrimPrefix(key, f.prefix)
 	first, tail, ok := strings.Cut(rest, "/")
@@ -238,10 +236,10 @@ func (f *Feed) locate(key string) (c Change, ok bool) {
 	return c, c.Name != ""
 }
 
-// Resource is a resource of this server whose objects are stored.
+// Resource is a stored resource of this server.
 type Resource struct {
 	*rest.Resource
-	// Path is where its objects are stored, as in Change, and Backend by what.
+	// Path is the storage path of its objects, as in Change, and Backend is their store.
 	Path    string
 	Backend kv.Backend
 }

@@ -40,7 +40,7 @@ func MetaOf(value []byte) (m Meta, err error) {
 	return metaOfJSON(value)
 }
 
-// metaOfJSON finds metadata wherever it stands.
+// metaOfJSON finds the metadata at any position.
 func metaOfJSON(value []byte) (m Meta, err error) {
 	c, i := jsonplan.NewCursor(value)
 	i = c.Seek(i, "metadata")
@@ -76,8 +76,8 @@ func metaOfJSON(value []byte) (m Meta, err error) {
 	return m, nil
 }
 
-// elements calls f with the place of each element of a list, and returns the place
-// after the list; negative: it is none.
+// elements calls f with the position of each element of a list, and returns the position after the
+// list, or a negative number if it is not a list.
 func elements(c *jsonplan.Cursor, at int, f func(at int) int) int {
 	if c.At(at) != '[' {
 		return c.Skip(at) // null

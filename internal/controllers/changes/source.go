@@ -51,8 +51,8 @@ type fromSource struct {
 	kv.Batch
 }
 
-// watchAll passes on what happens in all sources, in the order of each, until one of them
-// fails. The calling goroutine alone calls subscribers.
+// watchAll reports the changes of all sources, in the order of each, until one of them fails. Only
+// the calling goroutine calls subscribers.
 func (f *Feed) watchAll(ctx context.Context, sources []*source) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()

@@ -1,7 +1,6 @@
-// Package election sees to it that of several servers over one store exactly one runs
-// the controllers, by a Lease that it renews, as kube-controller-manager's replicas do
-// among themselves. It also watches the lease of a kube-controller-manager that runs
-// beside the servers.
+// Package election elects one of several servers over a store, which runs the controllers, with a
+// Lease, like the replicas of kube-controller-manager. It also observes the lease of a
+// kube-controller-manager.
 package election
 
 import (
@@ -21,13 +20,13 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// Times of the lease. What is read of another holder's is judged by the clock of this
-// process: how long the lease has not changed, not what is written in it.
+// Times of the lease. The clock of this process determines the expiration of another holder's
+// lease: the time without a change, not the times in the lease.
 const (
 	duration    = 6 * time.Second
 	renewPeriod = 1500 * time.Millisecond
-	// deadline is how long the holder goes on without having renewed. It is less than
-	// duration: it has stopped before another one begins.
+	// deadline is the time without a renewal after which the holder stops. It is shorter than
+	// duration, so that the holder stops before another one starts.
 	deadline = 4 * time.Second
 	// releaseTimeout bounds the write of a holder that stops.
 	releaseTimeout = 2 * time.Second
@@ -58,7 +57,7 @@ type Election struct {
 	version string
 }
 
-// New returns an election that has not begun.
+// New returns an election that has not started.
 func New(config Config) *Election {
 	return &Election{
 		config: config,
@@ -85,8 +84,8 @@ func (e *Election) Run(ctx context.Context, lead func(context.Context)) {
 	}
 }
 
-// await returns when the lease, which another server holds, is written, as it is when it is
-// handed over; or when it ends.
+// await returns when the lease of another server changes, for example when it is released, or when
+// it expires.
 func (e *Election) await(ctx context.Context) {
 	ctx, cancel := context.WithDeadline(ctx, e.since.Add(holdTime(&e.observed)))
 	defer cancel()
@@ -131,7 +130,7 @@ func (e *Election) hold(ctx context.Context, lead func(context.Context)) {
 // errHeld: another server has the lease.
 var errHeld = errors.New("another server holds the lease")
 
-// acquire takes the lease, or renews it.
+// acquire acquires or renews the lease.
 func (e *Election) acquire(ctx context.Context) error {
 	_, err := e.leases.Update(ctx, leaseKey(), e.take)
 	if !apierrors.IsNotFound(err) {
@@ -186,7 +185,7 @@ func sameHold(a, b *coordinationv1.LeaseSpec) bool {
 	return holder(a) == holder(b) && same(a.RenewTime, b.RenewTime)
 }
 
-// holdTime is for how long a lease holds when it was just renewed.
+// holdTime returns the time until a renewed lease expires.
 func holdTime(spec *coordinationv1.LeaseSpec) time.Duration {
 	if spec.LeaseDurationSeconds == nil {
 		return duration

@@ -14,8 +14,7 @@ import (
 type External struct {
 	// Name of its lease in kube-system.
 	Name string
-	// Holds returns until when the lease holds as it is stored now; a time in the past
-	// where it does not.
+	// Holds returns the expiration time of the stored lease; a past time if it is not held.
 	Holds func(ctx context.Context) time.Time
 	// Changed is called, once, when it turns out to run or not to run any more.
 	Changed func()
@@ -47,7 +46,7 @@ func (e *External) expectLocked(ctx context.Context, until time.Time) {
 	e.mu.ends = time.AfterFunc(time.Until(until), func() { e.look(ctx) })
 }
 
-// look compares the lease with what was known of it.
+// look compares the lease with its last known state.
 func (e *External) look(ctx context.Context) {
 	if ctx.Err() != nil {
 		return

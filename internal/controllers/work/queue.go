@@ -1,6 +1,5 @@
-// Package work is the queue of a controller: keys of what is to be looked at, each
-// by one goroutine at a time, with delays between attempts that fail. A queue at
-// rest has no goroutine.
+// Package work is the work queue of a controller: one goroutine at a time processes a key, and
+// failures are retried with increasing delays. An idle queue has no goroutine.
 package work
 
 import (
@@ -19,11 +18,11 @@ import (
 )
 
 const (
-	// minDelay and maxDelay bound what passes before a failed attempt is repeated.
+	// minDelay and maxDelay bound the delay before a retry.
 	minDelay = 20 * time.Millisecond
 	maxDelay = 5 * time.Minute
-	// warnAfter is the attempt whose failure is worth a warning: those before it are
-	// mostly conflicts with other writers.
+	// warnAfter is the number of the failure that is logged as a warning: earlier ones are mostly
+	// conflicts with other writers.
 	warnAfter = 4
 )
 
@@ -51,8 +50,8 @@ type Queue[K comparable] struct {
 
 	mu struct {
 		sync.Mutex
-		// ready are waiting keys in order; states has them, and those that Do has or
-		// that failed.
+		// ready are the waiting keys in order; states contains them, and the keys that are in
+		// progress or failed.
 		ready   []K
 		states  map[K]*state
 		workers int
@@ -65,7 +64,7 @@ type state struct {
 	again           bool      // was added while running
 	added           time.Time // when it was queued
 	failures        int
-	retry           *retry // of a failed key; nil: none
+	retry           *retry // of a failed key; nil without one
 }
 
 // retry has a key looked at again at its time.
@@ -142,7 +141,7 @@ func (q *Queue[K]) laterLocked(key K, s *state, delay time.Duration) {
 	})
 }
 
-// retryLocked adds a key when what start starts calls add.
+// retryLocked adds a key when the callback of start is called.
 func (q *Queue[K]) retryLocked(key K, s *state, start func(add func()) (stop func())) {
 	if q.mu.closed {
 		return
@@ -159,8 +158,8 @@ func (q *Queue[K]) retryLocked(key K, s *state, start func(add func()) (stop fun
 	})
 }
 
-// Close stops what is waiting for its time, and waits for what is being done. The
-// queue's context should have ended.
+// Close cancels pending retries and waits for keys in progress. The queue's context should have
+// ended.
 func (q *Queue[K]) Close() {
 	q.mu.Lock()
 	q.mu.closed = true
@@ -175,7 +174,7 @@ func (q *Queue[K]) Close() {
 	q.tasks.Wait()
 }
 
-// run is a worker: it ends when nothing is waiting.
+// run is a worker: it ends when no key is waiting.
 func (q *Queue[K]) run() {
 	growStack()
 	for {
@@ -215,7 +214,7 @@ func (q *Queue[K]) take() (key K, added time.Time, ok bool) {
 	key = q.mu.ready[0]
 	q.mu.ready = q.mu.ready[1:]
 	if len(q.mu.ready) == 0 {
-		q.mu.ready = nil // what a burst has grown
+		q.mu.ready = nil // release the memory of a burst
 	}
 	s := q.mu.states[key]
 	s.queued, s.running = false, true
@@ -259,7 +258,7 @@ func (q *Queue[K]) done(key K, err error) {
 	delete(q.mu.states, key)
 }
 
-// againLocked adds a key again whose attempt ended with an error.
+// againLocked adds a key again after an error.
 func (q *Queue[K]) againLocked(key K, s *state, err error) {
 	var due *dueError
 	if !errors.As(err, &due) {
@@ -294,7 +293,7 @@ func delayAfter(failures int, err error) time.Duration {
 	return delay/2 + rand.N(delay/2)
 }
 
-// LaterError is an error of Do that says when to try again.
+// LaterError is an error of Do with a retry delay.
 type LaterError struct {
 	After time.Duration
 	Err   error
@@ -303,8 +302,7 @@ type LaterError struct {
 // errNotDue is behind Later and At.
 var errNotDue = errors.New("it is not time yet")
 
-// Later is an error of Do for a key that is to be looked at again after a while, though
-// nothing failed.
+// Later returns an error of Do that schedules the key after a delay without a failure.
 func Later(after time.Duration) error { return &LaterError{After: after, Err: errNotDue} }
 
 func (e *LaterError) Error() string { return e.Err.Error() }
@@ -312,7 +310,7 @@ func (e *LaterError) Error() string { return e.Err.Error() }
 // Unwrap implements errors.Unwrap.
 func (e *LaterError) Unwrap() error { return e.Err }
 
-// dueError is an error of Do that says at what time to try again.
+// dueError is an error of Do with a retry time.
 type dueError struct{ at time.Time }
 
 func (e *dueError) Error() string { return errNotDue.Error() }
@@ -320,11 +318,10 @@ func (e *dueError) Error() string { return errNotDue.Error() }
 // Unwrap implements errors.Unwrap.
 func (e *dueError) Unwrap() error { return errNotDue }
 
-// At is an error of Do for a key that is to be looked at again at a time that clients see,
-// though nothing failed.
+// At returns an error of Do that schedules the key at a client-visible time without a failure.
 func At(t time.Time) error { return &dueError{t} }
 
-// Due returns At of a time that is still to come, nil where it has.
+// Due returns At for a future time, and nil otherwise.
 func Due(ctx context.Context, t time.Time) error {
 	if simulation.Now(ctx).Before(t) {
 		return At(t)

@@ -53,12 +53,10 @@ const (
 	ackedSyncEvery = 5 * time.Second
 )
 
-// ErrLostWrites: the end of the store is missing. Opening goes on without it
-// where Config.AcceptLostWrites says so.
+// ErrLostWrites reports that the end of the store is missing. Config.AcceptLostWrites ignores it.
 var ErrLostWrites = fmt.Errorf("acknowledged writes are missing: %w", kv.ErrCorrupt)
 
-// readAcked returns the revision that the file in a directory notes, 0 where
-// there is none.
+// readAcked returns the revision in the file of a directory, or 0 if it does not exist.
 func (d *disk) readAcked() (kv.Revision, error) {
 	name := filepath.Join(d.dir, ackFileName)
 	f, err := d.fs.Open(name)
@@ -128,7 +126,7 @@ func (w *ackFile) record(rev kv.Revision) {
 	}
 }
 
-// syncLoop syncs what was noted, some time later, until done is closed.
+// syncLoop syncs the file with a delay until done is closed.
 func (w *ackFile) syncLoop(done <-chan struct{}) {
 	for named := false; ; {
 		select {

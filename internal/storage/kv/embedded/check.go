@@ -15,21 +15,20 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/history"
 )
 
-// Report is what Check found in a store that is whole.
+// Report is the result of Check for an intact store.
 type Report struct {
 	Format              int
 	Revision, Compacted kv.Revision
-	// Keys are those there are now, Expiring those of them that will go by
-	// themselves, Versions all that is kept of keys of now and before, and
-	// Commits those in the change log.
+	// Keys is the number of current keys, Expiring of those with a time to live, Versions of all
+	// versions of current and former keys, and Commits of commits in the change log.
 	Keys, Expiring, Versions, Commits int64
 	// Marks are the times of which the newest revision is known.
 	Marks int64
-	// Bytes are those of the values of all versions.
+	// Bytes is the total size of the values of all versions.
 	Bytes int64
 }
 
-// Exists reports whether a directory holds a store, finished or not.
+// Exists reports whether a directory contains a store, finished or not.
 func Exists(dir string) (bool, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -43,7 +42,7 @@ func Exists(dir string) (bool, error) {
 	return false, nil
 }
 
-// CheckReader receives what Check reads. Either function may be nil.
+// CheckReader receives the data that Check reads. Either function may be nil.
 type CheckReader struct {
 	// Progress is called now and then with how many records were read.
 	Progress func(records int64)
@@ -51,9 +50,8 @@ type CheckReader struct {
 	Entry func(*kv.Entry) error
 }
 
-// Check reads everything in the store in dir and changes nothing. An error that
-// is kv.ErrCorrupt says what is wrong with it; the first fault ends the check. to
-// may be nil.
+// Check reads the whole store in dir without changing it. An error that is kv.ErrCorrupt describes
+// the first damage. to may be nil.
 func Check(ctx context.Context, dir string, to *CheckReader) (Report, error) {
 	if to == nil {
 		to = &CheckReader{}
@@ -101,7 +99,7 @@ func (d *disk) check(ctx context.Context, names []string, to *CheckReader) (Repo
 	return c.report, errors.Join(err, e.close())
 }
 
-// checker goes through an engine.
+// checker reads an engine.
 type checker struct {
 	ctx    context.Context
 	e      *engine
@@ -114,7 +112,7 @@ type checker struct {
 }
 
 func (c *checker) run() error {
-	// What no key leads to is not read below.
+	// This also checks data that no key refers to.
 	if err := c.e.db.CheckLevels(nil); err != nil {
 		return err
 	}
@@ -172,7 +170,7 @@ func (c *checker) each(prefix byte, visit func(key, value []byte) error) error {
 	return it.Error()
 }
 
-// versions checks each key's versions, which come newest first.
+// versions checks the versions of each key, newest first.
 func (c *checker) versions() error {
 	var key []byte
 	var newer version
@@ -220,7 +218,7 @@ func (c *checker) entry(entry *kv.Entry) error {
 	return c.to.Entry(entry)
 }
 
-// follows reports whether an entry can be what came after a version of its key.
+// follows reports whether an entry can precede a version of its key.
 func follows(e *kv.Entry, before version) bool {
 	if before.entry == nil {
 		return e.Created == e.Modified // the key was deleted
@@ -228,7 +226,7 @@ func follows(e *kv.Entry, before version) bool {
 	return e.Created == before.entry.Created
 }
 
-// expiry looks for a key in the index of what expires.
+// expiry checks the index of expiring keys for a key.
 func (c *checker) expiry(key string, v version) error {
 	if v.expires == 0 {
 		return nil
@@ -307,7 +305,7 @@ func (c *checker) change(ch change, rev kv.Revision) error {
 	return nil
 }
 
-// expiries checks that nothing expires but what was found by its key.
+// expiries checks that the index contains no other keys.
 func (c *checker) expiries() error {
 	var n int64
 	err := c.each(prefixExpiry, func(rawKey, rawValue []byte) error {

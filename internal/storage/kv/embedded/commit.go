@@ -24,7 +24,7 @@ type group struct {
 	// expires is the first Unix second in which something put by the group
 	// expires, or 0.
 	expires int64
-	// done is closed when the group has ended; err then says how.
+	// done is closed at the end of the group; err is its result.
 	done chan struct{}
 	err  error
 }
@@ -47,11 +47,11 @@ func (s *Store) Commit(ctx context.Context, ops ...kv.Op) (kv.CommitResult, erro
 	return t.result, nil
 }
 
-// maxCommitBytes is how much a transaction may hold: etcd's limit of a request,
-// so that what one backend keeps the other keeps too.
+// maxCommitBytes is the maximum size of a transaction, in bytes: etcd's limit of a request, so that
+// both backends accept the same data.
 const maxCommitBytes = 3 << 19
 
-// validate refuses transactions that cannot mean anything, or are too large.
+// validate rejects invalid or oversized transactions.
 func validate(ops []kv.Op) error {
 	if len(ops) == 0 {
 		return fmt.Errorf("commit: no operations")
@@ -110,16 +110,16 @@ type txn struct {
 	broken <-chan struct{}
 }
 
-// evaluate compares a transaction with the newest state and, where it holds,
-// adds it to the pending group. Versions that are not in recent are read from disk
-// without the lock; the lock then only checks that they are still the newest.
+// evaluate compares a transaction with the newest state and, if the conditions are satisfied, adds
+// it to the pending group. Versions that are not in recent are read from disk without the lock;
+// with the lock, it then only checks that they are still the newest.
 func (s *Store) evaluate(t *txn) error {
 	if len(t.ops) <= len(t.small) {
 		t.found = t.small[:len(t.ops)]
 	} else {
 		t.found = make([]version, len(t.ops))
 	}
-	at := kv.Revision(-1) // what the versions not in recent were read at
+	at := kv.Revision(-1) // the revision at which versions outside of recent were read
 	s.mu.Lock()
 	for {
 		err := s.refusalLocked()
@@ -176,9 +176,8 @@ func (s *Store) readVersions(t *txn, floor kv.Revision) (at kv.Revision, err err
 	return v.at, nil
 }
 
-// creates reports whether a key is to be absent. Pebble asks the filters of its last level,
-// which has most of the data, only where it is told that this pays: where keys are found
-// there, it is for nothing.
+// creates reports whether a key must be absent. Pebble uses the filters of its last level, which
+// has most of the data, only on request: for existing keys, they are useless.
 func (t *txn) creates() bool {
 	return slices.ContainsFunc(t.ops, func(op kv.Op) bool { return op.Expect == 0 })
 }
@@ -209,7 +208,7 @@ func (s *Store) compareLocked(t *txn) {
 			t.result.Current[i] = t.found[i].entry
 		}
 	}
-	// What is not durable yet must not be returned.
+	// Data that is not durable must not be returned.
 	t.result.Revision = kv.Revision(s.published.Load())
 	if newest > t.result.Revision {
 		t.result.Revision = s.mu.assigned
@@ -224,7 +223,7 @@ func modified(v *version) kv.Revision {
 	return v.entry.Modified
 }
 
-// newestGroupLocked is the group that holds the newest assigned revision.
+// newestGroupLocked returns the group with the newest assigned revision.
 func (s *Store) newestGroupLocked() *group {
 	if s.mu.pending != nil {
 		return s.mu.pending
@@ -232,7 +231,7 @@ func (s *Store) newestGroupLocked() *group {
 	return s.mu.writing
 }
 
-// appendLocked gives the transaction its revision and adds it to the pending group.
+// appendLocked assigns a revision to the transaction and adds it to the pending group.
 func (s *Store) appendLocked(t *txn) {
 	g := s.mu.pending
 	if g == nil {
@@ -253,8 +252,8 @@ func (s *Store) appendLocked(t *txn) {
 	t.result = kv.CommitResult{Committed: true, Revision: rev}
 }
 
-// applyLocked adds one operation to the group and returns the length of its
-// change in the log, 0 when it changes nothing.
+// applyLocked adds an operation to the group and returns the size of its change in the log, 0
+// without a change.
 func (s *Store) applyLocked(g *group, op *kv.Op, was *version, rev kv.Revision) int {
 	if op.Kind == kv.OpCheck || op.Kind == kv.OpDelete && was.entry == nil {
 		return 0
@@ -323,7 +322,7 @@ func putLogRecord(b *pebble.Batch, t *txn, rev kv.Revision, length int) {
 	_ = w.Finish()
 }
 
-// waitDurable waits until what a transaction was evaluated against, or wrote, is durable.
+// waitDurable waits until the versions that a transaction depends on, or its writes, are durable.
 func (s *Store) waitDurable(ctx context.Context, t *txn) error {
 	if t.group == nil {
 		return nil
@@ -358,8 +357,7 @@ func (s *Store) commitLoop() {
 	}
 }
 
-// nextGroup waits for a group to write; nil means that the store is closing and
-// nothing is left.
+// nextGroup waits for a group to write; nil means that the store is closing and no group is left.
 func (s *Store) nextGroup() *group {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,13 +10,12 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// trimBytes is how large a step of deleting history may get: small beside a
-// memtable, so that commits slip in between.
+// trimBytes is the maximum size of a step of deleting history: small compared with a memtable, so
+// that commits can run in between.
 const trimBytes = 64 << 10
 
-// Compact implements kv.Backend. Compacting to a revision that is compacted
-// already does only what is left of what was asked for before: revisions that
-// were held, and history that was not deleted yet.
+// Compact implements kv.Backend. Compacting to an already compacted revision continues earlier
+// compactions: revisions that were held, and history that was not deleted yet.
 func (s *Store) Compact(ctx context.Context, before kv.Revision) error {
 	if err := s.alive(ctx); err != nil {
 		return err
@@ -52,9 +51,9 @@ func (s *Store) markCompacted(before kv.Revision) error {
 	return nil
 }
 
-// trim deletes the history that is before the compacted revision, in steps. The
-// log record of that revision is kept, and so is what that commit replaced: a
-// watch from there on has its events in full.
+// trim deletes the history before the compacted revision, in steps. It preserves the log record of
+// that revision and the values that its commit replaced, so that a watch from there has complete
+// events.
 func (s *Store) trim(ctx context.Context) error {
 	for {
 		to := kv.Revision(s.compacted.Load()) - 1
@@ -114,8 +113,7 @@ func (s *Store) trimStep(to kv.Revision) (kv.Revision, error) {
 	return done, nil
 }
 
-// trimRecord deletes what the commit of a log record replaced, and its
-// deletions themselves.
+// trimRecord deletes the values that the commit of a log record replaced, and its deletions.
 func trimRecord(b *pebble.Batch, rev kv.Revision, raw []byte) error {
 	for len(raw) > 0 {
 		c, rest, err := decodeChange(raw)
@@ -133,7 +131,7 @@ func trimRecord(b *pebble.Batch, rev kv.Revision, raw []byte) error {
 	return nil
 }
 
-// useForWriting is use, while writes are not refused.
+// useForWriting is use, unless writes are rejected.
 func (s *Store) useForWriting() (*engine, error) {
 	s.mu.Lock()
 	err := s.refusalLocked()
@@ -144,9 +142,9 @@ func (s *Store) useForWriting() (*engine, error) {
 	return s.use()
 }
 
-// Purge forgets all history but the newest commit and what that replaced, and rewrites
-// all files, so that none holds what was forgotten any more, but for logs, which the next
-// Open removes. It takes as long as reading and writing everything.
+// Purge removes all history except the newest commit and the values that it replaced, and rewrites
+// all files, so that none contains removed data, except logs, which the next Open removes. It takes
+// as long as reading and writing all data.
 func (s *Store) Purge(ctx context.Context) error {
 	if err := s.Compact(ctx, kv.Revision(s.published.Load())); err != nil {
 		return err
@@ -168,8 +166,8 @@ func (s *Store) Purge(ctx context.Context) error {
 	return nil
 }
 
-// logFailure logs what was done in the background and failed, but for what follows
-// from writes being refused, which repair logs, and from the store being closed.
+// logFailure logs a failure of background work, except consequences of rejected writes, which
+// repair logs, and of closing the store.
 func (s *Store) logFailure(doing string, err error) {
 	s.mu.Lock()
 	refused := s.refusalLocked() != nil

@@ -15,16 +15,13 @@ const (
 	maxRests   = 256
 )
 
-// counts knows how many keys there are in ranges that are asked about, so that
-// a page of a list costs what is on the page. It knows two things: the keys
-// under a prefix at the newest revision, followed from commit to commit once
-// they were counted; and how many keys come after a page that was read, which
-// the next page at the same revision takes up. Along with the first goes what
-// revision the newest key under a prefix has.
+// counts caches the number of keys in requested ranges, so that the cost of a list page depends on
+// the page only. It has two caches: the number of keys below a prefix at the newest revision, which
+// commits update; and the number of keys after a page, which the next page at the same revision
+// uses. The first cache also has the revision of the newest key below the prefix.
 type counts struct {
 	mu sync.Mutex
-	// published is the Store's. It changes under mu alone, so that what is
-	// counted is true for it.
+	// published is the Store's. It changes under mu only, so that counts are consistent with it.
 	published *atomic.Int64
 	prefixes  map[string]*prefixCount
 	newest    map[string]kv.Revision
@@ -41,7 +38,7 @@ type prefixCount struct {
 	known bool
 }
 
-// rest says that n keys of [pos, end) are there at a revision.
+// rest is the number of keys in [pos, end) at a revision.
 type rest struct {
 	at       kv.Revision
 	pos, end string
@@ -97,8 +94,8 @@ func (c *counts) addLocked(ev *kv.Event) {
 	}
 }
 
-// newestOf returns the revision of the newest commit under a prefix, or a newer one that is
-// published, as it does when it is first asked.
+// newestOf returns the revision of the newest commit below a prefix, or a newer published one, as
+// at the first call.
 func (c *counts) newestOf(prefix string) kv.Revision {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,7 +123,7 @@ type counting struct {
 	hasRest bool
 }
 
-// begin settles the revision of a range and returns what is known of its count.
+// begin determines the revision of a range and returns its cached count.
 func (c *counts) begin(req *kv.RangeRequest) counting {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -180,7 +177,7 @@ func (k *counting) pass(key []byte, n int64) {
 	}
 }
 
-// end takes note of what was found out about the range.
+// end caches the result for the range.
 func (c *counts) end(req *kv.RangeRequest, counted *counting, res *kv.RangeResult) {
 	if counted.prefix == nil && (!counted.known || !res.More) {
 		return

@@ -12,15 +12,15 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// creating is the name of a file that is there while a new store is made. A
-// directory that has it holds nothing that was ever acknowledged.
+// creating is the name of a file that exists during the creation of a store. A directory with it
+// contains no acknowledged data.
 const creating = "CREATING"
 
 // restoring is there while Restore runs.
 const restoring = "RESTORING"
 
-// prepare looks at what the directory holds and reports whether a store is to be
-// made in it. It never takes a store that lost a file for no store.
+// prepare examines the directory and reports whether a store must be created in it. It never
+// mistakes a damaged store for no store.
 func (d *disk) prepare() (isNew bool, err error) {
 	names, err := d.fs.List(d.dir)
 	if err != nil {
@@ -55,7 +55,7 @@ func (d *disk) prepare() (isNew bool, err error) {
 	return false, nil
 }
 
-// engineFile reports whether a file is Pebble's, of those that may stand in the directory.
+// engineFile reports whether a file of the directory belongs to Pebble.
 func engineFile(name string) bool {
 	for _, ext := range []string{".sst", ".log", ".dbtmp", ".blob"} {
 		if strings.HasSuffix(name, ext) {
@@ -97,7 +97,7 @@ func syncDir(fs vfs.FS, dir string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// makeDir makes a directory and those it is in, and their names durable.
+// makeDir creates a directory and its parents durably.
 func makeDir(fs vfs.FS, dir string) error {
 	var made []string
 	for at := dir; ; at = fs.PathDir(at) {
@@ -117,9 +117,8 @@ func makeDir(fs vfs.FS, dir string) error {
 	return nil
 }
 
-// Claim makes dir, where it holds no store, a directory in which one is about to
-// be made, durably. A server claims the directory before it writes anything
-// else: keys without so much as a claim are then those of a store that was lost.
+// Claim durably marks dir, if it contains no store, as a directory of a new store. A server claims
+// the directory before it writes other files: keys without a claim then belong to a lost store.
 func Claim(dir string) error {
 	if there, err := Exists(dir); err != nil || there {
 		return err

@@ -17,9 +17,9 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// Sizes that keep a store small at rest. Pebble takes the memtables' bytes, of which two
-// or three are there while one is flushed, off those of the block cache: one that is not
-// several times as large is emptied by each flush.
+// Sizes for a small store at rest. Pebble subtracts the memtables, of which two or three exist
+// during a flush, from the block cache: each flush empties a cache that is not several times as
+// large.
 const (
 	memTableBytes   = 4 << 20
 	blockCacheBytes = 16 << 20
@@ -65,7 +65,7 @@ func newDisk(cfg Config) (*disk, error) {
 	return d, nil
 }
 
-// lock makes the directory if needed and takes it for this process.
+// lock creates the directory if necessary and locks it for this process.
 func (d *disk) lock() error {
 	err := makeDir(d.fs, d.dir)
 	if isFull(err) {
@@ -84,7 +84,7 @@ func (d *disk) lock() error {
 	case errors.As(err, &opening):
 		return fmt.Errorf("data directory %s is not writable: %w", d.dir, err)
 	default:
-		// The file could be opened, and only the lock was refused.
+		// The file was opened, but the lock failed.
 		return fmt.Errorf("data directory %s is in use by another process", d.dir)
 	}
 }
@@ -113,7 +113,7 @@ type engine struct {
 	dir   string
 	guard *guard
 	disk  *disk
-	// readOnly: nothing can be written, nor is.
+	// readOnly: writes are impossible.
 	readOnly  bool
 	scheduler *scheduler
 	// unchecked is the number of bytes written since the last checkSpace; of the goroutine
@@ -131,13 +131,13 @@ func (d *disk) options(e *engine) *pebble.Options {
 		FormatMajorVersion: pebbleFormat,
 		MemTableSize:       uint64(d.memTable()),
 		CacheSize:          blockCacheBytes,
-		// Writers wait for flushes when this many memtables are full.
-		// As many log files are kept for reuse.
+		// Writers wait for flushes if this number of memtables is full. The same number of log
+		// files is retained for reuse.
 		MemTableStopWritesThreshold: 3,
-		// Each flush adds a sublevel to L0 where keys are rewritten, and a compaction of L0
-		// rewrites much of the level below. With 4 of them, compactions wrote two to three
-		// times as much, and took a quarter of the processor time of updates. A read asks the
-		// filters of each.
+		// Each flush adds a sublevel to L0 if keys are rewritten, and a compaction of L0 rewrites
+		// much of the next level. With a threshold of 4, compactions wrote two to three times as
+		// much, and used a quarter of the CPU time of updates. A read checks the filters of each
+		// sublevel.
 		L0CompactionThreshold: 12,
 		L0StopWritesThreshold: 1000,
 		LBaseMaxBytes:         64 << 20,
@@ -146,7 +146,7 @@ func (d *disk) options(e *engine) *pebble.Options {
 		EventListener: &pebble.EventListener{
 			BackgroundError: func(err error) {
 				if e.guard.failure() != nil {
-					return // what follows from that is of no interest
+					return // ignore consequences
 				}
 				d.log.Warn("background work on the store failed", "dir", d.dir, "err", firstLine(err))
 			},
@@ -200,8 +200,7 @@ func explain(doing, file string, err error) error {
 	}
 }
 
-// isFull reports whether a write failed because the disk, or what its user may
-// have of it, is used up.
+// isFull reports whether a write failed because the disk is full or a quota is exceeded.
 func isFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
@@ -221,11 +220,10 @@ func firstLine(err error) string {
 	return text
 }
 
-// explainOpen is explain for opening what is there. Unless a write failed or the
-// operating system refused, it is what is there that is wrong. Where Pebble says
-// that a file is corrupt, it is the one it read last; otherwise files are
-// missing, have another size than they should, or do not fit together, and the
-// error says which.
+// explainOpen is explain for errors of opening an existing store. Unless a write or the operating
+// system failed, the store is damaged. If Pebble reports corruption, the last read file is damaged;
+// otherwise files are missing, have a wrong size, or are inconsistent, and the error contains the
+// details.
 func (d *disk) explainOpen(g *guard, err error) error {
 	if failed := g.failure(); failed != nil {
 		return explain("open the store", d.dir, failed)
@@ -241,8 +239,8 @@ func (d *disk) explainOpen(g *guard, err error) error {
 	return explain("open the store", file, err)
 }
 
-// engineLog passes Pebble's log on. What is fatal to Pebble is not to the
-// process: nothing more is written, and the store reports the failure.
+// engineLog forwards Pebble's log. Its fatal errors do not end the process: writes stop, and the
+// store reports the failure.
 type engineLog struct {
 	log    *slog.Logger
 	failed func(error)
@@ -291,15 +289,15 @@ func (d *disk) open(failed func(error)) (e *engine, err error) {
 	return e, nil
 }
 
-// openReadOnly opens the database on a disk that is too full to open it
-// otherwise, which is the reason given: what is in its logs is kept in memory.
+// openReadOnly opens the database on a full disk, whose error is reason: the content of its logs
+// stays in memory.
 func (d *disk) openReadOnly(reason error) (*engine, error) {
 	isNew, err := d.prepare()
 	if err != nil {
 		return nil, err
 	}
 	if isNew {
-		return nil, reason // there is nothing to be read
+		return nil, reason // there is no data to read
 	}
 	e := d.newEngine()
 	e.readOnly = true
@@ -320,8 +318,8 @@ func (d *disk) newEngine() *engine {
 	return &engine{dir: d.dir, guard: g, disk: d, scheduler: newScheduler()}
 }
 
-// openNew makes a database, with its syncs put off. A write that fails from then
-// on ends all writing; whoever fills the database asks the guard at the end.
+// openNew creates a database with delayed syncs. A failed write ends all writes; the caller checks
+// the guard at the end.
 func (d *disk) openNew() (*engine, error) {
 	e := d.newEngine()
 	e.guard.deferSyncs()
@@ -335,7 +333,7 @@ func (d *disk) openNew() (*engine, error) {
 	return e, nil
 }
 
-// complete makes durable what was put off since openNew.
+// complete makes all data since openNew durable.
 func (e *engine) complete() error {
 	if err := e.guard.failure(); err != nil {
 		return explain("make the store", e.dir, err)
@@ -343,7 +341,7 @@ func (e *engine) complete() error {
 	return explain("make the store", e.dir, e.guard.syncDeferred())
 }
 
-// openPebble opens, and turns a panic over what it found into an error.
+// openPebble opens a database, and converts a panic about its content into an error.
 func openPebble(dir string, o *pebble.Options) (db *pebble.DB, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -353,8 +351,7 @@ func openPebble(dir string, o *pebble.Options) (db *pebble.DB, err error) {
 	return pebble.Open(dir, o)
 }
 
-// initialise writes the meta keys of a new store and makes durable what prepare
-// and Open left unsynced.
+// initialise writes the meta keys of a new store and syncs the files of prepare and Open.
 func (d *disk) initialise(e *engine) error {
 	b := e.db.NewBatch()
 	_ = b.Set([]byte(metaFormat), revisionValue(formatVersion), nil)
@@ -380,7 +377,7 @@ func (e *engine) apply(b *pebble.Batch) error {
 	return b.Close()
 }
 
-// close closes the database. Nobody may use it.
+// close closes the database, which must not be in use.
 func (e *engine) close() error {
 	e.iterators.close()
 	if err := e.db.Close(); err != nil {

@@ -13,11 +13,11 @@ import (
 // expireBatch is how many keys are deleted at a time.
 const expireBatch = 512
 
-// expiries knows when the next key expires.
+// expiries tracks the time of the next expiration.
 type expiries struct {
 	mu struct {
 		sync.Mutex
-		// next is a Unix second, 0 for none.
+		// next is a Unix second, 0 without one.
 		next int64
 	}
 	// sooner is sent to when next became smaller.
@@ -26,7 +26,7 @@ type expiries struct {
 
 func (x *expiries) init() { x.sooner = make(chan struct{}, 1) }
 
-// wake takes note of a key that expires at a Unix second; 0 is none.
+// wake records a key that expires at a Unix second; 0 means none.
 func (x *expiries) wake(at int64) {
 	if at == 0 {
 		return
@@ -66,7 +66,7 @@ func expirySecond(now time.Time, ttl time.Duration) int64 {
 	return at.Unix()
 }
 
-// expireKeys deletes keys whose time has come, until Close.
+// expireKeys deletes expired keys until Close.
 func (s *Store) expireKeys() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -92,8 +92,8 @@ func (s *Store) expireKeys() {
 	}
 }
 
-// expireDue deletes what has expired by a Unix second and looks up what comes
-// next. What cannot be deleted now is tried again a second later.
+// expireDue deletes keys that expired by a Unix second and determines the next expiration. Failed
+// deletions are retried a second later.
 func (s *Store) expireDue(now int64) {
 	for {
 		s.expiries.take()
@@ -139,8 +139,7 @@ func (s *Store) due(now int64) (due []expiry, next int64, err error) {
 	return due, 0, e.explain("read the expiry index", it.Error())
 }
 
-// deleteExpired deletes the keys, each in a transaction of its own: one that
-// was put again meanwhile stays.
+// deleteExpired deletes the keys, each in its own transaction: a rewritten key stays.
 func (s *Store) deleteExpired(due []expiry) error {
 	txns := make([]txn, len(due))
 	var errs []error
@@ -169,7 +168,7 @@ func (e *engine) newExpiryIter() (*pebble.Iterator, error) {
 	return it, nil
 }
 
-// firstExpiry returns the second in which the first key expires, 0 for none.
+// firstExpiry returns the second in which the first key expires, 0 without one.
 func (e *engine) firstExpiry() (int64, error) {
 	it, err := e.newExpiryIter()
 	if err != nil {

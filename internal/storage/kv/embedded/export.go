@@ -12,22 +12,22 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// Record is an entry as a snapshot holds it.
+// Record is an entry of a snapshot.
 type Record struct {
 	kv.Entry
-	// Expires is when the key goes, to the second; zero for never.
+	// Expires is the expiration time, in seconds; zero for never.
 	Expires time.Time
 }
 
-// SnapshotReader receives what a snapshot holds. Either function may be nil.
+// SnapshotReader receives the content of a snapshot. Either function may be nil.
 type SnapshotReader struct {
 	// Begin is called first, with the revision the snapshot is true for.
 	Begin func(kv.Revision) error
-	// Record is called for each key, in order. The record may be kept.
+	// Record is called for each key, in order. The record may be retained.
 	Record func(Record) error
 }
 
-// SnapshotInfo is what there is in a snapshot.
+// SnapshotInfo describes the content of a snapshot.
 type SnapshotInfo struct {
 	Revision kv.Revision
 	Keys     int64
@@ -38,9 +38,8 @@ func IsSnapshot(head []byte) bool {
 	return len(head) >= len(snapshotMagic) && string(head[:len(snapshotMagic)]) == snapshotMagic
 }
 
-// ReadSnapshot reads a snapshot to its end and checks all its sums. Where it
-// returns an error, which is kv.ErrCorrupt when the snapshot is damaged, what to
-// they received before is not to be relied on.
+// ReadSnapshot reads a complete snapshot and verifies its checksums. After an error, which is
+// kv.ErrCorrupt for a damaged snapshot, the data that to has received is unreliable.
 func ReadSnapshot(r io.Reader, to SnapshotReader) (SnapshotInfo, error) {
 	sr, err := newSnapshotReader(r)
 	if err != nil {
@@ -90,7 +89,7 @@ func NewSnapshotWriter(w io.Writer, at kv.Revision) (*SnapshotWriter, error) {
 	return sw, nil
 }
 
-// Put adds a record. Records come in ascending order of key.
+// Put adds a record. Records must be in ascending order of keys.
 func (sw *SnapshotWriter) Put(r Record) error {
 	switch {
 	case r.Key <= sw.last:
@@ -124,7 +123,7 @@ func (sw *SnapshotWriter) flush() error {
 	return nil
 }
 
-// Close ends the snapshot. It does not close what it was written to.
+// Close ends the snapshot. It does not close the underlying writer.
 func (sw *SnapshotWriter) Close() error {
 	if err := sw.flush(); err != nil {
 		return err
@@ -135,7 +134,7 @@ func (sw *SnapshotWriter) Close() error {
 	return nil
 }
 
-// ErrNoStore is returned by Check where there is nothing to check.
+// ErrNoStore is returned by Check if there is no store.
 var ErrNoStore = errors.New("there is no store")
 
 // SyncName makes durable that the directory of a store was renamed.
