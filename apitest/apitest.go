@@ -16,6 +16,7 @@ package apitest
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -28,6 +29,7 @@ import (
 
 	"mainstay.dev/mainstay/internal/apitest/manifests"
 	"mainstay.dev/mainstay/internal/apitest/throwaway"
+	"mainstay.dev/mainstay/internal/feature"
 	"mainstay.dev/mainstay/internal/filters/faults"
 	"mainstay.dev/mainstay/internal/host"
 	"mainstay.dev/mainstay/internal/simulation"
@@ -47,9 +49,20 @@ type Options struct {
 	// Seed makes uids and generated names follow from it, so that a test that makes the
 	// same objects in the same order gets the same; 0: they are random.
 	Seed uint64
-	// Server configures the options that have no field here. Start sets DataDir, InMemory,
-	// Listener, Faults, World and OnServing.
-	Server host.Config
+	// FeatureGates enables or disables features by name.
+	FeatureGates map[string]bool
+	// RuntimeConfig enables or disables API versions and resources, with the keys and values of
+	// kube-apiserver's --runtime-config, such as "api/beta": "true".
+	RuntimeConfig map[string]string
+	// Controllers selects the controllers in the server, with the syntax of --controllers. nil selects
+	// all, and "-*" none.
+	Controllers []string
+	// EnableAdmissionPlugins are on in addition to the default plugins; DisableAdmissionPlugins are off.
+	EnableAdmissionPlugins, DisableAdmissionPlugins []string
+	// AuthorizationModes are the authorizers in order, such as "RBAC" or "AlwaysAllow". nil: Node, RBAC.
+	AuthorizationModes []string
+	// Logger receives the log of the server; nil discards it.
+	Logger *slog.Logger
 }
 
 // Server is a running server. Its methods are safe for concurrent use. They fail the test on
@@ -73,7 +86,7 @@ func Start(t testing.TB) *Server {
 func (o Options) Start(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{t: t, world: simulation.New(simulation.Config{Time: o.Time, Seed: o.Seed})}
-	config := o.Server
+	config := o.config()
 	if config.InMemory = !o.OnDisk; o.OnDisk {
 		config.DataDir = filepath.Join(t.TempDir(), "data")
 	}
@@ -90,6 +103,20 @@ func (o Options) Start(t testing.TB) *Server {
 	}
 	t.Cleanup(s.stop)
 	return s
+}
+
+// config returns the configuration of the server without its storage, listener and world.
+func (o Options) config() host.Config {
+	config := host.Config{Logger: o.Logger}
+	for name, on := range o.FeatureGates {
+		if config.FeatureGates == nil {
+			config.FeatureGates = feature.Set{}
+		}
+		config.FeatureGates[feature.Gate(name)] = on
+	}
+	config.RuntimeConfig, config.Controllers, config.AuthorizationModes = o.RuntimeConfig, o.Controllers, o.AuthorizationModes
+	config.EnableAdmissionPlugins, config.DisableAdmissionPlugins = o.EnableAdmissionPlugins, o.DisableAdmissionPlugins
+	return config
 }
 
 func (s *Server) stop() {

@@ -322,3 +322,20 @@ func BenchmarkMemory(b *testing.B) {
 	}
 	b.ReportMetric(float64(heap()-before)/float64(b.N), "live-B/server")
 }
+
+// TestOptions checks that options reach the server, and that an invalid one is an error.
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	server := apitest.Options{
+		FeatureGates: map[string]bool{"ClusterTrustBundle": true}, RuntimeConfig: map[string]string{"certificates.k8s.io/v1beta1": "true"},
+		Controllers: []string{"-*"}, DisableAdmissionPlugins: []string{"ServiceAccount"}, AuthorizationModes: []string{"AlwaysAllow"},
+	}.Start(t)
+	nobody := kubernetes.NewForConfigOrDie(server.As("nobody"))
+	if _, err := nobody.Discovery().ServerResourcesForGroupVersion("certificates.k8s.io/v1beta1"); err != nil {
+		t.Error(err)
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
+	if _, err := nobody.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		t.Error(err)
+	}
+}
