@@ -81,7 +81,7 @@ const (
 type version struct {
 	// entry is nil where the key is absent.
 	entry *kv.Entry
-	// revision is that of the put or the deletion, 0 when there was none.
+	// revision is the revision of the put or deletion, 0 if there was none.
 	revision kv.Revision
 	// expires is a Unix second, 0 for never.
 	expires int64
@@ -115,9 +115,9 @@ func splitVersionKey(raw []byte) (key []byte, rev kv.Revision, err error) {
 	return raw[1:n], kv.Revision(^binary.BigEndian.Uint64(raw[n+1:])), nil
 }
 
-// appendBound appends the place in Pebble's key space before which all versions
-// of keys smaller than bound stand, and none of the others. A bound, unlike a
-// key, may contain a zero byte: no key lies between "a" and "a\x00...".
+// appendBound appends the position in Pebble's key space between the versions of keys smaller than
+// bound and all others. Unlike a key, a bound may contain a zero byte: no key is between "a" and
+// "a\x00...".
 func appendBound(dst []byte, bound string) []byte {
 	dst = append(dst, prefixVersion)
 	for i := 0; i < len(bound); i++ {
@@ -129,7 +129,7 @@ func appendBound(dst []byte, bound string) []byte {
 	return append(dst, bound...)
 }
 
-// versionHeaderLen is the length of what stands before the value.
+// versionHeaderLen returns the length of the data before the value.
 func versionHeaderLen(created, rev kv.Revision, expires int64) int {
 	n := 1 + uvarintLen(uint64(rev-created))
 	if expires > 0 {
@@ -152,8 +152,7 @@ func putVersionHeader(dst []byte, created, rev kv.Revision, expires int64) []byt
 // deletedVersion is the value of a deletion.
 func deletedVersion() []byte { return []byte{flagDeleted, 0} }
 
-// decodeVersion decodes the value stored for key at rev. The entry holds a copy
-// of the bytes of raw.
+// decodeVersion decodes the value stored for key at rev. The entry contains a copy of raw.
 func decodeVersion(key string, rev kv.Revision, raw []byte) (version, error) {
 	malformed := func() (version, error) {
 		return version{}, fmt.Errorf("malformed version of %q at revision %d: %w", key, rev, kv.ErrCorrupt)
@@ -283,9 +282,9 @@ func uvarintLen(v uint64) int {
 	return n
 }
 
-// newComparer orders bytewise, like Pebble's default, and shows Pebble which
-// part of a version's key is the key, so that bloom filters and seeks work on
-// whole keys whatever their versions. Its name is part of the format.
+// newComparer returns a bytewise comparer, like Pebble's default, that splits a version's key into
+// key and revision, so that bloom filters and seeks use keys without versions. Its name is part of
+// the format.
 func newComparer() *pebble.Comparer {
 	c := *pebble.DefaultComparer
 	c.Name = "mainstay.versions.1"

@@ -35,7 +35,7 @@ type guard struct {
 	abandoned chan struct{}
 	// void has the files made after that, under the last element of their names.
 	void *vfs.MemFS
-	// slow is called when the sync of a file takes long; it may be nil.
+	// slow is called if the sync of a file takes long; may be nil.
 	slow func(name string)
 
 	mu struct {
@@ -45,8 +45,8 @@ type guard struct {
 		failed func(error)
 		// read is the file last opened for reading.
 		read string
-		// unsynced are the files whose syncs were put off, and whether they are
-		// directories; nil when syncs are not put off.
+		// unsynced are the files with delayed syncs, and whether they are directories; nil if syncs
+		// are not delayed.
 		unsynced map[string]bool
 	}
 }
@@ -64,8 +64,7 @@ func newGuard(inner vfs.FS) *guard {
 // Unwrap implements vfs.FS.
 func (g *guard) Unwrap() vfs.FS { return g.FS }
 
-// arm makes the guard act on failed writes, by telling failed, once. It returns
-// what failed before.
+// arm makes the guard call failed once after a failed write. It returns an earlier failure.
 func (g *guard) arm(failed func(error)) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -101,15 +100,14 @@ func (g *guard) failure() error {
 	return g.mu.err
 }
 
-// abandon lets the writes go that wait since the failure.
+// abandon releases the writes that wait since the failure.
 func (g *guard) abandon() {
 	if g.state.Swap(guardAbandoned) != guardAbandoned {
 		close(g.abandoned)
 	}
 }
 
-// check is asked before each write. It reports whether to swallow it, after
-// waiting if need be.
+// check is called before each write. It reports whether to swallow it, possibly after waiting.
 func (g *guard) check(name string) (swallow bool) {
 	if g.state.Load() == guardWrites {
 		return false
@@ -140,8 +138,8 @@ func (g *guard) do(name string, write func() error) error {
 
 func isLog(name string) bool { return strings.HasSuffix(name, ".log") }
 
-// deferSyncs puts all syncs off until syncDeferred. It is for the making of a
-// store, which is worth nothing until it is complete.
+// deferSyncs delays all syncs until syncDeferred, for the creation of a store, which has no value
+// before it is complete.
 func (g *guard) deferSyncs() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -186,7 +184,7 @@ func (g *guard) putOff(f *guardedFile) bool {
 	return true
 }
 
-// renamed keeps track of a file whose sync was put off.
+// renamed tracks a renamed file with a delayed sync.
 func (g *guard) renamed(oldname, newname string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -14,7 +14,7 @@ func (s *Store) Hold(ctx context.Context, at kv.Revision) (kv.Revision, func(), 
 	return s.hold(ctx, at, kv.MaxHold)
 }
 
-// hold is Hold with another limit; 0 is none.
+// hold is Hold with another limit; 0 means no limit.
 func (s *Store) hold(ctx context.Context, at kv.Revision, limit time.Duration) (kv.Revision, func(), error) {
 	for {
 		if err := s.alive(ctx); err != nil {
@@ -30,13 +30,13 @@ func (s *Store) hold(ctx context.Context, at kv.Revision, limit time.Duration) (
 		}
 		release, err := s.holds.Add(ctx, held, limit)
 		if at == 0 && errors.Is(err, kv.ErrCompacted) {
-			continue // what was the newest revision has been compacted meanwhile
+			continue // the newest revision was compacted in between
 		}
 		return held, release, err
 	}
 }
 
-// grant returns how far compaction may go now that is asked to go to a revision.
+// grant returns the revision to which compaction may go, at most to.
 func (s *Store) grant(to kv.Revision) kv.Revision {
 	granted, expired := s.holds.Grant(to)
 	for _, x := range expired {

@@ -11,43 +11,39 @@ import (
 )
 
 const (
-	// iteratorAge is how long an iterator is used: it keeps files and memory that have been
-	// replaced.
+	// iteratorAge is the maximum age of an iterator, which retains replaced files and memory.
 	iteratorAge = 50 * time.Millisecond
-	// iteratorGap is how soon after another one a transaction must come for the iterator it
-	// is evaluated with to be kept for the next.
+	// iteratorGap is the maximum time between two transactions for which the iterator is retained.
 	iteratorGap      = 2 * time.Millisecond
 	maxIdleIterators = 8
 )
 
-// A pooledIterator is over the versions of the moment when it was made. To make one, and to
-// have it open each file of L0, takes longer than to find a key. So those with which
-// transactions are evaluated are used again: recent has what is newer.
+// A pooledIterator iterates over the versions at its creation. Creating one, and opening each file
+// of L0, takes longer than finding a key, so transactions reuse iterators: recent contains newer
+// versions.
 type pooledIterator struct {
 	it *pebble.Iterator
 	// at is a revision up to which it has all.
 	at    kv.Revision
 	until time.Time
-	// creates says that it asks the filters of the last level.
+	// creates: it uses the filters of the last level.
 	creates bool
 	buf     []byte
 }
 
-// iteratorPool has those of an engine that nobody uses at the moment. They are kept while
-// transactions come one upon the other, and closed at most twice iteratorAge after they were
-// made.
+// iteratorPool contains the unused iterators of an engine. They are retained while transactions
+// follow each other, and closed at most twice iteratorAge after their creation.
 type iteratorPool struct {
 	mu     sync.Mutex
 	idle   []*pooledIterator
-	last   time.Time // when one was last asked for
+	last   time.Time // time of the last request
 	busy   bool      // that was iteratorGap before, at most
 	timer  *time.Timer
 	set    bool // the timer will call expire
 	closed bool
 }
 
-// take returns an iterator of floor or of later, which is the caller's until it is given
-// back; nil where there is none.
+// take returns an iterator of floor or later, which the caller must return, or nil.
 func (x *iteratorPool) take(floor kv.Revision, creates bool) *pooledIterator {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -63,7 +59,7 @@ func (x *iteratorPool) take(floor kv.Revision, creates bool) *pooledIterator {
 	return nil
 }
 
-// give takes one back, to keep or to close it.
+// give returns an iterator, which is retained or closed.
 func (x *iteratorPool) give(v *pooledIterator) {
 	if !x.keep(v) {
 		_ = v.it.Close()
@@ -94,7 +90,7 @@ func (x *iteratorPool) wakeIn(d time.Duration) {
 	}
 }
 
-// expire closes those that are too old.
+// expire closes old iterators.
 func (x *iteratorPool) expire() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -112,7 +108,7 @@ func (x *iteratorPool) expire() {
 	}
 }
 
-// close closes all of them. None may be in use.
+// close closes all iterators, which must not be in use.
 func (x *iteratorPool) close() {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -9,14 +9,12 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// unflushed is more commits than can be in log files only, and so be lost with
-// one: each takes up 200 bytes at least of the memtables that these files are
-// the backing of.
+// unflushed is the maximum number of commits that only log files can contain, and so can be lost
+// with one: each uses at least 200 bytes of the memtables.
 const unflushed = 4 * memTableBytes / 200
 
-// loadReached is loadState of an engine that must reach the revision noted as
-// acknowledged: an ErrLostWrites says that it does not. Not even the first log may
-// be there.
+// loadReached is loadState of an engine that must reach the acknowledged revision noted; otherwise
+// it returns ErrLostWrites. All logs may be missing.
 func (e *engine) loadReached(noted kv.Revision) (state, error) {
 	st, err := e.loadState()
 	if err == nil || errors.Is(err, errNoFormat) && noted > 0 {
@@ -35,9 +33,8 @@ func (e *engine) reaches(st state, noted kv.Revision) error {
 		e.dir, st.revision, noted, ErrLostWrites)
 }
 
-// contiguous checks that no revision is missing among the last commits of the
-// change log, as many as limit says. Each revision has a record, but for those
-// that history has lost, and the first of a store.
+// contiguous checks that the last commits of the change log, up to limit, have no gap. Each
+// revision has a record, except compacted ones and the first one of a store.
 func (e *engine) contiguous(st state, limit int) error {
 	from := max(st.trimmed, st.first) + 1
 	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: logKey(from), UpperBound: []byte{prefixLog + 1}})
@@ -72,11 +69,10 @@ func (e *engine) gap(before, last kv.Revision) error {
 		e.dir, before+1, last, ErrLostWrites)
 }
 
-// acceptLoss makes a store that has lost writes one that can be served: at a
-// revision greater than any that clients have seen, and without history, which
-// has holes. What was replaced or deleted before goes with it, and the index of
-// what expires is made anew. Until the last batch is durable, the loss is still
-// there to be found.
+// acceptLoss makes a store with lost writes usable: at a revision greater than all that clients
+// have seen, and without history, which has gaps. It removes replaced and deleted versions, and
+// rebuilds the index of expiring keys. Until the last batch is durable, the loss remains
+// detectable.
 func (e *engine) acceptLoss(st state, noted kv.Revision) (kv.Revision, error) {
 	m := lossRepair{e: e, b: e.db.NewBatch()}
 	_ = m.b.DeleteRange([]byte{prefixExpiry}, []byte{prefixExpiry + 1}, nil)
@@ -93,13 +89,13 @@ func (e *engine) acceptLoss(st state, noted kv.Revision) (kv.Revision, error) {
 	return at, e.apply(m.b)
 }
 
-// lossRepair writes what acceptLoss changes.
+// lossRepair performs the changes of acceptLoss.
 type lossRepair struct {
 	e *engine
 	b *pebble.Batch
 }
 
-// versions keeps the newest version of each key that is there.
+// versions retains the newest version of each existing key.
 func (m *lossRepair) versions() error {
 	it, err := m.e.db.NewIter(&pebble.IterOptions{LowerBound: []byte{prefixVersion}, UpperBound: []byte{prefixVersion + 1}})
 	if err != nil {

@@ -10,12 +10,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// fileMode is the mode of all files of a store: they contain secrets, unless those are
-// encrypted.
+// fileMode is the mode of all files of a store, which may contain unencrypted secrets.
 const fileMode fs.FileMode = 0o600
 
-// privateFS is the operating system's files. Pebble leaves the modes of new files to the
-// umask; privateFS sets them to fileMode.
+// privateFS is the file system of the operating system. Pebble uses the umask for new files;
+// privateFS sets fileMode.
 type privateFS struct{ vfs.FS }
 
 // Unwrap implements vfs.FS.

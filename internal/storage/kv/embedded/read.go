@@ -12,8 +12,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// reading is an iterator over the versions at one revision. It holds the
-// store's engine until it is closed.
+// reading is an iterator over the versions at a revision. It retains the store's engine until it is
+// closed.
 type reading struct {
 	s   *Store
 	e   *engine
@@ -22,12 +22,9 @@ type reading struct {
 	buf []byte
 }
 
-// read begins to read the keys of [start, end) at a revision, 0 being the
-// newest.
-//
-// The newest revision is looked up before the iterator is made, so that the
-// iterator has all of it; the compacted one afterwards, so that what it has
-// cannot be gone.
+// read starts reading the keys of [start, end) at a revision; 0 is the newest. It determines the
+// newest revision before it creates the iterator, so that the iterator contains the complete
+// revision, and the compacted revision afterwards, so that its data cannot be missing.
 func (s *Store) read(ctx context.Context, start, end string, at kv.Revision) (*reading, error) {
 	if err := s.alive(ctx); err != nil {
 		return nil, err
@@ -91,7 +88,7 @@ func (r *reading) get(key string) (version, error) {
 	return r.version(key)
 }
 
-// version decodes where the iterator stands.
+// version decodes the version at the iterator.
 func (r *reading) version(key string) (version, error) {
 	_, rev, err := splitVersionKey(r.it.Key())
 	if err != nil {
@@ -108,8 +105,8 @@ func (r *reading) version(key string) (version, error) {
 	return v, nil
 }
 
-// next moves on to the next key that is there at the revision; first is true
-// for the first call. The iterator then stands at its version.
+// next moves to the next key that exists at the revision, and the iterator to its version. first is
+// true for the first call.
 func (r *reading) next(first bool) (key []byte, err error) {
 	var ok bool
 	if first {
@@ -147,9 +144,8 @@ func (r *reading) next(first bool) (key []byte, err error) {
 	return nil, r.e.explain("read", r.it.Error())
 }
 
-// skipNewer moves over the versions of a key that came after the revision. A
-// key seldom has many, so it tries one step before it seeks. It leaves the
-// version key that it looked for in buf.
+// skipNewer skips the versions of a key after the revision. There are usually few, so it tries one
+// step before it seeks. buf contains the version key of the search.
 func (r *reading) skipNewer(key []byte) bool {
 	r.buf = appendVersionKey(r.buf[:0], string(key), r.rev)
 	if !r.it.Next() {
@@ -206,14 +202,13 @@ func (s *Store) Range(ctx context.Context, req kv.RangeRequest) (kv.RangeResult,
 		res, err := s.rangeAt(ctx, &req, &counted)
 		s.counts.end(&req, &counted, &res)
 		if req.At == 0 && errors.Is(err, kv.ErrCompacted) {
-			continue // what was the newest revision has been compacted meanwhile
+			continue // the newest revision was compacted in between
 		}
 		return res, err
 	}
 }
 
-// rangeAt answers a request at the revision of its count, and counts as far as
-// that is asked for and not known.
+// rangeAt reads a range at the revision of its count, and counts if requested and unknown.
 func (s *Store) rangeAt(ctx context.Context, req *kv.RangeRequest, counted *counting) (kv.RangeResult, error) {
 	r, err := s.read(ctx, req.Start, req.End, counted.at)
 	if err != nil {

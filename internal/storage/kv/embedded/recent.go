@@ -2,10 +2,10 @@ package embedded
 
 import "mainstay.dev/mainstay/internal/storage/kv"
 
-// recentBytes is what one of the two generations of recent may hold.
+// recentBytes is the maximum size of each of the two generations of recent, in bytes.
 const recentBytes = 2 << 20
 
-// entryOverhead is a guess at what the maps and structs cost beside the bytes.
+// entryOverhead is the estimated memory cost of an entry in addition to its bytes.
 const entryOverhead = 192
 
 // recent remembers the newest version of every key changed lately, durable or
@@ -56,8 +56,8 @@ func sizeInRecent(key string, v version) int {
 	return n
 }
 
-// forget drops the old generation if the young one is full. Versions later than
-// published are kept whatever their size: they cannot be read elsewhere.
+// forget drops the old generation if the young one is full. It retains versions later than
+// published regardless of their size, because they are not readable elsewhere.
 func (r *recent) forget(assigned, published kv.Revision) {
 	if r.bytes >= recentBytes {
 		r.rotate(assigned, published)

@@ -29,8 +29,7 @@ func (s *Store) fail(cause error) {
 	}
 }
 
-// suspend has writes refused until repair has ended. It reports whether they were
-// taken before.
+// suspend rejects writes until repair has ended. It reports whether they were accepted before.
 func (s *Store) suspend(broken error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -42,7 +41,7 @@ func (s *Store) suspend(broken error) bool {
 		return false
 	}
 	s.mu.broken = broken
-	// What is pending was never given to the engine; what is being written was.
+	// The pending group was never passed to the engine; the group in progress was.
 	if g := s.mu.pending; g != nil {
 		s.mu.pending, g.err = nil, broken
 		close(g.done)
@@ -52,7 +51,7 @@ func (s *Store) suspend(broken error) bool {
 	return true
 }
 
-// repair waits until the disk takes writes again, and opens the store anew.
+// repair waits until the disk is writable, and reopens the store.
 func (s *Store) repair() {
 	wait := repairFirst
 	for {
@@ -122,7 +121,7 @@ func (s *Store) reopen() error {
 	return nil
 }
 
-// abandonIfFailed lets go what waits in a guard whose writes have ended.
+// abandonIfFailed releases the waiting writes of a failed guard.
 func (d *disk) abandonIfFailed() {
 	if g := d.guard.Load(); g != nil && g.failure() != nil {
 		g.abandon()

@@ -11,9 +11,9 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// The reserve is a file that takes up space and holds nothing. When little space is left, it
-// is removed: the space is then for deletions and for compactions, until it can be
-// set aside again. Its size is a share of the disk, within these bounds, in bytes.
+// The reserve is an empty file that uses disk space. When little space is left, it is removed: its
+// space is available for deletions and compactions, until it can be created again. Its size is a
+// share of the disk, within these bounds, in bytes.
 const (
 	reserveFile  = "RESERVE"
 	reserveLeast = 16 << 20
@@ -21,7 +21,7 @@ const (
 	reserveShare = 16
 )
 
-// errFull is why a store takes deletions only.
+// errFull is the reason why a store accepts deletions only.
 var errFull = fmt.Errorf("only deletions are taken, from space that was kept for them: %w", kv.ErrNoSpace)
 
 // reserve is safe for concurrent use.
@@ -67,7 +67,7 @@ func (r *reserve) take() error {
 	return nil
 }
 
-// release gives the space to the store. It reports whether it was held.
+// release gives the space to the store. It reports whether the reserve existed.
 func (r *reserve) release() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -89,8 +89,7 @@ func (r *reserve) isHeld() bool {
 
 func (r *reserve) name() string { return filepath.Join(r.disk.dir, reserveFile) }
 
-// needsSpace reports whether a transaction is refused while the store takes
-// deletions only.
+// needsSpace reports whether a transaction is rejected while the store accepts deletions only.
 func needsSpace(ops []kv.Op) bool {
 	for i := range ops {
 		if ops[i].Kind == kv.OpPut && !ops[i].Removing {

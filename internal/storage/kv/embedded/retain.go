@@ -12,28 +12,26 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/history"
 )
 
-// maxMarkEvery is how often, at least, it is marked what the newest revision is
-// while there are writes. A short retention is measured more finely.
+// maxMarkEvery is the maximum time between marks of the newest revision while there are writes. A
+// short retention has more frequent marks.
 const maxMarkEvery = time.Minute
 
-// elapsed is the time that a store has been open, in all its runs. It is what
-// history ages by: it goes on evenly whatever happens to the machine's clock,
-// and stands still while no server runs, so that clients which come back after
-// it was down find the history that they need.
+// elapsed is the total time that a store was open. History ages by it: it is independent of the
+// machine's clock, and stops while no server runs, so that clients which return after a downtime
+// find the history that they need.
 type elapsed struct {
 	// before is that of the runs before this one.
 	before time.Duration
 	opened time.Time // by the monotonic clock; zero until the store is open
-	// recorded is what is on disk of it. Only who writes marks uses it.
+	// recorded is the value on disk. Only the writer of marks uses it.
 	recorded time.Duration
 }
 
 func (x *elapsed) now() time.Duration { return x.before + time.Since(x.opened) }
 
-// begin takes over what the runs before have left. After a crash, the end of
-// the last run is missing in it: the time since the last record counts, but no
-// more than a run can lack. A clock that says something impossible counts as
-// that, too, so that history shrinks where no clock is to be relied on.
+// begin continues from the earlier runs. After a crash, the end of the last run is missing: the
+// time since the last record counts, up to the maximum. An invalid clock counts as the maximum,
+// too, so that history shrinks if no clock is reliable.
 func (x *elapsed) begin(st *state, now time.Time, most time.Duration) {
 	x.opened = time.Now()
 	x.before, x.recorded = st.uptime, st.uptime
@@ -55,8 +53,8 @@ func (s *Store) markEvery() time.Duration {
 	return min(max(s.retention/20, 10*time.Millisecond), maxMarkEvery)
 }
 
-// retainHistory compacts what is older than the retention and what is no longer
-// held, and marks the time, until Close.
+// retainHistory compacts history that is older than the retention and not held, and writes marks,
+// until Close.
 func (s *Store) retainHistory() {
 	every := 10 * time.Second
 	if s.retention > 0 {
@@ -87,8 +85,7 @@ func (s *Store) retainHistory() {
 	}
 }
 
-// outlived returns the newest revision that is older than the retention, 0 where
-// there is none.
+// outlived returns the newest revision older than the retention, 0 if there is none.
 func (s *Store) outlived() kv.Revision {
 	if s.retention < 0 {
 		return 0
@@ -96,9 +93,8 @@ func (s *Store) outlived() kv.Revision {
 	return s.marks.AtUptime(s.elapsed.now() - s.retention)
 }
 
-// releaseMemory forgets what is held in memory of commits up to a revision, the newest
-// when it was last called, so that a store at rest holds nothing. It returns the
-// newest now.
+// releaseMemory drops cached commits up to a revision, the newest one at the last call, so that an
+// idle store caches none. It returns the newest revision.
 func (s *Store) releaseMemory(last kv.Revision) kv.Revision {
 	s.ring.forget(last)
 	s.mu.Lock()
@@ -109,8 +105,7 @@ func (s *Store) releaseMemory(last kv.Revision) kv.Revision {
 	return s.mu.assigned
 }
 
-// markTime records what the newest revision is now, and how long the store has
-// been open, while there is history that ages.
+// markTime records the newest revision and the uptime, while history ages.
 func (s *Store) markTime() {
 	e, err := s.useForWriting()
 	if err != nil {
@@ -154,12 +149,11 @@ func (s *Store) writeMark(e *engine) error {
 	return nil
 }
 
-// worthRecording is how much uptime is recorded alone, without a mark. Less is
-// not lost: the time since the last record counts when the store is opened.
+// worthRecording is the uptime that is recorded without a mark. Shorter times are not lost, because
+// the time since the last record counts at the next start.
 const worthRecording = time.Second
 
-// RevisionAt implements kv.Backend. It answers for as long as there is history,
-// over all runs.
+// RevisionAt implements kv.Backend, for the whole history over all runs.
 func (s *Store) RevisionAt(ctx context.Context, t time.Time) (kv.Revision, error) {
 	if err := s.alive(ctx); err != nil {
 		return 0, err
@@ -175,9 +169,8 @@ func (s *Store) RevisionAt(ctx context.Context, t time.Time) (kv.Revision, error
 	return rev, nil
 }
 
-// loadMarks takes over the marks of the runs before. One that cannot be right is
-// left out: what it was to tell is then known less exactly. It is removed when
-// history is compacted past it.
+// loadMarks loads the marks of earlier runs. It ignores invalid ones, which reduces the accuracy;
+// they are removed with the history.
 func (e *engine) loadMarks(st *state) error {
 	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: markKey(st.compacted), UpperBound: []byte{prefixMark + 1}})
 	if err != nil {
