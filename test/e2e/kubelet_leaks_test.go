@@ -259,7 +259,7 @@ func testLeak(t *testing.T, begin func(*testing.T, *leakTest) session, end func(
 	if _, err := io.ReadFull(s.out, got); err != nil || string(got) != text {
 		t.Fatalf("%q, %v", got, err)
 	}
-	here := regexp.MustCompile(`mainstay/(kubelet|proxy)\.|httputil\.`)
+	here := regexp.MustCompile(`mainstay/internal/egress/(kubelet|proxy)\.|httputil\.`)
 	if len(goroutines(here)) == 0 {
 		t.Fatal("a session has no goroutines that are known")
 	}
