@@ -39,14 +39,14 @@ const (
 type Config struct {
 	// Secrets and Accounts are the stored ones, past the watch cache.
 	Secrets, Accounts storage.Interface
-	// Sign returns a token that says the claims.
+	// Sign returns a token with the claims.
 	Sign func(context.Context, *serviceaccount.Claims) (string, error)
 	// Bundle returns the certificates by which clients verify the server, as PEM.
 	Bundle func() []byte
 	// Access is to the control plane; its user is replaced by the controller's.
 	Access *loopback.Access
 	Logger *slog.Logger
-	// Queues are the metrics of the work queue; nil: none.
+	// Queues are the metrics of the work queue; may be nil.
 	Queues *work.Metrics
 }
 
@@ -57,7 +57,7 @@ type Controller struct {
 	accounts *loopback.Client[*corev1.ServiceAccount]
 }
 
-// New returns a controller that has not begun.
+// New returns a controller that has not started.
 func New(config Config) *Controller {
 	access := config.Access.AsController(account)
 	return &Controller{
@@ -67,20 +67,20 @@ func New(config Config) *Controller {
 	}
 }
 
-// key is a secret, or an account that is gone.
+// key is a secret, or a deleted account.
 type key struct {
 	name      types.NamespacedName
 	isAccount bool
 }
 
-// Begin returns the subscriber that does the work until ctx ends, and what waits for
-// its end.
+// Begin starts the controller, which runs until ctx ends. It returns its subscriber, and a function
+// that waits for the end.
 func (c *Controller) Begin(ctx context.Context) (changes.Subscriber, func()) {
 	queue := work.New(ctx, work.Config[key]{Name: Name, Workers: workers, Do: c.sync, Logger: c.config.Logger, Metrics: c.config.Queues})
 	return &subscriber{queue}, queue.Close
 }
 
-// subscriber queues the secrets that may be tokens, and accounts that are gone.
+// subscriber enqueues secrets that may be tokens, and deleted accounts.
 type subscriber struct{ queue *work.Queue[key] }
 
 // Reset implements changes.Subscriber.
@@ -100,8 +100,7 @@ func (s *subscriber) Changed(c *changes.Change) {
 	}
 }
 
-// mayBeToken reports whether the type of tokens stands anywhere in a stored secret, which
-// is found out without decoding it.
+// mayBeToken reports whether a stored secret contains the type of tokens, without decoding it.
 func mayBeToken(value []byte) bool {
 	return bytes.Contains(value, []byte(corev1.SecretTypeServiceAccountToken))
 }
@@ -129,8 +128,7 @@ func (c *Controller) sync(ctx context.Context, k key) error {
 	return c.fill(ctx, secret, of)
 }
 
-// accountOf returns the account of a token; nil where it is gone, or another one has its
-// name.
+// accountOf returns the account of a token; nil if it was deleted or replaced.
 func (c *Controller) accountOf(ctx context.Context, secret *corev1.Secret) (*corev1.ServiceAccount, error) {
 	of, err := storage.FindAs[*corev1.ServiceAccount](ctx, c.config.Accounts, types.NamespacedName{Namespace: secret.Namespace, Name: secret.Annotations[corev1.ServiceAccountNameKey]})
 	if err != nil || of == nil {
@@ -151,10 +149,10 @@ func (c *Controller) delete(ctx context.Context, secret *corev1.Secret) error {
 	return nil
 }
 
-// errOther: there is another object of the name by now. It is looked at anew.
+// errOther reports that another object has the name. It is processed again.
 var errOther = errors.New("it is another object")
 
-// fill gives a secret what it lacks. A token that it has is not looked at.
+// fill adds missing data to a secret. It does not check an existing token.
 func (c *Controller) fill(ctx context.Context, secret *corev1.Secret, of *corev1.ServiceAccount) error {
 	if isFilled(secret, c.config.Bundle()) {
 		return nil
@@ -190,13 +188,13 @@ func (c *Controller) fill(ctx context.Context, secret *corev1.Secret, of *corev1
 	return nil
 }
 
-// isFilled reports whether a secret lacks nothing.
+// isFilled reports whether a secret is complete.
 func isFilled(secret *corev1.Secret, bundle []byte) bool {
 	return len(secret.Data[corev1.ServiceAccountTokenKey]) > 0 && len(secret.Data[corev1.ServiceAccountNamespaceKey]) > 0 &&
 		bytes.Equal(secret.Data[corev1.ServiceAccountRootCAKey], bundle)
 }
 
-// claims is what the token of a secret says.
+// claims returns the claims for the token of a secret.
 func claims(secret *corev1.Secret, of *corev1.ServiceAccount) *serviceaccount.Claims {
 	return &serviceaccount.Claims{
 		Claims: jwt.Claims{Issuer: serviceaccount.LegacyIssuer, Subject: request.ServiceAccountUser(of.Namespace, of.Name)},
@@ -204,7 +202,7 @@ func claims(secret *corev1.Secret, of *corev1.ServiceAccount) *serviceaccount.Cl
 	}
 }
 
-// deleteTokens deletes the tokens of an account that is gone.
+// deleteTokens deletes the tokens of a deleted account.
 func (c *Controller) deleteTokens(ctx context.Context, name types.NamespacedName) error {
 	list, err := c.config.Secrets.List(ctx, name.Namespace, rest.ListOptions{})
 	if err != nil {
@@ -235,7 +233,7 @@ func (c *Controller) deleteTokens(ctx context.Context, name types.NamespacedName
 	return nil
 }
 
-// forget takes a secret that is gone out of the lists of the accounts of its namespace.
+// forget removes a deleted secret from the lists of the accounts of its namespace.
 func (c *Controller) forget(ctx context.Context, name types.NamespacedName) error {
 	list, err := c.config.Accounts.List(ctx, name.Namespace, rest.ListOptions{})
 	if err != nil {

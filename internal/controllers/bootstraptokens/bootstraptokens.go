@@ -1,6 +1,6 @@
-// Package bootstraptokens looks after the tokens by which new nodes join: it deletes those
-// that have expired, and signs with the others what kube-public tells nodes of the cluster,
-// as kube-controller-manager's token-cleaner-controller and bootstrap-signer-controller do.
+// Package bootstraptokens deletes expired bootstrap tokens, and signs the cluster information in
+// kube-public with the others, like kube-controller-manager's token-cleaner-controller and
+// bootstrap-signer-controller.
 package bootstraptokens
 
 import (
@@ -23,7 +23,7 @@ const (
 	SignerName  = "bootstrap-signer-controller"
 )
 
-// What secrets of kube-system are tokens, and what they hold.
+// Names and keys of bootstrap token secrets in kube-system.
 const (
 	tokenType  = corev1.SecretType("bootstrap.kubernetes.io/token")
 	namePrefix = "bootstrap-token-"
@@ -41,7 +41,7 @@ type Config struct {
 	// Access is to the control plane; its user is replaced by the controllers'.
 	Access *loopback.Access
 	Logger *slog.Logger
-	// Queues are the metrics of the work queue; nil: none.
+	// Queues are the metrics of the work queue; may be nil.
 	Queues *work.Metrics
 }
 

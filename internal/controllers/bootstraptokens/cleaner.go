@@ -21,13 +21,13 @@ type Cleaner struct {
 	secrets *loopback.Client[*corev1.Secret]
 }
 
-// NewCleaner returns a controller that has not begun.
+// NewCleaner returns a controller that has not started.
 func NewCleaner(config Config) *Cleaner {
 	return &Cleaner{config: config, secrets: loopback.For[*corev1.Secret](config.Access.AsController("token-cleaner"), corev1.SchemeGroupVersion.WithResource("secrets"))}
 }
 
-// Begin returns the subscriber that does the work until ctx ends, and what waits for
-// its end.
+// Begin starts the controller, which runs until ctx ends. It returns its subscriber, and a function
+// that waits for the end.
 func (c *Cleaner) Begin(ctx context.Context) (changes.Subscriber, func()) {
 	queue := work.New(ctx, work.Config[string]{Name: CleanerName, Workers: 1, Do: c.sync, Logger: c.config.Logger, Metrics: c.config.Queues})
 	return &cleanerSubscriber{queue}, queue.Close

@@ -24,21 +24,21 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// What is signed: a kubeconfig in a config map, with the signature of each token beside it.
+// The signed data: a kubeconfig in a config map, with a signature for each token.
 const (
 	clusterInfo     = "cluster-info"
 	kubeconfigKey   = "kubeconfig"
 	signaturePrefix = "jws-kubeconfig-"
 )
 
-// Signer is the controller that signs kube-public/cluster-info, where there is one, for nodes
-// that know a token and nothing else of the cluster.
+// Signer is the controller that signs kube-public/cluster-info, if it exists, for joining nodes,
+// which only have a token.
 type Signer struct {
 	config Config
 	maps   *loopback.Client[*corev1.ConfigMap]
 }
 
-// NewSigner returns a controller that has not begun.
+// NewSigner returns a controller that has not started.
 func NewSigner(config Config) *Signer {
 	return &Signer{config: config, maps: loopback.For[*corev1.ConfigMap](config.Access.AsController("bootstrap-signer"), corev1.SchemeGroupVersion.WithResource("configmaps"))}
 }
@@ -46,8 +46,8 @@ func NewSigner(config Config) *Signer {
 // signing is the one key of a signer's queue.
 type signing struct{}
 
-// Begin returns the subscriber that does the work until ctx ends, and what waits for
-// its end.
+// Begin starts the controller, which runs until ctx ends. It returns its subscriber, and a function
+// that waits for the end.
 func (s *Signer) Begin(ctx context.Context) (changes.Subscriber, func()) {
 	queue := work.New(ctx, work.Config[signing]{Name: SignerName, Workers: 1, Do: s.sync, Logger: s.config.Logger, Metrics: s.config.Queues})
 	return &signerSubscriber{queue}, queue.Close
@@ -70,7 +70,7 @@ func (s *signerSubscriber) Changed(c *changes.Change) {
 	}
 }
 
-// sync gives the config map the signatures of all tokens that sign, and no others.
+// sync writes the signatures of all signing tokens into the config map, and removes others.
 func (s *Signer) sync(ctx context.Context, _ signing) error {
 	name := types.NamespacedName{Namespace: metav1.NamespacePublic, Name: clusterInfo}
 	info, err := storage.FindAs[*corev1.ConfigMap](ctx, s.config.ConfigMaps, name)
@@ -121,7 +121,7 @@ func (s *Signer) tokens(ctx context.Context) (map[string]string, error) {
 	return tokens, nil
 }
 
-// signed returns data with the signatures of tokens; false where there is nothing to sign.
+// signed returns data with the signatures of tokens; false if there is no kubeconfig to sign.
 func signed(data, tokens map[string]string) (map[string]string, bool) {
 	kubeconfig, ok := data[kubeconfigKey]
 	if !ok {

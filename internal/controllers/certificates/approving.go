@@ -24,7 +24,7 @@ func (c *Controller) approve(ctx context.Context, csr *certificatesv1.Certificat
 		return fmt.Errorf("parse the certificate signing request %s: %w", csr.Name, err)
 	}
 	if checkKubeletClient(asked, csr.Spec.Usages) != nil {
-		return nil // somebody may approve it, and see why it is not signed
+		return nil // a user may approve it, and its condition then contains the error
 	}
 	message, err := c.leave(ctx, csr, asked.Subject.CommonName == csr.Spec.Username)
 	if err != nil {
@@ -39,8 +39,8 @@ func (c *Controller) approve(ctx context.Context, csr *certificatesv1.Certificat
 	})
 }
 
-// leave returns why a request is approved, which a kubelet has sent for itself or not; an
-// error where it is not: rights may come later than the request.
+// leave returns the reason of an approval; self reports that the kubelet requests its own
+// certificate. An error retries, because permissions may be granted later.
 func (c *Controller) leave(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, self bool) (string, error) {
 	if self {
 		if allowed, err := c.mayHave(ctx, csr, "selfnodeclient"); err != nil || allowed {
@@ -54,13 +54,12 @@ func (c *Controller) leave(ctx context.Context, csr *certificatesv1.CertificateS
 	return "Auto approving kubelet client certificate after SubjectAccessReview.", err
 }
 
-// isPending reports whether nobody has decided about a request.
+// isPending reports whether a request is neither approved nor denied.
 func isPending(csr *certificatesv1.CertificateSigningRequest) bool {
 	return len(csr.Status.Certificate) == 0 && !has(csr, certificatesv1.CertificateApproved, certificatesv1.CertificateDenied)
 }
 
-// mayHave reports whether the user of a request may create a subresource of requests,
-// which only stands for a right.
+// mayHave reports whether the user of a request may create a virtual subresource of requests.
 func (c *Controller) mayHave(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, subresource string) (bool, error) {
 	user := &request.User{Name: csr.Spec.Username, UID: csr.Spec.UID, Groups: csr.Spec.Groups}
 	for key, values := range csr.Spec.Extra {

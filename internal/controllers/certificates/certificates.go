@@ -43,17 +43,17 @@ func Names() []string { return []string{ApprovingName, SigningName, CleanerName}
 type Config struct {
 	// Stored are the stored requests, past the watch cache.
 	Stored storage.Interface
-	// Authorizer says whose requests are approved.
+	// Authorizer decides which requests are approved.
 	Authorizer authorizer.Authorizer
 	// Authority returns the certificate and key with which requests to a signer are
 	// signed; nil: they are not.
 	Authority func(signer string) *tls.Certificate
-	// Lifetime is that of certificates whose requests do not ask for less.
+	// Lifetime is the maximum lifetime of certificates.
 	Lifetime time.Duration
 	// Access is to the control plane; its user is replaced by the controllers'.
 	Access *loopback.Access
 	Logger *slog.Logger
-	// Queues are the metrics of the work queue; nil: none.
+	// Queues are the metrics of the work queue; may be nil.
 	Queues *work.Metrics
 }
 
@@ -62,11 +62,11 @@ type Controller struct {
 	config   Config
 	name     string
 	requests *loopback.Client[*certificatesv1.CertificateSigningRequest]
-	// look does what is to be done about a request as it is stored.
+	// look processes a stored request.
 	look func(context.Context, *certificatesv1.CertificateSigningRequest) error
 }
 
-// New returns a controller by its name, one of Names, that has not begun.
+// New returns a controller that has not started, by its name, one of Names.
 func New(name string, config Config) *Controller {
 	c := &Controller{config: config, name: name}
 	c.requests = loopback.For[*certificatesv1.CertificateSigningRequest](config.Access.AsController(account),
@@ -82,8 +82,8 @@ func New(name string, config Config) *Controller {
 	return c
 }
 
-// Begin returns the subscriber that does the work until ctx ends, and what waits for
-// its end.
+// Begin starts the controller, which runs until ctx ends. It returns its subscriber, and a function
+// that waits for the end.
 func (c *Controller) Begin(ctx context.Context) (changes.Subscriber, func()) {
 	queue := work.New(ctx, work.Config[string]{Name: c.name, Workers: workers, Do: c.sync, Logger: c.config.Logger, Metrics: c.config.Queues})
 	return &subscriber{queue}, queue.Close
@@ -114,12 +114,11 @@ func (c *Controller) sync(ctx context.Context, name string) error {
 	return c.look(ctx, csr)
 }
 
-// errOther: there is another request of the name by now. It is looked at anew.
+// errOther reports that another request has the name. It is processed again.
 var errOther = errors.New("it is another request")
 
-// update changes a subresource of a request, unless the request is gone. It does so as
-// the request is by then: change is called with it, and leaves it as it is where
-// nothing is to be done any more.
+// update updates a subresource of a request, unless it was deleted. change receives the current
+// request, and leaves it unchanged if no action is necessary.
 func (c *Controller) update(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, subresource string, change func(*certificatesv1.CertificateSigningRequest)) error {
 	_, err := c.requests.Subresource(subresource).Update(ctx, types.NamespacedName{Name: csr.Name}, func(current *certificatesv1.CertificateSigningRequest) error {
 		if current.UID != csr.UID {
@@ -134,7 +133,7 @@ func (c *Controller) update(ctx context.Context, csr *certificatesv1.Certificate
 	return nil
 }
 
-// has reports whether a request has a condition. Those that there are can only be true.
+// has reports whether a request has a condition, whose status is always true.
 func has(csr *certificatesv1.CertificateSigningRequest, kinds ...certificatesv1.RequestConditionType) bool {
 	return slices.ContainsFunc(csr.Status.Conditions, func(c certificatesv1.CertificateSigningRequestCondition) bool {
 		return slices.Contains(kinds, c.Type)

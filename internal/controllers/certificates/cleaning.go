@@ -15,14 +15,13 @@ import (
 	"mainstay.dev/mainstay/internal/controllers/work"
 )
 
-// For how long requests are kept: those that have ended, and those that wait for somebody's
-// decision or signature.
+// Retention times of completed and of pending requests.
 const (
 	endedExpiration   = time.Hour
 	pendingExpiration = 24 * time.Hour
 )
 
-// clean deletes a request whose time is over, or looks again when it is.
+// clean deletes an expired request, or schedules its expiration.
 func (c *Controller) clean(ctx context.Context, csr *certificatesv1.CertificateSigningRequest) error {
 	ends := expiry(csr)
 	if ends.IsZero() {

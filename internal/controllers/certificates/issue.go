@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// backdate lets those whose clocks are behind trust a new certificate.
+	// backdate allows for clocks that are behind.
 	backdate = 5 * time.Minute
-	// minLifetime leaves something of it.
+	// minLifetime exceeds backdate.
 	minLifetime = 2 * backdate
-	// short is a lifetime that is not shortened by what is backdated.
+	// short is the maximum lifetime that backdate does not shorten.
 	short = 8 * time.Hour
 )
 
-// lifetime is what a request asks for, within what there is.
+// lifetime returns the requested lifetime within the limits.
 func lifetime(asked *int32, most time.Duration) time.Duration {
 	if asked == nil {
 		return most
@@ -29,8 +29,8 @@ func lifetime(asked *int32, most time.Duration) time.Duration {
 	return min(max(time.Duration(*asked)*time.Second, minLifetime), most)
 }
 
-// issue returns, in PEM, the certificate that a request asks for. It has the subject and the
-// names of the request, none of its extensions, and does not outlive the authority.
+// issue returns the certificate for a request in PEM. It has the subject and names of the request,
+// without its extensions, and does not outlive the authority.
 func issue(authority *tls.Certificate, asked *x509.CertificateRequest, usages []certificatesv1.KeyUsage, now time.Time, lifetime time.Duration) ([]byte, error) {
 	if err := asked.CheckSignature(); err != nil {
 		return nil, fmt.Errorf("verify its signature: %w", err)
@@ -52,7 +52,7 @@ func issue(authority *tls.Certificate, asked *x509.CertificateRequest, usages []
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), nil
 }
 
-// setPeriod says from when until when a certificate is good, of an authority that ends.
+// setPeriod sets the validity of a certificate within that of its authority.
 func setPeriod(certificate *x509.Certificate, now time.Time, lifetime time.Duration, ends time.Time) error {
 	if !now.Before(ends) {
 		return fmt.Errorf("the signer has expired: NotAfter=%v", ends)
@@ -68,7 +68,7 @@ func setPeriod(certificate *x509.Certificate, now time.Time, lifetime time.Durat
 	return nil
 }
 
-// setUsages says what a certificate is for.
+// setUsages sets the usages of a certificate.
 func setUsages(certificate *x509.Certificate, usages []certificatesv1.KeyUsage) error {
 	var unknown []certificatesv1.KeyUsage
 	for _, usage := range usages {
@@ -88,7 +88,7 @@ func setUsages(certificate *x509.Certificate, usages []certificatesv1.KeyUsage) 
 	return nil
 }
 
-// keyUsage returns what a key may do; 0: that is not what the usage is about.
+// keyUsage returns the key usage bit; 0 for an extended usage.
 func keyUsage(usage certificatesv1.KeyUsage) x509.KeyUsage {
 	switch usage {
 	case certificatesv1.UsageSigning, certificatesv1.UsageDigitalSignature:

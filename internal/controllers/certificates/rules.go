@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// checkClient: a client's certificate is for nothing else.
+// checkClient: a client certificate has no other usages.
 func checkClient(_ *x509.CertificateRequest, usages []certificatesv1.KeyUsage) error {
 	for _, usage := range usages {
 		switch usage {
@@ -67,7 +67,7 @@ func checkKubeletServing(asked *x509.CertificateRequest, usages []certificatesv1
 	return nil
 }
 
-// What both rules of kubelets say, as kube-controller-manager does.
+// Errors of both kubelet rules, with the messages of kube-controller-manager.
 var (
 	errNotOfNodes = errors.New("subject organization is not system:nodes")
 	errNotNode    = errors.New("subject common name does not begin with system:node:")

@@ -20,7 +20,7 @@ func Signers() []string {
 	return []string{certificatesv1.KubeAPIServerClientSignerName, certificatesv1.KubeAPIServerClientKubeletSignerName, certificatesv1.KubeletServingSignerName, legacyUnknown}
 }
 
-// ruleOf returns what says why a signer refuses a request; nil for other signers.
+// ruleOf returns the rule of a signer; nil for other signers.
 func ruleOf(signer string) func(*x509.CertificateRequest, []certificatesv1.KeyUsage) error {
 	switch signer {
 	case certificatesv1.KubeAPIServerClientSignerName:
@@ -35,7 +35,7 @@ func ruleOf(signer string) func(*x509.CertificateRequest, []certificatesv1.KeyUs
 	return nil
 }
 
-// sign issues the certificate of a request that is approved, or says why not.
+// sign issues the certificate of an approved request, or records the error.
 func (c *Controller) sign(ctx context.Context, csr *certificatesv1.CertificateSigningRequest) error {
 	signer := csr.Spec.SignerName
 	check := ruleOf(signer)
@@ -70,7 +70,7 @@ func toSign(csr *certificatesv1.CertificateSigningRequest) bool {
 		!has(csr, certificatesv1.CertificateDenied, certificatesv1.CertificateFailed)
 }
 
-// fail says why a request is not signed, which is final.
+// fail records a permanent error in the request.
 func (c *Controller) fail(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, fault error) error {
 	return c.update(ctx, csr, "status", func(current *certificatesv1.CertificateSigningRequest) {
 		if toSign(current) {

@@ -1,6 +1,6 @@
-// Package clusterroles keeps the rules of aggregated ClusterRoles: one with an
-// aggregationRule has all rules of those that its selectors choose. It does what
-// kube-controller-manager's clusterrole-aggregation controller does.
+// Package clusterroles maintains the rules of aggregated ClusterRoles: a role with an
+// aggregationRule has the rules of all selected roles. It implements kube-controller-manager's
+// clusterrole-aggregation controller.
 package clusterroles
 
 import (
@@ -40,24 +40,24 @@ type Config struct {
 	// controller's.
 	Access *loopback.Access
 	Logger *slog.Logger
-	// Queues are the metrics of the work queue; nil: none.
+	// Queues are the metrics of the work queue; may be nil.
 	Queues *work.Metrics
 }
 
-// Aggregation is the controller. Only one goroutine at a time may call Aggregate, and none
-// may between Begin and the end of its work.
+// Aggregation is the controller. Only one goroutine at a time may call Aggregate, and none between
+// Begin and the end of its work.
 type Aggregation struct {
 	stored storage.Interface
 	client *loopback.Client[*rbacv1.ClusterRole]
 	logger *slog.Logger
 	queues *work.Metrics
-	// selectors are those of all aggregation rules, and members the roles that they
-	// chose, when all were last looked at; nil: that was never.
+	// selectors are the selectors of all aggregation rules, and members the selected roles, at the
+	// last complete pass; nil before it.
 	selectors []labels.Selector
 	members   map[string]bool
 }
 
-// New returns a controller that has not begun.
+// New returns a controller that has not started.
 func New(config Config) *Aggregation {
 	access := config.Access.AsController(Name)
 	return &Aggregation{
@@ -75,10 +75,10 @@ func (a *Aggregation) Aggregate(ctx context.Context) error {
 	return a.aggregate(ctx, list)
 }
 
-// Begin returns the subscriber that keeps roles up to date until ctx ends, and what waits
-// for its end.
+// Begin starts the controller, which runs until ctx ends. It returns its subscriber, and a function
+// that waits for the end.
 func (a *Aggregation) Begin(ctx context.Context) (changes.Subscriber, func()) {
-	a.members = nil // they may have changed while another server kept them
+	a.members = nil // another server may have changed them
 	queue := work.New(ctx, work.Config[string]{Name: Name, Workers: 1, Do: a.sync, Logger: a.logger, Metrics: a.queues})
 	return &subscriber{queue}, queue.Close
 }
@@ -133,9 +133,8 @@ type aggregated struct {
 	selectors []labels.Selector
 }
 
-// aggregate writes the aggregated roles of a list whose rules are not what they should
-// be. One aggregated role may choose another, so that all are looked at until
-// nothing changes.
+// aggregate writes the aggregated roles of a list whose rules are outdated. An aggregated role may
+// select another one, so it repeats until no role changes.
 func (a *Aggregation) aggregate(ctx context.Context, list *rest.List) error {
 	roles, wanted, err := a.read(list)
 	if err != nil {
@@ -166,8 +165,8 @@ func (a *Aggregation) aggregate(ctx context.Context, list *rest.List) error {
 	return nil
 }
 
-// read returns the roles of a list, and those that aggregate, in order of their
-// names. A selector that cannot be read chooses nothing.
+// read returns the roles of a list, and the aggregated ones, sorted by name. An invalid selector
+// selects nothing.
 func (a *Aggregation) read(list *rest.List) (roles []*rbacv1.ClusterRole, wanted []*aggregated, err error) {
 	a.selectors, a.members = nil, map[string]bool{}
 	for record, err := range list.Items {
@@ -223,8 +222,8 @@ func (w *aggregated) union(roles []*rbacv1.ClusterRole, rules map[string][]rbacv
 	return all
 }
 
-// write applies the rules. A role that is gone by now, or another one, is left
-// alone: the uid sees to that.
+// write applies the rules. A deleted or replaced role is not written, because the UID is a
+// precondition.
 func (a *Aggregation) write(ctx context.Context, role *rbacv1.ClusterRole, rules []rbacv1.PolicyRule) error {
 	configuration := map[string]any{
 		"apiVersion": rbacv1.SchemeGroupVersion.String(), "kind": "ClusterRole",
@@ -238,12 +237,12 @@ func (a *Aggregation) write(ctx context.Context, role *rbacv1.ClusterRole, rules
 		}
 		list[i] = rule
 	}
-	if len(list) > 0 { // or else the rules of before go, and nothing is owned
+	if len(list) > 0 { // otherwise the previous rules are removed, without an owner
 		configuration["rules"] = list
 	}
 	_, err := a.client.Apply(ctx, &unstructured.Unstructured{Object: configuration}, true)
 	if apierrors.IsConflict(err) {
-		return nil // the change feed tells what is there instead
+		return nil // the change feed reports the new role
 	}
 	return err
 }

@@ -1,6 +1,5 @@
-// Package everynamespace is what controllers have in common that keep an object in every
-// namespace: each namespace that is not going away is looked at when it changes, and when
-// its object does.
+// Package everynamespace is the common part of controllers that maintain an object in every
+// namespace: a change of an active namespace, or of its object, enqueues it.
 package everynamespace
 
 import (
@@ -25,24 +24,24 @@ type Config struct {
 	Name string
 	// Matters reports whether a change is one of the object that may have to be undone.
 	Matters func(c *changes.Change) bool
-	// Keep sees to the object of a namespace that is active, as far as is known. An error
-	// has it called again; that the namespace is gone, or going away, is none.
+	// Keep maintains the object of a namespace that is probably active. An error retries; a deleted
+	// or terminating namespace is not an error.
 	Keep   func(ctx context.Context, namespace string) error
 	Access *loopback.Access
 	Logger *slog.Logger
-	// Queues are the metrics of the work queue; nil: none.
+	// Queues are the metrics of the work queue; may be nil.
 	Queues *work.Metrics
 }
 
-// Begin returns the subscriber that does the work until ctx ends, and what waits for
-// its end.
+// Begin starts the work, which runs until ctx ends. It returns its subscriber, and a function that
+// waits for the end.
 func Begin(ctx context.Context, config Config) (changes.Subscriber, func()) {
 	s := &subscriber{config: config, namespaces: loopback.For[*corev1.Namespace](config.Access, corev1.SchemeGroupVersion.WithResource("namespaces"))}
 	s.queue = work.New(ctx, work.Config[string]{Name: config.Name, Workers: workers, Do: s.sync, Logger: config.Logger, Metrics: config.Queues})
 	return s, s.queue.Close
 }
 
-// subscriber queues the namespaces whose object may not be as it should be.
+// subscriber enqueues namespaces whose object may be missing or outdated.
 type subscriber struct {
 	config     Config
 	namespaces *loopback.Client[*corev1.Namespace]

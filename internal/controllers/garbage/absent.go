@@ -5,11 +5,11 @@ import "sync"
 // maxRemembered bounds the owners that are remembered.
 const maxRemembered = 512
 
-// absentOwner is an owner that was looked for where an owner reference says.
+// absentOwner is an owner that does not exist at the location of an owner reference.
 type absentOwner struct{ path, namespace, name, uid string }
 
-// remembered remembers some owners that are not there: a uid that is gone does not come
-// back, and all dependents of one owner ask for it.
+// remembered caches missing owners: a deleted UID never reappears, and all dependents of an owner
+// look it up.
 type remembered[K comparable] struct {
 	mu     sync.RWMutex
 	owners map[K]bool

@@ -19,8 +19,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// unknownKindDelay is what passes before the owner of a kind that is not served is
-// looked for again: its definition may come back.
+// unknownKindDelay is the delay before another lookup of an owner of an unknown kind, whose
+// definition may return.
 const unknownKindDelay = time.Minute
 
 // present is an object as it is stored now.
@@ -32,7 +32,7 @@ type present struct {
 	revision kv.Revision
 }
 
-// read returns an object as it is stored; nil if there is none, or no resource of it.
+// read returns a stored object; nil if the object or its resource does not exist.
 func (w *collection) read(ctx context.Context, o object) (*present, error) {
 	path, namespace, name := w.graph.names(o)
 	resource, ok := w.config.OfPath(path)
@@ -46,7 +46,7 @@ func (w *collection) read(ctx context.Context, o object) (*present, error) {
 	return &present{o, resource, types.NamespacedName{Namespace: namespace, Name: name}, meta, revision}, nil
 }
 
-// stored reads the metadata of an object. The revision is 0 if there is none.
+// stored reads the metadata of an object. The revision is 0 if it does not exist.
 func (w *collection) stored(ctx context.Context, r changes.Resource, namespace, name string) (meta changes.Meta, revision kv.Revision, err error) {
 	entry, _, err := r.Backend.Get(ctx, r.Key(w.config.Prefix, namespace, name), 0)
 	if err != nil || entry == nil {
@@ -58,7 +58,7 @@ func (w *collection) stored(ctx context.Context, r changes.Resource, namespace, 
 
 func (p *present) String() string { return p.resource.GroupResource().String() + " " + p.name.String() }
 
-// look does what is to be done about an object.
+// look processes an object.
 func (w *collection) look(ctx context.Context, o object) error {
 	p, err := w.read(ctx, o)
 	if err != nil || p == nil {
@@ -76,7 +76,7 @@ func (w *collection) look(ctx context.Context, o object) error {
 	return w.dependent(ctx, p)
 }
 
-// owners are the owners of a dependent, by what they are to it.
+// owners are the owners of a dependent by their state.
 type owners struct {
 	solid, dangling []changes.Owner
 	waiting         []changes.Owner // for their dependents to be deleted
@@ -89,8 +89,8 @@ func (*namespacedOwnerError) Error() string {
 	return "a cluster-scoped object names a namespaced owner"
 }
 
-// dependent deletes an object that has no owner any more, or only such as wait for
-// that. Where it has others, it loses the references to those.
+// dependent deletes an object whose owners do not exist or wait for it. If it has other owners, it
+// removes the references to the missing ones.
 func (w *collection) dependent(ctx context.Context, p *present) error {
 	found, err := w.ownersOf(ctx, p)
 	var namespaced *namespacedOwnerError
@@ -166,9 +166,8 @@ func ownPolicy(m *changes.Meta) metav1.DeletionPropagation {
 	return metav1.DeletePropagationBackground
 }
 
-// deleteForeground deletes a dependent that has dependents itself. One of them may
-// wait for the object in turn: it must not block the owner then, or none of them would
-// ever go.
+// deleteForeground deletes a dependent that has dependents. In a cycle, it must not block its
+// owner, because none of them would ever be deleted.
 func (w *collection) deleteForeground(ctx context.Context, p *present) error {
 	if slices.ContainsFunc(w.graph.dependents(uidOf(p.meta.UID)), w.graph.isDying) {
 		if err := w.unblock(ctx, p); err != nil {
@@ -210,7 +209,7 @@ func (w *collection) disown(ctx context.Context, p *present, keep func(*metav1.O
 	})
 }
 
-// unblock lets the owners of an object go before it.
+// unblock permits the deletion of an object's owners before it.
 func (w *collection) unblock(ctx context.Context, p *present) error {
 	return w.update(ctx, p, func(obj codec.Object) {
 		references := slices.Clone(obj.GetOwnerReferences())
@@ -227,7 +226,7 @@ func (w *collection) unblock(ctx context.Context, p *present) error {
 // it. Either is looked at again.
 var errOther = errors.New("it is another object")
 
-// update changes an object, unless it is gone.
+// update updates an object, unless it was deleted.
 func (w *collection) update(ctx context.Context, p *present, change func(codec.Object)) error {
 	_, err := w.client(p).Update(ctx, p.name, func(obj codec.Object) error {
 		if string(obj.GetUID()) != p.meta.UID {

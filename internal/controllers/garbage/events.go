@@ -25,9 +25,9 @@ const (
 	searchPage     = 512
 )
 
-// warnElsewhere tells of a dependent whose owner is in another namespace, so that whoever
-// wonders why it is deleted can find out. Owners that were seen to go are not looked for,
-// and others not often: that would cost more than it is worth.
+// warnElsewhere records an event for a dependent whose owner is in another namespace, so that users
+// can find the reason of its deletion. To limit the cost, owners with an observed deletion are not
+// looked up, and others rarely.
 func (w *collection) warnElsewhere(ctx context.Context, p *present, resource changes.Resource, owner changes.Owner) {
 	if !resource.Namespaced || w.left.has(owner.UID) || !w.maySearch() {
 		return
@@ -74,9 +74,8 @@ func (w *collection) isElsewhere(ctx context.Context, resource changes.Resource,
 	return false, nil
 }
 
-// warn records the event that a dependent names an owner in a namespace other than its own.
-// What is said of it again is counted. Without the event, the log says what failed: nothing
-// depends on it.
+// warn records the event for a dependent with an owner in another namespace, and counts
+// repetitions. An error is logged only.
 func (w *collection) warn(ctx context.Context, p *present, owner changes.Owner) {
 	gvk, now := p.resource.Version.GVK, metav1.NewTime(simulation.Now(ctx))
 	about := corev1.ObjectReference{

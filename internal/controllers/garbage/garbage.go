@@ -1,12 +1,8 @@
-// Package garbage deletes objects whose owners are gone, and holds owners back, or lets
-// their dependents go, as their deletions ask for, as kube-controller-manager's
-// garbage-collector-controller does.
-//
-// It is fed by the changes of everything that is stored, and keeps of it who names whom
-// as an owner (graph.go). What is to be done about an object is decided on the object
-// and its owners as they are stored at that time, and written on the condition that the
-// object is still the same: what the graph has late, or not at all, can delay a
-// deletion, but not cause one.
+// Package garbage deletes objects whose owners do not exist, and implements foreground and orphan
+// deletion, like kube-controller-manager's garbage-collector-controller. It follows the changes of
+// all stored objects, and has a graph of owner references (graph.go). It decides on the stored
+// object and its owners, and writes with the precondition that the object is unchanged: missing or
+// late data of the graph can delay a deletion, but not cause one.
 package garbage
 
 import (
@@ -38,17 +34,17 @@ type Config struct {
 	Plain changes.Plain
 	// Prefix of all keys, such as "/registry".
 	Prefix string
-	// OfPath returns the resource whose objects are stored below a path, and OfKind that
-	// of a kind; false where this server has none.
+	// OfPath returns the resource with a storage path, and OfKind that of a kind; false if there is
+	// none.
 	OfPath func(path string) (changes.Resource, bool)
 	OfKind func(apiVersion, kind string) (changes.Resource, bool)
 	// Access is to the control plane; its user is replaced by the controller's.
 	Access *loopback.Access
 	Logger *slog.Logger
-	// Queues are the metrics of the work queue; nil: none.
+	// Queues are the metrics of the work queue; may be nil.
 	Queues *work.Metrics
-	// KeepUnknown keeps the dependents of owners that were never there, as far as is known:
-	// tests make such owners up. What had an owner is collected when that goes.
+	// KeepUnknown preserves the dependents of owners that probably never existed, which tests use.
+	// Dependents of existing owners are collected after the deletion of the owner.
 	KeepUnknown bool
 }
 
@@ -58,7 +54,7 @@ type Collector struct {
 	access *loopback.Access
 }
 
-// New returns a collector that has not begun.
+// New returns a collector that has not started.
 func New(config Config) *Collector {
 	return &Collector{config: config, access: config.Access.AsController(account)}
 }
@@ -69,20 +65,20 @@ type collection struct {
 	graph  *graph
 	queue  *work.Queue[object]
 	events *loopback.Client[*corev1.Event]
-	// absent are owners that were not where they should be, left those that went while
-	// they had dependents. searched is when other namespaces were last searched.
+	// absent are missing owners, left those that were deleted while they had dependents. searched
+	// is the time of the last search in other namespaces.
 	absent   remembered[absentOwner]
 	left     remembered[string]
 	searched atomic.Int64
 	living   livingOwners
-	// synced: all objects have been seen. Before that, the graph may lack dependents,
-	// and what is to be looked at waits. They belong to the feed's goroutine.
+	// synced: all objects were reported. Before that, the graph may lack dependents, and queued
+	// objects wait. Only the feed's goroutine uses it.
 	synced  bool
 	waiting []object
 }
 
-// Begin returns the subscriber that does the work until ctx ends, and what waits for
-// its end.
+// Begin starts the collector, which runs until ctx ends. It returns its subscriber, and a function
+// that waits for the end.
 func (c *Collector) Begin(ctx context.Context) (changes.Subscriber, func()) {
 	w := &collection{Collector: c, graph: newGraph()}
 	w.events = loopback.For[*corev1.Event](c.access, corev1.SchemeGroupVersion.WithResource("events"))
@@ -118,8 +114,8 @@ func (w *collection) add(o object) {
 func (w *collection) Changed(c *changes.Change) {
 	old, err := changes.MetaOf(c.Prev)
 	if err != nil {
-		old = changes.Meta{} // it was said when it was new
-		w.living.reset()     // whose end it is, if it is one, nobody knows
+		old = changes.Meta{} // it was reported when it was new
+		w.living.reset()     // a deleted owner without a known UID
 	}
 	now, err := changes.MetaOf(c.Value)
 	if err != nil {
@@ -175,7 +171,7 @@ func (w *collection) known(owners []changes.Owner) bool {
 	return !w.config.KeepUnknown || slices.ContainsFunc(owners, func(o changes.Owner) bool { return w.left.has(o.UID) })
 }
 
-// gone looks at the dependents of an object that does not exist any more.
+// gone enqueues the dependents of a deleted object.
 func (w *collection) gone(o object, id string) {
 	u := uidOf(id)
 	w.living.forget(u)
@@ -189,8 +185,7 @@ func (w *collection) gone(o object, id string) {
 	}
 }
 
-// policyChanged looks at an owner whose deletion has begun to wait for its dependents,
-// and at these.
+// policyChanged enqueues an owner whose deletion waits for its dependents, and the dependents.
 func (w *collection) policyChanged(o object, old, now *changes.Meta) {
 	policy := policyOf(now)
 	if policy == policyOf(old) {
@@ -210,8 +205,8 @@ func (w *collection) policyChanged(o object, old, now *changes.Meta) {
 	}
 }
 
-// policyOf returns what the deletion of an object waits for: that its dependents are
-// deleted (Foreground), or orphaned (Orphan); "" where it does not wait.
+// policyOf returns the pending propagation policy of an object: Foreground or Orphan; "" if its
+// deletion does not wait.
 func policyOf(m *changes.Meta) metav1.DeletionPropagation {
 	switch {
 	case !m.Deleting:

@@ -71,7 +71,7 @@ func (g *graph) object(path, namespace, name string) object {
 	return object{number, namespace + "/" + name}
 }
 
-// names returns what an object is called.
+// names returns the path, namespace and name of an object.
 func (g *graph) names(o object) (path, namespace, name string) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
@@ -79,8 +79,7 @@ func (g *graph) names(o object) (path, namespace, name string) {
 	return g.mu.paths[o.path], namespace, name
 }
 
-// uidOf returns the uid of a text, which may be any: owners' uids are what clients
-// write.
+// uidOf returns the UID of a text, which may have any content, because clients write it.
 func uidOf(text string) (u uid) {
 	if len(text) == 36 && text[8] == '-' && text[13] == '-' && text[18] == '-' && text[23] == '-' {
 		plain := text[:8] + text[9:13] + text[14:18] + text[19:23] + text[24:]
@@ -128,7 +127,7 @@ func (g *graph) remove(owner uid, blocking bool, dependent object) {
 	g.mu.edges.Delete(edge(owner, blocking, dependent))
 }
 
-// dependents returns what names an owner.
+// dependents returns the dependents of an owner.
 func (g *graph) dependents(owner uid) []object {
 	g.mu.RLock()
 	defer g.mu.RUnlock()

@@ -10,19 +10,17 @@ import (
 // maxLiving bounds the owners that are remembered to be there.
 const maxLiving = 512
 
-// livingOwners remembers some owners that were there and did not wait for their
-// dependents, so that a new dependent of one of them costs no look-up: most come in
-// crowds, as the pods of a ReplicaSet do. An owner is forgotten when the feed tells of its
-// end, or of the beginning of its end, and both find its dependents in the graph.
+// livingOwners caches existing owners that do not wait for dependents, so that further dependents,
+// such as the pods of a ReplicaSet, need no lookup. An owner is removed when the feed reports its
+// deletion or the start of its deletion, at which the graph contains its dependents.
 type livingOwners struct {
 	mu     sync.RWMutex
 	owners map[uid]livingOwner
-	// forgotten counts the calls of forget: what was looked up before one of them
-	// may be wrong after it.
+	// forgotten counts the calls of forget: results of earlier lookups may be wrong afterwards.
 	forgotten uint64
 }
 
-// livingOwner is where an owner was found, as owner references in a namespace say it.
+// livingOwner is the location of an owner in the terms of an owner reference in a namespace.
 type livingOwner struct{ apiVersion, kind, name, namespace string }
 
 func livingAt(o changes.Owner, namespace string) livingOwner {
@@ -48,7 +46,7 @@ func (l *livingOwners) since() uint64 {
 	return l.forgotten
 }
 
-// add remembers an owner that was found after since, if nothing was forgotten meanwhile.
+// add caches an owner that was found after since, unless forget was called in between.
 func (l *livingOwners) add(o changes.Owner, namespace string, since uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

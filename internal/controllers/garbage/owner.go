@@ -13,9 +13,9 @@ import (
 // maxAncestors bounds the search for an owner among its own owners.
 const maxAncestors = 100
 
-// finishForeground lets an owner go that no dependent blocks any more. Those that do
-// were looked at when the deletion began, or when they came; each that goes brings the
-// owner here again.
+// finishForeground completes the deletion of an owner without blocking dependents. Blocking
+// dependents were enqueued at the start of the deletion or at their creation; the deletion of each
+// enqueues the owner again.
 func (w *collection) finishForeground(ctx context.Context, p *present) error {
 	if _, blocked := w.graph.has(uidOf(p.meta.UID)); !blocked {
 		return w.removeFinalizer(ctx, p, metav1.FinalizerDeleteDependents)
@@ -26,8 +26,8 @@ func (w *collection) finishForeground(ctx context.Context, p *present) error {
 	return w.unblock(ctx, p)
 }
 
-// inCircle reports whether an owner that waits for its dependents is one of those that
-// these wait for in turn: then it must not block them, or none of them would ever go.
+// inCircle reports whether a waiting owner is in a cycle of waiting objects, in which it must not
+// block, because none of them would ever be deleted.
 func (w *collection) inCircle(ctx context.Context, p *present) (bool, error) {
 	seen, next := map[string]bool{}, p.meta.Owners
 	for len(next) > 0 && len(seen) < maxAncestors {
@@ -55,7 +55,7 @@ func (w *collection) inCircle(ctx context.Context, p *present) (bool, error) {
 	return false, nil
 }
 
-// orphan removes an owner from its dependents, and then lets it go.
+// orphan removes an owner from its dependents, and then completes its deletion.
 func (w *collection) orphan(ctx context.Context, p *present) error {
 	var group errgroup.Group
 	group.SetLimit(workers)

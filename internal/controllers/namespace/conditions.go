@@ -14,8 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// report writes what was found into the conditions of a namespace, if it is not there
-// yet.
+// report writes the findings into the conditions of a namespace, if they changed.
 func (c *Controller) report(ctx context.Context, ns *corev1.Namespace, found *findings) error {
 	_, err := c.namespaces.Subresource("status").Update(ctx, types.NamespacedName{Name: ns.Name}, func(current *corev1.Namespace) error {
 		if !isSame(current, ns) {
@@ -29,7 +28,7 @@ func (c *Controller) report(ctx context.Context, ns *corev1.Namespace, found *fi
 	return err
 }
 
-// setCondition keeps the time of a condition whose status stays.
+// setCondition preserves the transition time of a condition with an unchanged status.
 func setCondition(status *corev1.NamespaceStatus, wanted corev1.NamespaceCondition) {
 	i := slices.IndexFunc(status.Conditions, func(c corev1.NamespaceCondition) bool { return c.Type == wanted.Type })
 	if i < 0 {

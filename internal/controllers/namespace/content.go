@@ -21,21 +21,21 @@ const (
 	// them are deleted concurrently, so that they share fsyncs.
 	pageSize = 512
 	deleters = 128
-	// concurrentKinds is how many resources are emptied concurrently, for those that
-	// have few objects each.
+	// concurrentKinds is the number of resources that are emptied concurrently, for namespaces with
+	// few objects of each.
 	concurrentKinds = 4
-	// maxErrors is how many errors of one resource are told of.
+	// maxErrors is the maximum number of reported errors of a resource.
 	maxErrors = 3
 )
 
-// findings are what is in a namespace after an attempt to delete everything.
+// findings are the remaining contents of a namespace after an attempt to delete them.
 type findings struct {
 	discovery error
 	mu        sync.Mutex
 	failed    []error
 	remaining map[string]int // by "resource.group"
 	remote    bool           // some of it is an aggregated server's
-	finalizer map[string]int // objects that it holds
+	finalizer map[string]int // number of objects with the finalizer
 }
 
 func (f *findings) remains() bool { return len(f.remaining) > 0 }
@@ -62,8 +62,8 @@ func (f *findings) fail(resource string, errs *int, err error) {
 	}
 }
 
-// empty deletes what is in a namespace. While there are pods, nothing else goes, which
-// they may need to end in good order (KEP-5080).
+// empty deletes the content of a namespace. While there are pods, it deletes no other objects,
+// which the pods may need for an orderly termination (KEP-5080).
 func (c *Controller) empty(ctx context.Context, namespace string) *findings {
 	found := &findings{remaining: map[string]int{}, finalizer: map[string]int{}}
 	resources := c.config.Resources()
@@ -126,7 +126,7 @@ type emptying struct {
 
 func (e *emptying) fail(err error) { e.found.fail(e.resource, &e.errs, err) }
 
-// removeAll deletes objects, and counts what does not go.
+// removeAll deletes objects, and counts the remaining ones.
 func (e *emptying) removeAll(entries []kv.Entry) {
 	var group errgroup.Group
 	group.SetLimit(deleters)
@@ -145,8 +145,8 @@ func (e *emptying) removeAll(entries []kv.Entry) {
 	_ = group.Wait()
 }
 
-// removeOne deletes an object, unless that has been asked for already. The finalizers
-// are those that it had.
+// removeOne deletes an object, unless its deletion is already pending. finalizers are the
+// finalizers that it had.
 func (e *emptying) removeOne(entry *kv.Entry) (gone bool, finalizers []string, err error) {
 	meta, err := changes.MetaOf(e.plain(entry))
 	if err != nil {
@@ -162,8 +162,8 @@ func (e *emptying) removeOne(entry *kv.Entry) (gone bool, finalizers []string, e
 	return gone, meta.Finalizers, err
 }
 
-// deletion returns what deletes single objects of a resource, as a request to delete
-// the collection does.
+// deletion returns a function that deletes single objects of a resource, as part of a collection
+// deletion.
 func (c *Controller) deletion(ctx context.Context, r changes.Resource, namespace string) (func(types.NamespacedName) (bool, error), error) {
 	background := metav1.DeletePropagationBackground
 	return loopback.For[codec.Object](c.access, r.GVR()).DeleteSome(ctx, namespace, metav1.DeleteOptions{PropagationPolicy: &background})

@@ -1,6 +1,6 @@
-// Package namespace empties namespaces that are being deleted, and then lets them go,
-// as kube-controller-manager's namespace-controller does: pods first, then everything
-// else, by ranges of keys. What remains, and why, is in the conditions of the namespace.
+// Package namespace deletes the content of terminating namespaces, and then the namespaces, like
+// kube-controller-manager's namespace-controller: pods first, then all other objects, by key
+// ranges. Conditions of the namespace report the remaining content.
 package namespace
 
 import (
@@ -28,11 +28,10 @@ const (
 	account = "namespace-controller"
 	// workers is how many namespaces are emptied concurrently.
 	workers = 8
-	// pause is what passes between something in a namespace that goes and the next look
-	// at what remains: many things go together.
+	// pause is the delay between a deletion in a namespace and the next check, because objects are
+	// deleted in groups.
 	pause = 20 * time.Millisecond
-	// remotePeriod is what passes before what aggregated servers have is looked at
-	// again: they do not tell when it goes.
+	// remotePeriod is the interval of checks of aggregated servers, which do not report deletions.
 	remotePeriod = 5 * time.Second
 )
 
@@ -43,20 +42,20 @@ type Config struct {
 	Prefix string
 	// Resources returns the resources that namespaces hold objects of.
 	Resources func() []changes.Resource
-	// Remote deletes what aggregated servers have in a namespace, as a user.
+	// Remote deletes the objects of aggregated servers in a namespace, as a user.
 	Remote func(ctx context.Context, user *request.User, namespace string) Remote
 	// Access is to the control plane; its user is replaced by the controller's.
 	Access *loopback.Access
-	// Grace is what passes between the deletion of a namespace and the first look at it.
+	// Grace is the delay between the deletion of a namespace and its first check.
 	Grace  time.Duration
 	Logger *slog.Logger
-	// Queues are the metrics of the work queue; nil: none.
+	// Queues are the metrics of the work queue; may be nil.
 	Queues *work.Metrics
 }
 
-// Remote is what came of a deletion in aggregated servers.
+// Remote is the result of a deletion in aggregated servers.
 type Remote struct {
-	Discovery error // some could not say what they serve
+	Discovery error // failed discovery of some servers
 	Contents  []error
 	Remaining map[string]int // by "resource.group"
 }
@@ -68,7 +67,7 @@ type Controller struct {
 	namespaces *loopback.Client[*corev1.Namespace]
 }
 
-// New returns a controller that has not begun.
+// New returns a controller that has not started.
 func New(config Config) *Controller {
 	access := config.Access.AsController(account)
 	return &Controller{
@@ -77,15 +76,14 @@ func New(config Config) *Controller {
 	}
 }
 
-// Begin returns the subscriber that does the work until ctx ends, and what waits for
-// its end.
+// Begin starts the controller, which runs until ctx ends. It returns its subscriber, and a function
+// that waits for the end.
 func (c *Controller) Begin(ctx context.Context) (changes.Subscriber, func()) {
 	queue := work.New(ctx, work.Config[string]{Name: Name, Workers: workers, Do: c.sync, Logger: c.config.Logger, Metrics: c.config.Queues})
 	return &subscriber{queue: queue, grace: c.config.Grace}, queue.Close
 }
 
-// subscriber queues the namespaces that are being deleted, and again when something
-// in them goes.
+// subscriber enqueues terminating namespaces, again after each deletion in them.
 type subscriber struct {
 	queue *work.Queue[string]
 	grace time.Duration
@@ -101,7 +99,7 @@ func (s *subscriber) Changed(c *changes.Change) {
 		return
 	}
 	if c.Path == "apiregistration.k8s.io/apiservices" {
-		for name := range s.dying { // one that could not be reached may be, or be gone
+		for name := range s.dying { // the server may have returned, or its objects may be deleted
 			s.queue.Add(name)
 		}
 		return
@@ -131,8 +129,8 @@ func (s *subscriber) namespaceChanged(c *changes.Change) {
 // yet. Either is looked at again.
 var errOther = errors.New("the namespace is not the same any more")
 
-// sync deletes what is in a namespace that is being deleted, says what remains, and
-// lets the namespace go when nothing does.
+// sync deletes the content of a terminating namespace, reports the remaining content, and completes
+// the deletion of an empty namespace.
 func (c *Controller) sync(ctx context.Context, name string) error {
 	ns, err := c.namespaces.Get(ctx, types.NamespacedName{Name: name})
 	switch {
@@ -157,12 +155,12 @@ func (c *Controller) sync(ctx context.Context, name string) error {
 	case found.remote:
 		return work.Later(remotePeriod)
 	case found.remains():
-		return nil // until something of it goes
+		return nil // until an object is deleted
 	}
 	return ignoreGone(c.finalize(ctx, ns))
 }
 
-// finalize removes the namespace's finalizer, with which it goes.
+// finalize removes the namespace's finalizer, which completes its deletion.
 func (c *Controller) finalize(ctx context.Context, ns *corev1.Namespace) error {
 	_, err := c.namespaces.Subresource("finalize").Update(ctx, types.NamespacedName{Name: ns.Name}, func(current *corev1.Namespace) error {
 		if !isSame(current, ns) {
