@@ -5,12 +5,12 @@ import (
 	"sync/atomic"
 )
 
-// createBarrier keeps objects of a definition from being created while all of them
-// are deleted with it. All generations of a definition share one: a request that
-// began under an older generation may still be about to create something.
+// createBarrier prevents the creation of objects while a deletion of their definition deletes all
+// of them. All generations of a definition share it, because a request of an older generation may
+// still be about to create an object.
 type createBarrier struct {
 	closed atomic.Bool
-	// hidden: nothing is served any more, whatever events of the definition say.
+	// hidden: the resource is no longer served, regardless of events of the definition.
 	hidden atomic.Bool
 	// creating is read-locked by requests that create.
 	creating sync.RWMutex

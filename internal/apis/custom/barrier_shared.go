@@ -11,19 +11,18 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// sharedBarrier is the barrier between servers, before a storage of custom objects that
-// other servers write to as well. One that deletes a definition deletes its objects;
-// createBarrier keeps requests of that server from creating more of them. So that no other
-// server does either, because it has not seen the deletion yet, an object is only created
-// in a transaction in which its definition is as this server knows it. An object that was
-// created otherwise would be left behind, and appear again with the next definition of the
-// name.
+// sharedBarrier is the barrier between servers, a decorator of a storage of custom objects that
+// other servers also write. The server that deletes a definition deletes its objects, and its
+// createBarrier rejects further creations. Another server may not have observed the deletion yet.
+// Therefore an object is created in a transaction with the condition that its definition is the one
+// that this server knows. Otherwise, the object would remain and reappear with the next definition
+// of this name.
 type sharedBarrier struct {
 	storage.Interface
 	handler *handler
 }
 
-// maxBarrierAttempts is how often a creation is tried whose definition keeps changing: a
+// maxBarrierAttempts is the maximum number of attempts of a creation whose definition changes: a
 // few servers write a few conditions.
 const maxBarrierAttempts = 16
 
@@ -77,7 +76,7 @@ func (b *sharedBarrier) with(ctx context.Context, name string, options storage.W
 	return options, err
 }
 
-// gone is what clients get whose definition has ended meanwhile.
+// gone returns the error for a definition that was deleted in between.
 func (b *sharedBarrier) gone() error {
 	return apierrors.NewGenericServerResponse(404, "create", b.handler.group, "", "", 0, true)
 }

@@ -21,8 +21,8 @@ type columns struct{ handler *handler }
 
 var _ rest.TableConvertor = columns{}
 
-// Columns implements rest.TableConvertor. Where the definition cannot be read
-// there is the name alone; Cells returns why.
+// Columns implements rest.TableConvertor. If the definition is unreadable, it returns the name
+// only; Cells returns the error.
 func (c columns) Columns() []metav1.TableColumnDefinition {
 	o, err := c.handler.open(c.handler.source.config.Lifetime)
 	if err != nil {
@@ -43,7 +43,7 @@ func (c columns) Cells(obj codec.Object, now time.Time) ([]any, []metav1.TableRo
 // table is the printer columns of a version.
 type table struct {
 	definitions []metav1.TableColumnDefinition
-	columns     []*column // those after the name
+	columns     []*column // the columns after the name
 }
 
 // column finds a cell in an object.
@@ -51,7 +51,7 @@ type column struct {
 	kind       string // its type
 	multiplier multiplier
 	mu         sync.Mutex
-	path       *jsonpath.JSONPath // keeps state while it searches
+	path       *jsonpath.JSONPath // it has state during a search
 }
 
 func nameColumn() metav1.TableColumnDefinition {
@@ -69,7 +69,7 @@ func newTable(v *apiextensionsv1.CustomResourceDefinitionVersion) *table {
 	}
 	t, err := makeTable(wanted)
 	if err != nil {
-		// As kube-apiserver: a path that is none makes all columns the usual ones.
+		// As in kube-apiserver, an invalid path selects the default columns.
 		t, _ = makeTable([]apiextensionsv1.CustomResourceColumnDefinition{age})
 	}
 	return t
@@ -104,7 +104,7 @@ func (t *table) cells(obj codec.Object, now time.Time) []any {
 	return cells
 }
 
-// cell is empty where nothing is found, and where it would take too long.
+// cell is empty if the path finds no value, or if the search would take too long.
 func (c *column) cell(doc map[string]any, now time.Time) any {
 	if !c.multiplier.affordable(doc) {
 		return nil

@@ -2,15 +2,14 @@ package custom
 
 import "k8s.io/client-go/util/jsonpath"
 
-// maxSearch is how many places of an object a column is searched in. A path that
-// looks at all that is below, and at all below that, may come by the same places
-// in more ways than there is time or memory for.
+// maxSearch is the maximum number of values that the search of a column visits. A path with several
+// recursive descents can reach the same values in more ways than time and memory permit.
 const maxSearch = 2_000_000
 
 // maxDescents is how often a path may do so and be searched for at all.
 const maxDescents = 8
 
-// multiplier is how a path may find more than an object holds.
+// multiplier describes how a path can find more values than an object contains.
 type multiplier struct {
 	// descents is how often it looks at all that is below.
 	descents int
@@ -18,7 +17,7 @@ type multiplier struct {
 	repeats float64
 }
 
-// multiplierOf returns that of a path as jsonpath.Parse takes it. Most have none.
+// multiplierOf returns the multiplier of a parsed path. Most paths have none.
 func multiplierOf(path string) multiplier {
 	m := multiplier{repeats: 1}
 	parser, err := jsonpath.Parse("", path)
@@ -32,7 +31,7 @@ func multiplierOf(path string) multiplier {
 	return m
 }
 
-// add counts what is in a part of the path, and returns how many filters are.
+// add counts the nodes of a part of the path, and returns the number of filters.
 func (m *multiplier) add(list *jsonpath.ListNode) (filters int) {
 	for _, node := range list.Nodes {
 		switch node := node.(type) {
@@ -64,9 +63,8 @@ func (m multiplier) affordable(doc any) bool {
 	return ways[m.descents]*m.repeats <= maxSearch
 }
 
-// waysBelow returns, for each number of descents from none to one more than the
-// path has, in how many ways they lead from a value to values below it, each
-// counted with all that is below it: that much is copied.
+// waysBelow returns, for each number of descents up to one more than in the path, the number of
+// ways from a value to the values below it, weighted by their sizes, because they are copied.
 func (m multiplier) waysBelow(value any) (ways [maxDescents + 1]float64) {
 	add := func(child any) {
 		for i, n := range m.waysBelow(child) {

@@ -18,8 +18,8 @@ func asksWebhook(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	return c != nil && c.Strategy == apiextensionsv1.WebhookConverter && c.Webhook != nil
 }
 
-// relabels returns the conversion to a version by the strategy None: nothing
-// changes but the apiVersion, and what the version does not know goes.
+// relabels returns the conversion to a version by the strategy None: it changes the apiVersion and
+// prunes unknown fields.
 func (h *handler) relabels(version string) func(codec.Object) (codec.Object, error) {
 	gvk := h.gvk.GroupKind().WithVersion(version)
 	return func(obj codec.Object) (codec.Object, error) {
@@ -35,8 +35,8 @@ func (h *handler) relabels(version string) func(codec.Object) (codec.Object, err
 	}
 }
 
-// asks returns the conversion to a version by the webhook, for callers without a
-// context. It takes the lifetime of the source.
+// asks returns the conversion to a version by the webhook, for callers without a context. It uses
+// the lifetime of the source.
 func (h *handler) asks(kind *codec.Kind, version string) func(codec.Object) (codec.Object, error) {
 	gv := h.gvk.GroupKind().WithVersion(version).GroupVersion()
 	return func(obj codec.Object) (codec.Object, error) {
@@ -48,8 +48,8 @@ func (h *handler) asks(kind *codec.Kind, version string) func(codec.Object) (cod
 	}
 }
 
-// convert has the webhook convert objects, and drops what the version does not
-// know of what it answers. It implements codec.Kind.Convert.
+// convert converts objects with the webhook, and prunes unknown fields of the result. It implements
+// codec.Kind.Convert.
 func (h *handler) convert(ctx context.Context, objects []codec.Object, to *codec.Version) ([]codec.Object, error) {
 	compiled, err := h.schemaOf(to.GVK.Version)
 	if err != nil {
@@ -78,9 +78,8 @@ func (h *handler) convert(ctx context.Context, objects []codec.Object, to *codec
 	return converted, nil
 }
 
-// coerce makes what a webhook answered a document of the schema. It is not
-// defaulted: as kube-apiserver, defaults are those of the version that was
-// stored or sent.
+// coerce converts a webhook's result into a document of the schema, without defaults: as in
+// kube-apiserver, the defaults are those of the stored or sent version.
 func (c *compiled) coerce(doc map[string]any) error {
 	if _, err := schema.CoerceMetadata(doc, false, false); err != nil {
 		return err
@@ -92,8 +91,8 @@ func (c *compiled) coerce(doc map[string]any) error {
 	return err
 }
 
-// converter returns what converts the objects of the definition, and what is to
-// be called after use. It is made when first used.
+// converter returns the converter of the definition, created at first use, and a function to call
+// after use.
 func (g *generationState) converter(ctx context.Context, s *Source, name string) (c *conversion.Converter, done func(), err error) {
 	g.mu.Lock()
 	c = g.mu.converter
@@ -106,7 +105,7 @@ func (g *generationState) converter(ctx context.Context, s *Source, name string)
 		return nil, nil, err
 	}
 	if !asksWebhook(crd) {
-		// The definition has changed, and those who ask now are on their way out.
+		// The definition has changed, and the request belongs to the old generation.
 		return nil, nil, fmt.Errorf("definition %s has no conversion webhook any more", name)
 	}
 	c, err = conversion.New(conversion.Config{Definition: name, Webhook: crd.Spec.Conversion.Webhook, Clients: s.webhooks, Metrics: s.conversions})
@@ -122,7 +121,7 @@ func (g *generationState) converter(ctx context.Context, s *Source, name string)
 	return c, func() {}, nil
 }
 
-// dropConverterLocked lets go of connections that are not used any more.
+// dropConverterLocked closes unused connections.
 func (g *generationState) dropConverterLocked() {
 	if g.mu.converter != nil {
 		g.mu.converter.Close()

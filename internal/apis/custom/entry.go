@@ -49,8 +49,8 @@ type entry struct {
 type decision struct {
 	names                      names
 	namesAccepted, established bool
-	// underway: the loop has begun to write it. Until then it is the promise that who
-	// wrote the definition was given.
+	// underway: the loop has started to write it. Before that, it is a promise to the writer of the
+	// definition.
 	underway bool
 }
 
@@ -149,8 +149,8 @@ func (e *entry) reservedNames() names {
 	return e.accepted
 }
 
-// isServed reports whether requests for the resource are served. Those that come
-// before the condition is stored wait for that: see handler.open.
+// isServed reports whether requests for the resource are served. Requests before the condition is
+// stored wait for it: see handler.open.
 func (e *entry) isServed() bool {
 	namesAccepted, established := e.namesAccepted, e.established
 	if e.decided != nil {
@@ -195,8 +195,8 @@ func (e *entry) sameGeneration(other *entry) bool {
 	return e.uid == other.uid && e.generation == other.generation
 }
 
-// isTerminatedBy reports whether marked differs by nothing but the deletion timestamp,
-// which increments the generation.
+// isTerminatedBy reports whether marked differs only in the deletion timestamp, which increments
+// the generation.
 func (e *entry) isTerminatedBy(marked *entry) bool {
 	return e.uid == marked.uid && !e.terminating && marked.terminating && e.generation+1 == marked.generation
 }

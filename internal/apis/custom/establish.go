@@ -34,10 +34,10 @@ const (
 // Load reads all stored definitions. It must be called before requests are served.
 func (s *Source) Load(ctx context.Context) error { return s.loop.reflector.Load(ctx) }
 
-// Run follows the stored definitions until ctx ends: it accepts names, establishes
-// definitions, finalizes deleted ones and drops unused state. Names are decided by one
-// goroutine, one definition after the other, where they were not promised to who wrote
-// the definition; the decisions are written by several, so that the writes share fsyncs.
+// Run follows the stored definitions until ctx ends: it accepts names, establishes definitions,
+// finalizes deleted ones and drops unused state. One goroutine decides names sequentially, unless
+// they were promised to the writer of the definition; several goroutines write the decisions, so
+// that writes share fsyncs.
 func (s *Source) Run(ctx context.Context) error {
 	var sweeper sync.WaitGroup
 	sweeper.Go(func() { s.runSweeper(ctx) })
@@ -53,11 +53,11 @@ func (s *Source) Run(ctx context.Context) error {
 type loop struct {
 	*Source
 	reflector *reflector.Reflector
-	// finalizing are the deleted definitions whose objects are being deleted; it is
-	// the reflector's goroutine's. atWork limits how many are worked on at a time.
+	// finalizing are the deleted definitions whose objects are being deleted; only the reflector's
+	// goroutine uses it. atWork limits the concurrent finalizations.
 	finalizing map[types.UID]bool
-	// structures are the generations of old definitions whose schemas were looked
-	// at; it is the reflector's goroutine's.
+	// structures are the generations of old definitions with checked schemas; only the reflector's
+	// goroutine uses it.
 	structures map[types.UID]int64
 	atWork     chan struct{}
 	finalizers sync.WaitGroup
@@ -145,7 +145,7 @@ func (l *loop) applyEvent(ctx context.Context, event *rest.Event) error {
 	return l.sync(ctx, crd, event.Record)
 }
 
-// forget drops the state of a definition that is gone.
+// forget drops the state of a deleted definition.
 func (l *loop) forget(uid types.UID) {
 	delete(l.finalizing, uid)
 	delete(l.structures, uid)
@@ -155,9 +155,9 @@ func (l *loop) logUnreadable(record *codec.Record, err error) {
 	l.logger.Error("a definition cannot be read and is not taken up", "name", record.Name().Name, "err", err)
 }
 
-// syncGroup syncs the definitions of a group that did not get all their names: some
-// may be free now. Those that are being deleted get none; where that is thousands, to look at
-// each whenever one of them is gone would be most of what that takes.
+// syncGroup syncs the definitions of a group without all their names, because some may be free now.
+// It skips terminating definitions: with thousands of them, checking each after every deletion
+// would dominate the time.
 func (l *loop) syncGroup(ctx context.Context, name string) error {
 	for e := range l.current.Load().group(name) {
 		if e.terminating {
@@ -259,7 +259,7 @@ func (l *loop) claim(crd *apiextensionsv1.CustomResourceDefinition) (freed bool)
 	}
 	l.swapLocked(now.with(e.group, e.requested.plural, &e), old, &e)
 	if old.isServed() && !e.isServed() {
-		e.state.markReady() // who waits for what was promised is refused
+		e.state.markReady() // requests that wait for the promise are rejected
 	}
 	return old.reservedNames().kind != "" && !e.reservedNames().equal(old.reservedNames())
 }
@@ -287,9 +287,9 @@ func (l *loop) writeConditions(ctx context.Context, record *codec.Record, uid ty
 	return err == nil
 }
 
-// write updates a definition's status and returns the stored record. change receives
-// the definition without its schemas, and returns false if there is nothing to write.
-// known is a record to start from, or nil.
+// write updates a definition's status and returns the stored record. change receives the definition
+// without its schemas, and returns false if no write is necessary. known is an initial record, or
+// nil.
 func (l *loop) write(ctx context.Context, name string, known *codec.Record, change func(*apiextensionsv1.CustomResourceDefinition) bool) (*codec.Record, error) {
 	return l.config.Definitions.Update(ctx, types.NamespacedName{Name: name}, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
 		if current == nil {

@@ -29,7 +29,7 @@ func (l *loop) startFinalizing(ctx context.Context, name string, uid types.UID) 
 	})
 }
 
-// finalize reports whether nothing is left.
+// finalize reports whether no objects are left.
 func (l *loop) finalize(ctx context.Context, name string, uid types.UID) bool {
 	select {
 	case l.atWork <- struct{}{}:
@@ -44,7 +44,7 @@ func (l *loop) finalize(ctx context.Context, name string, uid types.UID) bool {
 	return err == nil && !left
 }
 
-// finalizeOnce deletes what can be deleted; left reports that objects are left.
+// finalizeOnce deletes all deletable objects; left reports that objects remain.
 func (l *loop) finalizeOnce(ctx context.Context, name string, uid types.UID) (left bool, err error) {
 	crd, err := l.readHead(ctx, name)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && (crd.UID != uid || !slices.Contains(crd.Finalizers, definition.CleanupFinalizer)) {
@@ -101,7 +101,7 @@ func withoutFinalizer(current *codec.Record, uid types.UID) (codec.Object, stora
 	return crd, storage.WriteOptions{}, nil
 }
 
-// deleteObjects asks for the deletion of all objects.
+// deleteObjects requests the deletion of all objects.
 func (l *loop) deleteObjects(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) (left bool, err error) {
 	e := l.current.Load().find(crd.Spec.Group, crd.Spec.Names.Plural)
 	if e == nil || e.uid != crd.UID || len(e.versions) == 0 {

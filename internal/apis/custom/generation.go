@@ -20,9 +20,9 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// generationState is what was made of one generation of a definition, on use.
+// generationState is the derived state of one generation of a definition, created on demand.
 type generationState struct {
-	// life ends when the definition changes or goes, and with it open watches.
+	// life ends with the generation, and ends its open watches.
 	life   context.Context
 	retire func()
 	// ready is closed once it is stored whether the definition is established,
@@ -32,8 +32,7 @@ type generationState struct {
 	mu struct {
 		sync.Mutex
 		isReady bool
-		// versions are those in use; schemas those compiled. Both are nil
-		// while nothing is.
+		// versions are the versions in use, schemas the compiled ones. Both are nil if empty.
 		versions map[string]*versionResources
 		schemas  map[string]*compiled
 		// converter is the webhook's, nil while it is not in use.
@@ -41,8 +40,8 @@ type generationState struct {
 	}
 }
 
-// versionResources is a version in use, with its resources by subresource. It
-// stands apart from handler so that nothing that resources refer to refers to them.
+// versionResources is a version in use, with its resources by subresource. It is separate from
+// handler to avoid a reference cycle with the resources.
 type versionResources struct {
 	*handler
 	resources map[string]*rest.Resource
@@ -71,7 +70,7 @@ func newGenerationState(lifetime context.Context, ready bool) *generationState {
 	return g
 }
 
-// markReady lets requests go on that wait for the definition to be established.
+// markReady releases the requests that wait for the definition to be established.
 func (g *generationState) markReady() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -101,7 +100,7 @@ func (g *generationState) awaitReady(ctx context.Context, s *Source, resource ru
 	return nil
 }
 
-// notServed is what clients get for a resource that is not there.
+// notServed returns the error for a resource that is not served.
 func notServed() error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
@@ -126,7 +125,7 @@ func (s *Source) resource(e *entry, v *entryVersion, subresource string) *rest.R
 	return in.resources[subresource]
 }
 
-// forget drops what has not been used since a time.
+// forget drops state that was not used since a time.
 func (g *generationState) forget(since time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -19,8 +19,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// handler answers requests for one version of a definition. Until it is opened it
-// holds nothing but names.
+// handler serves one version of a definition. Before it is opened, it contains names only.
 type handler struct {
 	source   *Source
 	state    *generationState
@@ -36,19 +35,18 @@ type handler struct {
 	types    typeConverter
 	uncached bool // as in storage.Spec
 
-	// used is when it was last looked up, in Unix nanoseconds; watches are those
-	// open.
+	// used is the time of the last lookup in Unix nanoseconds; watches is the number of open
+	// watches.
 	used, watches atomic.Int64
 
 	mu     sync.Mutex // held while opening
 	opened atomic.Pointer[openHandler]
-	// compiled is the schema, nil until there is an object to read or to write:
-	// most of what is listed and watched has none.
+	// compiled is the schema, nil before the first object is read or written: most listed and
+	// watched resources have no objects.
 	compiled atomic.Pointer[compiled]
 }
 
-// openHandler is what a handler has made of the definition itself, but for its
-// schema.
+// openHandler is the state derived from the definition without its schema.
 type openHandler struct {
 	store      *registry.Store
 	status     *registry.Part // nil without a /status
@@ -87,7 +85,7 @@ func (e *entry) describe(v *entryVersion) []*rest.Resource {
 		StorageVersionHash: storageVersionHash(e.groupVersion(e.storageVersion().name).WithKind(e.requested.kind)), Custom: true,
 	}
 	if e.terminating {
-		main.WithoutVerbs = []string{"create", "patch", "update"} // in discovery alone
+		main.WithoutVerbs = []string{"create", "patch", "update"} // in discovery only
 	}
 	if v.deprecated {
 		main.Warning = e.deprecation(v)
@@ -127,13 +125,13 @@ func (e *entry) deprecation(v *entryVersion) string {
 	return notice
 }
 
-// storageVersionHash is what kube-apiserver shows of a storage version.
+// storageVersionHash returns the hash of a storage version, as in kube-apiserver.
 func storageVersionHash(gvk schema.GroupVersionKind) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s/%s", gvk.Group, gvk.Version, gvk.Kind))
 	return base64.StdEncoding.EncodeToString(sum[:8])
 }
 
-// equip gives a resource what it takes to answer requests.
+// equip adds the fields for serving requests to a resource.
 func (h *handler) equip(r *rest.Resource) {
 	apiVersion := fieldpath.APIVersion(h.gvk.GroupVersion().String())
 	switch r.Subresource {
@@ -160,7 +158,7 @@ func storagePath(resource schema.GroupResource) string {
 	return resource.Group + "/" + resource.Resource
 }
 
-// open makes what requests need of the stored definition, once.
+// open creates the state for requests from the stored definition, once.
 func (h *handler) open(ctx context.Context) (*openHandler, error) {
 	if o := h.opened.Load(); o != nil {
 		return o, nil

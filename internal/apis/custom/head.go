@@ -12,15 +12,14 @@ import (
 	"mainstay.dev/mainstay/internal/codec/jsonplan"
 )
 
-// headOf returns a definition without its schemas, which are most of it: what
-// names, conditions and versions are read from.
+// headOf returns a definition without its schemas, which are most of its size, for its names,
+// conditions and versions.
 func headOf(record *codec.Record) (*apiextensionsv1.CustomResourceDefinition, error) {
 	return without("schema", record)
 }
 
-// without returns a definition less what stands under a name: "schema", or
-// "description" for what schemas are compiled of. It is read from the stored bytes,
-// where they look as expected, and holds none of them.
+// without returns a definition without the members of a name: "schema", or "description" for the
+// compilation of schemas. It decodes stored bytes in the usual form, without sharing memory.
 func without(name string, record *codec.Record) (*apiextensionsv1.CustomResourceDefinition, error) {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	if jsonplan.DecodeWithout(record.Stored(), crd, name) && crd.APIVersion == apiextensionsv1.SchemeGroupVersion.String() {
@@ -61,9 +60,8 @@ func (r *restated) DeepCopyObject() runtime.Object {
 	return &copied
 }
 
-// restate lets change change the metadata and the status of a stored definition,
-// all else staying what it is, byte by byte. Where change says that there is
-// nothing to change, the object returned is what is stored.
+// restate lets change modify the metadata and status of a stored definition, and preserves all
+// other bytes. If change reports no modification, the stored object is returned.
 func restate(current *codec.Record, change func(*apiextensionsv1.CustomResourceDefinition) bool) (codec.Object, error) {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	spec, ok := jsonplan.Member(current.Stored(), "spec")
@@ -89,7 +87,7 @@ func restate(current *codec.Record, change func(*apiextensionsv1.CustomResourceD
 	return out, nil
 }
 
-// restateDecoded is restate for what is not stored in v1, or is to be stored in
+// restateDecoded is restate for definitions that are not stored in v1, or are to be stored in
 // another version.
 func restateDecoded(current *codec.Record, change func(*apiextensionsv1.CustomResourceDefinition) bool) (codec.Object, error) {
 	obj, err := current.Object()

@@ -13,8 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// instances is the REST storage of the objects of a version: the generic store,
-// opened when it is first asked for something.
+// instances is the REST storage of the objects of a version: the generic store, opened on demand.
 type instances struct{ handler *handler }
 
 var (
@@ -152,8 +151,7 @@ func (i instances) Update(ctx context.Context, name types.NamespacedName, update
 	return record, created, err
 }
 
-// refuseCreate returns what clients get who create an object of a definition that
-// is being deleted.
+// refuseCreate returns the error for creations in a terminating definition.
 func (h *handler) refuseCreate(name string) error {
 	return apierrors.NewForbidden(h.group, name, errors.New("create not allowed while custom resource definition is terminating"))
 }

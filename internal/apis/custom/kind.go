@@ -21,9 +21,9 @@ func newObject() codec.Object { return &unstructured.Unstructured{Object: map[st
 
 func content(obj codec.Object) map[string]any { return obj.(*unstructured.Unstructured).Object }
 
-// newKind makes the kind of a version: itself the hub, so that requests, rules
-// and managed fields are all in the version that clients speak, with all others
-// of the definition beside it, as storage may hold any of them.
+// newKind creates the kind of a version, which is its own hub, so that requests, rules and managed
+// fields use the client's version. It also has all other versions of the definition, because any of
+// them may be stored.
 func (h *handler) newKind(e *entry) *codec.Kind {
 	hub := &codec.Version{GVK: h.gvk, List: e.requested.listKind, New: newObject, Untyped: true, Accept: h.accept, Default: h.completes(h.version.name)}
 	kind := &codec.Kind{Hub: hub, Versions: []*codec.Version{hub}, Fields: h.fields}
@@ -63,8 +63,8 @@ func (h *handler) schemaOf(version string) (*compiled, error) {
 	return c, err
 }
 
-// completes returns what makes stored documents ones of a version. Where its
-// schema cannot be had, they stay as they are.
+// completes returns the function that completes stored documents of a version. If its schema is
+// unavailable, they stay unchanged.
 func (h *handler) completes(version string) func(codec.Object) {
 	return func(obj codec.Object) {
 		compiled, err := h.schemaOf(version)
@@ -73,7 +73,7 @@ func (h *handler) completes(version string) func(codec.Object) {
 			return
 		}
 		doc := content(obj)
-		// What is malformed is dropped: errors are for writers.
+		// Malformed metadata is dropped: errors are for writers.
 		_, _ = schema.CoerceMetadata(doc, false, true)
 		_, _ = compiled.CoerceEmbedded(nil, doc, false, true)
 		compiled.complete(doc)
@@ -83,7 +83,7 @@ func (h *handler) completes(version string) func(codec.Object) {
 	}
 }
 
-// accept makes an object of what a client sent.
+// accept creates an object from a client's document.
 func (h *handler) accept(obj codec.Object, report bool) ([]error, error) {
 	u := obj.(*unstructured.Unstructured)
 	if u.Object == nil {

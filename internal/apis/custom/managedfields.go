@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// statusFields returns the fields of a definition's status that the server writes, but
-// not those that are equal in same, which may be nil.
+// statusFields returns the server-owned fields of a definition's status, except those equal in
+// same, which may be nil.
 func statusFields(status, same *apiextensionsv1.CustomResourceDefinitionStatus) *fieldpath.Set {
 	if same == nil {
 		same = &apiextensionsv1.CustomResourceDefinitionStatus{}
@@ -47,9 +47,8 @@ func statusFields(status, same *apiextensionsv1.CustomResourceDefinitionStatus) 
 	return set
 }
 
-// splitManagedFields returns the managed fields after the server has changed a status:
-// it owns what it changed, and what it owned that is still there; other managers lose
-// what was changed.
+// splitManagedFields returns the managed fields after a status change by the server: it owns its
+// changes and its previous fields that still exist; other managers lose the changed fields.
 func splitManagedFields(entries []metav1.ManagedFieldsEntry, isOwn func(*metav1.ManagedFieldsEntry) bool, was, now *apiextensionsv1.CustomResourceDefinitionStatus) (own *metav1.FieldsV1, others []metav1.ManagedFieldsEntry) {
 	changed := statusFields(now, was)
 	mine := changed
@@ -58,7 +57,7 @@ func splitManagedFields(entries []metav1.ManagedFieldsEntry, isOwn func(*metav1.
 		set := fieldpath.NewSet()
 		switch {
 		case entry.FieldsV1 == nil || !bytes.Contains(entry.FieldsV1.Raw, []byte(`"f:status"`)),
-			set.FromJSON(bytes.NewReader(entry.FieldsV1.Raw)) != nil: // kept as it is
+			set.FromJSON(bytes.NewReader(entry.FieldsV1.Raw)) != nil: // preserved
 			others = append(others, entry)
 		case isOwn(&entry):
 			mine = mine.Union(set)

@@ -41,8 +41,8 @@ func (t taken) has(wanted claim) (found bool) {
 // conflict is why a name was not given.
 type conflict struct{ reason, message string }
 
-// give returns the names that a definition gets: those it wants and that are
-// free, and otherwise those it had. why is nil where it gets all.
+// give returns the names of a definition: the requested ones if they are free, otherwise the
+// previous ones. why is nil if all are free.
 func (t taken) give(wanted, had names) (given names, why *conflict) {
 	given = had
 	check := func(used func(string) bool, reason string, want []string) bool {
@@ -73,8 +73,8 @@ func (t taken) give(wanted, had names) (given names, why *conflict) {
 	return given, why
 }
 
-// promise gives a new definition its names, if all are free, before the loop comes to it.
-// What is not promised is left to the loop.
+// promise assigns the names of a new definition before the loop processes it, if all are free.
+// Otherwise the loop decides.
 func (s *snapshot) promise(e *entry) {
 	if e.established || e.terminating || e.unsafe || e.decided != nil {
 		return
@@ -84,8 +84,8 @@ func (s *snapshot) promise(e *entry) {
 	}
 }
 
-// updateConditions writes into a definition's status what follows from its names, its group
-// and its schemas. It reports whether anything changed.
+// updateConditions updates the conditions of a definition from its names, group and schemas. It
+// reports whether any changed.
 func (l *loop) updateConditions(crd *apiextensionsv1.CustomResourceDefinition, s structure) bool {
 	now := l.now()
 	changed := approvalCondition(crd, now)
@@ -115,8 +115,7 @@ func (l *loop) updateConditions(crd *apiextensionsv1.CustomResourceDefinition, s
 	return changed
 }
 
-// approvalCondition says of a definition in a group of the community whether it
-// was approved.
+// approvalCondition returns the approval condition of a definition in a group of the community.
 func approvalCondition(crd *apiextensionsv1.CustomResourceDefinition, now time.Time) bool {
 	if !definition.IsProtected(crd.Spec.Group) {
 		return definition.RemoveCondition(crd, apiextensionsv1.KubernetesAPIApprovalPolicyConformant)
@@ -164,7 +163,7 @@ func recordStatus(crd *apiextensionsv1.CustomResourceDefinition, was *apiextensi
 	}, was, &crd.Status)
 	entry.FieldsV1 = fields
 	crd.ManagedFields = append(others, entry)
-	// In the order that managed fields have: who applies first, then by time.
+	// The order of managed fields: applies first, then by time.
 	slices.SortStableFunc(crd.ManagedFields, func(a, b metav1.ManagedFieldsEntry) int {
 		return cmp.Or(strings.Compare(string(a.Operation), string(b.Operation)), writtenAt(a).Compare(writtenAt(b)), strings.Compare(a.Manager, b.Manager))
 	})

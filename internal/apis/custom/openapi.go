@@ -25,7 +25,7 @@ const (
 	conventions = "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
 )
 
-// schemaTarget is what a schema is written for.
+// schemaTarget is the kind of document for a schema.
 type schemaTarget int
 
 const (
@@ -54,8 +54,8 @@ func (s *Source) discoveredIn(gv schema.GroupVersion) []*entry {
 	return served
 }
 
-// Schemas returns the OpenAPI schemas of a group version by model name, for v2 or v3.
-// It reads the stored definitions, and caches nothing. The caller owns the result.
+// Schemas returns the OpenAPI schemas of a group version by model name, for v2 or v3. It reads the
+// stored definitions without a cache. The caller owns the result.
 func (s *Source) Schemas(ctx context.Context, gv schema.GroupVersion, v2 bool) (map[string]openapi.Schema, error) {
 	as := v3Target
 	if v2 {
@@ -87,11 +87,11 @@ func (s *Source) Schemas(ctx context.Context, gv schema.GroupVersion, v2 bool) (
 	return all, nil
 }
 
-// bulkWorkers returns how many goroutines share work on many definitions: one less than
-// GOMAXPROCS, which leaves a processor to requests.
+// bulkWorkers returns the number of goroutines for work on many definitions: GOMAXPROCS-1, which
+// leaves a processor to requests.
 func bulkWorkers() int { return max(1, runtime.GOMAXPROCS(0)-1) }
 
-// models returns the schemas of one definition, none if the version was just removed.
+// models returns the schemas of one definition; none if the version was just removed.
 func (s *Source) models(ctx context.Context, e *entry, version string, p *schemaWriter) (map[string]openapi.Schema, error) {
 	record, err := s.stored(ctx, e.name)
 	if err != nil {

@@ -106,9 +106,9 @@ func WatchError(err error) error {
 	return &apierrors.StatusError{ErrStatus: status}
 }
 
-// Convert returns the objects, in order, in a version. Those in other versions are
-// converted by one call of the webhook. The Converter takes ownership of the objects.
-// The error is an *Error, or that of ctx.
+// Convert returns the objects in a version, in order. One call of the webhook converts those in
+// other versions. The Converter takes ownership of the objects. The error is an *Error, or that of
+// ctx.
 func (c *Converter) Convert(ctx context.Context, objects []*unstructured.Unstructured, to schema.GroupVersion) ([]*unstructured.Unstructured, error) {
 	var asked []*unstructured.Unstructured
 	for _, obj := range objects {
@@ -148,16 +148,15 @@ func (c *Converter) Convert(ctx context.Context, objects []*unstructured.Unstruc
 	return out, nil
 }
 
-// isEmpty reports whether an object has nothing to convert. Libraries convert empty
-// objects.
+// isEmpty reports whether an object has no content to convert. Libraries convert empty objects.
 func isEmpty(obj *unstructured.Unstructured) bool {
 	_, hasKind := obj.Object["kind"]
 	_, hasVersion := obj.Object["apiVersion"]
 	return len(obj.Object) == 2 && hasKind && hasVersion
 }
 
-// fault is the failure of a conversion: its class in metrics, and what follows
-// "conversion webhook for <kind>" in the message.
+// fault is the failure of a conversion: its class for metrics, and the message after "conversion
+// webhook for <kind>".
 type fault struct {
 	class, text string
 	unreachable bool
@@ -167,7 +166,7 @@ func faultf(class, format string, args ...any) *fault {
 	return &fault{class: class, text: fmt.Sprintf(format, args...)}
 }
 
-// callWebhook converts objects, none of which is in the version.
+// callWebhook converts objects that have other versions.
 func (c *Converter) callWebhook(ctx context.Context, objects []*unstructured.Unstructured, to schema.GroupVersion) ([]*unstructured.Unstructured, *fault) {
 	review, uid, err := c.newReview(objects, to)
 	if err != nil {

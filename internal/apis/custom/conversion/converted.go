@@ -25,7 +25,7 @@ type place int
 const (
 	inObject place = iota
 	inType
-	inMetadata // in what a conversion may change of it
+	inMetadata // in metadata that a conversion may change
 )
 
 func objectErrorf(where place, format string, args ...any) error {

@@ -17,8 +17,8 @@ const (
 	invalidConverted  = "conversion_webhook_invalid_converted_object_failure"
 )
 
-// Metrics are the metrics of conversions, under kube-apiserver's names. A nil *Metrics
-// counts nothing.
+// Metrics are the metrics of conversions, with the names of kube-apiserver. A nil *Metrics records
+// nothing.
 type Metrics struct {
 	requests            *prometheus.CounterVec
 	latency, conversion *prometheus.HistogramVec

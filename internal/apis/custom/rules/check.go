@@ -59,8 +59,8 @@ type Site struct {
 	// count bounds the number of such values in an object, if bounded.
 	count   uint64
 	bounded bool
-	// uncorrelated is the first node on the path whose values cannot be correlated
-	// with old ones; nil if there is none.
+	// uncorrelated is the first node of the path whose values cannot be correlated with old ones;
+	// nil if there is none.
 	uncorrelated *field.Path
 }
 
@@ -134,8 +134,7 @@ func (s Site) Elements(props *apiextensions.JSONSchemaProps, at *field.Path) Sit
 	return s.below(props, at, (*typed.Type).Items)
 }
 
-// Check returns the errors of the rules of the site. What can be validated without CEL
-// must have been.
+// Check returns the errors of the site's rules. Validation without CEL must precede it.
 func (s Site) Check(ctx context.Context) field.ErrorList {
 	if s.checker == nil || len(s.props.XValidations) == 0 {
 		return nil
@@ -187,8 +186,8 @@ func (s Site) rule(rule *apiextensions.ValidationRule, at *field.Path) field.Err
 	return errs
 }
 
-// compile compiles an expression and estimates its cost, once for equal expressions. The
-// compiled expression is not kept.
+// compile compiles an expression and estimates its cost, once for equal expressions. It does not
+// cache the compiled expression.
 func (c *Checker) compile(key expressionKey) compiledCost {
 	if have, found := c.verdicts[key]; found {
 		return have

@@ -98,7 +98,7 @@ func (j *validation) rule(n *node, i int, p *place, vars, plain *variables) bool
 	return true
 }
 
-// charge takes a cost off the budget.
+// charge subtracts a cost from the budget.
 func (j *validation) charge(cost uint64) bool {
 	if cost > math.MaxInt64 || int64(cost) > j.left {
 		return false
@@ -175,8 +175,8 @@ func faultFor(reason *apiextensions.FieldValueErrorReason, at *field.Path, value
 	return field.Invalid(at, value, detail)
 }
 
-// message returns the result of a message expression; empty if it has none that can be
-// shown. A fault aborts the validation.
+// message returns the result of a message expression; empty if it is invalid. An error aborts the
+// validation.
 func (j *validation) message(e *expression, source string, vars *variables) (text, fault string) {
 	if e.err != nil {
 		return "", ""

@@ -34,8 +34,8 @@ func scopeOf(t *typed.Type, rule *apiextensions.ValidationRule) scope {
 	return scope{t, rule.OptionalOldSelf != nil && *rule.OptionalOldSelf}
 }
 
-// environments makes the CEL environments of scopes. They are large: it caches those of
-// one type, since the rules of a value are compiled in sequence.
+// environments creates the CEL environments of scopes. They are large, so it caches only those of
+// one type: the rules of a value are compiled in sequence.
 type environments struct {
 	typ  *typed.Type
 	made [2]*cel.Env // with oldSelf, and with an optional one

@@ -9,8 +9,8 @@ import (
 	"mainstay.dev/mainstay/internal/cel/typed"
 )
 
-// Rules are the rules of a schema. The rules of a node are compiled when an object first
-// has a value there. A nil *Rules has none. It is safe for concurrent use.
+// Rules are the rules of a schema. The rules of a node are compiled when an object first has a
+// value there. A nil *Rules is empty. It is safe for concurrent use.
 type Rules struct {
 	root     *node
 	compiled *expressions
@@ -30,7 +30,7 @@ type node struct {
 	members map[string]*node
 	// elements is the node of items or additionalProperties.
 	elements *node
-	// keys are those of a list map, nil for other lists.
+	// keys are the keys of a list map, nil for other lists.
 	keys []string
 
 	once  sync.Once
