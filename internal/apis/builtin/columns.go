@@ -64,7 +64,7 @@ func Table[T any, P object[T]](columns *Columns[T]) rest.TableConvertor {
 // table adapts Columns to rest.TableConvertor.
 type table[T any, P object[T]] struct{ columns *Columns[T] }
 
-// arrangedTable is a table whose rows depend on each other.
+// arrangedTable is a table with rows that depend on each other.
 type arrangedTable[T any, P object[T]] struct{ table[T, P] }
 
 // Arrange implements rest.Arranger.

@@ -7,7 +7,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// What webhooks are that do not say.
+// Default values of webhooks.
 const (
 	webhookTimeout = 10 // seconds
 	webhookPort    = 443
@@ -54,7 +54,8 @@ func defaultMutatingBinding(binding *admissionregistrationv1.MutatingAdmissionPo
 	defaultMatchResources(binding.Spec.MatchResources)
 }
 
-// defaultMatch asks for everything, in whatever version it is written.
+// defaultMatch sets the match policy Equivalent: a rule matches a request in any version of its
+// resource.
 func defaultMatch(policy **admissionregistrationv1.MatchPolicyType, namespaces, objects **metav1.LabelSelector) {
 	builtin.Fill(policy, admissionregistrationv1.Equivalent)
 	builtin.Fill(namespaces, metav1.LabelSelector{})

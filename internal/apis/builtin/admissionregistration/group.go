@@ -1,5 +1,5 @@
-// Package admissionregistration declares the resources of
-// admissionregistration.k8s.io. It admits nothing itself.
+// Package admissionregistration declares the resources of admissionregistration.k8s.io. Admission
+// plugins evaluate them.
 package admissionregistration
 
 import (

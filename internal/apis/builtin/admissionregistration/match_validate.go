@@ -19,7 +19,7 @@ const (
 	maxMatchConditions = 64
 )
 
-// alone requires that a wildcard has nothing beside it.
+// alone reports an error if values contains the wildcard and another value.
 func alone[S ~string](f validation.Field, values []S, what string) {
 	if len(values) > 1 && slices.Contains(values, wildcard) {
 		f.Invalid(values, "if '*' is present, must not specify other "+what)
@@ -57,9 +57,8 @@ func validateRule(f validation.Field, rule *admissionregistrationv1.RuleWithOper
 	}
 }
 
-// validateResources: what a wildcard stands for is not named besides. As
-// kube-apiserver, what comes before a wildcard with a slash is not looked at, and of
-// resources without one, only the last.
+// validateResources rejects resources that a wildcard already includes. Like kube-apiserver, it
+// ignores entries before a wildcard with a slash, and compares subresources of the last entry only.
 func validateResources(f validation.Field, resources []string) {
 	if len(resources) == 0 {
 		f.Required("")
@@ -97,8 +96,8 @@ func validateResources(f validation.Field, resources []string) {
 	}
 }
 
-// validateMatchResources has the rules of what a policy or a binding is for. All
-// fields have defaults.
+// validateMatchResources validates the match constraints of a policy or a binding. All fields have
+// their defaults.
 func validateMatchResources(f validation.Field, match *admissionregistrationv1.MatchResources) {
 	if match == nil {
 		return
@@ -148,7 +147,7 @@ func validateNamedRule(f validation.Field, rule *admissionregistrationv1.NamedRu
 	validateRule(f, &rule.RuleWithOperations)
 }
 
-// validateMatchConditions: conditions are told apart by their names.
+// validateMatchConditions validates match conditions, which have unique names.
 func validateMatchConditions(f validation.Field, conditions []admissionregistrationv1.MatchCondition, compiler *policy.Compiler, params bool) {
 	if len(conditions) > maxMatchConditions {
 		f.TooMany(len(conditions), maxMatchConditions)
@@ -173,8 +172,8 @@ func validateMatchConditions(f validation.Field, conditions []admissionregistrat
 	}
 }
 
-// compile returns what is wrong with an expression. As that takes long, a request that
-// is given up meanwhile does not go on.
+// compile reports the errors of an expression. Compilation takes long, so it stops when the request
+// is canceled.
 func compile(f validation.Field, compiler *policy.Compiler, text string, sees policy.Scope, results ...*cel.Type) error {
 	if err := f.Context().Err(); err != nil {
 		return fmt.Errorf("compile expressions: %w", err)

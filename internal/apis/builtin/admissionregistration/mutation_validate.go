@@ -40,7 +40,7 @@ func validateMutatingPolicy(f validation.Field, p, old *admissionregistrationv1.
 	}
 }
 
-// validateMutable: nothing is changed that goes.
+// validateMutable rejects mutation of objects that are being deleted.
 func validateMutable(f validation.Field, match *admissionregistrationv1.MatchResources) {
 	if match == nil {
 		return

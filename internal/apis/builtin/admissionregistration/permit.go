@@ -16,9 +16,9 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// A policy shows what its parameters are, in the messages of refusals: so who writes it
-// must be allowed to read all objects of their kind, and who binds it, those that the
-// binding brings.
+// The messages of a policy can contain the fields of its parameters. The author of a policy
+// therefore needs permission to read all objects of the parameter kind, and the author of a binding
+// needs permission to read the referenced objects.
 
 func permitValidatingPolicy(op *builtin.Operation, f validation.Field, p, old *admissionregistrationv1.ValidatingAdmissionPolicy) {
 	var was *admissionregistrationv1.ParamKind
@@ -100,8 +100,8 @@ func policyOf[T codec.Object](op *builtin.Operation, resource, name string) T {
 	return policy
 }
 
-// mayNotRead returns the user, if they may not read what is asked for, of a kind: of every
-// kind where it is nil. Without a user it is the server itself that writes.
+// mayNotRead returns the user if the user is not allowed to read the objects of kind, or of any
+// kind if kind is nil. It returns nil for writes of the server itself, which have no user.
 func mayNotRead(op *builtin.Operation, kind *admissionregistrationv1.ParamKind, asked authorizer.Attributes) *request.User {
 	user := request.UserFrom(op.Context)
 	if op.Env.Authorizer == nil || user == nil || slices.Contains(user.Groups, request.GroupMasters) {

@@ -17,22 +17,22 @@ import (
 
 const (
 	maxAuditAnnotations = 20
-	// maxAnnotationExpression bounds expressions whose values go to the audit log.
+	// maxAnnotationExpression is the maximum length of an audit annotation's expression, in bytes.
 	maxAnnotationExpression = 5 << 10
 )
 
-// expressions checks those of one policy, in the order in which they see each other.
-// Those of a stored policy are not checked again.
+// expressions validates the expressions of one policy in their order of evaluation. Unchanged
+// expressions of a stored policy are not validated again.
 type expressions struct {
 	compiler  policy.Compiler
 	params    bool
 	unchanged bool
 }
 
-// scope is what expressions see that decide something.
+// scope returns the variables of an expression that validates or mutates.
 func (e *expressions) scope() policy.Scope { return policy.Scope{Params: e.params, Authorizer: true} }
 
-// check reports what is wrong with an expression: written is what the fault shows.
+// check reports the errors of an expression. written is the value in the error.
 func (e *expressions) check(f validation.Field, text, written string, sees policy.Scope, results ...*cel.Type) {
 	if e.unchanged {
 		return
@@ -69,7 +69,7 @@ func validateValidatingPolicy(f validation.Field, p, old *admissionregistrationv
 	e.validateAnnotations(f.Child("auditAnnotations"), p.Name, spec.AuditAnnotations)
 }
 
-// validateMatchConstraints: a policy says which resources it is for.
+// validateMatchConstraints validates the required match constraints of a policy.
 func validateMatchConstraints(f validation.Field, match *admissionregistrationv1.MatchResources) {
 	if match == nil {
 		f.Required("")

@@ -20,15 +20,15 @@ func reservedName() string {
 	return fmt.Sprintf("names ending with %q are reserved for static manifest-based configurations and cannot be managed via the API", staticSuffix)
 }
 
-// validateNotStatic refuses the names of configurations that files hold, of new objects.
+// validateNotStatic rejects new objects with a name that is reserved for configurations in files.
 func validateNotStatic(f validation.Field, name string, isNew bool) {
 	if isNew && isStatic(name) && f.Enabled(feature.ManifestBasedAdmissionControlConfig) {
 		f.Child("metadata").Child("name").Invalid(name, reservedName())
 	}
 }
 
-// warnOfStatic warns, as Row.Warnings, of a name that is refused where files may hold
-// configurations.
+// warnOfStatic implements Row.Warnings. It warns about a name that is reserved on servers with
+// configurations in files.
 func warnOfStatic[T any, P interface {
 	*T
 	metav1.Object

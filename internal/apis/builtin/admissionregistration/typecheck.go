@@ -34,9 +34,8 @@ func prepareValidatingPolicyUpdate(op *builtin.Operation, p, old *admissionregis
 	}
 }
 
-// typeCheck writes into the status what is wrong with the expressions of a policy, if
-// objects and parameters are of the types that its rules name. In kube-apiserver that is a
-// controller's work, and the policy has been in effect for a while when it is done.
+// typeCheck writes the type errors of a policy's expressions to its status, for the types that its
+// rules name. kube-apiserver does this in a controller, after the policy has become effective.
 func typeCheck(op *builtin.Operation, p *admissionregistrationv1.ValidatingAdmissionPolicy, generation int64) {
 	types := op.Env.Types
 	if types == nil {
@@ -76,8 +75,8 @@ func typesToCheck(types builtin.TypeResolver, spec *admissionregistrationv1.Vali
 	return kinds
 }
 
-// eachResource yields the resources that a rule names, unless it has an asterisk for
-// groups or versions; those with one, and subresources, are left out.
+// eachResource calls yield for each resource of a rule. It skips rules with a wildcard for groups
+// or versions, resources with a wildcard, and subresources.
 func eachResource(rule *admissionregistrationv1.Rule, yield func(schema.GroupVersionResource) bool) {
 	if slices.Contains(rule.APIGroups, wildcard) || slices.Contains(rule.APIVersions, wildcard) {
 		return
@@ -128,12 +127,12 @@ func (c *typeChecker) check() []admissionregistrationv1.ExpressionWarning {
 	return warnings
 }
 
-// issues returns what is wrong with an expression, for each kind.
+// issues returns the errors of an expression, for each kind.
 func (c *typeChecker) issues(text string) string {
 	var all []string
 	for i := range c.kinds {
 		if c.op.Context.Err() != nil {
-			return "" // the request is gone
+			return "" // T the request was canceled
 		}
 		k := &c.kinds[i]
 		if err := c.compiler(k).Check(text, c.scope()); err != nil {
@@ -147,7 +146,7 @@ func (c *typeChecker) scope() policy.Scope {
 	return policy.Scope{Params: c.spec.ParamKind != nil, Authorizer: true}
 }
 
-// compiler returns what checks the expressions for a kind, with the policy's variables.
+// compiler returns a compiler for expressions about a kind, with the policy's variables.
 func (c *typeChecker) compiler(k *checkedKind) *policy.Compiler {
 	if k.compiler != nil {
 		return k.compiler

@@ -16,7 +16,7 @@ import (
 
 const maxWebhookTimeout = 30 // seconds
 
-// hook is what both kinds of webhooks have.
+// hook has the common fields of validating and mutating webhooks.
 type hook struct {
 	name         string
 	client       *admissionregistrationv1.WebhookClientConfig
@@ -29,7 +29,7 @@ type hook struct {
 	objects      *metav1.LabelSelector
 	versions     []string
 	conditions   []admissionregistrationv1.MatchCondition
-	reinvocation *admissionregistrationv1.ReinvocationPolicyType // nil for what only validates
+	reinvocation *admissionregistrationv1.ReinvocationPolicyType // T nil for validating webhooks
 }
 
 func validatingHooks(webhooks []admissionregistrationv1.ValidatingWebhook) []hook {
@@ -76,7 +76,8 @@ func validateMutatingWebhooks(f validation.Field, configuration, old *admissionr
 	validateHooks(f.Child("webhooks"), mutatingHooks(configuration.Webhooks), before)
 }
 
-// validateHooks: what one of the stored webhooks may be like, all may.
+// validateHooks validates webhooks. A violation that a stored webhook already has is tolerated in
+// all webhooks.
 func validateHooks(f validation.Field, hooks, old []hook) {
 	tolerated := flawsOf(old)
 	if len(hooks) == len(old) && slices.EqualFunc(hooks, old, func(a, b hook) bool { return !validation.Changed(a.conditions, b.conditions) }) {
@@ -96,10 +97,11 @@ func validateHooks(f validation.Field, hooks, old []hook) {
 	}
 }
 
-// flaws are what stored webhooks may be like that new ones may not.
+// flaws are violations that stored webhooks may have and new ones may not.
 type flaws struct {
 	sideEffects, unknownVersions, sameNames, labelValues bool
-	// conditions have not changed: what they were compiled with then may be gone.
+	// conditions is set if the match conditions have not changed. The environment that compiled
+	// them may no longer exist.
 	conditions bool
 }
 
@@ -193,8 +195,8 @@ func validateClient(f validation.Field, client *admissionregistrationv1.WebhookC
 	}
 }
 
-// validateVersions: with none that the server of the release before knows, it could
-// not call the webhook.
+// validateVersions requires a version that the previous release of the server supports. Otherwise
+// it could not call the webhook after a downgrade.
 func validateVersions(f validation.Field, versions []string, anyVersion bool) {
 	if len(versions) == 0 {
 		f.Required("must specify one of v1, v1beta1")

@@ -1,5 +1,5 @@
-// Package all lists the API groups that Kubernetes itself defines. It is the
-// one place that knows all of their folders; package builtin knows none.
+// Package all lists the built-in API groups. It is the only package that imports all of them;
+// package builtin imports none.
 package all
 
 import (
@@ -32,9 +32,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/storagemigration"
 )
 
-// Groups returns all groups in the order in which discovery lists them. A
-// group may come without resources of its own, to keep its place for those
-// that another group declares.
+// Groups returns all groups in the order of discovery. A group without resources reserves the place
+// of resources that another group declares.
 func Groups() []builtin.Group {
 	return []builtin.Group{
 		core.V1(),
@@ -70,8 +69,8 @@ func Groups() []builtin.Group {
 	}
 }
 
-// Versions returns all versions that --runtime-config may name: those that can be
-// served, and those that could once, which are served no more if it names them.
+// Versions returns all versions that --runtime-config may name: the available versions, and removed
+// versions, which have no effect.
 func Versions() []schema.GroupVersion {
 	versions := builtin.Versions(Groups())
 	for _, gone := range [...]schema.GroupVersion{

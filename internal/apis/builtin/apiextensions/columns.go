@@ -12,8 +12,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/custom/definition"
 )
 
-// columns are those of definitions. As kube-apiserver: when they were created is
-// shown as a time, where other kinds have an age.
+// columns returns the table columns of definitions. Like kube-apiserver, the creation column is a
+// time, not an age.
 func columns() *builtin.Columns[apiextensionsv1.CustomResourceDefinition] {
 	return &builtin.Columns[apiextensionsv1.CustomResourceDefinition]{
 		Definitions: []metav1.TableColumnDefinition{

@@ -1,6 +1,5 @@
-// Package apiextensions declares the resource of apiextensions.k8s.io. It
-// keeps the definitions, by the rules of package definition; the resources they
-// define are served by package custom.
+// Package apiextensions declares the resource of apiextensions.k8s.io. Package definition has the
+// rules of definitions, and package custom serves the defined resources.
 package apiextensions
 
 import (
@@ -19,10 +18,9 @@ func V1() builtin.Group {
 	stored := builtin.ConvertedVersion(v1beta1.WithKind("CustomResourceDefinition"),
 		definition.DefaultV1beta1, definition.FromV1beta1, definition.ToV1beta1)
 	return builtin.Group{GroupVersion: apiextensionsv1.SchemeGroupVersion, Resources: []builtin.Entry{
-		// kube-apiserver stores definitions as JSON of v1beta1, and discovery
-		// shows the hash of that version: jfWCUB31mvA=. So they are stored in etcd.
-		// In a store of the server's own they are JSON of v1: clients are sent what
-		// is stored, and who needs a part of a definition finds it in there.
+		// kube-apiserver stores definitions as JSON of v1beta1, and discovery contains the hash of
+		// that version: jfWCUB31mvA=. Mainstay stores them in this form in etcd. In the embedded
+		// store they are JSON of v1, which is sent to clients unchanged and can be decoded in part.
 		builtin.Resource(builtin.Row[apiextensionsv1.CustomResourceDefinition]{
 			Name: "customresourcedefinitions", Kind: "CustomResourceDefinition", ShortNames: []string{"crd", "crds"}, AnyFinalizer: true,
 			Categories:  []string{"api-extensions"},
@@ -43,8 +41,8 @@ func V1() builtin.Group {
 	}}
 }
 
-// permit rejects a new definition whose objects would be stored among those of a built-in
-// resource: its author could write them without their rules.
+// permit rejects a new definition if its objects would be stored under the prefix of a built-in
+// resource. Otherwise its author could write built-in objects without validation.
 func permit(op *builtin.Operation, f validation.Field, crd, old *apiextensionsv1.CustomResourceDefinition) {
 	if old == nil && op.Env.Keeps(crd.Spec.Group+"/"+crd.Spec.Names.Plural) {
 		f.Child("metadata").Child("name").Forbidden("the server stores objects of a built-in resource under this name")

@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// prepare knows at once that what this server serves itself is available.
+// prepare sets the condition Available of local APIServices.
 func prepare(_ *builtin.Operation, service *apiregistrationv1.APIService) {
 	if service.Spec.Service != nil {
 		return

@@ -1,5 +1,5 @@
-// Package apiregistration declares the resource of apiregistration.k8s.io. It
-// keeps the registrations; requests are sent on by package aggregated.
+// Package apiregistration declares the resource of apiregistration.k8s.io. Package aggregated
+// forwards requests to the registered servers.
 package apiregistration
 
 import (

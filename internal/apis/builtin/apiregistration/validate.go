@@ -19,9 +19,9 @@ const (
 	maxVersionPriority = 1000
 )
 
-// permitAPIService rejects a registration that gives a built-in group version to another
-// server, which could then receive its requests. A registration under another name is invalid
-// and has no effect.
+// permitAPIService rejects a registration that gives a built-in group version to another server,
+// which could then receive its requests. A registration under another name is invalid and has no
+// effect.
 func permitAPIService(op *builtin.Operation, f validation.Field, service, _ *apiregistrationv1.APIService) {
 	gv := schema.GroupVersion{Group: service.Spec.Group, Version: service.Spec.Version}
 	named := service.Name == gv.Version+"."+gv.Group
@@ -53,11 +53,11 @@ func validateAPIService(f validation.Field, service, _ *apiregistrationv1.APISer
 	}
 }
 
-// anyName leaves names to validateName, which knows the version.
+// anyName accepts all names. validateName validates them together with the version.
 func anyName(string, bool) []string { return nil }
 
-// validateName ties the name to the version that is registered, so that no two
-// registrations can be of the same one. A name that is generated is none.
+// validateName requires the name VERSION.GROUP, so that a group version has at most one
+// registration. Generated names are invalid.
 func validateName(f validation.Field, service *apiregistrationv1.APIService) {
 	want := service.Spec.Version + "." + service.Spec.Group
 	for _, name := range [...]struct{ field, value string }{{"generateName", service.GenerateName}, {"name", service.Name}} {
@@ -70,7 +70,7 @@ func validateName(f validation.Field, service *apiregistrationv1.APIService) {
 	}
 }
 
-// validateLocal: to what this server answers for itself no connection is made.
+// validateLocal rejects fields about connections in registrations without a service.
 func validateLocal(f validation.Field, spec *apiregistrationv1.APIServiceSpec) {
 	if len(spec.CABundle) > 0 {
 		f.Child("caBundle").Invalid(fmt.Sprintf("%d bytes", len(spec.CABundle)), "local APIServices may not have a caBundle")

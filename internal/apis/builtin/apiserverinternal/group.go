@@ -1,5 +1,5 @@
-// Package apiserverinternal declares the resource of internal.apiserver.k8s.io, by
-// which API servers that share a storage tell each other what they store.
+// Package apiserverinternal declares the resource of internal.apiserver.k8s.io. API servers with a
+// common storage use it to publish their storage versions.
 package apiserverinternal
 
 import (
@@ -46,7 +46,7 @@ func columns() *builtin.Columns[apiserverinternalv1alpha1.StorageVersion] {
 	}
 }
 
-// serverVersions lists what the first servers encode objects in.
+// serverVersions formats the encoding versions of the first servers.
 func serverVersions(servers []apiserverinternalv1alpha1.ServerStorageVersion) string {
 	if len(servers) == 0 {
 		return builtin.Unset

@@ -11,8 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// versionName takes names of resources with their groups: deployments are
-// apps.deployments.
+// versionName validates a name of the form GROUP.RESOURCE, such as apps.deployments.
 func versionName(name string, _ bool) []string {
 	at := strings.LastIndex(name, ".")
 	if at < 0 {
@@ -62,8 +61,8 @@ func validateServer(f validation.Field, server *apiserverinternalv1alpha1.Server
 	}
 }
 
-// validateCommonVersion compares the version that all servers are said to encode in
-// with the one that they do.
+// validateCommonVersion requires that the common encoding version in the status is the version of
+// all servers.
 func validateCommonVersion(f validation.Field, status *apiserverinternalv1alpha1.StorageVersionStatus) {
 	actual, common := CommonEncodingVersion(status.StorageVersions), status.CommonEncodingVersion
 	switch {
@@ -77,7 +76,8 @@ func validateCommonVersion(f validation.Field, status *apiserverinternalv1alpha1
 	}
 }
 
-// CommonEncodingVersion is what all servers encode in; nil: there are none, or they differ.
+// CommonEncodingVersion returns the encoding version of all servers, or nil if there are no servers
+// or their versions differ.
 func CommonEncodingVersion(servers []apiserverinternalv1alpha1.ServerStorageVersion) *string {
 	for i := range servers {
 		if servers[i].EncodingVersion != servers[0].EncodingVersion {
@@ -111,7 +111,7 @@ func validateConditions(f validation.Field, conditions []apiserverinternalv1alph
 	}
 }
 
-// validateAPIVersion takes VERSION and GROUP/VERSION.
+// validateAPIVersion accepts VERSION and GROUP/VERSION.
 func validateAPIVersion(f validation.Field, text string) {
 	group, version, grouped := strings.Cut(text, "/")
 	switch {

@@ -14,16 +14,16 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// startTemplateGeneration has the count there from the start, so that whoever writes
-// the object manages it: so it is with kube-apiserver.
+// startTemplateGeneration sets the annotation before fields are tracked, so that its author becomes
+// its field manager, as in kube-apiserver.
 func startTemplateGeneration(ds *appsv1.DaemonSet) {
 	if _, ok := ds.Annotations[appsv1.DeprecatedTemplateGeneration]; !ok {
 		setTemplateGeneration(ds, 0)
 	}
 }
 
-// prepareDaemonSet gives the template its first generation. It is counted in
-// an annotation, which clients may set on creation only.
+// prepareDaemonSet sets the first template generation. It is stored in an annotation, which clients
+// can set only on creation.
 func prepareDaemonSet(op *builtin.Operation, ds *appsv1.DaemonSet) {
 	podspec.DropDisabled(op.Env.Gates, &ds.Spec.Template.Spec, nil)
 	setTemplateGeneration(ds, max(templateGeneration(ds), 1))
@@ -38,8 +38,8 @@ func prepareDaemonSetUpdate(op *builtin.Operation, ds, old *appsv1.DaemonSet) {
 	setTemplateGeneration(ds, generation)
 }
 
-// prepareDaemonSetStatus keeps the count, which stands among the annotations
-// that a write to /status may change.
+// prepareDaemonSetStatus keeps the template generation, because a write to /status can change other
+// annotations.
 func prepareDaemonSetStatus(_ *builtin.Operation, ds, old *appsv1.DaemonSet) {
 	setTemplateGeneration(ds, templateGeneration(old))
 }

@@ -44,7 +44,7 @@ func validateDaemonSetStrategy(f validation.Field, strategy *appsv1.DaemonSetUpd
 	}
 }
 
-// validateRollingDaemonSet: on each node there is a pod more for a while, or none.
+// validateRollingDaemonSet requires exactly one of maxSurge and maxUnavailable.
 func validateRollingDaemonSet(f validation.Field, rolling *appsv1.RollingUpdateDaemonSet) {
 	validateNumberOrPercent(f.Child("maxUnavailable"), rolling.MaxUnavailable)
 	validateNumberOrPercent(f.Child("maxSurge"), rolling.MaxSurge)

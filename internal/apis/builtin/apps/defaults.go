@@ -9,10 +9,10 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
 )
 
-// How many old revisions are kept of what is updated step by step.
+// revisionHistory is the default number of old revisions of a rolling update.
 const revisionHistory = 10
 
-// progressDeadline is how many seconds a deployment may stand still.
+// progressDeadline is the default progress deadline of a deployment, in seconds.
 const progressDeadline = 600
 
 func defaultDeployment(d *appsv1.Deployment) {
@@ -58,14 +58,14 @@ func defaultStatefulSet(set *appsv1.StatefulSet) {
 	builtin.FillEmpty(&spec.PersistentVolumeClaimRetentionPolicy.WhenScaled, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
 	for i := range spec.VolumeClaimTemplates {
 		claim := &spec.VolumeClaimTemplates[i]
-		claim.APIVersion, claim.Kind = corev1.SchemeGroupVersion.String(), "PersistentVolumeClaim" // whatever was sent
+		claim.APIVersion, claim.Kind = corev1.SchemeGroupVersion.String(), "PersistentVolumeClaim" // T overrides the client's values
 		podspec.DefaultVolumeClaim(claim)
 	}
 	podspec.Default(&spec.Template.Spec)
 }
 
-// defaultUpdateStrategy leaves a rolling update without parameters as it is,
-// unless the server chose it.
+// defaultUpdateStrategy sets the parameters of a rolling update only if the server also set its
+// type.
 func defaultUpdateStrategy(strategy *appsv1.StatefulSetUpdateStrategy) {
 	if strategy.Type == "" {
 		strategy.Type = appsv1.RollingUpdateStatefulSetStrategyType

@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// deploymentChanged tells what counts as a new generation: annotations do, as
-// they say what a rollout is for.
+// deploymentChanged reports whether an update starts a new generation. Changed annotations do,
+// because they describe a rollout.
 func deploymentChanged(deployment, old *appsv1.Deployment) bool {
 	return validation.Changed(deployment.Spec, old.Spec) ||
 		validation.Changed(deployment.Annotations, old.Annotations)

@@ -27,8 +27,8 @@ func validateDeployment(f validation.Field, d, old *appsv1.Deployment) {
 	}
 }
 
-// validateDeploymentStrategy: a rollout goes on only where there may be a pod more
-// or a pod less for a while.
+// validateDeploymentStrategy requires that maxSurge and maxUnavailable are not both zero. Otherwise
+// a rollout could not make progress.
 func validateDeploymentStrategy(f validation.Field, strategy *appsv1.DeploymentStrategy) {
 	at := f.Child("rollingUpdate")
 	switch strategy.Type {

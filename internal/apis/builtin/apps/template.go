@@ -8,7 +8,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
 )
 
-// Where each kind says what its pods are.
+// Accessors of the pod templates.
 
 func deploymentPods(d *appsv1.Deployment) *corev1.PodSpec { return &d.Spec.Template.Spec }
 
@@ -30,7 +30,7 @@ func daemonSetWarnings(_ *builtin.Operation, ds, old *appsv1.DaemonSet) []string
 	return templateWarnings(ds, old, func(ds *appsv1.DaemonSet) *corev1.PodTemplateSpec { return &ds.Spec.Template })
 }
 
-// templateWarnings are those of the template of an object; old may be nil.
+// templateWarnings returns the warnings for the pod template of an object. old may be nil.
 func templateWarnings[T any](obj, old *T, template func(*T) *corev1.PodTemplateSpec) []string {
 	if old == nil {
 		return podspec.TemplateWarnings(templatePath, template(obj), nil)

@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// What workloads have in common. Fields that came to be pointers later are nil
-// only in objects that have no defaults.
+// Rules of all workloads. Fields that are pointers in newer versions are nil only in objects
+// without defaults.
 
 func validateCount(f validation.Field, n *int32) {
 	if n != nil {
@@ -20,8 +20,7 @@ func validateCount(f validation.Field, n *int32) {
 	}
 }
 
-// validateReplicated has the rules of what ReplicaSets are made of, their own and
-// those that a Deployment makes.
+// validateReplicated validates the selector and template of a ReplicaSet or Deployment.
 func validateReplicated(f validation.Field, selector *metav1.LabelSelector, template, old *corev1.PodTemplateSpec) {
 	at := f.Child("selector")
 	if selector == nil {

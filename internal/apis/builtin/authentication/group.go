@@ -1,5 +1,5 @@
-// Package authentication declares the reviews of authentication.k8s.io: who a
-// user is, and whose a token is. It authenticates nobody itself.
+// Package authentication declares the reviews of authentication.k8s.io: SelfSubjectReview and
+// TokenReview. The authenticator is injected.
 package authentication
 
 import (

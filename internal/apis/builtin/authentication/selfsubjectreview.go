@@ -14,13 +14,12 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// selfReviews answers who the user is.
+// selfReviews serves SelfSubjectReview.
 type selfReviews struct{ kind *codec.Kind }
 
 var _ rest.Creater = selfReviews{}
 
-// Create implements rest.Creater. What the client sends says nothing, and is
-// not part of the answer.
+// Create implements rest.Creater. It ignores the fields of the request's object.
 func (r selfReviews) Create(ctx context.Context, obj codec.Object, validate rest.ValidateObject, _ metav1.CreateOptions) (*codec.Record, error) {
 	if validate != nil {
 		if err := validate(ctx, obj, nil); err != nil {

@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// tokenReviews answers whose a token is.
+// tokenReviews serves TokenReview.
 type tokenReviews struct {
 	env  *builtin.Env
 	kind *codec.Kind

@@ -16,19 +16,19 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// accessReviews answers whether a user may do one thing. Its three kinds
-// differ in whom they ask about and what they may ask; open says so.
+// accessReviews serves the three reviews of one action. open returns their differences: the user
+// and the permitted fields.
 type accessReviews struct {
 	env  *builtin.Env
 	kind *codec.Kind
 	open func(codec.Object) question
 }
 
-// question is what the three kinds have in common.
+// question has the common fields of the three reviews.
 type question struct {
-	// spec is what is asked; its user is left out where self is set.
+	// spec is the requested action. It has no user if self is set.
 	spec authorizationv1.SubjectAccessReviewSpec
-	// self asks about the user who sends the review.
+	// self is set if the review is about the user of the request.
 	self   bool
 	errs   field.ErrorList
 	status *authorizationv1.SubjectAccessReviewStatus
@@ -40,7 +40,7 @@ var _ rest.Creater = accessReviews{}
 func (r accessReviews) Create(ctx context.Context, obj codec.Object, validate rest.ValidateObject, _ metav1.CreateOptions) (*codec.Record, error) {
 	q := r.open(obj)
 	if len(q.errs) > 0 {
-		// As kube-apiserver, whose objects have lost their kind at this point.
+		// Like kube-apiserver, the error has no kind.
 		return nil, apierrors.NewInvalid(schema.GroupKind{Group: authorizationv1.GroupName}, "", q.errs)
 	}
 	user, err := r.user(ctx, &q)

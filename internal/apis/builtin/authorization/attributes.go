@@ -15,9 +15,9 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// attributesOf makes the question of a spec that is valid. Selectors, or parts
-// of them, that cannot be read are left out and returned as problems: without them
-// more is asked for, so nothing is allowed that should not be.
+// attributesOf returns the attributes of a valid spec. Selectors or requirements that cannot be
+// parsed are dropped and returned as problems. Without them the review is about more objects, so it
+// never allows too much.
 func attributesOf(user *request.User, spec *authorizationv1.SubjectAccessReviewSpec) (attributes *authorizer.Attributes, problems []string) {
 	if path := spec.NonResourceAttributes; path != nil {
 		return &authorizer.Attributes{User: user, Verb: path.Verb, Path: path.Path}, nil
@@ -47,8 +47,7 @@ func ignored(selector string, kept int) string {
 	return fmt.Sprintf("spec.resourceAttributes.%s %s due to parse error", selector, how)
 }
 
-// evaluationError joins what went wrong while deciding with the problems of
-// the question.
+// evaluationError joins the authorizer's error and the problems of the spec.
 func evaluationError(err error, problems []string) string {
 	if err != nil {
 		problems = append([]string{err.Error()}, problems...)
@@ -97,8 +96,8 @@ func labelRequirements(s *authorizationv1.LabelSelectorAttributes) (labels.Requi
 	return kept, errors.Join(errs...)
 }
 
-// fieldRequirements returns the requirements that can be read: those of one
-// value, as field selectors know no others.
+// fieldRequirements returns the requirements that can be parsed. Field selectors support
+// requirements with one value only.
 func fieldRequirements(s *authorizationv1.FieldSelectorAttributes) (fields.Requirements, error) {
 	if s == nil {
 		return nil, nil

@@ -1,5 +1,4 @@
-// Package authorization declares the reviews of authorization.k8s.io: what a
-// user may do. It decides nothing itself.
+// Package authorization declares the reviews of authorization.k8s.io. The authorizer is injected.
 package authorization
 
 import (

@@ -13,7 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// rulesReviews answers what the user may do in a namespace.
+// rulesReviews serves SelfSubjectRulesReview.
 type rulesReviews struct {
 	env  *builtin.Env
 	kind *codec.Kind
@@ -21,7 +21,7 @@ type rulesReviews struct {
 
 var _ rest.Creater = rulesReviews{}
 
-// Create implements rest.Creater. The answer holds nothing but a status.
+// Create implements rest.Creater. The response contains only a status.
 func (r rulesReviews) Create(ctx context.Context, obj codec.Object, validate rest.ValidateObject, _ metav1.CreateOptions) (*codec.Record, error) {
 	review := obj.(*authorizationv1.SelfSubjectRulesReview)
 	user := request.UserFrom(ctx)

@@ -18,7 +18,7 @@ func shown(attributes *authorizationv1.NonResourceAttributes) any {
 	return struct{ Path, Verb string }{attributes.Path, attributes.Verb}
 }
 
-// validateSpec checks that one thing is asked.
+// validateSpec requires exactly one action.
 func validateSpec(spec *authorizationv1.SubjectAccessReviewSpec) field.ErrorList {
 	switch resource, path := spec.ResourceAttributes, spec.NonResourceAttributes; {
 	case resource != nil && path != nil:
@@ -52,8 +52,7 @@ func validateSelectors(resource *authorizationv1.ResourceAttributes) field.Error
 		return nil
 	}
 	var errs field.ErrorList
-	// Operators that are not known are left out of the question, so that
-	// clients newer than the server are answered.
+	// Unknown operators are dropped later, so that newer clients get a response.
 	if s := resource.FieldSelector; s != nil {
 		path := specPath().Child("resourceAttributes", "fieldSelector")
 		errs = append(errs, validateForm(path, s.RawSelector, len(s.Requirements))...)

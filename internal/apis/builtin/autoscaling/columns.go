@@ -41,8 +41,8 @@ func columns() *builtin.Columns[autoscalingv2.HorizontalPodAutoscaler] {
 	}
 }
 
-// metricsText shows each metric as what is over what should be. Metrics and
-// their states belong together by their place.
+// metricsText formats each metric as CURRENT/TARGET. Metrics and their statuses have the same
+// index.
 func metricsText(hpa *autoscalingv2.HorizontalPodAutoscaler) string {
 	if len(hpa.Spec.Metrics) == 0 {
 		return builtin.None

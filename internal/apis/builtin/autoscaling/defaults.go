@@ -10,8 +10,8 @@ import (
 // scalingPeriod is over how many seconds the default policies look.
 const scalingPeriod = 15
 
-// defaultV1 fills less than defaultV2 does: which metric is meant can only be
-// told after conversion.
+// defaultV1 sets fewer defaults than defaultV2, because the default metric depends on the converted
+// object.
 func defaultV1(hpa *autoscalingv1.HorizontalPodAutoscaler) { builtin.Fill(&hpa.Spec.MinReplicas, 1) }
 
 func defaultV2(hpa *autoscalingv2.HorizontalPodAutoscaler) {
@@ -39,8 +39,7 @@ func defaultScaleUp(rules *autoscalingv2.HPAScalingRules) {
 	}
 }
 
-// defaultScaleDown leaves open how long the controller looks back: its flags
-// say.
+// defaultScaleDown does not set the stabilization window, which is a flag of the controller.
 func defaultScaleDown(rules *autoscalingv2.HPAScalingRules) {
 	builtin.Fill(&rules.SelectPolicy, autoscalingv2.MaxChangePolicySelect)
 	if rules.Policies == nil {

@@ -9,7 +9,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// validateMetrics: where there are no pods, nothing about pods can be measured.
+// validateMetrics requires an object or external metric if the minimum number of replicas is 0. Pod
+// metrics have no value without pods.
 func validateMetrics(f validation.Field, spec *autoscalingv2.HorizontalPodAutoscalerSpec) {
 	measurable := !scalesToZero(spec)
 	for i := range spec.Metrics {

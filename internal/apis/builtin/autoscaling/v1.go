@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec/quantity"
 )
 
-// What v1 has no fields for it shows in annotations.
+// Annotations of v1 for fields that only v2 has.
 const (
 	metricsAnnotation        = "autoscaling.alpha.kubernetes.io/metrics"
 	currentMetricsAnnotation = "autoscaling.alpha.kubernetes.io/current-metrics"
@@ -26,8 +26,7 @@ const (
 	scaleUpToleranceAnnotation   = "autoscaling.alpha.kubernetes.io/scale-up-tolerance"
 )
 
-// defaultCPUUtilization is what an autoscaler of v1 aims at that names no
-// metric at all.
+// defaultCPUUtilization is the target of a v1 autoscaler without metrics, in percent.
 const defaultCPUUtilization = 80
 
 // prepare drops the annotations: they are nobody's but v1's.
@@ -45,8 +44,8 @@ func v1() *codec.Version {
 	return builtin.ConvertedVersion(autoscalingv1.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"), defaultV1, fromV1, toV1)
 }
 
-// withoutOurs returns annotations without those of v1. Its argument stays as
-// it was.
+// withoutOurs returns a copy of annotations without the annotations of v1. It does not modify its
+// argument.
 func withoutOurs(annotations map[string]string) map[string]string {
 	ours := [...]string{
 		metricsAnnotation, currentMetricsAnnotation, conditionsAnnotation, behaviorAnnotation,
@@ -156,7 +155,7 @@ func fromV1(in *autoscalingv1.HorizontalPodAutoscaler) (*autoscalingv2.Horizonta
 			CurrentReplicas: in.Status.CurrentReplicas, DesiredReplicas: in.Status.DesiredReplicas,
 		},
 	}
-	// An annotation that cannot be read says nothing, as with kube-apiserver.
+	// An invalid annotation is ignored, as in kube-apiserver.
 	if others, ok := annotation[[]autoscalingv1.MetricSpec](in, metricsAnnotation); ok {
 		for i := range others {
 			out.Spec.Metrics = append(out.Spec.Metrics, metricFromV1(&others[i]))
@@ -199,8 +198,7 @@ func statusFromV1(in *autoscalingv1.HorizontalPodAutoscaler, out *autoscalingv2.
 	}
 }
 
-// annotation reads what an annotation holds. One with an amount that is refused
-// elsewhere cannot be read.
+// annotation decodes the value of an annotation. An invalid quantity is an error.
 func annotation[T any](in *autoscalingv1.HorizontalPodAutoscaler, key string) (value T, ok bool) {
 	text, ok := in.Annotations[key]
 	if !ok || quantity.ShapeOf(&value).CheckJSON([]byte(text)) != nil || json.Unmarshal([]byte(text), &value) != nil {

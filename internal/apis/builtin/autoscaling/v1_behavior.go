@@ -5,9 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// behavior is what the behavior annotation holds: the types of v2, with fields
-// by the names that they have in Go. That form is kube-apiserver's, and is
-// stored and compared by clients.
+// behavior is the JSON form of the behavior annotation: the types of v2 with the Go names of their
+// fields. kube-apiserver stores this form, and clients compare it.
 type behavior struct {
 	ScaleUp, ScaleDown *scalingRules
 }

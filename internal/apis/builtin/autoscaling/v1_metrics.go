@@ -86,8 +86,7 @@ func metricFromV1(in *autoscalingv1.MetricSpec) autoscalingv2.MetricSpec {
 	return out
 }
 
-// objectTarget takes a value of zero beside an average for one that is not
-// there: v1 cannot leave it out.
+// objectTarget treats a zero value as missing if there is an average. v1 cannot omit the value.
 func objectTarget(m *autoscalingv1.ObjectMetricSource) autoscalingv2.MetricTarget {
 	if m.AverageValue == nil {
 		return autoscalingv2.MetricTarget{Type: autoscalingv2.ValueMetricType, Value: &m.TargetValue}

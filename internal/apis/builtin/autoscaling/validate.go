@@ -70,8 +70,8 @@ func validateReference(f validation.Field, ref *autoscalingv2.CrossVersionObject
 	f.Child("name").RequiredPathSegment(ref.Name)
 }
 
-// validateTargetVersion: of the kinds of the core group, whose name is empty, one alone
-// can be scaled.
+// validateTargetVersion requires a group in the target's API version, except for the only scalable
+// kind of the core group.
 func validateTargetVersion(f validation.Field, target *autoscalingv2.CrossVersionObjectReference) {
 	version, err := schema.ParseGroupVersion(target.APIVersion)
 	switch {

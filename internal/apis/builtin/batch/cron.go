@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// cronField is what one of the five parts of a schedule may be.
+// cronField specifies the range of one of the five fields of a schedule.
 type cronField struct {
 	least, most int
 	names       string // of the numbers from least on, separated by spaces
 }
 
-// checkCron reports what is wrong with a schedule: five parts, or a word such as
-// @daily. Its words are those of the parser that controllers use.
+// checkCron validates a schedule: five fields, or a descriptor such as @daily. Its messages are
+// those of the parser in the CronJob controller.
 func checkCron(schedule string) error {
 	if strings.HasPrefix(schedule, "@") {
 		return checkDescriptor(schedule)
@@ -53,8 +53,7 @@ func checkDescriptor(word string) error {
 	return fmt.Errorf("unrecognized descriptor: %s", word)
 }
 
-// check reports what is wrong with a number, a range or a star, each with or
-// without a step.
+// check validates a number, a range or a star, each with an optional step.
 func (f cronField) check(part string) error {
 	span, step, stepped := strings.Cut(part, "/")
 	low, high, ranged := strings.Cut(span, "-")

@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// maxCronJobName leaves room for what the names of jobs have behind it.
+// maxCronJobName is the maximum length of a CronJob's name. The names of its jobs have a suffix.
 const maxCronJobName = 52
 
 func validateCronJobName(name string, prefix bool) []string {

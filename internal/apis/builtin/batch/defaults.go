@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
 )
 
-// What jobs and cron jobs do that do not say.
+// Default values of jobs and cron jobs.
 const (
 	backoffLimit         = 6
 	backoffLimitPerIndex = math.MaxInt32 // of all indexes together, where each has its own
@@ -22,7 +22,7 @@ func defaultJob(job *batchv1.Job) {
 	labelJob(job)
 	spec := &job.Spec
 	if spec.Parallelism == nil {
-		builtin.Fill(&spec.Completions, 1) // a work queue says how many work on it
+		builtin.Fill(&spec.Completions, 1) // T only parallelism is set: a work queue
 	}
 	builtin.Fill(&spec.Parallelism, 1)
 	if spec.BackoffLimitPerIndex != nil {
@@ -44,9 +44,9 @@ func jobPods(job *batchv1.Job) *corev1.PodSpec { return &job.Spec.Template.Spec 
 
 func cronJobPods(cj *batchv1.CronJob) *corev1.PodSpec { return &cj.Spec.JobTemplate.Spec.Template.Spec }
 
-// labelJob gives a job without labels those of its template. They share one
-// map, so that what prepareJob adds to the template shows on the job as well:
-// clients look for jobs by these labels.
+// labelJob copies the template's labels to a job without labels. The two share one map, so that the
+// labels which prepareJob adds to the template appear on the job as well. Clients select jobs by
+// them.
 func labelJob(job *batchv1.Job) {
 	if len(job.Labels) == 0 && len(job.Spec.Template.Labels) > 0 {
 		job.Labels = job.Spec.Template.Labels
@@ -65,8 +65,8 @@ func defaultFailurePolicy(policy *batchv1.PodFailurePolicy) {
 	}
 }
 
-// defaultCronJob leaves the template of jobs as it is, but for the pods in it:
-// the jobs get their defaults when they are made.
+// defaultCronJob sets the defaults of the pods in a job template. Jobs get their own defaults on
+// creation.
 func defaultCronJob(cj *batchv1.CronJob) {
 	builtin.FillEmpty(&cj.Spec.ConcurrencyPolicy, batchv1.AllowConcurrent)
 	builtin.Fill(&cj.Spec.Suspend, false)

@@ -36,9 +36,9 @@ func jobFieldLabel(label, value string) (string, string, error) {
 	return "", "", fmt.Errorf("field label %q not supported for Job", label)
 }
 
-// prepareJob labels the pods of a job with its name and UID and selects them
-// by the UID, unless the client wants to take care of that itself. What the
-// client has set is left for validation to refuse.
+// prepareJob labels the pods of a job with its name and UID and selects them by UID, unless the job
+// has a manual selector. Values set by the client are not overwritten; validation rejects wrong
+// ones.
 func prepareJob(op *builtin.Operation, job *batchv1.Job) {
 	podspec.DropDisabled(op.Env.Gates, jobPods(job), nil)
 	if job.Spec.ManualSelector != nil && *job.Spec.ManualSelector {

@@ -17,7 +17,8 @@ import (
 // Limits of jobs.
 const (
 	maxManagedBy = 63
-	// Of Indexed jobs; where each index may fail on its own, more is kept of each.
+	// Limits of Indexed jobs. They are lower for jobs with a backoff limit per index, which store
+	// more state per index.
 	maxParallelIndexes    = 100_000
 	maxFailingIndexes     = 100_000
 	maxFailingCompletions = 100_000
@@ -56,8 +57,8 @@ func validateJobPodNames(f validation.Field, job *batchv1.Job) {
 	}
 }
 
-// validateGeneratedSelector: a job whose selector is made for it has that alone,
-// and the labels that go with it.
+// validateGeneratedSelector requires that a generated selector is unchanged and that the template
+// has the matching labels.
 func validateGeneratedSelector(f validation.Field, job *batchv1.Job) {
 	if manual := job.Spec.ManualSelector; manual != nil && *manual || job.Spec.Selector == nil {
 		return
@@ -86,8 +87,7 @@ func isIndexed(spec *batchv1.JobSpec) bool {
 	return spec.CompletionMode != nil && *spec.CompletionMode == batchv1.IndexedCompletion
 }
 
-// validateJobSpec has the rules of jobs, and of those that a CronJob makes, where
-// old is nil.
+// validateJobSpec validates the spec of a job, or of a CronJob's template, for which old is nil.
 func validateJobSpec(f validation.Field, spec *batchv1.JobSpec, old *batchv1.Job) {
 	for _, count := range [...]struct {
 		name string

@@ -14,12 +14,12 @@ import (
 
 const (
 	maxBundle = 1 << 20
-	// hidden stands for certificates in a fault.
+	// hidden replaces certificates in errors.
 	hidden = "<value omitted>"
 )
 
-// validateBundle: certificates are looked at where they changed, so that what one
-// release of Go can parse does not hold up changes of a label in the next.
+// validateBundle validates certificates only if they change, so that labels can be updated after a
+// Go release has made the parser stricter.
 func validateBundle(f validation.Field, bundle, old *certificatesv1.ClusterTrustBundle) {
 	validateBundleName(f, bundle, old)
 	f = f.Child("spec")

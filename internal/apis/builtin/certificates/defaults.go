@@ -6,8 +6,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// maxExpiration is for how many seconds a certificate of a pod is asked for at
-// most: a day.
+// maxExpiration is the default maximum lifetime of a pod's certificate, in seconds.
 const maxExpiration = 24 * 60 * 60
 
 func defaultPodRequest(request *certificatesv1.PodCertificateRequest) {

@@ -10,8 +10,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// preparePodRequestStatus keeps metadata. Unlike with other kinds whose
-// metadata is kept, who sends it becomes its manager: so does kube-apiserver.
+// preparePodRequestStatus keeps the metadata. Unlike for other kinds with this rule, the client
+// becomes a manager of the metadata, as in kube-apiserver.
 func preparePodRequestStatus(_ *builtin.Operation, r, old *certificatesv1.PodCertificateRequest) {
 	metav1.ResetObjectMetaForStatus(&r.ObjectMeta, &old.ObjectMeta)
 }

@@ -106,8 +106,8 @@ func validateIssued(f validation.Field, r *certificatesv1.PodCertificateRequest,
 	validateIntermediates(f.Child("certificateChain"), r.Status.CertificateChain, rest)
 }
 
-// parseLeaf returns the first certificate of a chain, and the text of the others;
-// nil where it has none.
+// parseLeaf returns the first certificate of a chain, or nil if there is none, and the remaining
+// text.
 func parseLeaf(f validation.Field, chain string) (*x509.Certificate, []byte) {
 	if len(chain) > maxChain {
 		f.TooLong(maxChain)
@@ -130,8 +130,7 @@ func parseLeaf(f validation.Field, chain string) (*x509.Certificate, []byte) {
 	return leaf, rest
 }
 
-// validateLeaf: a certificate is for the key that it was asked for with, and names
-// what can be a name.
+// validateLeaf requires that a certificate has the requested key and valid names.
 func validateLeaf(f validation.Field, r *certificatesv1.PodCertificateRequest, leaf *x509.Certificate) {
 	for _, name := range leaf.DNSNames {
 		if name == "" {
@@ -150,7 +149,7 @@ func validateLeaf(f validation.Field, r *certificatesv1.PodCertificateRequest, l
 		}
 	}
 	request, err := x509.ParseCertificateRequest(r.Spec.StubPKCS10Request)
-	if err != nil { // it was asked for with the fields of older versions, which v1 does not show
+	if err != nil { // T the request was created with the fields of an older version, which v1 does not have
 		return
 	}
 	asked, ok := request.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
@@ -173,8 +172,8 @@ func hasTimes(f validation.Field, status *certificatesv1.PodCertificateRequestSt
 	return status.NotBefore != nil && status.NotAfter != nil && status.BeginRefreshAt != nil
 }
 
-// timesProblem returns the first problem of the times that a status gives, with the
-// field that has it and its value; an empty problem where there is none.
+// timesProblem returns the first violation of the times in a status, with its field and value. The
+// problem is empty if there is none.
 func timesProblem(r *certificatesv1.PodCertificateRequest, leaf *x509.Certificate, now time.Time) (place string, value any, problem string) {
 	begin, end, refresh := r.Status.NotBefore.Time, r.Status.NotAfter.Time, r.Status.BeginRefreshAt.Time
 	lifetime, most := leaf.NotAfter.Sub(leaf.NotBefore), *r.Spec.MaxExpirationSeconds
@@ -197,8 +196,8 @@ func timesProblem(r *certificatesv1.PodCertificateRequest, leaf *x509.Certificat
 	return "", nil, ""
 }
 
-// validateIntermediates: whether they lead from one to the next is for those who
-// trust one of them to find out.
+// validateIntermediates validates the syntax of intermediate certificates. It does not verify the
+// chain, which is the task of a client that trusts one of them.
 func validateIntermediates(f validation.Field, chain string, text []byte) {
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type != certificateBlock {

@@ -19,11 +19,10 @@ import (
 	"mainstay.dev/mainstay/internal/rest/names"
 )
 
-// Limits of what pods ask for.
+// Limits of pod certificate requests.
 const (
 	maxUID = 128
-	// For how many seconds a certificate is asked for; signers of Kubernetes' own
-	// issue none for more than a day.
+	// Lifetimes, in seconds. The signers of Kubernetes issue certificates for at most one day.
 	minPodExpiration        = 3600
 	maxPodExpiration        = 91 * 24 * 60 * 60
 	maxKubernetesExpiration = maxExpiration
@@ -86,11 +85,10 @@ func validatePodExpiration(f validation.Field, spec *certificatesv1.PodCertifica
 	}
 }
 
-// validateStub requires a request (PKCS #10) whose key pods may have, and has
-// signed it.
+// validateStub requires a signed PKCS #10 request with a permitted key type.
 func validateStub(f validation.Field, stub []byte) {
 	omitted, at := field.OmitValueType{}, f.Child("stubPKCS10Request")
-	if len(stub) == 0 { // as kube-apiserver: the other fields are those of older versions
+	if len(stub) == 0 { // T as in kube-apiserver: older versions have other fields
 		f.Invalid(omitted, "exactly one of (stubPKCS10Request) or (pkixPublicKey, proofOfPossession) must be set")
 		return
 	}

@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// prepareRequest notes who asks for a certificate: approvers rely on it.
+// prepareRequest sets the user of the request in the spec. Approvers rely on it.
 func prepareRequest(op *builtin.Operation, csr *certificatesv1.CertificateSigningRequest) {
 	csr.Spec.Username, csr.Spec.UID, csr.Spec.Groups, csr.Spec.Extra = "", "", nil, nil
 	user := request.UserFrom(op.Context)
@@ -30,20 +30,20 @@ func prepareRequest(op *builtin.Operation, csr *certificatesv1.CertificateSignin
 	}
 }
 
-// prepareRequestUpdate lets nothing but metadata change.
+// prepareRequestUpdate keeps everything except metadata.
 func prepareRequestUpdate(_ *builtin.Operation, csr, old *certificatesv1.CertificateSigningRequest) {
 	csr.Spec = old.Spec
 }
 
-// prepareRequestStatus keeps what approvers have decided. A decision that was
-// added or taken away is left for validation to refuse.
+// prepareRequestStatus keeps the approvers' conditions. If the client adds or removes one,
+// validation rejects the request.
 func prepareRequestStatus(op *builtin.Operation, csr, old *certificatesv1.CertificateSigningRequest) {
 	keepConditions(csr, old, certificatesv1.CertificateApproved)
 	keepConditions(csr, old, certificatesv1.CertificateDenied)
 	stampConditions(csr, old, metav1.NewTime(simulation.Now(op.Context)))
 }
 
-// prepareApproval lets nothing but conditions and metadata change.
+// prepareApproval keeps everything except conditions and metadata.
 func prepareApproval(op *builtin.Operation, csr, old *certificatesv1.CertificateSigningRequest) {
 	stampConditions(csr, old, metav1.NewTime(simulation.Now(op.Context)))
 	conditions := csr.Status.Conditions
@@ -107,8 +107,8 @@ const signerNameDoc = "Requested signer for the request. It is a qualified name 
 	"Distribution of trust for signers happens out of band. You can select on this field using `spec.signerName`."
 
 func requestColumns() *builtin.Columns[certificatesv1.CertificateSigningRequest] {
-	// As kube-apiserver: the descriptions are those of v1beta1, whose package is
-	// not worth being linked for them. That of the duration is the same in v1.
+	// As in kube-apiserver, the descriptions are those of v1beta1. Linking that package for them is
+	// not worth its size. The description of the duration is the same in v1.
 	durationDoc := certificatesv1.CertificateSigningRequestSpec{}.SwaggerDoc()["expirationSeconds"]
 	return &builtin.Columns[certificatesv1.CertificateSigningRequest]{
 		Definitions: []metav1.TableColumnDefinition{

@@ -62,9 +62,8 @@ func checkRequest(text []byte) error {
 	return request.CheckSignature()
 }
 
-// maxRSABits bounds the keys whose signatures are verified, which takes time that
-// grows with the square of their length: of a key of a megabyte half an hour. It is
-// as much as OpenSSL verifies.
+// maxRSABits is the maximum size of RSA keys. The time to verify a signature is quadratic in the
+// key size: half an hour for a key of 1 MiB. OpenSSL has the same limit.
 const maxRSABits = 16 << 10
 
 func validateUsage(f validation.Field, usage certificatesv1.KeyUsage) {
@@ -102,11 +101,11 @@ func validateApproval(f validation.Field, csr, old *certificatesv1.CertificateSi
 	validateRequestConditions(f.Child("status").Child("conditions"), csr, old)
 }
 
-// validateRequestConditions: what is wrong with stored conditions may stay so.
+// validateRequestConditions tolerates the violations of stored conditions.
 func validateRequestConditions(f validation.Field, csr, old *certificatesv1.CertificateSigningRequest) {
 	tolerated := flawsOf(old.Status.Conditions)
 	flaws := flawsOf(csr.Status.Conditions)
-	if flaws.both && !tolerated.both { // a declared rule, in the words of those
+	if flaws.both && !tolerated.both { // T a declarative rule, with the message of such rules
 		f.Invalid(`{conditions[{"type": "Approved"}], conditions[{"type": "Denied"}]}`,
 			"must specify at most one of: `conditions[{\"type\": \"Approved\"}]`, `conditions[{\"type\": \"Denied\"}]`")
 	}
@@ -143,11 +142,11 @@ func validateConditionStatus(f validation.Field, condition *certificatesv1.Certi
 	}
 }
 
-// flaws are what conditions that were stored by older servers may be like.
+// flaws are violations in conditions that older servers stored.
 type flaws struct {
 	both      bool // both decisions
 	nameless  bool // a type is empty
-	duplicate bool // a type comes again
+	duplicate bool // T a duplicate type
 }
 
 func flawsOf(conditions []certificatesv1.CertificateSigningRequestCondition) flaws {
@@ -180,7 +179,7 @@ func count(csr *certificatesv1.CertificateSigningRequest, kind certificatesv1.Re
 	return n
 }
 
-// checkCertificates requires certificates in PEM blocks, or nothing.
+// checkCertificates requires empty text or PEM blocks with certificates.
 func checkCertificates(text []byte) error {
 	if len(text) == 0 {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// leaseElections are what elections by the server are for.
+// leaseElections connects leases to the coordinated leader elections of the server.
 func leaseElections(u *builtin.Use, lease *coordinationv1.Lease) {
 	builtin.Take(u, &lease.Spec.Strategy)
 	builtin.Take(u, &lease.Spec.PreferredHolder)

@@ -11,8 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// candidateName takes names that could be keys of a ConfigMap, unlike those of most
-// kinds.
+// candidateName accepts the names of ConfigMap keys, unlike most kinds.
 func candidateName(name string, _ bool) []string { return apivalidation.IsConfigMapKey(name) }
 
 func validateCandidate(f validation.Field, candidate, old *coordinationv1beta1.LeaseCandidate) {
@@ -45,7 +44,7 @@ func validateCandidateVersions(f validation.Field, spec *coordinationv1beta1.Lea
 	}
 }
 
-// validateSemanticVersion returns the version, nil where there is none or it is none.
+// validateSemanticVersion returns the version, or nil if text is empty or invalid.
 func validateSemanticVersion(f validation.Field, text string) *version.Version {
 	if text == "" {
 		return nil
@@ -58,8 +57,8 @@ func validateSemanticVersion(f validation.Field, text string) *version.Version {
 	return parsed
 }
 
-// validateCandidateStrategy takes the strategies of Kubernetes and those of others,
-// which have a prefix. As kube-apiserver, it finds the fault in a field below.
+// validateCandidateStrategy accepts the strategies of Kubernetes and prefixed custom strategies.
+// Like kube-apiserver, it reports errors for a child field.
 func validateCandidateStrategy(f validation.Field, strategy coordinationv1.CoordinatedLeaseStrategy) {
 	below := f.Child("strategy")
 	switch {

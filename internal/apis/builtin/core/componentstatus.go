@@ -15,8 +15,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// componentStatuses tell how the storage is, under the name by which clients
-// know it. Other components are not asked: they have leases to be seen by.
+// componentStatuses reports the health of the storage under the names that clients expect. It does
+// not contact other components, which can be observed by their leases.
 func componentStatuses() builtin.Virtual {
 	version := builtin.VirtualVersion[corev1.ComponentStatus](corev1.SchemeGroupVersion.WithKind("ComponentStatus"))
 	return builtin.Virtual{
@@ -33,7 +33,7 @@ const storageComponent = "etcd-0"
 
 type componentReader struct {
 	kind *codec.Kind
-	// health is nil where nobody can tell.
+	// health is nil if the health is unknown.
 	health func(context.Context) error
 }
 

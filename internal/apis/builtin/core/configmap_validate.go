@@ -9,7 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// frozen says that what was declared immutable stays as it is.
+// frozen is the error for changes of an immutable object.
 const frozen = "field is immutable when `immutable` is set"
 
 func validateConfigMap(f validation.Field, configMap, old *corev1.ConfigMap) {

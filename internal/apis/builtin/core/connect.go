@@ -23,20 +23,18 @@ func connectSubresource(name, options string, storage func(env *builtin.Env, sto
 	}
 }
 
-// streamMethods are those of requests that upgrade the connection: browsers can only
-// do so with a GET.
+// streamMethods returns the methods that upgrade a connection. Browsers can only use GET.
 func streamMethods() []string { return []string{http.MethodGet, http.MethodPost} }
 
-// proxyMethods are those of requests that are passed on.
+// proxyMethods returns the methods that are forwarded.
 func proxyMethods() []string {
 	return []string{
 		http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodHead, http.MethodOptions,
 	}
 }
 
-// query reads options from the query of a request, in kube-apiserver's way: what is
-// not known is ignored, and of several values the first one counts. The first error is
-// kept.
+// query decodes the options in a query like kube-apiserver: unknown keys are ignored, and the first
+// of several values is used. It keeps the first error.
 type query struct {
 	values url.Values
 	err    error

@@ -10,9 +10,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
 )
 
-// The functions in this file fill what clients may leave out. They are called
-// for every object that is read, from a request or from storage: on a complete
-// object they must do nothing, and allocate nothing.
+// The functions in this file set default values. They are called for every object that is decoded,
+// from a request or from storage. On a complete object they must not change or allocate anything.
 
 func defaultEndpoints(endpoints *corev1.Endpoints) {
 	for i := range endpoints.Subsets {
@@ -39,7 +38,7 @@ func defaultLimitRange(limits *corev1.LimitRange) {
 	}
 }
 
-// addMissing copies those quantities of from that are not in to.
+// addMissing copies the quantities in from that to does not contain.
 func addMissing(to *corev1.ResourceList, from corev1.ResourceList) {
 	for name, quantity := range from {
 		if _, ok := (*to)[name]; ok {
@@ -70,8 +69,8 @@ func defaultPersistentVolume(pv *corev1.PersistentVolume) {
 
 func defaultPodTemplate(template *corev1.PodTemplate) { podspec.Default(&template.Template.Spec) }
 
-// defaultReplicationController lets the labels of the template stand for
-// those of the controller, and for its selector.
+// defaultReplicationController copies the labels of the template to the selector and the labels of
+// the controller.
 func defaultReplicationController(rc *corev1.ReplicationController) {
 	builtin.Fill(&rc.Spec.Replicas, 1)
 	template := rc.Spec.Template

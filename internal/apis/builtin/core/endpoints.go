@@ -52,8 +52,8 @@ func addressText(subsets []corev1.EndpointSubset) string {
 	return builtin.Abridged(shown, ",", shownAddresses)
 }
 
-// endpointsController labels the Endpoints that it makes of a Service. Those have no
-// addresses to warn of.
+// endpointsController is the label value of the Endpoints that the controller creates for a
+// Service. They cause no warnings.
 const (
 	managedByLabel      = "endpoints.kubernetes.io/managed-by"
 	endpointsController = "endpoint-controller"

@@ -50,8 +50,8 @@ func validateEndpointPort(f validation.Field, port *corev1.EndpointPort, named b
 	}
 }
 
-// storedIPs finds the addresses of an object that are in forms which new ones must not
-// have. Nearly all objects have none, and are not searched.
+// storedIPs finds the addresses of a stored object in formats that new addresses must not have. It
+// searches only objects that need it, because nearly all objects have none.
 type storedIPs struct {
 	subsets []corev1.EndpointSubset
 	odd     map[string]bool // nil: not searched yet

@@ -13,7 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// events are kept for a while only.
+// events declares the resource events, whose objects expire.
 func events() builtin.Row[corev1.Event] {
 	return builtin.Row[corev1.Event]{
 		Name: "events", Kind: "Event", ShortNames: []string{"ev"}, Namespaced: true, AnyFinalizer: true, CreateOnUpdate: true, NoDependents: true,
@@ -95,7 +95,7 @@ func eventCells(event *corev1.Event, now time.Time) []any {
 	if event.Series != nil {
 		last, count = builtin.Age(metav1.Time(event.Series.LastObservedTime), now), int64(event.Series.Count)
 	} else if count == 0 {
-		count = 1 // told as a single occurrence
+		count = 1 // T reported as a single occurrence
 	}
 	object := strings.ToLower(event.InvolvedObject.Kind)
 	if event.InvolvedObject.Name != "" {

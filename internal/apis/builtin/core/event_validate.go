@@ -13,14 +13,14 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// Limits of what an event says, in bytes.
+// Limits of the fields of an event, in bytes.
 const (
 	maxEventText = 128
 	maxEventNote = 1024
 )
 
-// validateEvent has the rules of both versions. events.k8s.io asks more of an event than
-// core, whose clients are older than the rules.
+// validateEvent validates events of both versions. The rules of events.k8s.io are stricter than
+// those of core, which has older clients.
 func validateEvent(f validation.Field, event, old *corev1.Event) {
 	info := request.InfoFrom(f.Context())
 	newer := info != nil && info.Group == eventsv1.GroupName
@@ -41,7 +41,7 @@ func validateEvent(f validation.Field, event, old *corev1.Event) {
 	case old == nil && newer:
 		validateEventNames(f.Child("metadata"), event, apivalidation.NameIsDNSSubdomain)
 		validateNewEvent(f, event)
-	case old == nil: // names come from those of all kinds, and may be whatever a path can hold
+	case old == nil: // T the general rules of names apply, which accept every path segment
 		validateEventNames(f.Child("metadata"), event, path.ValidatePathSegmentName)
 	case newer:
 		validateEventUpdate(f, event, old)
@@ -62,8 +62,8 @@ func validateEventName(f validation.Field, name string, prefix bool, rule apival
 	}
 }
 
-// validateInvolvedNamespace: an event is where its object is; those of objects without a
-// namespace are in default, or in kube-system.
+// validateInvolvedNamespace requires that an event is in the namespace of its object. The events of
+// cluster-scoped objects are in default or kube-system.
 func validateInvolvedNamespace(f validation.Field, event *corev1.Event) {
 	const elsewhere = "does not match event.namespace"
 	switch involved := event.InvolvedObject.Namespace; {
@@ -77,7 +77,7 @@ func validateInvolvedNamespace(f validation.Field, event *corev1.Event) {
 	}
 }
 
-// validateReport has the rules of who reports what.
+// validateReport validates the reporting controller and instance.
 func validateReport(f validation.Field, event *corev1.Event, reporter string) {
 	if event.ReportingController == "" {
 		f.Child(reporter).Required("")
@@ -101,8 +101,8 @@ func validateEventText(f validation.Field, text string, most int) {
 	}
 }
 
-// validateNewEvent has the rules of events.k8s.io: what it calls deprecated is for events
-// that were stored through core.
+// validateNewEvent validates events of events.k8s.io. Its deprecated fields are reserved for events
+// that were created through core.
 func validateNewEvent(f validation.Field, event *corev1.Event) {
 	validateSeries(f.Child("series"), event.Series)
 	if event.EventTime.IsZero() {

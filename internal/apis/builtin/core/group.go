@@ -1,4 +1,4 @@
-// Package core declares the resources of the core group, those under /api/v1.
+// Package core declares the resources of the core group, under /api/v1.
 package core
 
 import (

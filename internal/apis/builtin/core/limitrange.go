@@ -7,7 +7,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// prepareLimitRange names what has no name, as was done before there was generateName.
+// prepareLimitRange generates a name for an object without one. This behavior is older than
+// generateName.
 func prepareLimitRange(_ *builtin.Operation, limits *corev1.LimitRange) {
 	if limits.Name == "" {
 		limits.Name = string(uuid.NewUUID())

@@ -67,7 +67,7 @@ func validateLimitItem(f validation.Field, item *corev1.LimitRangeItem) {
 	}
 }
 
-// amountOf returns how much of a resource there is; nil: it is not said.
+// amountOf returns the quantity of a resource, or nil if there is none.
 func amountOf(resources corev1.ResourceList, name corev1.ResourceName) *resource.Quantity {
 	if quantity, ok := resources[name]; ok {
 		return &quantity
@@ -75,7 +75,7 @@ func amountOf(resources corev1.ResourceList, name corev1.ResourceName) *resource
 	return nil
 }
 
-// validateLimitNames: claims may be limited in what pods and containers do not ask for.
+// validateLimitNames accepts other resource names for claims than for pods and containers.
 func validateLimitNames(f validation.Field, limited corev1.LimitType, resources corev1.ResourceList) {
 	for name := range resources {
 		switch limited {
@@ -87,8 +87,7 @@ func validateLimitNames(f validation.Field, limited corev1.LimitType, resources 
 	}
 }
 
-// validateLimitOrder: the least is no more than what is given by default, that no more
-// than the most, and requests no more than limits.
+// validateLimitOrder requires min ≤ defaultRequest ≤ default ≤ max.
 func validateLimitOrder(f validation.Field, item *corev1.LimitRangeItem, limit, request corev1.ResourceList) {
 	least, most := item.Min, item.Max
 	at := f.Child("min")

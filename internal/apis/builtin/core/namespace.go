@@ -14,8 +14,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// namespaces are held by finalizers of two kinds: those of all objects, and
-// those of the spec, which stand for contents that are still there.
+// namespaces have two kinds of finalizers: those of all objects, and spec.finalizers, which
+// represent the remaining contents.
 func namespaces() builtin.Row[corev1.Namespace] {
 	return builtin.Row[corev1.Namespace]{
 		Name: "namespaces", Kind: "Namespace", ShortNames: []string{"ns"},
@@ -66,8 +66,7 @@ func prepareNamespaceUpdate(_ *builtin.Operation, ns, old *corev1.Namespace) {
 	ns.Spec.Finalizers = old.Spec.Finalizers
 }
 
-// markNamespace says what everybody sees of a deletion. There is no period of
-// grace to tell of.
+// markNamespace sets the visible state of a deletion: the phase. Namespaces have no grace period.
 func markNamespace(ns *corev1.Namespace) {
 	ns.DeletionGracePeriodSeconds = nil
 	ns.Status.Phase = corev1.NamespaceTerminating
@@ -87,7 +86,7 @@ func validateFinalizer(f validation.Field, finalizer corev1.FinalizerName) {
 	validateFinalizerDomain(f, string(finalizer))
 }
 
-// validateFinalizerDomain requires that it can be told whose a finalizer is.
+// validateFinalizerDomain requires a finalizer with a domain, except for Kubernetes' own.
 func validateFinalizerDomain(f validation.Field, finalizer string) {
 	switch finalizer {
 	case string(corev1.FinalizerKubernetes), metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents:
@@ -109,8 +108,8 @@ func validateNamespaceStatus(f validation.Field, ns, _ *corev1.Namespace) {
 	}
 }
 
-// namespaceFinalize writes spec.finalizers, and nothing else. A namespace that
-// is being deleted goes with the last of them.
+// namespaceFinalize declares the subresource that writes spec.finalizers only. Removing the last
+// finalizer of a namespace that is being deleted deletes it.
 func namespaceFinalize() builtin.Subresource {
 	return builtin.PartSubresource(builtin.Part[corev1.Namespace]{
 		Name: "finalize", WriteOnly: true, ResetFields: []string{"status"},

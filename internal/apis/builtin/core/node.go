@@ -41,7 +41,7 @@ func nodes() builtin.Row[corev1.Node] {
 	}
 }
 
-// prepareNode drops what kubelets were once configured by.
+// prepareNode drops the status of the former dynamic kubelet configuration.
 func prepareNode(op *builtin.Operation, node *corev1.Node) {
 	prepareNodeUpdate(op, node, &corev1.Node{})
 	prepareNodeStatus(op, node, &corev1.Node{})
@@ -67,8 +67,7 @@ func prepareNodeStatus(_ *builtin.Operation, node, old *corev1.Node) {
 	}
 }
 
-// nodeWarnings reports fields that nothing looks at, and addresses in forms that are
-// read in more than one way.
+// nodeWarnings warns about fields without effect and about addresses in ambiguous formats.
 func nodeWarnings(_ *builtin.Operation, node, _ *corev1.Node) []string {
 	var warnings []string
 	if node.Spec.ConfigSource != nil {
@@ -121,7 +120,7 @@ func nodeColumns() *builtin.Columns[corev1.Node] {
 	}
 }
 
-// orUnknown shows what a node has not told as a word.
+// orUnknown returns s, or <unknown> if it is empty.
 func orUnknown(s string) string {
 	if s == "" {
 		return builtin.Unknown
@@ -145,7 +144,7 @@ func nodeStatusText(node *corev1.Node) string {
 	return text
 }
 
-// Labels that say what a node is for.
+// Labels of node roles.
 const (
 	nodeRolePrefix = "node-role.kubernetes.io/"
 	nodeRoleLabel  = "kubernetes.io/role"

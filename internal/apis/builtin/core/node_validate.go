@@ -24,7 +24,7 @@ func validateNode(f validation.Field, node, old *corev1.Node) {
 		validateNodeUpdate(f.Child("spec"), &node.Spec, before)
 	}
 	validatePodCIDRs(f.Child("spec").Child("podCIDRs"), node.Spec.PodCIDRs, cidrs)
-	if node.Spec.PodPreemptionPolicy != nil { // nothing else is declared
+	if node.Spec.PodPreemptionPolicy != nil { // T the only declared value
 		validation.Declared(f.Child("spec"), declared.Validate_NodeSpec, &node.Spec, before, "")
 	}
 	validateNodeRest(f, node)
@@ -52,7 +52,8 @@ func validateNodeRest(f validation.Field, node *corev1.Node) {
 	}
 }
 
-// validateNodeUpdate: what controllers have set once, pods and volumes rely on.
+// validateNodeUpdate rejects changes of fields that controllers set once and that pods and volumes
+// depend on.
 func validateNodeUpdate(f validation.Field, spec, old *corev1.NodeSpec) {
 	if len(old.PodCIDRs) > 0 && !slices.Equal(spec.PodCIDRs, old.PodCIDRs) {
 		f.Child("podCIDRs").Forbidden(`node updates may not change podCIDR except from "" to valid`)
@@ -78,7 +79,7 @@ func validatePodCIDRs(f validation.Field, cidrs, old []string) {
 		prefix, err := netip.ParsePrefix(cidr)
 		if err == nil {
 			ipv4, ipv6 = ipv4 || !prefix.Addr().Is6(), ipv6 || prefix.Addr().Is6()
-		} else if !invalid { // kube-apiserver says so of the first
+		} else if !invalid { // T kube-apiserver reports only the first
 			invalid = true
 			f.Add(field.InternalError(f.Path(), fmt.Errorf(
 				"invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR[%d]: <nil> (invalid CIDR address: %s)", i, cidr)))
@@ -89,7 +90,7 @@ func validatePodCIDRs(f validation.Field, cidrs, old []string) {
 	}
 }
 
-// taintKey is what the taints of a node are told apart by.
+// taintKey identifies a taint of a node.
 type taintKey struct {
 	key    string
 	effect corev1.TaintEffect
@@ -116,8 +117,7 @@ func validateTaints(f validation.Field, taints []corev1.Taint) {
 	}
 }
 
-// validateNodeAnnotations has the rules of what was said of a node in annotations before
-// it had fields for that.
+// validateNodeAnnotations validates annotations that are older forms of fields.
 func validateNodeAnnotations(f validation.Field, annotations map[string]string) {
 	if text := annotations[corev1.TaintsAnnotationKey]; text != "" {
 		var taints []corev1.Taint
@@ -200,9 +200,8 @@ func isFeatureName(text string) bool {
 	return !first
 }
 
-// validateConfigSource has the rules of where a kubelet had its configuration from, in
-// the days when that was an object. What one uses is known exactly, what it is to use is
-// not.
+// validateConfigSource validates the source of the former dynamic kubelet configuration. In the
+// status, the source has a UID and a resource version; in the spec it has not.
 func validateConfigSource(f validation.Field, source *corev1.NodeConfigSource, used bool) {
 	if source == nil {
 		return

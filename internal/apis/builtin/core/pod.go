@@ -58,7 +58,7 @@ func alignPodIPs(pod *corev1.Pod) {
 	}
 }
 
-// preparePodStatus keeps what kubelets may not change.
+// preparePodStatus keeps the fields that kubelets must not change.
 func preparePodStatus(op *builtin.Operation, pod, old *corev1.Pod) {
 	dropDisabledStatus(op.Env.Gates, &pod.Status, &old.Status)
 	if pod.Status.QOSClass == "" {
@@ -72,10 +72,11 @@ func preparePodStatus(op *builtin.Operation, pod, old *corev1.Pod) {
 	}
 }
 
-// defaultGracePeriod is how many seconds pods get to end that do not say.
+// defaultGracePeriod is the default grace period of a pod's deletion, in seconds.
 const defaultGracePeriod = 30
 
-// podGracePeriod leaves time only to pods that may be running somewhere.
+// podGracePeriod returns 0 for pods that are certainly not running, and otherwise the requested
+// grace period or the pod's.
 func podGracePeriod(pod *corev1.Pod, asked *int64) int64 {
 	if pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
 		return 0
@@ -116,8 +117,8 @@ func podFieldKeys() []string {
 	}
 }
 
-// podFieldLabel accepts, besides the keys that pods have, an old name of one,
-// and one that they do not have and that matches nothing.
+// podFieldLabel also accepts an old name of a key, and a key that no pod has and that matches no
+// pod.
 func podFieldLabel(label, value string) (string, string, error) {
 	if label == "spec.host" {
 		label = "spec.nodeName"

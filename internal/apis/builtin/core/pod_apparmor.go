@@ -11,9 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// syncAppArmor copies to the fields of a new pod what its annotations say of
-// AppArmor: kubelets look at the fields alone. Who sent an annotation without the
-// field is warned.
+// syncAppArmor copies the AppArmor annotations of a new pod to its fields, because kubelets read
+// only the fields. It warns if a client sets an annotation without the field.
 func syncAppArmor(op *builtin.Operation, pod *corev1.Pod) {
 	if len(pod.Annotations) == 0 || pod.Spec.OS != nil && pod.Spec.OS.Name == corev1.Windows {
 		return
@@ -32,9 +31,9 @@ func syncAppArmor(op *builtin.Operation, pod *corev1.Pod) {
 	}
 }
 
-// copyAppArmor sets the profile of a container that has none, where that is not the
-// one of the whole pod. It reports whether the annotation alone has said so, or has
-// said nothing that is valid.
+// copyAppArmor sets the profile of a container without one if it differs from the profile of the
+// pod. It reports whether only the annotation specifies a profile or the annotation has no valid
+// profile.
 func copyAppArmor(c *corev1.Container, whole, profile *corev1.AppArmorProfile) (warn bool) {
 	switch {
 	case profile == nil:

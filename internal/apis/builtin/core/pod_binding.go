@@ -81,7 +81,7 @@ func (b binder) CreateNamed(ctx context.Context, name types.NamespacedName, obj 
 	return nil, err
 }
 
-// rawPods writes pods as they are, without the rules for what clients send.
+// rawPods writes pods without the rules for client requests.
 func rawPods(pods *registry.Store) *registry.Part {
 	return &registry.Part{Store: pods, Strategy: &registry.Strategy{Namespaced: true}}
 }
@@ -98,7 +98,7 @@ func validateBinding(binding *corev1.Binding) field.ErrorList {
 	return errs
 }
 
-// preconditionsOf makes conditions on the pod of what a binding says of it.
+// preconditionsOf returns the preconditions of a binding: UID and resource version.
 func preconditionsOf(binding *corev1.Binding) *metav1.Preconditions {
 	var p metav1.Preconditions
 	if binding.UID != "" {
@@ -110,8 +110,7 @@ func preconditionsOf(binding *corev1.Binding) *metav1.Preconditions {
 	return &p
 }
 
-// assign gives the pod to the node of the binding, whose annotations and
-// labels go over to the pod.
+// assign sets the pod's node and copies the annotations and labels of the binding to the pod.
 func assign(pod *corev1.Pod, binding *corev1.Binding) error {
 	switch {
 	case pod.DeletionTimestamp != nil:

@@ -27,8 +27,8 @@ const maxDisruptedPods = 2000
 
 func budgetResource() schema.GroupResource { return policyv1.Resource("poddisruptionbudgets") }
 
-// budgetOf finds the disruption budget of a pod; nil where it has none, and an
-// error where it has several: it could not be told which is to be spent.
+// budgetOf returns the disruption budget of a pod, or nil if it has none. More than one budget is
+// an error, because the eviction could use only one of them.
 func (e *evicter) budgetOf(ctx context.Context, pod *corev1.Pod) (*policyv1.PodDisruptionBudget, error) {
 	store := e.env.Store(budgetResource())
 	if store == nil {
@@ -49,7 +49,7 @@ func (e *evicter) budgetOf(ctx context.Context, pod *corev1.Pod) (*policyv1.PodD
 		}
 		selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
 		if err != nil || !selector.Matches(labels.Set(pod.Labels)) {
-			continue // a selector that cannot be read matches nothing
+			continue // T an invalid selector matches no pod
 		}
 		if found != nil {
 			// kube-apiserver has a 500 with these words, as if it were at fault.
@@ -63,8 +63,8 @@ func (e *evicter) budgetOf(ctx context.Context, pod *corev1.Pod) (*policyv1.PodD
 	return found, nil
 }
 
-// spend takes one disruption from a budget and notes the pod in its status, so
-// that the controller does not count it as healthy any more.
+// spend uses one disruption of a budget and records the pod in its status, so that the controller
+// no longer counts it as healthy.
 func (e *evicter) spend(ctx context.Context, budget *policyv1.PodDisruptionBudget, pod *corev1.Pod, dryRun bool) error {
 	if dryRun {
 		return checkBudget(budget)
@@ -93,7 +93,7 @@ func (e *evicter) spend(ctx context.Context, budget *policyv1.PodDisruptionBudge
 	return err
 }
 
-// checkBudget refuses where a budget allows no disruption.
+// checkBudget returns an error if a budget allows no disruption.
 func checkBudget(budget *policyv1.PodDisruptionBudget) error {
 	status := &budget.Status
 	resource := policyv1.Resource("poddisruptionbudget")

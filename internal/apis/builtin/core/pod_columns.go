@@ -79,8 +79,7 @@ type podSummary struct {
 	restarts     int
 	restarted    metav1.Time // the last restart; zero where not known
 
-	// Of the sidecars alone: their restarts count with those of the containers
-	// once initialization is over.
+	// Restarts of sidecars. They are added to those of the containers after initialization.
 	sidecarRestarts  int
 	sidecarRestarted metav1.Time
 }
@@ -107,11 +106,10 @@ func summarize(pod *corev1.Pod) *podSummary {
 	return s
 }
 
-// nodeLost is the reason of pods whose node does not answer any more.
+// nodeLost is the reason of pods on an unreachable node.
 const nodeLost = "NodeLost"
 
-// addInitContainers looks at the init containers up to the first that is not
-// done, which is what the pod waits for.
+// addInitContainers reads the init containers up to the first one that is not complete.
 func (s *podSummary) addInitContainers(pod *corev1.Pod) (initializing bool) {
 	sidecars := map[string]bool{}
 	for i := range pod.Spec.InitContainers {
@@ -167,8 +165,8 @@ func terminationText(terminated *corev1.ContainerStateTerminated) string {
 // completed is the reason of containers that ended well.
 const completed = "Completed"
 
-// addContainers looks at the containers from last to first, so that the first
-// one that has something to say has the last word.
+// addContainers reads the containers from last to first, so that the reason of the first container
+// with a reason is used.
 func (s *podSummary) addContainers(pod *corev1.Pod) {
 	s.restarts, s.restarted = s.sidecarRestarts, s.sidecarRestarted
 	running, failure := false, ""
@@ -194,8 +192,8 @@ func (s *podSummary) addContainers(pod *corev1.Pod) {
 	}
 }
 
-// reasonAfterCompletion is the reason of a pod of which some container ended
-// well: that alone does not make the pod complete.
+// reasonAfterCompletion returns the reason of a pod with a completed container, which may still
+// have running containers.
 func reasonAfterCompletion(pod *corev1.Pod, running bool, failure string) string {
 	switch {
 	case running && isTrue(podCondition(pod, corev1.PodReady)):

@@ -29,7 +29,7 @@ func (c podConnection) kubelet(ctx context.Context, node string) (*kubelet.Locat
 	return c.env.Kubelets.Of(found)
 }
 
-// assigned returns the kubelet of a pod, or that it has none.
+// assigned returns the kubelet of a pod, or an error if the pod has no node.
 func (c podConnection) assigned(ctx context.Context, pod *corev1.Pod) (*kubelet.Location, error) {
 	if pod.Spec.NodeName == "" {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("pod %s does not have a host assigned", pod.Name))
@@ -52,8 +52,8 @@ func containerNames(pod *corev1.Pod) []string {
 	return names
 }
 
-// containerOf returns the container that is asked for: the only one, where none is
-// named. Its name becomes a part of a path of the kubelet's, so it must be in the pod.
+// containerOf returns the requested container, or the only one if asked is empty. The name becomes
+// part of a kubelet path, so the pod must have a container of this name.
 func containerOf(pod *corev1.Pod, asked string) (string, error) {
 	switch {
 	case asked != "" && !slices.Contains(containerNames(pod), asked):

@@ -7,8 +7,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
 )
 
-// defaultPod fills, besides what templates have too, what is for pods alone:
-// templates keep what their authors wrote.
+// defaultPod sets the defaults of templates, and those of pods that templates do not get.
 func defaultPod(pod *corev1.Pod) {
 	alignPodIPs(pod)
 	spec := &pod.Spec
@@ -28,8 +27,7 @@ func defaultPod(pod *corev1.Pod) {
 	roundPodStatus(&pod.Status)
 }
 
-// defaultHostPorts opens on the node what a container opens, if it shares the
-// network of the node.
+// defaultHostPorts sets the host ports of containers in the host network to their container ports.
 func defaultHostPorts(ports []corev1.ContainerPort) {
 	for i := range ports {
 		builtin.FillEmpty(&ports[i].HostPort, ports[i].ContainerPort)

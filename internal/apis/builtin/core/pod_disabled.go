@@ -7,8 +7,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// dropDisabledStatus drops the fields of features that are off, except for those
-// that the old status uses.
+// dropDisabledStatus drops the fields of disabled features, except those that the old status has.
 func dropDisabledStatus(gates feature.Gates, status, old *corev1.PodStatus) {
 	builtin.DropDisabled(gates, []builtin.Gated[corev1.PodStatus]{
 		{Gate: feature.InPlacePodLevelResourcesVerticalScaling, Fields: statusResources},

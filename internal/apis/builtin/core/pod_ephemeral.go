@@ -17,7 +17,7 @@ func podEphemeralContainers() builtin.Subresource {
 	}, validateEphemeralContainers)
 }
 
-// validateEphemeralContainers lets containers come, and none change or go.
+// validateEphemeralContainers allows new containers, and no change or removal of existing ones.
 func validateEphemeralContainers(f validation.Field, pod, old *corev1.Pod) {
 	if isMirror(old) {
 		f.Child("").Forbidden("static pods do not support ephemeral containers")

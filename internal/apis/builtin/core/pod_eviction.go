@@ -66,7 +66,7 @@ func (e *evicter) CreateNamed(ctx context.Context, name types.NamespacedName, ob
 	}
 }
 
-// deletionOf returns how an eviction wants its pod deleted.
+// deletionOf returns the deletion options of an eviction.
 func deletionOf(eviction *policyv1.Eviction, dryRun []string) (metav1.DeleteOptions, error) {
 	var deletion metav1.DeleteOptions
 	if eviction.DeleteOptions != nil {
@@ -82,8 +82,8 @@ func deletionOf(eviction *policyv1.Eviction, dryRun []string) (metav1.DeleteOpti
 	return deletion, nil
 }
 
-// evict tries once. again tells that it was prevented by a change of the pod,
-// and that it is worth another look.
+// evict makes one attempt. again reports whether it failed because the pod changed, so that the
+// caller should retry.
 func (e *evicter) evict(ctx context.Context, name types.NamespacedName, deletion metav1.DeleteOptions) (again bool, err error) {
 	pod, err := readStored[*corev1.Pod](ctx, e.pods, name)
 	if err != nil {
@@ -91,7 +91,7 @@ func (e *evicter) evict(ctx context.Context, name types.NamespacedName, deletion
 	}
 	if needsNoBudget(pod) {
 		if pod.Status.Phase == corev1.PodPending {
-			return e.removeUnchanged(ctx, pod, deletion) // it must not have come to run meanwhile
+			return e.removeUnchanged(ctx, pod, deletion) // T the pod must not have started since it was read
 		}
 		return false, e.remove(ctx, name, deletion)
 	}
@@ -110,8 +110,7 @@ func (e *evicter) evict(ctx context.Context, name types.NamespacedName, deletion
 	return false, e.remove(ctx, name, deletion)
 }
 
-// needsNoBudget tells of pods whose going disrupts nothing: those that do not
-// run yet or any more, and those that are going already.
+// needsNoBudget reports whether the pod is not running yet, has ended, or is being deleted.
 func needsNoBudget(pod *corev1.Pod) bool {
 	switch pod.Status.Phase {
 	case corev1.PodPending, corev1.PodSucceeded, corev1.PodFailed:
@@ -132,8 +131,8 @@ func mayGoUnhealthy(pod *corev1.Pod, budget *policyv1.PodDisruptionBudget) bool 
 	return budget.Status.DesiredHealthy > 0 && budget.Status.CurrentHealthy >= budget.Status.DesiredHealthy
 }
 
-// removeUnchanged removes a pod only as it was looked at. Where it is the
-// client who says which pod it means, there is no point in trying again.
+// removeUnchanged deletes a pod if it has not changed since it was read. It does not retry if the
+// client set preconditions.
 func (e *evicter) removeUnchanged(ctx context.Context, pod *corev1.Pod, deletion metav1.DeleteOptions) (again bool, err error) {
 	var preconditions metav1.Preconditions
 	if deletion.Preconditions != nil {
@@ -184,8 +183,8 @@ func (e *evicter) mark(ctx context.Context, name types.NamespacedName, precondit
 	return record, err
 }
 
-// checkEvicted tells of preconditions that do not hold as kube-apiserver does:
-// by the kind, not the resource.
+// checkEvicted returns kube-apiserver's error for failed preconditions, which contains the kind
+// instead of the resource.
 func checkEvicted(pod *corev1.Pod, p *metav1.Preconditions) error {
 	resource := schema.GroupResource{Resource: "Pod"}
 	switch {

@@ -8,9 +8,8 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// mergeLabelKeys adds to the selectors of a new pod what its keys of labels
-// stand for: the values that the pod itself has, so that the scheduler finds
-// plain selectors.
+// mergeLabelKeys converts matchLabelKeys and mismatchLabelKeys of a new pod to label selectors with
+// the pod's own values, so that the scheduler only evaluates selectors.
 func mergeLabelKeys(op *builtin.Operation, pod *corev1.Pod) {
 	for i := range pod.Spec.TopologySpreadConstraints {
 		if c := &pod.Spec.TopologySpreadConstraints[i]; op.Env.Gates.Enabled(feature.MatchLabelKeysInPodTopologySpreadSelectorMerge) {
@@ -42,8 +41,8 @@ func mergeTermKeys(labels map[string]string, required []corev1.PodAffinityTerm, 
 	}
 }
 
-// addLabelKeys requires, or excludes, the values that the labels have for the
-// keys. A nil selector matches nothing and stays as it is.
+// addLabelKeys adds requirements for the labels' values of the keys to selector. A nil selector
+// matches no object and is not changed.
 func addLabelKeys(selector *metav1.LabelSelector, labels map[string]string, keys []string, operator metav1.LabelSelectorOperator) {
 	if selector == nil {
 		return

@@ -6,9 +6,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
 )
 
-// completePodResources fills in what a pod asks for as a whole, where it says
-// so in part. It is no default of decoding: admission may add containers, and
-// all of them count.
+// completePodResources completes partial pod-level resources. It is not part of the decoding
+// defaults, because admission may add containers, which count too.
 func completePodResources(spec *corev1.PodSpec) {
 	whole := spec.Resources
 	if whole == nil || len(whole.Requests) == 0 && len(whole.Limits) == 0 {
@@ -16,7 +15,7 @@ func completePodResources(spec *corev1.PodSpec) {
 	}
 	requests := podspec.TotalRequests(spec)
 	limits := podspec.TotalLimits(spec)
-	for name, quantity := range limits { // huge pages cannot be shared beyond what containers may have
+	for name, quantity := range limits { // T huge pages are not shared among containers
 		if _, asked := whole.Requests[name]; !asked && podspec.IsHugePages(name) {
 			addMissing(&whole.Limits, corev1.ResourceList{name: quantity})
 		}
@@ -43,7 +42,7 @@ func completePodResources(spec *corev1.PodSpec) {
 	}
 }
 
-// isPodResource tells what can be asked for by a pod as a whole.
+// isPodResource reports whether a resource can be specified at pod level.
 func isPodResource(name corev1.ResourceName) bool {
 	return name == corev1.ResourceCPU || name == corev1.ResourceMemory || podspec.IsHugePages(name)
 }

@@ -8,9 +8,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// podPart is a subresource through which one part of a pod's spec is written,
-// and nothing else: take copies that part from the pod that was sent to one
-// that is otherwise the old one.
+// podPart declares a subresource that writes one part of a pod's spec. take copies this part from
+// the request's pod to a copy of the old pod.
 func podPart(name string, take func(to, sent *corev1.Pod), validate func(f validation.Field, pod, old *corev1.Pod)) builtin.Subresource {
 	return builtin.PartSubresource(builtin.Part[corev1.Pod]{
 		Name: name, Validate: validate,
@@ -24,14 +23,13 @@ func podPart(name string, take func(to, sent *corev1.Pod), validate func(f valid
 	})
 }
 
-// keepRequest takes over what identifies the pod that was sent, and who sent
-// it.
+// keepRequest copies the identity and the managed fields of the request's pod.
 func keepRequest(pod, sent *corev1.Pod) {
 	pod.Name, pod.Namespace, pod.UID = sent.Name, sent.Namespace, sent.UID
 	pod.ResourceVersion, pod.ManagedFields = sent.ResourceVersion, sent.ManagedFields
 }
 
-// isMirror tells that a pod only shows one that a kubelet runs from a file.
+// isMirror reports whether a pod is the mirror of a kubelet's static pod.
 func isMirror(pod *corev1.Pod) bool {
 	_, ok := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	return ok

@@ -8,9 +8,8 @@ import (
 // qosResources are the resources that decide the class.
 var qosResources = [...]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 
-// qosClass is the quality of service that a pod's resources ask for:
-// Guaranteed where everything has limits that equal its requests, BestEffort
-// where nothing has either.
+// qosClass returns the quality of service class: Guaranteed if all containers have limits equal to
+// their requests, BestEffort if no container has requests or limits, and Burstable otherwise.
 func qosClass(spec *corev1.PodSpec) corev1.PodQOSClass {
 	requests, limits := corev1.ResourceList{}, corev1.ResourceList{}
 	limited := true // everything has limits for all the resources
@@ -39,8 +38,8 @@ func qosClass(spec *corev1.PodSpec) corev1.PodQOSClass {
 	return corev1.PodQOSBurstable
 }
 
-// addPositive adds what counts for the class to a sum and returns how many
-// resources those were.
+// addPositive adds the quantities of CPU and memory to a sum and returns the number of added
+// resources.
 func addPositive(sum, list corev1.ResourceList) int {
 	count := 0
 	for _, name := range qosResources {

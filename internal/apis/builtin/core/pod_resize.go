@@ -22,9 +22,8 @@ func podResize() builtin.Subresource {
 	}, validateResize)
 }
 
-// resized gives the old containers the new ones' resources and resize
-// policies. New containers that do not stand where an old one of that name
-// does are kept, to be refused by validation.
+// resized returns the old containers with the resources and resize policies of the new ones. New
+// containers whose index has a different name are included, so that validation rejects them.
 func resized(old, sent []corev1.Container) []corev1.Container {
 	containers := make([]corev1.Container, len(sent))
 	for i := range sent {
@@ -74,8 +73,8 @@ func validateResize(f validation.Field, pod, old *corev1.Pod) {
 	validateRest(spec, withoutResizable(&pod.Spec), withoutResizable(&old.Spec))
 }
 
-// validateRest checks that nothing but resizable resources has changed. The arguments are
-// without these.
+// validateRest requires that only resizable resources have changed, which the arguments do not
+// contain.
 func validateRest(f validation.Field, spec, old *corev1.PodSpec) {
 	for i := range old.InitContainers {
 		if validation.Changed(&spec.InitContainers[i], &old.InitContainers[i]) {
@@ -92,7 +91,7 @@ func validateRest(f validation.Field, spec, old *corev1.PodSpec) {
 	}
 }
 
-// hasResources reports whether a pod says what it asks for as a whole.
+// hasResources reports whether a pod has pod-level resources.
 func hasResources(spec *corev1.PodSpec) bool {
 	return spec.Resources != nil && len(spec.Resources.Requests)+len(spec.Resources.Limits) > 0
 }
@@ -109,8 +108,8 @@ func changesInit(spec, old *corev1.PodSpec) bool {
 	return false
 }
 
-// canResize reports whether the pod's kubelet, if it has one yet, tells the
-// resources that its containers run with.
+// canResize reports whether the pod has no kubelet yet, or its kubelet reports the actual resources
+// of containers.
 func canResize(pod *corev1.Pod) bool {
 	for i := range pod.Status.ContainerStatuses {
 		if status := &pod.Status.ContainerStatuses[i]; status.State.Running != nil {
@@ -133,8 +132,8 @@ func validateSameContainers(containers, old []corev1.Container, path *field.Path
 	return errs
 }
 
-// validateResources keeps requests and limits from going: a kubelet cannot
-// take them away from what runs.
+// validateResources rejects the removal of requests and limits, which a kubelet cannot remove from
+// running containers.
 func validateResources(pod, old *corev1.Pod, spec *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i := range old.Spec.Containers {

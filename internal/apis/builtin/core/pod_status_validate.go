@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// validatePodStatus has the rules of what kubelets and schedulers write.
+// validatePodStatus validates a status that a kubelet or scheduler wrote.
 func validatePodStatus(f validation.Field, pod, old *corev1.Pod) {
 	validateAnnotationsKept(f, pod, old)
 	f, s := f.Child("status"), &pod.Status
@@ -121,7 +121,7 @@ func validateContainerStatuses(f validation.Field, pod *corev1.Pod, old *corev1.
 	}
 }
 
-// restarts knows which containers of a pod may run again once they have ended.
+// restarts determines which containers of a pod may restart after they have ended.
 type restarts struct {
 	spec       *corev1.PodSpec
 	containers map[string]*corev1.Container // nil: all may
@@ -141,7 +141,7 @@ func newRestarts(spec *corev1.PodSpec) restarts {
 	return r
 }
 
-// validate: what has ended for good does not run again.
+// validate rejects a container that runs again although it must not restart.
 func (r *restarts) validate(f validation.Field, list *statusList) {
 	if r.containers == nil && !list.ephemeral || len(list.old) == 0 {
 		return
@@ -161,8 +161,8 @@ func (r *restarts) validate(f validation.Field, list *statusList) {
 	}
 }
 
-// allowed reports whether a container that has ended with a code may run again: by
-// its own rules and policy, or by the pod's where it has none.
+// allowed reports whether a container that ended with code may restart, according to its own rules
+// and policy or, if it has none, the pod's policy.
 func (r *restarts) allowed(name string, code int32) bool {
 	policy := corev1.ContainerRestartPolicy(r.spec.RestartPolicy)
 	if c := r.containers[name]; c != nil && c.RestartPolicy != nil {
@@ -203,7 +203,7 @@ func (l *statusList) validateHealth(f validation.Field, status *corev1.Container
 	}
 }
 
-// findContainer returns the container with a name; nil if there is none.
+// findContainer returns the container with a name, or nil if there is none.
 func findContainer(containers []corev1.Container, name string) *corev1.Container {
 	for i := range containers {
 		if containers[i].Name == name {
@@ -234,7 +234,7 @@ func hasClaim(c *corev1.Container, name string) bool {
 	})
 }
 
-// validateStatusUser: who the processes of a container are, as its kubelet has it.
+// validateStatusUser validates the user of a container's processes.
 func validateStatusUser(f validation.Field, user *corev1.ContainerUser, os *corev1.PodOS) {
 	if user == nil || user.Linux == nil {
 		return

@@ -93,15 +93,15 @@ func (s *podStreamer) Connect(ctx context.Context, name types.NamespacedName, op
 	return s.env.Kubelets.Stream(stream, onError), nil
 }
 
-// authorizeCreate asks for the verb create, whatever the method: a GET that upgrades
-// the connection to WebSockets does no less than a POST.
+// authorizeCreate requires permission for the verb create for all methods: a GET that upgrades to a
+// WebSocket has the same effect as a POST.
 func (s *podStreamer) authorizeCreate(ctx context.Context) error {
 	if !s.env.Gates.Enabled(feature.AuthorizePodWebsocketUpgradeCreatePermission) || s.env.Authorizer == nil {
 		return nil
 	}
 	asked := authorizer.AttributesOf(request.UserFrom(ctx), request.InfoFrom(ctx))
 	if asked.Verb == "create" {
-		return nil // which has been asked
+		return nil // T already authorized
 	}
 	asked.Verb = "create"
 	decision, reason, err := s.env.Authorizer.Authorize(ctx, &asked)
@@ -114,7 +114,7 @@ func (s *podStreamer) authorizeCreate(ctx context.Context) error {
 	return authorizer.Forbidden(&asked, reason)
 }
 
-// streamOf returns what is asked of a kubelet.
+// streamOf returns the kubelet request for options.
 func streamOf(pod *corev1.Pod, options runtime.Object) (*kubelet.Stream, error) {
 	switch o := options.(type) {
 	case *corev1.PodExecOptions:
@@ -139,7 +139,7 @@ func streamOf(pod *corev1.Pod, options runtime.Object) (*kubelet.Stream, error) 
 	return nil, fmt.Errorf("admission left options of type %T", options)
 }
 
-// commandStream returns what is asked of a kubelet to run a command or attach to one.
+// commandStream returns the kubelet request that runs a command or attaches to one.
 func commandStream(what string, pod *corev1.Pod, asked string, streams kubelet.Streams) (*kubelet.Stream, error) {
 	container, err := containerOf(pod, asked)
 	if err != nil {

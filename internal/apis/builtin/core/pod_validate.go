@@ -16,7 +16,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// validatePod has the rules of a pod, and of what may be changed about one.
+// validatePod validates a pod, and its changes if old is not nil.
 func validatePod(f validation.Field, pod, old *corev1.Pod) {
 	validateWholePod(f, pod, old)
 	if old == nil {
@@ -44,12 +44,13 @@ func validateWholePod(f validation.Field, pod, old *corev1.Pod) {
 	podspec.Validate(f.Child("spec"), &pod.Spec, before, podspec.Options{Pod: true, Name: pod.Name})
 }
 
-// validateAnnotationsKept: some annotations say what the pod is.
+// validateAnnotationsKept rejects changes of annotations that identify a mirror pod.
 func validateAnnotationsKept(f validation.Field, pod, old *corev1.Pod) {
 	podspec.ValidateAnnotationsKept(f.Child("metadata").Child("annotations"), &pod.ObjectMeta, &old.ObjectMeta)
 }
 
-// mutable names what of a pod may change, in the words of kube-apiserver.
+// mutable is the error for changes of immutable fields, with kube-apiserver's list of the mutable
+// ones.
 const mutable = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`," +
 	"`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations)," +
 	"`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)\n"
@@ -82,7 +83,7 @@ func validatePodUpdate(f validation.Field, spec, old *corev1.PodSpec) {
 	}
 }
 
-// withoutMutable returns the new specification with what may change as it was.
+// withoutMutable returns spec with the mutable fields of old.
 func withoutMutable(spec, old *corev1.PodSpec) *corev1.PodSpec {
 	rest := spec.DeepCopy()
 	for i := range rest.Containers {
@@ -102,8 +103,8 @@ func withoutMutable(spec, old *corev1.PodSpec) *corev1.PodSpec {
 	return rest
 }
 
-// keepNodeChoice makes what chooses nodes as it was: a pod that is not scheduled
-// yet may become choosier.
+// keepNodeChoice restores the node selector and node affinity of old. Pods that are not scheduled
+// may add requirements.
 func keepNodeChoice(rest, old *corev1.PodSpec) {
 	rest.NodeSelector = old.NodeSelector
 	now, before := nodeAffinity(rest), nodeAffinity(old)
@@ -157,14 +158,14 @@ func validateGateUpdate(f validation.Field, spec, old *corev1.PodSpec) {
 	}
 }
 
-// sameToleration is what a toleration is found by: how long it lasts may change.
+// sameToleration identifies a toleration. Its seconds may change.
 type sameToleration struct {
 	key, value string
 	operator   corev1.TolerationOperator
 	effect     corev1.TaintEffect
 }
 
-// validateAddedTolerations: a pod that tolerates something goes on to do so.
+// validateAddedTolerations rejects the removal of tolerations.
 func validateAddedTolerations(f validation.Field, tolerations, old []corev1.Toleration) {
 	key := func(t *corev1.Toleration) sameToleration { return sameToleration{t.Key, t.Value, t.Operator, t.Effect} }
 	now := validation.NewSeen[sameToleration](len(tolerations))
@@ -179,7 +180,7 @@ func validateAddedTolerations(f validation.Field, tolerations, old []corev1.Tole
 	}
 }
 
-// validateGatedUpdate: nothing that was chosen among nodes is given up.
+// validateGatedUpdate accepts only stricter node selectors and affinities.
 func validateGatedUpdate(f validation.Field, spec, old *corev1.PodSpec) {
 	for key, value := range old.NodeSelector {
 		if now, ok := spec.NodeSelector[key]; !ok || now != value {
@@ -210,16 +211,15 @@ func validateGatedUpdate(f validation.Field, spec, old *corev1.PodSpec) {
 	}
 }
 
-// extends reports whether requirements are those of before, and maybe more after
-// them.
+// extends reports whether now starts with the requirements in before.
 func extends(now, before []corev1.NodeSelectorRequirement) bool {
 	return len(now) >= len(before) && slices.EqualFunc(now[:len(before)], before, func(a, b corev1.NodeSelectorRequirement) bool {
 		return equality.Semantic.DeepEqual(a, b)
 	})
 }
 
-// podWarnings returns what clients should know of a pod that is new. Updates are
-// many, and few are by hand.
+// podWarnings returns the warnings for a new pod. Updates cause none, because most of them come
+// from controllers.
 func podWarnings(_ *builtin.Operation, pod, old *corev1.Pod) []string {
 	if old != nil {
 		return nil

@@ -27,7 +27,7 @@ import (
 // [scheme:]name[:port].
 type locate func(ctx context.Context, env *builtin.Env, store *registry.Store, name proxyName) (*url.URL, http.RoundTripper, error)
 
-// proxyName is what is proxied to.
+// proxyName is the parsed name of a proxy request: [SCHEME:]NAME[:PORT].
 type proxyName struct {
 	types.NamespacedName
 	scheme, port string
@@ -97,7 +97,7 @@ func (p *proxier) Connect(ctx context.Context, name types.NamespacedName, option
 	return p.env.Kubelets.Forward(to, transport, onError), nil
 }
 
-// cleanPath removes . and .. from a path, and keeps the slash at its end.
+// cleanPath removes . and .. segments from a path and keeps a final slash.
 func cleanPath(from string) string {
 	if from == "" {
 		return ""
@@ -109,7 +109,7 @@ func cleanPath(from string) string {
 	return to
 }
 
-// errAddress refuses an address that is not one of the cluster.
+// errAddress returns the error for an address outside the cluster.
 func errAddress() error { return apierrors.NewBadRequest(kubelet.ErrAddressNotAllowed.Error()) }
 
 func locatePod(ctx context.Context, env *builtin.Env, pods *registry.Store, name proxyName) (*url.URL, http.RoundTripper, error) {
@@ -199,9 +199,8 @@ func servicePortName(service *corev1.Service, port string) (string, error) {
 	return "", apierrors.NewServiceUnavailable(fmt.Sprintf("no service port %d found for service %q", number, service.Name))
 }
 
-// isPodAddress reports whether an endpoint is a pod of the service's namespace, at an
-// address of its own. Whoever may write endpoints would otherwise have this server
-// call whatever it can reach.
+// isPodAddress reports whether an endpoint is the address of a pod in the service's namespace.
+// Otherwise an author of Endpoints could make the server connect to any address.
 func isPodAddress(ctx context.Context, env *builtin.Env, pods *registry.Store, namespace string, endpoint *egress.EndpointAddress) bool {
 	ref := endpoint.TargetRef
 	if ref == nil || ref.Namespace != namespace || !env.Kubelets.AllowedAddress(endpoint.IP) {

@@ -63,8 +63,8 @@ func validatePodTemplate(f validation.Field, template, old *corev1.PodTemplate) 
 	podspec.ValidateTemplate(f.Child("template"), &template.Template, before)
 }
 
-// validateReplicationControllerName leaves prefixes of names alone: what is made of
-// them is validated, as kube-apiserver does here and in few kinds else.
+// validateReplicationControllerName accepts every name prefix. As in kube-apiserver, the generated
+// name is validated instead, unlike for most kinds.
 func validateReplicationControllerName(name string, prefix bool) []string {
 	if prefix {
 		return nil

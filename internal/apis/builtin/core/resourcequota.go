@@ -27,10 +27,10 @@ func resourceQuotaColumns() *builtin.Columns[corev1.ResourceQuota] {
 	}
 }
 
-// limitsPrefix is of the limits of a resource, where its name alone means requests.
+// limitsPrefix is the prefix of limits. A resource name without prefix stands for requests.
 const limitsPrefix = "limits."
 
-// usageTexts shows what is used of what may be, limits apart from the rest.
+// usageTexts formats USED/HARD, for limits and for all other resources.
 func usageTexts(status *corev1.ResourceQuotaStatus) (requests, limits string) {
 	names := make([]corev1.ResourceName, 0, len(status.Hard))
 	for name := range status.Hard {
@@ -50,8 +50,8 @@ func usageTexts(status *corev1.ResourceQuotaStatus) (requests, limits string) {
 	return strings.Join(request, ", "), strings.Join(limit, ", ")
 }
 
-// resourceQuotaWarnings reports requests that may be more than limits. kube-apiserver
-// says so of new quotas alone.
+// resourceQuotaWarnings warns about requests above the limits. Like kube-apiserver, it does so for
+// new quotas only.
 func resourceQuotaWarnings(_ *builtin.Operation, quota, old *corev1.ResourceQuota) []string {
 	if old != nil {
 		return nil

@@ -39,8 +39,8 @@ func validateQuotaAmounts(f validation.Field, amounts corev1.ResourceList) {
 	}
 }
 
-// isQuotaResource reports whether a resource without a prefix is counted in quotas. Storage
-// is by what is requested of it.
+// isQuotaResource reports whether a resource without a prefix can have a quota. Storage needs the
+// prefix requests.
 func isQuotaResource(name corev1.ResourceName) bool {
 	return podspec.IsStandardResource(name) && name != corev1.ResourceStorage
 }
@@ -51,7 +51,7 @@ const (
 	conflictingScopes = "conflicting scopes"
 )
 
-// validateScopes has the rules of what a quota counts, all of which what is counted must be.
+// validateScopes validates the scopes of a quota, which only apply to some resources.
 func validateScopes(f validation.Field, spec *corev1.ResourceQuotaSpec) {
 	seen := validation.NewSeen[corev1.ResourceQuotaScope](len(spec.Scopes))
 	for _, scope := range spec.Scopes {
@@ -68,8 +68,8 @@ func validateScopes(f validation.Field, spec *corev1.ResourceQuotaSpec) {
 	}
 }
 
-// validateScopeSelector has those of the same in its newer form, which knows of values.
-// kube-apiserver does not say which expression is at fault.
+// validateScopeSelector validates the newer form of scopes, with values. kube-apiserver's errors do
+// not contain the index of the expression.
 func validateScopeSelector(f validation.Field, spec *corev1.ResourceQuotaSpec) {
 	f, expressions := f.Child("scopeSelector").Child("matchExpressions"), spec.ScopeSelector.MatchExpressions
 	seen := validation.NewSeen[corev1.ResourceQuotaScope](len(expressions))

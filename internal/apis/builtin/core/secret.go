@@ -21,8 +21,7 @@ func secrets() builtin.Row[corev1.Secret] {
 	}
 }
 
-// mergeStringData makes data of what a client wrote as text. Nobody sees the
-// text again.
+// mergeStringData moves stringData to data. stringData is write-only.
 func mergeStringData(secret *corev1.Secret) {
 	if len(secret.StringData) > 0 && secret.Data == nil {
 		secret.Data = make(map[string][]byte, len(secret.StringData))

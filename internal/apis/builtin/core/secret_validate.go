@@ -29,12 +29,11 @@ func validateSecret(f validation.Field, secret, old *corev1.Secret) {
 	validateSecretData(f, secret)
 }
 
-// validateSecretData has the rules of what secrets of a type hold. Types that are
-// nobody's have none.
+// validateSecretData validates the data of secrets with a type of Kubernetes.
 func validateSecretData(f validation.Field, secret *corev1.Secret) {
 	data := f.Child("data")
 	switch secret.Type {
-	case corev1.SecretTypeServiceAccountToken: // the rest comes from a controller
+	case corev1.SecretTypeServiceAccountToken: // T a controller adds the data
 		if secret.Annotations[corev1.ServiceAccountNameKey] == "" {
 			f.Child("metadata").Child("annotations").Key(corev1.ServiceAccountNameKey).Required("")
 		}
@@ -62,7 +61,8 @@ func validateSecretData(f validation.Field, secret *corev1.Secret) {
 	}
 }
 
-// validateJSON requires that a JSON object stands under a key. A fault does not show it.
+// validateJSON requires that the value of key is a JSON object. The error does not contain the
+// value.
 func validateJSON(f validation.Field, data map[string][]byte, key string) {
 	value, ok := data[key]
 	if !ok {

@@ -17,30 +17,29 @@ import (
 	"mainstay.dev/mainstay/internal/registry"
 )
 
-// nodePortLocks are the ports that services have on nodes: what is stored and not
-// served.
+// nodePortLocks declares the locks of node ports, which are stored and not served.
 func nodePortLocks() builtin.Row[networkingv1.IPAddress] {
 	return builtin.Row[networkingv1.IPAddress]{Name: "nodeports", Kind: "NodePort", StoragePath: "services/nodeports"}
 }
 
-// portBitmap is where kube-apiserver keeps ports.
+// portBitmap declares kube-apiserver's allocation of node ports.
 func portBitmap() builtin.Row[corev1.RangeAllocation] {
 	return builtin.Row[corev1.RangeAllocation]{Name: "rangeallocations", Kind: "RangeAllocation", StoragePath: "ranges"}
 }
 
-// serviceAllocator gives one service the addresses and ports that it needs, and
-// takes back what it does not need any more, in the transaction of its write.
+// serviceAllocator allocates the addresses and ports of one service and releases unused ones, in
+// the transaction of its write.
 type serviceAllocator struct {
 	op               *builtin.Operation
 	addresses, ports *allocation.Locks
-	bitmap           *allocation.Bitmap // nil where the store has none
+	bitmap           *allocation.Bitmap // T nil if the store has none
 	batch            allocation.Batch
 	// guessed are the ports of a dry run.
 	guessed []int32
 }
 
-// beginService is the row's Begin. Where the control plane has no ranges, nothing is
-// allocated.
+// beginService implements the row's Begin. It does not allocate if the control plane has no service
+// ranges.
 func beginService(op *builtin.Operation, service, old *corev1.Service) (registry.Transaction, error) {
 	if len(op.Env.ServiceRanges) == 0 {
 		return registry.Transaction{}, nil
@@ -93,7 +92,7 @@ func invalidService(service *corev1.Service, errs field.ErrorList) error {
 	return apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), service.Name, errs)
 }
 
-// addressesOf are the addresses that are allocated to a service; nil has none.
+// addressesOf returns the allocated addresses of a service. A nil service has none.
 func addressesOf(service *corev1.Service) []string {
 	if service == nil || !needsClusterIP(service) || service.Spec.ClusterIP == corev1.ClusterIPNone {
 		return nil
@@ -101,7 +100,7 @@ func addressesOf(service *corev1.Service) []string {
 	return service.Spec.ClusterIPs
 }
 
-// portsOf are the ports that are allocated to a service; nil has none.
+// portsOf returns the allocated ports of a service. A nil service has none.
 func portsOf(service *corev1.Service) []int32 {
 	if service == nil {
 		return nil
@@ -113,8 +112,8 @@ func portsOf(service *corev1.Service) []int32 {
 	return ports
 }
 
-// nodePortsOf are the node ports that are allocated to a service, each once. Where the
-// type has none, a number that a client set all the same is not allocated.
+// nodePortsOf returns the distinct allocated node ports of a service. Node ports of a type without
+// them are not allocated.
 func nodePortsOf(service *corev1.Service) []int32 {
 	if !hasNodePorts(&service.Spec) {
 		return nil
@@ -129,7 +128,7 @@ func nodePortsOf(service *corev1.Service) []int32 {
 	return slices.Compact(ports)
 }
 
-// AllocatedTo returns the names of what is allocated to a service.
+// AllocatedTo returns the names of the addresses and ports that are allocated to a service.
 func AllocatedTo(service *corev1.Service) (addresses, ports []string) {
 	for _, ip := range addressesOf(service) {
 		addresses = append(addresses, canonical(ip))
@@ -140,7 +139,7 @@ func AllocatedTo(service *corev1.Service) (addresses, ports []string) {
 	return addresses, ports
 }
 
-// release gives back what the old service has and the new one does not.
+// release releases the addresses and ports of old that service does not have.
 func (a *serviceAllocator) release(service, old *corev1.Service) error {
 	kept := addressesOf(service)
 	for _, ip := range addressesOf(old) {
@@ -253,8 +252,8 @@ func (a *serviceAllocator) chosenAddress(service *corev1.Service, family corev1.
 	return err
 }
 
-// withCIDRs calls do with the ranges of addresses, and once more with those in the
-// store now, where the ones in memory do not suffice.
+// withCIDRs calls do with the cached address ranges, and again with the stored ones if the cached
+// ones do not suffice.
 func (a *serviceAllocator) withCIDRs(do func(allocation.CIDRs) error) error {
 	lister := a.op.Env.Store(networkingv1.Resource("servicecidrs")).Storage
 	known, err := allocation.ReadCIDRs(a.op.Context, lister, false)

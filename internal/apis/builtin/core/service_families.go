@@ -22,8 +22,8 @@ func clusterFamilies(ranges []netip.Prefix) []corev1.IPFamily {
 	return families
 }
 
-// defaultFamilyPolicy fills in the policy that a client leaves out: that of the old
-// service; two families for a service whose endpoints others write; else one.
+// defaultFamilyPolicy sets the IP family policy: the old service's, RequireDualStack for a headless
+// service without selector, or SingleStack.
 func defaultFamilyPolicy(service, old *corev1.Service) {
 	spec := &service.Spec
 	switch {
@@ -41,8 +41,8 @@ func isSingleStack(spec *corev1.ServiceSpec) bool {
 	return spec.IPFamilyPolicy != nil && *spec.IPFamilyPolicy == corev1.IPFamilyPolicySingleStack
 }
 
-// dropSecondFamily gives up the second address and family of a service that is to
-// have one stack, where the client has left the lists as they were.
+// dropSecondFamily removes the second address and family if a service becomes single-stack and the
+// client has not changed the lists.
 func dropSecondFamily(spec, before *corev1.ServiceSpec) {
 	if !isSingleStack(spec) {
 		return
@@ -55,8 +55,9 @@ func dropSecondFamily(spec, before *corev1.ServiceSpec) {
 	}
 }
 
-// keepsPreferredFamilies reports whether an update leaves a service of PreferDualStack
-// as it is. It then has as many families as before, whatever the cluster has now.
+// keepsPreferredFamilies reports whether an update does not change the families of a
+// PreferDualStack service. It then keeps its number of families, even if the cluster's families
+// have changed.
 func keepsPreferredFamilies(service, old *corev1.Service) bool {
 	if old == nil || service.Spec.Type != old.Spec.Type {
 		return false
@@ -69,9 +70,9 @@ func keepsPreferredFamilies(service, old *corev1.Service) bool {
 	return slices.Equal(service.Spec.ClusterIPs, old.Spec.ClusterIPs) && slices.Equal(service.Spec.IPFamilies, old.Spec.IPFamilies)
 }
 
-// completeFamilies fills in the families of a service: those of its addresses, then
-// the cluster's, as many as the policy says. It returns what this cluster cannot
-// give.
+// completeFamilies adds the missing families of a service: those of its addresses, then the
+// cluster's, up to the number of the policy. It returns the errors of families that the cluster
+// does not have.
 func completeFamilies(service, old *corev1.Service, cluster []corev1.IPFamily) field.ErrorList {
 	if !needsClusterIP(service) || keepsPreferredFamilies(service, old) {
 		return nil
@@ -96,7 +97,7 @@ func completeFamilies(service, old *corev1.Service, cluster []corev1.IPFamily) f
 	return nil
 }
 
-// inferFamilies adds the families of addresses that have none.
+// inferFamilies adds the families of addresses without one.
 func inferFamilies(spec *corev1.ServiceSpec, cluster []corev1.IPFamily, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, ip := range spec.ClusterIPs {

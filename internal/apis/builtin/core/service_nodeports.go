@@ -45,9 +45,8 @@ func (a *serviceAllocator) nodePorts(service, old *corev1.Service) error {
 	return nil
 }
 
-// sharedPorts are the node ports of one service. In a new one, ports of the same
-// number and different protocols share one, chosen by the client or not; an update
-// leaves it to the client which share one.
+// sharedPorts tracks the node ports of one service. In a new service, ports with the same number
+// and different protocols share one node port. On update the client decides which ports share one.
 type sharedPorts struct {
 	creation bool
 	byNumber map[int32]int32
@@ -81,7 +80,7 @@ func (s *sharedPorts) key(port *corev1.ServicePort) sharedPort {
 	return sharedPort{nodePort: port.NodePort}
 }
 
-// fill gives a port without a node port that of the other port of its number.
+// fill sets a missing node port to that of the other port with the same number.
 func (s *sharedPorts) fill(port *corev1.ServicePort) {
 	if port.NodePort == 0 {
 		port.NodePort = s.byNumber[port.Port]
@@ -97,7 +96,7 @@ func (s *sharedPorts) add(port *corev1.ServicePort) {
 	}
 }
 
-// healthCheckPort allocates the port at which nodes say whether they have endpoints.
+// healthCheckPort allocates the health check port of a service.
 func (a *serviceAllocator) healthCheckPort(service, old *corev1.Service) (err error) {
 	port := &service.Spec.HealthCheckNodePort
 	switch {
@@ -112,7 +111,7 @@ func (a *serviceAllocator) healthCheckPort(service, old *corev1.Service) (err er
 	return err
 }
 
-// firstGuess is the first port that kube-apiserver answers dry runs with.
+// firstGuess is the first node port in kube-apiserver's responses to dry runs.
 const firstGuess = 32769
 
 // anyPort allocates a port; failure begins the text of an error. A dry run returns

@@ -43,8 +43,8 @@ func Ports(ports utilnet.PortRange) Range {
 	}
 }
 
-// staticBand returns the size of the static band: one part of size, but not less
-// than 16 and not more than most. A range of 16 has none.
+// staticBand returns the size of the static band: size/part, at least 16 and at most most. A range
+// of 16 has no static band.
 func staticBand(size, part, most uint64) uint64 {
 	const least = 16
 	if size <= least {
@@ -91,8 +91,8 @@ func add(address netip.Addr, n uint64) netip.Addr {
 	return netip.AddrFrom16(wide)
 }
 
-// random returns the name of a random number of the dynamic band; false where there is
-// none. Allocated numbers are spread, so that most are free.
+// random returns the name of a random number of the dynamic band, or false if the band is empty.
+// Allocated numbers are spread, so most numbers are free.
 func (r Range) random() (string, bool) {
 	if r.size <= r.static {
 		return "", false

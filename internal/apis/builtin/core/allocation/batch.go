@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// Batch is what one write of a service claims and releases. It is not safe for
+// Batch collects the allocations and releases of one write of a service. It is not safe for
 // concurrent use.
 type Batch struct {
 	// Service is the one that is written.
@@ -70,9 +70,9 @@ func (b *Batch) add(ctx context.Context, locks *Locks, name string) error {
 	return b.prepare(ctx, locks, name, storage.OpRequest{Object: locks.new(name, b.Service)})
 }
 
-// Release gives back a number that the service has. The lock was written with the
-// service or before it, so that it is there in all that is not older than that.
-// What is another's, or nobody's, is left alone.
+// Release releases a number of the service. The lock was written with the service or before it, so
+// it exists in every store state that is at least as new as the service. Release does not change
+// the locks of other services.
 func (b *Batch) Release(ctx context.Context, locks *Locks, name string) error {
 	locks.bitmap.set(name, false)
 	lock, err := locks.find(ctx, name, b.Version)
@@ -111,7 +111,7 @@ func (b *Batch) Refresh(ctx context.Context) {
 	}
 }
 
-// Ops returns what is to be committed with the service's write.
+// Ops returns the operations to commit together with the service's write.
 func (b *Batch) Ops(ctx context.Context, bitmap *Bitmap) ([]*storage.Op, error) {
 	if b.DryRun || bitmap == nil || !bitmap.changed {
 		return b.ops, nil

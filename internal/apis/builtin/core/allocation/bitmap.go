@@ -15,13 +15,12 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// BitmapName is the name of the RangeAllocation in which kube-apiserver keeps all ports
-// of services, a bit for each.
+// BitmapName is the name of the RangeAllocation with kube-apiserver's node ports, one bit per port.
 const BitmapName = "servicenodeports"
 
-// Bitmap is kube-apiserver's account of ports. Where a store has one, it is the lock:
-// a kube-apiserver that shares the store knows no other, and one that it was taken
-// over from left no other. It is written on condition that nobody else has.
+// Bitmap is kube-apiserver's allocation of node ports. If a store has one, it is the only lock,
+// because a kube-apiserver that shares the store uses no other and a former kube-apiserver created
+// no other. Writes are conditional on its revision.
 type Bitmap struct {
 	storage storage.Interface
 	record  *codec.Record
@@ -30,7 +29,7 @@ type Bitmap struct {
 	changed bool
 }
 
-// ReadBitmap returns the bitmap; nil where the store has none.
+// ReadBitmap returns the bitmap, or nil if the store has none.
 func ReadBitmap(ctx context.Context, ranges storage.Interface) (*Bitmap, error) {
 	record, err := ranges.Get(ctx, types.NamespacedName{Name: BitmapName}, storage.ReadOptions{})
 	if errors.Is(err, storage.ErrNotFound) {
@@ -60,7 +59,7 @@ func NewBitmap(object *corev1.RangeAllocation) (*Bitmap, error) {
 	return &Bitmap{ports: *ports, bits: new(big.Int).SetBytes(object.Data)}, nil
 }
 
-// bit returns the number of a port's bit; false where it has none.
+// bit returns the index of a port's bit, or false if the port is out of range.
 func (b *Bitmap) bit(name string) (int, bool) {
 	if b == nil {
 		return 0, false

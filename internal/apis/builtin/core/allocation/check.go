@@ -8,20 +8,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Check compares what services have with what is allocated to them. Its zero value is
-// ready for all services and locks of a store, in any order.
+// Check compares the addresses and ports of services with their locks. The zero value is ready to
+// use. Services and locks can be added in any order.
 type Check struct {
 	addresses, ports account
 	bitmap           *Bitmap
 }
 
-// account is who has a number, and to whom it is allocated.
+// account records the users of a number and the owner of its lock.
 type account struct {
 	held, allocated map[string]types.NamespacedName
 	faults          []string
 }
 
-// Service takes in a service with its addresses and ports.
+// Service adds a service with its addresses and ports.
 func (c *Check) Service(service types.NamespacedName, addresses, ports []string) {
 	c.addresses.hold(service, addresses)
 	c.ports.hold(service, ports)
@@ -39,18 +39,17 @@ func (a *account) hold(service types.NamespacedName, numbers []string) {
 	}
 }
 
-// Address takes in an IPAddress object. One that no server made for a service is left
-// alone.
+// Address adds an IPAddress object. Objects that were not created for a service are ignored.
 func (c *Check) Address(lock *networkingv1.IPAddress) {
 	if lock.Labels[networkingv1.LabelManagedBy] == Manager {
 		c.addresses.allocate(lock)
 	}
 }
 
-// Port takes in the lock of a port.
+// Port adds the lock of a port.
 func (c *Check) Port(lock *networkingv1.IPAddress) { c.ports.allocate(lock) }
 
-// Bitmap takes in kube-apiserver's account of ports, which counts instead.
+// Bitmap adds kube-apiserver's bitmap, which replaces the locks of ports.
 func (c *Check) Bitmap(bitmap *Bitmap) { c.bitmap = bitmap }
 
 func (a *account) allocate(lock *networkingv1.IPAddress) {
@@ -60,13 +59,14 @@ func (a *account) allocate(lock *networkingv1.IPAddress) {
 	a.allocated[lock.Name], _ = Holder(lock)
 }
 
-// Faults returns what is wrong: nothing, unless somebody else has written to the store.
+// Faults returns the inconsistencies, one text each. There are none unless another program has
+// written to the store.
 func (c *Check) Faults() []string {
 	faults := c.addresses.compare(nil)
 	return append(faults, c.ports.compare(c.bitmap)...)
 }
 
-// compare returns what is wrong with an account.
+// compare returns the inconsistencies of an account.
 func (a *account) compare(bitmap *Bitmap) []string {
 	var faults []string
 	for number, service := range a.held {

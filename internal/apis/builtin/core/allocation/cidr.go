@@ -15,11 +15,10 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// CIDRs are those of all ServiceCIDR objects that are ready, of either family.
+// CIDRs are the prefixes of all ready ServiceCIDR objects, of both IP families.
 type CIDRs []netip.Prefix
 
-// ReadCIDRs reads the ServiceCIDR objects: from the cache, or those that are in the
-// store now.
+// ReadCIDRs reads the ServiceCIDR objects, from the cache or, if current is set, from the store.
 func ReadCIDRs(ctx context.Context, objects rest.Lister, current bool) (CIDRs, error) {
 	version := cached
 	if current {

@@ -18,8 +18,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// Refusal is an error that says why a number is not allocated, in kube-apiserver's
-// words. All other errors are the storage's.
+// Refusal is an error that explains why a number cannot be allocated, with kube-apiserver's
+// message. All other errors are storage errors.
 type Refusal string
 
 func (r Refusal) Error() string { return string(r) }
@@ -34,9 +34,8 @@ const (
 // IsRefusal reports whether an error is a Refusal.
 func IsRefusal(err error) bool { return errors.As(err, new(Refusal)) }
 
-// Locks are stored objects, one for each number that is allocated: its key can
-// exist once, and Spec.ParentRef says whose it is. Both addresses and ports are
-// kept in the type of the former.
+// Locks stores one object per allocated number. Its key is unique, and Spec.ParentRef is the owner.
+// Locks of ports have the type IPAddress too.
 type Locks struct {
 	storage storage.Interface
 	new     func(name string, service types.NamespacedName) *networkingv1.IPAddress
@@ -46,17 +45,17 @@ type Locks struct {
 	bitmap *Bitmap
 }
 
-// AddressLocks are the IPAddress objects, kept in a storage.
+// AddressLocks returns the locks of addresses: the IPAddress objects in storage.
 func AddressLocks(storage storage.Interface) *Locks {
 	return &Locks{storage: storage, new: newAddress, taken: ErrAddressTaken}
 }
 
-// PortLocks are those of ports, which are no objects of the API. The bitmap may be nil.
+// PortLocks returns the locks of ports, which are not API objects. bitmap may be nil.
 func PortLocks(storage storage.Interface, bitmap *Bitmap) *Locks {
 	return &Locks{storage: storage, new: newLock, taken: ErrPortTaken, bitmap: bitmap}
 }
 
-// Resource version of a read: what is cached, however old, or the newest.
+// Resource versions of reads: "0" reads the cache, "" the store.
 const (
 	cached = "0"
 	newest = ""
@@ -88,8 +87,8 @@ func (l *Locks) has(ctx context.Context, name, version string) (bool, error) {
 // free one in 99 of 100 cases.
 const probes = 16
 
-// free returns the name of a number that is free, a random one of the dynamic bands
-// if there is any. ErrFull is returned where there is none in the store now.
+// free returns the name of a free number, preferably a random one of the dynamic bands. It returns
+// ErrFull if the store has no free number.
 func (l *Locks) free(ctx context.Context, ranges []Range, claimed func(name string) bool) (string, error) {
 	for _, r := range ranges {
 		for range probes {
@@ -150,8 +149,7 @@ func newLock(name string, service types.NamespacedName) *networkingv1.IPAddress 
 // services is the resource of which parents are.
 const services = "services"
 
-// Manager is the value of the label by which IPAddress objects of services are told
-// from those that others made.
+// Manager is the value of the managed-by label of the IPAddress objects of services.
 const Manager = "ipallocator.k8s.io"
 
 // newAddress returns the IPAddress object as kube-apiserver creates it.
@@ -176,7 +174,7 @@ func familyOf(address string) corev1.IPFamily {
 	return corev1.IPv4Protocol
 }
 
-// Holder returns the service that a lock is of; false where its parent is none.
+// Holder returns the service that owns a lock, or false if the parent is not a service.
 func Holder(lock *networkingv1.IPAddress) (types.NamespacedName, bool) {
 	parent := lock.Spec.ParentRef
 	if parent == nil || parent.Group != "" || parent.Resource != services {
