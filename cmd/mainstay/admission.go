@@ -21,13 +21,13 @@ func newAdmission() *cobra.Command {
 	serve, format, config := newServeFlags(), "", ""
 	command := &cobra.Command{
 		Use:   "admission",
-		Short: "Print the admission plugins in their order: which are on, and what each does",
-		Long: `Print the admission plugins in their order of execution, which of them take part in a
-server with the given flags, and what each does. It takes the flags of serve: all
-that plugins do not depend on are ignored.
+		Short: "Print the admission plugins in their order, with their state and purpose",
+		Long: `Print the admission plugins in their order of execution, whether each is enabled by the 
+given flags, and its purpose. The command accepts the flags of serve and ignores flags 
+without effect on plugins. 
 
-With --kubeconfig it is what a running server says of itself, with the webhooks that
-it asks, and which of those it spares because they keep failing.`,
+With --kubeconfig, it prints the plugins of a running server and the state of its 
+webhooks, including webhooks that are called less often because they keep failing.`,
 		Example: `  mainstay admission --enable-admission-plugins=AlwaysPullImages
   mainstay admission --kubeconfig=mainstay-data/admin.kubeconfig`,
 		Args: noArgs,
@@ -57,8 +57,8 @@ it asks, and which of those it spares because they keep failing.`,
 			flag.Hidden = true
 		}
 	})
-	command.Flags().StringVar(&config, "kubeconfig", "", "of a running server, which is asked instead")
-	command.Flags().StringVarP(&format, "output", "o", "", "json: for programs (default: a table)")
+	command.Flags().StringVar(&config, "kubeconfig", "", "kubeconfig of a running server to query")
+	command.Flags().StringVarP(&format, "output", "o", "", "output format: json (default: a table)")
 	return command
 }
 
@@ -95,9 +95,9 @@ func writeWebhooks(out io.Writer, states []webhooks.State) error {
 	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(table, "\nWEBHOOK\tCONFIGURATION\tKIND\tFAILURES\tSTATE")
 	for _, s := range states {
-		state := "asked"
+		state := "responding"
 		if s.Spared {
-			state = "asked less often, until it answers"
+			state = "called less often until it responds"
 		}
 		if s.LastFailure != "" {
 			state += ": " + strings.Join(strings.Fields(s.LastFailure), " ")

@@ -39,8 +39,8 @@ func TestAdmission(t *testing.T) {
 	for name, want := range map[string]string{
 		"NAME":               "ON DOES",
 		"AlwaysPullImages":   "yes has pods pull their images each time",
-		"Priority":           "no gives pods the priority of their class, and keeps one class the default",
-		"PodGroupProtection": "no (feature gate GenericWorkload) keeps groups of pods while something is in them, and lets nothing into those being deleted",
+		"Priority":           "no sets the priority of pods from their class, and allows one default class",
+		"PodGroupProtection": "no (feature gate GenericWorkload) prevents deletion of pod groups that contain pods, and rejects new pods in groups that are being deleted",
 	} {
 		if rows[name] != want {
 			t.Errorf("%s: %q, want %q", name, rows[name], want)
@@ -103,8 +103,8 @@ metadata: {name: kube-system, labels: {pod-security.kubernetes.io/enforce: x}}
 	}
 	table, _ := output(t, exitOK, "explain-admission", kubeconfig, "-f", file)
 	for _, want := range []string{
-		"POST /api/v1/namespaces/default/pods: 201 Created", "sets spec.priority to 0", "other calls of plugins did nothing",
-		"PUT /api/v1/namespaces/kube-system: 422", "refuses: Namespace \"kube-system\" is invalid",
+		"POST /api/v1/namespaces/default/pods: 201 Created", "sets spec.priority to 0", "other plugin calls had no effect",
+		"PUT /api/v1/namespaces/kube-system: 422", "rejects: Namespace \"kube-system\" is invalid",
 	} {
 		if !strings.Contains(table, want) {
 			t.Errorf("no %q in\n%s", want, table)
@@ -124,7 +124,7 @@ metadata: {name: kube-system, labels: {pod-security.kubernetes.io/enforce: x}}
 	if _, text := output(t, exitFailure, "explain-admission", kubeconfig, "-f", file); !strings.Contains(text, "find the resource of nope/v1 X") {
 		t.Error(text)
 	}
-	if _, text := output(t, exitUsage, "explain-admission"); !strings.Contains(text, "-f is needed") {
+	if _, text := output(t, exitUsage, "explain-admission"); !strings.Contains(text, "-f is required") {
 		t.Error(text)
 	}
 }
@@ -148,18 +148,18 @@ func TestExplainedDecisions(t *testing.T) {
 	if err := writeSteps(&out, steps); err != nil {
 		t.Fatal(err)
 	}
-	want := `PLUGIN                     PHASE     TOOK  DID
-MutatingAdmissionWebhook   Mutate    1ms   webhook w.example.com of c, in 1ms
-                                             sets spec.a to 1
-ValidatingAdmissionPolicy  Validate  1µs   policy p by binding b with parameter n/x, in 1µs
-                                             spec.validations[0].expression, in 1ns: valid
-                                             spec.validations[1].expression, in 2ns: not valid: too many
-                                             spec.validations[2].expression, in 3ns: no such key
-                                           policy q by binding b, in 0s: its condition "never" is not met
-                                           policy r, in 0s
-                                             fails: failed to configure policy: x
-                                           refuses: no
-0 other calls of plugins did nothing, in 0s
+	want := `PLUGIN                     PHASE     DURATION  EFFECT
+MutatingAdmissionWebhook   Mutate    1ms       webhook w.example.com of c, in 1ms
+                                                 sets spec.a to 1
+ValidatingAdmissionPolicy  Validate  1µs       policy p by binding b with parameter n/x, in 1µs
+                                                 spec.validations[0].expression, in 1ns: valid
+                                                 spec.validations[1].expression, in 2ns: not valid: too many
+                                                 spec.validations[2].expression, in 3ns: no such key
+                                               policy q by binding b, in 0s: condition "never" is not met
+                                               policy r, in 0s
+                                                 fails: failed to configure policy: x
+                                               rejects: no
+0 other plugin calls had no effect, in 0s
 `
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
@@ -178,8 +178,8 @@ func TestWebhookStates(t *testing.T) {
 	}
 	want := `
 WEBHOOK        CONFIGURATION  KIND                            FAILURES  STATE
-a.example.com  c              MutatingWebhookConfiguration    0         asked
-b.example.com  d              ValidatingWebhookConfiguration  7         asked less often, until it answers: refused it
+a.example.com  c              MutatingWebhookConfiguration    0         responding
+b.example.com  d              ValidatingWebhookConfiguration  7         called less often until it responds: refused it
 `
 	if out.String() != want {
 		t.Errorf("got%s\nwant%s", out.String(), want)

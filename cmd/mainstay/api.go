@@ -73,7 +73,7 @@ func (c *apiClient) do(ctx context.Context, method, path string, body, answer an
 		return fmt.Errorf("%s %s: %s", method, path, refusal(response))
 	}
 	if err := json.NewDecoder(io.LimitReader(response.Body, apiMaxBytes)).Decode(answer); err != nil {
-		return fmt.Errorf("%s %s: read the answer: %w", method, path, err)
+		return fmt.Errorf("%s %s: read the response: %w", method, path, err)
 	}
 	return nil
 }

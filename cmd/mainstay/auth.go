@@ -23,7 +23,7 @@ import (
 
 func newAuth(signals <-chan os.Signal) *cobra.Command {
 	command := &cobra.Command{
-		Use: "auth", Short: "Look into who may do what", Args: unknownCommand,
+		Use: "auth", Short: "Explain authorization decisions", Args: unknownCommand,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	command.AddCommand(newAuthWhy(signals))
@@ -40,20 +40,20 @@ func newAuthWhy(signals <-chan os.Signal) *cobra.Command {
 	var w why
 	command := &cobra.Command{
 		Use:   "why VERB RESOURCE[/NAME] | VERB /PATH",
-		Short: "Say why somebody may do something, or what comes near",
-		Long: `Ask a running server whether a user may do something, and say by which binding and
-rule, or, where nothing allows it, which rules of the user come near: that lack the
-verb, the name or the namespace. RESOURCE is one such as pods, deploy or
-deployments.apps.
+		Short: "Explain why a user may or may not do something",
+		Long: `Check whether a user may perform a request on a running server, and print the binding 
+and rule that allow it. If the request is denied, print the user's rules that come 
+closest: those that lack only the verb, the name or the namespace. RESOURCE has a 
+form such as pods, deploy or deployments.apps. 
 
-The user is the kubeconfig's own unless --as names one; groups that everybody has are
-added. It takes the right to create SubjectAccessReviews, and to read roles and
-bindings.`,
+The user is the kubeconfig's own unless --as names another; the groups of all users 
+are added. The command needs permission to create SubjectAccessReviews and to read 
+roles and bindings.`,
 		Example: `  mainstay auth why --as=jane --as-group=devs -n shop delete pods/web-0
   mainstay auth why --as=system:serviceaccount:shop:bot get /metrics`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return &usageError{errors.New("a verb is needed, and a resource or a path")}
+				return &usageError{errors.New("a verb and a resource or path are required")}
 			}
 			ctx, stop := untilSignal(signals)
 			defer stop()
@@ -62,11 +62,11 @@ bindings.`,
 	}
 	flags := command.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&w.user, "as", "", "the user (default: the kubeconfig's)")
-	flags.StringArrayVar(&w.groups, "as-group", nil, "a group of the user; may be repeated")
-	flags.StringVarP(&w.namespace, "namespace", "n", "", "the namespace (default: all, or none)")
-	flags.StringVar(&w.subresource, "subresource", "", "the subresource, such as log or status")
-	flags.StringVar(&w.kubeconfig, "kubeconfig", "", "of the server (default: $KUBECONFIG, or ./mainstay-data/admin.kubeconfig)")
+	flags.StringVar(&w.user, "as", "", "user (default: the kubeconfig's user)")
+	flags.StringArrayVar(&w.groups, "as-group", nil, "group of the user; may be repeated")
+	flags.StringVarP(&w.namespace, "namespace", "n", "", "namespace (default: all namespaces, or none for cluster-scoped resources)")
+	flags.StringVar(&w.subresource, "subresource", "", "subresource, such as log or status")
+	flags.StringVar(&w.kubeconfig, "kubeconfig", "", "kubeconfig of the server (default: $KUBECONFIG, or ./mainstay-data/admin.kubeconfig)")
 	return command
 }
 
@@ -99,7 +99,7 @@ func (w *why) run(ctx context.Context, out io.Writer, verb, what string) error {
 func (w *why) who(ctx context.Context, client *apiClient) (*request.User, error) {
 	if w.user == "" {
 		if len(w.groups) > 0 {
-			return nil, &usageError{errors.New("--as-group needs --as")}
+			return nil, &usageError{errors.New("--as-group requires --as")}
 		}
 		var self authenticationv1.SelfSubjectReview
 		if err := client.do(ctx, http.MethodPost, "/apis/authentication.k8s.io/v1/selfsubjectreviews", &self, &self); err != nil {
@@ -220,13 +220,13 @@ func writeWhy(out io.Writer, asked *authorizer.Attributes, status *authorization
 	}
 	switch {
 	case status.Allowed && slices.Contains(asked.User.Groups, request.GroupMasters):
-		fmt.Fprintf(out, "by: the group %s, which may do everything\n", request.GroupMasters)
+		fmt.Fprintf(out, "by: the group %s, which is authorized for everything\n", request.GroupMasters)
 		return
 	case len(grants) == 0 && !status.Allowed:
-		fmt.Fprintln(out, "nothing that is granted to the user by RBAC comes near")
+		fmt.Fprintln(out, "no RBAC rule of the user comes close")
 		return
 	case len(grants) == 0 || status.Allowed && len(grants[0].Lacks) > 0:
-		fmt.Fprintln(out, "by: another authorizer than RBAC")
+		fmt.Fprintln(out, "by: an authorizer other than RBAC")
 		return
 	}
 	for i := range grants {

@@ -18,18 +18,18 @@ func newCheck(signals <-chan os.Signal) *cobra.Command {
 	var dataDir, prefix, encryptionConfig string
 	command := &cobra.Command{
 		Use:   "check",
-		Short: "Check that the store of a stopped server is whole",
-		Long: `Read everything in the store of a stopped server: every sum, every record, and
-whether versions, change log and expiry index agree; and whether the addresses and
-ports of services are what is allocated to them, each to one. It changes nothing.
-Where values are encrypted it needs the server's --encryption-provider-config, and
-names the objects that cannot be decrypted.
-The exit code is 0 when all is well, and 1 when not.`,
+		Short: "Verify the store of a stopped server",
+		Long: `Read the whole store of a stopped server and verify every checksum and record, the 
+consistency of versions, change log and expiry index, and that every address and port 
+of a service is allocated to this service only. The command changes nothing. For 
+encrypted values it needs the server's --encryption-provider-config, and prints the 
+names of objects that cannot be decrypted. 
+The exit code is 0 if the store is consistent, and 1 otherwise.`,
 		Example: `  mainstay check --data-dir=/var/lib/mainstay`,
 		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if dataDir == "" {
-				return &usageError{errors.New("--data-dir is needed")}
+				return &usageError{errors.New("--data-dir is required")}
 			}
 			ctx, stop := untilSignal(signals)
 			defer stop()
@@ -43,12 +43,12 @@ The exit code is 0 when all is well, and 1 when not.`,
 			if err = errors.Join(err, release()); err != nil {
 				return fmt.Errorf("check %s: %w", dataDir, err)
 			}
-			fmt.Fprintf(c.OutOrStdout(), "the store in %s is whole: format %d, revision %d, %d keys (%d expire), %d versions of %d bytes, %d commits since revision %d\n",
+			fmt.Fprintf(c.OutOrStdout(), "the store in %s is consistent: format %d, revision %d, %d keys (%d expire), %d versions of %d bytes, %d commits since revision %d\n",
 				dataDir, r.Format, r.Revision, r.Keys, r.Expiring, r.Versions, r.Bytes, r.Commits, r.Compacted)
 			return nil
 		},
 	}
-	command.Flags().StringVar(&dataDir, "data-dir", "", "data directory of a server that is stopped")
+	command.Flags().StringVar(&dataDir, "data-dir", "", "data directory of a stopped server")
 	command.Flags().StringVar(&prefix, "etcd-prefix", host.DefaultEtcdPrefix, "prefix of all keys")
 	command.Flags().StringVar(&encryptionConfig, "encryption-provider-config", "", "EncryptionConfiguration of the server")
 	return command

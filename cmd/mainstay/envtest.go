@@ -34,23 +34,23 @@ func newEnvtestAssets() *cobra.Command {
 	var controllers []string
 	command := &cobra.Command{
 		Use:   "envtest-assets DIR",
-		Short: "Make a folder that tests with envtest can use instead of kube-apiserver and etcd",
-		Long: `Make a folder for KUBEBUILDER_ASSETS. Tests written with envtest, the package of
-controller-runtime, or with a similar package, then run against Mainstay.
+		Short: "Create a folder that envtest can use instead of kube-apiserver and etcd",
+		Long: `Create a folder for KUBEBUILDER_ASSETS. Tests that use envtest, the package of 
+controller-runtime, or a similar package then run against Mainstay. 
 
-The folder's kube-apiserver and etcd are this program. The etcd stores nothing; the
-kube-apiserver keeps objects in memory, or in an etcd if --etcd-servers names a real
-one. kubectl is the one in PATH, if there is one.
+The kube-apiserver and etcd of the folder are this program. This etcd stores nothing; 
+the kube-apiserver stores objects in memory, or in the etcd of --etcd-servers if that 
+is a real one. kubectl is the one in PATH, if there is one. 
 
-As with the real kube-apiserver, no controller of kube-controller-manager runs: objects
-whose owner is deleted stay, and deleted namespaces keep terminating. --controllers
+As with the real kube-apiserver, no controller of kube-controller-manager runs: objects 
+with a deleted owner remain, and deleted namespaces keep terminating. --controllers 
 selects controllers that run nevertheless.`,
 		Example: `  mainstay envtest-assets bin/envtest
   mainstay envtest-assets --controllers=namespace-controller,garbage-collector-controller bin/envtest
   KUBEBUILDER_ASSETS=$PWD/bin/envtest go test ./...`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return &usageError{errors.New("one folder is needed, as in mainstay envtest-assets bin/envtest")}
+				return &usageError{errors.New("one folder is required, as in mainstay envtest-assets bin/envtest")}
 			}
 			return nil
 		},
@@ -63,13 +63,13 @@ selects controllers that run nevertheless.`,
 				err = makeAssets(dir, controllers)
 			}
 			if err != nil {
-				return fmt.Errorf("make the folder for envtest: %w", err)
+				return fmt.Errorf("create the folder for envtest: %w", err)
 			}
 			fmt.Fprintf(c.OutOrStdout(), "To use it:  export KUBEBUILDER_ASSETS=%s\n", shellQuote(dir))
 			return nil
 		},
 	}
-	command.Flags().StringSliceVar(&controllers, "controllers", nil, "controllers that the folder's kube-apiserver runs, comma-separated, as --controllers of mainstay serve (default none)")
+	command.Flags().StringSliceVar(&controllers, "controllers", nil, "controllers to run in the folder's kube-apiserver, comma-separated, with the syntax of --controllers of mainstay serve (default: no controllers)")
 	return command
 }
 
@@ -97,7 +97,7 @@ func makeAssets(dir string, controllers []string) error {
 	}
 	for name := range sources {
 		if _, err := os.Lstat(filepath.Join(dir, withExe(name))); !ours && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("there is another %s in %s; choose another folder", name, dir)
+			return fmt.Errorf("another %s exists in %s; choose another folder", name, dir)
 		}
 	}
 	if err := replaceFile(filepath.Join(dir, assetsMark), []byte(strings.Join(controllers, ","))); err != nil {
@@ -183,7 +183,7 @@ func copyProgram(source, target string) error {
 func newKubeAPIServer(signals <-chan os.Signal) *cobra.Command {
 	flags, certDir := newServeFlags(), ""
 	flags.section("As kube-apiserver", func(all *pflag.FlagSet) {
-		all.StringVar(&certDir, "cert-dir", "", "folder of apiserver.crt and apiserver.key, the serving certificate, unless --tls-cert-file names another one")
+		all.StringVar(&certDir, "cert-dir", "", "folder of the serving certificate apiserver.crt and apiserver.key, unless --tls-cert-file names another")
 	})
 	command := &cobra.Command{
 		Use:    kubeAPIServerName,
@@ -239,7 +239,7 @@ func (f *serveFlags) likeKubeAPIServer(ctx context.Context, certDir, assets stri
 		if !placeholder {
 			return nil
 		}
-		fmt.Fprintf(log, "mainstay: --etcd-servers=%s is Mainstay's placeholder: objects are kept by this server, and end with it\n", strings.Join(c.EtcdServers, ","))
+		fmt.Fprintf(log, "mainstay: --etcd-servers=%s is Mainstay's placeholder: this server stores objects in memory\n", strings.Join(c.EtcdServers, ","))
 		c.EtcdServers = nil
 	}
 	// Tests name owners that do not exist, and finalize namespaces themselves.
@@ -259,7 +259,7 @@ func assetControllers(dir string) ([]string, error) {
 	case errors.Is(err, fs.ErrNotExist), err == nil && len(recorded) == 0:
 		return []string{"-*"}, nil
 	case err != nil:
-		return nil, fmt.Errorf("read the controllers of the folder for envtest: %w", err)
+		return nil, fmt.Errorf("read the list of controllers in the folder for envtest: %w", err)
 	}
 	return strings.Split(string(recorded), ","), nil
 }

@@ -44,7 +44,7 @@ func TestAssetsReplaceNothing(t *testing.T) {
 	if err := os.WriteFile(file, []byte("real"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := makeAssets(dir, nil); err == nil || !strings.Contains(err.Error(), "there is another etcd in "+dir) {
+	if err := makeAssets(dir, nil); err == nil || !strings.Contains(err.Error(), "another etcd exists in "+dir) {
 		t.Errorf("over another etcd: %v", err)
 	}
 	if data, err := os.ReadFile(file); err != nil || string(data) != "real" {

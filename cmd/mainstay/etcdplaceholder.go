@@ -20,14 +20,14 @@ const placeholderHeader = "Mainstay-Placeholder"
 // defaultClientURL is etcd's own.
 const defaultClientURL = "http://localhost:2379"
 
-const placeholderHelp = `Stand where envtest starts an etcd. It answers /health and /version on its client URLs and
-keeps nothing: the kube-apiserver beside it keeps objects itself. Other flags of etcd are
-accepted, and mean nothing.
+const placeholderHelp = `Replace etcd for envtest. The server responds to /health and /version on its client URLs and 
+stores nothing: the kube-apiserver of the same folder stores objects itself. Other flags of 
+etcd are accepted and have no effect. 
 
 Flags:
-      --advertise-client-urls string
-      --data-dir string
-      --listen-client-urls string      URLs to answer on (default ` + defaultClientURL + `)
+     --advertise-client-urls string
+     --data-dir string
+     --listen-client-urls string      URLs to listen on (default ` + defaultClientURL + `)
       --listen-peer-urls string
       --unsafe-no-fsync
 `
@@ -35,7 +35,7 @@ Flags:
 func newEtcdPlaceholder(signals <-chan os.Signal) *cobra.Command {
 	return &cobra.Command{
 		Use:    etcdName,
-		Short:  "Stand where tests start an etcd",
+		Short:  "Replace etcd for tests",
 		Hidden: true,
 		// All flags of etcd are accepted.
 		DisableFlagParsing: true,
@@ -53,7 +53,7 @@ func newEtcdPlaceholder(signals <-chan os.Signal) *cobra.Command {
 			ctx, stop := untilSignal(signals)
 			defer stop()
 			if err := servePlaceholder(ctx, clientURLs(args)); err != nil {
-				return fmt.Errorf("stand in for etcd: %w", err)
+				return fmt.Errorf("run the etcd placeholder: %w", err)
 			}
 			return nil
 		},

@@ -40,17 +40,17 @@ func newExplainAdmission() *cobra.Command {
 	e := &explainer{}
 	command := &cobra.Command{
 		Use:   "explain-admission -f FILE",
-		Short: "Print what each admission plugin of a server would do with objects",
-		Long: `Have a server create the objects of a file, or replace those that are there, as a dry
-run, and print what each admission plugin did: the fields that it changed, what it
-said, and how long it took. Nothing is stored. It asks with the credentials of a
-kubeconfig, and needs the same rights as the write itself.`,
+		Short: "Print the effect of each admission plugin on objects",
+		Long: `Create or replace the objects of a file in a dry run, and print the effect of each 
+admission plugin: the fields that it changed, its messages, and its duration. Nothing 
+is stored. The requests use the credentials of a kubeconfig, and need the same 
+permissions as the write itself.`,
 		Example: `  mainstay explain-admission -f pod.yaml`,
 		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			switch {
 			case file == "":
-				return &usageError{errors.New("-f is needed")}
+				return &usageError{errors.New("-f is required")}
 			case format != "" && format != "json":
 				return &usageError{fmt.Errorf("--output is %q; it must be json", format)}
 			}
@@ -63,10 +63,10 @@ kubeconfig, and needs the same rights as the write itself.`,
 		},
 	}
 	flags := command.Flags()
-	flags.StringVarP(&file, "filename", "f", "", "file with objects in YAML or JSON; - is the standard input")
+	flags.StringVarP(&file, "filename", "f", "", "file of objects in YAML or JSON; - for the standard input")
 	flags.StringVar(&config, "kubeconfig", "", "kubeconfig of the server and the user (default: $KUBECONFIG, or ./mainstay-data/admin.kubeconfig)")
-	flags.StringVarP(&e.namespace, "namespace", "n", metav1.NamespaceDefault, "namespace of objects that do not name one")
-	flags.StringVarP(&format, "output", "o", "", "json: for programs (default: a table)")
+	flags.StringVarP(&e.namespace, "namespace", "n", metav1.NamespaceDefault, "namespace of objects without a namespace")
+	flags.StringVarP(&format, "output", "o", "", "output format: json (default: a table)")
 	return command
 }
 
@@ -167,7 +167,7 @@ func (e *explainer) ask(ctx context.Context, method, path string, body []byte) (
 		return nil, err
 	}
 	if answer.Kind != "AdmissionExplanation" {
-		return nil, fmt.Errorf("%s explains nothing: it is another server than mainstay", e.client.url)
+		return nil, fmt.Errorf("%s did not explain admission: it is not a Mainstay server", e.client.url)
 	}
 	return &answer, nil
 }
@@ -185,7 +185,7 @@ func outcome(answer *endpoints.AdmissionExplanation) string {
 // writeSteps prints the plugins that did something, and how many others there were.
 func writeSteps(out io.Writer, steps []admission.Step) error {
 	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(table, "PLUGIN\tPHASE\tTOOK\tDID")
+	fmt.Fprintln(table, "PLUGIN\tPHASE\tDURATION\tEFFECT")
 	idle, took := 0, time.Duration(0)
 	for i := range steps {
 		step := &steps[i]
@@ -209,7 +209,7 @@ func writeSteps(out io.Writer, steps []admission.Step) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "%d other calls of plugins did nothing, in %s\n", idle, took)
+	_, err := fmt.Fprintf(out, "%d other plugin calls had no effect, in %s\n", idle, took)
 	return err
 }
 
@@ -226,10 +226,10 @@ func deeds(step *admission.Step) []string {
 		lines = append(lines, "warns: "+warning)
 	}
 	for _, key := range slices.Sorted(maps.Keys(step.AuditAnnotations)) {
-		lines = append(lines, "notes for audit: "+key+"="+step.AuditAnnotations[key])
+		lines = append(lines, "audit annotations: "+key+"="+step.AuditAnnotations[key])
 	}
 	if step.Refusal != "" {
-		lines = append(lines, "refuses: "+step.Refusal)
+		lines = append(lines, "rejects: "+step.Refusal)
 	}
 	return lines
 }
@@ -242,7 +242,7 @@ func changes(all []admission.Change) []string {
 		case change.Before == nil:
 			lines = append(lines, fmt.Sprintf("sets %s to %s", change.Path, shown(change.After)))
 		case change.After == nil:
-			lines = append(lines, fmt.Sprintf("removes %s, which was %s", change.Path, shown(change.Before)))
+			lines = append(lines, fmt.Sprintf("removes %s (was %s)", change.Path, shown(change.Before)))
 		default:
 			lines = append(lines, fmt.Sprintf("changes %s from %s to %s", change.Path, shown(change.Before), shown(change.After)))
 		}
@@ -264,7 +264,7 @@ func decision(d *admission.Decision) []string {
 	}
 	lines := []string{fmt.Sprintf("%s, in %s", who, d.Took)}
 	if d.Unmet != "" {
-		lines[0] += fmt.Sprintf(": its condition %q is not met", d.Unmet)
+		lines[0] += fmt.Sprintf(": condition %q is not met", d.Unmet)
 	}
 	for i := range d.Evaluations {
 		lines = append(lines, "  "+evaluation(&d.Evaluations[i]))

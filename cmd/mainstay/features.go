@@ -14,10 +14,10 @@ func newFeatures() *cobra.Command {
 	format := ""
 	command := &cobra.Command{
 		Use:   "features",
-		Short: "Print the feature gates: stage, default and what each changes",
-		Long: `Print the feature gates of Kubernetes, which serve takes as --feature-gates:
-their stage, their default, and what each changes in this server. Those with "-"
-change nothing here. Those that are locked can be set to their default alone.`,
+		Short: "Print the feature gates: stage, default and effect",
+		Long: `Print the feature gates of Kubernetes for --feature-gates of serve: their stage, 
+their default, and their effect in this server. Gates with "-" have no effect. 
+Locked gates can only be set to their default.`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			switch format {
@@ -29,7 +29,7 @@ change nothing here. Those that are locked can be set to their default alone.`,
 			return &usageError{fmt.Errorf("--output is %q; it must be json", format)}
 		},
 	}
-	command.Flags().StringVarP(&format, "output", "o", "", "json: for programs (default: a table)")
+	command.Flags().StringVarP(&format, "output", "o", "", "output format: json (default: a table)")
 	return command
 }
 

@@ -49,17 +49,17 @@ func newKubeconfig(signals <-chan os.Signal) *cobra.Command {
 	var k credentials
 	command := &cobra.Command{
 		Use:   "kubeconfig",
-		Short: "Make a kubeconfig for a user or a service account",
-		Long: `Make a kubeconfig by which somebody reaches a server.
+		Short: "Create a kubeconfig for a user or a service account",
+		Long: `Create a kubeconfig for a server. 
 
-A user gets a client certificate: of the authority in the data directory, whether
-the server runs or not, or, with --kubeconfig, by a CertificateSigningRequest that
-is made, approved and signed in that cluster, which takes a signer such as
-kube-controller-manager's. A certificate cannot be taken back: what its user may do
-can.
+A user gets a client certificate. It is signed by the CA in the data directory, whether 
+or not the server is running. With --kubeconfig, it is issued for a 
+CertificateSigningRequest, which the command creates and approves; the cluster then 
+needs a signer such as kube-controller-manager's. Certificates cannot be revoked; the 
+permissions of their user can. 
 
-A service account gets a token of a running server, which is worth nothing once the
-account is deleted.`,
+A service account gets a token from a running server. The token becomes invalid when 
+the account is deleted.`,
 		Example: `  mainstay kubeconfig --user=jane --group=devs --output=jane.kubeconfig
   mainstay kubeconfig --serviceaccount=shop/bot --ttl=24h --kubeconfig=admin.kubeconfig`,
 		Args: noArgs,
@@ -82,24 +82,24 @@ account is deleted.`,
 	}
 	flags := command.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&k.user, "user", "", "name of the user")
-	flags.StringArrayVar(&k.groups, "group", nil, "a group of the user; may be repeated")
+	flags.StringVar(&k.user, "user", "", "user name")
+	flags.StringArrayVar(&k.groups, "group", nil, "group of the user; may be repeated")
 	flags.StringVar(&k.account, "serviceaccount", "", "NAMESPACE/NAME of a service account, instead of a user")
-	flags.DurationVar(&k.ttl, "ttl", defaultTTL, "how long the credentials are good")
+	flags.DurationVar(&k.ttl, "ttl", defaultTTL, "lifetime of the credentials")
 	flags.StringVar(&k.dataDir, "data-dir", "./"+host.DefaultDataDir, "data directory of the server")
 	flags.StringVar(&k.kubeconfig, "kubeconfig", "", "kubeconfig of a running server, instead of its data directory (default: $KUBECONFIG, if there is no data directory)")
-	flags.StringVar(&k.output, "output", "", "file to write, readable by its owner alone (default: standard output)")
+	flags.StringVar(&k.output, "output", "", "file to write, readable only by its owner (default: standard output)")
 	return command
 }
 
 func (k *credentials) check() error {
 	switch namespace, name, ok := strings.Cut(k.account, "/"); {
 	case (k.user == "") == (k.account == ""):
-		return errors.New("one of --user and --serviceaccount is needed")
+		return errors.New("exactly one of --user and --serviceaccount is required")
 	case k.account != "" && (!ok || namespace == "" || name == "" || strings.Contains(name, "/")):
 		return fmt.Errorf("--serviceaccount is %q; it must be NAMESPACE/NAME", k.account)
 	case k.account != "" && len(k.groups) > 0:
-		return errors.New("--group is for users")
+		return errors.New("--group requires --user")
 	case k.ttl < shortestTTL:
 		return fmt.Errorf("--ttl is %s; it must be at least %s", k.ttl, shortestTTL)
 	}
@@ -118,7 +118,7 @@ func (k *credentials) administrator() (string, error) {
 		return file, nil
 	}
 	if k.kubeconfig = os.Getenv("KUBECONFIG"); k.kubeconfig == "" {
-		return "", fmt.Errorf("there is no data directory of a server at %s; name it with --data-dir, or a running server with --kubeconfig or $KUBECONFIG", k.dataDir)
+		return "", fmt.Errorf("no data directory of a server at %s; specify one with --data-dir, or a running server with --kubeconfig or $KUBECONFIG", k.dataDir)
 	}
 	return k.kubeconfig, nil
 }
@@ -155,7 +155,7 @@ func (k *credentials) make(ctx context.Context) (*kubeconfig.Entry, error) {
 func (k *credentials) issue() (certificate, key []byte, err error) {
 	authority, err := pki.OpenExisting(filepath.Join(k.dataDir, "pki"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, fmt.Errorf("there is no authority in %s; start a server there first, or name one with --kubeconfig: %w", k.dataDir, err)
+		return nil, nil, fmt.Errorf("no CA in %s; start a server there first, or specify a running one with --kubeconfig: %w", k.dataDir, err)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -200,7 +200,7 @@ func (k *credentials) sign(ctx context.Context, client *apiClient) (certificate,
 		err = errors.Join(err, gone)
 	}()
 	csr.Status.Conditions = append(csr.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
-		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "MainstayKubeconfig", Message: "asked for and approved by mainstay kubeconfig",
+		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "MainstayKubeconfig", Message: "created and approved by mainstay kubeconfig",
 	})
 	if err := client.do(ctx, http.MethodPut, at+"/approval", &csr, &csr); err != nil {
 		return nil, nil, err
@@ -234,7 +234,7 @@ func awaitCertificate(ctx context.Context, client *apiClient, at string) ([]byte
 		var csr certificatesv1.CertificateSigningRequest
 		switch err := client.do(ctx, http.MethodGet, at, nil, &csr); {
 		case errors.Is(ctx.Err(), context.DeadlineExceeded):
-			return nil, fmt.Errorf("nobody signed the certificate within %s; the signer %s is part of kube-controller-manager. With --data-dir none is needed", signerTimeout, certificatesv1.KubeAPIServerClientSignerName)
+			return nil, fmt.Errorf("the certificate was not signed within %s; the signer %s is part of kube-controller-manager. With --data-dir no signer is needed", signerTimeout, certificatesv1.KubeAPIServerClientSignerName)
 		case err != nil:
 			return nil, err
 		}
@@ -243,7 +243,7 @@ func awaitCertificate(ctx context.Context, client *apiClient, at string) ([]byte
 		}
 		for _, c := range csr.Status.Conditions {
 			if c.Type == certificatesv1.CertificateFailed {
-				return nil, fmt.Errorf("the signer refused: %s", c.Message)
+				return nil, fmt.Errorf("the signer rejected the request: %s", c.Message)
 			}
 		}
 		select {

@@ -71,7 +71,7 @@ func TestCommandLine(t *testing.T) {
 		{"a command by another name", []string{"start"}, 2, nil, []string{`unknown command "start"; did you mean "mainstay serve"?`}},
 		{"a command that is like none", []string{"frobnicate"}, 2, nil, []string{"mainstay: unknown command \"frobnicate\"\n"}},
 		{"an unknown command of a command", []string{"snapshot", "sav", "x"}, 2, nil, []string{`unknown command "sav"; did you mean "mainstay snapshot save"?`}},
-		{"argument", []string{"serve", "now"}, 2, nil, []string{`mainstay serve takes no arguments, but got "now"`}},
+		{"argument", []string{"serve", "now"}, 2, nil, []string{`mainstay serve accepts no arguments, but got "now"`}},
 		{"unknown flag", []string{"serve", "--nope"}, 2, nil, []string{"unknown flag: --nope", `See "mainstay serve --help"`}},
 		{"not built yet", []string{"serve", "--debug-socket-path=x"}, 2, nil, []string{"mainstay: --debug-socket-path is not supported yet\n"}},
 		{"a bool not built yet", []string{"serve", "--contention-profiling"}, 2, nil, []string{"--contention-profiling is not supported yet"}},
@@ -99,7 +99,7 @@ func TestCommandLine(t *testing.T) {
 		{"another encoding", inDir("--storage-media-type=application/json"), 2, nil, []string{"application/json is not supported yet"}},
 		{"no address", inDir("--bind-address=nope"), 2, nil, []string{"--bind-address", "not an IP address"}},
 		{"any port", inDir("--goaway-chance=1"), 2, nil, []string{"--goaway-chance is 1"}},
-		{"a port that is none", inDir("--secure-port=abc"), 2, nil, []string{`--secure-port is "abc": it must be a port, a number from 1 to 65535, or 0 for one that is free`}},
+		{"a port that is none", inDir("--secure-port=abc"), 2, nil, []string{`--secure-port is "abc": it must be a port: a number from 1 to 65535, or 0 for a free port`}},
 		{"a port too high", inDir("--secure-port=65536"), 2, nil, []string{`--secure-port is "65536": it must be a port`}},
 		{"a negative port", inDir("--secure-port=-1"), 2, nil, []string{`--secure-port is "-1": it must be a port`}},
 		{"a duration that is none", inDir("--event-ttl=abc"), 2, nil, []string{"mainstay: --event-ttl is \"abc\"; it must be a duration such as 30s or 5m\n"}},
@@ -129,7 +129,7 @@ func TestCommandLine(t *testing.T) {
 		{"not an address of this machine", []string{"serve", "--data-dir=" + t.TempDir(), "--bind-address=192.0.2.1"}, 1, nil, []string{"this machine does not have that address"}},
 		{"a data directory that is a file", []string{"serve", "--data-dir=" + file, "--secure-port=0"}, 1, nil, []string{"data directory", "not a directory", "--data-dir"}},
 		{"a data directory within a file", []string{"serve", "--data-dir=" + filepath.Join(file, "x"), "--secure-port=0"}, 1, nil, []string{"data directory", "--data-dir"}},
-		{"a client CA that is none", inDir("--client-ca-file=" + file), 1, nil, []string{"--client-ca-file", "holds no PEM certificate"}},
+		{"a client CA that is none", inDir("--client-ca-file=" + file), 1, nil, []string{"--client-ca-file", "contains no PEM certificate"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

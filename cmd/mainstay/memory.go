@@ -68,7 +68,7 @@ func returnMemory(ctx context.Context, logger *slog.Logger) {
 		}
 		debug.FreeOSMemory()
 		if err := releaseCode(); err != nil {
-			logger.Debug("code that is not needed any more stays mapped", "err", err)
+			logger.Debug("the startup code could not be removed from memory", "err", err)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func releaseCode() error {
 				continue
 			}
 			if _, _, errno := unix.Syscall(unix.SYS_MADVISE, start, end-start, unix.MADV_DONTNEED); errno != 0 {
-				return fmt.Errorf("give back the program's code: %w", errno)
+				return fmt.Errorf("release the program's code: %w", errno)
 			}
 			continue
 		}

@@ -45,7 +45,7 @@ func defaultMemoryLimit(logger *slog.Logger) int64 {
 	}
 	limit, err := memory.OfMachine(os.DirFS("/"))
 	if err != nil {
-		logger.Warn("the server does not limit its memory", "err", fmt.Errorf("--memory-limit: %w", err))
+		logger.Warn("the memory of the server is not limited", "err", fmt.Errorf("--memory-limit: %w", err))
 		return 0
 	}
 	return max(limit, memory.MinLimit)

@@ -28,23 +28,24 @@ func newMigrate(signals <-chan os.Signal) *cobra.Command {
 	var m migration
 	command := &cobra.Command{
 		Use:   "migrate",
-		Short: "Move all objects between a data directory and etcd",
-		Long: `Copy all objects from one place to another, each being a data directory or the
-URLs of an etcd cluster, comma-separated. No server may use either meanwhile.
+		Short: "Copy all objects between a data directory and etcd",
+		Long: `Copy all objects from one store to another. A store is a data directory, or the 
+comma-separated URLs of an etcd cluster. No server may use either store during the 
+copy. 
 
-Values are copied byte by byte and read back. In a data directory objects keep
-their resource versions and the store goes on at a greater revision. In etcd they
-get new ones, which may be smaller: restart the clients that were running.
+Values are copied byte by byte and verified by reading them back. In a data directory 
+objects keep their resource versions, and the store continues at a greater revision. 
+In etcd they get new resource versions, which may be smaller: restart all clients. 
 
-A target that holds something is refused. With --force its store is put aside, or
-its keys are deleted from etcd.`,
+The target must be empty. With --force, its store is moved to a backup folder, or its 
+keys are deleted from etcd.`,
 		Example: `  mainstay migrate --from=/var/lib/mainstay --to=https://10.0.0.1:2379,https://10.0.0.2:2379 \
     --etcd-cafile=ca.pem --etcd-certfile=client.pem --etcd-keyfile=client.key
   mainstay migrate --from=http://127.0.0.1:2379 --to=/var/lib/mainstay`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if m.from == "" || m.to == "" {
-				return &usageError{errors.New("--from and --to are needed")}
+				return &usageError{errors.New("--from and --to are required")}
 			}
 			ctx, stop := untilSignal(signals)
 			defer stop()
@@ -55,7 +56,7 @@ its keys are deleted from etcd.`,
 				return fmt.Errorf("migrate: %w", err)
 			}
 			if moved {
-				fmt.Fprintf(c.ErrOrStderr(), "mainstay: warning: %s was written to meanwhile; what came after revision %d was not copied\n", m.from, result.Revision)
+				fmt.Fprintf(c.ErrOrStderr(), "mainstay: warning: %s was modified during the copy; writes after revision %d were not copied\n", m.from, result.Revision)
 			}
 			fmt.Fprintf(c.OutOrStdout(), "copied %d keys, %d bytes, sha256 %x, from %s to %s\n", result.Keys, result.Bytes, result.Sum, m.from, m.to)
 			return nil
@@ -64,11 +65,11 @@ its keys are deleted from etcd.`,
 	flags := command.Flags()
 	flags.StringVar(&m.from, "from", "", "data directory, or URLs of etcd")
 	flags.StringVar(&m.to, "to", "", "data directory, or URLs of etcd")
-	flags.StringVar(&m.etcd.CAFile, "etcd-cafile", "", "authorities that sign etcd's certificates (default: the operating system's)")
-	flags.StringVar(&m.etcd.CertFile, "etcd-certfile", "", "certificate by which etcd knows this client")
+	flags.StringVar(&m.etcd.CAFile, "etcd-cafile", "", "CA certificates for etcd's serving certificates (default: the operating system's)")
+	flags.StringVar(&m.etcd.CertFile, "etcd-certfile", "", "client certificate for etcd")
 	flags.StringVar(&m.etcd.KeyFile, "etcd-keyfile", "", "key of --etcd-certfile")
 	flags.StringVar(&m.prefix, "etcd-prefix", host.DefaultEtcdPrefix, "prefix of all keys")
-	flags.BoolVar(&m.force, "force", false, "replace what the target holds")
+	flags.BoolVar(&m.force, "force", false, "replace the contents of the target")
 	return command
 }
 

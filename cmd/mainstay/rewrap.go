@@ -20,19 +20,19 @@ func newRewrap(signals <-chan os.Signal) *cobra.Command {
 	var dataDir, prefix, config string
 	command := &cobra.Command{
 		Use:   "rewrap",
-		Short: "Encrypt what is stored anew, as a configuration says",
-		Long: `Rewrite everything in the store of a stopped server that is not encrypted with the
-first key of the first provider that --encryption-provider-config names for it. No
-file of the store holds what it was before when this is done: keys that are no
-longer written with can then be removed from the configuration.
+		Short: "Re-encrypt all stored objects with the current encryption configuration",
+		Long: `Rewrite all values in the store of a stopped server that are not encrypted with the 
+first key of the first provider of their resource in --encryption-provider-config. 
+Afterwards no file of the store contains the old values, and unused keys can be 
+removed from the configuration. 
 
-It can be broken off at any time, and run again. Objects that cannot be decrypted
-are left as they are and named; the exit code is then 1.`,
+The command can be interrupted at any time and run again. Objects that cannot be 
+decrypted are not changed and listed; the exit code is then 1.`,
 		Example: `  mainstay rewrap --data-dir=/var/lib/mainstay --encryption-provider-config=encryption.yaml`,
 		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if dataDir == "" || config == "" {
-				return &usageError{errors.New("--data-dir and --encryption-provider-config are needed")}
+				return &usageError{errors.New("--data-dir and --encryption-provider-config are required")}
 			}
 			ctx, stop := untilSignal(signals)
 			defer stop()
@@ -42,15 +42,15 @@ are left as they are and named; the exit code is then 1.`,
 			if err != nil {
 				return fmt.Errorf("rewrap %s: %w", dataDir, err)
 			}
-			fmt.Fprintf(c.OutOrStdout(), "rewrote %d of %d keys in %s; the store goes on at revision %d\n", report.Rewritten, report.Keys, dataDir, report.Revision)
+			fmt.Fprintf(c.OutOrStdout(), "rewrote %d of %d keys in %s; the store continues at revision %d\n", report.Rewritten, report.Keys, dataDir, report.Revision)
 			if report.NotRead > 0 {
-				return fmt.Errorf("rewrap %s: %d objects cannot be decrypted and are as they were, among them %s", dataDir, report.NotRead, strings.Join(report.Unreadable, "; "))
+				return fmt.Errorf("rewrap %s: %d objects cannot be decrypted and were not changed, among them %s", dataDir, report.NotRead, strings.Join(report.Unreadable, "; "))
 			}
 			return nil
 		},
 	}
-	command.Flags().StringVar(&dataDir, "data-dir", "", "data directory of a server that is stopped")
-	command.Flags().StringVar(&config, "encryption-provider-config", "", "EncryptionConfiguration by which the server will read and write")
+	command.Flags().StringVar(&dataDir, "data-dir", "", "data directory of a stopped server")
+	command.Flags().StringVar(&config, "encryption-provider-config", "", "EncryptionConfiguration of the server")
 	command.Flags().StringVar(&prefix, "etcd-prefix", host.DefaultEtcdPrefix, "prefix of all keys")
 	return command
 }

@@ -110,7 +110,7 @@ func TestRewrap(t *testing.T) {
 	if len(holders(t, data)) == 0 {
 		t.Fatal("what is not encrypted is not found, so that this test shows nothing")
 	}
-	mainstay(t, 2, "are needed", "rewrap", "--data-dir="+data)
+	mainstay(t, 2, "are required", "rewrap", "--data-dir="+data)
 	run := func(rewritten int) {
 		t.Helper()
 		mainstay(t, 0, fmt.Sprintf("rewrote %d of ", rewritten), "rewrap", "--data-dir="+data, withConfig[0])
@@ -131,7 +131,7 @@ func TestRewrap(t *testing.T) {
 		}
 		encryptSecrets(t, config, step.providers[0]) // the others are needed no more
 		serve(withConfig...)
-		mainstay(t, 0, "is whole", "check", "--data-dir="+data, withConfig[0])
+		mainstay(t, 0, "is consistent", "check", "--data-dir="+data, withConfig[0])
 		inStore(t, data, func(store *embedded.Store) {
 			entry, _, err := store.Get(t.Context(), "/registry/secrets/default/a", 0)
 			if err != nil || !bytes.HasPrefix(entry.Value, []byte(step.prefix)) {
@@ -141,7 +141,7 @@ func TestRewrap(t *testing.T) {
 	}
 	mainstay(t, 1, "1 objects cannot be decrypted: /registry/secrets/default/a: identity transformer tried to read encrypted data", "check", "--data-dir="+data)
 	encryptSecrets(t, config, aescbc("one"))
-	mainstay(t, 1, "1 objects cannot be decrypted and are as they were, among them /registry/secrets/default/a: no matching prefix found", "rewrap", "--data-dir="+data, withConfig[0])
+	mainstay(t, 1, "1 objects cannot be decrypted and were not changed, among them /registry/secrets/default/a: no matching prefix found", "rewrap", "--data-dir="+data, withConfig[0])
 	encryptSecrets(t, config, identity, strings.Replace(aescbc("three"), "aescbc", "secretbox", 1))
 	run(1)
 	serve()

@@ -12,7 +12,7 @@ import (
 func newRoutes() *cobra.Command {
 	return &cobra.Command{
 		Use:   "routes",
-		Short: "Print what the server answers for: verb, path and kind",
+		Short: "Print the routes of the server: verb, path and kind",
 		Args:  noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			s, err := host.New(host.Config{Version: version})

@@ -24,16 +24,16 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-const runLong = `Run a command with a Kubernetes API of its own.
+const runLong = `Run a command with its own Kubernetes API. 
 
-A server starts on a free port with all that it keeps in memory; when it is ready,
-the command is run with KUBECONFIG set to a kubeconfig of its administrator. When
-the command has ended, the server and the kubeconfig are removed, and the exit
-code is the command's: 128 and the number of the signal if one ended it, 126 or
-127 if it cannot be run. Signals are passed on to the command.
+The command starts a server on a free port, with in-memory storage. When the server is 
+ready, it runs COMMAND with KUBECONFIG set to an administrator's kubeconfig. After 
+COMMAND has exited, it removes the server and the kubeconfig, and exits with COMMAND's 
+exit code: 128 plus the signal number if a signal ended it, 126 or 127 if it cannot be 
+run. Signals are forwarded to COMMAND. 
 
-All flags of "mainstay serve" are possible, too. With --data-dir the server keeps
-what it has there, and begins with it the next time.`
+All flags of "mainstay serve" are accepted, too. With --data-dir the server stores its 
+data there and uses it again in the next run.`
 
 // runFlags are the flags of run.
 type runFlags struct {
@@ -58,7 +58,7 @@ func newRun(signals <-chan os.Signal) *cobra.Command {
   mainstay run -- bash`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return &usageError{errors.New("there is no command to run; give it after --, as in mainstay run -- kubectl get namespaces")}
+				return &usageError{errors.New("a command is required after --, as in mainstay run -- kubectl get namespaces")}
 			}
 			return nil
 		},
@@ -103,7 +103,7 @@ func (r *runner) run(args []string) (err error) {
 	defer func() { err = errors.Join(err, closeLog()) }()
 	limitMemory(&config, heapFloor)
 	if r.dir, err = os.MkdirTemp("", "mainstay-run-"); err != nil {
-		return fmt.Errorf("make a temporary folder: %w", err)
+		return fmt.Errorf("create a temporary folder: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(r.dir)) }()
 	floor := make([]byte, heapFloor)
@@ -113,7 +113,7 @@ func (r *runner) run(args []string) (err error) {
 	}
 	err = r.command(args)
 	if stopped := r.server.Stop(); stopped != nil {
-		fmt.Fprintf(r.stderr, "mainstay: the server: %v\n", stopped)
+		fmt.Fprintf(r.stderr, "mainstay: server: %v\n", stopped)
 		err = cmp.Or(err, error(exitCode(exitFailure)))
 	}
 	return err
@@ -131,7 +131,7 @@ func (r *runner) start(config host.Config, users []host.User, fixtures []manifes
 		}
 	}
 	if ctx.Err() != nil {
-		return errors.New("stopped by a signal before the command began")
+		return errors.New("stopped by a signal before the command started")
 	}
 	r.server = started
 	return err
@@ -140,7 +140,7 @@ func (r *runner) start(config host.Config, users []host.User, fixtures []manifes
 func (r *runner) prepare(ctx context.Context, started *throwaway.Server, users []host.User, fixtures []manifests.Object) error {
 	data, err := started.Host.Kubeconfig(users...)
 	if err != nil {
-		return fmt.Errorf("make the kubeconfig: %w", err)
+		return fmt.Errorf("create the kubeconfig: %w", err)
 	}
 	if err := os.WriteFile(r.kubeconfig(), data, 0o600); err != nil {
 		return fmt.Errorf("write the kubeconfig: %w", err)
@@ -188,7 +188,7 @@ func (r *runner) command(args []string) error {
 // while the server runs.
 func (r *runner) failed(code exitCode) error {
 	if r.flags.keepOnFailure {
-		fmt.Fprintf(r.stderr, "mainstay: the command ended with exit code %d; the server goes on until Ctrl-C. To look at it:  export KUBECONFIG=%s\n",
+		fmt.Fprintf(r.stderr, "mainstay: the command exited with code %d; the server runs until Ctrl-C. To use it:  export KUBECONFIG=%s\n",
 			int(code), shellQuote(r.kubeconfig()))
 		select {
 		case <-r.signals:
@@ -235,8 +235,8 @@ func (f *runFlags) running(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.crds, "crds", nil, "file or folder of CustomResourceDefinitions to create before the command starts; may be repeated")
 	flags.StringArrayVar(&f.manifests, "manifests", nil, "file or folder of objects to apply before the command starts; may be repeated")
 	flags.StringArrayVar(&f.users, "users", nil, "user with a context of that name in the kubeconfig, as NAME or NAME:GROUP,...; may be repeated")
-	flags.BoolVar(&f.keepOnFailure, "keep-on-failure", false, "when the command has failed, let the server go on until Ctrl-C")
-	flags.StringVar(&f.logFile, "server-log", "", "file for the log of the server; - is the standard error (default: none)")
+	flags.BoolVar(&f.keepOnFailure, "keep-on-failure", false, "if the command fails, keep the server running until Ctrl-C")
+	flags.StringVar(&f.logFile, "server-log", "", "log file of the server, - for the standard error (default: no log)")
 }
 
 // fixtures reads the objects of --crds and --manifests.
@@ -286,7 +286,7 @@ func parseUsers(values []string) ([]host.User, error) {
 	for _, value := range values {
 		name, groups, _ := strings.Cut(value, ":") // groups may have colons, as system:masters
 		if taken[name] {
-			return nil, fmt.Errorf("--users is %q; it must be a name of its own, as in jane or jane:developers,testers", value)
+			return nil, fmt.Errorf("--users is %q; it must be a unique name, as in jane or jane:developers,testers", value)
 		}
 		taken[name] = true
 		user := host.User{Name: name}
@@ -294,7 +294,7 @@ func parseUsers(values []string) ([]host.User, error) {
 			user.Groups = strings.Split(groups, ",")
 		}
 		if slices.Contains(user.Groups, "") {
-			return nil, fmt.Errorf("--users is %q; a group has no name", value)
+			return nil, fmt.Errorf("--users is %q; a group name is empty", value)
 		}
 		users = append(users, user)
 	}

@@ -16,19 +16,18 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-const serveLong = `Serve the Kubernetes API.
+const serveLong = `Serve the Kubernetes API. 
 
-Without any flag it serves on https://127.0.0.1:6443 and keeps everything it
-needs in ./mainstay-data: the store, its own certificate authority, a serving
-certificate, a key that signs service account tokens, and admin.kubeconfig for
-its administrator. All of it is made on the first start and used again on the
-next.
+Without flags, the server listens on https://127.0.0.1:6443 and stores its data in 
+./mainstay-data: the store, its own certificate authority, a serving certificate, a 
+key that signs service account tokens, and admin.kubeconfig for its administrator. 
+The first start creates these files, and later starts use them. 
 
-Flags have the names they have in kube-apiserver. Those of its flags that stand
-for something this server does not have yet are refused by name.
+Flags have the same names as in kube-apiserver. Flags of kube-apiserver that are not 
+supported yet are rejected by name. 
 
-SIGTERM or SIGINT stops it in good order: /readyz fails, requests under way are
-answered, watches end, the store is closed. A second one stops it at once.`
+SIGTERM or SIGINT stops the server gracefully: /readyz fails, requests in flight 
+complete, watches end, and the store is closed. A second signal stops it immediately.`
 
 func newServe(signals <-chan os.Signal) *cobra.Command {
 	flags := newServeFlags()
@@ -79,7 +78,7 @@ func serve(flags *serveFlags, stdout, stderr io.Writer, signals <-chan os.Signal
 			fmt.Fprintf(stdout, "To use it:  export KUBECONFIG=%s\n", shellQuote(serving.Kubeconfig))
 		}
 		if err := releaseCode(); err != nil {
-			logger.Debug("the code of the start stays mapped", "err", err)
+			logger.Debug("the startup code could not be removed from memory", "err", err)
 		}
 	}
 	limitMemory(&config, heapFloor)
@@ -102,7 +101,7 @@ func serve(flags *serveFlags, stdout, stderr io.Writer, signals <-chan os.Signal
 		}
 		select {
 		case <-signals:
-			fmt.Fprintln(stderr, "mainstay: stopped at once by a second signal")
+			fmt.Fprintln(stderr, "mainstay: stopped immediately by a second signal")
 			os.Exit(exitFailure)
 		case <-ended:
 		}

@@ -27,7 +27,7 @@ import (
 func newSnapshot(signals <-chan os.Signal) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "snapshot",
-		Short: "Save the store to a file, or make a store of one",
+		Short: "Save a snapshot of the store, or restore one",
 		Args:  unknownCommand,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -39,21 +39,21 @@ func newSnapshotSave(signals <-chan os.Signal) *cobra.Command {
 	var dataDir, kubeconfig string
 	command := &cobra.Command{
 		Use:   "save FILE",
-		Short: "Save the store of a running server, or of one that is stopped",
-		Long: `Save a copy of the store, as of one moment, to FILE, which must not exist.
+		Short: "Save a snapshot of a running or stopped server",
+		Long: `Save a consistent snapshot of the store to FILE, which must not exist. 
 
-With --kubeconfig the copy comes from a running server, by a user of
-system:masters such as the one in admin.kubeconfig; reads and writes go on
-meanwhile. With --data-dir it comes from the folder of a server that is stopped.
-All sums are checked before FILE appears.
+With --kubeconfig, the snapshot is taken from a running server, which continues to 
+serve reads and writes. The user must be in system:masters, such as the one in 
+admin.kubeconfig. With --data-dir, it is taken from the data directory of a stopped 
+server. All checksums are verified before FILE is created. 
 
-A server over etcd gives a snapshot of etcd, as etcdctl does.`,
+A server with etcd returns a snapshot of etcd, in the format of etcdctl.`,
 		Example: `  mainstay snapshot save backup.snapshot --kubeconfig=mainstay-data/admin.kubeconfig
   mainstay snapshot save backup.snapshot --data-dir=/var/lib/mainstay`,
 		Args: oneFile,
 		RunE: func(c *cobra.Command, args []string) error {
 			if (dataDir == "") == (kubeconfig == "") {
-				return &usageError{errors.New("one of --data-dir and --kubeconfig is needed")}
+				return &usageError{errors.New("exactly one of --data-dir and --kubeconfig is required")}
 			}
 			ctx, stop := untilSignal(signals)
 			defer stop()
@@ -72,7 +72,7 @@ A server over etcd gives a snapshot of etcd, as etcdctl does.`,
 			return nil
 		},
 	}
-	command.Flags().StringVar(&dataDir, "data-dir", "", "data directory of a server that is stopped")
+	command.Flags().StringVar(&dataDir, "data-dir", "", "data directory of a stopped server")
 	command.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of an administrator of a running server")
 	return command
 }
@@ -81,17 +81,17 @@ func newSnapshotRestore(signals <-chan os.Signal) *cobra.Command {
 	var dataDir string
 	command := &cobra.Command{
 		Use:   "restore FILE",
-		Short: "Make a store of a snapshot",
-		Long: `Make a store of the snapshot FILE in a data directory that has none. All sums
-are checked; of a damaged snapshot nothing is left.
+		Short: "Restore a snapshot into a new store",
+		Long: `Create a store from the snapshot FILE in a data directory without a store. All 
+checksums are verified. If the snapshot is damaged, no store is created. 
 
-Objects keep their resource versions. The store goes on at a revision greater
-than any that clients have seen, so that they list anew and miss nothing.`,
+Objects keep their resource versions. The store continues at a revision greater than 
+any that clients have seen, so that clients list again and miss no change.`,
 		Example: `  mainstay snapshot restore backup.snapshot --data-dir=/var/lib/mainstay`,
 		Args:    oneFile,
 		RunE: func(c *cobra.Command, args []string) error {
 			if dataDir == "" {
-				return &usageError{errors.New("--data-dir is needed")}
+				return &usageError{errors.New("--data-dir is required")}
 			}
 			ctx, stop := untilSignal(signals)
 			defer stop()
@@ -101,17 +101,17 @@ than any that clients have seen, so that they list anew and miss nothing.`,
 			if err != nil {
 				return fmt.Errorf("restore %s: %w", args[0], err)
 			}
-			fmt.Fprintf(c.OutOrStdout(), "restored %d keys to %s; the store goes on at revision %d\n", report.Keys, dataDir, report.Revision)
+			fmt.Fprintf(c.OutOrStdout(), "restored %d keys to %s; the store continues at revision %d\n", report.Keys, dataDir, report.Revision)
 			return nil
 		},
 	}
-	command.Flags().StringVar(&dataDir, "data-dir", "", "data directory to make the store in")
+	command.Flags().StringVar(&dataDir, "data-dir", "", "data directory for the new store")
 	return command
 }
 
 func oneFile(c *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return &usageError{fmt.Errorf("%s takes one file, but got %q", c.CommandPath(), args)}
+		return &usageError{fmt.Errorf("%s requires one file, but got %q", c.CommandPath(), args)}
 	}
 	return nil
 }
@@ -136,7 +136,7 @@ func saveFile(path string, copy func(io.Writer) error) (info string, err error) 
 		if err != nil {
 			return "", err
 		}
-		return "", errors.New("the file is there already")
+		return "", errors.New("the file already exists")
 	}
 	removeStaleParts(path)
 	part, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".part-*")
@@ -277,7 +277,7 @@ func copyRunning(ctx context.Context, file string, w io.Writer, shown *progress)
 		return fmt.Errorf("get %s: %s", url, refusal(resp))
 	}
 	if _, err := io.Copy(w, &counted{Reader: resp.Body, progress: shown, total: max(resp.ContentLength, 0)}); err != nil {
-		return fmt.Errorf("get %s: it broke off: %w", url, err)
+		return fmt.Errorf("get %s: the download was interrupted: %w", url, err)
 	}
 	return nil
 }

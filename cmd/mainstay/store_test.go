@@ -60,21 +60,21 @@ func TestStoreCommands(t *testing.T) {
 	}
 
 	mainstay(t, 0, "saved ", "snapshot", "save", path("running"), "--kubeconfig="+s.Kubeconfig())
-	mainstay(t, 1, "the file is there already", "snapshot", "save", path("running"), "--kubeconfig="+s.Kubeconfig())
+	mainstay(t, 1, "the file already exists", "snapshot", "save", path("running"), "--kubeconfig="+s.Kubeconfig())
 	mainstay(t, 1, "data directory is in use", "snapshot", "save", path("stopped"), "--data-dir="+path("data"))
 	mainstay(t, 1, "data directory is in use", "check", "--data-dir="+path("data"))
 	if err := s.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	mainstay(t, 0, "is whole: format 1, revision ", "check", "--data-dir="+path("data"))
+	mainstay(t, 0, "is consistent: format 1, revision ", "check", "--data-dir="+path("data"))
 	mainstay(t, 0, "saved ", "snapshot", "save", path("stopped"), "--data-dir="+path("data"))
 	mainstay(t, 1, "no such file", "check", "--data-dir="+path("none"))
 	mainstay(t, 1, "no such file", "snapshot", "save", path("x"), "--data-dir="+path("none"))
 	mainstay(t, 1, "is not empty", "snapshot", "restore", path("stopped"), "--data-dir="+path("data"))
-	mainstay(t, 0, "the store goes on at revision 2000000000", "snapshot", "restore", path("running"), "--data-dir="+path("restored"))
-	mainstay(t, 2, "--data-dir is needed", "snapshot", "restore", path("running"))
+	mainstay(t, 0, "the store continues at revision 2000000000", "snapshot", "restore", path("running"), "--data-dir="+path("restored"))
+	mainstay(t, 2, "--data-dir is required", "snapshot", "restore", path("running"))
 	mainstay(t, 2, "one of --data-dir and --kubeconfig", "snapshot", "save", path("x"))
-	mainstay(t, 2, "takes one file", "snapshot", "save")
+	mainstay(t, 2, "requires one file", "snapshot", "save")
 
 	raw, err := os.ReadFile(path("running"))
 	if err != nil {
@@ -99,8 +99,8 @@ func TestStoreCommands(t *testing.T) {
 	mainstay(t, 0, "copied ", append(files, "migrate", "--from="+path("data"), "--to="+url, "--force")...)
 	mainstay(t, 0, "copied ", append(files, "migrate", "--from="+url, "--to="+path("fresh"))...)
 	mainstay(t, 1, "use etcd at http://127.0.0.1:1: ", "migrate", "--from=http://127.0.0.1:1", "--to="+path("other"))
-	mainstay(t, 2, "--from and --to are needed", "migrate")
-	mainstay(t, 0, "is whole", "check", "--data-dir="+path("fresh"))
+	mainstay(t, 2, "--from and --to are required", "migrate")
+	mainstay(t, 0, "is consistent", "check", "--data-dir="+path("fresh"))
 
 	for _, options := range []testserver.Options{
 		{Dir: path("restored")}, {Dir: path("fresh")},
@@ -140,11 +140,11 @@ func TestCheckServices(t *testing.T) {
 	if err := s.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	mainstay(t, 0, "is whole", "check", "--data-dir="+dir)
+	mainstay(t, 0, "is consistent", "check", "--data-dir="+dir)
 	port := strconv.Itoa(int(created.Spec.Ports[0].NodePort))
 	removeKey(t, filepath.Join(dir, "store"), "/registry/services/nodeports/"+port)
 	mainstay(t, 1, port+" of the service default/a is not allocated", "check", "--data-dir="+dir)
-	mainstay(t, 0, "is whole", "check", "--data-dir="+dir, "--etcd-prefix=/other")
+	mainstay(t, 0, "is consistent", "check", "--data-dir="+dir, "--etcd-prefix=/other")
 }
 
 func removeKey(t *testing.T, dir, key string) {

@@ -25,9 +25,9 @@ const (
 )
 
 func (f *serveFlags) testing(flags *pflag.FlagSet) {
-	flags.BoolVar(&f.tests.faults, faultsFlag, false, "let administrators make requests fail, by "+faults.Path+", and move the clock, by "+faults.ClockPath+"; for tests alone: see docs/testing.md")
-	flags.Uint64Var(&f.tests.seed, testSeedFlag, 0, "make uids and generated names follow from this number; with --"+faultsFlag)
-	flags.StringVar(&f.tests.time, testTimeFlag, "", "where the clock stands until it is moved, as 2030-01-02T15:04:05Z; with --"+faultsFlag)
+	flags.BoolVar(&f.tests.faults, faultsFlag, false, "let administrators inject faults with "+faults.Path+", and change the clock with "+faults.ClockPath+"; for tests only: see docs/testing.md")
+	flags.Uint64Var(&f.tests.seed, testSeedFlag, 0, "derive UIDs and generated names from this number; requires --"+faultsFlag)
+	flags.StringVar(&f.tests.time, testTimeFlag, "", "initial time of the clock, such as 2030-01-02T15:04:05Z; requires --"+faultsFlag)
 }
 
 // simulate applies the flags for tests.
@@ -35,7 +35,7 @@ func (f *serveFlags) simulate() error {
 	if !f.tests.faults {
 		for _, name := range []string{testSeedFlag, testTimeFlag} {
 			if f.all.Changed(name) {
-				return fmt.Errorf("--%s is only for servers with --%s", name, faultsFlag)
+				return fmt.Errorf("--%s requires --%s", name, faultsFlag)
 			}
 		}
 		return nil

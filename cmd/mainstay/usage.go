@@ -44,7 +44,7 @@ func unknownCommand(c *cobra.Command, args []string) error {
 // noArgs rejects arguments of a command that has only flags.
 func noArgs(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return &usageError{fmt.Errorf("%s takes no arguments, but got %q", c.CommandPath(), args[0])}
+		return &usageError{fmt.Errorf("%s accepts no arguments, but got %q", c.CommandPath(), args[0])}
 	}
 	return nil
 }

@@ -110,7 +110,7 @@ type port struct {
 func (p *port) Set(value string) error {
 	n, err := strconv.ParseUint(value, 10, 16)
 	if err != nil {
-		return errors.New("it must be a port, a number from 1 to 65535, or 0 for one that is free")
+		return errors.New("it must be a port: a number from 1 to 65535, or 0 for a free port")
 	}
 	if *p.to = int(n); n == 0 {
 		*p.to = host.AnyPort
@@ -172,7 +172,7 @@ type bytesOrNoLimit struct {
 func (b *bytesOrNoLimit) Set(value string) error {
 	q, err := resource.ParseQuantity(value)
 	if err != nil {
-		return errors.New("it is not an amount of bytes, like 512Mi")
+		return errors.New("it is not a size in bytes, such as 512Mi")
 	}
 	n := q.Value()
 	switch {

@@ -63,7 +63,7 @@ func (a *Attributes) OldIn(ctx context.Context, gvk schema.GroupVersionKind) (ru
 func (a *Attributes) SetObjectIn(ctx context.Context, gvk schema.GroupVersionKind, obj codec.Object) error {
 	hub, err := toHub(ctx, a.Resource, obj, gvk)
 	if err != nil {
-		return fmt.Errorf("take %s as %s: %w", a.Resource.FullName(), gvk, err)
+		return fmt.Errorf("convert %s to %s: %w", a.Resource.FullName(), gvk, err)
 	}
 	a.Object = hub
 	return nil

@@ -112,11 +112,11 @@ func (m *Memory) register(registerer prometheus.Registerer) error {
 	}
 	var errs []error
 	for _, c := range []prometheus.Collector{
-		counter("hits_total", "Encodings of objects that were at hand when they were asked for.", m.hitCount),
+		counter("hits_total", "Number of encodings that were found in the cache.", m.hitCount),
 		counter("misses_total", "Encodings of objects that had to be made.", m.misses.Load),
 		counter("evictions_total", "Encodings of objects that were forgotten to make room.", m.evictions.Load),
 		gauge("bytes", "Size of the encodings of objects that are at hand.", m.Bytes),
-		gauge("limit_bytes", "How large the encodings of objects that are at hand may become; -1 is any size.", func() int64 { return m.limit }),
+		gauge("limit_bytes", "Maximum size of the cache of encodings, in bytes; -1 is unlimited.", func() int64 { return m.limit }),
 	} {
 		errs = append(errs, registerer.Register(c))
 	}

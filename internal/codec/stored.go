@@ -157,7 +157,7 @@ func (k *Kind) storedVersion(apiVersion, kind string) (*Version, error) {
 	}
 	v := k.Version(gv)
 	if v == nil || v.GVK.Kind != kind {
-		return nil, fmt.Errorf("holds %s of %s", kind, apiVersion)
+		return nil, fmt.Errorf("contains %s of %s", kind, apiVersion)
 	}
 	return v, nil
 }

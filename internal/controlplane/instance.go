@@ -167,7 +167,7 @@ func (i *instance) start(ctx, lifetime context.Context) error {
 		return err
 	}
 	if err := i.loadRights(ctx); err != nil {
-		return fmt.Errorf("load what decides about rights: %w", err)
+		return fmt.Errorf("load the RBAC objects: %w", err)
 	}
 	if err := i.loadFlowControl(ctx); err != nil {
 		return fmt.Errorf("load the flow schemas and priority levels: %w", err)
@@ -222,10 +222,10 @@ func (i *instance) start(ctx, lifetime context.Context) error {
 	case err == nil:
 		keepUp()
 	case lacksSpace(err):
-		i.run(lifetime, "what every cluster has", new(loop), func(ctx context.Context) error { return i.bootstrapLater(ctx, err, keepUp) })
+		i.run(lifetime, "default objects of the cluster", new(loop), func(ctx context.Context) error { return i.bootstrapLater(ctx, err, keepUp) })
 	default:
 		i.stop()
-		return errors.Join(fmt.Errorf("create what every cluster has: %w", err), i.running.Wait())
+		return errors.Join(fmt.Errorf("create the default objects of the cluster: %w", err), i.running.Wait())
 	}
 	return nil
 }

@@ -195,7 +195,7 @@ func (i *instance) reload(m *manifests) error {
 	switch {
 	case err != nil && err.Error() != m.failing:
 		m.failing = err.Error()
-		i.env.Logger.Error("manifests cannot be taken up; those before hold on", "plugin", m.plugin, "err", err)
+		i.env.Logger.Error("manifests could not be loaded; the previous ones remain in effect", "plugin", m.plugin, "err", err)
 	case err == nil && changed:
 		i.env.Logger.Info("manifests were taken up", "plugin", m.plugin, "dir", m.dir.Path)
 	}

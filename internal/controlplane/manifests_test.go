@@ -76,7 +76,7 @@ func TestStaticPolicies(t *testing.T) {
 		strings.Replace(staticBinding, "[Deny]", "[Deny], paramRef: {name: a, parameterNotFoundAction: Deny}", 1):            "spec.paramRef is not supported for static manifests",
 		strings.Replace(staticPolicy, "  validations:", "  paramKind: {apiVersion: v1, kind: ConfigMap}\n  validations:", 1): "spec.paramKind is not supported for static manifests",
 		strings.Replace(staticPolicy, "startsWith('bad')", "startsWith(", 1):                                                 "spec.validations[0].expression",
-		strings.Replace(staticPolicy, "Validating", "Mutating", 1):                                                           "Kind=MutatingAdmissionPolicy is none of what may be here: ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding of admissionregistration.k8s.io/v1",
+		strings.Replace(staticPolicy, "Validating", "Mutating", 1):                                                           "Kind=MutatingAdmissionPolicy is not allowed here: ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding of admissionregistration.k8s.io/v1",
 	} {
 		write(validating, content)
 		if err := i.reload(i.manifests[0]); err == nil || !strings.Contains(err.Error(), fault) {

@@ -231,11 +231,11 @@ func (o Options) enablement() (builtin.Enablement, error) {
 func (o Options) checkServiceRanges() error {
 	ranges := o.ServiceClusterIPRange
 	if len(ranges) > 2 {
-		return fmt.Errorf("--service-cluster-ip-range holds %d ranges; at most two are possible", len(ranges))
+		return fmt.Errorf("--service-cluster-ip-range contains %d ranges; at most two are possible", len(ranges))
 	}
 	for _, r := range ranges {
 		if r.Addr().BitLen()-r.Bits() < 3 {
-			return fmt.Errorf("--service-cluster-ip-range: %s is too small; at least 8 addresses are needed", r)
+			return fmt.Errorf("--service-cluster-ip-range: %s is too small; at least 8 addresses are required", r)
 		}
 	}
 	if o.ServiceNodePortRange.Base < 1 {

@@ -96,7 +96,7 @@ func (i *instance) openRow(spec storage.Spec) (storage.Interface, error) {
 	case definitionsResource:
 		spec.Observer = &storage.Observer{Written: func(record *codec.Record) error {
 			if err := i.custom.Observe(record); err != nil {
-				return fmt.Errorf("take up the definition: %w", err)
+				return fmt.Errorf("load the definition: %w", err)
 			}
 			return nil
 		}}

@@ -35,7 +35,7 @@ func (i *instance) seed(ctx context.Context) error {
 	case errors.Is(err, kv.ErrNoSpace): // bootstrap continues when there is space
 		return nil
 	case err != nil:
-		return fmt.Errorf("store what every cluster has: %w", err)
+		return fmt.Errorf("store the default objects of the cluster: %w", err)
 	}
 	if result.Committed {
 		i.cluster.Seeded()

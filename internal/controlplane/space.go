@@ -33,13 +33,13 @@ func lacksSpace(err error) bool {
 // bootstrapLater creates the objects of every cluster when the disk has space, and then calls
 // keepUp. Until then, existing objects are served.
 func (i *instance) bootstrapLater(ctx context.Context, err error, then func()) error {
-	i.env.Logger.Error("what every cluster has is not all there, and is created when there is room", "prefix", i.prefix, "err", err)
+	i.env.Logger.Error("some default objects of the cluster are missing, and are created when the store has space", "prefix", i.prefix, "err", err)
 	for backoff := reflector.Backoff(reflector.MaxBackoff); err != nil; err = i.bootstrap(ctx) {
 		if reflector.Sleep(ctx, &backoff) != nil {
 			return nil
 		}
 	}
-	i.env.Logger.Info("what every cluster has is there now", "prefix", i.prefix)
+	i.env.Logger.Info("all default objects of the cluster exist now", "prefix", i.prefix)
 	then()
 	return nil
 }

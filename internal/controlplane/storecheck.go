@@ -143,5 +143,5 @@ func (c *StoreCheck) Err() error {
 	if more := len(faults) - mostFaults; more > 0 {
 		faults = append(faults[:mostFaults], fmt.Sprintf("and %d more", more))
 	}
-	return errors.New("what services are allocated is not what they have: " + strings.Join(faults, "; "))
+	return errors.New("the allocations of service addresses and ports are inconsistent: " + strings.Join(faults, "; "))
 }

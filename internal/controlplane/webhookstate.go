@@ -108,7 +108,7 @@ func webhookEvent(s webhooks.State, uid types.UID, now metav1.Time) *corev1.Even
 	}
 	if s.Spared {
 		event.Type, event.Reason = corev1.EventTypeWarning, "WebhookSpared"
-		message := fmt.Sprintf("webhook %s has failed %d times in a row and is asked less often until it answers: %s", s.Webhook, s.Failures, s.LastFailure)
+		message := fmt.Sprintf("webhook %s has failed %d times in a row and is called less often until it responds: %s", s.Webhook, s.Failures, s.LastFailure)
 		event.Message = strings.ToValidUTF8(message[:min(len(message), maxEventMessage)], "")
 	}
 	return event

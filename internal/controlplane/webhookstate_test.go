@@ -46,7 +46,7 @@ func TestWebhookState(t *testing.T) {
 	if s := state().Webhooks[0]; s.Spared || s.Failures != 0 || s.Kind != "ValidatingWebhookConfiguration" || s.Configuration != "all" || s.Webhook != "never.example.com" {
 		t.Errorf("%+v", s)
 	}
-	await(t, c, "POST", configMapsOfDefault, configMap, "in a row and is not asked again")
+	await(t, c, "POST", configMapsOfDefault, configMap, "in a row and is not called again")
 	if s := state().Webhooks[0]; !s.Spared || s.Failures < 5 || !strings.Contains(s.LastFailure, "out of order") {
 		t.Errorf("%+v", s)
 	}

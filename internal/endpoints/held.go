@@ -12,7 +12,7 @@ import (
 )
 
 // noController ends the warnings of this file.
-const noController = "that controller is switched off (--controllers), and no kube-controller-manager holds its lease in kube-system"
+const noController = "that controller is disabled (--controllers), and no kube-controller-manager has its lease in kube-system"
 
 // The controllers that deletions wait for, by kube-controller-manager's names.
 const (

@@ -38,7 +38,7 @@ func (f *recovery) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		response.end(reason)
 		if reason != nil {
 			f.handle(r.Context(), response, reason, "method", r.Method, "path", r.URL.Path, "audit-ID", auditIDOf(response))
-			f.onError(response, r, apierrors.NewInternalError(errors.New("this request caused the server to panic; its log tells more")))
+			f.onError(response, r, apierrors.NewInternalError(errors.New("this request caused the server to panic; see the server's log")))
 		}
 	}()
 	f.next.ServeHTTP(response, r)

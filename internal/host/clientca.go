@@ -15,7 +15,7 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-var errNoCertificate = errors.New("it holds no PEM certificate")
+var errNoCertificate = errors.New("it contains no PEM certificate")
 
 // clientCA authenticates users by client certificates of the server's own CA, which
 // issues the administrator's, and of --client-ca-file.

@@ -65,8 +65,8 @@ func TestRequestHeaderConfig(t *testing.T) {
 	}{
 		{"none", RequestHeaderConfig{}, ""},
 		{"all", RequestHeaderConfig{ClientCAFile: "ca.crt", UsernameHeaders: []string{"X-User"}}, ""},
-		{"no authority", RequestHeaderConfig{UsernameHeaders: []string{"X-User"}}, "--requestheader-client-ca-file is needed"},
-		{"no user", RequestHeaderConfig{ClientCAFile: "ca.crt"}, "--requestheader-username-headers is needed"},
+		{"no authority", RequestHeaderConfig{UsernameHeaders: []string{"X-User"}}, "require --requestheader-client-ca-file"},
+		{"no user", RequestHeaderConfig{ClientCAFile: "ca.crt"}, "requires --requestheader-username-headers"},
 		{"an empty name", RequestHeaderConfig{ClientCAFile: "ca.crt", UsernameHeaders: []string{"X-User"}, GroupHeaders: []string{" "}}, "--requestheader-group-headers: empty header name"},
 	} {
 		err := tt.config.check()

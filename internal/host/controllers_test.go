@@ -63,7 +63,7 @@ func TestWarnedOfDeletions(t *testing.T) {
 	const (
 		foreground = `{"propagationPolicy":"Foreground"}`
 		orphan     = `{"propagationPolicy":"Orphan"}`
-		nobody     = "no kube-controller-manager holds its lease in kube-system"
+		nobody     = "no kube-controller-manager has its lease in kube-system"
 	)
 	namespace, object := make(1)
 	tests := []struct{ path, body, want string }{

@@ -136,7 +136,7 @@ func (d *dataDir) checkNew() error {
 		return nil
 	}
 	shown := foreign[:min(len(foreign), 3)]
-	return fmt.Errorf("the data directory %s holds what is not this server's (%d files, such as %s): choose an empty one with --data-dir, or, to make a store there all the same, start once with --new-store",
+	return fmt.Errorf("the data directory %s contains files of another program (%d files, such as %s): choose an empty one with --data-dir, or start once with --new-store to create a store there",
 		d.path, len(foreign), strings.Join(shown, ", "))
 }
 

@@ -18,7 +18,7 @@ func (h *Host) withdraw() {
 	ctx, cancel := context.WithTimeout(context.Background(), withdrawTimeout)
 	defer cancel()
 	if err := h.served.Withdraw(ctx); err != nil {
-		h.logger.Warn("other servers take some seconds to learn that this one has stopped", "err", err)
+		h.logger.Warn("other servers need some seconds to notice that this server has stopped", "err", err)
 	}
 }
 

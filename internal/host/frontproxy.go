@@ -164,9 +164,9 @@ func (c RequestHeaderConfig) check() error {
 	others := len(c.AllowedNames) + len(c.UsernameHeaders) + len(c.UIDHeaders) + len(c.GroupHeaders) + len(c.ExtraHeadersPrefix)
 	switch {
 	case c.ClientCAFile == "" && others > 0:
-		errs = append(errs, errors.New("--requestheader-client-ca-file is needed for the other flags of front proxies, --requestheader-..., to mean anything"))
+		errs = append(errs, errors.New("the other --requestheader-... flags require --requestheader-client-ca-file"))
 	case c.ClientCAFile != "" && len(c.UsernameHeaders) == 0:
-		errs = append(errs, errors.New("--requestheader-username-headers is needed with --requestheader-client-ca-file"))
+		errs = append(errs, errors.New("--requestheader-client-ca-file requires --requestheader-username-headers"))
 	}
 	return errors.Join(errs...)
 }

@@ -18,7 +18,7 @@ func (h *Host) openPeers() error {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(bundle) {
-		return fmt.Errorf("--peer-ca-file: %s holds no PEM certificate", file)
+		return fmt.Errorf("--peer-ca-file: %s contains no PEM certificate", file)
 	}
 	h.env.PeerAuthorities = pool
 	return nil

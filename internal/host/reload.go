@@ -61,7 +61,7 @@ func (f *fileReloader) reload() (changed bool) {
 			g.lastError = ""
 		case err.Error() != g.lastError:
 			g.lastError = err.Error()
-			f.logger.Error("a file has changed but cannot be used: what it held before stays in force", "flag", g.flag, "err", err)
+			f.logger.Error("a changed file is invalid: its previous contents remain in effect", "flag", g.flag, "err", err)
 		}
 		if loaded {
 			changed = true

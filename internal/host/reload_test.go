@@ -197,7 +197,7 @@ func TestFilesChange(t *testing.T) {
 
 	put(map[string]string{"tls.crt": before.files["tls.crt"], "users.crt": "nonsense", "proxies.crt": "nonsense"}) // and not the key
 	testserver.Eventually(t, time.Minute, func() error {
-		if told := countIn(log, "cannot be used"); told < 3 {
+		if told := countIn(log, "is invalid"); told < 3 {
 			return fmt.Errorf("%d files are complained of", told)
 		}
 		return nil

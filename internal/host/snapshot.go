@@ -29,7 +29,7 @@ func (h *Host) snapshot(w http.ResponseWriter, r *http.Request) {
 	revision, err := h.backend.Snapshot(r.Context(), out)
 	switch {
 	case err == nil:
-		h.logger.Info("gave a snapshot of the store", "revision", revision)
+		h.logger.Info("sent a snapshot of the store", "revision", revision)
 	case out.written:
 		h.logger.Warn("a snapshot of the store broke off", "err", err)
 		panic(http.ErrAbortHandler)

@@ -56,7 +56,7 @@ func (b binary) platform() string { return b.os + "_" + b.arch }
 // write writes everything.
 func (r *release) write() error {
 	if r.version == "" || r.binaries == "" || r.out == "" {
-		return errors.New("-version, -binaries and -out are needed")
+		return errors.New("-version, -binaries and -out are required")
 	}
 	built, err := findBinaries(r.binaries)
 	if err != nil {

@@ -26,7 +26,7 @@ type view struct {
 	wake <-chan struct{}
 }
 
-const rightsChanged = "the namespaces that may be seen have changed since the resource version: list anew"
+const rightsChanged = "the visible namespaces have changed since the resource version: list again"
 
 // changed is closed when rights may have changed; nil without a view.
 func (v *view) changed() <-chan struct{} {

@@ -218,5 +218,5 @@ func (d *Dir) version(text []byte) (*codec.Version, error) {
 		}
 		may = append(may, v.GVK.Kind)
 	}
-	return nil, fmt.Errorf("%s, Kind=%s is none of what may be here: %s of %s", is.APIVersion, is.Kind, strings.Join(may, ", "), d.Versions[0].GVK.GroupVersion())
+	return nil, fmt.Errorf("%s, Kind=%s is not allowed here: %s of %s", is.APIVersion, is.Kind, strings.Join(may, ", "), d.Versions[0].GVK.GroupVersion())
 }

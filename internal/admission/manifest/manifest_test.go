@@ -32,7 +32,7 @@ func TestRead(t *testing.T) {
 		"another name":      {files: map[string]string{"a.yaml": object("one")}, fails: true, want: `a.yaml: "one" must have a name ending with ".static.k8s.io"`},
 		"no name":           {files: map[string]string{"a.yaml": object("")}, fails: true, want: "an object must have a name"},
 		"twice":             {files: map[string]string{"a.yaml": one, "b.yaml": one}, fails: true, want: `duplicate name "one.static.k8s.io", which is in `},
-		"another kind":      {files: map[string]string{"a.yaml": strings.Replace(one, "ConfigMap", "Secret", 1)}, fails: true, want: "v1, Kind=Secret is none of what may be here: ConfigMap of v1"},
+		"another kind":      {files: map[string]string{"a.yaml": strings.Replace(one, "ConfigMap", "Secret", 1)}, fails: true, want: "v1, Kind=Secret is not allowed here: ConfigMap of v1"},
 		"an unknown field":  {files: map[string]string{"a.yaml": one + "spec: {}\n"}, fails: true, want: `unknown field "spec"`},
 		"a field twice":     {files: map[string]string{"a.yaml": one + "kind: ConfigMap\n"}, fails: true, want: `key "kind" already set`},
 		"no YAML":           {files: map[string]string{"a.yaml": "{"}, fails: true, want: "a.yaml: "},

@@ -42,7 +42,7 @@ func (e *openError) Error() string {
 	if e.wait > 0 {
 		when = "for " + max(e.wait.Round(time.Millisecond), time.Millisecond).String()
 	}
-	return fmt.Sprintf("it failed %d times in a row and is not asked again %s; the last time: %v", e.failures, when, e.last)
+	return fmt.Sprintf("it failed %d times in a row and is not called again %s; the last error: %v", e.failures, when, e.last)
 }
 func (e *openError) Unwrap() error { return e.last }
 

@@ -34,7 +34,7 @@ func TestBreaker(t *testing.T) {
 		}
 	}
 	err := b.begin(now)
-	if want := "it failed 5 times in a row and is not asked again for 10s; the last time: refused"; err == nil || err.Error() != want || !errors.Is(err, refused) {
+	if want := "it failed 5 times in a row and is not called again for 10s; the last error: refused"; err == nil || err.Error() != want || !errors.Is(err, refused) {
 		t.Errorf("%v, want %q", err, want)
 	}
 	now = now.Add(10 * time.Second)
@@ -46,7 +46,7 @@ func TestBreaker(t *testing.T) {
 	}
 	b.abandon()
 	fail(time.Millisecond)
-	if err := b.begin(now); err == nil || !strings.Contains(err.Error(), "not asked again for 2ms") {
+	if err := b.begin(now); err == nil || !strings.Contains(err.Error(), "not called again for 2ms") {
 		t.Errorf("after a quick failure: %v", err)
 	}
 	now = now.Add(2 * time.Millisecond)
@@ -78,7 +78,7 @@ func TestSparing(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := p.Validate(t.Context(), creation(configMaps()))
-	if err == nil || !strings.HasPrefix(err.Error(), failed+"failed to call webhook: it failed 5 times in a row and is not asked again for ") {
+	if err == nil || !strings.HasPrefix(err.Error(), failed+"failed to call webhook: it failed 5 times in a row and is not called again for ") {
 		t.Errorf("%v", err)
 	}
 	if n := calls.Load(); n != 1 {

@@ -44,8 +44,8 @@ func (p *plugin) warnOfItself(ctx context.Context, specs []admissionregistration
 			}
 		}
 		if len(names) > 0 {
-			request.AddWarning(ctx, fmt.Sprintf("webhook %q is asked about %s in namespace %q, where its own service %q is, and its failurePolicy is Fail: "+
-				"once it is down, it refuses what would bring it back; exclude the namespace by its namespaceSelector",
+			request.AddWarning(ctx, fmt.Sprintf("webhook %q receives requests about %s in namespace %q, which contains its own service %q, and its failurePolicy is Fail: "+
+				"while it is down, it rejects the requests that would restart it; exclude the namespace with its namespaceSelector",
 				spec.Name, strings.Join(names, ", "), service.Namespace, service.Name))
 		}
 	}

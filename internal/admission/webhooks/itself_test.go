@@ -28,10 +28,10 @@ func TestWarnsOfItself(t *testing.T) {
 		change func(*spec)
 		want   string // a part of the warning; empty: there is none
 	}{
-		"everything": {none, `webhook "hook.example.com" is asked about pods, services, endpoints, endpointslices in namespace "own", where its own service "svc" is`},
+		"everything": {none, `webhook "hook.example.com" receives requests about pods, services, endpoints, endpointslices in namespace "own", which contains its own service "svc"`},
 		"pods alone": {func(s *spec) {
 			s.Rules[0].Rule = admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}}
-		}, "asked about pods in namespace"},
+		}, "requests about pods in namespace"},
 		"other objects":     {func(s *spec) { s.Rules[0].APIGroups = []string{"apps"} }, ""},
 		"ignored":           {ignore, ""},
 		"its own namespace": {except, ""},

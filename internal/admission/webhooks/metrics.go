@@ -58,7 +58,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		}, []string{"name", "type"}),
 		open: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "mainstay_admission_webhook_spared",
-			Help: "1 for a webhook that has failed several times in a row, and is asked less often until it answers.",
+			Help: "1 for a webhook that has failed several times in a row and is called less often until it responds.",
 		}, []string{"configuration", "name", "type"}),
 	}
 	err := errors.Join(registerer.Register(m.latency), registerer.Register(m.requests), registerer.Register(m.rejections),

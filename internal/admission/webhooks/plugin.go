@@ -142,7 +142,7 @@ func (p *plugin) spare(h *hook, err error, began time.Time) {
 	open, closed := h.breaker.end(err, began, time.Now())
 	switch {
 	case open:
-		p.config.Logger.Warn("a webhook keeps failing and is asked less often", "webhook", h.spec.Name, "configuration", h.configuration, "err", err)
+		p.config.Logger.Warn("a webhook keeps failing and is called less often", "webhook", h.spec.Name, "configuration", h.configuration, "err", err)
 	case closed:
 		p.config.Logger.Info("a webhook answers again", "webhook", h.spec.Name, "configuration", h.configuration)
 	}

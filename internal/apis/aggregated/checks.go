@@ -188,7 +188,7 @@ func (c *checks) check(ctx context.Context, r *registration, fresh bool) (passed
 	}
 	// Last, so that a client that sees it available finds its discovery.
 	if err := c.updateStatus(ctx, r, v); err != nil && ctx.Err() == nil {
-		c.logger.Warn("the availability of an APIService cannot be told", "name", r.name, "err", err)
+		c.logger.Warn("the availability of an APIService could not be determined", "name", r.name, "err", err)
 		return false
 	}
 	return passed
@@ -198,7 +198,7 @@ func (c *checks) check(ctx context.Context, r *registration, fresh bool) (passed
 func (c *checks) discover(ctx context.Context, r *registration, fresh bool) bool {
 	resources, err := r.server.discover(ctx, r.gv, fresh)
 	if err != nil {
-		c.logger.Debug("an aggregated server does not tell what it has", "name", r.name, "err", err)
+		c.logger.Debug("an aggregated server did not return its resources", "name", r.name, "err", err)
 		c.setResources(r, stale(r.resources))
 		return false
 	}

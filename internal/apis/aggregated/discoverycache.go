@@ -99,7 +99,7 @@ func (s *server) discoverGroupVersion(ctx context.Context, gv schema.GroupVersio
 		return nil, fmt.Errorf("read the resources of %s: %w", gv, err)
 	}
 	if list.GroupVersion != gv.String() {
-		return nil, fmt.Errorf("read the resources of %s: they are those of %q", gv, list.GroupVersion)
+		return nil, fmt.Errorf("read the resources of %s: the response is about %q", gv, list.GroupVersion)
 	}
 	return &apidiscovery.APIVersionDiscovery{
 		Version: gv.Version, Freshness: apidiscovery.DiscoveryFreshnessCurrent, Resources: fromPlain(gv, list.APIResources),

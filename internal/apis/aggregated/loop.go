@@ -74,7 +74,7 @@ func (s *Source) apply(_ context.Context, events []rest.Event) error {
 // updateFromWatch is update for a record of the list or the watch.
 func (s *Source) updateFromWatch(record *codec.Record) {
 	if err := s.update(record, true); err != nil {
-		s.logger.Error("an APIService cannot be read and counts for nothing", "err", err)
+		s.logger.Error("an APIService could not be decoded and is ignored", "err", err)
 	}
 }
 
@@ -103,7 +103,7 @@ func (s *Source) autoregister(ctx context.Context) {
 			starting = false
 			backoff = reflector.Backoff(reflector.MaxBackoff)
 		} else if ctx.Err() == nil {
-			s.logger.Warn("registering what this server answers for is tried again", "err", err)
+			s.logger.Warn("retrying to register the server's own API groups", "err", err)
 			_ = reflector.Sleep(ctx, &backoff) // ctx is looked at above
 		}
 	}

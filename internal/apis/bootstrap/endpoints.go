@@ -89,7 +89,7 @@ func (e *endpoints) withdraw(ctx context.Context) error {
 // write sets the endpoints to addresses, of which there must be one.
 func (e *endpoints) write(ctx context.Context, addresses []string) error {
 	if len(addresses) == 0 {
-		return errors.New("no server holds a lease")
+		return errors.New("no server has a lease")
 	}
 	slices.Sort(addresses)
 	b, meta := e.bootstrap, metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: serviceName}

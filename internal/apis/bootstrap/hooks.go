@@ -258,7 +258,7 @@ func (b *Bootstrap) runHook(ctx context.Context, hook *Hook) error {
 		hook.done.Store(true)
 	case ctx.Err() == nil:
 		hook.failure.Store(&err)
-		b.config.Logger.Error("what every cluster has cannot be made yet", "hook", hook.Name, "err", err)
+		b.config.Logger.Error("the default objects of the cluster cannot be created yet", "hook", hook.Name, "err", err)
 	}
 	return err
 }

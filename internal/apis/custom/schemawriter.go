@@ -43,7 +43,7 @@ func newSchemaWriter(as schemaTarget) *schemaWriter {
 func membersOf(object map[string]any) []byte {
 	encoded, err := jsonplan.Marshal(object)
 	if err != nil {
-		panic(fmt.Sprintf("custom: encode what every resource has: %v", err))
+		panic(fmt.Sprintf("custom: encode the common schema: %v", err))
 	}
 	return encoded[1 : len(encoded)-1]
 }

@@ -193,7 +193,7 @@ func (s *Source) fetch(ctx context.Context) (all bool) {
 		cancel()
 		if err != nil {
 			all = false
-			s.config.Logger.Debug("what another server has is not known yet", "server", id, "err", err)
+			s.config.Logger.Debug("the resources of another server are not known yet", "server", id, "err", err)
 			continue
 		}
 		next.peers[id] = p

@@ -27,7 +27,7 @@ func Compile(env *cel.Env, text string, members map[string]int) (ast *cel.Ast, s
 	s := sharing{ast: ast.NativeRep(), variables: map[string]int{}, members: members}
 	shares = s.of(s.ast.Expr())
 	if s.most > maxSharing {
-		return nil, 0, refused(ast, "the expression holds the same value too many times")
+		return nil, 0, refused(ast, "the expression contains the same value too many times")
 	}
 	return ast, shares, issues
 }

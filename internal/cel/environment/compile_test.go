@@ -50,7 +50,7 @@ func TestCompileRefuses(t *testing.T) {
 	} {
 		_, _, issues := Compile(env, text, map[string]int{"large": 100, "small": 1})
 		err := issues.Err()
-		is := err != nil && (strings.Contains(err.Error(), "types of the expression are nested too deeply") || strings.Contains(err.Error(), "holds the same value too many times"))
+		is := err != nil && (strings.Contains(err.Error(), "types of the expression are nested too deeply") || strings.Contains(err.Error(), "contains the same value too many times"))
 		if is != want || err != nil && !want {
 			t.Errorf("%.80s: %.300v, want %t", text, err, want)
 		}

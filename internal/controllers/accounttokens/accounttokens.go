@@ -144,7 +144,7 @@ func (c *Controller) delete(ctx context.Context, secret *corev1.Secret) error {
 	name := types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name}
 	err := c.secrets.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &secret.UID}})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete the token %s, whose account is gone: %w", name, err)
+		return fmt.Errorf("delete the token %s of a deleted service account: %w", name, err)
 	}
 	return nil
 }
@@ -256,7 +256,7 @@ func (c *Controller) forget(ctx context.Context, name types.NamespacedName) erro
 			return nil
 		})
 		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("take the secret %s out of the list of the account %s: %w", name.Name, record.Name(), err)
+			return fmt.Errorf("remove the secret %s from the list of the service account %s: %w", name.Name, record.Name(), err)
 		}
 	}
 	return nil

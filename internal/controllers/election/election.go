@@ -128,7 +128,7 @@ func (e *Election) hold(ctx context.Context, lead func(context.Context)) {
 }
 
 // errHeld: another server has the lease.
-var errHeld = errors.New("another server holds the lease")
+var errHeld = errors.New("another server has the lease")
 
 // acquire acquires or renews the lease.
 func (e *Election) acquire(ctx context.Context) error {

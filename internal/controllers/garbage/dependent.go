@@ -95,7 +95,7 @@ func (w *collection) dependent(ctx context.Context, p *present) error {
 	found, err := w.ownersOf(ctx, p)
 	var namespaced *namespacedOwnerError
 	if errors.As(err, &namespaced) {
-		w.config.Logger.Info("an object is never collected, since it names an owner in a namespace and is in none itself", "object", p.String())
+		w.config.Logger.Info("a cluster-scoped object has an owner in a namespace and is never collected", "object", p.String())
 		w.warn(ctx, p, namespaced.owner)
 		return nil
 	}

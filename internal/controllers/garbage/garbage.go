@@ -119,7 +119,7 @@ func (w *collection) Changed(c *changes.Change) {
 	}
 	now, err := changes.MetaOf(c.Value)
 	if err != nil {
-		w.config.Logger.Error("an object cannot be read; what it owns is not collected", "path", c.Path, "namespace", c.Namespace, "name", c.Name, "err", err)
+		w.config.Logger.Error("an object cannot be decoded; its dependents are not collected", "path", c.Path, "namespace", c.Namespace, "name", c.Name, "err", err)
 		return
 	}
 	if len(old.Owners) == 0 && len(now.Owners) == 0 && c.Value != nil && policyOf(&old) == policyOf(&now) {

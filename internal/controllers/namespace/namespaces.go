@@ -146,7 +146,7 @@ func (c *Controller) sync(ctx context.Context, name string) error {
 		return ctx.Err()
 	}
 	if err := c.report(ctx, ns, found); err != nil {
-		return ignoreGone(fmt.Errorf("say what remains in namespace %s: %w", name, err))
+		return ignoreGone(fmt.Errorf("update the remaining contents in the status of namespace %s: %w", name, err))
 	}
 	if err := found.err(); err != nil {
 		return fmt.Errorf("empty namespace %s: %w", name, err)

@@ -275,7 +275,7 @@ func (c *Controller) Recount(ctx context.Context, name types.NamespacedName) err
 // tried again without a lock, which is not held lightly: the write may ask webhooks.
 const patience = 3
 
-var errBusy = errors.New("the quota keeps changing while it is counted")
+var errBusy = errors.New("the quota keeps changing during the calculation")
 
 // recount counts up to some times, until nobody has changed the quota meanwhile.
 func (c *Controller) recount(ctx context.Context, name types.NamespacedName, times int) error {

@@ -43,7 +43,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		adds:       prometheus.NewCounterVec(prometheus.CounterOpts{Name: "workqueue_adds_total", Help: "Number of added keys."}, labels),
 		retries:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: "workqueue_retries_total", Help: "Number of retries after an error."}, labels),
 		waiting:    prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "workqueue_queue_duration_seconds", Help: "Time that a key waits in the queue, in seconds.", Buckets: buckets}, labels),
-		working:    prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "workqueue_work_duration_seconds", Help: "Time that the processing of a key takes, in seconds.", Buckets: buckets}, labels),
+		working:    prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "workqueue_work_duration_seconds", Help: "Duration of processing a key, in seconds.", Buckets: buckets}, labels),
 		unfinished: prometheus.NewDesc("workqueue_unfinished_work_seconds", "Total time since the keys in progress were started, in seconds.", labels, nil),
 		oldest:     prometheus.NewDesc("workqueue_longest_running_processor_seconds", "Time since the oldest key in progress was started, in seconds.", labels, nil),
 		queues:     map[string]*queueMetrics{},

@@ -163,7 +163,7 @@ func newTransport(cluster clusterPart, user userPart, dir string, dial egress.Di
 	if len(authority) > 0 {
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(authority) {
-			return nil, errors.New("the certificate authority holds no certificate")
+			return nil, errors.New("the certificate authority contains no certificate")
 		}
 	}
 	certificate, err := dataOrFile(user.CertificateData, user.Certificate, dir)

@@ -52,7 +52,7 @@ func TestClient(t *testing.T) {
 		"unchecked":              {at + `, insecure-skip-tls-verify: true`, ``, "/path ", ""},
 		"an unknown authority":   {at, ``, "", "certificate signed by unknown authority"},
 		"another name":           {at + `, tls-server-name: other, certificate-authority-data: ` + data, ``, "", "not other"},
-		"no certificate":         {at + `, certificate-authority-data: ` + base64.StdEncoding.EncodeToString([]byte("x")), ``, "", "holds no certificate"},
+		"no certificate":         {at + `, certificate-authority-data: ` + base64.StdEncoding.EncodeToString([]byte("x")), ``, "", "contains no certificate"},
 		"no file":                {at + `, certificate-authority: none.pem`, ``, "", "none.pem: no such file"},
 		"no server":              {``, ``, "", `the server "" is not a URL`},
 		"a plugin":               {at, `exec: {command: x}`, "", `user "u": exec is not supported here`},

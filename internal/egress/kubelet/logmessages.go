@@ -23,7 +23,7 @@ func (c *Client) sendLogMessages(w http.ResponseWriter, r *http.Request, text io
 	defer func() { _ = text.Close() }()
 	protocol, ok := logProtocol(r)
 	if !ok {
-		http.Error(w, "none of the WebSocket protocols is supported for logs", http.StatusForbidden)
+		http.Error(w, "the WebSocket protocols of the request are not supported for logs", http.StatusForbidden)
 		return
 	}
 	client := acceptSocket(w, r, c.config.Proxy, protocol)

@@ -144,7 +144,7 @@ func (c *spdyConn) next() (spdyFrame, error) {
 		return frame, nil
 	}
 	if first&^0xffff != controlBit|spdyVersion {
-		return spdyFrame{}, fmt.Errorf("the kubelet sent a frame that is none of SPDY/3: %x", c.head)
+		return spdyFrame{}, fmt.Errorf("the kubelet sent an invalid SPDY/3 frame: %x", c.head)
 	}
 	frame.kind = uint16(first)
 	return frame, nil

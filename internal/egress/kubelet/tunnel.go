@@ -37,7 +37,7 @@ func (c *Client) tunnel(w http.ResponseWriter, r *http.Request, s *Stream, onErr
 	defer func() { _ = kubelet.Close() }()
 	protocol := tunnelPrefix + response.Header.Get(streamProtocolHeader)
 	if !slices.Contains(tunnelled(r), response.Header.Get(streamProtocolHeader)) {
-		http.Error(w, "the kubelet speaks none of the protocols", http.StatusForbidden)
+		http.Error(w, "the kubelet does not support any of the protocols", http.StatusForbidden)
 		return
 	}
 	if client := acceptSocket(w, r, c.config.Proxy, protocol); client != nil {

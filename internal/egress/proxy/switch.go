@@ -70,7 +70,7 @@ func switchClient(w http.ResponseWriter, in *http.Request, backend *Backend, to 
 func Switch(w http.ResponseWriter, r *http.Request, header http.Header) (net.Conn, error) {
 	conn, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
-		return nil, fmt.Errorf("take over the client's connection: %w", err)
+		return nil, fmt.Errorf("hijack the client's connection: %w", err)
 	}
 	head := bytes.NewBufferString("HTTP/1.1 101 Switching Protocols\r\n")
 	_ = header.Write(head)

@@ -275,12 +275,12 @@ func (t kindTypes) typed(in runtime.Object) (runtime.Object, error) {
 
 // Convert implements runtime.ObjectConvertor.
 func (t kindTypes) Convert(in, out, _ any) error {
-	return fmt.Errorf("convert %T to %T: not asked of a field manager", in, out)
+	return fmt.Errorf("convert %T to %T: not supported for field managers", in, out)
 }
 
 // ConvertFieldLabel implements runtime.ObjectConvertor.
 func (t kindTypes) ConvertFieldLabel(schema.GroupVersionKind, string, string) (string, string, error) {
-	return "", "", fmt.Errorf("field labels are not asked of a field manager")
+	return "", "", fmt.Errorf("field labels are not supported for field managers")
 }
 
 // Default implements runtime.ObjectDefaulter. A merge result is defaulted when it is typed.

@@ -62,7 +62,7 @@ func (f Fault) check() error {
 	case f.Count < 0 || f.Delay < 0 || f.RetryAfter < 0:
 		return errors.New("Count, Delay and RetryAfter cannot be negative")
 	case f.Status == 0 && f.Delay == 0 && !f.ofWatches() && !f.StaleReads:
-		return errors.New("none of Status, Delay, DropWatch, FreezeWatch and StaleReads is set")
+		return errors.New("one of Status, Delay, DropWatch, FreezeWatch and StaleReads is required")
 	case (f.ofWatches() || f.StaleReads) && f.Status != 0:
 		return errors.New("Status excludes DropWatch, FreezeWatch and StaleReads")
 	case f.ofWatches() && f.StaleReads:

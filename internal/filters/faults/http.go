@@ -172,10 +172,10 @@ func decode(w http.ResponseWriter, r *http.Request, into any) error {
 		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", maxBody))
 	}
 	if errors.Is(err, io.EOF) {
-		err = errors.New("there is none")
+		err = errors.New("it is empty")
 	}
 	if err != nil {
-		return apierrors.NewBadRequest(fmt.Sprintf("read the body, which is to be JSON: %v", err))
+		return apierrors.NewBadRequest(fmt.Sprintf("decode the JSON body: %v", err))
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func (c *conn) keepaliveDue() {
 		c.pingSent > 0 && now-c.pingSent >= set.pingTimeout
 	if dead {
 		c.mu.Unlock()
-		logTo(c.hs, "http2: closing the connection of %s: nothing heard or taken", c.remote)
+		logTo(c.hs, "http2: closing the connection of %s: no data received or acknowledged", c.remote)
 		_ = c.net.Close() // the goroutine that reads does the rest
 		return
 	}

@@ -33,7 +33,7 @@ func readKey(fs files, file string) (*ecdsa.PrivateKey, []byte, error) {
 	}
 	key, err := parseKey(data)
 	if err != nil {
-		return nil, nil, fmt.Errorf("read key: %s: %w; restore the file, or remove it together with what was made from it to have both made anew", file, err)
+		return nil, nil, fmt.Errorf("read key: %s: %w; restore the file, or remove it and the files made from it to create new ones", file, err)
 	}
 	return key, data, nil
 }
@@ -41,7 +41,7 @@ func readKey(fs files, file string) (*ecdsa.PrivateKey, []byte, error) {
 func parseKey(data []byte) (*ecdsa.PrivateKey, error) {
 	block, _ := pem.Decode(data)
 	if block == nil {
-		return nil, errors.New("it holds no PEM block")
+		return nil, errors.New("it contains no PEM block")
 	}
 	if block.Type == "EC PRIVATE KEY" {
 		return x509.ParseECPrivateKey(block.Bytes)

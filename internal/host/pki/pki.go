@@ -295,7 +295,7 @@ func (a *Authority) load(name string) (pair, error) {
 	case certErr != nil:
 		return pair{}, fmt.Errorf("read certificate: %w", certErr)
 	case errors.Is(keyErr, fs.ErrNotExist):
-		return pair{}, fmt.Errorf("%s is missing, but its certificate %s is there; restore it, or remove the certificate to have both made anew", keyFile, crtFile)
+		return pair{}, fmt.Errorf("%s is missing, but its certificate %s exists; restore it, or remove the certificate to create new ones", keyFile, crtFile)
 	case keyErr != nil:
 		return pair{}, keyErr
 	}
@@ -315,11 +315,11 @@ func (a *Authority) load(name string) (pair, error) {
 func parseCertificate(file string, data []byte) (*x509.Certificate, error) {
 	block, _ := pem.Decode(data)
 	if block == nil || block.Type != "CERTIFICATE" {
-		return nil, fmt.Errorf("read %s: it holds no PEM certificate; restore the file, or remove it together with its .key to have both made anew", file)
+		return nil, fmt.Errorf("read %s: it contains no PEM certificate; restore the file, or remove it and its .key to create new ones", file)
 	}
 	cert, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w; restore the file, or remove it together with its .key to have both made anew", file, err)
+		return nil, fmt.Errorf("read %s: %w; restore the file, or remove it and its .key to create new ones", file, err)
 	}
 	return cert, nil
 }

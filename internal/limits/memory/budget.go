@@ -43,7 +43,7 @@ func NewBudget(limit int64, registerer prometheus.Registerer) (*Budget, error) {
 		return nil, nil
 	}
 	b := &Budget{size: limit / requestsShare, refused: prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "mainstay_request_memory_refused_total", Help: "Requests that were refused because others held all memory for requests.",
+		Name: "mainstay_request_memory_refused_total", Help: "Number of requests rejected because other requests use all memory for requests.",
 	})}
 	b.free = semaphore.NewWeighted(b.size)
 	if registerer == nil {

@@ -42,7 +42,7 @@ func memTotal(root fs.FS) (int64, error) {
 		if len(fields) == 3 && fields[0] == "MemTotal:" && fields[2] == "kB" {
 			kib, err := strconv.ParseInt(fields[1], 10, 64)
 			if err != nil || kib < 0 || kib > unlimited>>10 {
-				return 0, fmt.Errorf("/proc/meminfo says %q", strings.TrimSpace(string(line)))
+				return 0, fmt.Errorf("/proc/meminfo contains %q", strings.TrimSpace(string(line)))
 			}
 			return kib << 10, nil
 		}
@@ -113,7 +113,7 @@ func groupLimit(root fs.FS, name string) (int64, error) {
 	}
 	limit, err := strconv.ParseUint(value, 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("/%s says %q", name, value)
+		return 0, fmt.Errorf("/%s contains %q", name, value)
 	}
 	if limit >= unlimited {
 		return 0, nil

@@ -96,7 +96,7 @@ func (l *Ledger) At(name types.NamespacedName, revision int64) *corev1.ResourceQ
 func (l *Ledger) read(record *codec.Record) *corev1.ResourceQuota {
 	obj, err := record.Kept()
 	if err != nil {
-		l.config.Logger.Error("a quota cannot be read, and limits nothing", "name", record.Name(), "err", err)
+		l.config.Logger.Error("a quota cannot be decoded and is not enforced", "name", record.Name(), "err", err)
 		return nil
 	}
 	quota, _ := obj.(*corev1.ResourceQuota)
@@ -293,7 +293,7 @@ func (l *locks) lock(ctx context.Context, name string) (unlock func(), err error
 		return func() { one.free <- struct{}{}; l.leave(name, one) }, nil
 	case <-ctx.Done():
 		l.leave(name, one)
-		return nil, errors.Join(errors.New("wait for other writers of what a quota limits"), ctx.Err())
+		return nil, errors.Join(errors.New("wait for other writers of objects of the quota"), ctx.Err())
 	}
 }
 

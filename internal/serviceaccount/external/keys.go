@@ -183,7 +183,7 @@ func (k *Keys) refresh(ctx context.Context) {
 		err := k.fetch(ctx)
 		wait = time.Until(k.now.Load().until)
 		if err != nil && ctx.Err() == nil {
-			k.config.Logger.Error("the keys of service account tokens cannot be fetched from their plugin: those of before stay good", "err", err)
+			k.config.Logger.Error("the service account token keys cannot be fetched from the plugin: the previous keys remain valid", "err", err)
 			wait = retryInterval
 		}
 	}

@@ -116,5 +116,5 @@ func (c *Configuration) setDefaults() {
 // errKMSv1 refuses what this server does not speak.
 func errKMSv1(name string) error {
 	return errors.New("KMSv1 is deprecated and will only receive security updates going forward. Use KMSv2 instead.  " +
-		"This server has no KMSv1: have a kube-apiserver rewrite what provider " + name + " has encrypted with another provider first")
+		"KMSv1 is not supported: use a kube-apiserver to re-encrypt the values of provider " + name + " has encrypted with another provider first")
 }

@@ -32,7 +32,7 @@ func (t *Transformers) Run(ctx context.Context) {
 			return
 		case err != nil:
 			t.options.Metrics.reloaded(err)
-			t.options.Logger.Error("the encryption configuration has changed but cannot be used: what it held before stays in force", "err", err)
+			t.options.Logger.Error("the changed encryption configuration is invalid: the previous one remains in effect", "err", err)
 			wait = min(2*wait, maxRetry)
 			continue
 		case next == nil:

@@ -69,7 +69,7 @@ func Open(ctx context.Context, options Options) (*Transformers, error) {
 		return nil, err
 	}
 	if err := first.check(ctx); err != nil {
-		options.Logger.Warn("a KMS plugin does not answer; until it does, what it has encrypted cannot be read, nor anything be written with it", "err", err)
+		options.Logger.Warn("a KMS plugin does not respond; until it does, its values can be neither read nor written", "err", err)
 	}
 	t.current.Store(first)
 	options.Metrics.loaded(hash)

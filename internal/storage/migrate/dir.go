@@ -66,7 +66,7 @@ func (d Dir) Read(ctx context.Context, to Reader) error {
 func (d Dir) Fill(ctx context.Context, from func(Reader) error, check func(Place) error) error {
 	next := Dir{d.Path + ".new"}
 	if err := os.RemoveAll(next.Path); err != nil {
-		return fmt.Errorf("remove what an earlier attempt left: %w", err)
+		return fmt.Errorf("remove the files of an earlier attempt: %w", err)
 	}
 	if err := next.restore(from); err != nil {
 		return errors.Join(err, os.RemoveAll(next.Path))
@@ -113,7 +113,7 @@ func (d Dir) restore(from func(Reader) error) error {
 }
 
 // errRestore is what the source gets when the target has failed.
-var errRestore = errors.New("the target takes no more")
+var errRestore = errors.New("the target accepts no more writes")
 
 func writeSnapshot(w io.Writer, from func(Reader) error) error {
 	var sw *embedded.SnapshotWriter

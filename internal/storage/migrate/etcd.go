@@ -92,7 +92,7 @@ func (e Etcd) Fill(ctx context.Context, from func(Reader) error, check func(Plac
 func (e Etcd) fill(ctx context.Context, from func(Reader) error) error {
 	there, err := e.Count(ctx)
 	if err != nil {
-		return fmt.Errorf("count what is in %s: %w", e, err)
+		return fmt.Errorf("count the keys in %s: %w", e, err)
 	}
 	w := etcdWriter{ctx: ctx, to: e.Store}
 	if there > 0 {
@@ -189,4 +189,4 @@ func (w *etcdWriter) flush() error {
 }
 
 // errWrittenTo: a key that is to be copied has appeared.
-var errWrittenTo = errors.New("somebody else writes there: stop all servers that use it")
+var errWrittenTo = errors.New("another program writes there: stop all servers that use it")

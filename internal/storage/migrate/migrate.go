@@ -51,7 +51,7 @@ var (
 	// ErrNotEmpty: the target has entries.
 	ErrNotEmpty = errors.New("the target is not empty")
 	// ErrNothing: the source has no entries.
-	ErrNothing = errors.New("there is nothing to copy")
+	ErrNothing = errors.New("the source is empty")
 )
 
 // Options of a Copy.
@@ -76,17 +76,17 @@ type Result struct {
 func Copy(ctx context.Context, from, to Place, options Options) (Result, error) {
 	total, err := from.Count(ctx)
 	if err != nil {
-		return Result{}, fmt.Errorf("count what is in %s: %w", from, err)
+		return Result{}, fmt.Errorf("count the keys in %s: %w", from, err)
 	}
 	if total == 0 {
 		return Result{}, fmt.Errorf("%w: %s", ErrNothing, from)
 	}
 	there, err := to.Count(ctx)
 	if err != nil {
-		return Result{}, fmt.Errorf("count what is in %s: %w", to, err)
+		return Result{}, fmt.Errorf("count the keys in %s: %w", to, err)
 	}
 	if there > 0 && !options.Force {
-		return Result{}, fmt.Errorf("%w: %s holds %d keys", ErrNotEmpty, to, there)
+		return Result{}, fmt.Errorf("%w: %s contains %d keys", ErrNotEmpty, to, there)
 	}
 	if options.Progress == nil {
 		options.Progress = func(string, int64, int64) {}
@@ -156,6 +156,6 @@ func (t *tally) same(back *tally, where Place) error {
 	if t.keys == back.keys && bytes.Equal(t.sum.Sum(nil), back.sum.Sum(nil)) {
 		return nil
 	}
-	return fmt.Errorf("%s holds %d keys with sum %x, where %d with sum %x were copied: somebody writes to it, or it is damaged",
+	return fmt.Errorf("%s contains %d keys with checksum %x, but %d with %x were copied: another program writes to it, or it is damaged",
 		where, back.keys, back.sum.Sum(nil)[:8], t.keys, t.sum.Sum(nil)[:8])
 }

@@ -178,7 +178,7 @@ func (f *Follower[T]) read(record *codec.Record) kept[T] {
 
 func (f *Follower[T]) keep(item *kept[T]) {
 	if item.err != nil {
-		f.config.Logger.Error("an object cannot be read, and counts as none", "of", f.config.Name, "name", item.name, "err", item.err)
+		f.config.Logger.Error("an object cannot be decoded and is ignored", "of", f.config.Name, "name", item.name, "err", item.err)
 		f.gone(item.name, item.revision)
 		return
 	}

@@ -243,7 +243,7 @@ func (r *Reflector) apply(ctx context.Context, events []rest.Event) error {
 func (r *Reflector) call(function func() error) (err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
-			err = fmt.Errorf("take in %s: panic: %v\n%s", r.config.Name, reason, debug.Stack())
+			err = fmt.Errorf("process %s: panic: %v\n%s", r.config.Name, reason, debug.Stack())
 		}
 	}()
 	return function()

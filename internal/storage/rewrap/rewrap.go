@@ -184,7 +184,7 @@ func (w *writer) purge(ctx context.Context) error {
 	if w.last != "" {
 		entry, _, err := w.store.Get(ctx, w.last, 0)
 		if err != nil || entry == nil {
-			return errors.Join(err, fmt.Errorf("%s is gone: somebody else uses the store", w.last))
+			return errors.Join(err, fmt.Errorf("%s was deleted: another program uses the store", w.last))
 		}
 		w.ops = append(w.ops, kv.Op{Key: entry.Key, Expect: entry.Modified, Kind: kv.OpPut, Value: entry.Value})
 		if err := w.flush(ctx); err != nil {

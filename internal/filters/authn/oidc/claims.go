@@ -35,7 +35,7 @@ func claimTexts(claims map[string]any, name string) ([]string, error) {
 		for _, v := range value {
 			text, ok := v.(string)
 			if !ok {
-				return nil, fmt.Errorf("oidc: parse claim %q: it holds a %T", name, v)
+				return nil, fmt.Errorf("oidc: parse claim %q: its type is %T", name, v)
 			}
 			texts = append(texts, text)
 		}

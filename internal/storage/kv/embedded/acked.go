@@ -72,7 +72,7 @@ func (d *disk) readAcked() (kv.Revision, error) {
 	}
 	rev, ok := decodeAcked(raw)
 	if !ok && len(raw) > 0 { // an empty one was made, and never written to
-		d.log.Warn("what was acknowledged last is not known, since its note cannot be read; it is written anew", "file", name)
+		d.log.Warn("the record of the last acknowledged write cannot be read, and is written again", "file", name)
 	}
 	return rev, nil
 }
@@ -106,7 +106,7 @@ func (d *disk) openAckFile() *ackFile {
 
 func (w *ackFile) logFailure(err error) {
 	if !w.failed.Swap(true) {
-		w.log.Warn("what is acknowledged cannot be noted: that the newest log is lost would not be noticed", "dir", w.dir, "err", firstLine(err))
+		w.log.Warn("the last acknowledged write cannot be recorded: the loss of the newest log would not be detected", "dir", w.dir, "err", firstLine(err))
 	}
 }
 
@@ -162,7 +162,7 @@ func (w *ackFile) close() error {
 		err = syncDir(w.fs, w.dir)
 	}
 	if err != nil {
-		return fmt.Errorf("note what was acknowledged: %w", err)
+		return fmt.Errorf("record the last acknowledged write: %w", err)
 	}
 	return nil
 }

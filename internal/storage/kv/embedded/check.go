@@ -81,7 +81,7 @@ func Check(ctx context.Context, dir string, to *CheckReader) (Report, error) {
 func (d *disk) check(ctx context.Context, names []string, to *CheckReader) (Report, error) {
 	for _, name := range names {
 		if name == creating || name == restoring {
-			return Report{}, fmt.Errorf("%s holds a store that was never finished: there is a file %s", d.dir, name)
+			return Report{}, fmt.Errorf("%s contains an incomplete store: the file %s exists", d.dir, name)
 		}
 	}
 	e := d.newEngine()

@@ -84,14 +84,14 @@ func distinct(ops []kv.Op) error {
 			seen[ops[i].Key] = struct{}{}
 		}
 		if len(seen) < len(ops) {
-			return fmt.Errorf("commit: a key stands in two operations")
+			return fmt.Errorf("commit: a key is in two operations")
 		}
 		return nil
 	}
 	for i := range ops {
 		for j := range i {
 			if ops[i].Key == ops[j].Key {
-				return fmt.Errorf("commit: key %q stands in two operations", ops[i].Key)
+				return fmt.Errorf("commit: key %q is in two operations", ops[i].Key)
 			}
 		}
 	}

@@ -36,11 +36,11 @@ func (d *disk) prepare() (isNew bool, err error) {
 	}
 	switch {
 	case has[restoring]:
-		return false, fmt.Errorf("data directory %s holds an unfinished restore: empty it and restore again", d.dir)
+		return false, fmt.Errorf("data directory %s contains an incomplete restore: empty it and restore again", d.dir)
 	case has[creating]:
 		return true, d.clear()
 	case leftovers == "" && has[ackFileName]:
-		return false, explain("open the store", d.dir, fmt.Errorf("there is %s but nothing of a database: %w", ackFileName, kv.ErrCorrupt))
+		return false, explain("open the store", d.dir, fmt.Errorf("%s exists without a database: %w", ackFileName, kv.ErrCorrupt))
 	case leftovers == "":
 		return true, d.mark(creating)
 	}

@@ -25,7 +25,7 @@ func (s *Store) fail(cause error) {
 		broken = fmt.Errorf("writes are suspended: %w: %w", kv.ErrNoSpace, cause)
 	}
 	if s.suspend(broken) {
-		s.log.Error("a write to the store failed; writes are refused until the disk takes them again", "dir", s.disk.dir, "err", firstLine(cause))
+		s.log.Error("a write to the store failed; writes are rejected until the disk accepts them again", "dir", s.disk.dir, "err", firstLine(cause))
 	}
 }
 
@@ -69,7 +69,7 @@ func (s *Store) repair() {
 			err = s.reopen()
 		}
 		if err == nil {
-			s.log.Info("the store takes writes again", "dir", s.disk.dir)
+			s.log.Info("the store accepts writes again", "dir", s.disk.dir)
 			return
 		}
 		s.log.Warn("the store is still not writable", "dir", s.disk.dir, "err", firstLine(err))

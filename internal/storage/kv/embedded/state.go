@@ -37,9 +37,9 @@ func (s *Store) loadState(e *engine) (state, error) {
 	}
 	at, failed := e.acceptLoss(st, noted)
 	if failed != nil {
-		return st, fmt.Errorf("go on without what is lost: %w", failed)
+		return st, fmt.Errorf("continue without the lost writes: %w", failed)
 	}
-	s.log.Error("acknowledged writes are lost, and the store goes on without them, as was asked for", "dir", s.disk.dir, "lost", firstLine(err), "revision", at)
+	s.log.Error("acknowledged writes are lost; the store continues without them, as configured", "dir", s.disk.dir, "lost", firstLine(err), "revision", at)
 	return e.loadState()
 }
 

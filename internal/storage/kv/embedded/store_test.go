@@ -578,7 +578,7 @@ func TestUnfinishedRestore(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, restoring), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(Config{Dir: dir}); err == nil || !strings.Contains(err.Error(), "unfinished restore") {
+	if _, err := Open(Config{Dir: dir}); err == nil || !strings.Contains(err.Error(), "incomplete restore") {
 		t.Fatalf("open: %v", err)
 	}
 	if err := Restore(bytes.NewReader(smallSnapshot(t)), dir); err != nil {

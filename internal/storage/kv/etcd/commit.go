@@ -49,7 +49,7 @@ func checkOps(ops []kv.Op) error {
 		case op.Expect < kv.AnyRevision:
 			return fmt.Errorf("key %q is expected at revision %d", op.Key, op.Expect)
 		case seen[op.Key]:
-			return fmt.Errorf("key %q stands in two operations", op.Key)
+			return fmt.Errorf("key %q is in two operations", op.Key)
 		case op.Kind > kv.OpCheck:
 			return fmt.Errorf("operation %d on key %q is not known", op.Kind, op.Key)
 		case seen != nil:

@@ -99,7 +99,7 @@ func (s *Store) CompactedRevision(ctx context.Context) (kv.Revision, error) {
 	if e != nil {
 		agreed, err := strconv.ParseInt(string(e.Value), 10, 64)
 		if err != nil {
-			return 0, fmt.Errorf("read the compacted revision: %s holds %q: %w", compactKey, e.Value, kv.ErrCorrupt)
+			return 0, fmt.Errorf("read the compacted revision: %s contains %q: %w", compactKey, e.Value, kv.ErrCorrupt)
 		}
 		compacted = max(compacted, kv.Revision(agreed))
 	}

@@ -41,7 +41,7 @@ func newMetrics(r prometheus.Registerer, s *Store) (*metrics, error) {
 	m.collectors = []prometheus.Collector{
 		m.seconds, m.errors,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: "watches", Help: "Open watches."}, s.openWatches),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: "holds", Help: "Revisions held for readers, whatever the retention."},
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: "holds", Help: "Number of revisions held for readers beyond the retention."},
 			func() float64 { n, _ := s.holds.Oldest(); return float64(n) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: "oldest_hold_seconds", Help: "Age of the oldest of them."},
 			func() float64 { _, age := s.holds.Oldest(); return age.Seconds() }),

@@ -69,7 +69,7 @@ func (s *Store) readable(at kv.Revision) error {
 		return fmt.Errorf("revision %d is negative", at)
 	}
 	if compacted := s.compacted.Load(); at > 0 && int64(at) < compacted {
-		return fmt.Errorf("revision %d is asked for, the oldest being %d: %w", at, compacted, kv.ErrCompacted)
+		return fmt.Errorf("revision %d was requested, the oldest is %d: %w", at, compacted, kv.ErrCompacted)
 	}
 	return nil
 }

@@ -102,7 +102,7 @@ func (s *summed) Write(p []byte) (int, error) {
 
 func (s *summed) check() error {
 	if !bytes.Equal(s.tail, s.sum.Sum(nil)) {
-		return fmt.Errorf("what etcd sent does not have the sum it sent: %w", kv.ErrCorrupt)
+		return fmt.Errorf("the checksum of etcd's snapshot is wrong: %w", kv.ErrCorrupt)
 	}
 	return nil
 }

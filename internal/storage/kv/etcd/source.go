@@ -36,7 +36,7 @@ type answer struct {
 // lost connections; it takes up where it stopped, on another member if need be.
 func (w *watch) open() (*source, error) {
 	if compacted := w.s.compacted.Load(); int64(w.next) < compacted {
-		return nil, fmt.Errorf("revision %d is asked for, the oldest being %d: %w", w.next, compacted, kv.ErrCompacted)
+		return nil, fmt.Errorf("revision %d was requested, the oldest is %d: %w", w.next, compacted, kv.ErrCompacted)
 	}
 	src := &source{
 		watcher: clientv3.NewWatcher(w.s.client),
@@ -163,7 +163,7 @@ func events(from []*clientv3.Event) ([]kv.Event, error) {
 			prev := entry(ev.PrevKv)
 			to.Prev = &prev
 		} else if to.Created != to.Revision {
-			return nil, fmt.Errorf("what %q was before revision %d is gone: %w", to.Key, to.Revision, kv.ErrCompacted)
+			return nil, fmt.Errorf("the version of %q before revision %d is compacted: %w", to.Key, to.Revision, kv.ErrCompacted)
 		}
 	}
 	return list, nil

@@ -151,7 +151,7 @@ func (s *Store) Await(ctx context.Context) error {
 	for {
 		err := s.Health(ctx)
 		if errors.Is(err, kv.ErrNoSpace) {
-			s.log.Error("etcd takes no writes", "servers", s.config.Endpoints, "err", err)
+			s.log.Error("etcd does not accept writes", "servers", s.config.Endpoints, "err", err)
 			return nil
 		}
 		if err == nil || !errors.Is(err, kv.ErrUnavailable) && ctx.Err() == nil {

@@ -36,7 +36,7 @@ func (c Config) tls() (*tls.Config, error) {
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(bundle) {
-			return nil, fmt.Errorf("read the authority of etcd: %s holds no PEM certificate", c.CAFile)
+			return nil, fmt.Errorf("read the CA of etcd: %s contains no PEM certificate", c.CAFile)
 		}
 	}
 	if c.CertFile != "" {
