@@ -12,8 +12,8 @@ type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 // Networks contains the dial function for each network. A nil Dial connects directly, which is the
 // default.
 type Networks struct {
-	// ControlPlane dials webhooks with URLs, including those of authentication, authorization and
-	// audit.
+	// ControlPlane dials webhooks that are configured by URL, including the webhooks of
+	// authentication, authorization and audit.
 	ControlPlane Dial
 	// Etcd leads to the store.
 	Etcd Dial

@@ -102,7 +102,8 @@ func (t *Target) Transport() (*http.Transport, error) {
 	}, nil
 }
 
-// proxy returns the Proxy of the transport: none for services, that of the environment for URLs.
+// proxy returns the Proxy function of the transport: nil for services, http.ProxyFromEnvironment
+// for URLs.
 func (t *Target) proxy() func(*http.Request) (*url.URL, error) {
 	if t.Service != nil {
 		return nil

@@ -16,11 +16,11 @@ import (
 // Cluster returns services and their endpoints. The objects are shared and must not
 // be changed. It must be safe for concurrent use.
 type Cluster interface {
-	// Service returns a NotFound API error if there is none.
+	// Service returns a NotFound API error if the service does not exist.
 	Service(ctx context.Context, namespace, name string) (*corev1.Service, error)
-	// EndpointSlices returns the slices of a service, possibly none.
+	// EndpointSlices returns the slices of a service. The result may be empty.
 	EndpointSlices(ctx context.Context, namespace, service string) ([]*discoveryv1.EndpointSlice, error)
-	// Endpoints returns a NotFound API error if there are none.
+	// Endpoints returns a NotFound API error if the object does not exist.
 	Endpoints(ctx context.Context, namespace, name string) (*corev1.Endpoints, error)
 }
 
@@ -84,9 +84,9 @@ type EndpointAddress struct {
 	TargetRef *corev1.ObjectReference
 }
 
-// Endpoint returns the host:port of a random ready and valid endpoint of a service's port; a nil
-// valid accepts all. Its errors are API errors: NotFound for a service without endpoints,
-// ServiceUnavailable if none is ready and valid.
+// Endpoint returns the host:port of a random ready and valid endpoint of a service's port. A nil
+// valid accepts all endpoints. Errors are API errors: NotFound for a service without endpoints,
+// ServiceUnavailable if no endpoint is ready and valid.
 func Endpoint(ctx context.Context, cluster Cluster, service *corev1.Service, port string, valid func(*EndpointAddress) bool) (string, error) {
 	if valid == nil {
 		valid = func(*EndpointAddress) bool { return true }
@@ -126,8 +126,8 @@ func primaryFamily(service *corev1.Service) discoveryv1.AddressType {
 	return discoveryv1.AddressTypeIPv4
 }
 
-// readyInSlices returns the ready endpoints of the primary address type or, if there are none,
-// those of others.
+// readyInSlices returns the ready endpoints of the primary address type, or of the other types if
+// the primary type has no ready endpoints.
 func readyInSlices(all []*discoveryv1.EndpointSlice, primary discoveryv1.AddressType, port string, valid func(*EndpointAddress) bool) []string {
 	var preferred, others []string
 	for _, slice := range all {

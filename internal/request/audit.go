@@ -10,9 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Limits of what a request's audit annotations hold. Their values may come from
-// clients (names, what a policy makes of an object), and a watch keeps them for
-// as long as it lasts.
+// Limits of a request's audit annotations. Values can depend on client data (names, results of
+// policies), and a watch retains them until it ends.
 const (
 	maxAuditAnnotations     = 256
 	maxAuditAnnotationBytes = 64 << 10
@@ -27,15 +26,14 @@ var (
 	ErrAnnotationsFull = errors.New("too many audit annotations")
 )
 
-// Audit collects what handlers know and the audit events of a request tell. The
-// exported fields are set before the handler runs. The methods are safe for
-// concurrent use, and those of a nil Audit, a request's that is not audited, do
-// nothing. The zero value is ready.
+// Audit collects the data of handlers for the audit events of a request. The exported fields are
+// set before the handler runs. The methods are safe for concurrent use. The methods of a nil Audit,
+// which requests without auditing have, do nothing. The zero value is ready to use.
 type Audit struct {
-	// RequestBody and ResponseBody say which bodies are to be recorded. For others
-	// no caller should go to the expense of making them.
+	// RequestBody and ResponseBody report which bodies are recorded. Callers should not encode
+	// other bodies.
 	RequestBody, ResponseBody bool
-	// OmitManagedFields says that managed fields are to be left out of bodies.
+	// OmitManagedFields removes managed fields from recorded bodies.
 	OmitManagedFields bool
 
 	mu struct {
@@ -46,14 +44,14 @@ type Audit struct {
 	}
 }
 
-// AuditRecord is what handlers have recorded of a request.
+// AuditRecord is the data that handlers have recorded about a request.
 type AuditRecord struct {
-	// Object is what the request's body says of its object.
+	// Object identifies the object in the request body.
 	Object AuditObject
 	// Status is that of the response, where it is one; nil otherwise.
 	Status *metav1.Status
-	// RequestBody and ResponseBody are JSON; nil where there is none or it is not
-	// wanted. Truncated means that one was too long to be recorded.
+	// RequestBody and ResponseBody are JSON, or nil if there is no body or it is not recorded.
+	// Truncated reports that a body was too long to be recorded.
 	RequestBody, ResponseBody []byte
 	Truncated                 bool
 }
@@ -63,15 +61,14 @@ type AuditObject struct {
 	Namespace, Name, UID, ResourceVersion string
 }
 
-// SetAudit makes a request an audited one. With nil it is none any more.
+// SetAudit enables auditing of a request. nil disables it.
 func SetAudit(ctx context.Context, a *Audit) {
 	if s := from(ctx); s != nil {
 		s.audit = a
 	}
 }
 
-// AuditFrom returns where to record what the request's audit events tell; nil where
-// it is not audited.
+// AuditFrom returns the Audit of a request, or nil if the request is not audited.
 func AuditFrom(ctx context.Context) *Audit {
 	if s := from(ctx); s != nil {
 		return s.audit
@@ -117,16 +114,16 @@ func (a *Audit) SetResponseStatus(status *metav1.Status) {
 	a.record(func(r *AuditRecord) { r.Status = status })
 }
 
-// Recorded returns what has been recorded so far.
+// Recorded returns the data recorded so far.
 func (a *Audit) Recorded() (recorded AuditRecord) {
 	a.record(func(r *AuditRecord) { recorded = *r })
 	return recorded
 }
 
-// Annotate adds an annotation to the request's audit event. A key keeps its first
-// value: another one is ErrAnnotated, the same again does nothing. What exceeds
-// the limits of a request is ErrAnnotationsFull and not kept. It is safe for
-// concurrent use; of a request that is not audited nothing is kept.
+// Annotate adds an annotation to the request's audit event. It returns ErrAnnotated if the key
+// already has a different value, and ErrAnnotationsFull if the annotation exceeds the limits of a
+// request; the annotation is then dropped. It has no effect if the request is not audited. It is
+// safe for concurrent use.
 func Annotate(ctx context.Context, key, value string) error {
 	a := AuditFrom(ctx)
 	if a == nil {
@@ -152,8 +149,8 @@ func Annotate(ctx context.Context, key, value string) error {
 	return nil
 }
 
-// AnnotationsFrom returns the audit annotations of a request; nil where there are
-// none. The caller owns the map.
+// AnnotationsFrom returns the audit annotations of a request, or nil if there are none. The caller
+// owns the map.
 func AnnotationsFrom(ctx context.Context) map[string]string {
 	a := AuditFrom(ctx)
 	if a == nil {

@@ -17,19 +17,17 @@ const (
 	CredentialToken Credential = "token"
 )
 
-// Authentication is what authentication found out. It is shared and must not be
-// changed.
+// Authentication is the result of authentication. It is shared and must not be modified.
 type Authentication struct {
 	User       *User
 	Credential Credential
-	// Audiences are those that the credential was made for, as far as they were
-	// asked for; nil where it is for no audience in particular.
+	// Audiences are the requested audiences for which the credential is valid, or nil if the
+	// credential has no audiences.
 	Audiences []string
 }
 
-// AuthenticationFrom returns by which credential the request was authenticated,
-// and as whom: a request that is made as another user keeps it. It is nil before
-// authentication and outside a request.
+// AuthenticationFrom returns the authentication of a request. Impersonation does not change it. It
+// is nil before authentication and outside a request.
 func AuthenticationFrom(ctx context.Context) *Authentication {
 	if s := from(ctx); s != nil {
 		return s.authentication
@@ -37,7 +35,7 @@ func AuthenticationFrom(ctx context.Context) *Authentication {
 	return nil
 }
 
-// SetAuthentication records who asks, and how that is known.
+// SetAuthentication sets the result of authentication for a request.
 func SetAuthentication(ctx context.Context, a *Authentication) {
 	if s := from(ctx); s != nil {
 		s.authentication, s.user = a, a.User

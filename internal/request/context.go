@@ -20,8 +20,8 @@ type User struct {
 	Extra  map[string][]string
 }
 
-// Node returns which node a user is. One who is in the group of nodes and has the prefix
-// alone for a name is a node, too, of the name "".
+// Node returns the name of the node that the user represents, or false. A user in the group of
+// nodes with only the prefix as name is a node with an empty name.
 func (u *User) Node() (name string, ok bool) {
 	if u == nil {
 		return "", false
@@ -37,7 +37,7 @@ func (u *User) Node() (name string, ok bool) {
 const (
 	// Anonymous is the user of a request without credentials.
 	Anonymous = "system:anonymous"
-	// GroupUnauthenticated holds Anonymous alone, GroupAuthenticated all others.
+	// GroupUnauthenticated contains only Anonymous, GroupAuthenticated all other users.
 	GroupUnauthenticated = "system:unauthenticated"
 	GroupAuthenticated   = "system:authenticated"
 	// GroupMasters is authorized for everything.

@@ -53,7 +53,7 @@ func (e *CorruptDeletionError) Status() metav1.Status {
 	return metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonStoreReadError, Message: e.Error()}
 }
 
-// ofDeletion returns the error of an event whose previous value is unreadable.
+// ofDeletion returns the error of an event with an unreadable previous value.
 func ofDeletion(ev *kv.Event, err error) error {
 	var corrupt *CorruptError
 	if ev.Deleted && errors.As(err, &corrupt) {

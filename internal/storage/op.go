@@ -108,9 +108,9 @@ func (s *Store) prepareCheck(of *Version) (*Op, error) {
 	return &Op{name: of.Name, backend: s.backend, op: kv.Op{Key: key, Kind: kv.OpCheck, Expect: kv.Revision(of.Revision)}}, nil
 }
 
-// commit commits the write of one object and of those with it. Where it is not
-// committed although all of those with it are as they must be, the object's own
-// current entry is the result's first.
+// commit commits the write of one object together with other writes. If the commit fails although
+// the conditions of the other writes are met, the first entry of the result is the object's own
+// current entry.
 func (s *Store) commit(ctx context.Context, op kv.Op, with []*Op) (kv.CommitResult, error) {
 	with, err := s.commitElsewhere(ctx, with)
 	if err != nil {

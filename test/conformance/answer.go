@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// answer is what the live server sent.
+// answer is a response of the live server.
 type answer struct {
 	status int
 	header http.Header
@@ -34,7 +34,7 @@ func readAnswer(resp *http.Response) (answer, error) {
 	return answer{status: resp.StatusCode, header: resp.Header, body: body}, nil
 }
 
-// comparedHeaders are compared by value whether they were recorded or not; the recorder kept them on every answer.
+// comparedHeaders are always compared by value. The recorder stored them for every response.
 var comparedHeaders = []string{"Warning", "Retry-After", "Location", "Allow", "Www-Authenticate"}
 
 // exactHeaders are compared by value where the recording shows them.
@@ -51,7 +51,7 @@ func compareAnswer(c *Comparison, step Step, got answer) {
 	want := step.Response
 	clientsMistake := compareStatus(c, want, got.status)
 	compareHeaders(c, want, got)
-	if len(want.Body) == 0 || want.Status == 0 { // left out because of its size, or there was none
+	if len(want.Body) == 0 || want.Status == 0 { // not recorded because of its size, or empty
 		return
 	}
 	mediaType := contentType(want)
@@ -74,13 +74,13 @@ func compareAnswer(c *Comparison, step Step, got answer) {
 	c.Values("", saidOnce(wantBody), saidOnce(withoutOwnCause(gotBody)))
 }
 
-// isOwnCause reports whether a cause of a Status is one that only this server gives: which admission plugin has refused,
-// and which expression of a policy.
+// isOwnCause reports whether only this server adds a cause to a Status: the admission plugin, or
+// the expression of a policy, that rejected a request.
 func isOwnCause(reason any) bool {
 	return reason == string(admission.CausePlugin) || reason == string(admission.CauseWebhook) || reason == string(admission.CausePolicy)
 }
 
-// withoutOwnCause is a Status as kube-apiserver gives it.
+// withoutOwnCause returns a Status in kube-apiserver's form.
 func withoutOwnCause(body any) any {
 	status, _ := body.(map[string]any)
 	details, _ := status["details"].(map[string]any)
@@ -102,10 +102,12 @@ func withoutOwnCause(body any) any {
 	return status
 }
 
-// oneGroupKept is the note on a recorded document of aggregated discovery that is cut down to what a scenario is about.
+// oneGroupKept is the note on a recorded aggregated discovery document that only contains the
+// groups of the scenario.
 const oneGroupKept = "only the item of the group is kept"
 
-// onlyGroups is a document of aggregated discovery with the members and groups alone that the other one has.
+// onlyGroups returns an aggregated discovery document reduced to the members and groups of the
+// other one.
 func onlyGroups(body, other any) any {
 	names := map[any]bool{}
 	for _, item := range itemsOf(other) {
@@ -154,7 +156,8 @@ func saidOnce(body any) any {
 	return status
 }
 
-// serverFaults are the messages of recorded answers of 500 that are right: nothing in the request is at fault.
+// serverFaults are the messages of recorded responses with status 500 that are correct: the request
+// is valid.
 var serverFaults = []string{
 	"no preferred addresses found",
 	"conversion webhook for ",
@@ -163,8 +166,9 @@ var serverFaults = []string{
 	"cannot unmarshal number into Go struct field ConfigMap.data",
 }
 
-// compareStatus reports whether the recorded server had blamed itself for a mistake of the client. Where it answered 500
-// or broke the connection over one, any status from 400 to 499 is right.
+// compareStatus compares status codes and reports whether the recorded status was a server error
+// for an invalid request. If the recorded server responded with 500 or closed the connection in
+// that case, any status from 400 to 499 is correct.
 func compareStatus(c *Comparison, want Response, got int) (clientsMistake bool) {
 	clientsMistake = want.Status == 0 || want.Status == http.StatusInternalServerError && !slices.ContainsFunc(serverFaults,
 		func(message string) bool { return strings.Contains(string(want.Body), message) })

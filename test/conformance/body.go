@@ -92,7 +92,7 @@ var kinds = func() *runtime.Scheme {
 	return s
 }()
 
-// withVersion gives an envelope that names a kind alone the version under which clients know it: discovery documents
+// withVersion adds the version that clients expect to an envelope without one: discovery documents
 // have none.
 func withVersion(envelope []byte) []byte {
 	magic := []byte("k8s\x00")
@@ -112,7 +112,7 @@ func withVersion(envelope []byte) []byte {
 func decodeProtobuf(body []byte) (any, error) {
 	object, _, err := protobuf.NewSerializer(kinds, kinds).Decode(withVersion(body), nil, nil)
 	if runtime.IsNotRegisteredError(err) {
-		// Types that no client of ours knows are compared as bytes.
+		// Types that no client here supports are compared as bytes.
 		return base64.StdEncoding.EncodeToString(body), nil
 	}
 	if err != nil {
@@ -125,7 +125,8 @@ func decodeProtobuf(body []byte) (any, error) {
 	return decodeJSON(asJSON)
 }
 
-// RewriteEncoded is RewriteBody for a body in any encoding. What is no whole protobuf object goes through as text.
+// RewriteEncoded is RewriteBody for a body in any encoding. Incomplete protobuf objects are
+// rewritten as text.
 func (m *Memory) RewriteEncoded(body []byte) ([]byte, error) {
 	serializer := protobuf.NewSerializer(kinds, kinds)
 	object, kind, err := serializer.Decode(body, nil, nil)

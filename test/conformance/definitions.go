@@ -16,15 +16,16 @@ import (
 
 const definitionsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
-// changesDefinitions reports whether a step may have changed a CustomResourceDefinition, so that what the server does
-// about it follows later.
+// changesDefinitions reports whether a step may have changed a CustomResourceDefinition, so that
+// the server reacts asynchronously.
 func changesDefinitions(step Step) bool {
 	return step.Request.Method != http.MethodGet && strings.HasPrefix(step.Request.Path, definitionsPath) &&
 		!strings.Contains(step.Request.Path, "dryRun")
 }
 
-// AwaitDefinitions waits until the server has come to rest with all CustomResourceDefinitions, as the recorder did:
-// names are accepted or refused, deleted ones are gone, and served versions have an APIService.
+// AwaitDefinitions waits until the server has processed all CustomResourceDefinitions, like the
+// recorder: names are accepted or rejected, deleted definitions do not exist any more, and served
+// versions have an APIService.
 func (r *Replayer) AwaitDefinitions(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
@@ -80,7 +81,7 @@ func (r *Replayer) areRegistered(ctx context.Context, crds []apiextensionsv1.Cus
 	return true, nil
 }
 
-// read decodes what the server has at a path.
+// read decodes the server's response to a GET of a path.
 func (r *Replayer) read(ctx context.Context, path string, into any) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.base+path, nil)
 	if err != nil {
@@ -94,8 +95,8 @@ func (r *Replayer) read(ctx context.Context, path string, into any) error {
 	return json.NewDecoder(resp.Body).Decode(into)
 }
 
-// atRest reports whether nothing more will happen to a definition by itself. Names that are refused are another one's, as
-// long as there is another one in the group.
+// atRest reports whether a definition is in its final state. Rejected names belong to another
+// definition as long as its group has another one.
 func atRest(crd apiextensionsv1.CustomResourceDefinition, all []apiextensionsv1.CustomResourceDefinition) bool {
 	if crd.DeletionTimestamp != nil {
 		return false

@@ -51,7 +51,7 @@ func applyPatch(base, operations []byte) ([]byte, error) {
 	return description.ReplaceAllFunc(body, described), nil
 }
 
-// bodyOfStep is the request body of a step, or what a GET had answered.
+// bodyOfStep returns the request body of a step, or the response of a GET.
 func bodyOfStep(scenario Scenario, number int) ([]byte, error) {
 	for _, step := range scenario.Steps {
 		if step.Number != number {
@@ -65,7 +65,7 @@ func bodyOfStep(scenario Scenario, number int) ([]byte, error) {
 	return nil, fmt.Errorf("scenario %s has no step %d", scenario.Name, number)
 }
 
-// described returns the JSON value that a quoted description stands for.
+// described returns the JSON value of a quoted description.
 func described(quoted []byte) []byte {
 	m := description.FindSubmatch(quoted)
 	if len(m[1]) > 0 {
@@ -84,7 +84,7 @@ func number(digits []byte) int {
 	return n
 }
 
-// describedWhole returns a body that is nothing but a description.
+// describedWhole returns a body that consists of a description.
 func describedWhole(scenario Scenario, patch json.RawMessage) ([]byte, error) {
 	var operations []struct{ Value string }
 	if err := json.Unmarshal(patch, &operations); err != nil {

@@ -10,12 +10,13 @@ import (
 	"strings"
 )
 
-// Comparison walks a recorded and a live JSON value side by side and notes where they differ, at most maxDifferences
-// times. Values are those of encoding/json with numbers kept as json.Number.
+// Comparison compares a recorded and a live JSON value and records up to maxDifferences
+// differences. Values are those of encoding/json with numbers as json.Number.
 type Comparison struct {
 	Memory      *Memory
 	Differences []string
-	// Partial leaves out what recordings of faults do not keep: uid, resourceVersion, creationTimestamp, managedFields.
+	// Partial ignores the fields that recordings of errors do not contain: uid, resourceVersion,
+	// creationTimestamp, managedFields.
 	Partial bool
 	// Newer are fields that the recorded version did not have: an answer may carry them.
 	Newer []string
@@ -131,7 +132,7 @@ func (c *Comparison) generatedName(want, got map[string]any) {
 	}
 }
 
-// refusedName pairs the names that a Status quotes when an object with a generated name was refused.
+// refusedName pairs the names in the Statuses for a rejected object with a generated name.
 func (c *Comparison) refusedName(want, got map[string]any) {
 	recorded, _ := want["details"].(map[string]any)
 	live, _ := got["details"].(map[string]any)

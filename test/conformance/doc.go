@@ -1,20 +1,23 @@
-// Package conformance replays conversations recorded from a real kube-apiserver against a running mainstay and
-// compares the answers: status, the headers that clients act on, bodies as values, and what watches send.
+// Package conformance replays recorded conversations with a real kube-apiserver against a running
+// mainstay and compares the responses: status, relevant headers, bodies as values, and watch
+// events.
 //
-// A recording (testdata/recordings/*.jsonl.gz) is a file of scenarios, a scenario is a list of steps, and a step is one
-// request with its answer. Each recording is replayed in order against a server of its own. What a server invents (uids,
-// resourceVersions, times, generated names, allocated addresses) is learned by Memory while answers are compared: the
-// first live value met in the place of a recorded one is its partner from then on, in later answers and in later
-// requests that quote it.
+// A recording (testdata/recordings/*.jsonl.gz) contains scenarios, a scenario contains steps, and a
+// step is one request with its response. Each recording is replayed in order against its own
+// server. Values that a server generates (UIDs, resourceVersions, times, generated names, allocated
+// addresses) are learned by Memory: the first live value in the place of a recorded one replaces it
+// in later responses and requests.
 //
-// testdata/known names the steps that do not match yet, with the reason; any other mismatch fails the test. A listed step
-// that matches is reported, and `go test ./test/conformance -update` rewrites the lists. testdata/differences names, in the
-// same form, the steps whose recorded answer is not the one wanted: the recordings are of 1.36, and the server aims at
-// 1.37. They are sent, and their answers are not compared.
+// testdata/known lists the steps that do not match yet, with the reason; any other mismatch fails
+// the test. A listed step that matches is reported, and `go test ./test/conformance -update`
+// rewrites the lists. testdata/differences lists, in the same format, the steps with an undesired
+// recorded response: the recordings are of 1.36, and the server implements 1.37. These steps are
+// sent without comparing the response.
 //
-// The folders of betas hold the versions that are served on demand, as far as 1.37 serves them: those of
-// networking.k8s.io and storage.k8s.io are gone, and that of scheduling.k8s.io has become another one.
+// The folders of beta APIs contain the versions that are served on demand, as far as 1.37 serves
+// them: those of networking.k8s.io and storage.k8s.io are removed, and that of scheduling.k8s.io
+// has changed.
 //
-// Beside the replay, the package holds the discovery documents against the tables of testdata/facts, and sends every
-// built-in kind through its round trip with the fixtures of k8s.io/api.
+// The package also compares discovery documents with the tables in testdata/facts, and round-trips
+// every built-in kind with the fixtures of k8s.io/api.
 package conformance

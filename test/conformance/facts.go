@@ -10,7 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Fact is what discovery has to show of one resource or subresource. A missing hash or "?" is not compared.
+// Fact is the expected discovery information about a resource or subresource. A missing hash or "?"
+// is not compared.
 type Fact struct {
 	GroupVersion string // "v1", "apps/v1"
 	Name         string // "pods", "pods/status"
@@ -114,7 +115,8 @@ func sortedJoin(values []string) string {
 	return strings.Join(values, ",")
 }
 
-// Differences compares the fact with what is shown. Aggregated discovery carries no hash, so that of got may be missing.
+// Differences compares the fact with the actual discovery information. Aggregated discovery
+// contains no hash, so got may lack it.
 func (f Fact) Differences(got Fact, withHash bool) []string {
 	var differences []string
 	compare := func(what, want, got string) {

@@ -49,7 +49,8 @@ func (f Format) Encode(object runtime.Object) ([]byte, error) {
 	return buffer.Bytes(), nil
 }
 
-// FixturesDir is where the module k8s.io/api keeps an object of every kind with every field set, in every encoding.
+// FixturesDir returns the directory in the module k8s.io/api with an object of every kind, with all
+// fields set, in every encoding.
 func FixturesDir() (string, error) {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/api").Output()
 	if err != nil {
@@ -58,7 +59,8 @@ func FixturesDir() (string, error) {
 	return filepath.Join(strings.TrimSpace(string(out)), "testdata", "HEAD"), nil
 }
 
-// ReadFixture reads the object of a kind in one format. It returns an error that is fs.ErrNotExist where the module has none.
+// ReadFixture reads the object of a kind in one format. If the module has none, the error is
+// fs.ErrNotExist.
 func ReadFixture(dir string, fact Fact, format Format) (runtime.Object, error) {
 	group, version, grouped := strings.Cut(fact.GroupVersion, "/")
 	if !grouped {
@@ -71,7 +73,7 @@ func ReadFixture(dir string, fact Fact, format Format) (runtime.Object, error) {
 	return format.Decode(data)
 }
 
-// MakeOwn gives a fixture a name of its own and takes away the metadata that a client does not send on create.
+// MakeOwn sets the name of a fixture and removes metadata that clients do not send on creation.
 func MakeOwn(object runtime.Object, namespace, name string) error {
 	m, err := meta.Accessor(object)
 	if err != nil {

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Memory holds, for one scenario, which live value stands for which recorded one. It is not safe for concurrent use.
+// Memory maps recorded values to live values in one scenario. It is not safe for concurrent use.
 type Memory struct {
-	// sent is the text of all recorded requests so far. A value that the client chose is no invention of the server and
-	// has to come back as it is.
+	// sent is the text of all recorded requests so far. Values that the client chose are not
+	// generated and must be returned unchanged.
 	sent strings.Builder
 
 	loose    map[string]string // times, continue tokens: recorded -> live; many may share one
@@ -18,8 +18,8 @@ type Memory struct {
 	names     map[string]string // generated names: recorded -> live
 	liveNames map[string]string
 
-	// Revisions of single objects identify a write, so they pair up one to one. Those of lists and bookmarks are only "at
-	// least": they serve to rewrite requests, and no more.
+	// Revisions of single objects identify a write and are mapped one to one. Those of lists and
+	// bookmarks are lower bounds, only used to rewrite requests.
 	revisions     map[string]string
 	liveRevisions map[string]string
 	listRevisions map[string]string
@@ -39,8 +39,8 @@ func NewMemory() *Memory {
 	}
 }
 
-// Sent notes the recorded text of a request before it is rewritten for the live server. What earlier answers had
-// invented and the request only quotes does not count as chosen by the client.
+// Sent records the text of a request before it is rewritten for the live server. Values of earlier
+// responses in the request do not count as chosen by the client.
 func (m *Memory) Sent(text string) {
 	if strings.Contains(text, "odePort") {
 		text = quotedPort.ReplaceAllStringFunc(text, func(field string) string {
@@ -86,7 +86,7 @@ func (m *Memory) KnowsRevision(recorded string) bool {
 	return known
 }
 
-// ReplaceRevision does the same for a pair that holds, whatever partners the two had before.
+// ReplaceRevision adds a pair and removes earlier pairs of both revisions.
 func (m *Memory) ReplaceRevision(recorded, live string) {
 	delete(m.revisions, m.liveRevisions[live])
 	delete(m.liveRevisions, m.revisions[recorded])
@@ -113,8 +113,8 @@ func pair(forth, back map[string]string, recorded, live string) bool {
 	return known && taken && l == live && r == recorded
 }
 
-// Revision is the live partner of a recorded resourceVersion, or the value itself if it has none. "0" is no revision: it
-// means that any will do.
+// Revision returns the live value for a recorded resourceVersion, or the value itself. "0" is not a
+// revision: it accepts any state.
 func (m *Memory) Revision(recorded string) string {
 	if recorded == "0" {
 		return recorded
@@ -127,7 +127,7 @@ func (m *Memory) Revision(recorded string) string {
 	return recorded
 }
 
-// Value is the live partner of a whole recorded value, or the value itself if it has none.
+// Value returns the live value for a complete recorded value, or the value itself.
 func (m *Memory) Value(recorded string) string {
 	for _, known := range []map[string]string{m.live, m.loose} {
 		if live, ok := known[recorded]; ok {
@@ -137,11 +137,11 @@ func (m *Memory) Value(recorded string) string {
 	return recorded
 }
 
-// volatile matches the values that are recognizable as generated, wherever in a text they stand.
+// volatile matches recognizably generated values anywhere in a text.
 var volatile = regexp.MustCompile(uuidPattern + `|` + timePattern + `|` + hashPattern + `|` + clusterIPPattern + `|` + tokenVolumePattern + `|` + tokenPattern)
 
-// mayBeVolatile reports whether a text may have a match of volatile, for the price of one look at each byte. The regular
-// expression takes a hundred times as long, and most texts have none.
+// mayBeVolatile reports whether a text may match volatile, by looking at each byte once. The
+// regular expression is a hundred times slower, and most texts do not match.
 func mayBeVolatile(text string) bool {
 	hex := 0
 	for i := range len(text) {
@@ -211,7 +211,8 @@ func withoutUnpromised(text string) string {
 	return text
 }
 
-// SameText compares two strings up to what the server invents. Uuids pair up, times only have to be there.
+// SameText compares two strings except for generated values. UUIDs are paired; times must be
+// present.
 func (m *Memory) SameText(want, got string) bool {
 	if want == got && (!mayBeVolatile(want) || !volatile.MatchString(want)) {
 		return true
@@ -232,11 +233,12 @@ func (m *Memory) SameText(want, got string) bool {
 	return true
 }
 
-// placeholder stands in a recording for what belonged to the recorded server's machine; in protobuf, for its length's
-// sake, it is an address of documentation.
+// placeholder replaces the addresses and names of the recorded server in a recording; in protobuf
+// it is a documentation address, which preserves the length.
 var placeholder = regexp.MustCompile(`\\{(?:server|hostaddress|hostname|port|path|etcd)\\}|192\\.0\\.2\\.2:26543`)
 
-// matchesPlaceholders compares two texts; a placeholder of the recorded one stands for anything but white space.
+// matchesPlaceholders compares two texts. A placeholder in the recorded text matches anything
+// except white space.
 func matchesPlaceholders(want, got string) bool {
 	if want == got {
 		return true

@@ -13,8 +13,8 @@ var strangers = []any{
 	[]any{}, []any{nil}, map[string]any{}, map[string]any{"": nil}, map[string]any{"x": map[string]any{"x": []any{1, "x"}}},
 }
 
-// Mutate returns a copy of a JSON value with one thing about it changed: a value replaced by a stranger, a key or an
-// element gone, an element doubled. What it does depends on r alone.
+// Mutate returns a copy of a JSON value with one change: a replaced value, a removed key or
+// element, or a duplicated element. The change depends only on r.
 func Mutate(r *rand.Rand, value any) any {
 	switch v := value.(type) {
 	case map[string]any:

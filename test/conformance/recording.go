@@ -29,7 +29,7 @@ type Step struct {
 	Name     string   `json:"name"`
 	Request  Request  `json:"request"`
 	Response Response `json:"response"`
-	// Reviews are what webhooks were asked meanwhile, and what they answered.
+	// Reviews are the requests to webhooks during the step, with their responses.
 	Reviews []Review `json:"webhookReceived"`
 }
 
@@ -39,7 +39,7 @@ type Review struct {
 	Response Response `json:"response"`
 }
 
-// Request is what the client sent.
+// Request is a recorded request.
 type Request struct {
 	Method       string            `json:"method"`
 	Path         string            `json:"path"` // with the query, as it went over the wire
@@ -49,7 +49,8 @@ type Request struct {
 	BodyFrom     *BodyFrom         `json:"bodyFrom"`
 }
 
-// Response is what the server answered. A status of zero means that it panicked and broke the connection.
+// Response is a recorded response. Status 0 means that the server panicked and closed the
+// connection.
 type Response struct {
 	Status       int             `json:"status"`
 	Headers      map[string]any  `json:"headers"` // a string, or a list of strings where the header came more than once
@@ -72,7 +73,7 @@ type Event struct {
 	Object json.RawMessage `json:"object"`
 }
 
-// HeaderValues are the recorded values of a header; none if it was not kept.
+// HeaderValues returns the recorded values of a header, which is empty if it was not recorded.
 func (r Response) HeaderValues(name string) []string {
 	switch v := r.Headers[name].(type) {
 	case string:

@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// compareVerdict compares what rules have decided of an object. A refusal is compared by what clients can rely on: its
-// code, its reason and its causes, in any order. An acceptance is compared by the object.
+// compareVerdict compares the result of validation. Rejections are compared by code, reason and
+// causes in any order, on which clients can rely; accepted objects are compared completely.
 func compareVerdict(c *Comparison, step Step, got answer) {
 	want := step.Response
-	ours := want.Status == 0 || want.Status == http.StatusInternalServerError // such a request is refused, in words of our own
+	ours := want.Status == 0 || want.Status == http.StatusInternalServerError // this server rejects such a request with its own message
 	switch {
 	case want.Status < http.StatusBadRequest && !ours && got.status < http.StatusBadRequest:
 		compareAnswer(c, step, got)
@@ -27,8 +27,8 @@ func compareVerdict(c *Comparison, step Step, got answer) {
 	}
 }
 
-// compareConversation compares everything, but for what rules have refused on both sides: their faults come in an order of
-// their own, and quote what is inside the recorded server.
+// compareConversation compares complete responses, except for rejections by both servers: their
+// errors have no defined order and contain internals of the recorded server.
 func compareConversation(c *Comparison, step Step, got answer) {
 	if step.Response.Status == http.StatusUnprocessableEntity && got.status == http.StatusUnprocessableEntity {
 		compareRefusals(c, step.Response, got)
@@ -47,7 +47,8 @@ type refusal struct {
 	}
 }
 
-// causes are what a Status says of fields, each once: kube-apiserver validates metadata twice on update.
+// causes returns the causes of a Status, without duplicates: kube-apiserver validates metadata
+// twice on update.
 func (r *refusal) causes(m *Memory) []string {
 	var causes []string
 	for _, cause := range r.Details.Causes {
@@ -61,7 +62,7 @@ func (r *refusal) causes(m *Memory) []string {
 	return slices.Compact(causes)
 }
 
-// inWordsOf137 are causes that v1.36 gave as v1.37 gives them.
+// inWordsOf137 converts causes of v1.36 to those of v1.37.
 func inWordsOf137(causes []string) []string {
 	for i, cause := range causes {
 		for _, change := range rewordings {
@@ -74,8 +75,8 @@ func inWordsOf137(causes []string) []string {
 	return causes
 }
 
-// rewordings are what v1.37 says differently from v1.36, on which the recordings were made. All recorded objects that
-// are refused for an owner have one.
+// rewordings are the message changes from v1.36, the version of the recordings, to v1.37. All
+// recorded objects that are rejected because of an owner have one.
 var rewordings = []struct {
 	before *regexp.Regexp
 	after  string
@@ -144,8 +145,8 @@ func statusMessage(body []byte) string {
 
 var dump = regexp.MustCompile(` value: [{\[]`)
 
-// withoutDump is a message without what follows Go's types of a release: the JSON of a value that is refused, and
-// all lines after the first, which are the difference of two values.
+// withoutDump removes the parts of a message that depend on a release's Go types: the JSON of a
+// rejected value, and all lines after the first, which are a diff.
 func withoutDump(message string) string {
 	message, _, _ = strings.Cut(message, "\n")
 	at := dump.FindStringIndex(message)

@@ -17,8 +17,8 @@ const stepTimeout = 20 * time.Second
 
 // Replayer sends scenarios to one server.
 type Replayer struct {
-	// Again is called with each response whose status is not the recorded one, and reports whether to send the request once
-	// more. Nil never does.
+	// Again is called for each response with a status other than the recorded one, and reports
+	// whether to send the request again. nil never retries.
 	Again func(ctx context.Context, step Step, status int) bool
 	// Compare compares an answer that is no watch. Nil compares everything.
 	Compare func(c *Comparison, step Step, got answer)
@@ -28,7 +28,7 @@ type Replayer struct {
 
 	base      string
 	client    *http.Client // with the administrator's certificate
-	anonymous *http.Client // with none
+	anonymous *http.Client // without credentials
 }
 
 // NewReplayer returns one for the server of the configuration.
@@ -44,7 +44,7 @@ func NewReplayer(config *rest.Config) (*Replayer, error) {
 	return &Replayer{base: config.Host, client: client, anonymous: anonymous}, nil
 }
 
-// newClient returns one that changes nothing about an exchange: no redirect is followed, nothing is decompressed.
+// newClient returns a client that does not follow redirects or decompress bodies.
 func newClient(config *rest.Config) (*http.Client, error) {
 	config = rest.CopyConfig(config)
 	config.DisableCompression = true // the recorder accepted gzip only where a step has the header
@@ -61,7 +61,7 @@ func newClient(config *rest.Config) (*http.Client, error) {
 // Result is how one step went.
 type Result struct {
 	Step        Step
-	Differences []string // none: it matches
+	Differences []string // nil if it matches
 }
 
 // Replay sends the steps of the scenario in order. Watches stay open until all steps are sent; results are in the order

@@ -15,10 +15,11 @@ import (
 // withoutCertificate is the remark in a request's headers that the client sent no certificate.
 const withoutCertificate = "no client certificate"
 
-// withCertificate begins the remark that the client sent a certificate of its own, whose subject follows.
+// withCertificate is the prefix of the remark that the client sent a certificate with the following
+// subject.
 const withCertificate = "client certificate "
 
-// remark is the name under which a recording keeps it; it is not a header.
+// remark is the key of this remark in a recording; it is not a header.
 const remark = "(client)"
 
 const impersonateGroup = "Impersonate-Group"
@@ -29,7 +30,7 @@ const withoutHeader = "-"
 // quotedRevision finds resourceVersions inside the text of a body: as a field, and as the value of a JSON patch.
 var quotedRevision = regexp.MustCompile(`(resourceVersion\\?"?:\s*\\?"?|/metadata/resourceVersion","value":")(\d+)`)
 
-// RewriteBody puts live values where the recorded body quotes values of earlier answers.
+// RewriteBody replaces values of earlier recorded responses in a request body.
 func (m *Memory) RewriteBody(body []byte) []byte {
 	body = []byte(m.RewriteText(string(body)))
 	if !bytes.Contains(body, []byte("esourceVersion")) && !bytes.Contains(body, []byte("odePort")) {
@@ -50,7 +51,8 @@ func (m *Memory) RewriteText(text string) string {
 	return m.renamed(replaceVolatile(text, m.Value))
 }
 
-// RewritePath does the same for the path and the query. The query keeps its order and its escapes.
+// RewritePath does the same for the path and the query. It preserves the order and escapes of the
+// query.
 func (m *Memory) RewritePath(path string) string {
 	path, query, hasQuery := strings.Cut(path, "?")
 	path = m.RewriteText(path)
@@ -81,7 +83,7 @@ func (m *Memory) RewritePath(path string) string {
 // quotedPort finds allocated ports inside the text of a body.
 var quotedPort = regexp.MustCompile(`("(?:nodePort|healthCheckNodePort)":\s*)(\d+)`)
 
-// jsonStrings are the steps whose body is a JSON string; all other strings are the body's text.
+// jsonStrings are the steps with a JSON string as body; all other strings are the text of the body.
 var jsonStrings = []string{"string at top", "merge patch string"}
 
 // recordedBody is the body that the client had sent, byte for byte.
@@ -119,7 +121,7 @@ func newHTTPRequest(base, path string, r Request, body []byte, memory *Memory) (
 		req.Body, req.ContentLength = nil, 0
 	}
 	raw, query, _ := strings.Cut(path, "?")
-	// Opaque keeps the path as it was recorded: escapes, doubled slashes, dots.
+	// Opaque preserves the recorded path: escapes, double slashes, dots.
 	req.URL = &url.URL{Scheme: u.Scheme, Host: u.Host, Opaque: "//" + u.Host + raw, RawQuery: query}
 	req.Header.Set("User-Agent", "recorder/1.0")
 	req.Header.Set("Accept", "application/json")

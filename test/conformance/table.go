@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// ageColumns are the table columns whose cells are ages.
+// ageColumns are the table columns with ages.
 var ageColumns = []string{"Age", "Last Seen", "First Seen", "Duration", "Last Schedule", "Restarts", "TimeAdded"}
 
 // age is a word of its own: "3d" may also begin a uid.
@@ -46,8 +46,8 @@ func rowWithoutAges(columns []any, row any) any {
 	return r
 }
 
-// tellsAge reports whether the i-th cell does. A watch describes the columns in its first event alone, and some kinds have
-// a cell more than columns: whatever looks like an age there is taken for one.
+// tellsAge reports whether the i-th cell contains an age. Only the first event of a watch describes
+// the columns, and some kinds have more cells than columns; in these cases the format decides.
 func tellsAge(columns []any, i int) bool {
 	if i >= len(columns) {
 		return true

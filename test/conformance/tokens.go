@@ -11,13 +11,13 @@ import (
 	"strings"
 )
 
-// tokenPattern matches JSON Web Tokens. Recordings have {signature} in place of signatures, so that a token of theirs is
-// recognized by what it says.
+// tokenPattern matches JSON Web Tokens. Recordings contain {signature} instead of signatures, so
+// recorded tokens are identified by their claims.
 const tokenPattern = `\beyJ[\w-]+\.eyJ[\w-]+\.[\w{}-]+`
 
 var token = regexp.MustCompile(`^` + tokenPattern + `$`)
 
-// quotedTokens are the steps whose answers have the tokens that headers and bodies speak of.
+// quotedTokens are the steps that return the tokens used in headers and bodies.
 var quotedTokens = map[string]string{
 	"{token of a-tok/default}": "token request with defaults",
 	"{token bound to pod p}":   "bound to the pod",
@@ -27,10 +27,10 @@ var quotedTokens = map[string]string{
 // theToken describes the token in the body of a TokenReview.
 const theToken = "{the token}"
 
-// brokenSignature is the step whose token is one that was seen before, but for its signature.
+// brokenSignature is the step with an earlier token and an invalid signature.
 const brokenSignature = "token review: broken signature"
 
-// tokenOf returns the recorded token that a name of quotedTokens stands for.
+// tokenOf returns the recorded token for a name in quotedTokens.
 func tokenOf(scenario Scenario, name string) (string, error) {
 	for _, step := range scenario.Steps {
 		if step.Name != quotedTokens[name] {
@@ -60,7 +60,7 @@ func withTokens(scenario Scenario, headers map[string]string) (map[string]string
 	return headers, nil
 }
 
-// reviewOf is the body of a TokenReview that was described by its token alone.
+// reviewOf returns the body of a TokenReview that is recorded as a token name.
 func reviewOf(scenario Scenario, name string) ([]byte, error) {
 	recorded, err := tokenOf(scenario, name)
 	if err != nil {
@@ -82,7 +82,8 @@ func breakSignatures(body []byte) []byte {
 	})
 }
 
-// sameToken reports whether two tokens say the same, and remembers the live one for requests that quote the recorded one.
+// sameToken reports whether two tokens have the same claims, and records the live one for later
+// requests.
 func (m *Memory) sameToken(want, got string) bool {
 	wanted, err := tokenClaims(want)
 	if err != nil {
@@ -100,7 +101,7 @@ func (m *Memory) sameToken(want, got string) bool {
 	return len(c.Differences) == 0
 }
 
-// tokenClaims are what a token says, its times as seconds since it was issued.
+// tokenClaims returns the claims of a token, with times as seconds since it was issued.
 func tokenClaims(text string) (map[string]any, error) {
 	_, payload, _ := strings.Cut(text, ".")
 	payload, _, _ = strings.Cut(payload, ".")
@@ -123,7 +124,7 @@ func tokenClaims(text string) (map[string]any, error) {
 }
 
 func since(issued, at json.Number) json.Number {
-	from, _ := issued.Int64() // 0 where there is none
+	from, _ := issued.Int64() // T 0 if it is missing
 	to, _ := at.Int64()
 	return json.Number(strconv.FormatInt(to-from, 10))
 }

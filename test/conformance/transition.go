@@ -8,12 +8,13 @@ import (
 	"strings"
 )
 
-// compareTransition compares what rules decide about a change. A refusal was recorded in a short form: it is compared by
-// its code and by the fields and reasons of its causes. An acceptance is compared by the object.
+// compareTransition compares the result of an update. Rejections were recorded in a short form:
+// they are compared by code and by the fields and reasons of the causes. Accepted objects are
+// compared completely.
 func compareTransition(c *Comparison, step Step, got answer) {
 	c.Partial = true
 	want := step.Response
-	serverFault := want.Status == 0 || want.Status == http.StatusInternalServerError // such a request is refused, in words of our own
+	serverFault := want.Status == 0 || want.Status == http.StatusInternalServerError // this server rejects such a request with its own message
 	switch {
 	case want.Status < http.StatusBadRequest && !serverFault && got.status < http.StatusBadRequest:
 		c.compareObjects(step, got)
@@ -48,7 +49,7 @@ func (c *Comparison) compareObjects(step Step, got answer) {
 		return
 	}
 	if status, _ := wantBody.(map[string]any); status["kind"] == "Status" {
-		return // of a deletion, and kept in the short form
+		return // of a deletion, recorded in the short form
 	}
 	if hasControllers(step.Scenario) {
 		wantBody, gotBody = withoutStatus(wantBody), withoutStatus(gotBody)
@@ -56,8 +57,8 @@ func (c *Comparison) compareObjects(step Step, got answer) {
 	c.Values("", wantBody, gotBody)
 }
 
-// hasControllers reports whether a scenario is about a kind whose status is also written by
-// controllers of the server, at a time that the recording does not determine.
+// hasControllers reports whether a scenario is about a kind whose status is also written by the
+// server's controllers, at an undetermined time.
 func hasControllers(scenario string) bool {
 	kind, _, _ := strings.Cut(scenario, ".")
 	return kind == "customresourcedefinitions" || kind == "apiservices" || kind == "flowschemas"

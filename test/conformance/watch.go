@@ -14,7 +14,7 @@ import (
 // watchPatience bounds the wait for events that the recording shows.
 const watchPatience = 8 * time.Second
 
-// openWatch is a watch that was begun at its step and goes on while later steps are sent.
+// openWatch is a watch that continues while later steps are sent.
 type openWatch struct {
 	step   Step
 	answer answer // without body
@@ -23,7 +23,8 @@ type openWatch struct {
 	close  func() error
 }
 
-// isWatch reports whether the answer is to be read in the background. A refused watch is an answer like any other.
+// isWatch reports whether a response must be read in the background. A rejected watch is an
+// ordinary response.
 func isWatch(step Step) bool {
 	return step.Response.Status == http.StatusOK && step.Request.Method == http.MethodGet && watching.MatchString(step.Request.Path)
 }
@@ -31,10 +32,11 @@ func isWatch(step Step) bool {
 // watching matches the paths of watches: any value but a false one switches it on.
 var watching = regexp.MustCompile(`/watch/|[?&]watch=(1|true|maybe)\b`)
 
-// isEventStream reports whether the events are JSON; a protobuf watch was kept as one body.
+// isEventStream reports whether the events are JSON; a protobuf watch was recorded as one body.
 func isEventStream(step Step) bool { return step.Response.BodyEncoding == "" }
 
-// recordedEvents are the events of a watch. Where the recorder had not expected one, they stand in the body.
+// recordedEvents returns the events of a watch. If the recorder did not expect a watch, they are in
+// the body.
 func recordedEvents(r Response) ([]Event, error) {
 	if len(r.Body) == 0 {
 		return r.Events, nil
@@ -63,7 +65,7 @@ func follow(step Step, resp *http.Response) *openWatch {
 	w := &openWatch{
 		step:   step,
 		answer: answer{status: resp.StatusCode, header: resp.Header},
-		lines:  make(chan json.RawMessage, 4096), // more than any recording holds: a slow test must not slow the server
+		lines:  make(chan json.RawMessage, 4096), // more than in any recording, so that a slow test does not block the server
 		ended:  make(chan error, 1),
 		close:  resp.Body.Close,
 	}
@@ -146,7 +148,8 @@ func (w *openWatch) collect(enough int, serverEnds bool) ([]Event, error) {
 	return events, nil
 }
 
-// withoutBookmarks drops the bookmarks that may come at any time, and keeps the one that ends the initial events.
+// withoutBookmarks removes bookmarks that can be sent at any time, except the one that ends the
+// initial events.
 func withoutBookmarks(events []Event) []Event {
 	var kept []Event
 	for _, event := range events {

@@ -1,4 +1,4 @@
-// Package extension is a small aggregated API server, for tests of those that
-// send requests on to it. It serves apples in memory, knows its users by the
-// front proxy alone, and misbehaves on demand.
+// Package extension is a small aggregated API server, for tests of API aggregation. It serves
+// apples from memory, authenticates users with the front proxy headers only, and has configurable
+// failures.
 package extension

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// discovery answers for /apis, aggregated where that is wanted and known.
+// discovery serves /apis, in aggregated form if requested and supported.
 func (s *Server) discovery(w http.ResponseWriter, r *http.Request) {
 	if s.options.Plain || !strings.Contains(r.Header.Get("Accept"), "APIGroupDiscoveryList") {
 		version := object{"groupVersion": Group + "/" + Version, "version": Version}
@@ -53,8 +53,7 @@ func apple(refs string) object {
 	}
 }
 
-// metadata differs from this module's server's: both must be kept
-// apart.
+// metadata differs from the schema of this module's server: both must be served separately.
 func metadata() object {
 	return object{"type": "object", "description": "ObjectMeta of another time.", "properties": object{"name": object{"type": "string"}}}
 }

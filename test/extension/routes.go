@@ -8,7 +8,7 @@ import (
 	"golang.org/x/net/websocket"
 )
 
-// route answers. There is as little of the API's grammar as tests need.
+// route serves the subset of the API that tests need.
 func (s *Server) route(w http.ResponseWriter, r *http.Request, who *caller) {
 	switch path := r.URL.Path; {
 	case path == "/apis":
@@ -29,7 +29,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, who *caller) {
 	}
 }
 
-// apples answers for apples: /apples, /namespaces/NS/apples[/NAME[/SUBRESOURCE]].
+// apples serves /apples and /namespaces/NS/apples[/NAME[/SUBRESOURCE]].
 func (s *Server) apples(w http.ResponseWriter, r *http.Request, who *caller, parts []string) {
 	namespace := ""
 	if parts[0] == "namespaces" && len(parts) > 2 {
@@ -114,10 +114,10 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 func write(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // the client may have gone
+	_ = json.NewEncoder(w).Encode(body) // the client may have disconnected
 }
 
 // writeBody writes an object after its Content-Type was set.
 func writeBody(w http.ResponseWriter, body any) {
-	_ = json.NewEncoder(w).Encode(body) // the client may have gone
+	_ = json.NewEncoder(w).Encode(body) // the client may have disconnected
 }

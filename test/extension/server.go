@@ -18,13 +18,13 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// Group and Version are what is served.
+// Group and Version of the served API.
 const (
 	Group   = "fruit.example.com"
 	Version = "v1"
 )
 
-// Options say what a server is like. Its zero value behaves.
+// Options configure a server. The zero value has no failures.
 type Options struct {
 	// ServiceName is the name that the certificate is for, as
 	// apples.default.svc. Required.
@@ -37,7 +37,7 @@ type Options struct {
 
 // Server is an aggregated API server.
 type Server struct {
-	// CABundle is what its certificate comes from, Port where it listens.
+	// CABundle contains the CA of the serving certificate; Port is the port of the server.
 	CABundle []byte
 	Port     int32
 
@@ -78,7 +78,7 @@ func Start(t testing.TB, options Options) *Server {
 	return s
 }
 
-// Resume lets a server that was killed listen again, on the same port.
+// Resume makes a killed server listen again on the same port.
 func (s *Server) Resume(t testing.TB) {
 	t.Helper()
 	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(s.Port))))
@@ -98,7 +98,7 @@ func (s *Server) Resume(t testing.TB) {
 // Kill breaks off all connections and listens no more.
 func (s *Server) Kill() { _ = s.http.Close() }
 
-// Instead lets another handler answer all requests; nil ends that.
+// Instead sets a handler for all requests; nil removes it.
 func (s *Server) Instead(handler http.Handler) {
 	if handler == nil {
 		s.instead.Store(nil)
@@ -107,7 +107,7 @@ func (s *Server) Instead(handler http.Handler) {
 	s.instead.Store(&handler)
 }
 
-// Requests is how many requests have come in.
+// Requests returns the number of received requests.
 func (s *Server) Requests() int64 { return s.requests.Load() }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {

@@ -10,7 +10,7 @@ import (
 // object is an apple.
 type object = map[string]any
 
-// store keeps apples by their namespaces and names.
+// store contains apples by namespace and name.
 type store struct {
 	mu       sync.Mutex
 	revision int
@@ -61,8 +61,7 @@ func (s *store) list() []object {
 	return list
 }
 
-// since returns the events after the first n, and what to wait for where there
-// are none.
+// since returns the events after the first n, and a channel to wait for more.
 func (s *store) since(n int) ([]object, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,3 +1,3 @@
-// Package konnectivity runs a server whose connections to nodes go through the real
-// konnectivity: its proxy server, and an agent that dials.
+// Package konnectivity tests a server that connects to nodes through the real konnectivity proxy
+// server and agent.
 package konnectivity

@@ -1,6 +1,6 @@
-// Package config is the configuration of admission plugins, as files say it: an
-// AdmissionConfiguration of apiserver.config.k8s.io/v1, which has the configuration of
-// each plugin in it or names a file with it.
+// Package config reads the configuration of admission plugins: an AdmissionConfiguration of
+// apiserver.config.k8s.io/v1, which contains the configuration of each plugin or the name of a file
+// with it.
 package config
 
 import (
@@ -43,12 +43,12 @@ func (c *Config) HasManifests() bool {
 
 // part is the configuration of one plugin.
 type part interface {
-	// read reads the plugin's configuration, which is empty where the file says nothing
-	// of it but its name.
+	// read decodes the plugin's configuration, which is empty if the file only contains the
+	// plugin's name.
 	read(data []byte) error
 }
 
-// part returns the configuration of a plugin, nil where the plugin has none.
+// part returns the configuration of a plugin, or nil if the plugin is not configurable.
 func (c *Config) part(plugin string) part {
 	switch plugin {
 	case "PodSecurity":
@@ -93,7 +93,7 @@ type entry struct {
 	Configuration json.RawMessage `json:"configuration,omitempty"`
 }
 
-// readInto reads the configuration of a plugin, which is empty where it has none.
+// readInto decodes the configuration of a plugin, which may be empty.
 func (e *entry) readInto(part part, dir string) error {
 	if len(e.Configuration) > 0 && string(e.Configuration) != "null" {
 		return part.read(e.Configuration)

@@ -5,24 +5,23 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// EventRateLimit is the configuration of EventRateLimit. Without a file it limits
-// nothing.
+// EventRateLimit is the configuration of EventRateLimit. Without a file it has no limits.
 type EventRateLimit struct {
 	metav1.TypeMeta `json:",inline"`
 	Limits          []EventLimit `json:"limits"`
 }
 
-// EventLimit limits events: those of all, or of each that has the same key.
+// EventLimit limits all events, or all events with the same key.
 type EventLimit struct {
 	Type EventLimitType `json:"type"`
-	// QPS are the events a second, Burst how many may come at once.
+	// QPS is the maximum number of events per second, Burst the maximum burst.
 	QPS   int32 `json:"qps"`
 	Burst int32 `json:"burst"`
 	// CacheSize is how many keys are remembered; 0: DefaultEventCacheSize.
 	CacheSize int32 `json:"cacheSize,omitempty"`
 }
 
-// EventLimitType says what the key of an event is.
+// EventLimitType specifies the key of an event.
 type EventLimitType string
 
 // The types of limits.

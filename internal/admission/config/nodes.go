@@ -10,10 +10,10 @@ import (
 
 // PodNodeSelector is the configuration of PodNodeSelector.
 type PodNodeSelector struct {
-	// Default is what namespaces ask of nodes that do not say it themselves.
+	// Default is the node selector for namespaces without one.
 	Default labels.Set
-	// Allowed is what the pods of a namespace may ask of nodes; a namespace that is not
-	// there allows anything.
+	// Allowed are the permitted node selectors of the pods in a namespace; other namespaces have no
+	// restriction.
 	Allowed map[string]labels.Set
 }
 
@@ -40,11 +40,11 @@ func (c *PodNodeSelector) read(data []byte) error {
 	return nil
 }
 
-// PodTolerationRestriction is the configuration of PodTolerationRestriction: the
-// tolerations for namespaces that do not say theirs.
+// PodTolerationRestriction is the configuration of PodTolerationRestriction: the tolerations for
+// namespaces that do not specify them.
 type PodTolerationRestriction struct {
 	metav1.TypeMeta `json:",inline"`
-	// Default are given to pods, Whitelist are those that they may have at most.
+	// Default is added to pods; Whitelist are all permitted tolerations.
 	Default   []corev1.Toleration `json:"default,omitempty"`
 	Whitelist []corev1.Toleration `json:"whitelist,omitempty"`
 }
@@ -70,7 +70,7 @@ func (c *PodTolerationRestriction) read(data []byte) error {
 	return nil
 }
 
-// validateToleration refuses a toleration that tolerates nothing.
+// validateToleration rejects a toleration without effect.
 func validateToleration(t *corev1.Toleration) error {
 	switch t.Operator {
 	case corev1.TolerationOpEqual, "", corev1.TolerationOpExists, corev1.TolerationOpLt, corev1.TolerationOpGt:

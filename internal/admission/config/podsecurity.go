@@ -17,7 +17,7 @@ type PodSecurity struct {
 	Exemptions Exemptions
 }
 
-// Exemptions are requests of which PodSecurity asks nothing.
+// Exemptions are requests that PodSecurity does not check.
 type Exemptions struct {
 	Usernames      []string `json:"usernames"`
 	Namespaces     []string `json:"namespaces"`

@@ -17,7 +17,7 @@ type ResourceQuota struct {
 type LimitedResource struct {
 	APIGroup string `json:"apiGroup,omitempty"`
 	Resource string `json:"resource"`
-	// MatchContains are parts of the names of what is consumed that needs a quota.
+	// MatchContains are substrings of the names of resources that require a quota.
 	MatchContains []string `json:"matchContains,omitempty"`
 	// MatchScopes are the scopes of objects that need a quota.
 	MatchScopes []corev1.ScopedResourceSelectorRequirement `json:"matchScopes,omitempty"`

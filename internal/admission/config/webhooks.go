@@ -18,9 +18,9 @@ import (
 // ValidatingAdmissionWebhook.
 type WebhookAdmission struct {
 	metav1.TypeMeta `json:",inline"`
-	// KubeConfigFile has the credentials for webhooks, by their hosts; "": none.
+	// KubeConfigFile contains the credentials for webhooks by host; "" means no credentials.
 	KubeConfigFile string `json:"kubeConfigFile"`
-	// StaticManifestsDir is a directory of webhook configurations; "": none.
+	// StaticManifestsDir is a directory of webhook configurations; "" disables it.
 	StaticManifestsDir string `json:"staticManifestsDir,omitempty"`
 }
 
@@ -42,11 +42,11 @@ func (c *WebhookAdmission) read(data []byte) error {
 // ValidatingAdmissionPolicy.
 type PolicyAdmission struct {
 	metav1.TypeMeta `json:",inline"`
-	// StaticManifestsDir is a directory of policies and bindings; "": none.
+	// StaticManifestsDir is a directory of policies and bindings; "" disables it.
 	StaticManifestsDir string `json:"staticManifestsDir,omitempty"`
 }
 
-// policyPart reads a PolicyAdmission, whose kind has the plugin's name.
+// policyPart decodes a PolicyAdmission with the plugin's name as kind.
 type policyPart struct {
 	*PolicyAdmission
 	plugin string
@@ -63,7 +63,7 @@ func (p policyPart) read(data []byte) error {
 	return checkManifests(p.StaticManifestsDir)
 }
 
-// checkManifests refuses what is no directory; "" is none.
+// checkManifests returns an error if dir is neither empty nor a directory.
 func checkManifests(dir string) error {
 	if dir == "" {
 		return nil
@@ -87,11 +87,11 @@ type ImagePolicyWebhook struct {
 	// Client calls the webhook at URL, as the kubeconfig in the file has it.
 	Client *http.Client
 	URL    string
-	// AllowTTL and DenyTTL are how long answers are remembered; 0: not at all.
+	// AllowTTL and DenyTTL are how long responses are cached; 0 disables the cache.
 	AllowTTL, DenyTTL time.Duration
-	// RetryBackoff is the pause before the webhook is asked again; 0: it is asked once.
+	// RetryBackoff is the delay before the second request to the webhook; 0 disables retries.
 	RetryBackoff time.Duration
-	// DefaultAllow: pods are let pass when the webhook cannot be asked.
+	// DefaultAllow admits pods if the webhook is unavailable.
 	DefaultAllow bool
 }
 

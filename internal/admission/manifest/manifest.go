@@ -1,6 +1,5 @@
-// Package manifest reads the configuration of admission from files: objects that
-// hold from the start of the server on, which nobody changes by its API. What the
-// objects mean is up to the plugins.
+// Package manifest reads admission configuration from files: objects that are in effect from the
+// start of the server and cannot be changed with the API. The plugins interpret the objects.
 package manifest
 
 import (
@@ -34,16 +33,15 @@ type Dir struct {
 	Path string
 	// Versions are the kinds of objects that there may be.
 	Versions []*codec.Version
-	// Check returns what is wrong with an object, which it may change no more than to
-	// fill in its defaults.
+	// Check returns the errors of an object. It may only modify it to set defaults.
 	Check func(codec.Object) error
-	// CheckAll returns what is wrong with the objects together; nil: nothing is.
+	// CheckAll returns the errors of all objects together; nil performs no check.
 	CheckAll func([]codec.Object) error
 }
 
-// Read returns the objects of the directory's .yaml, .yml and .json files, in the
-// order of their names, and a hash of the files, "" for none. One fault means that
-// there are none: half a configuration would let pass what the other half refuses.
+// Read returns the objects of the directory's .yaml, .yml and .json files in the order of their
+// names, and a hash of the files, or "" if there are none. Any error discards all objects, because
+// a part of the configuration would admit requests that the rest rejects.
 func (d *Dir) Read() (objects []codec.Object, hash string, err error) {
 	entries, err := os.ReadDir(d.Path)
 	if err != nil {
@@ -113,10 +111,10 @@ func readFile(path string) ([]byte, error) {
 	return content, nil
 }
 
-// named is what there may be one of.
+// named is a unique combination of kind and name.
 type named struct{ kind, name string }
 
-// checkName returns what is wrong with a name; from is the file that has it already.
+// checkName returns an error if a name is invalid or used before, in the file from.
 func checkName(name, from string) error {
 	switch {
 	case name == "":
@@ -129,7 +127,7 @@ func checkName(name, from string) error {
 	return nil
 }
 
-// objects are those of a file, which may hold several documents.
+// objects returns the objects of a file, which may contain several documents.
 func (d *Dir) objects(content []byte) ([]codec.Object, error) {
 	var objects []codec.Object
 	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
@@ -149,7 +147,7 @@ func (d *Dir) objects(content []byte) ([]codec.Object, error) {
 			return nil, err
 		}
 		if string(text) == "null" {
-			continue // comments alone
+			continue // only comments
 		}
 		found, err := d.document(text)
 		if err != nil {
@@ -159,7 +157,7 @@ func (d *Dir) objects(content []byte) ([]codec.Object, error) {
 	}
 }
 
-// document returns the object of a document, or those of a list.
+// document returns the object of a document, or the objects of a list.
 func (d *Dir) document(text []byte) ([]codec.Object, error) {
 	var list struct {
 		Kind  string            `json:"kind"`

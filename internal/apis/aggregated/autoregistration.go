@@ -17,9 +17,9 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// managedLabel is on autoregistered APIServices: onStart on those of built-in
-// group versions, which are corrected only when a server starts; always on those
-// of custom resources, which are corrected whenever they change.
+// managedLabel is a label of autoregistered APIServices: onStart for those of built-in group
+// versions, which are corrected only when a server starts; always for those of custom resources,
+// which are corrected after every change.
 const (
 	managedLabel = "kube-aggregator.kubernetes.io/automanaged"
 	onStart      = "onstart"
@@ -44,10 +44,9 @@ func (s *Source) Register(ctx context.Context) error {
 	return s.syncAll(ctx, own, true)
 }
 
-// syncAll syncs autoregistered APIServices: it creates those that are missing,
-// deletes those whose group version is no longer served, and leaves APIServices
-// without managedLabel alone. Those that cannot be written go back into the dirty
-// set. starting also corrects those that are labeled onStart.
+// syncAll syncs autoregistered APIServices: it creates missing ones, deletes those whose group
+// version is no longer served, and ignores APIServices without managedLabel. Names whose write
+// failed are added to the dirty set again. starting also corrects those with the label onStart.
 func (s *Source) syncAll(ctx context.Context, names []string, starting bool) error {
 	var group errgroup.Group
 	group.SetLimit(writers)
@@ -115,7 +114,7 @@ func (s *Source) unregister(ctx context.Context, service *apiregistrationv1.APIS
 	return err
 }
 
-// correct updates an APIService that is not what autoregistration wants.
+// correct updates an APIService that differs from the autoregistered one.
 func (s *Source) correct(ctx context.Context, name string, gv schema.GroupVersion, want string, starting bool) error {
 	at := types.NamespacedName{Name: name}
 	service, err := s.config.Client.Update(ctx, at, func(service *apiregistrationv1.APIService) error {

@@ -31,8 +31,8 @@ const (
 type checks struct {
 	*Source
 	byGroupVersion map[schema.GroupVersion]*check
-	// done receives the results of checks; changed the services whose endpoints
-	// have changed, one without a name for all.
+	// done receives the results of checks; changed receives services with changed endpoints, or an
+	// empty name for all services.
 	done     chan result
 	changed  chan corev1.ObjectReference
 	workers  errgroup.Group

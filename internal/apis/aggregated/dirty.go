@@ -11,7 +11,7 @@ import (
 type dirtySet struct {
 	mu    sync.Mutex
 	names map[string]bool
-	ready chan struct{} // holds one token while the set is not empty
+	ready chan struct{} // contains one token while the set is not empty
 }
 
 func newDirtySet() *dirtySet {

@@ -16,7 +16,7 @@ import (
 
 // discoveryCache is the discovery of an aggregated server, guarded by server.mu.
 type discoveryCache struct {
-	// checked is when the server last answered a request for discovery.
+	// checked is the time of the server's last response to a discovery request.
 	checked time.Time
 	// groups is aggregated discovery by group version, nil where the server
 	// does not serve it; etag is its ETag.

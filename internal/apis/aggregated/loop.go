@@ -17,8 +17,8 @@ import (
 // served.
 func (s *Source) Load(ctx context.Context) error { return s.reflector.Load(ctx) }
 
-// Run follows the stored APIServices until ctx ends: it autoregisters those of
-// this server's group versions and checks the availability of the others.
+// Run follows the stored APIServices until ctx ends: it autoregisters this server's group versions
+// and checks the availability of all others.
 func (s *Source) Run(ctx context.Context) error {
 	var loops sync.WaitGroup
 	loops.Go(func() { s.reflector.Run(ctx) })

@@ -33,8 +33,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// observe counts the result of a check; changed says that it differs from the
-// previous one.
+// observe counts the result of a check. changed reports that it differs from the previous one.
 func (m *Metrics) observe(name string, v availability, changed bool) {
 	if m == nil {
 		return

@@ -49,7 +49,7 @@ func (s *server) updateOpenAPI(ctx context.Context, r *registration, fresh bool)
 	}
 	remote.V2Stamp = s.openAPIV2.refresh(ctx, s, fresh)
 	s.source.config.Documents.SetRemote(remote)
-	if s.source.current.Load().remotes[r.gv] == nil { // removed meanwhile
+	if s.source.current.Load().remotes[r.gv] == nil { // removed concurrently
 		s.source.config.Documents.RemoveRemote(r.gv)
 	}
 }
@@ -101,9 +101,8 @@ func (s *server) readIndexLocked(ctx context.Context) error {
 // errNoV2Document is returned for servers without a v2 document.
 var errNoV2Document = errors.New("the server has no OpenAPI v2 document")
 
-// fetcher returns the function by which package openapi fetches the v2 document.
-// The document is shared by all requests, so that it takes the lifetime of the
-// server and not the context of one of them.
+// fetcher returns the function with which package openapi fetches the v2 document. All requests
+// share the document, so the function uses the server's lifetime instead of a request's context.
 func (d *v2Document) fetcher(s *server) func() ([]byte, error) {
 	return func() ([]byte, error) {
 		d.mu.Lock()

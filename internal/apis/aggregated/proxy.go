@@ -16,8 +16,8 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// documentTimeout bounds requests for discovery and OpenAPI documents: clients
-// fetch those of all servers, one of which may hang.
+// documentTimeout is the timeout of requests for discovery and OpenAPI documents. Clients fetch the
+// documents of all servers, and one of them may hang.
 const documentTimeout = 5 * time.Second
 
 // ServeHTTP proxies a request for the user in its context. Errors are plain text,
@@ -35,7 +35,7 @@ func (r *registration) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 		http.Error(w, "missing user", http.StatusInternalServerError)
 		return
 	}
-	request.WatchInitialized(in.Context()) // what a watch costs from here on, it costs the other server
+	request.WatchInitialized(in.Context()) // from here on, a watch only uses resources of the other server
 	r.server.forward(w, in, user)
 }
 
@@ -88,8 +88,8 @@ func (s *server) checkResponse(w http.ResponseWriter, response *http.Response) {
 	response.ContentLength = int64(len(redirectBlocked))
 }
 
-// fail writes the response to a request that could not be proxied. For one whose
-// context has ended the filters write it.
+// fail writes the response to a request that could not be proxied. If the request's context has
+// ended, the filters write it.
 func (s *server) fail(w http.ResponseWriter, parent context.Context, err error) {
 	if parent.Err() != nil {
 		return

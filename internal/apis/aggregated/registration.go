@@ -33,7 +33,7 @@ type address struct {
 	ca       string
 }
 
-// defaultPort is the port of an APIService that names none.
+// defaultPort is the port of an APIService without one.
 const defaultPort = 443
 
 // addressOf returns the address of the server of an APIService.

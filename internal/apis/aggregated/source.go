@@ -34,8 +34,7 @@ type Config struct {
 	// lifetime of the Source, so a watch cache of it would be a second copy.
 	// Required.
 	APIServices storage.Interface
-	// Client writes APIServices. What it writes must be observed (Source.Observe).
-	// Required.
+	// Client writes APIServices. Its writes must be observed (Source.Observe). Required.
 	Client *loopback.Client[*apiregistrationv1.APIService]
 	// Own are the built-in group versions; Served reports whether this server
 	// serves another one (of custom resources) now. Required.
@@ -49,8 +48,8 @@ type Config struct {
 	// that a change triggers an availability check. Without one of them its
 	// changes are seen by the next resync.
 	Endpoints map[schema.GroupResource]reflector.Collection
-	// Certificate returns the client certificate for aggregated servers (the
-	// front proxy's); nil: none is presented.
+	// Certificate returns the client certificate for aggregated servers (the front proxy's); nil
+	// means no certificate.
 	Certificate func() (*tls.Certificate, error)
 	// Dial connects to aggregated servers; nil does directly.
 	Dial egress.Dial
@@ -81,8 +80,8 @@ type Source struct {
 
 	current   atomic.Pointer[snapshot]
 	reflector *reflector.Reflector // of the stored APIServices
-	// dirty are the APIServices to autoregister. wakeChecks holds one token while
-	// the checks have not seen the current registrations.
+	// dirty are the APIServices to autoregister. wakeChecks contains one token while the checks
+	// have not processed the current registrations.
 	dirty      *dirtySet
 	wakeChecks chan struct{}
 	proxy      *proxy.Proxy
@@ -224,8 +223,8 @@ func serviceOf(record *codec.Record) (*apiregistrationv1.APIService, error) {
 	return service, nil
 }
 
-// update applies an APIService, unless a newer revision is known. watched says
-// that it comes from the list or the watch, not from a writer.
+// update applies an APIService, unless a newer revision is known. watched reports that it comes
+// from the list or the watch, not from a writer.
 func (s *Source) update(record *codec.Record, watched bool) error {
 	service, err := serviceOf(record)
 	if err != nil {
@@ -351,8 +350,8 @@ func (n *snapshot) with(gv schema.GroupVersion, r *registration) *snapshot {
 	return next
 }
 
-// swapLocked makes next the current snapshot, and closes servers without a
-// registration. changed says that discovery differs.
+// swapLocked makes next the current snapshot, and closes servers without a registration. changed
+// reports that discovery differs.
 func (s *Source) swapLocked(next *snapshot, changed bool) {
 	was := s.current.Load()
 	if changed {

@@ -23,7 +23,7 @@ import (
 // are kube-apiserver's.
 const leaseTime = 15 * time.Second
 
-// skipMirrorLabel keeps controllers from making endpoint slices of endpoints.
+// skipMirrorLabel prevents controllers from mirroring endpoints to endpoint slices.
 const skipMirrorLabel = "endpointslice.kubernetes.io/skip-mirror"
 
 // endpoints reconciles the endpoints of default/kubernetes with the addresses of all
@@ -33,9 +33,8 @@ type endpoints struct {
 	mu        struct {
 		sync.Mutex
 		withdrawn bool
-		// published says that the ports have been put right once. From then on
-		// they are left as they are, so that servers at different ports do not
-		// write without end.
+		// published is set after the ports have been corrected once. From then on they are not
+		// changed, so that servers with different ports do not overwrite each other forever.
 		published bool
 	}
 }
@@ -177,7 +176,7 @@ func renewLease(ctx context.Context, leases storage.Interface, name string, desc
 			lease = obj.(*corev1.Endpoints)
 		}
 		describe(lease)
-		lease.Generation++ // what does not change is not written, and its time not renewed
+		lease.Generation++ // an unchanged object is not written, and its time is not renewed
 		return lease, storage.WriteOptions{TTL: leaseTime}, nil
 	}, storage.UpdateOptions{})
 	if err != nil {

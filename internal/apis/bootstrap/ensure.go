@@ -22,8 +22,8 @@ import (
 // serverManager is the default field manager of a set.
 const serverManager = "kube-apiserver"
 
-// writers is how many objects of a set are read and written concurrently, so that those
-// of a first start share fsyncs.
+// writers is the number of objects of a set that are read and written concurrently, so that the
+// writes of a first start share fsyncs.
 const writers = 256
 
 // set is declared objects of one resource.
@@ -32,19 +32,19 @@ type set struct {
 	// manager is the field manager; "": serverManager.
 	manager string
 	objects []codec.Object
-	// revise brings an existing object up to date and reports whether it changed
-	// it. nil leaves alone whatever is there.
+	// revise updates an existing object and reports whether it changed it; nil does not change
+	// existing objects.
 	revise func(existing, wanted codec.Object) bool
 	// replace reports whether an existing object must be deleted and created again;
 	// nil: never.
 	replace func(existing, wanted codec.Object) bool
-	// retired reports whether an existing object that is not declared was, by an older
-	// version, and must be deleted; nil: none is.
+	// retired reports whether an existing object that is not declared was declared by an older
+	// version and must be deleted; nil deletes no objects.
 	retired func(existing codec.Object) bool
 }
 
-// target is where the objects of a set are written, and what is stored there, read
-// past its cache: objects are looked at once, and a cache would be loaded for that.
+// target is the destination of a set's objects, and the stored objects, which are read without the
+// cache: they are only read once, and the cache would be loaded for that.
 type target struct {
 	stored storage.Interface
 	client *loopback.Client[codec.Object]
@@ -114,7 +114,7 @@ func (b *Bootstrap) ensureOne(ctx context.Context, target *target, s *set, wante
 	return err
 }
 
-// retire deletes what older versions have declared.
+// retire deletes objects that only older versions declared.
 func retire(ctx context.Context, target *target, s *set) error {
 	list, err := target.stored.List(ctx, "", rest.ListOptions{})
 	if err != nil {
@@ -129,7 +129,7 @@ func retire(ctx context.Context, target *target, s *set) error {
 		}
 		existing, err := record.Shared()
 		if err != nil || !s.retired(existing) {
-			continue // what cannot be read is not ours to delete
+			continue // an undecodable object was not written by this package
 		}
 		uid, version := existing.GetUID(), strconv.FormatInt(record.Revision(), 10)
 		options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}}
@@ -144,7 +144,7 @@ func (s *set) declares(name types.NamespacedName) bool {
 	return slices.ContainsFunc(s.objects, func(o codec.Object) bool { return nameOf(o) == name })
 }
 
-// create stores a copy of wanted, which may be needed again.
+// create stores a copy of wanted, which the caller may need again.
 func create(ctx context.Context, target *target, wanted codec.Object) error {
 	_, err := target.client.Create(ctx, wanted.DeepCopyObject().(codec.Object))
 	return err

@@ -14,8 +14,8 @@ import (
 // flowControlManager is whom the managed fields name.
 const flowControlManager = "api-priority-and-fairness-config-producer-v1"
 
-// flowControlObjects are the levels and schemas of flow control. Those that are
-// mandatory are always as here; the others are until an administrator takes them over.
+// flowControlObjects returns the levels and schemas of flow control. Mandatory ones are always
+// corrected; the others until an administrator changes them.
 func flowControlObjects() []set {
 	v1 := flowcontrolv1.SchemeGroupVersion
 	return []set{
@@ -70,8 +70,8 @@ func MandatoryFlowSchemas() []*flowcontrolv1.FlowSchema {
 	return []*flowcontrolv1.FlowSchema{exemptSchema(), catchAllSchema()}
 }
 
-// MandatoryPriorityLevels returns the priority levels that must be as they are declared
-// here, but for what administrators may set of exempt.
+// MandatoryPriorityLevels returns the mandatory priority levels. Only the fields of exempt that
+// administrators may set can differ.
 func MandatoryPriorityLevels() []*flowcontrolv1.PriorityLevelConfiguration {
 	return []*flowcontrolv1.PriorityLevelConfiguration{exemptLevel(flowcontrolv1.PriorityLevelConfigurationNameExempt), catchAllLevel()}
 }
@@ -129,7 +129,7 @@ func exemptLevel(name string) *flowcontrolv1.PriorityLevelConfiguration {
 	}}
 }
 
-// limitedLevel rejects what exceeds its share where it has no queues.
+// limitedLevel returns a level that rejects requests above its limit if it has no queues.
 func limitedLevel(name string, shares, lendable int32, queuing *flowcontrolv1.QueuingConfiguration) *flowcontrolv1.PriorityLevelConfiguration {
 	response := flowcontrolv1.LimitResponse{Type: flowcontrolv1.LimitResponseTypeReject}
 	if queuing != nil {
@@ -183,9 +183,8 @@ func flowUser(name string) flowcontrolv1.Subject {
 	return flowcontrolv1.Subject{Kind: flowcontrolv1.SubjectKindUser, User: &flowcontrolv1.UserSubject{Name: name}}
 }
 
-// kept reports whether an object is kept as it is declared: always where it is
-// mandatory, or else as the annotation says. Without one that is so until
-// the object was changed.
+// kept reports whether an object is corrected: always if it is mandatory, otherwise according to
+// the annotation or, without it, if the object was never changed.
 func kept(existing codec.Object) bool {
 	switch existing.GetName() {
 	case flowcontrolv1.FlowSchemaNameExempt, flowcontrolv1.FlowSchemaNameCatchAll: // the levels have the same names
@@ -198,7 +197,7 @@ func kept(existing codec.Object) bool {
 	return automatic
 }
 
-// automatic reports whether the server keeps an object as it declares it.
+// automatic reports whether the server corrects an object according to its annotation.
 func automatic(existing codec.Object) bool {
 	kept, err := strconv.ParseBool(existing.GetAnnotations()[flowcontrolv1.AutoUpdateAnnotationKey])
 	return err == nil && kept
@@ -228,7 +227,7 @@ func reviseFlowSchema(existing, wanted codec.Object) bool {
 	return changed
 }
 
-// markKept and markTakenOver make the annotation say what is done.
+// markKept and markTakenOver set the annotation accordingly.
 func markKept(obj codec.Object) bool { return markAutoUpdate(obj, true) }
 
 func markTakenOver(obj codec.Object) bool { return markAutoUpdate(obj, false) }

@@ -22,30 +22,29 @@ import (
 type Config struct {
 	// Access is the server's own, to the control plane.
 	Access *loopback.Access
-	// Stored returns what a resource stores, without a cache.
+	// Stored returns the storage of a resource without a cache.
 	Stored func(resource schema.GroupResource) (storage.Interface, error)
 	// ServiceRanges are one or two ranges of cluster IPs; the first address of
 	// the first is the service's of the API.
 	ServiceRanges []netip.Prefix
 	// Port is the port of the API.
 	Port int
-	// Endpoint is the address at which others reach this server. Zero: none is
-	// published.
+	// Endpoint is the address under which clients reach this server. The zero value publishes no
+	// address.
 	Endpoint netip.Addr
 	// Leases hold the addresses of the servers that share a store; nil: no other
 	// server does.
 	Leases storage.Interface
-	// Identity is what the identity lease of this server tells; nil: it has none.
+	// Identity describes this server in its identity lease; nil disables the lease.
 	Identity *Identity
-	// PeerLeases hold where other servers reach those that have an
-	// Identity.PeerAddress; nil: no server does.
+	// PeerLeases stores the addresses of servers with an Identity.PeerAddress; nil if no server has
+	// one.
 	PeerLeases storage.Interface
-	// ReportVersions tells in which versions this server stores each resource. It is called
-	// once there is the identity lease, which Identity is needed for; nil: nobody asks.
+	// ReportVersions reports the storage version of each resource. It is called after the identity
+	// lease exists, which requires Identity; nil disables it.
 	ReportVersions func(ctx context.Context) error
-	// Revision, where no other server writes to the store, returns its newest
-	// revision: nothing is looked at again until that has changed. nil: others
-	// may write.
+	// Revision returns the newest revision of the store if no other server writes to it: nothing is
+	// read again until the revision has changed. nil: other servers may write.
 	Revision func(ctx context.Context) (int64, error)
 	Logger   *slog.Logger
 }
@@ -55,11 +54,11 @@ type Bootstrap struct {
 	config    Config
 	hooks     []*Hook
 	endpoints endpoints
-	identity  *identity   // nil: none is kept
+	identity  *identity   // nil without an identity lease
 	published atomic.Bool // by the last turn
 	versions  *Hook       // nil: they are not reported
-	// changed holds one token while versions are to be reported before their turn; nil:
-	// never.
+	// changed contains one token if versions must be reported before their interval; nil disables
+	// this.
 	changed chan struct{}
 	// seen is the revision of the last run.
 	seen atomic.Int64
@@ -75,7 +74,7 @@ type Hook struct {
 	run   func(ctx context.Context) error
 	// recorded: all that it makes is in Seed.
 	recorded bool
-	// after is the hook that must be done before this one is run; nil: none.
+	// after is the hook that must succeed before this one runs; nil if there is none.
 	after *Hook
 	done  atomic.Bool
 	// failure is why it is not done, of the last attempt; nil before the first.
@@ -85,8 +84,8 @@ type Hook struct {
 // ErrNotFinished is returned by Check until a hook is done.
 var ErrNotFinished = errors.New("not finished")
 
-// Check returns nil once the hook has done its work for the first time, and until
-// then an ErrNotFinished with what has kept it from that.
+// Check returns nil after the hook has succeeded for the first time, and before that an
+// ErrNotFinished with the last error.
 func (h *Hook) Check(context.Context) error {
 	if h.done.Load() {
 		return nil
@@ -135,8 +134,8 @@ func New(config Config) *Bootstrap {
 // the slice.
 func (b *Bootstrap) Hooks() []*Hook { return b.hooks }
 
-// Seeded notes that Seed was just stored: what makes those objects has nothing to do at the
-// start. It comes before StartNamespaces.
+// Seeded records that Seed was just stored, so the hooks of these objects have no work at startup.
+// It must be called before StartNamespaces.
 func (b *Bootstrap) Seeded() {
 	for _, hook := range b.hooks {
 		if hook.recorded {
@@ -145,8 +144,7 @@ func (b *Bootstrap) Seeded() {
 	}
 }
 
-// StartNamespaces creates the system's namespaces, which others create objects in. It
-// comes before Start.
+// StartNamespaces creates the system's namespaces. It must be called before Start.
 func (b *Bootstrap) StartNamespaces(ctx context.Context) error { return b.startHook(ctx, b.hooks[0]) }
 
 // Start runs each other hook once and publishes this server's endpoint, concurrently but
@@ -200,8 +198,8 @@ func (b *Bootstrap) Run(ctx context.Context) {
 	}
 }
 
-// sleep waits for the next turn; what changes until then is reported at once. It is false
-// where ctx has ended.
+// sleep waits for the next round, and reports changed storage versions until then. It returns false
+// if ctx has ended.
 func (b *Bootstrap) sleep(ctx context.Context, wait time.Duration) bool {
 	turn := time.After(wait)
 	for {
@@ -245,8 +243,7 @@ func (b *Bootstrap) startHook(ctx context.Context, hook *Hook) error {
 	return b.runHook(ctx, hook)
 }
 
-// runHook runs a hook, and logs and keeps its error: that of the hook which it is
-// after, where that is not done.
+// runHook runs a hook, and logs and stores its error, or the error of an unfinished predecessor.
 func (b *Bootstrap) runHook(ctx context.Context, hook *Hook) error {
 	if before := hook.after; before != nil && !before.done.Load() {
 		hook.failure.Store(before.failure.Load())
@@ -280,8 +277,8 @@ func (b *Bootstrap) keepIdentity(ctx context.Context) {
 	}
 }
 
-// Withdraw removes this server's endpoint and identity lease before it stops. The last
-// endpoint of a cluster stays, so that the service keeps its address over a restart.
+// Withdraw removes this server's endpoint and identity lease before it stops. The last endpoint of
+// a cluster remains, so that the service keeps its address during a restart.
 func (b *Bootstrap) Withdraw(ctx context.Context) error {
 	var errs []error
 	if err := b.endpoints.withdraw(ctx); err != nil {

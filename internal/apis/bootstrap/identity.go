@@ -29,7 +29,7 @@ const (
 	// identityDuration is how long an identity lease is valid that is not renewed, and
 	// how often expired ones are looked for. Both are kube-apiserver's.
 	identityDuration = time.Hour
-	// identityLabel marks a lease as the identity of a server, and says of what kind.
+	// identityLabel marks a lease as the identity of a server, with the server type as value.
 	identityLabel = "apiserver.kubernetes.io/identity"
 	identityKind  = "kube-apiserver"
 )
@@ -40,7 +40,7 @@ func IdentitySelector() labels.Selector {
 	return labels.SelectorFromSet(labels.Set{identityLabel: identityKind})
 }
 
-// Identity is what the identity lease of a server tells of it.
+// Identity is the content of a server's identity lease.
 type Identity struct {
 	// ID is the name of the lease.
 	ID string
@@ -51,12 +51,11 @@ type Identity struct {
 	PeerAddress string
 }
 
-// identity keeps the identity lease of this server, and deletes those that have
-// expired, of any server.
+// identity maintains the identity lease of this server, and deletes expired leases of all servers.
 //
-// Where servers share a store, it is renewed in every turn and deleted in the end, as by
-// kube-apiserver. Where this one is alone, it is renewed often enough to stay valid, and
-// stays over a restart: neither an idle server nor a restart writes anything.
+// If servers share a store, the lease is renewed in every round and deleted on shutdown, as by
+// kube-apiserver. A server with its own store renews it only often enough to remain valid, and does
+// not delete it: neither an idle server nor a restart writes anything.
 type identity struct {
 	config *Config
 	leases *loopback.Client[*coordinationv1.Lease]
@@ -79,7 +78,7 @@ func identityKey(id string) types.NamespacedName {
 	return types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: id}
 }
 
-// keep does what is due.
+// keep renews and deletes leases as necessary.
 func (i *identity) keep(ctx context.Context) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -114,8 +113,7 @@ func (i *identity) validLocked(ctx context.Context) bool {
 	return simulation.From(ctx).Until(ends) > identityDuration/2
 }
 
-// storedExpiry is when the lease ends that is stored; a time in the past where there is
-// none.
+// storedExpiry returns the expiry of the stored lease, or a time in the past if there is none.
 func (i *identity) storedExpiry(ctx context.Context) time.Time {
 	stored, err := i.config.Stored(coordinationv1.Resource("leases"))
 	if err != nil {
@@ -132,8 +130,8 @@ func (i *identity) storedExpiry(ctx context.Context) time.Time {
 	return expiry(lease)
 }
 
-// renewLocked writes the lease. The first time, one that is there is of a process that
-// has ended, and replaced: what others knew of that process is not true of this one.
+// renewLocked writes the lease. The first time, it replaces an existing lease, which belongs to a
+// former process: the data about that process does not apply to this one.
 func (i *identity) renewLocked(ctx context.Context) error {
 	if i.mu.renewed.IsZero() {
 		if err := i.delete(ctx, i.config.Identity.ID, metav1.DeleteOptions{}); err != nil {
@@ -201,7 +199,7 @@ func (i *identity) collectLocked(ctx context.Context) error {
 	return nil
 }
 
-// expiry is when a lease ends; a time in the past where it does not say.
+// expiry returns the expiry of a lease, or a time in the past if it has no times.
 func expiry(lease *coordinationv1.Lease) time.Time {
 	if lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil {
 		return time.Time{}
@@ -239,7 +237,7 @@ func (id *Identity) describePeer(lease *corev1.Endpoints) {
 	}}
 }
 
-// delete deletes a lease that may be gone.
+// delete deletes a lease, which may already be deleted.
 func (i *identity) delete(ctx context.Context, name string, options metav1.DeleteOptions) error {
 	err := i.leases.Delete(ctx, identityKey(name), options)
 	if apierrors.IsNotFound(err) {

@@ -134,8 +134,8 @@ func account(name string) rbacv1.Subject {
 	return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: metav1.NamespaceSystem, Name: name}
 }
 
-// reviseRole adds the rules that are missing from a role, and keeps all others,
-// unless an administrator has switched that off.
+// reviseRole adds the missing rules to a role and keeps additional rules, unless an administrator
+// has disabled that.
 func reviseRole(existing, wanted codec.Object) bool {
 	if protected(existing) {
 		return false
@@ -163,7 +163,7 @@ func reviseRole(existing, wanted codec.Object) bool {
 	return changed
 }
 
-// reviseBinding adds the subjects that are missing from a binding, likewise.
+// reviseBinding adds the missing subjects to a binding, with the same exception.
 func reviseBinding(existing, wanted codec.Object) bool {
 	if protected(existing) {
 		return false

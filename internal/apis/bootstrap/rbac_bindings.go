@@ -2,7 +2,8 @@ package bootstrap
 
 import rbacv1 "k8s.io/api/rbac/v1"
 
-// systemBindings bind system roles. Those of controllers follow from their names.
+// systemBindings returns the bindings of system roles. The bindings of controllers are derived from
+// their names.
 func systemBindings() []*rbacv1.ClusterRoleBinding {
 	return []*rbacv1.ClusterRoleBinding{
 		clusterBinding("cluster-admin", "cluster-admin", group("system:masters")),

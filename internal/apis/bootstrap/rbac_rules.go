@@ -7,8 +7,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// uncovered returns what of wanted the rules do not allow, in rules of one verb
-// and one resource or path each.
+// uncovered returns the permissions in wanted that rules do not grant, as rules with one verb and
+// one resource or path each.
 func uncovered(rules, wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	var missing []rbacv1.PolicyRule
 	for i := range wanted {
@@ -57,8 +57,8 @@ func covers(rule, other *rbacv1.PolicyRule) bool {
 		(len(rule.ResourceNames) == 0 || len(other.ResourceNames) > 0 && coversAll(rule.ResourceNames, other.ResourceNames, nil))
 }
 
-// coversAll reports whether each of wanted is among values, or covered by one of
-// them. An asterisk covers everything.
+// coversAll reports whether each of wanted is in values or covered by one of them. An asterisk
+// covers everything.
 func coversAll(values, wanted []string, coveredBy func(value, wanted string) bool) bool {
 	for _, want := range wanted {
 		if !slices.ContainsFunc(values, func(value string) bool {
@@ -70,13 +70,13 @@ func coversAll(values, wanted []string, coveredBy func(value, wanted string) boo
 	return true
 }
 
-// coversSubresource: */status stands for that subresource of every resource.
+// coversSubresource reports whether value is */SUBRESOURCE and covers wanted.
 func coversSubresource(value, wanted string) bool {
 	_, subresource, ok := strings.Cut(wanted, "/")
 	return ok && value == "*/"+subresource
 }
 
-// coversBelow: /api/* stands for every path that begins with /api/.
+// coversBelow reports whether value is a path with a final asterisk and covers wanted.
 func coversBelow(value, wanted string) bool {
 	prefix, ok := strings.CutSuffix(value, "*")
 	return ok && strings.HasPrefix(wanted, prefix)

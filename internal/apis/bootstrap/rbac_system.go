@@ -2,8 +2,7 @@ package bootstrap
 
 import rbacv1 "k8s.io/api/rbac/v1"
 
-// systemRoles are those of components, nodes and of everyone who is known, or
-// not.
+// systemRoles returns the roles of components, nodes, and authenticated and unauthenticated users.
 func systemRoles() []*rbacv1.ClusterRole {
 	return []*rbacv1.ClusterRole{
 		clusterRole("system:auth-delegator",
@@ -138,8 +137,8 @@ func systemRoles() []*rbacv1.ClusterRole {
 	}
 }
 
-// NodeRules are what nodes may do: those of the role system:node, and of the Node authorizer
-// where it does not look closer.
+// NodeRules returns the rules of nodes: those of the role system:node, which the Node authorizer
+// also uses for requests without its own rules.
 func NodeRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		allow("create", "authentication.k8s.io", "tokenreviews"),

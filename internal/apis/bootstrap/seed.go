@@ -13,19 +13,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// seedFile is what a first start stores of the objects that are the same in every
-// cluster but for their uids and times, as a test of package controlplane has recorded
-// it: EncodeSeed of entries whose uids are SeedUID and whose times are SeedTime.
+// seedFile contains the encodings of the objects of a first start that are equal in every cluster
+// except for UIDs and times. A test of package controlplane records it: EncodeSeed of entries with
+// the UID SeedUID and the time SeedTime.
 //
 //go:embed data/seed.bin
 var seedFile string
 
-// SeedUID stands in the recording for the uid of an object. It is as long as any uid, so
-// that one can be put in its place.
+// SeedUID replaces the UIDs of objects in the recording. It has the length of every UID, so that it
+// can be replaced in place.
 const SeedUID types.UID = "5eed5eed-5eed-4eed-8eed-5eed5eed5eed"
 
-// SeedTime returns what stands in the recording for the time of the first start. As a
-// varint it is as long as any time from 1978 to 3058.
+// SeedTime returns the time in the recording. As a varint it has the same length as any time from
+// 1978 to 3058.
 func SeedTime() time.Time { return time.Unix(0x5eed5eed, 0) }
 
 // Stored is a stored object: its key below the prefix of all keys, and its value.
@@ -34,9 +34,9 @@ type Stored struct {
 	Value []byte
 }
 
-// Seed returns the recorded objects as a first start at that time stores them: the
-// namespaces, roles, bindings, priority classes, and what configures flow control. There
-// are none for times before 1978 or after 3058.
+// Seed returns the recorded objects as a first start at now stores them: namespaces, roles,
+// bindings, priority classes, and the configuration of flow control. It returns nil for times
+// before 1978 or after 3058.
 func Seed(now time.Time, uidOf func(key string) types.UID) ([]Stored, error) {
 	entries, err := readSeed(seedFile)
 	if err != nil {
@@ -53,7 +53,7 @@ func Seed(now time.Time, uidOf func(key string) types.UID) ([]Stored, error) {
 	return entries, nil
 }
 
-// protobufSeconds is the field of a timestamp that holds its seconds.
+// protobufSeconds returns the encoded field of a timestamp's seconds.
 func protobufSeconds(t time.Time) []byte {
 	return binary.AppendUvarint([]byte{1 << 3}, uint64(t.Unix()))
 }
@@ -70,8 +70,7 @@ func replaceInPlace(value, from, to []byte) {
 	}
 }
 
-// EncodeSeed writes what readSeed reads: the length of each key and value before it, all
-// compressed.
+// EncodeSeed encodes entries for readSeed: each key and value with its length, compressed.
 func EncodeSeed(entries []Stored) ([]byte, error) {
 	var plain []byte
 	for _, e := range entries {

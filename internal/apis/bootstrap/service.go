@@ -42,14 +42,13 @@ func (b *Bootstrap) ensureService(ctx context.Context) error {
 		return err
 	}
 	if is == nil || is.Spec.ClusterIP != b.serviceIP().String() {
-		// It is given its address when it is created; that of another range is not
-		// ours to take.
+		// The address is assigned on creation; an existing address of another range is not changed.
 		return b.ensure(ctx, service)
 	}
 	return b.ensure(ctx, service, b.serviceAddress())
 }
 
-// stored returns an object that must not be changed; nil where there is none.
+// stored returns a stored object, which must not be modified, or nil if there is none.
 func stored[T codec.Object](ctx context.Context, b *Bootstrap, gvr schema.GroupVersionResource, name types.NamespacedName) (T, error) {
 	var none T
 	reader, err := b.config.Stored(gvr.GroupResource())
@@ -120,8 +119,8 @@ func (b *Bootstrap) serviceAddress() set {
 	}}}
 }
 
-// ensureServiceCIDR makes the default ServiceCIDR of the ranges, says that it is
-// ready, and adds a second range to it where its only one is the first.
+// ensureServiceCIDR creates the default ServiceCIDR with the configured ranges, sets its condition
+// Ready, and adds the second range if its only range is the first one.
 func (b *Bootstrap) ensureServiceCIDR(ctx context.Context) error {
 	gvr := networkingv1.SchemeGroupVersion.WithResource("servicecidrs")
 	wanted := &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: serviceName}}

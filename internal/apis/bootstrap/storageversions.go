@@ -18,9 +18,9 @@ func (b *Bootstrap) VersionsChanged() {
 	}
 }
 
-// reportVersions comes after the identity lease: what is said of a server without one is
-// removed. The role is that of who does that, if it is a kube-controller-manager;
-// kube-apiserver has it only with this feature, too.
+// reportVersions runs after the identity lease exists, because the versions of servers without one
+// are removed. The role belongs to the controller that removes them, if that is a
+// kube-controller-manager; kube-apiserver also has it only with this feature.
 func (b *Bootstrap) reportVersions(ctx context.Context) error {
 	if err := b.identity.keep(ctx); err != nil {
 		return err

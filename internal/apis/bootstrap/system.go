@@ -21,7 +21,7 @@ func namespaces() set {
 	return set{resource: corev1.SchemeGroupVersion.WithResource("namespaces"), objects: objects(all)}
 }
 
-// priorityClasses are those of pods that a cluster cannot be without.
+// priorityClasses returns the classes of pods that a cluster requires.
 func priorityClasses() set {
 	class := func(name string, value int32, description string) *schedulingv1.PriorityClass {
 		policy := corev1.PreemptLowerPriority
@@ -40,8 +40,8 @@ const (
 	sinceKey          = "since"
 )
 
-// tokenTracking says since when the use of service account tokens in secrets is
-// noted: the day of the first start.
+// tokenTracking records the date from which the use of service account tokens in secrets is
+// tracked: the day of the first start.
 func tokenTracking(now time.Time) set {
 	return set{
 		resource: corev1.SchemeGroupVersion.WithResource("configmaps"),

@@ -1,6 +1,7 @@
 package builtin
 
-// Fill sets a nil pointer to a value. Otherwise, it allocates nothing.
+// Fill sets a nil pointer to a new copy of value. It does not change or allocate anything
+// otherwise.
 func Fill[T any](field **T, value T) {
 	if *field == nil {
 		*field = new(value)

@@ -11,7 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Enablement selects the served resources: by default those of stable versions. It is immutable.
+// Enablement selects the enabled resources. By default, only resources of stable versions are
+// enabled. It is immutable.
 type Enablement struct {
 	versions  map[schema.GroupVersion]bool
 	resources map[schema.GroupVersionResource]bool

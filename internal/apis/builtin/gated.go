@@ -11,7 +11,7 @@ import (
 // are dropped from written objects, including the status, unless the old object has them.
 type Gated[T any] struct {
 	Gate feature.Gate
-	// Fields takes all fields of the feature.
+	// Fields calls Take for all fields of the feature.
 	Fields func(u *Use, obj *T)
 	// Default sets defaults while the feature is enabled; may be nil. It runs after the row's
 	// defaults.
@@ -25,7 +25,7 @@ type Use struct{ drop, found bool }
 // cannot be modified in place, such as map values, must be written back only if Drops returns true.
 func (u *Use) Drops() bool { return u.drop }
 
-// Take takes a field. The zero value of its type does not count as use.
+// Take clears a field or records its use. The zero value of its type does not count as use.
 func Take[T any](u *Use, field *T) {
 	value := reflect.ValueOf(field).Elem()
 	if value.IsZero() {
@@ -36,7 +36,7 @@ func Take[T any](u *Use, field *T) {
 	}
 }
 
-// DropDisabled drops the fields of disabled features, except those that old uses, which is nil on
+// DropDisabled clears the fields of disabled features, except those that old uses. old is nil on
 // creation.
 func DropDisabled[T any](gates feature.Gates, all []Gated[T], obj, old *T) {
 	drop, before := &Use{drop: true}, &Use{}
@@ -84,7 +84,7 @@ func untypedGated[T any, P object[T]](all []Gated[T]) gatedFields {
 	return out
 }
 
-// dropDisabled drops the fields of disabled features, except those that old uses, which is nil on
+// dropDisabled clears the fields of disabled features, except those that old uses. old is nil on
 // creation.
 func (k *kindRow) dropDisabled(env *Env, obj, old codec.Object) {
 	if k.gated.drop != nil {
@@ -92,7 +92,8 @@ func (k *kindRow) dropDisabled(env *Env, obj, old codec.Object) {
 	}
 }
 
-// defaultsOf returns the defaults of a row and of enabled features; nil if there are none.
+// defaultsOf returns the defaults of a row and of enabled features, or nil if there are no
+// defaults.
 func (k *kindRow) defaultsOf(gates feature.Gates) func(codec.Object) {
 	all := k.defaults
 	for i := range k.gated.defaults {

@@ -74,8 +74,8 @@ func Resource[T any, P object[T]](row Row[T]) Entry {
 	return k
 }
 
-// Unserved creates an entry of a row whose objects are stored by the hooks of other rows, and are
-// not part of the API. Env.Store returns their store.
+// Unserved creates an entry for objects that the hooks of other rows store and that the API does
+// not serve. Env.Store returns their store.
 func Unserved[T any, P object[T]](row Row[T]) Entry { return unserved{Resource[T, P](row)} }
 
 type unserved struct{ Entry }

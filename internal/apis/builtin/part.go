@@ -23,8 +23,8 @@ type Part[T any] struct {
 	ResetFields []string
 }
 
-// PartSubresource creates a subresource from a Part. Finalizers, generations and scope are those of
-// the row.
+// PartSubresource creates a subresource from a Part. It uses the finalizers, generation rule and
+// scope of the row.
 func PartSubresource[T any, P object[T]](part Part[T]) Subresource {
 	return Subresource{Name: part.Name, ResetFields: part.ResetFields, Storage: func(env *Env, store *registry.Store) rest.Storage {
 		main := store.Strategy

@@ -163,7 +163,7 @@ func (env *Env) Specs() []*storage.Spec {
 	return slices.SortedFunc(maps.Values(env.specs), func(a, b *storage.Spec) int { return cmp.Compare(a.Path, b.Path) })
 }
 
-// Keeps reports whether a row stores objects below a path of the storage prefix.
+// Keeps reports whether a row stores objects under a path below the storage prefix.
 func (env *Env) Keeps(path string) bool { return env.paths[path] }
 
 // Row declares one kind of object that is stored, with T its type in the hub

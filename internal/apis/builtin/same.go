@@ -2,10 +2,9 @@ package builtin
 
 import "reflect"
 
-// CopySame copies what two versions of a type have in common, from one struct to
-// another: the fields of the same name and shape, and of structs in them likewise.
-// Other fields are left alone. Memory is shared where types are the same. It is for
-// versions that few use: it takes microseconds.
+// CopySame copies all fields with the same name and shape from one struct to another, recursively.
+// Other fields are not changed. Memory is shared between fields of the same type. It takes
+// microseconds and is intended for rarely used versions.
 func CopySame[To, From any](to *To, from *From) {
 	copySame(reflect.ValueOf(to).Elem(), reflect.ValueOf(from).Elem())
 }

@@ -15,14 +15,14 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Scale says where a kind keeps what an autoscaling/v1 Scale shows of it. The
-// wanted number must stand at spec.replicas.
+// Scale specifies where a kind stores the fields of an autoscaling/v1 Scale. The desired number
+// must be at spec.replicas.
 type Scale[T any] struct {
-	// Replicas returns the field of the wanted number, which may hold nil.
+	// Replicas returns the field with the desired number, which may be nil.
 	Replicas func(obj *T) **int32
 	// Observed returns how many there are.
 	Observed func(obj *T) int32
-	// Selector returns the selector of what is counted, as text.
+	// Selector returns the selector of the scaled pods, as text.
 	Selector func(obj *T) (string, error)
 }
 

@@ -13,7 +13,7 @@ import (
 // Subresource is something that an object of a row has, besides status.
 type Subresource struct {
 	Name string
-	// Version is how bodies look; nil: like those of the resource.
+	// Version is the version of the bodies; nil selects the version of the resource.
 	Version *codec.Version
 	// Kind is set, with Version, where bodies are of another kind and their
 	// fields have managers.
@@ -48,7 +48,7 @@ func (s Subresource) build(env *Env, main *rest.Resource, store *registry.Store)
 type Virtual struct {
 	Name    string
 	Version *codec.Version
-	// Kind is set where fields have managers although nothing is stored.
+	// Kind is set for subresources with managed fields whose objects are not stored.
 	Kind       *codec.Kind
 	ShortNames []string
 	Namespaced bool

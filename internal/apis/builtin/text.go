@@ -15,7 +15,7 @@ const (
 	Unknown = "<unknown>"
 )
 
-// OrNone shows what is empty as a word.
+// OrNone returns s, or <none> if it is empty.
 func OrNone(s string) string {
 	if s == "" {
 		return None
@@ -23,8 +23,7 @@ func OrNone(s string) string {
 	return s
 }
 
-// Abridged joins the first texts of a list, at most max, and tells how many
-// there are besides.
+// Abridged joins the first max texts of a list, and appends the number of the others.
 func Abridged(list []string, separator string, max int) string {
 	if len(list) <= max {
 		return strings.Join(list, separator)

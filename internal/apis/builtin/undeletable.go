@@ -13,7 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// undeletable is a store that keeps some objects, by their names.
+// undeletable is a store that rejects the deletion of some objects, by name.
 type undeletable struct {
 	*registry.Store
 	// reason returns why an object must not be deleted, "" if it may be.

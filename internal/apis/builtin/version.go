@@ -44,8 +44,8 @@ func ConvertedVersion[T, H any, P object[T], Q object[H]](gvk schema.GroupVersio
 	return v
 }
 
-// relabelled is the hub's type under another version, for kinds that are
-// stored as a version whose encoding is the same.
+// relabelled returns the hub's type under another version, for kinds whose stored version has the
+// same encoding.
 func relabelled(hub *codec.Version, gv schema.GroupVersion) *codec.Version {
 	same := func(obj codec.Object) (codec.Object, error) { return obj, nil }
 	return &codec.Version{GVK: gv.WithKind(hub.GVK.Kind), New: hub.New, Default: hub.Default, ToHub: same, FromHub: same}

@@ -20,7 +20,7 @@ type entry struct {
 
 	group      string
 	namespaced bool
-	// requested are the names of the spec, accepted those of the status.
+	// requested are the names in the spec, accepted those in the status.
 	requested, accepted names
 	versions            []entryVersion // in order of preference
 

@@ -163,7 +163,7 @@ func (h *handler) open(ctx context.Context) (*openHandler, error) {
 	if o := h.opened.Load(); o != nil {
 		return o, nil
 	}
-	if !h.uncached { // whose objects are deleted, established or not
+	if !h.uncached { // deletion of its objects does not require that it is established
 		if err := h.state.awaitReady(ctx, h.source, h.group); err != nil {
 			return nil, err
 		}

@@ -60,7 +60,7 @@ func (r *restated) DeepCopyObject() runtime.Object {
 	return &copied
 }
 
-// restate lets change modify the metadata and status of a stored definition, and preserves all
+// restate calls change to modify the metadata and status of a stored definition, and preserves all
 // other bytes. If change reports no modification, the stored object is returned.
 func restate(current *codec.Record, change func(*apiextensionsv1.CustomResourceDefinition) bool) (codec.Object, error) {
 	crd := &apiextensionsv1.CustomResourceDefinition{}

@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/registry"
 )
 
-// scalable says how a Scale shows objects of the version.
+// scalable returns the mapping between objects of the version and Scale.
 func (h *handler) scalable(ctx context.Context) (*registry.Scalable, error) {
 	o, err := h.open(ctx)
 	if err != nil {

@@ -203,8 +203,8 @@ func (p *schemaWriter) member(s *openSchema, name string, i, at int) int {
 	return p.copy(at)
 }
 
-// properties writes the properties at i, with s.members in place of those that all
-// resources have.
+// properties writes the properties at i, except those of all resources, for which it writes
+// s.members.
 func (p *schemaWriter) properties(s *openSchema, i int) int {
 	members := s.members
 	if p.in.At(i) != '{' {
@@ -238,7 +238,7 @@ func (p *schemaWriter) properties(s *openSchema, i int) int {
 	return i
 }
 
-// isOfEach reports whether a property is one of those that all resources have.
+// isOfEach reports whether all resources have a property.
 func isOfEach(name string) bool { return name == "apiVersion" || name == "kind" || name == "metadata" }
 
 // adapt rewrites a schema by its extensions.
@@ -252,7 +252,7 @@ func (p *schemaWriter) adapt(s *openSchema) {
 	if p.target == v2Target {
 		p.adaptV2(s)
 	}
-	// In v2, kubectl would reject unknown fields beside these.
+	// In v2, kubectl would reject unknown fields in addition to these.
 	if s.embedded && !(s.keepsUnknown && p.target == v2Target) {
 		if s.members == nil {
 			p.withMembers(s, p.embeddedMembers)

@@ -14,9 +14,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// snapshot is all definitions at a time. It is immutable: a change copies the
-// paths in two trees that lead to what changes, however many definitions there
-// are, in one group or in many.
+// snapshot contains all definitions at a point in time. It is immutable: a change copies the paths
+// of two trees to the changed entry, so its cost does not depend on the number of definitions.
 type snapshot struct {
 	generation uint64
 	// entries are in order of groups, and in each of plurals; claims the names
@@ -25,8 +24,7 @@ type snapshot struct {
 	claims  *btree.BTreeG[claim]
 }
 
-// claim is a name that a definition was given. Those of resources and those of
-// kinds do not meet.
+// claim is a name assigned to a definition. Resources and kinds have separate name spaces.
 type claim struct {
 	group  string
 	ofKind bool
@@ -65,9 +63,8 @@ func (s *snapshot) named(name string) *entry {
 	return s.find(group, plural)
 }
 
-// with returns a snapshot in which the definition of a name is another one, or
-// gone where e is nil. Snapshots are made one from the other, by one goroutine
-// at a time.
+// with returns a snapshot with e as the definition of a name, or without a definition if e is nil.
+// Only one goroutine at a time may derive snapshots.
 func (s *snapshot) with(group, plural string, e *entry) *snapshot {
 	next := &snapshot{generation: s.generation + 1, entries: s.entries.Copy(), claims: s.claims}
 	var old *entry
@@ -138,7 +135,7 @@ func (s *snapshot) groups() iter.Seq2[string, []*entry] {
 	}
 }
 
-// restGroup makes what discovery shows of a group, whose entries are in order.
+// restGroup returns the discovery information of a group. Its entries are sorted.
 func restGroup(name string, entries []*entry) (rest.Group, bool) {
 	byVersion := map[string][]*rest.Resource{}
 	for _, e := range entries {

@@ -29,37 +29,35 @@ const DefaultIdle = 5 * time.Minute
 
 // Config configures a Source.
 type Config struct {
-	// Definitions keeps the CustomResourceDefinitions. It is read and watched
-	// all the time, so it should not be a cache of its own. Required.
+	// Definitions stores the CustomResourceDefinitions. It is read and watched permanently, so it
+	// should not have a watch cache. Required.
 	Definitions storage.Interface
 	// Storage opens the storage of the objects of a version. Required.
 	Storage func(storage.Spec) (storage.Interface, error)
-	// PathShared reports whether a built-in resource stores objects under a path
-	// too: those are not deleted with a definition. nil: none does.
+	// PathShared reports whether a built-in resource stores objects under a path, too: these are
+	// not deleted with a definition. nil means never.
 	PathShared func(path string) bool
 	// Shared: other servers write to the same store.
 	Shared bool
-	// Changed is called with the group versions whose resources have changed. It
-	// is called with a lock held: it may read the Source, but must not wait for
-	// it. It may be nil.
+	// Changed is called with the group versions with changed resources. A lock is held during the
+	// call: it may read the Source, but must not wait for other calls of it. nil is ignored.
 	Changed func([]schema.GroupVersion)
-	// Gone is called some time after a definition was removed, with the resource that it
-	// defined, unless there is one again: what was counted of it can be forgotten. It may be nil.
+	// Gone is called some time after the removal of a definition with its resource, unless the
+	// resource exists again, so that its metrics can be dropped. nil is ignored.
 	Gone func(schema.GroupResource)
-	// Lifetime bounds work whose result requests share, such as compiling a
-	// schema, and interfaces without a context. It is done when the control plane
-	// closes; nil: never.
+	// Lifetime is the context of work with results that several requests share, such as compiling a
+	// schema, and of interfaces without a context. It is canceled when the control plane closes;
+	// nil means never.
 	Lifetime context.Context
 	// Services resolves the services of conversion webhooks.
 	Services egress.Resolver
 	// Networks are the ways to conversion webhooks; see webhook.Clients.
 	Networks egress.Networks
-	// Conversions, Reflectors and Rules are the metrics of these packages; nil: none.
+	// Conversions, Reflectors and Rules are the metrics of these packages; nil disables them.
 	Conversions *conversion.Metrics
 	Rules       *rules.Metrics
 	Reflectors  *reflector.Metrics
-	// Idle is how long compiled schemas and open handlers are kept unused; 0
-	// means DefaultIdle.
+	// Idle is how long unused compiled schemas and handlers are retained; 0 means DefaultIdle.
 	Idle   time.Duration
 	Logger *slog.Logger
 }
@@ -79,7 +77,7 @@ type Source struct {
 	mu struct {
 		sync.Mutex
 		versions reflector.VersionTracker // of definitions, by their names
-		// gone are the resources of removed definitions, by when that was.
+		// gone are the resources of removed definitions and the times of the removal.
 		gone map[schema.GroupResource]time.Time
 	}
 }
@@ -122,7 +120,7 @@ func New(config Config) (*Source, error) {
 	return s, err
 }
 
-// Find returns a resource or subresource, nil where there is none.
+// Find returns a resource or subresource, or nil if it does not exist.
 func (s *Source) Find(gv schema.GroupVersion, name, subresource string) *rest.Resource {
 	e := s.current.Load().find(gv.Group, name)
 	if e == nil || !e.isServed() {
@@ -146,7 +144,7 @@ func (s *Source) Groups() []rest.Group {
 	return groups
 }
 
-// Group returns one group; false if there is none.
+// Group returns one group, or false if it does not exist.
 func (s *Source) Group(name string) (rest.Group, bool) {
 	return restGroup(name, slices.Collect(s.current.Load().group(name)))
 }
@@ -205,8 +203,8 @@ func (s *Source) markReplaced(revision int64) {
 	s.mu.versions.Replaced(revision)
 }
 
-// update applies an entry, unless a newer revision is known. watched says that it
-// comes from the list or the watch, not from a writer.
+// update applies an entry, unless a newer revision is known. watched reports that it comes from the
+// list or the watch, not from a writer.
 func (s *Source) update(e *entry, watched bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -259,8 +257,8 @@ func (s *Source) remove(name string, revision int64) {
 	s.swapLocked(now.with(old.group, old.requested.plural, nil), old, nil)
 }
 
-// takeGone returns the resources that have been gone since before a time, by when their
-// last requests have ended. It returns each once.
+// takeGone returns the resources removed before a time at which all their requests had ended. It
+// returns each resource once.
 func (s *Source) takeGone(before time.Time) []schema.GroupResource {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -277,9 +275,9 @@ func (s *Source) takeGone(before time.Time) []schema.GroupResource {
 	return taken
 }
 
-// setHidden sets whether a definition is hidden, which means not served whatever its
-// conditions are. One is hidden before it is removed, so that no client that finds it
-// deleted is served its resources.
+// setHidden sets whether a definition is hidden, which disables it regardless of its conditions. A
+// definition is hidden before it is removed, so that its resources are not served to a client that
+// has observed the deletion.
 func (s *Source) setHidden(name string, uid types.UID, hidden bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -302,7 +300,7 @@ func (s *Source) setHidden(name string, uid types.UID, hidden bool) {
 
 func (s *Source) swapLocked(next *snapshot, old, e *entry) {
 	if old != nil && e != nil && discoveredAlike(old, e) {
-		next.generation-- // nothing that discovery shows
+		next.generation-- // discovery is not affected
 		s.current.Store(next)
 		return
 	}

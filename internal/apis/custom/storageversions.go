@@ -2,8 +2,8 @@ package custom
 
 import "mainstay.dev/mainstay/internal/rest"
 
-// StorageVersions says in which versions the objects of all resources in discovery are
-// stored. Config.Changed tells when that has changed.
+// StorageVersions returns the storage versions of all resources in discovery. Config.Changed
+// reports changes.
 func (s *Source) StorageVersions() []rest.StorageVersion {
 	var all []rest.StorageVersion
 	for e := range s.current.Load().all() {

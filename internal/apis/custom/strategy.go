@@ -67,7 +67,7 @@ func (h *handler) strategy(o *openHandler) *registry.Strategy {
 	}
 }
 
-// statusStrategy makes the rules of /status: nothing but the status is written.
+// statusStrategy returns the strategy of /status, which writes only the status.
 func (h *handler) statusStrategy(o *openHandler) *registry.Strategy {
 	return &registry.Strategy{
 		Namespaced: h.scoped, RequireResourceVersion: true, Generation: true, Finalizers: registry.WarnOfFinalizers,
@@ -92,12 +92,12 @@ func (h *handler) statusStrategy(o *openHandler) *registry.Strategy {
 	}
 }
 
-// unread is what is wrong where the schema could not be had.
+// unread returns the validation error for a schema that could not be loaded.
 func unread(err error) field.ErrorList { return field.ErrorList{field.InternalError(nil, err)} }
 
-// applyRules judges an object by the rules of its schema, unless it was found not
-// to be of the schema: an error then says that more may be wrong with it.
-// was is what it replaces, nil for a new one.
+// applyRules evaluates the rules of an object's schema, unless the object violates the schema. In
+// that case it adds an error that there may be more violations. was is the old object, or nil on
+// creation.
 func (c *compiled) applyRules(ctx context.Context, errs field.ErrorList, doc, was map[string]any) field.ErrorList {
 	if c.rules == nil {
 		return errs
@@ -130,7 +130,7 @@ func sameButMetadata(a, b map[string]any) bool {
 	return true
 }
 
-// keep takes a member over from what was there.
+// keep copies a member from the old document.
 func keep(doc, old map[string]any, name string) {
 	value, found := old[name]
 	if !found {
@@ -140,8 +140,7 @@ func keep(doc, old map[string]any, name string) {
 	doc[name] = runtime.DeepCopyJSONValue(value)
 }
 
-// keepAllButStatus takes over everything but the status, and the account of who
-// wrote it.
+// keepAllButStatus copies everything except the status and the managed fields from the old object.
 func keepAllButStatus(obj, old codec.Object) {
 	doc := content(obj)
 	status, found := doc["status"]

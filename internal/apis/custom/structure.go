@@ -9,8 +9,8 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// structure is what the condition NonStructuralSchema is to say of a generation of
-// a definition. The zero value is of none, and leaves the condition alone.
+// structure is the condition NonStructuralSchema of a generation of a definition. The zero value
+// belongs to no generation and leaves the condition unchanged.
 type structure struct {
 	known      bool
 	generation int64
@@ -29,9 +29,8 @@ func (s structure) apply(crd *apiextensionsv1.CustomResourceDefinition, now time
 	return definition.SetCondition(crd, *s.condition, now)
 }
 
-// structureOpen reports whether the schemas of a definition are to be looked at.
-// They are where the definition keeps unknown members, which all do whose schemas
-// were ever allowed not to be structural, and where it did before.
+// structureOpen reports whether the schemas of a definition must be checked: if it preserves
+// unknown fields, as all definitions that may have non-structural schemas do, or if it did before.
 func (l *loop) structureOpen(e *entry) bool {
 	return (e.keepsUnknown || e.nonStructural) && l.structures[e.uid] != max(e.generation, 1)
 }
@@ -43,7 +42,7 @@ func generationOf(crd *apiextensionsv1.CustomResourceDefinition) int64 { return 
 // crd is without them.
 func (l *loop) structureOf(crd *apiextensionsv1.CustomResourceDefinition, record *codec.Record) (structure, error) {
 	if l.structures[crd.UID] == generationOf(crd) {
-		return structure{}, nil // once: another server may say it in other words
+		return structure{}, nil // once: another server may use a different message
 	}
 	if !crd.Spec.PreserveUnknownFields && definition.FindCondition(crd, apiextensionsv1.NonStructuralSchema) == nil {
 		return structure{}, nil

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// typeConverter knows the merge schemas of a definition, for server-side apply
-// and managed fields. Those of a version are made when it is first met.
+// typeConverter provides the merge schemas of a definition for server-side apply and managed
+// fields. It creates the schemas of a version on first use.
 type typeConverter struct {
 	handler  *handler
 	versions sync.Map // name -> managedfields.TypeConverter
@@ -55,7 +55,7 @@ func (c *typeConverter) version(name string) (managedfields.TypeConverter, error
 func newTypeConverter(crd *apiextensionsv1.CustomResourceDefinition, version string) (managedfields.TypeConverter, error) {
 	v, err := versionOf(crd, version)
 	if err != nil {
-		return managedfields.NewTypeConverter(nil, false) // says so in the words that are looked for
+		return managedfields.NewTypeConverter(nil, false) // its error has the text that callers look for
 	}
 	m, err := modelBuilderOf(crd, v)
 	if err != nil {

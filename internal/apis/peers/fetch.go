@@ -20,12 +20,12 @@ const (
 	fetchTimeout = 10 * time.Second
 	// maxDiscovery bounds a document of another server, in bytes.
 	maxDiscovery = 64 << 20
-	// ownDiscovery asks a server for what it has itself: not what it knows of others.
+	// ownDiscovery requests a server's own resources, without those of its peers.
 	ownDiscovery = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList;profile=nopeer," +
 		"application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 )
 
-// fetchPeer asks another server for what it has.
+// fetchPeer requests the resources of another server.
 func (s *Source) fetchPeer(ctx context.Context, id string) (*peer, error) {
 	address, err := s.config.Address(ctx, id)
 	if err != nil {

@@ -14,12 +14,12 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// proxiedHeader marks a request that another server has sent on: it is answered here, or
-// not at all.
+// proxiedHeader marks a request that another server has forwarded. Such a request is not forwarded
+// again.
 const proxiedHeader = "X-Kubernetes-Peer-Proxied"
 
-// Handler returns what answers a request for a resource that this server does not have:
-// nil if no other server has it.
+// Handler returns a handler for a request for a resource that this server does not serve, or nil if
+// no other server serves it.
 func (s *Source) Handler(r *http.Request, resource schema.GroupVersionResource) http.Handler {
 	if r.Header.Get(proxiedHeader) == "true" {
 		return nil
@@ -49,7 +49,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 		http.Error(w, "missing user", http.StatusInternalServerError)
 		return
 	}
-	request.WatchInitialized(in.Context()) // what a watch costs from here on, it costs the other server
+	request.WatchInitialized(in.Context()) // from here on, a watch only uses resources of the other server
 	transport := h.source.transport
 	if proxy.IsUpgrade(in) {
 		transport = h.source.upgrade
@@ -74,7 +74,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 	})
 }
 
-// fail answers a request that got no response, as kube-apiserver does.
+// fail writes the response to a request without a response from the other server, like
+// kube-apiserver.
 func (h *handler) fail(ctx context.Context, w http.ResponseWriter, err error) {
 	h.source.config.Logger.LogAttrs(ctx, slog.LevelDebug, "another server did not answer", slog.String("address", h.address), slog.Any("err", err))
 	if ctx.Err() == nil { // the filters answer others

@@ -15,7 +15,7 @@ const (
 	syncFetch   = "fetch_discovery"
 )
 
-// Metrics are those of all sources of a host.
+// Metrics are the metrics of all sources of a host.
 type Metrics struct {
 	requests *prometheus.CounterVec
 	syncs    *prometheus.CounterVec

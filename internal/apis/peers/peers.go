@@ -1,9 +1,8 @@
-// Package peers sends requests for resources that this server does not have on to
-// another server of the cluster that has them, as kube-apiserver's proxy for unknown
-// versions does (KEP-4020): while servers of two versions run side by side, each of them
-// answers for what either has. It knows the other servers by their identity leases, and
-// what they have by their discovery. It neither authenticates nor authorizes: the other
-// server does that for the user it is told of.
+// Package peers forwards requests for resources that this server does not serve to another server
+// of the cluster, like kube-apiserver's mixed version proxy (KEP-4020): while servers of two
+// versions run concurrently, each of them responds for the resources of both. It finds the other
+// servers by their identity leases, and their resources by their discovery. The other server
+// authenticates and authorizes the request for the user in the front proxy headers.
 package peers
 
 import (
@@ -39,18 +38,17 @@ const serverName = "kubernetes.default.svc"
 type Config struct {
 	// ID is this server's own.
 	ID string
-	// Leases are all leases, of which those that Selector selects are the identities of
-	// servers.
+	// Leases are all leases; Selector selects the identity leases of servers.
 	Leases   reflector.Collection
 	Selector labels.Selector
 	// Address returns the host:port of a server.
 	Address func(ctx context.Context, id string) (string, error)
-	// Authorities sign the certificates of the other servers, Certificate is by what
-	// they know this one.
+	// Authorities are the CA certificates for the other servers; Certificate is the client
+	// certificate of this server.
 	Authorities *x509.CertPool
 	Certificate func() (*tls.Certificate, error)
-	// Ours reports whether all servers have a group version alike, whatever their
-	// version: those of definitions and registrations.
+	// Ours reports whether all servers serve a group version regardless of their version: those of
+	// definitions and registrations.
 	Ours func(schema.GroupVersion) bool
 
 	Proxy      *proxy.Proxy
@@ -59,20 +57,20 @@ type Config struct {
 	Logger     *slog.Logger
 }
 
-// Source knows what the other servers have. It is safe for concurrent use.
+// Source tracks the resources of the other servers. It is safe for concurrent use.
 type Source struct {
 	config    Config
 	reflector *reflector.Reflector
 	transport http.RoundTripper
 	upgrade   http.RoundTripper // for requests that upgrade the connection
 	current   atomic.Pointer[snapshot]
-	changed   chan struct{} // holds one token while discovery is to be fetched
+	changed   chan struct{} // contains one token while discovery must be fetched
 	mu        sync.Mutex
 	holders   map[string]string            // of the identity leases of the others, by their names
 	defined   map[schema.GroupVersion]bool // which had definitions once
 }
 
-// snapshot is what is known of the other servers. It is immutable.
+// snapshot is the known state of the other servers. It is immutable.
 type snapshot struct {
 	generation uint64
 	peers      map[string]*peer // by identity

@@ -118,7 +118,7 @@ func (c *Controller) sync(ctx context.Context, name string) error {
 var errOther = errors.New("it is another request")
 
 // update updates a subresource of a request, unless it was deleted. change receives the current
-// request, and leaves it unchanged if no action is necessary.
+// request, and does not modify it if no action is necessary.
 func (c *Controller) update(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, subresource string, change func(*certificatesv1.CertificateSigningRequest)) error {
 	_, err := c.requests.Subresource(subresource).Update(ctx, types.NamespacedName{Name: csr.Name}, func(current *certificatesv1.CertificateSigningRequest) error {
 		if current.UID != csr.UID {

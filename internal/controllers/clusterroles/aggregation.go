@@ -166,7 +166,7 @@ func (a *Aggregation) aggregate(ctx context.Context, list *rest.List) error {
 }
 
 // read returns the roles of a list, and the aggregated ones, sorted by name. An invalid selector
-// selects nothing.
+// selects no role.
 func (a *Aggregation) read(list *rest.List) (roles []*rbacv1.ClusterRole, wanted []*aggregated, err error) {
 	a.selectors, a.members = nil, map[string]bool{}
 	for record, err := range list.Items {

@@ -14,7 +14,7 @@ import (
 type External struct {
 	// Name of its lease in kube-system.
 	Name string
-	// Holds returns the expiration time of the stored lease; a past time if it is not held.
+	// Holds returns the expiration time of the stored lease, or a past time if it is not held.
 	Holds func(ctx context.Context) time.Time
 	// Changed is called, once, when it turns out to run or not to run any more.
 	Changed func()

@@ -1,7 +1,7 @@
-// Package flowschemas keeps the Dangling condition of FlowSchemas: whether the
-// PriorityLevelConfiguration that one names is there. kube-apiserver's flow control
-// writes it a moment after a change; here the write of a schema or level that makes
-// a condition wrong returns when it is right again.
+// Package flowschemas maintains the Dangling condition of FlowSchemas: whether the
+// PriorityLevelConfiguration of a schema exists. kube-apiserver's flow control writes it shortly
+// after a change; here the write of a schema or level returns after the condition has been
+// corrected.
 package flowschemas
 
 import (
@@ -38,9 +38,9 @@ const (
 	notFound = "NotFound"
 )
 
-// Conditions writes them. It is safe for concurrent use: a condition is written
-// only onto the schema that it was worked out from, and then worked out again, so
-// that the last of several writers, on several servers too, leaves the right one.
+// Conditions writes the conditions. It is safe for concurrent use: a condition is written only to
+// the version of the schema that it was computed from, and computed again afterwards, so that the
+// last of several writers, on several servers too, writes the correct one.
 type Conditions struct {
 	schemas, statuses *loopback.Client[*flowcontrolv1.FlowSchema]
 	levels            *loopback.Client[*flowcontrolv1.PriorityLevelConfiguration]
@@ -61,8 +61,8 @@ func New(lifetime context.Context, access *loopback.Access, logger *slog.Logger)
 	}
 }
 
-// Start sets the conditions of all schemas. Until it is called nothing is written:
-// what a first start creates is looked at once, and not after each object.
+// Start sets the conditions of all schemas. Before that no conditions are written, so that the
+// objects of a first start are processed once.
 func (c *Conditions) Start(ctx context.Context) {
 	c.started.Store(true)
 	c.each(ctx, func(*flowcontrolv1.FlowSchema) bool { return true })
@@ -120,8 +120,8 @@ func (c *Conditions) failed(err error) {
 	c.logger.Warn("the condition of a FlowSchema may not be up to date", "err", err)
 }
 
-// set writes the condition of a schema until it is right: others may write the
-// schema, or its level, at the same time. A schema that is gone has none.
+// set writes the condition of a schema until it is correct, because others may write the schema or
+// its level concurrently. It does nothing for a deleted schema.
 func (c *Conditions) set(ctx context.Context, name types.NamespacedName) error {
 	for {
 		schema, err := c.schemas.Get(ctx, name)
@@ -141,7 +141,7 @@ func (c *Conditions) set(ctx context.Context, name types.NamespacedName) error {
 	}
 }
 
-// wanted returns the condition that a schema should have, nil where it has it.
+// wanted returns the condition to write, or nil if the schema has it.
 func (c *Conditions) wanted(ctx context.Context, schema *flowcontrolv1.FlowSchema) (*flowcontrolv1.FlowSchemaCondition, error) {
 	level := schema.Spec.PriorityLevelConfiguration.Name
 	wanted := &flowcontrolv1.FlowSchemaCondition{
@@ -170,7 +170,7 @@ func (c *Conditions) wanted(ctx context.Context, schema *flowcontrolv1.FlowSchem
 	return wanted, nil
 }
 
-// status is what is applied, to the very schema that was looked at.
+// status returns the status to apply, with the UID and version of the schema.
 func status(schema *flowcontrolv1.FlowSchema, condition *flowcontrolv1.FlowSchemaCondition) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": flowcontrolv1.SchemeGroupVersion.String(), "kind": "FlowSchema",

@@ -34,8 +34,8 @@ type Config struct {
 	Plain changes.Plain
 	// Prefix of all keys, such as "/registry".
 	Prefix string
-	// OfPath returns the resource with a storage path, and OfKind that of a kind; false if there is
-	// none.
+	// OfPath returns the resource with a storage path, and OfKind that of a kind, or false if there
+	// is none.
 	OfPath func(path string) (changes.Resource, bool)
 	OfKind func(apiVersion, kind string) (changes.Resource, bool)
 	// Access is to the control plane; its user is replaced by the controller's.
@@ -65,8 +65,8 @@ type collection struct {
 	graph  *graph
 	queue  *work.Queue[object]
 	events *loopback.Client[*corev1.Event]
-	// absent are missing owners, left those that were deleted while they had dependents. searched
-	// is the time of the last search in other namespaces.
+	// absent are missing owners; left are owners that were deleted while they had dependents.
+	// searched is the time of the last search in other namespaces.
 	absent   remembered[absentOwner]
 	left     remembered[string]
 	searched atomic.Int64

@@ -10,21 +10,21 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// graph knows which objects name which owners, by the owners' uids, and nothing of
-// objects that neither have owners nor are named as one. It has no copies: what else is
-// to be known of an object is read where it is stored.
+// graph contains the owner references of all objects, by the UIDs of the owners. It stores only
+// objects that have owners or dependents, and no copies of objects: other data is read from
+// storage.
 //
-// An edge is one string, so that a dependent costs a string in a tree: the owner's
-// uid, whether the dependent blocks its deletion, and the dependent's path and name.
-// All dependents of an owner are neighbours then, those that block first.
+// An edge is one string in a tree: the owner's UID, whether the dependent blocks its deletion, and
+// the dependent's path and name. All dependents of an owner are therefore adjacent, and blocking
+// ones are first.
 //
-// Its methods may be called concurrently.
+// The methods are safe for concurrent use.
 type graph struct {
 	mu struct {
 		sync.RWMutex
 		edges *btree.BTreeG[string]
-		// dying are the owners that are deleted in the foreground, or whose dependents
-		// are to be orphaned, by their uids, and by their names.
+		// dying are the owners with foreground deletion or orphaning in progress, by UID and by
+		// name.
 		dying      map[uid]object
 		dyingNames map[object]uid
 		paths      []string

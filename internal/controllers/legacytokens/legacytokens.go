@@ -33,8 +33,8 @@ const (
 	// interval is how often all tokens are looked at.
 	interval = 24 * time.Hour
 
-	// trackingName is the config map of kube-system that says since when uses of tokens
-	// are noted.
+	// trackingName is the config map in kube-system with the date since when token uses are
+	// recorded.
 	trackingName = "kube-apiserver-legacy-service-account-token-tracking"
 	sinceKey     = "since"
 	// Labels of secrets, with dates: the first is written where tokens are authenticated.
@@ -51,7 +51,7 @@ type Config struct {
 	// Access is to the control plane; its user is replaced by the controller's.
 	Access *loopback.Access
 	Logger *slog.Logger
-	// Queues are the metrics of the work queue; nil: none.
+	// Queues are the metrics of the work queue; nil disables them.
 	Queues *work.Metrics
 }
 
@@ -61,7 +61,7 @@ type Cleaner struct {
 	secrets *loopback.Client[*corev1.Secret]
 }
 
-// New returns a controller that has not begun.
+// New returns a controller that is not started.
 func New(config Config) *Cleaner {
 	return &Cleaner{config: config, secrets: loopback.For[*corev1.Secret](config.Access.AsController(account), corev1.SchemeGroupVersion.WithResource("secrets"))}
 }
@@ -69,8 +69,8 @@ func New(config Config) *Cleaner {
 // all is the one key of the queue.
 type all struct{}
 
-// Begin returns the subscriber that does the work until ctx ends, and what waits for
-// its end.
+// Begin starts the controller until ctx ends. It returns its subscriber and a function that waits
+// for its end.
 func (c *Cleaner) Begin(ctx context.Context) (changes.Subscriber, func()) {
 	queue := work.New(ctx, work.Config[all]{Name: Name, Workers: 1, Do: func(ctx context.Context, _ all) error { return c.sync(ctx, simulation.Now(ctx).UTC()) }, Logger: c.config.Logger, Metrics: c.config.Queues})
 	return &subscriber{queue}, queue.Close
@@ -92,8 +92,8 @@ func (s *subscriber) Changed(c *changes.Change) {
 	}
 }
 
-// sync looks at all tokens, and again a day later. Until uses have been noted for long
-// enough it looks at none.
+// sync processes all tokens, and again after one day. It processes none until uses have been
+// recorded for long enough.
 func (c *Cleaner) sync(ctx context.Context, now time.Time) error {
 	since, err := c.trackedSince(ctx)
 	if err != nil || since.IsZero() {
@@ -139,7 +139,7 @@ func (c *Cleaner) trackedSince(ctx context.Context) (time.Time, error) {
 // pass looks at all tokens once.
 type pass struct {
 	*Cleaner
-	// What was made, or last used, or marked before this time is not needed.
+	// Tokens created, last used or marked before this time are not needed.
 	now, before time.Time
 	used        map[string]map[string]bool // secrets of pods, by namespaces that were looked at
 }
@@ -165,8 +165,8 @@ func (p *pass) look(ctx context.Context, secret *corev1.Secret) error {
 	return p.secrets.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &secret.UID, ResourceVersion: &secret.ResourceVersion}})
 }
 
-// isOld reports whether a token was made and last used long ago. One whose use cannot be read
-// may be in use.
+// isOld reports whether a token was created and last used before this time. A token with an invalid
+// date of last use may be in use.
 func (p *pass) isOld(secret *corev1.Secret) bool {
 	if !secret.CreationTimestamp.Time.Before(p.before) {
 		return false
@@ -240,7 +240,7 @@ func (p *pass) mark(ctx context.Context, name types.NamespacedName, uid types.UI
 		if current.UID != uid {
 			return errOther
 		}
-		if p.isOld(current) { // nobody has used it meanwhile
+		if p.isOld(current) { // not used since it was read
 			metav1.SetMetaDataLabel(&current.ObjectMeta, invalidSinceLabel, p.now.Format(time.DateOnly))
 		}
 		return nil

@@ -1,11 +1,10 @@
-// Package resourcequotas counts what the quotas of a namespace limit, as
-// kube-controller-manager's resourcequota-controller does: when a quota is new or limits
-// something else, when an object came or went that was not charged, and now and then.
-// Everything that this server writes is charged with its own write (package quota), so
-// that there is little to do.
+// Package resourcequotas computes the usage of quotas, like kube-controller-manager's
+// resourcequota-controller: when a quota is new or its limits change, when an object was created or
+// deleted without a charge, and periodically. All writes of this server are charged in the same
+// transaction (package quota), so there is little work.
 //
-// A count is exact: it is taken after the quota was read and written onto the quota that
-// was read, and whoever writes an object meanwhile changes that.
+// The usage is exact: it is computed after reading the quota, and written only if the quota has not
+// changed since, and every write of an object changes the quota.
 package resourcequotas
 
 import (
@@ -37,8 +36,8 @@ const (
 	workers = 5
 	// resync is how often everything is counted, as in kube-controller-manager.
 	resync = 5 * time.Minute
-	// settles is how long what a quota is charged may arrive after what it is charged
-	// for: both are written at once, and told one after the other.
+	// settles is the maximum delay between the events of an object and of its charged quota: both
+	// are written at once and delivered one after another.
 	settles = 20 * time.Millisecond
 )
 
@@ -53,7 +52,7 @@ type Config struct {
 	// Access is to the control plane; its user is replaced by the controller's.
 	Access *loopback.Access
 	Logger *slog.Logger
-	// Queues are the metrics of the work queue; nil: none.
+	// Queues are the metrics of the work queue; nil disables them.
 	Queues *work.Metrics
 }
 
@@ -63,22 +62,21 @@ type Controller struct {
 	statuses *loopback.Client[*corev1.ResourceQuota]
 }
 
-// New returns a controller that has not begun.
+// New returns a controller that is not started.
 func New(config Config) *Controller {
 	quotas := loopback.For[*corev1.ResourceQuota](config.Access.AsController(account), corev1.SchemeGroupVersion.WithResource(quota.Resource().Resource))
 	return &Controller{config: config, statuses: quotas.Subresource("status")}
 }
 
-// Begin returns the subscriber that does the work until ctx ends, and what waits for its
-// end.
+// Begin starts the controller until ctx ends. It returns its subscriber and a function that waits
+// for its end.
 func (c *Controller) Begin(ctx context.Context) (changes.Subscriber, func()) {
 	s := &subscriber{Controller: c, ctx: ctx}
 	s.queue = work.New(ctx, work.Config[types.NamespacedName]{Name: Name, Workers: workers, Do: s.sync, Logger: c.config.Logger, Metrics: c.config.Queues})
 	return s, s.queue.Close
 }
 
-// subscriber queues quotas that are new or changed, and those of namespaces in which
-// something was not charged.
+// subscriber enqueues new and changed quotas, and the quotas of namespaces with uncharged writes.
 type subscriber struct {
 	*Controller
 	ctx   context.Context // of Begin
@@ -87,7 +85,7 @@ type subscriber struct {
 	mu        sync.Mutex
 	synced    bool
 	charged   map[string]int64 // by namespace: the revision of the last write of a quota
-	uncharged map[string]int64 // and of the last write that none seems to be charged for
+	uncharged map[string]int64 // and of the last write that seems uncharged
 }
 
 // Reset implements changes.Subscriber.
@@ -119,9 +117,9 @@ func (s *subscriber) Changed(c *changes.Change) {
 	s.suspect(c.Namespace, chargedAt(c))
 }
 
-// chargedAt returns the revision at which quotas are charged what a change needs. Where the
-// object is apart they are charged before it, at a revision of theirs: it counts as
-// uncharged, and is counted.
+// chargedAt returns the revision at which quotas are charged for a change. If the object is in
+// another backend, quotas are charged before it, at a revision of their own: such a change is
+// treated as uncharged.
 func chargedAt(c *changes.Change) int64 {
 	if c.Apart {
 		return math.MaxInt64
@@ -163,8 +161,7 @@ func (s *subscriber) isSynced() bool {
 	return s.synced
 }
 
-// quotaChanged queues a quota that is there at first, or limits something else than its
-// status says.
+// quotaChanged enqueues a quota at startup, and when its limits differ from its status.
 func (s *subscriber) quotaChanged(c *changes.Change) {
 	s.mu.Lock()
 	s.charged[c.Namespace] = max(s.charged[c.Namespace], c.Revision)
@@ -182,7 +179,7 @@ func (s *subscriber) quotaChanged(c *changes.Change) {
 	s.queue.Add(types.NamespacedName{Namespace: c.Namespace, Name: c.Name})
 }
 
-// isCounted reports whether what a quota limits was counted since that was said.
+// isCounted reports whether the usage was computed after the status was written.
 func (s *subscriber) isCounted(c *changes.Change) bool {
 	if q := s.config.Ledger.At(types.NamespacedName{Namespace: c.Namespace, Name: c.Name}, c.Revision); q != nil {
 		return Counted(q)
@@ -199,7 +196,7 @@ func (s *subscriber) isCounted(c *changes.Change) bool {
 	return ok && Counted(q)
 }
 
-// Counted reports whether what a quota limits was counted since it last changed.
+// Counted reports whether the usage was computed after the last change of the quota.
 func Counted(q *corev1.ResourceQuota) bool {
 	for name := range q.Spec.Hard {
 		if _, ok := q.Status.Used[name]; !ok {
@@ -209,8 +206,8 @@ func Counted(q *corev1.ResourceQuota) bool {
 	return sameList(q.Spec.Hard, q.Status.Hard)
 }
 
-// decode returns the object of stored bytes, nil for nil. Where it does not matter what
-// is in it, it is empty.
+// decode returns the object of stored bytes, or nil for nil. The object is empty if its contents do
+// not matter.
 func (s *subscriber) decode(resource changes.Resource, value []byte, revision int64) (codec.Object, error) {
 	switch {
 	case value == nil:
@@ -221,8 +218,8 @@ func (s *subscriber) decode(resource changes.Resource, value []byte, revision in
 	return resource.Kind.DecodeStored(value, revision)
 }
 
-// wasUncharged reports whether a change should have been charged and seems not to have
-// been. What it says is looked at again later.
+// wasUncharged reports whether a change seems not to have been charged although it should. The
+// caller checks again later.
 func (s *subscriber) wasUncharged(resource changes.Resource, c *changes.Change) bool {
 	if s.isCharged(c.Namespace, chargedAt(c)) {
 		return false
@@ -244,7 +241,7 @@ func (s *subscriber) isCharged(namespace string, revision int64) bool {
 	return s.charged[namespace] == revision
 }
 
-// sync counts what a quota limits, and looks at it again after a while.
+// sync computes the usage of a quota, and again after a delay.
 func (s *subscriber) sync(ctx context.Context, name types.NamespacedName) error {
 	err := s.Controller.Recount(ctx, name)
 	if apierrors.IsNotFound(err) {
@@ -256,8 +253,8 @@ func (s *subscriber) sync(ctx context.Context, name types.NamespacedName) error 
 	return work.Later(resync)
 }
 
-// Recount counts what a quota limits. Where others keep changing it, those of this server
-// wait for the count.
+// Recount computes the usage of a quota. If other writers keep changing it, the writers of this
+// server wait for the computation.
 func (c *Controller) Recount(ctx context.Context, name types.NamespacedName) error {
 	err := c.recount(ctx, name, patience)
 	if !errors.Is(err, errBusy) {
@@ -277,7 +274,8 @@ const patience = 3
 
 var errBusy = errors.New("the quota keeps changing during the calculation")
 
-// recount counts up to some times, until nobody has changed the quota meanwhile.
+// recount tries to compute the usage several times, until the quota has not changed during the
+// computation.
 func (c *Controller) recount(ctx context.Context, name types.NamespacedName, times int) error {
 	_, err := c.statuses.Update(ctx, name, func(q *corev1.ResourceQuota) error {
 		if times--; times < 0 {
@@ -296,7 +294,7 @@ func (c *Controller) recount(ctx context.Context, name types.NamespacedName, tim
 	return err
 }
 
-// sameList reports whether two lists say the same, however they write it.
+// sameList reports whether two lists have equal quantities, regardless of their format.
 func sameList(a, b corev1.ResourceList) bool {
 	return maps.EqualFunc(a, b, func(a, b resource.Quantity) bool { return a.Cmp(b) == 0 })
 }

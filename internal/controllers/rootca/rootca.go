@@ -27,7 +27,7 @@ const (
 	Name = "root-ca-certificate-publisher-controller"
 	// account is the service account that it writes as.
 	account = "root-ca-cert-publisher"
-	// configMap is what it writes.
+	// configMap is the name of the created ConfigMaps.
 	configMap = "kube-root-ca.crt"
 
 	descriptionKey = "kubernetes.io/description"
@@ -45,7 +45,7 @@ type Config struct {
 	// Access is to the control plane; its user is replaced by the controller's.
 	Access *loopback.Access
 	Logger *slog.Logger
-	// Queues are the metrics of the work queue; nil: none.
+	// Queues are the metrics of the work queue; nil disables them.
 	Queues *work.Metrics
 }
 
@@ -59,7 +59,7 @@ type Controller struct {
 	maps   *loopback.Client[*corev1.ConfigMap]
 }
 
-// New returns a controller that has not begun.
+// New returns a controller that is not started.
 func New(config Config) *Controller {
 	access := config.Access.AsController(account)
 	return &Controller{
@@ -69,8 +69,8 @@ func New(config Config) *Controller {
 	}
 }
 
-// Begin returns the subscriber that does the work until ctx ends, and what waits for
-// its end.
+// Begin starts the controller until ctx ends. It returns its subscriber and a function that waits
+// for its end.
 func (c *Controller) Begin(ctx context.Context) (changes.Subscriber, func()) {
 	return everynamespace.Begin(ctx, everynamespace.Config{
 		Name:    Name,
@@ -101,7 +101,7 @@ func (c *Controller) write(ctx context.Context, name types.NamespacedName) error
 		return err
 	}
 	current, err := codec.SharedAs[*corev1.ConfigMap](record)
-	if err != nil || maps.Equal(current.Data, data) && current.Annotations[descriptionKey] != "" { // somebody else's description may stay
+	if err != nil || maps.Equal(current.Data, data) && current.Annotations[descriptionKey] != "" { // another description is accepted
 		return err
 	}
 	_, err = c.maps.Update(ctx, name, func(m *corev1.ConfigMap) error {

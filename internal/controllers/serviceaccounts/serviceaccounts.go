@@ -37,7 +37,7 @@ type Config struct {
 	// Access is to the control plane; its user is replaced by the controller's.
 	Access *loopback.Access
 	Logger *slog.Logger
-	// Queues are the metrics of the work queue; nil: none.
+	// Queues are the metrics of the work queue; nil disables them.
 	Queues *work.Metrics
 }
 
@@ -50,7 +50,7 @@ type Controller struct {
 	accounts *loopback.Client[*corev1.ServiceAccount]
 }
 
-// New returns a controller that has not begun.
+// New returns a controller that is not started.
 func New(config Config) *Controller {
 	access := config.Access.AsController(account)
 	return &Controller{
@@ -60,8 +60,8 @@ func New(config Config) *Controller {
 	}
 }
 
-// Begin returns the subscriber that does the work until ctx ends, and what waits for
-// its end.
+// Begin starts the controller until ctx ends. It returns its subscriber and a function that waits
+// for its end.
 func (c *Controller) Begin(ctx context.Context) (changes.Subscriber, func()) {
 	return everynamespace.Begin(ctx, everynamespace.Config{
 		Name: Name,
@@ -72,7 +72,7 @@ func (c *Controller) Begin(ctx context.Context) (changes.Subscriber, func()) {
 	})
 }
 
-// keep creates the account of a namespace that has none.
+// keep creates the missing service account of a namespace.
 func (c *Controller) keep(ctx context.Context, namespace string) error {
 	_, err := c.stored.Get(ctx, types.NamespacedName{Namespace: namespace, Name: defaultName}, storage.ReadOptions{})
 	if !errors.Is(err, storage.ErrNotFound) {

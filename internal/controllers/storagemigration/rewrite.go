@@ -28,8 +28,8 @@ const (
 // errBackend: the store could not be read, which is tried again.
 var errBackend = errors.New("read the store")
 
-// migrate writes all objects of a resource anew, and then says of a custom one that
-// nothing is stored in its other versions any more.
+// migrate rewrites all objects of a resource, and then removes the other versions from
+// storedVersions of a custom resource.
 func (m *Migrator) migrate(ctx context.Context, resource changes.Resource) error {
 	if !resource.Custom {
 		return m.rewrite(ctx, resource)
@@ -45,8 +45,8 @@ func (m *Migrator) migrate(ctx context.Context, resource changes.Resource) error
 	return m.forgetVersions(ctx, name, before)
 }
 
-// rewrite writes all objects of a resource anew. Those that are created or changed meanwhile
-// are stored as they should be, so that it does not matter which of them it sees.
+// rewrite rewrites all objects of a resource. Objects that are written concurrently are already
+// stored in the desired form, so it does not matter whether they are processed.
 func (m *Migrator) rewrite(ctx context.Context, resource changes.Resource) error {
 	client := loopback.For[codec.Object](m.access, resource.GVR())
 	prefix := resource.Key(m.config.Prefix, "", "")
@@ -71,8 +71,7 @@ func (m *Migrator) rewrite(ctx context.Context, resource changes.Resource) error
 	}
 }
 
-// nameOf returns the name of the object of a key, without what all keys of the resource
-// begin with.
+// nameOf returns the name of the object with a key, without the resource's prefix.
 func nameOf(key string) types.NamespacedName {
 	if namespace, name, ok := strings.Cut(key, "/"); ok {
 		return types.NamespacedName{Namespace: namespace, Name: name}
@@ -80,19 +79,19 @@ func nameOf(key string) types.NamespacedName {
 	return types.NamespacedName{Name: key}
 }
 
-// touch updates an object to what it is, which is written if it is stored in another way
-// than it would be now.
+// touch updates an object without a change, which is written only if the stored form differs from
+// the desired one.
 func touch(ctx context.Context, client *loopback.Client[codec.Object], name types.NamespacedName) error {
 	_, err := client.Update(ctx, name, func(codec.Object) error { return nil })
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // somebody else has written it
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // another client has written it
 		return nil
 	}
 	return err
 }
 
-// forgetVersions leaves the storage version alone in the storedVersions of a definition. One
-// that was changed meanwhile keeps them: objects may be stored in what was its storage
-// version for a while.
+// forgetVersions removes all versions except the storage version from storedVersions of a
+// definition. A definition that has changed since is not modified, because objects may still be
+// stored in its previous storage version.
 func (m *Migrator) forgetVersions(ctx context.Context, name types.NamespacedName, before *apiextensionsv1.CustomResourceDefinition) error {
 	_, err := m.definitions.Subresource("status").Update(ctx, name, func(crd *apiextensionsv1.CustomResourceDefinition) error {
 		i := slices.IndexFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Storage })

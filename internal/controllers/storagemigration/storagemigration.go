@@ -1,6 +1,6 @@
-// Package storagemigration carries out StorageVersionMigrations: it writes all objects of a
-// resource anew, so that they are stored in its storage version and encrypted with the
-// newest key, as kube-controller-manager's storage-version-migrator-controller does.
+// Package storagemigration performs StorageVersionMigrations, like kube-controller-manager's
+// storage-version-migrator-controller: it rewrites all objects of a resource, so that they are
+// stored in its storage version and encrypted with the newest key.
 package storagemigration
 
 import (
@@ -31,7 +31,7 @@ const (
 	Name = "storage-version-migrator-controller"
 	// workers is how many migrations are under way at a time.
 	workers = 5
-	// patience is for how long a resource that a migration names may come into being.
+	// patience is how long a migration waits for a missing resource.
 	patience = time.Minute
 
 	runningReason   = "StorageVersionMigrationInProgress"
@@ -45,12 +45,12 @@ type Config struct {
 	Prefix string
 	// Stored are the stored migrations, past the watch cache.
 	Stored storage.Interface
-	// Find returns a resource whose objects are stored; false where this server has none.
+	// Find returns a resource with stored objects, or false if this server does not have it.
 	Find func(schema.GroupResource) (changes.Resource, bool)
 	// Access is to the control plane; its user is replaced by the controller's.
 	Access *loopback.Access
 	Logger *slog.Logger
-	// Queues are the metrics of the work queue; nil: none.
+	// Queues are the metrics of the work queue; nil disables them.
 	Queues *work.Metrics
 }
 
@@ -62,7 +62,7 @@ type Migrator struct {
 	definitions *loopback.Client[*apiextensionsv1.CustomResourceDefinition]
 }
 
-// New returns a controller that has not begun.
+// New returns a controller that is not started.
 func New(config Config) *Migrator {
 	access := config.Access.AsController(Name)
 	return &Migrator{
@@ -72,8 +72,8 @@ func New(config Config) *Migrator {
 	}
 }
 
-// Begin returns the subscriber that does the work until ctx ends, and what waits for
-// its end.
+// Begin starts the controller until ctx ends. It returns its subscriber and a function that waits
+// for its end.
 func (m *Migrator) Begin(ctx context.Context) (changes.Subscriber, func()) {
 	queue := work.New(ctx, work.Config[string]{Name: Name, Workers: workers, Do: m.sync, Logger: m.config.Logger, Metrics: m.config.Queues})
 	return &subscriber{queue}, queue.Close
@@ -95,8 +95,8 @@ func (s *subscriber) Changed(c *changes.Change) {
 	}
 }
 
-// sync carries out a migration that has not ended. One that a stopped server has left goes
-// on from the beginning: what has been written anew already is not written again.
+// sync performs a migration that has not ended. An interrupted migration starts again; objects that
+// are already rewritten are not written again.
 func (m *Migrator) sync(ctx context.Context, name string) error {
 	migration, err := m.get(ctx, name)
 	if err != nil || migration == nil || hasEnded(migration) {
@@ -120,7 +120,7 @@ func (m *Migrator) sync(ctx context.Context, name string) error {
 	return m.end(ctx, migration, err)
 }
 
-// get returns a stored migration; nil where there is none.
+// get returns a stored migration, or nil if it does not exist.
 func (m *Migrator) get(ctx context.Context, name string) (*migrationv1.StorageVersionMigration, error) {
 	return storage.FindAs[*migrationv1.StorageVersionMigration](ctx, m.config.Stored, types.NamespacedName{Name: name})
 }
@@ -162,10 +162,10 @@ func set(status *migrationv1.StorageVersionMigrationStatus, kind migrationv1.Mig
 	meta.SetStatusCondition(&status.Conditions, metav1.Condition{Type: string(kind), Status: is, Reason: reason, Message: message})
 }
 
-// errOther: there is another migration of the name by now. It is looked at anew.
+// errOther: the migration was replaced by another one of the same name, which will be processed.
 var errOther = errors.New("it is another migration")
 
-// update changes the status of a migration, unless that is gone or has ended.
+// update updates the status of a migration, unless it is deleted or has ended.
 func (m *Migrator) update(ctx context.Context, migration *migrationv1.StorageVersionMigration, change func(*migrationv1.StorageVersionMigrationStatus)) error {
 	_, err := m.migrations.Subresource("status").Update(ctx, types.NamespacedName{Name: migration.Name}, func(current *migrationv1.StorageVersionMigration) error {
 		if current.UID != migration.UID {
@@ -182,7 +182,7 @@ func (m *Migrator) update(ctx context.Context, migration *migrationv1.StorageVer
 	return nil
 }
 
-// isPassing reports whether what failed is worth being tried again.
+// isPassing reports whether an error is temporary.
 func isPassing(err error) bool {
 	return apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) ||
 		apierrors.IsInternalError(err) || apierrors.IsTimeout(err) || errors.Is(err, errBackend)

@@ -1,7 +1,6 @@
-// Package storageprotection lets volumes, claims and classes of volume attributes go
-// that are deleted and that nothing uses, by their finalizers, as three of
-// kube-controller-manager's controllers do: for persistent volume claims, persistent
-// volumes and volume attributes classes.
+// Package storageprotection removes the finalizers of deleted volumes, claims and volume attributes
+// classes when no object uses them, like three of kube-controller-manager's controllers: for
+// persistent volume claims, persistent volumes and volume attributes classes.
 package storageprotection
 
 import (
@@ -31,7 +30,7 @@ type Config struct {
 	// Access is to the control plane; its user is replaced by the controllers'.
 	Access *loopback.Access
 	Logger *slog.Logger
-	// Queues are the metrics of the work queue; nil: none.
+	// Queues are the metrics of the work queue; nil disables them.
 	Queues *work.Metrics
 }
 
@@ -45,20 +44,20 @@ type Controller struct {
 	users  []storage.Interface // of the resources in usedBy
 }
 
-// protection is what is different about a controller.
+// protection specifies the differences between the controllers.
 type protection struct {
 	name, account string
 	resource      schema.GroupVersionResource
 	finalizer     string
-	// usedBy are the resources whose objects may use what is protected, in its
-	// namespace, or anywhere if it has none.
+	// usedBy are the resources whose objects may use the protected object, in its namespace, or
+	// anywhere if it is cluster-scoped.
 	usedBy []schema.GroupResource
-	// uses reports whether one of these does, or, where there are none, whether the
-	// object itself says that it is used.
+	// uses reports whether user uses the object or, if usedBy is empty, whether the object's own
+	// status reports that it is used.
 	uses func(user, used codec.Object) bool
 }
 
-// New returns a controller by its name, one of Names, that has not begun.
+// New returns the controller with a name in Names, which is not started.
 func New(name string, config Config) (*Controller, error) {
 	i := slices.IndexFunc(protections(), func(p *protection) bool { return p.name == name })
 	if i < 0 {
@@ -89,16 +88,16 @@ func Names() []string {
 	return names
 }
 
-// Begin returns the subscriber that does the work until ctx ends, and what waits for
-// its end.
+// Begin starts the controller until ctx ends. It returns its subscriber and a function that waits
+// for its end.
 func (c *Controller) Begin(ctx context.Context) (changes.Subscriber, func()) {
 	s := &subscriber{Controller: c}
 	s.queue = work.New(ctx, work.Config[types.NamespacedName]{Name: c.name, Workers: workers, Do: c.sync, Logger: c.logger, Metrics: c.queues})
 	return s, s.queue.Close
 }
 
-// subscriber queues what is deleted, or lacks its finalizer, and again what waits when
-// something that may have used it changes.
+// subscriber enqueues objects that are deleted or lack the finalizer, and deleted objects whose
+// user has changed.
 type subscriber struct {
 	*Controller
 	queue   *work.Queue[types.NamespacedName]
@@ -145,8 +144,8 @@ func (s *subscriber) protectedChanged(c *changes.Change) {
 	}
 }
 
-// sync removes the finalizer of an object that is deleted and not used, and gives it to
-// one that is not deleted.
+// sync removes the finalizer of a deleted object that is not used, and adds it to an object that is
+// not deleted.
 func (c *Controller) sync(ctx context.Context, name types.NamespacedName) error {
 	record, err := c.stored.Get(ctx, name, storage.ReadOptions{})
 	if errors.Is(err, storage.ErrNotFound) {
@@ -185,8 +184,8 @@ func (c *Controller) sync(ctx context.Context, name types.NamespacedName) error 
 	return err
 }
 
-// errOther: there is another object of the name by now, or it has been deleted; or a
-// cache has not seen yet what has brought the object here. Either is looked at again.
+// errOther: the object was replaced by another one of the same name or deleted, or the cache is
+// outdated. The object is processed again.
 var errOther = errors.New("it is not the same any more")
 
 // used reports whether something uses an object.

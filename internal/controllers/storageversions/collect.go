@@ -35,7 +35,7 @@ type CollectorConfig struct {
 	// Access is to the control plane; its user is replaced by the controller's.
 	Access *loopback.Access
 	Logger *slog.Logger
-	// Queues are the metrics of the work queue; nil: none.
+	// Queues are the metrics of the work queue; nil disables them.
 	Queues *work.Metrics
 }
 
@@ -45,7 +45,7 @@ type Collector struct {
 	writer writer
 }
 
-// NewCollector returns a controller that has not begun.
+// NewCollector returns a controller that is not started.
 func NewCollector(config CollectorConfig) *Collector {
 	return &Collector{config: config, writer: newWriter(config.Access.AsController(account))}
 }
@@ -53,18 +53,18 @@ func NewCollector(config CollectorConfig) *Collector {
 // all is the key of the queue for all StorageVersions; others are names.
 const all = ""
 
-// Begin returns the subscriber that does the work until ctx ends, and what waits for
-// its end.
+// Begin starts the controller until ctx ends. It returns its subscriber and a function that waits
+// for its end.
 func (c *Collector) Begin(ctx context.Context) (changes.Subscriber, func()) {
 	queue := work.New(ctx, work.Config[string]{Name: Name, Workers: 1, Do: c.sync, Logger: c.config.Logger, Metrics: c.config.Queues})
 	return &subscriber{queue}, queue.Close
 }
 
-// grace is what a server that was started anew has time for to replace its lease.
+// grace is the time that a restarted server has to replace its lease.
 const grace = 2 * time.Second
 
-// subscriber queues the StorageVersions that change, and all when a lease goes that could
-// be a server's.
+// subscriber enqueues changed StorageVersions, and all of them after the deletion of a lease that
+// could be a server's.
 type subscriber struct{ queue *work.Queue[string] }
 
 // Reset implements changes.Subscriber.
@@ -110,14 +110,14 @@ func (c *Collector) sync(ctx context.Context, name string) error {
 	return errors.Join(errs...)
 }
 
-// collect removes what is said of servers without an identity.
+// collect removes the entries of servers without an identity lease.
 func (c *Collector) collect(ctx context.Context, v *internalv1alpha1.StorageVersion) error {
 	gone := map[string]bool{}
 	for i := range v.Status.StorageVersions {
 		id := v.Status.StorageVersions[i].APIServerID
 		there, err := c.exists(ctx, id)
 		if err != nil {
-			return err // kube-controller-manager's takes the server for gone
+			return err // kube-controller-manager treats the server as removed
 		}
 		if !there {
 			gone[id] = true

@@ -1,6 +1,5 @@
-// Package storageversions keeps the StorageVersions, by which servers that share a store
-// tell others in which versions they store each resource (KEP-2339): a Reporter writes what
-// its server does, in each server; a Collector removes what is said of servers that are
-// gone, in one of them, as kube-controller-manager's
-// storageversion-garbage-collector-controller does.
+// Package storageversions maintains StorageVersions, in which servers with a common store publish
+// the storage version of each resource (KEP-2339). Each server has a Reporter, which writes its own
+// entries. One server runs a Collector, which removes the entries of removed servers, like
+// kube-controller-manager's storageversion-garbage-collector-controller.
 package storageversions

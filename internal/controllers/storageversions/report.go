@@ -18,16 +18,15 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// writers is how many StorageVersions are written concurrently, so that those of a first
-// start share fsyncs.
+// writers is the number of StorageVersions that are written concurrently, so that the writes of a
+// first start share fsyncs.
 const writers = 64
 
 // ReporterConfig configures a Reporter. All fields are required.
 type ReporterConfig struct {
 	// ServerID is the identity of this server.
 	ServerID string
-	// Builtin are the resources that do not change, and Custom returns those that there
-	// are besides.
+	// Builtin are the resources that do not change; Custom returns the others.
 	Builtin []rest.StorageVersion
 	Custom  func() []rest.StorageVersion
 	// Stored are the stored StorageVersions, past the watch cache.
@@ -36,20 +35,19 @@ type ReporterConfig struct {
 	Access *loopback.Access
 }
 
-// Reporter tells in which versions this server stores each resource. It is safe for
-// concurrent use.
+// Reporter publishes the storage versions of this server. It is safe for concurrent use.
 type Reporter struct {
 	config ReporterConfig
 	writer writer
 	mu     struct {
 		sync.RWMutex
-		// pending are the built-in resources that have never been reported, each with
-		// why the last attempt failed; nil: there was none.
+		// pending are the built-in resources that have not been reported yet, with the error of the
+		// last attempt, or nil before the first one.
 		pending map[schema.GroupResource]error
 	}
 }
 
-// NewReporter returns a Reporter that has reported nothing.
+// NewReporter returns a Reporter without reported resources.
 func NewReporter(config ReporterConfig) *Reporter {
 	r := &Reporter{config: config, writer: newWriter(config.Access)}
 	r.mu.pending = map[schema.GroupResource]error{}
@@ -90,8 +88,8 @@ func (r *Reporter) note(v *rest.StorageVersion, err error) {
 	}
 }
 
-// Report makes true what the StorageVersions say of this server. It writes only what differs,
-// and returns the error of one StorageVersion, after trying all.
+// Report updates the entries of this server. It writes only entries that differ. After an error it
+// continues with the other resources, and returns one of the errors.
 func (r *Reporter) Report(ctx context.Context) error {
 	said, err := r.said(ctx)
 	if err != nil {
@@ -116,13 +114,13 @@ func (r *Reporter) Report(ctx context.Context) error {
 			return err
 		})
 	}
-	for name := range said { // of what is not stored here any more
+	for name := range said { // entries of resources that are no longer stored
 		group.Go(func() error { return r.writer.drop(ctx, name, r.isThis) })
 	}
 	return group.Wait()
 }
 
-// said is what the StorageVersions say of this server, by their names.
+// said returns the entries of this server by the names of the StorageVersions.
 func (r *Reporter) said(ctx context.Context) (map[string]internalv1alpha1.ServerStorageVersion, error) {
 	list, err := r.config.Stored.List(ctx, "", rest.ListOptions{})
 	if err != nil {
@@ -144,8 +142,8 @@ func (r *Reporter) said(ctx context.Context) (map[string]internalv1alpha1.Server
 	return said, nil
 }
 
-// wanted is what this server stores, by the names of the StorageVersions. A definition of
-// what is built in defines nothing.
+// wanted returns the desired entries by the names of the StorageVersions. Definitions of built-in
+// resources are ignored.
 func (r *Reporter) wanted() map[string]*rest.StorageVersion {
 	wanted := map[string]*rest.StorageVersion{}
 	for _, list := range [][]rest.StorageVersion{r.config.Custom(), r.config.Builtin} {
@@ -181,8 +179,8 @@ func (r *Reporter) isEntry(s internalv1alpha1.ServerStorageVersion) bool {
 	return r.isThis(s.APIServerID)
 }
 
-// write puts an entry into the StorageVersion of a name, which it creates where there is
-// none. That takes two writes: a status is no part of a creation.
+// write writes an entry to a StorageVersion, and creates the StorageVersion if it does not exist.
+// Creation takes two writes, because it ignores the status.
 func (r *Reporter) write(ctx context.Context, name string, entry internalv1alpha1.ServerStorageVersion) error {
 	put := func(servers []internalv1alpha1.ServerStorageVersion) []internalv1alpha1.ServerStorageVersion {
 		if at := slices.IndexFunc(servers, r.isEntry); at >= 0 {

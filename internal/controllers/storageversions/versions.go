@@ -31,8 +31,8 @@ func newWriter(access *loopback.Access) writer {
 	return writer{versions: versions, status: versions.Subresource("status")}
 }
 
-// updateServers changes what the servers say. Where there is no StorageVersion of the name,
-// the error is a NotFound.
+// updateServers updates the entries of servers. It returns a NotFound error if the StorageVersion
+// does not exist.
 func (w writer) updateServers(ctx context.Context, name string, change func([]internalv1alpha1.ServerStorageVersion) []internalv1alpha1.ServerStorageVersion) (*internalv1alpha1.StorageVersion, error) {
 	updated, err := w.status.Update(ctx, types.NamespacedName{Name: name}, func(v *internalv1alpha1.StorageVersion) error {
 		v.Status.StorageVersions = change(v.Status.StorageVersions)
@@ -45,7 +45,7 @@ func (w writer) updateServers(ctx context.Context, name string, change func([]in
 	return updated, nil
 }
 
-// drop removes what some servers say, and the StorageVersion if nothing is left of it.
+// drop removes the entries of some servers, and the StorageVersion if it has no entries left.
 func (w writer) drop(ctx context.Context, name string, gone func(serverID string) bool) error {
 	left, err := w.updateServers(ctx, name, func(servers []internalv1alpha1.ServerStorageVersion) []internalv1alpha1.ServerStorageVersion {
 		return slices.DeleteFunc(servers, func(s internalv1alpha1.ServerStorageVersion) bool { return gone(s.APIServerID) })
@@ -58,14 +58,14 @@ func (w writer) drop(ctx context.Context, name string, gone func(serverID string
 	}
 	asItWas := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &left.UID, ResourceVersion: &left.ResourceVersion}}
 	err = w.versions.Delete(ctx, types.NamespacedName{Name: name}, asItWas)
-	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // a conflict: a server has reported meanwhile
+	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // conflict: a server has reported concurrently
 		return nil
 	}
 	return fmt.Errorf("delete the storage version %s, which no server has: %w", name, err)
 }
 
-// setCommonVersion says whether all servers encode in the same version, with
-// kube-apiserver's words.
+// setCommonVersion sets the condition about a common encoding version, with kube-apiserver's
+// messages.
 func setCommonVersion(v *internalv1alpha1.StorageVersion, now metav1.Time) {
 	before := v.Status.CommonEncodingVersion
 	v.Status.CommonEncodingVersion = apiserverinternal.CommonEncodingVersion(v.Status.StorageVersions)

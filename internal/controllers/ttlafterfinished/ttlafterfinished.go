@@ -34,7 +34,7 @@ type Config struct {
 	// Access is to the control plane; its user is replaced by the controller's.
 	Access *loopback.Access
 	Logger *slog.Logger
-	// Queues are the metrics of the work queue; nil: none.
+	// Queues are the metrics of the work queue; nil disables them.
 	Queues *work.Metrics
 }
 
@@ -44,13 +44,13 @@ type Controller struct {
 	jobs   *loopback.Client[*batchv1.Job]
 }
 
-// New returns a controller that has not begun.
+// New returns a controller that is not started.
 func New(config Config) *Controller {
 	return &Controller{config: config, jobs: loopback.For[*batchv1.Job](config.Access.AsController(account), batchv1.SchemeGroupVersion.WithResource("jobs"))}
 }
 
-// Begin returns the subscriber that does the work until ctx ends, and what waits for
-// its end.
+// Begin starts the controller until ctx ends. It returns its subscriber and a function that waits
+// for its end.
 func (c *Controller) Begin(ctx context.Context) (changes.Subscriber, func()) {
 	queue := work.New(ctx, work.Config[types.NamespacedName]{Name: Name, Workers: workers, Do: c.sync, Logger: c.config.Logger, Metrics: c.config.Queues})
 	return &subscriber{queue}, queue.Close
@@ -74,7 +74,7 @@ func (s *subscriber) Changed(c *changes.Change) {
 	}
 }
 
-// sync deletes a job whose time is over, or looks again when it is.
+// sync deletes an expired job, or schedules another check at its expiry.
 func (c *Controller) sync(ctx context.Context, name types.NamespacedName) error {
 	job, err := storage.FindAs[*batchv1.Job](ctx, c.config.Stored, name)
 	if err != nil || job == nil {

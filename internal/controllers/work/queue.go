@@ -189,9 +189,9 @@ func (q *Queue[K]) run() {
 	}
 }
 
-// growStack has a new goroutine's stack grow at once to what a write through the registry
-// needs. Else it does so in four steps, each of which copies the frames there are: a fifth of
-// what a small deletion takes.
+// growStack grows the stack of a new goroutine at once to the size for a write through the
+// registry. Otherwise it would grow in four steps, each of which copies all frames: a fifth of the
+// duration of a small deletion.
 //
 //go:noinline
 func growStack() {
@@ -202,8 +202,8 @@ func growStack() {
 //go:noinline
 func keep(*[16 << 10]byte) {}
 
-// take removes a key from the queue, with the time at which it was added. ok is false if there is
-// none: the worker ends.
+// take removes a key from the queue and returns it with the time at which it was added. ok is false
+// when the worker must end.
 func (q *Queue[K]) take() (key K, added time.Time, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

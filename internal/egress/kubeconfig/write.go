@@ -17,7 +17,7 @@ type Entry struct {
 	Certificate, Key []byte
 	Token            string
 	Namespace        string // for requests without one; "": default
-	// Others are further users of the cluster, whose contexts have their names.
+	// Others are additional users of the cluster. Each has a context with the same name.
 	Others []Entry
 }
 

@@ -76,9 +76,9 @@ func (c *Client) dial() dialFunc {
 	}
 }
 
-// dialAllowed returns a function that dials allowed addresses only. It dials the checked address,
-// so a name whose address changes in between (DNS rebinding) has no effect. Config.Dial, which may
-// resolve names elsewhere, therefore receives an address.
+// dialAllowed returns a function that dials only allowed addresses. It dials the checked IP
+// address, so a later change of the DNS record (DNS rebinding) has no effect. Config.Dial, which
+// may use a different resolver, therefore receives an IP address.
 func (c *Client) dialAllowed() dialFunc {
 	if c.config.Dial == nil {
 		return (&net.Dialer{Timeout: c.config.Timeout, KeepAlive: keepAlive, Control: allowedAddress}).DialContext

@@ -13,9 +13,9 @@ import (
 	"mainstay.dev/mainstay/internal/egress/proxy"
 )
 
-// BenchmarkFollow is a log that is followed through the server, beside one that is read
-// from the kubelet itself, both over TLS. CPU is that of all three: what is copied once more
-// over TLS costs at least what the direct one does.
+// BenchmarkFollow compares following a log through the server with reading it directly from the
+// kubelet, both over TLS. cpu-µs/MiB is the CPU time of client, server and kubelet. Each
+// additional TLS copy costs at least as much as the direct read.
 func BenchmarkFollow(b *testing.B) {
 	const size = 64 << 20
 	k := kubelettest.New(b)

@@ -70,7 +70,7 @@ func checkForwarded(w http.ResponseWriter, response *http.Response, upgrade bool
 			response.Header.Del(name)
 			continue
 		}
-		w.Header().Del(name) // the backend's headers replace those of the filters
+		w.Header().Del(name) // the backend's headers replace the headers set by filters
 	}
 	return nil
 }

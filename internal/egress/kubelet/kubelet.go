@@ -66,8 +66,8 @@ type Config struct {
 // Client reaches the kubelets of a cluster. It is safe for concurrent use.
 type Client struct {
 	config Config
-	// kubelets sends the server's requests to kubelets; proxied sends requests of users through the
-	// proxy subresource of nodes, whose addresses must belong to the cluster.
+	// kubelets sends requests of the server to kubelets. proxied sends user requests to the proxy
+	// subresource of nodes, and rejects node addresses outside the cluster.
 	kubelets, proxied nodeTransport
 	// unverified is for requests without verification of the kubelet's certificate; direct is for
 	// pods, services and other ports of nodes.

@@ -81,8 +81,8 @@ func TestLogs(t *testing.T) {
 	}
 }
 
-// TestVerified: a certificate for another name is refused, unless the user says that
-// it does not matter.
+// TestVerified checks that a certificate for another host name is rejected, unless the user
+// requests an unverified connection.
 func TestVerified(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -176,8 +176,8 @@ func TestResolvedAddress(t *testing.T) {
 	}
 }
 
-// TestAddresses: requests to pods, services and nodes do not lead to this machine, its
-// link, or to where clouds keep credentials, by whatever name.
+// TestAddresses checks that requests to pods, services and nodes cannot reach loopback, link-local
+// and cloud metadata addresses, under any spelling.
 func TestAddresses(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -43,8 +43,8 @@ func (c *Client) sendLogMessages(w http.ResponseWriter, r *http.Request, text io
 	}
 }
 
-// logProtocol returns the first protocol that the client offers and that logs support, or
-// "" if it offers none. ok is false if it offers only others.
+// logProtocol returns the client's first WebSocket protocol that log streams support, or "" if the
+// client offers no protocol. ok is false if the client offers only unsupported protocols.
 func logProtocol(r *http.Request) (protocol string, ok bool) {
 	offered := r.Header.Values("Sec-Websocket-Protocol")
 	for _, value := range offered {

@@ -54,9 +54,9 @@ type socket struct {
 // errClosed is the error of reads after the client's close frame.
 var errClosed = fmt.Errorf("the client has closed the WebSocket: %w", io.EOF)
 
-// acceptSocket upgrades the connection of a request to a WebSocket. protocol is one of the client's
-// protocols, or "" for none. If the request cannot be upgraded, acceptSocket responds to it and
-// returns nil.
+// acceptSocket upgrades the connection of a request to a WebSocket. protocol is one of the
+// protocols offered by the client, or "". If the request cannot be upgraded, acceptSocket writes an
+// error response and returns nil.
 func acceptSocket(w http.ResponseWriter, r *http.Request, p *proxy.Proxy, protocol string) *socket {
 	key := r.Header.Get("Sec-Websocket-Key")
 	switch {

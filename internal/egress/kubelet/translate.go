@@ -29,7 +29,8 @@ const (
 	v5Protocol = "v5.channel.k8s.io"
 	// idleTimeout ends an idle session, as kubelets do.
 	idleTimeout = 4 * time.Hour
-	// pingPeriod keeps connections to kubelets alive.
+	// pingPeriod is the interval of SPDY pings, which prevent idle timeouts of connections to
+	// kubelets.
 	pingPeriod = 30 * time.Second
 	// replyTimeout bounds how long a kubelet may take to accept streams.
 	replyTimeout = 30 * time.Second
@@ -37,19 +38,19 @@ const (
 	maxStatus = 64 << 10
 )
 
-// session is a command whose client uses channels over a WebSocket connection, and whose kubelet
-// uses streams over SPDY. Frames are translated without buffers in between: one goroutine reads
-// from the kubelet, one from the client.
+// A session translates between a client that uses channels over a WebSocket and a kubelet that uses
+// streams over SPDY. Frames are forwarded without an intermediate buffer. One goroutine reads from
+// the kubelet, and one reads from the client.
 type session struct {
 	client  *Client
 	request *Stream
 	socket  *socket
 	kubelet *spdyConn
-	// streams are the stream numbers by channel; 0 for none.
+	// streams are the SPDY stream numbers by channel; 0 if the channel has no stream.
 	streams [channels]uint32
 	// accepted and ended tell of the kubelet's side of the streams.
 	accepted, ended [channels]bool
-	// begun: the command has sent data.
+	// begun reports whether the command has sent data.
 	begun bool
 	// status is the kubelet's status of the ended command.
 	status []byte
@@ -329,8 +330,8 @@ func (s *session) receive() {
 	}
 }
 
-// destination reads the channel of a message, and returns the stream for its data. A message that
-// closes a channel has none.
+// destination reads the channel number of a message and returns the stream for its data. It returns
+// 0 for a message that closes a channel.
 func (s *session) destination() (uint32, error) {
 	channel, err := s.readChannel()
 	if channel != closeChannel || err != nil {
@@ -357,7 +358,7 @@ func (s *session) readChannel() (byte, error) {
 	}
 }
 
-// inputOf returns the stream of an input channel; 0 if there is none.
+// inputOf returns the stream of an input channel, or 0 if the channel has no stream.
 func (s *session) inputOf(channel byte) uint32 {
 	if channel != stdinChannel && channel != resizeChannel {
 		return 0

@@ -35,7 +35,8 @@ func beginCommand(t *testing.T, f *fixture) (net.Conn, *bufio.Reader) {
 	return conn, answers
 }
 
-// openSocket asks a server for a WebSocket connection, with a protocol unless it is "".
+// openSocket requests a WebSocket connection from a server. It offers no protocol if protocol is
+// "".
 func openSocket(t *testing.T, server *httptest.Server, protocol string) (net.Conn, *bufio.Reader, *http.Response) {
 	t.Helper()
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())
@@ -110,8 +111,8 @@ func TestBadFrames(t *testing.T) {
 	}
 }
 
-// TestKubeletGone: a client learns that a command's end is not known when the kubelet has
-// gone without a word.
+// TestKubeletGone checks that the client receives an internal error if the kubelet closes the
+// connection before it has sent a status.
 func TestKubeletGone(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -134,8 +135,8 @@ func TestKubeletGone(t *testing.T) {
 	}
 }
 
-// TestKubeletGoneEarly: output of the command may arrive before the kubelet has accepted its
-// last stream. If the kubelet goes then, the client learns that the connection has ended.
+// TestKubeletGoneEarly checks that the client receives an end of the connection if the kubelet
+// disconnects after it has sent output but before it has accepted the last stream.
 func TestKubeletGoneEarly(t *testing.T) {
 	t.Parallel()
 	early := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -189,8 +190,8 @@ func TestLogMessages(t *testing.T) {
 	}
 }
 
-// TestLogClientLeaves: the kubelet is asked for no more of a log if the client of its
-// WebSocket connection leaves.
+// TestLogClientLeaves checks that the log request to the kubelet is canceled when the WebSocket
+// client disconnects.
 func TestLogClientLeaves(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

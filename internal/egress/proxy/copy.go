@@ -5,9 +5,8 @@ import "io"
 // idleSize is the buffer size of an idle stream, in bytes.
 const idleSize = 512
 
-// Copy copies until the end of src, without an error for io.EOF, and calls flush, unless nil, after
-// each write. While it waits, it uses a small buffer; it takes a large one only while data fills
-// it.
+// Copy copies src to dst until io.EOF, for which it returns nil. It calls flush, if not nil, after
+// each write. It waits with a small buffer and uses a large one only while reads fill it.
 func (p *Proxy) Copy(dst io.Writer, src io.Reader, flush func() error) (written int64, err error) {
 	small := make([]byte, idleSize)
 	buffer := small

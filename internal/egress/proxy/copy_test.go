@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/egress/proxy"
 )
 
-// TestCopy: whatever comes in whichever pieces arrives, and is flushed.
+// TestCopy checks that data is copied and flushed for all sizes of reads.
 func TestCopy(t *testing.T) {
 	t.Parallel()
 	text := make([]byte, 200_000)

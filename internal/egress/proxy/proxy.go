@@ -38,8 +38,8 @@ type Backend struct {
 	// Check looks over the response, and may change it; its error is passed to Fail.
 	// nil passes on all responses as they are.
 	Check func(*http.Response) error
-	// Fail responds to a request without a response of the backend. The filters respond to requests
-	// whose context they have ended.
+	// Fail responds to a request if the backend sent no response. The filters respond to requests
+	// with a context that they have canceled.
 	Fail func(err error)
 }
 
@@ -99,7 +99,7 @@ func (p *Proxy) logger() *slog.Logger {
 	return p.Logger
 }
 
-// forwarded sets the X-Forwarded headers, after those of earlier proxies, and the audit ID.
+// forwarded sets the audit ID and appends to the X-Forwarded headers of earlier proxies.
 func forwarded(r *httputil.ProxyRequest) {
 	if before := r.In.Header["X-Forwarded-For"]; len(before) > 0 {
 		r.Out.Header["X-Forwarded-For"] = before
@@ -132,7 +132,7 @@ func recoverServerAbort(ctx context.Context) {
 	}
 }
 
-// IsUpgrade reports whether a request asks for an upgrade of the connection.
+// IsUpgrade reports whether a request requests a connection upgrade.
 func IsUpgrade(r *http.Request) bool {
 	for _, value := range r.Header.Values("Connection") {
 		for token := range strings.SplitSeq(value, ",") {

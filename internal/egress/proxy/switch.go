@@ -65,8 +65,8 @@ func switchClient(w http.ResponseWriter, in *http.Request, backend *Backend, to 
 	return client
 }
 
-// Switch takes over the connection of a request, and responds that it was upgraded. The header of
-// the request is invalid afterwards.
+// Switch hijacks the connection of a request and writes a 101 Switching Protocols response. The
+// header of the request is invalid afterwards.
 func Switch(w http.ResponseWriter, r *http.Request, header http.Header) (net.Conn, error) {
 	conn, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -92,7 +92,7 @@ func withEarly(conn net.Conn, reader *bufio.Reader) net.Conn {
 	return &earlyConn{conn, bytes.Clone(early)}
 }
 
-// earlyConn is a connection whose client sent data before the response.
+// earlyConn is a connection on which the client sent data before the response.
 type earlyConn struct {
 	net.Conn
 	early []byte
@@ -155,8 +155,8 @@ func (j *joint) answer() {
 	close(j.answered)
 }
 
-// carry copies one direction and forwards its end. If a direction cannot be closed alone, it closes
-// both connections.
+// carry copies one direction and forwards the end of the stream. If a connection does not support
+// closing one direction, carry closes both connections.
 func (j *joint) carry(dst io.Writer, src io.Reader) {
 	_, err := j.proxy.Copy(dst, src, nil)
 	if half, ok := dst.(halfCloser); ok && err == nil && half.CloseWrite() == nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics are the metrics of connections through proxies, with the names of kube-apiserver. A nil
-// *Metrics records nothing.
+// Metrics counts connections through proxies, with the metric names of kube-apiserver. The methods
+// of a nil *Metrics do nothing.
 type Metrics struct {
 	starts, failures *prometheus.CounterVec
 	duration         *prometheus.HistogramVec

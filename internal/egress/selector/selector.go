@@ -101,7 +101,7 @@ type proxyError struct{ error }
 
 func (e proxyError) Unwrap() error { return e.error }
 
-// checkAddress rejects addresses other than host:port. Hosts come from objects of users, and the
+// checkAddress rejects addresses other than host:port. Hosts are read from user objects, and the
 // address becomes part of a request to the proxy.
 func checkAddress(network, address string) error {
 	if !strings.HasPrefix(network, "tcp") {

@@ -56,7 +56,8 @@ func open(t *testing.T, text string) (egress.Networks, *selector.Metrics) {
 	return s.Networks, metrics
 }
 
-// TestWrong: wrong files are refused, and say what is wrong.
+// TestWrong checks that invalid configuration files are rejected with an error that describes the
+// problem.
 func TestWrong(t *testing.T) {
 	t.Parallel()
 	pem := write(t, "empty.pem", "")
@@ -93,7 +94,7 @@ func TestWrong(t *testing.T) {
 	}
 }
 
-// TestDirect: what is direct, or not named, is no Dial.
+// TestDirect checks that Dial is nil for networks that are direct or not configured.
 func TestDirect(t *testing.T) {
 	t.Parallel()
 	networks, _ := open(t, "apiVersion: apiserver.k8s.io/v1alpha1\nkind: EgressSelectorConfiguration\negressSelections: [{name: master, connection: {proxyProtocol: HTTPConnect, transport: {uds: {udsName: x}}}}, {name: cluster, connection: {proxyProtocol: Direct}}]")
@@ -102,7 +103,7 @@ func TestDirect(t *testing.T) {
 	}
 }
 
-// unixListener listens at a socket whose path is short enough.
+// unixListener listens on a Unix socket with a sufficiently short path.
 func unixListener(t *testing.T) net.Listener {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "egress")
@@ -131,8 +132,8 @@ func serveHTTP(t *testing.T, proxy http.Handler, listener net.Listener, config *
 	t.Cleanup(server.Close)
 }
 
-// mutualTLS returns the configuration of a proxy that wants to see client
-// certificates, and that of its clients.
+// mutualTLS returns the TLS configuration of a proxy that requires client certificates, and the
+// transport configuration of its clients.
 func mutualTLS(t *testing.T) (*tls.Config, string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -229,8 +230,9 @@ func TestTLSThrough(t *testing.T) {
 	})
 }
 
-// TestRefused: an address that the proxy cannot reach is an error, and counted as one
-// of the proxy; so is one that is none, or would make another request.
+// TestRefused checks that dialing an address that the proxy cannot reach returns an error and is
+// counted as a proxy error. Invalid addresses, including ones that would inject another request,
+// are rejected.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, proxy *selectortest.Proxy, dial egress.Dial) {
@@ -302,7 +304,7 @@ func counters(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	return found
 }
 
-// silent accepts connections and says nothing.
+// silent accepts connections and sends no data.
 func silent(t *testing.T, listener net.Listener) {
 	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
@@ -331,8 +333,8 @@ func TestSilentProxy(t *testing.T) {
 	}
 }
 
-// TestHostileProxy: answers of a CONNECT proxy are bounded, and nothing may follow them
-// before this server has spoken.
+// TestHostileProxy checks that the size of responses of a CONNECT proxy is limited, and that data
+// after the response header is rejected before the client has sent any.
 func TestHostileProxy(t *testing.T) {
 	t.Parallel()
 	for answer, want := range map[string]string{

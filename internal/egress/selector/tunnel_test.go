@@ -56,7 +56,7 @@ func (p *tunnelTest) ended(t *testing.T) {
 	}
 }
 
-// TestLastWords: what was written before Close arrives, and then the end.
+// TestLastWords checks that the peer reads all data that was written before Close, and then io.EOF.
 func TestLastWords(t *testing.T) {
 	t.Parallel()
 	p := newTunnelTest(t)
@@ -83,7 +83,7 @@ func TestLastWords(t *testing.T) {
 	}
 }
 
-// TestFarEnd: when the other end closes, reads end after what it has sent.
+// TestFarEnd checks that reads return all data of the peer before io.EOF when the peer closes.
 func TestFarEnd(t *testing.T) {
 	t.Parallel()
 	p := newTunnelTest(t)
@@ -98,8 +98,8 @@ func TestFarEnd(t *testing.T) {
 	p.ended(t)
 }
 
-// TestDeadlines: a read that waits ends at its deadline; after a write deadline nothing
-// is written, and what was before is not lost.
+// TestDeadlines checks that a blocked read returns at its deadline. Writes after a write deadline
+// fail, and earlier data is not lost.
 func TestDeadlines(t *testing.T) {
 	t.Parallel()
 	p := newTunnelTest(t)
@@ -182,7 +182,7 @@ func TestServerGone(t *testing.T) {
 	}
 }
 
-// TestBackpressure: a reader that does not read stops the writer, and loses nothing.
+// TestBackpressure checks that a slow reader blocks the writer and loses no data.
 func TestBackpressure(t *testing.T) {
 	t.Parallel()
 	p := newTunnelTest(t)

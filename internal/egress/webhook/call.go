@@ -33,9 +33,9 @@ type Limits struct {
 // userAgent is kube-apiserver's User-Agent in calls to webhooks.
 const userAgent = "kube-apiserver-admission"
 
-// Call posts a review and returns the body of the response. It does not retry, unless a reused
-// connection was closed. Redirects and other statuses than success are errors. Errors are visible
-// to users; those that quote the webhook have kube-apiserver's messages.
+// Call posts a review and returns the response body. It does not retry, except after a reused
+// connection was closed. Redirects and statuses other than success are errors. Errors are visible
+// to users, and errors about the webhook have the same messages as in kube-apiserver.
 func (c *Client) Call(ctx context.Context, review []byte, limits Limits) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, limits.Timeout)
 	defer cancel()
@@ -47,8 +47,8 @@ func (c *Client) Call(ctx context.Context, review []byte, limits Limits) ([]byte
 	}
 	request.Header = http.Header{
 		"Accept": {"application/json, */*"}, "Content-Type": {"application/json"}, "User-Agent": {userAgent},
-		// Not sent, but lets net/http retry on a new connection if a reused one was closed. Reviews
-		// have no side effects.
+		// The nil value is not sent, but allows net/http to retry on a new connection if a reused
+		// one was closed. Reviews have no side effects.
 		"Idempotency-Key": nil,
 	}
 	if err := c.credentials.Authorize(request.Header); err != nil {
@@ -73,7 +73,8 @@ func (c *Client) Call(ctx context.Context, review []byte, limits Limits) ([]byte
 	return body, nil
 }
 
-// unresolved shortens the message of a failed call whose service was not found to kube-apiserver's.
+// unresolved shortens the message of a failed call to kube-apiserver's message if the service was
+// not found.
 func unresolved(err error) error {
 	var call *url.Error
 	var resolve *egress.ResolveError
@@ -83,7 +84,7 @@ func unresolved(err error) error {
 	return err
 }
 
-// shortResolveError is a ResolveError whose message does not contain the service.
+// shortResolveError is a ResolveError without the service in its message.
 type shortResolveError struct{ *egress.ResolveError }
 
 func (e shortResolveError) Error() string { return e.Err.Error() }
@@ -91,8 +92,8 @@ func (e shortResolveError) Error() string { return e.Err.Error() }
 // Unwrap implements errors.Unwrap.
 func (e shortResolveError) Unwrap() error { return e.ResolveError }
 
-// IsUnreachable reports whether an error of Call means that no connection was established: the name or the service
-// was not found, or nothing accepts connections at the address.
+// IsUnreachable reports whether an error of Call means that no connection was established: the host
+// name or the service was not found, or the connection was rejected.
 func IsUnreachable(err error) bool {
 	var dial *net.OpError
 	var name *net.DNSError

@@ -54,7 +54,7 @@ func ValidateService(name, namespace string, path *string, port int32, at *field
 	return errs
 }
 
-// validatePath validates the path at a service, whose segments must be DNS-1123 subdomains.
+// validatePath validates the path of a service webhook. Each segment must be a DNS-1123 subdomain.
 func validatePath(path string, at *field.Path) field.ErrorList {
 	if path == "" || path == "/" {
 		return nil

@@ -152,8 +152,8 @@ func TestSlowWebhooks(t *testing.T) {
 	}
 }
 
-// TestConnections are shared by those who call the same target, and closed with
-// the last of them.
+// TestConnections checks that clients of the same target share connections, which are closed with
+// the last client.
 func TestConnections(t *testing.T) {
 	t.Parallel()
 	var open atomic.Int32
@@ -192,7 +192,8 @@ func TestConnections(t *testing.T) {
 	}
 }
 
-// TestClosedConnection: one that the webhook closed meanwhile is not noticed.
+// TestClosedConnection checks that Call retries without an error if the webhook has closed the idle
+// connection.
 func TestClosedConnection(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int32

@@ -2,15 +2,14 @@ package flowcontrol
 
 import "slices"
 
-// want is what a level may have and wants of seats that are shared.
+// want is the minimum, maximum and target number of seats of a level.
 type want struct{ lower, upper, target float64 }
 
-// minTarget stands for the target of who wants nothing, which still gets its part of
-// what nobody wants.
+// minTarget replaces a target of 0, so that an idle level still gets its share of unused seats.
 const minTarget = 0.001
 
-// at returns what a level is given where each gets the same part of its target,
-// within its bounds.
+// at returns the seats of a level if every level gets the same fraction of its target, within its
+// bounds.
 func (w *want) at(part float64) float64 {
 	return min(w.upper, max(w.lower, part*max(w.target, minTarget)))
 }
@@ -25,8 +24,8 @@ func allocate(sum float64, wants []want) (given []float64, part float64) {
 		}
 		return all
 	}
-	// What is given in all grows with the part, in straight lines between the parts at
-	// which somebody leaves the lower bound or comes to the upper.
+	// The total is a piecewise linear function of the fraction. The slope changes where a level
+	// leaves its lower bound or reaches its upper bound.
 	var bends []float64
 	for _, w := range wants {
 		bends = append(bends, w.lower/max(w.target, minTarget), w.upper/max(w.target, minTarget))

@@ -15,13 +15,13 @@ const (
 	smoothing = 0.977
 )
 
-// demandStats are the seats that a level wanted: in the last period, and smoothed.
+// demandStats is a level's demand for seats: in the last period, and smoothed.
 type demandStats struct {
 	average, deviation, highWatermark, smoothed, target float64
 }
 
-// update takes up the demand since the last time. A rise counts at once, a fall bit
-// by bit.
+// update adds the demand of a period. An increase has an immediate effect, a decrease a gradual
+// one.
 func (s *demandStats) update(d fairqueue.Demand) {
 	s.highWatermark = d.Max
 	if d.Duration <= 0 {
@@ -45,15 +45,16 @@ func (c *Control) tick(now time.Time) {
 	c.adjust()
 }
 
-// nextAdjustment is when tick must be called by who waits.
+// nextAdjustment returns when a waiting request must call tick.
 func (c *Control) nextAdjustment() time.Time {
 	return c.begun.Add(time.Duration(c.adjustAt.Load()))
 }
 
-// adjust gives each level its current seats. An exempt level has what it uses; the others share
-// what is left by what they want, within what they lend and may borrow. Where that is less than all keep
-// for themselves, they get what they keep, and where it is less than what they use of their
-// own, the same part of that. c.mu is held.
+// adjust sets the current seats of each level. An exempt level has the seats that it uses. The
+// others share the rest by their demand, between the seats that they do not lend and the maximum
+// that they may borrow. If there are fewer seats than the levels do not lend, each level gets these
+// seats; if there are fewer than the nominal seats in use, all get the same fraction. The caller
+// must hold c.mu.
 func (c *Control) adjust() {
 	left, min, minNow := 0, 0, 0
 	var shared []*level
@@ -96,8 +97,8 @@ func (c *Control) adjust() {
 	}
 }
 
-// lower returns the seats that a level does not lend now: those that it used, as far as they
-// are its own, and those that it never lends.
+// lower returns the seats that a level does not lend now: the nominal seats in use, but at least
+// the seats that it never lends.
 func (l *level) lower() int {
 	used := int(math.Ceil(l.demand.highWatermark))
 	if !l.exempt {
@@ -106,7 +107,7 @@ func (l *level) lower() int {
 	return max(l.min, used)
 }
 
-// denominator is what the level's use is measured in parts of.
+// denominator returns the denominator of the level's utilization metrics.
 func (l *level) denominator(all int) int {
 	if l.current > 0 {
 		return l.current

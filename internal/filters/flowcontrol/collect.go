@@ -11,7 +11,7 @@ import (
 
 const metricPrefix = "apiserver_flowcontrol_"
 
-// families describes what is read of Controls, by the names behind the prefix.
+// families describes the metrics that are read from Controls, by name without prefix.
 type families map[string]family
 
 type family struct {
@@ -63,8 +63,8 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. What several Controls have of the same
-// names is added up.
+// Collect implements prometheus.Collector. It adds up samples of several Controls with the same
+// labels.
 func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -124,7 +124,7 @@ func (s *samples) addMeasured(family string, m fairqueue.Measured, labels ...str
 	s.histograms[key] = m
 }
 
-// sample adds what a Control has counted; nothing if no request has come yet.
+// sample adds the samples of a Control. There are none before its first request.
 func (c *Control) sample(s *samples) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -163,7 +163,7 @@ func (l *level) sample(s *samples) {
 	s.addMeasured("demand_seats", measured.Demand, l.name)
 }
 
-// sampleFlow adds what was counted of a flow, but for what has never happened.
+// sampleFlow adds the nonzero counters of a flow.
 func sampleFlow(s *samples, f fairqueue.Flow, level, schema string) {
 	if f.Dispatched > 0 {
 		s.add("dispatched_requests_total", float64(f.Dispatched), level, schema)

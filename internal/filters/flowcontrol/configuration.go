@@ -25,10 +25,10 @@ func (c *configuration) find(user *request.User, info *request.Info) *flow {
 			return f
 		}
 	}
-	return c.catchAll // of users who are in neither group of everybody
+	return c.catchAll // a user without system:authenticated and system:unauthenticated
 }
 
-// configure makes the configuration of what is stored. c.mu is held.
+// configure builds the configuration from the stored objects. The caller must hold c.mu.
 func (c *Control) configure() {
 	c.configureLevels()
 	next := &configuration{}
@@ -68,7 +68,7 @@ func withMandatory[K comparable, T interface{ GetName() string }](stored map[K]T
 	return all
 }
 
-// configureLevels makes levels of what is stored, and shares the seats among them.
+// configureLevels creates the levels of the stored objects and distributes the seats.
 func (c *Control) configureLevels() {
 	wanted := map[string]bool{}
 	for _, object := range withMandatory(c.levels, c.config.Levels) {
@@ -96,8 +96,7 @@ func (c *Control) configureLevels() {
 	c.adjust()
 }
 
-// sound reports whether a level is what validation lets pass. kube-apiserver, too,
-// leaves out others that are stored.
+// sound reports whether a level passes validation. Like kube-apiserver, other levels are ignored.
 func sound(level *flowcontrolv1.PriorityLevelConfiguration) bool {
 	spec := &level.Spec
 	exempt := spec.Type == flowcontrolv1.PriorityLevelEnablementExempt
@@ -111,9 +110,9 @@ func sound(level *flowcontrolv1.PriorityLevelConfiguration) bool {
 	return (response.Type == flowcontrolv1.LimitResponseTypeQueue) == (response.Queuing != nil)
 }
 
-// shareSeats gives each level its nominal part of the seats, those included that are
-// gone and not empty yet, and bounds what it may lend and borrow. Parts are rounded up, so that they may
-// add up to some more.
+// shareSeats sets the nominal seats of each level, including deleted levels with remaining
+// requests, and the limits for lending and borrowing. Shares are rounded up, so the sum may exceed
+// the total.
 func (c *Control) shareSeats() {
 	var sum float64
 	for _, l := range c.made {

@@ -19,43 +19,42 @@ import (
 type Config struct {
 	// Seats is how many requests, of one seat each, are executed at a time; more than 0.
 	Seats int
-	// Schemas and Levels are the mandatory ones: they are in effect where none of their
-	// names is stored.
+	// Schemas and Levels are the mandatory objects. Each is in effect while no object of its name
+	// is stored.
 	Schemas []*flowcontrolv1.FlowSchema
 	Levels  []*flowcontrolv1.PriorityLevelConfiguration
 	// Wait is how long a request without a deadline may wait for its turn.
 	Wait time.Duration
-	// Stats returns what a list has to read; false where that is not known. It is called
-	// for each list and must be quick. nil: it never is known.
+	// Stats returns the size of a resource's lists, or false if it is unknown. It is called for
+	// each list and must be fast. A nil Stats is always unknown.
 	Stats func(*request.Info) (Stats, bool)
 	// ByCount estimates lists by how many objects they read, not by their bytes
 	// (SizeBasedListCostEstimate=false).
 	ByCount    bool
 	Metrics    *Metrics
-	Reflectors *reflector.Metrics // nil counts nothing
+	Reflectors *reflector.Metrics // nil disables metrics
 	Logger     *slog.Logger       // nil discards
 }
 
-// Control gives requests their turns. It is safe for concurrent use.
+// Control classifies requests and queues them. It is safe for concurrent use.
 type Control struct {
 	reflector.Followers
 	config Config
-	// seed makes it impossible to choose names whose flows share queues with somebody's.
+	// seed prevents clients from choosing names that hash to the queues of other flows.
 	seed    maphash.Seed
 	watches watches
 	kinds   kinds
 	// current is the configuration in effect; nil until a request needs it.
 	current atomic.Pointer[configuration]
-	// adjustAt is when levels next lend to each other, in nanoseconds since begun.
+	// adjustAt is the time of the next adjustment of borrowed seats, in nanoseconds since begun.
 	begun    time.Time
 	adjustAt atomic.Int64
 
-	// mu guards what follows, and the change of current.
+	// mu guards the following fields and writes of current.
 	mu      sync.Mutex
 	schemas map[types.NamespacedName]*flowcontrolv1.FlowSchema
 	levels  map[types.NamespacedName]*flowcontrolv1.PriorityLevelConfiguration
-	// made are the levels that requests may be of, by name: those of current, and
-	// those that are gone and not empty yet.
+	// made are the levels by name: the current ones, and deleted ones with remaining requests.
 	made map[string]*level
 	// adjusted is when levels lent to each other last, fairFrac the part of its
 	// demand that each was given.
@@ -63,8 +62,8 @@ type Control struct {
 	fairFrac float64
 }
 
-// New returns a Control that knows of the mandatory schemas and levels alone. Its
-// Followers tell it of the stored ones.
+// New returns a Control with the mandatory schemas and levels. Its Followers deliver the stored
+// ones.
 func New(config Config) *Control {
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
@@ -89,7 +88,7 @@ func (c *Control) configured() *configuration {
 	if current := c.current.Load(); current != nil {
 		return current
 	}
-	c.config.Metrics.add(c) // before the lock, which comes after that of Metrics
+	c.config.Metrics.add(c) // before locking c.mu: the lock of Metrics is acquired first
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.current.Load() == nil {
@@ -98,15 +97,15 @@ func (c *Control) configured() *configuration {
 	return c.current.Load()
 }
 
-// changed puts a change of schemas or levels into effect. While no request has needed
-// a configuration none is made: those of a first start are written one by one.
+// changed applies a change of schemas or levels. It does nothing before the first request, because
+// the first start writes these objects one by one.
 func (c *Control) changed() {
 	if c.current.Load() != nil {
 		c.configure()
 	}
 }
 
-// forget drops levels that are gone and empty.
+// forget drops deleted levels without requests.
 func (c *Control) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,12 +1,11 @@
-// Package flowcontrol is API priority and fairness: it gives each request a turn by
-// the FlowSchemas and PriorityLevelConfigurations of flowcontrol.apiserver.k8s.io,
-// as kube-apiserver does. A schema says which level a request is of, and which flow
-// of the level it belongs to; a level has seats, which levels lend to each other,
-// and how its flows share them is up to package fairqueue. How many seats a request
-// takes is estimated by what it will have the server do.
+// Package flowcontrol implements API priority and fairness (KEP-1040). It classifies each request
+// by the FlowSchemas and PriorityLevelConfigurations of flowcontrol.apiserver.k8s.io: a schema
+// determines the level and the flow of the request. A level has seats, of which other levels can
+// borrow some; package fairqueue distributes them among its flows. The number of seats of a request
+// is estimated from its expected work.
 //
-// A Control has no goroutine of its own. What is periodic in kube-apiserver is made up for
-// by the next request: an idle server does nothing.
+// A Control has no goroutines. Requests perform the periodic tasks of kube-apiserver, so an idle
+// server does nothing.
 //
-// It answers no request: that is for package filters.
+// Package filters writes the responses to rejected requests.
 package flowcontrol

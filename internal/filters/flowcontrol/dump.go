@@ -16,8 +16,8 @@ import (
 // DumpPrefix begins the paths of Dumps.
 const DumpPrefix = "/debug/api_priority_and_fairness/"
 
-// Dumps returns the handlers of what is told about levels, queues and requests, by the
-// path. Their tables are kube-apiserver's, misspelt column included.
+// Dumps returns the debug handlers for levels, queues and requests, by path. The tables are those
+// of kube-apiserver, including a misspelled column.
 func (c *Control) Dumps() map[string]http.Handler {
 	return map[string]http.Handler{
 		DumpPrefix + "dump_priority_levels": serveTable(c.dumpLevels),
@@ -46,7 +46,7 @@ func serveTable(make func(*http.Request) table) http.Handler {
 		}
 		_ = columns.Flush()
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_, _ = w.Write([]byte(text.String())) // the client is gone
+		_, _ = w.Write([]byte(text.String())) // the client has disconnected
 	})
 }
 

@@ -20,9 +20,9 @@ const (
 
 	bytesPerSeat   = 100_000
 	objectsPerSeat = 100
-	// cachedListBytes is what a list from the cache holds in memory at a time.
+	// cachedListBytes is the peak memory of a list from the cache, in bytes.
 	cachedListBytes = 1_000_000
-	// largestObject stands for objects whose size is not known.
+	// largestObject is the assumed size of objects of unknown size, in bytes.
 	largestObject = 1_500_000
 
 	watchesPerSeat = 10
@@ -31,15 +31,15 @@ const (
 	eventDuration = 5 * time.Millisecond
 )
 
-// Stats are what lists of a resource have to read.
+// Stats describes the objects of a resource's lists.
 type Stats struct {
 	Objects int64
 	// AverageBytes is the size of an object as it is stored; 0: not known.
 	AverageBytes int64
 }
 
-// estimate returns what a request is expected to take, and how many watches it wakes; -1:
-// it is none that wakes watches.
+// estimate returns the expected work of a request and the number of watches that it notifies, or -1
+// for requests that notify none.
 func (c *Control) estimate(f *flow, u *url.URL, info *request.Info) (work fairqueue.Work, watches int) {
 	if !info.IsResource {
 		return fairqueue.Work{InitialSeats: 1}, -1
@@ -62,8 +62,8 @@ func boundSeats(f *flow, limit int) int {
 	return f.maxSeats
 }
 
-// mutatingWork is that of a write. Its watches are told when it has been answered; at most so
-// many seats are occupied for them, for longer if there are more.
+// mutatingWork returns the work of a write. Its watches are notified after the response. At most
+// `most` seats are reserved for them; more watches take more time instead.
 func mutatingWork(watches, most int) fairqueue.Work {
 	work := fairqueue.Work{InitialSeats: 1}
 	if watches < watchesPerSeat {
@@ -93,7 +93,7 @@ func (c *Control) listSeats(f *flow, u *url.URL, info *request.Info) int {
 	l, sends, err := readListing(u, info)
 	switch {
 	case err != nil:
-		return most // it will be refused
+		return most // the request is invalid
 	case !sends:
 		return 1
 	}
@@ -102,7 +102,7 @@ func (c *Control) listSeats(f *flow, u *url.URL, info *request.Info) int {
 		stats, known = c.config.Stats(info)
 	}
 	if !known {
-		return 1 // other servers answer, or nothing is there
+		return 1 // another server responds, or the resource does not exist
 	}
 	seats := l.seatsBySize(stats)
 	if c.config.ByCount {
@@ -147,8 +147,8 @@ func readBool(query url.Values, name string) (bool, error) {
 	return strconv.ParseBool(values[0])
 }
 
-// fromCache reports whether a list is answered with the present objects, which are
-// in memory, and not with those of a revision.
+// fromCache reports whether a list reads the current objects in memory, not the objects of a
+// revision.
 func fromCache(match metav1.ResourceVersionMatch, version, next string, limit int64) bool {
 	switch match {
 	case metav1.ResourceVersionMatchNotOlderThan:

@@ -40,7 +40,7 @@ func newFlow(schema *flowcontrolv1.FlowSchema, l *level) *flow {
 	return f
 }
 
-// distinguish returns what tells a request's flow from others of the schema.
+// distinguish returns the flow distinguisher of a request.
 func (f *flow) distinguish(user *request.User, info *request.Info) string {
 	switch f.distinguisher {
 	case flowcontrolv1.FlowDistinguisherMethodByUserType:
@@ -51,7 +51,7 @@ func (f *flow) distinguish(user *request.User, info *request.Info) string {
 	return ""
 }
 
-// hash returns what a flow's queues are chosen by.
+// hash returns the hash that selects the queues of a flow.
 func (f *flow) hash(seed maphash.Seed, distinguisher string) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
@@ -70,7 +70,7 @@ func (f *flow) matches(user *request.User, info *request.Info) bool {
 	return false
 }
 
-// rule is a PolicyRulesWithSubjects whose subjects are names of users and groups.
+// rule is a PolicyRulesWithSubjects with the names of its users and groups in sets.
 type rule struct {
 	everyone      bool
 	users, groups []string
@@ -143,7 +143,7 @@ func matchesResource(r *flowcontrolv1.ResourcePolicyRule, info *request.Info) bo
 	return has(r.Namespaces, info.Namespace)
 }
 
-// has reports whether a list, or the * that it consists of, holds a value.
+// has reports whether a list contains a value or is a wildcard.
 func has(list []string, value string) bool {
 	return len(list) == 1 && list[0] == "*" || slices.Contains(list, value)
 }

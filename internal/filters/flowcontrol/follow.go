@@ -24,12 +24,12 @@ func (c *Control) newFollowers() reflector.Followers {
 	}
 }
 
-// identity is what is kept of an object's metadata.
+// identity returns the required parts of an object's metadata.
 func identity(o codec.Object) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: o.GetName(), UID: o.GetUID(), Generation: o.GetGeneration()}
 }
 
-// follow returns what keeps the objects of one kind, as far as they are needed.
+// follow returns a follower that stores the required parts of the objects of one kind.
 func follow[T codec.Object](c *Control, name string, objects map[types.NamespacedName]T, needed func(T) T) *reflector.Follower[T] {
 	return reflector.NewFollower(reflector.FollowerConfig[T]{
 		Name: name, Logger: c.config.Logger, Metrics: c.config.Reflectors, Lock: sync.Locker(&c.mu),

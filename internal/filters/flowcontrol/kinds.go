@@ -5,8 +5,8 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// kind measures the requests of all levels that only read, or those that do not, in parts of
-// what all levels have room for.
+// kind measures the read-only or the mutating requests of all levels, relative to the capacity of
+// all levels.
 type kind struct{ executing, waiting *fairqueue.Gauge }
 
 // kinds are both.
@@ -27,7 +27,7 @@ func (k *kinds) of(info *request.Info) *kind {
 	return &k.mutating
 }
 
-// setRoom takes up how many requests may execute and wait.
+// setRoom sets the maximum numbers of executing and waiting requests.
 func (k *kinds) setRoom(executing, waiting int) {
 	for _, of := range []*kind{&k.readOnly, &k.mutating} {
 		of.executing.SetDenominator(executing)

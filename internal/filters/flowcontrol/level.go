@@ -16,7 +16,7 @@ type level struct {
 	name  string
 	set   *fairqueue.Set
 	retry retryAfter
-	// quiescing: its object is gone.
+	// quiescing: the object of the level is deleted.
 	quiescing atomic.Bool
 	flows     map[string]*flow // by the names of their schemas
 
@@ -28,9 +28,8 @@ type level struct {
 	// any.
 	shares, lendable, borrowing int32
 
-	// nominal is the level's own part of the seats. What it has now, current, is at least
-	// min, what it does not lend, and at most max, what it may have with what it
-	// borrows.
+	// nominal is the level's own number of seats. current is between min, the seats that it does
+	// not lend, and max, the seats including the maximum that it may borrow.
 	nominal, min, max, current int
 	demand                     demandStats
 }
@@ -39,7 +38,7 @@ func newLevel(name string, bounds *fairqueue.Bounds) *level {
 	return &level{name: name, set: fairqueue.New(bounds), flows: map[string]*flow{}}
 }
 
-// configure takes up the object of the level.
+// configure applies the object of the level.
 func (l *level) configure(object *flowcontrolv1.PriorityLevelConfiguration) {
 	l.uid = []string{string(object.UID)}
 	l.quiescing.Store(false)
@@ -67,7 +66,7 @@ func valueOf(field *int32, otherwise int32) int32 {
 	return *field
 }
 
-// setNominal sets the level's own part of all seats, and what follows from it.
+// setNominal sets the level's own number of seats and the values derived from it.
 func (l *level) setNominal(nominal, all int) {
 	percent := func(p int32) int { return int(math.Round(float64(nominal) * float64(p) / 100)) }
 	lendable := percent(l.lendable)
@@ -89,8 +88,7 @@ func (l *level) maxSeats() int {
 	return max(1, min(int(math.Ceil(float64(l.nominal)*seatsPart)), l.nominal/max(l.handSize, 1)))
 }
 
-// flowOf returns the flow of requests that a schema, of this level, matches. What was counted
-// of it before goes on.
+// flowOf returns the flow of a schema of this level. Existing counters continue.
 func (l *level) flowOf(schema *flowcontrolv1.FlowSchema, metrics *Metrics) *flow {
 	f := newFlow(schema, l)
 	if before := l.flows[schema.Name]; before != nil {

@@ -13,12 +13,12 @@ import (
 )
 
 // Metrics are the metrics of flow control, with kube-apiserver's names, labels and buckets. All
-// Controls of a process share one. What a Control has counted anyhow is read when
-// metrics are (collect.go); the others are observed here.
+// Controls of a process share one. Counters of a Control are read on collection (collect.go); the
+// others are observed here.
 type Metrics struct {
 	execution, waiting, queueLength, watches, seats *prometheus.HistogramVec
 	families                                        families
-	bounds                                          fairqueue.Bounds // of what is measured over time
+	bounds                                          fairqueue.Bounds // of the measurements over time
 
 	mu       sync.Mutex
 	controls map[*Control]struct{}
@@ -74,7 +74,7 @@ type flowMetrics struct {
 	observers     [observed]atomic.Pointer[prometheus.Observer]
 }
 
-// What is observed of a flow.
+// Names of the histograms of a flow.
 const (
 	executedRegular = iota
 	executedWatch
@@ -118,7 +118,7 @@ func (f *flowMetrics) make(what int) prometheus.Observer {
 	return f.of.seats.WithLabelValues(f.level, f.schema)
 }
 
-// forgetFlow and forgetLevel drop the histograms of what is not configured any more.
+// forgetFlow and forgetLevel delete the histograms of removed objects.
 func (m *Metrics) forgetFlow(level, schema string) {
 	m.drop(prometheus.Labels{levelLabel: level, schemaLabel: schema})
 }
@@ -131,8 +131,8 @@ func (m *Metrics) drop(labels prometheus.Labels) {
 	}
 }
 
-// estimated observes the seats of a request, and the watches that it wakes: those of a
-// request that wakes none in any case are below 0.
+// estimated observes the estimated seats of a request and the number of notified watches. A
+// negative number of watches is not observed.
 func (f *flowMetrics) estimated(seats, watches int) {
 	f.observe(estimatedSeats, float64(seats))
 	if watches >= 0 {
@@ -158,7 +158,7 @@ func (f *flowMetrics) ended(info *request.Info, took time.Duration) {
 	f.observe(executedRegular, took.Seconds())
 }
 
-// meterBounds are the buckets of what is measured over time.
+// meterBounds returns the buckets of the measurements over time.
 func meterBounds() fairqueue.Bounds {
 	return fairqueue.Bounds{
 		Seats:    []float64{0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1},

@@ -2,19 +2,19 @@ package flowcontrol
 
 import "sync"
 
-// maxRetryAfter is the longest that clients are asked to wait, in seconds.
+// maxRetryAfter is the maximum Retry-After, in seconds.
 const maxRetryAfter = 32
 
-// retryAfter works out how long clients of a level that had to be refused should wait:
-// twice as long when many come back too early, and less, second by second, when few do. The zero
-// value is ready.
+// retryAfter computes the Retry-After for rejected requests of a level: it doubles when many
+// requests are rejected again, and decreases by one second when few are. The zero value is ready to
+// use.
 type retryAfter struct {
 	mu      sync.Mutex
 	seconds int64 // of the answer; 0: not worked out yet
 	raised  int64 // when it was doubled last, as a Unix time
 	now     int64 // the Unix second of the last refusal
-	// refused counts the refusals of seconds, by the second modulo its length; of the
-	// seconds from now-maxRetryAfter to now.
+	// refused counts the rejections per second from now-maxRetryAfter to now. The index is the
+	// second modulo the length.
 	refused [2 * maxRetryAfter]int64
 }
 
@@ -43,7 +43,7 @@ func (r *retryAfter) advance(unix int64) {
 	r.now = unix
 }
 
-// adapt looks at the last seconds, as many as clients were asked to wait.
+// adapt evaluates the rejections of the last Retry-After seconds.
 func (r *retryAfter) adapt() {
 	var recent int64
 	for second := r.now - r.seconds; second < r.now; second++ {

@@ -28,8 +28,8 @@ type Turn struct {
 // maxWait is the longest that a request waits for its turn.
 const maxWait = time.Minute
 
-// Take returns the turn of a request. If it Waits, Wait must follow. If the turn is
-// Admitted then, End must follow; if not, the request must be refused.
+// Take classifies a request. If the Turn Waits, the caller must call Wait. If it is Admitted
+// afterwards, the caller must call End; otherwise it must reject the request.
 func (c *Control) Take(r *http.Request) *Turn {
 	ctx := r.Context()
 	user, info := request.UserFrom(ctx), request.InfoFrom(ctx)
@@ -48,7 +48,7 @@ func (c *Control) Take(r *http.Request) *Turn {
 	return t
 }
 
-// decided takes up what has become of the request.
+// decided records the outcome of queuing.
 func (t *Turn) decided(now time.Time, outcome fairqueue.Outcome) {
 	t.outcome = outcome
 	if t.Admitted() {
@@ -74,7 +74,7 @@ func (t *Turn) Wait(ctx context.Context) {
 	t.decided(now, outcome)
 }
 
-// wait waits for the turn, and helps that levels lend to each other meanwhile.
+// wait waits for the turn, and adjusts borrowed seats periodically.
 func (t *Turn) wait(ctx context.Context, deadline time.Time) fairqueue.Outcome {
 	c, set := t.control, t.flow.level.set
 	for {
@@ -127,11 +127,11 @@ func (t *Turn) End() {
 	}
 }
 
-// Watch counts the watch whose turn it is, until it is forgotten: writes are
-// estimated by the watches that they wake.
+// Watch counts an admitted watch until Forget is called. Writes are estimated by the number of
+// watches that they notify.
 func (c *Control) Watch(info *request.Info) { c.watches.add(info, 1) }
 
-// Forget ends what Watch began.
+// Forget removes a watch that was counted by Watch.
 func (c *Control) Forget(info *request.Info) { c.watches.add(info, -1) }
 
 // Names of the headers that tell how a request was classified, as keys of a Header.
@@ -140,8 +140,8 @@ const (
 	levelHeader  = "X-Kubernetes-Pf-Prioritylevel-Uid"
 )
 
-// SetHeaders tells by whose UIDs the request was classified. Names are the
-// administrator's own.
+// SetHeaders sets the response headers with the UIDs of the schema and level of the request. The
+// names are not sent, because only administrators may read them.
 func (t *Turn) SetHeaders(header http.Header) {
 	header[schemaHeader], header[levelHeader] = t.flow.schemaUID, t.flow.levelUID
 }

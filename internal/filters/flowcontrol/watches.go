@@ -13,8 +13,8 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// watches counts open watches by what they are of, so that it is known how many a write
-// wakes. The zero value is ready.
+// watches counts open watches by their objects, to estimate how many watches a write notifies. The
+// zero value is ready to use.
 type watches struct {
 	mu sync.RWMutex
 	of map[schema.GroupResource]map[types.NamespacedName]*watchCount // of all, of a namespace, of one object
@@ -22,8 +22,8 @@ type watches struct {
 
 // watchCount is the watches of one set of objects.
 type watchCount struct {
-	// whole are those of all objects in the set, and those with selectors that would have
-	// to be evaluated for each change.
+	// whole counts watches of all objects in the set, and watches with selectors that would require
+	// an evaluation per change.
 	whole int
 	// byValue are the others, by the field or label of which they select one value: kubelets'
 	// watches of pods select that of spec.nodeName.
@@ -109,8 +109,8 @@ func (c *watchCount) woken() int {
 	return n
 }
 
-// selectedValue returns the field or the label of which a watch selects one value; "" if there
-// is none, or the name of the object is that.
+// selectedValue returns the field or label for which a watch selects one value, or "" if there is
+// none or it is the object's name.
 func selectedValue(info *request.Info) (key, value string) {
 	if info.Name != "" {
 		return "", ""

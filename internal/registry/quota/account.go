@@ -14,8 +14,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// maxAttempts is the number of attempts of a write whose quotas other servers change concurrently.
-// Writers of one server wait for each other.
+// maxAttempts is the number of attempts of a write while other servers change its quotas. Writers
+// of one server wait for each other.
 const maxAttempts = 64
 
 // Account returns a storage that charges writes to the quotas of their namespace, or credits them,

@@ -23,7 +23,7 @@ func isClaimResource(name corev1.ResourceName) bool {
 	return ok && (what == string(corev1.ResourceRequestsStorage) || what == string(corev1.ResourcePersistentVolumeClaims))
 }
 
-// claimUsage adds what a claim uses: at all, and of its storage class.
+// claimUsage adds the usage of a claim: in total, and for its storage class.
 func claimUsage(used corev1.ResourceList, obj codec.Object, _ time.Time) {
 	claim, ok := obj.(*corev1.PersistentVolumeClaim)
 	if !ok {
@@ -43,7 +43,7 @@ func claimUsage(used corev1.ResourceList, obj codec.Object, _ time.Time) {
 	if !ok {
 		return
 	}
-	// A claim that is to shrink back to what it asks for has more until then.
+	// While a claim shrinks, it still occupies its allocated size.
 	if allocated, ok := claim.Status.AllocatedResources[corev1.ResourceStorage]; ok && allocated.Cmp(storage) > 0 {
 		storage = allocated
 	}
@@ -87,8 +87,8 @@ func ofDevices(class string) corev1.ResourceName {
 	return corev1.ResourceName(class + corev1.ResourceClaimsPerClass)
 }
 
-// devices is how many devices a request may get. As in kube-apiserver a mode that is
-// not known gets none.
+// devices returns the maximum number of devices of a request. As in kube-apiserver, an unknown mode
+// counts as 0.
 func devices(mode resourcev1.DeviceAllocationMode, count int64) resource.Quantity {
 	switch mode {
 	case resourcev1.DeviceAllocationModeExactCount:

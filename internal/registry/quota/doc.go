@@ -1,11 +1,10 @@
-// Package quota is what ResourceQuotas are about: what objects use, what quotas allow,
-// and the account of it, which is written with the objects.
+// Package quota implements ResourceQuotas: the usage of objects, the limits, and an account of the
+// usage that is written in the same transaction as the objects.
 //
-//   - usage, pod, claim, deviceclaim: what an object of each kind uses, by the names that quotas
-//     have for it. Everything else is counted.
-//   - scope: which objects a quota is for.
-//   - limits: whether what a write asks for is allowed, in kube-apiserver's words.
+//   - usage, pod, claim, deviceclaim: the usage of an object of each kind, by quota resource name. All other kinds are counted only.
+//   - scope: the objects of a quota.
+//   - limits: whether a write is allowed, with kube-apiserver's messages.
 //   - ledger: the quotas of all namespaces, in memory.
-//   - account: a storage whose writes charge and release quotas in their own transactions (ADR 26).
-//   - recount: the use of a namespace, counted.
+//   - account: a storage decorator that charges and releases quotas in the transaction of each write (ADR 26).
+//   - recount: the usage of a namespace, recalculated.
 package quota

@@ -20,26 +20,26 @@ import (
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
-// Config is what a Ledger needs.
+// Config is the configuration of a Ledger.
 type Config struct {
 	// Stored are the stored quotas, past the watch cache, with the Ledger's Observer.
 	// Required.
 	Stored storage.Interface
-	// Own records that the server has changed the status of a quota; nil: nobody
-	// does.
+	// Own marks the server as the field manager of a changed quota status; nil leaves the managers
+	// unchanged.
 	Own func(live, quota *corev1.ResourceQuota) (codec.Object, error)
-	// Refused makes an answer of a refusal that a write itself meets; nil: it is one.
+	// Refused converts the error of a write that exceeds a quota to a response; nil returns it
+	// unchanged.
 	Refused func(error) error
 	// Limited are the resources that need a quota.
 	Limited []Limited
 	// Logger is required.
 	Logger *slog.Logger
-	// Metrics of the Reflector; nil counts nothing.
+	// Metrics of the Reflector; nil disables them.
 	Metrics *reflector.Metrics
 }
 
-// Ledger knows the quotas of all namespaces. It is safe for concurrent use, once Open
-// has been called.
+// Ledger contains the quotas of all namespaces. It is safe for concurrent use after Open.
 type Ledger struct {
 	config Config
 
@@ -123,7 +123,7 @@ func (l *Ledger) Check(ctx context.Context, w *Write) error {
 	return m.check(l.Quotas(w.Namespace), l.config.Limited)
 }
 
-// refresh takes up the quotas of a namespace as they are now.
+// refresh reads the current quotas of a namespace.
 func (l *Ledger) refresh(ctx context.Context, namespace string) error {
 	list, err := l.config.Stored.List(ctx, namespace, rest.ListOptions{})
 	if err != nil {
@@ -190,8 +190,7 @@ func find(records []*codec.Record, name types.NamespacedName) (int, bool) {
 	return slices.BinarySearchFunc(records, name.Name, func(r *codec.Record, name string) int { return strings.Compare(r.Name().Name, name) })
 }
 
-// Observer returns what is told of the writes of quotas, so that they are in effect when
-// they are answered.
+// Observer returns an observer of quota writes, which makes a write effective before its response.
 func (l *Ledger) Observer() *storage.Observer {
 	return &storage.Observer{
 		Written: func(record *codec.Record) error {
@@ -212,7 +211,7 @@ func (l *Ledger) Observer() *storage.Observer {
 	}
 }
 
-// Reflector returns what keeps the Ledger up to date.
+// Reflector returns the reflector that updates the Ledger.
 func (l *Ledger) Reflector() (*reflector.Reflector, error) {
 	return reflector.New(reflector.Config{
 		Name: "resourcequotas", Collection: l.config.Stored, Logger: l.config.Logger, Metrics: l.config.Metrics,
@@ -239,7 +238,7 @@ func (l *Ledger) applyLocked(event *rest.Event) {
 	}
 }
 
-// replace takes up a list. Nobody waits while it is read.
+// replace applies a list. It holds no lock while it decodes the objects.
 func (l *Ledger) replace(_ context.Context, list *rest.List) error {
 	records, err := collect(list)
 	if err != nil {
@@ -268,21 +267,22 @@ func (l *Ledger) replace(_ context.Context, list *rest.List) error {
 	return nil
 }
 
-// Lock has the writers of this process that use or free what a namespace's quotas limit
-// wait until unlock is called: each of them changes the quotas, so that they can only
-// write one after the other.
+// Lock acquires the lock of a namespace, and returns the function that releases it. All writers of
+// this process that change the usage of the namespace's quotas need it: each write changes the
+// quotas, so they can only be written one after another. It returns the context's error if ctx is
+// canceled.
 func (l *Ledger) Lock(ctx context.Context, namespace string) (unlock func(), err error) {
 	return l.locks.lock(ctx, namespace)
 }
 
-// locks are locks by name, which are there while somebody holds or awaits them.
+// locks are locks by name. A lock exists while it is held or awaited.
 type locks struct {
 	mu   sync.Mutex
 	held map[string]*lock
 }
 
 type lock struct {
-	free  chan struct{} // holds one token while nobody has the lock
+	free  chan struct{} // contains one token while the lock is free
 	users int
 }
 

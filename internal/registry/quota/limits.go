@@ -20,9 +20,9 @@ import (
 // Limited is a resource of which something is used only where a quota limits it.
 type Limited struct {
 	Resource schema.GroupResource
-	// Contains are parts of the names of what is used.
+	// Contains are substrings of the limited resource names.
 	Contains []string
-	// Scopes are those of objects that need a quota.
+	// Scopes are the scopes whose objects need a quota.
 	Scopes []corev1.ScopedResourceSelectorRequirement
 }
 
@@ -38,11 +38,11 @@ type Write struct {
 	Resource    schema.GroupResource
 	Subresource string
 	Namespace   string
-	// Object is nil where the object goes, Old where it is new.
+	// Object is nil for a deletion, Old is nil for a creation.
 	Object, Old codec.Object
 }
 
-// measured is what a write uses.
+// measured is the usage of a write.
 type measured struct {
 	*Write
 	evaluator
@@ -50,7 +50,7 @@ type measured struct {
 	use, oldUse corev1.ResourceList // nil where there is no such object
 }
 
-// measure returns what a write uses; false: quotas have nothing to do with it.
+// measure returns the usage of a write, or false if it cannot affect any quota.
 func measure(ctx context.Context, w *Write) (measured, bool) {
 	e, ok := evaluatorOf(w.Resource)
 	m := measured{Write: w, evaluator: e, now: simulation.Now(ctx)}
@@ -66,7 +66,7 @@ func measure(ctx context.Context, w *Write) (measured, bool) {
 	return m, true
 }
 
-// change returns what a quota's use becomes more and less by; nil where it stays.
+// change returns the changes of a quota's usage, or nil if it does not change.
 func (m *measured) change(quota *corev1.ResourceQuota) corev1.ResourceList {
 	var change corev1.ResourceList
 	is := m.Object != nil && m.inScopes(&quota.Spec, m.Object)
@@ -167,8 +167,8 @@ func (m *measured) check(quotas []*corev1.ResourceQuota, limited []Limited) erro
 	return nil
 }
 
-// applies returns which resources of a quota are about the object; none where it is not
-// in the quota's scopes. The error is about what the object, or the quota, does not say.
+// applies returns the resources of a quota that count the object, or nil if the object is not in
+// the quota's scopes. The error lists required fields that the object does not set.
 func (m *measured) applies(quota *corev1.ResourceQuota) ([]corev1.ResourceName, error) {
 	names := m.tracksAny(quota.Status.Hard)
 	if len(names) == 0 || !m.inScopes(&quota.Spec, m.Object) {
@@ -197,7 +197,7 @@ func (m *measured) grows() bool {
 	return false
 }
 
-// checkCovered refuses the use of limited resources that no quota limits.
+// checkCovered rejects the use of limited resources without a quota.
 func (m *measured) checkCovered(limited []Limited, covered []corev1.ResourceName, scopes []corev1.ScopedResourceSelectorRequirement) error {
 	missing := map[corev1.ResourceName]bool{}
 	var outside []corev1.ScopedResourceSelectorRequirement
@@ -227,8 +227,8 @@ func (m *measured) checkCovered(limited []Limited, covered []corev1.ResourceName
 	return nil
 }
 
-// uncovered is the answer to an object in scopes that no quota is for. kube-apiserver
-// says so in the same words, which do not name the object, with 500.
+// uncovered returns the error for an object in a scope without a quota. kube-apiserver uses the
+// same message, which does not contain the object, with status 500.
 func uncovered(message string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: 403, Reason: metav1.StatusReasonForbidden, Message: message,

@@ -14,8 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// implicitPrefix begins the extended resources that stand for device classes, as
-// containers name them.
+// implicitPrefix is the prefix of the extended resources for device classes in containers.
 var implicitPrefix = strings.TrimPrefix(corev1.ResourceImplicitExtendedClaimsPerClass, corev1.DefaultResourceRequestsPrefix)
 
 // isPodResource reports whether a quota's resource is of pods.
@@ -30,15 +29,13 @@ func isPodResource(name corev1.ResourceName) bool {
 	return podspec.IsHugePages(name) || requests && (podspec.IsHugePages(corev1.ResourceName(requested)) || isForeign(requested))
 }
 
-// isForeign reports whether what containers ask for is not Kubernetes' own, or stands
-// for a device class.
+// isForeign reports whether a resource name is not one of Kubernetes, or stands for a device class.
 func isForeign(name string) bool {
 	return strings.HasPrefix(name, implicitPrefix) ||
 		strings.Contains(name, "/") && !strings.Contains(name, corev1.ResourceDefaultNamespacePrefix)
 }
 
-// podUsage adds what a pod uses unless it has ended: a pod that has is counted as an
-// object, and uses nothing else.
+// podUsage adds the usage of a pod. A pod that has ended only counts as an object.
 func podUsage(used corev1.ResourceList, obj codec.Object, now time.Time) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok || hasEnded(pod, now) {
@@ -54,7 +51,7 @@ func hasEnded(pod *corev1.Pod, now time.Time) bool {
 	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded || isOverdue(pod, now)
 }
 
-// isOverdue reports whether a pod should have gone a while ago.
+// isOverdue reports whether a pod's deletion has exceeded its grace period.
 func isOverdue(pod *corev1.Pod, now time.Time) bool {
 	if pod.DeletionTimestamp == nil || pod.DeletionGracePeriodSeconds == nil {
 		return false
@@ -80,8 +77,7 @@ func addCompute(used, requests, limits corev1.ResourceList) {
 	}
 }
 
-// podRequests returns what a pod asks for: by itself or by its containers, and for what
-// runs it.
+// podRequests returns the requests of a pod: its own or those of its containers, plus the overhead.
 func podRequests(pod *corev1.Pod) corev1.ResourceList {
 	statuses, infeasible := statusesOf(pod), isInfeasible(pod)
 	total := podspec.Total(&pod.Spec, func(c *corev1.Container) corev1.ResourceList {
@@ -103,7 +99,7 @@ func podRequests(pod *corev1.Pod) corev1.ResourceList {
 	return total
 }
 
-// podLimits is podRequests for limits. What runs a pod counts where the pod has a limit.
+// podLimits returns the limits of a pod. The overhead counts for resources with a limit.
 func podLimits(pod *corev1.Pod) corev1.ResourceList {
 	statuses, infeasible := statusesOf(pod), isInfeasible(pod)
 	total := podspec.Total(&pod.Spec, func(c *corev1.Container) corev1.ResourceList {
@@ -127,8 +123,8 @@ func podLimits(pod *corev1.Pod) corev1.ResourceList {
 	return total
 }
 
-// statusesOf returns what finds the status of a container, nil where it has none: while
-// a pod is resized it may have more than it asks for now.
+// statusesOf returns a function that returns the status of a container, or nil. During a resize, a
+// pod may have more resources than it requests.
 func statusesOf(pod *corev1.Pod) func(name string) *corev1.ContainerStatus {
 	return func(name string) *corev1.ContainerStatus {
 		for _, list := range [...][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses} {
@@ -142,14 +138,14 @@ func statusesOf(pod *corev1.Pod) func(name string) *corev1.ContainerStatus {
 	}
 }
 
-// isInfeasible reports whether a pod is resized to what its node never can give it.
+// isInfeasible reports whether a pod's resize exceeds the capacity of its node.
 func isInfeasible(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodResizePending && c.Reason == corev1.PodReasonInfeasible
 	})
 }
 
-// actual is what a container has.
+// actual returns the actual resources of a container.
 func actual(status *corev1.ContainerStatus) corev1.ResourceRequirements {
 	if status.Resources == nil {
 		return corev1.ResourceRequirements{}
@@ -177,7 +173,7 @@ func greatest(lists ...corev1.ResourceList) corev1.ResourceList {
 	return all
 }
 
-// override puts what a pod says of itself in the place of what its containers say.
+// override replaces the containers' total with pod-level resources.
 func override(total, own corev1.ResourceList) {
 	for name, quantity := range own {
 		if name == corev1.ResourceCPU || name == corev1.ResourceMemory || podspec.IsHugePages(name) {
@@ -192,8 +188,8 @@ func add(to corev1.ResourceList, name corev1.ResourceName, quantity resource.Qua
 	to[name] = sum
 }
 
-// podConstraints returns what containers of a new pod do not say although a quota limits
-// it. As in kube-apiserver that is cpu and memory alone, which it calls a mistake.
+// podConstraints returns an error if a container of a new pod does not set a limited resource. As
+// in kube-apiserver, only cpu and memory are required, although its source calls that a mistake.
 func podConstraints(limited []corev1.ResourceName, obj codec.Object) error {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -232,8 +228,7 @@ func isMandatory(name corev1.ResourceName) bool {
 	return false
 }
 
-// says reports whether a container says how much it asks for, or may have, of what a
-// quota limits.
+// says reports whether a container sets a request or limit for a quota resource.
 func says(r *corev1.ResourceRequirements, name corev1.ResourceName) bool {
 	list := r.Requests
 	bare := strings.TrimPrefix(string(name), corev1.DefaultResourceRequestsPrefix)

@@ -17,7 +17,7 @@ import (
 // there is no such resource.
 type ListFunc func(ctx context.Context, resource schema.GroupResource, namespace string) (*rest.List, error)
 
-// Recount returns what the objects of a quota's namespace use of what it limits.
+// Recount returns the usage of a quota, computed from the objects of its namespace.
 func Recount(ctx context.Context, quota *corev1.ResourceQuota, list ListFunc) (corev1.ResourceList, error) {
 	used := corev1.ResourceList{}
 	for name := range quota.Spec.Hard {
@@ -52,7 +52,7 @@ func recount(ctx context.Context, used corev1.ResourceList, quota *corev1.Resour
 	return nil
 }
 
-// addTo adds what an object uses.
+// addTo adds the usage of an object.
 func (e *evaluator) addTo(used corev1.ResourceList, quota *corev1.ResourceQuota, record *codec.Record, now time.Time) error {
 	var obj codec.Object
 	if e.reads() { // others are counted undecoded
@@ -72,16 +72,15 @@ func (e *evaluator) addTo(used corev1.ResourceList, quota *corev1.ResourceQuota,
 	return nil
 }
 
-// Reads reports whether it matters what is in the objects of a resource, not only how
-// many there are.
+// Reads reports whether the usage of a resource depends on the contents of its objects, not only on
+// their number.
 func Reads(resource schema.GroupResource) bool {
 	e, _ := evaluatorOf(resource)
 	return e.reads()
 }
 
-// Uncharged reports whether a write that was not charged to a quota of its namespace
-// should have been. Of a pod that was overdue nobody knows: it may have been counted
-// before it was.
+// Uncharged reports whether a write without a charge should have been charged to a quota of its
+// namespace. It returns false for overdue pods, which may have been counted before their deadline.
 func (l *Ledger) Uncharged(ctx context.Context, w *Write) bool {
 	m, ok := measure(ctx, w)
 	if !ok {

@@ -34,7 +34,7 @@ func (e *evaluator) inScopes(spec *corev1.ResourceQuotaSpec, obj codec.Object) b
 	return true
 }
 
-// scopesOf returns those scopes that an object is in.
+// scopesOf returns the scopes that contain an object.
 func (e *evaluator) scopesOf(all []corev1.ScopedResourceSelectorRequirement, obj codec.Object) []corev1.ScopedResourceSelectorRequirement {
 	var in []corev1.ScopedResourceSelectorRequirement
 	for _, s := range all {
@@ -110,7 +110,7 @@ func isTerminating(pod *corev1.Pod) bool {
 	return deadline != nil && *deadline >= 0
 }
 
-// isBestEffort reports whether a pod asks for no cpu and memory at all.
+// isBestEffort reports whether a pod requests neither cpu nor memory.
 func isBestEffort(pod *corev1.Pod) bool {
 	if pod.Status.QOSClass != "" {
 		return pod.Status.QOSClass == corev1.PodQOSBestEffort

@@ -15,7 +15,7 @@ import (
 // countPrefix begins the names by which objects of any resource are counted.
 const countPrefix = "count/"
 
-// The resources whose objects use more than being there.
+// The resources whose objects have usage besides their number.
 var (
 	pods           = schema.GroupResource{Resource: "pods"}
 	services       = schema.GroupResource{Resource: "services"}
@@ -23,27 +23,25 @@ var (
 	resourceClaims = schema.GroupResource{Group: "resource.k8s.io", Resource: "resourceclaims"}
 )
 
-// evaluator knows the objects of one resource. The zero value of a field is that of a
-// resource that is only counted.
+// evaluator computes the usage of one resource's objects. The zero value only counts objects.
 type evaluator struct {
-	// count is the name by which objects are counted, alias an older one; "": none.
+	// count is the quota name of the number of objects, alias an older name or "".
 	count, alias corev1.ResourceName
-	// names reports whether a quota's resource is of these objects, beside those.
+	// names reports whether a quota resource, other than count and alias, is about these objects.
 	names func(corev1.ResourceName) bool
-	// usage adds what an object uses, but for count and alias. now decides whether a
-	// pod is past its end.
+	// usage adds the usage of an object, except count and alias. now determines whether a pod's
+	// deadline has passed.
 	usage func(used corev1.ResourceList, obj codec.Object, now time.Time)
 	// scope reports whether an object is in a scope.
 	scope func(corev1.ScopedResourceSelectorRequirement, codec.Object) bool
-	// constraints returns what a new object must say where a quota limits some resources.
+	// constraints returns an error if a new object does not set a field that a quota requires.
 	constraints func(limited []corev1.ResourceName, obj codec.Object) error
-	// updates is the subresource by which an object that is there may come to use more,
-	// where updates is true.
+	// updates reports whether updates through this subresource can increase the usage of an object.
 	updates     bool
 	subresource string
 }
 
-// evaluatorOf returns what knows a resource; false: nothing is said of it in quotas.
+// evaluatorOf returns the evaluator of a resource, or false if quotas ignore it.
 func evaluatorOf(r schema.GroupResource) (evaluator, bool) {
 	if isIgnored(r) {
 		return evaluator{}, false
@@ -69,8 +67,8 @@ func evaluatorOf(r schema.GroupResource) (evaluator, bool) {
 	return e, true
 }
 
-// isIgnored reports whether objects are never counted, as in kube-apiserver: events, and
-// what is not stored.
+// isIgnored reports whether quotas ignore a resource, as in kube-apiserver: events and resources
+// that are not stored.
 func isIgnored(r schema.GroupResource) bool {
 	switch r.Group {
 	case "":
@@ -91,7 +89,7 @@ func CountName(r schema.GroupResource) corev1.ResourceName {
 	return corev1.ResourceName(countPrefix + r.Resource + "." + r.Group)
 }
 
-// reads reports whether it matters what is in an object.
+// reads reports whether the usage depends on the contents of an object.
 func (e *evaluator) reads() bool { return e.usage != nil || e.scope != nil }
 
 // tracks reports whether a quota's resource is of these objects.
@@ -111,7 +109,7 @@ func (e *evaluator) tracksAny(list corev1.ResourceList) []corev1.ResourceName {
 	return names
 }
 
-// use returns what an object uses.
+// use returns the usage of an object.
 func (e *evaluator) use(obj codec.Object, now time.Time) corev1.ResourceList {
 	used := corev1.ResourceList{e.count: one()}
 	if e.alias != "" {
@@ -123,8 +121,7 @@ func (e *evaluator) use(obj codec.Object, now time.Time) corev1.ResourceList {
 	return used
 }
 
-// handles reports whether a write through a subresource may be refused for what it
-// asks for. Others are only accounted for.
+// handles reports whether a write through a subresource can be rejected. Others are only charged.
 func (e *evaluator) handles(creates bool, subresource string) bool {
 	if creates {
 		return subresource == ""
@@ -132,8 +129,7 @@ func (e *evaluator) handles(creates bool, subresource string) bool {
 	return e.updates && subresource == e.subresource
 }
 
-// Counted returns the resources whose objects must be counted to know what is used of
-// the resources in a list.
+// Counted returns the resources whose objects determine the usage of a list of quota resources.
 func Counted(hard corev1.ResourceList) []schema.GroupResource {
 	var all []schema.GroupResource
 	add := func(r schema.GroupResource) {
@@ -164,8 +160,7 @@ func isServiceResource(name corev1.ResourceName) bool {
 	return name == corev1.ResourceServicesNodePorts || name == corev1.ResourceServicesLoadBalancers
 }
 
-// serviceUsage counts a service's node ports by what it asks for: they are allocated
-// afterwards.
+// serviceUsage counts the requested node ports of a service, because they are allocated later.
 func serviceUsage(used corev1.ResourceList, obj codec.Object, _ time.Time) {
 	service, ok := obj.(*corev1.Service)
 	if !ok {

@@ -19,12 +19,12 @@ type Configuration struct {
 	Resources []ResourceRule `json:"resources"`
 }
 
-// ResourceRule says how some resources are stored.
+// ResourceRule specifies the encryption of some resources.
 type ResourceRule struct {
 	// Resources are "resource" or "resource.group"; "*.group" is all of a group, "*." all
 	// of the core group, "*.*" all.
 	Resources []string `json:"resources"`
-	// Providers read what is stored; the first one writes.
+	// Providers decrypt stored values; the first one encrypts.
 	Providers []Provider `json:"providers"`
 }
 
@@ -44,7 +44,7 @@ type KeysConfig struct {
 
 // Key is a key. Its texts do not show the secret.
 type Key struct {
-	// Name stands in front of what the key has encrypted.
+	// Name is the prefix of the values encrypted with the key.
 	Name string `json:"name"`
 	// Secret is in base64.
 	Secret string `json:"secret"`
@@ -54,7 +54,7 @@ func (k Key) String() string       { return fmt.Sprintf("Name: %s, Secret: [REDA
 func (k Key) GoString() string     { return k.String() }
 func (k Key) LogValue() slog.Value { return slog.StringValue(k.String()) }
 
-// KMSConfig is a provider whose key a plugin keeps.
+// KMSConfig is a provider with a key in a plugin.
 type KMSConfig struct {
 	APIVersion string           `json:"apiVersion"`
 	Name       string           `json:"name"`
@@ -113,7 +113,7 @@ func (c *Configuration) setDefaults() {
 	}
 }
 
-// errKMSv1 refuses what this server does not speak.
+// errKMSv1 rejects the unsupported version 1.
 func errKMSv1(name string) error {
 	return errors.New("KMSv1 is deprecated and will only receive security updates going forward. Use KMSv2 instead.  " +
 		"KMSv1 is not supported: use a kube-apiserver to re-encrypt the values of provider " + name + " has encrypted with another provider first")

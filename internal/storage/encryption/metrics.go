@@ -12,8 +12,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/encryption/kms"
 )
 
-// Metrics are the metrics of encryption at rest, by kube-apiserver's names. nil counts
-// nothing.
+// Metrics are the metrics of encryption at rest, with kube-apiserver's names. A nil *Metrics
+// discards all observations.
 type Metrics struct {
 	kms        *kms.Metrics
 	server     string
@@ -92,7 +92,7 @@ func (m *Metrics) reloaded(err error) {
 	m.lastReload.WithLabelValues(status, m.server).SetToCurrentTime()
 }
 
-// configInfo is a metric whose label is the hash of the configuration.
+// configInfo is a metric with the hash of the configuration as label.
 type configInfo struct {
 	desc *prometheus.Desc
 	now  atomic.Pointer[prometheus.Metric]

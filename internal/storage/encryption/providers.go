@@ -25,7 +25,7 @@ const (
 	prefixKMS       = "k8s:enc:kms:v2:"
 )
 
-// value is what is read or written.
+// value identifies a value that is read or written.
 type value struct {
 	resource string // for metrics
 	key      []byte
@@ -37,11 +37,11 @@ type cipher interface {
 	Overhead() int
 	// seal appends the encrypted value to dst.
 	seal(dst, plain []byte, v *value) ([]byte, error)
-	// open returns what was sealed. data is not changed, plain may share its memory.
+	// open decrypts a value. It does not modify data; plain may share its memory.
 	open(ctx context.Context, data []byte, v *value) (plain []byte, stale bool, err error)
 }
 
-// local is a cipher whose key is in memory.
+// local is a cipher with its key in memory.
 type local struct{ keyed }
 
 type keyed interface {
@@ -57,7 +57,7 @@ func (c local) open(_ context.Context, data []byte, v *value) ([]byte, bool, err
 	return plain, false, err
 }
 
-// remote is a cipher whose key a plugin keeps.
+// remote is a cipher with its key in a plugin.
 type remote struct{ *kms.Provider }
 
 func (c remote) seal(dst, plain []byte, v *value) ([]byte, error) { return c.Seal(dst, plain, v.key) }
@@ -66,7 +66,7 @@ func (c remote) open(ctx context.Context, data []byte, v *value) ([]byte, bool, 
 	return c.Open(ctx, data, v.key)
 }
 
-// identity is the cipher that does nothing. It refuses what is encrypted.
+// identity is the cipher without encryption. It rejects encrypted values.
 type identity struct{}
 
 func (identity) Overhead() int                                    { return 0 }
@@ -75,17 +75,17 @@ func (identity) open(ctx context.Context, data []byte, _ *value) ([]byte, bool, 
 	return storage.Identity{}.FromStorage(ctx, data, "")
 }
 
-// prefixed is a cipher whose values begin with a prefix; "" is that of identity.
+// prefixed is a cipher and the prefix of its values, "" for identity.
 type prefixed struct {
 	prefix string
 	cipher
 }
 
-// union is several ciphers: the first one writes, and each reads what has its prefix. The
+// union combines ciphers: the first one encrypts, and each decrypts the values with its prefix. The
 // keys of a provider are a union, and so are the providers of a rule.
 type union struct {
 	parts []prefixed
-	// none is the error where no prefix matches.
+	// none is the error if no prefix matches.
 	none    error
 	metrics *Metrics
 }
@@ -101,8 +101,8 @@ func (u *union) seal(dst, plain []byte, v *value) ([]byte, error) {
 	return dst, err
 }
 
-// open tries every cipher whose prefix matches: several may have the same, with other
-// keys. What identity does not read is left to those after it.
+// open tries every cipher with a matching prefix, because several may have the same prefix and
+// different keys. Values that identity rejects are passed to the ciphers after it.
 func (u *union) open(ctx context.Context, data []byte, v *value) ([]byte, bool, error) {
 	start := time.Now()
 	var errs []error

@@ -16,7 +16,7 @@ const (
 	minTrial = 10 * time.Second
 )
 
-// Run keeps plugins at hand and follows the file, if that was asked for, until ctx ends.
+// Run checks the plugins and, if configured, reloads the file, until ctx ends.
 func (t *Transformers) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -43,7 +43,7 @@ func (t *Transformers) Run(ctx context.Context) {
 		endNext := t.start(ctx, &running, next)
 		before, endBefore := t.current.Swap(next), end
 		end = endNext
-		running.Go(func() { // what is under way still uses the plugins of before
+		running.Go(func() { // requests in flight still use the previous plugins
 			pause(ctx, 2*before.patience)
 			endBefore()
 		})
@@ -74,8 +74,8 @@ func (t *Transformers) start(ctx context.Context, running *sync.WaitGroup, l *lo
 	return end
 }
 
-// changed returns what the file holds now, once its plugins are healthy; nil where it
-// holds what is in force.
+// changed returns the new configuration when its plugins are healthy, or nil if the file has not
+// changed.
 func (t *Transformers) changed(ctx context.Context) (*loaded, error) {
 	data, hash, err := t.read()
 	if err != nil {

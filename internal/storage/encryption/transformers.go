@@ -1,13 +1,12 @@
-// Package encryption encrypts what is stored, as an EncryptionConfiguration says: it makes
-// a storage.Transformer for each resource. Prefixes and bytes are kube-apiserver's, so that
-// either server reads what the other has written. How values are encrypted is in the
-// packages below; which provider and key does it, and what happens when the file changes,
-// is here:
+// Package encryption implements encryption at rest with an EncryptionConfiguration: it provides a
+// storage.Transformer for each resource. The format of values is kube-apiserver's, so that each
+// server can read the other's values. The packages below implement the ciphers. This package
+// selects the provider and key, and reloads the file:
 //
 //   - config, validate: the file.
-//   - providers: prefixes, and which key reads or writes.
-//   - transformers: the configuration in force, by resource.
-//   - reload: the file is followed.
+//   - providers: prefixes, and the keys for reading and writing.
+//   - transformers: the current configuration, by resource.
+//   - reload: changes of the file.
 package encryption
 
 import (
@@ -28,7 +27,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/encryption/kms"
 )
 
-// Options say what Transformers are made of.
+// Options configure Transformers.
 type Options struct {
 	// File has the configuration. Required.
 	File string
@@ -45,7 +44,7 @@ type Transformers struct {
 	current atomic.Pointer[loaded]
 }
 
-// loaded is a configuration with what was made of it.
+// loaded is a configuration and its ciphers.
 type loaded struct {
 	hash     string
 	rules    map[schema.GroupResource]*union
@@ -53,8 +52,8 @@ type loaded struct {
 	patience time.Duration
 }
 
-// Open reads the configuration, and asks its plugins once. That one does not answer is
-// not an error: it is asked again by Run, which must follow.
+// Open loads the configuration and checks its plugins once. An unavailable plugin is not an error:
+// Run, which the caller must start, checks it again.
 func Open(ctx context.Context, options Options) (*Transformers, error) {
 	if options.Logger == nil {
 		options.Logger = slog.New(slog.DiscardHandler)
@@ -149,7 +148,7 @@ func written(resource schema.GroupResource) string {
 	return resource.String()
 }
 
-// check asks all plugins for their health, side by side.
+// check checks all plugins concurrently.
 func (l *loaded) check(ctx context.Context) error {
 	errs := make([]error, len(l.plugins))
 	var asked sync.WaitGroup
@@ -182,11 +181,11 @@ func (t *Transformers) HasCheck() bool {
 	return t.options.Reload || len(t.current.Load().plugins) > 0
 }
 
-// Check returns what is wrong with plugins.
+// Check returns the errors of the plugins.
 func (t *Transformers) Check(ctx context.Context) error { return t.current.Load().check(ctx) }
 
-// unserved are stored objects that are no resources of the API; kube-apiserver does not
-// encrypt them, whatever a wildcard says. nodeports is ours.
+// unserved reports whether stored objects are not API resources. Like kube-apiserver, they are
+// never encrypted, not even by a wildcard. nodeports is Mainstay's own.
 func unserved(resource schema.GroupResource) bool {
 	return resource.Group == "" && slices.Contains([]string{"apiserveripinfo", "rangeallocations", "nodeports"}, resource.Resource)
 }

@@ -11,10 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// everything is what "*.*" stands for.
+// everything is the resource of the wildcard "*.*".
 var everything = schema.GroupResource{Group: "*", Resource: "*"}
 
-// validate returns what is wrong, in kube-apiserver's words. They never hold a secret.
+// validate returns the errors of a configuration, with kube-apiserver's messages. They never
+// contain a secret.
 func (c *Configuration) validate(reload bool) field.ErrorList {
 	root := field.NewPath("resources")
 	if len(c.Resources) == 0 {
@@ -58,8 +59,8 @@ func (r *ResourceRule) validateResources(at *field.Path) (errs field.ErrorList) 
 	return errs
 }
 
-// overlaps reports whether a list has a resource twice, and whether it has one beside a
-// wildcard that stands for it.
+// overlaps reports whether a list has duplicates, and whether it has a resource in addition to a
+// wildcard that includes it.
 func overlaps(names []string) (repeated, masked bool) {
 	seen := map[schema.GroupResource]bool{}
 	for _, name := range names {
@@ -82,7 +83,7 @@ func overlaps(names []string) (repeated, masked bool) {
 	return repeated, masked
 }
 
-// resourceFault returns what is wrong with a name; "" is nothing.
+// resourceFault returns the error of a name, or "".
 func resourceFault(name string) string {
 	resource := schema.ParseGroupResource(name)
 	switch {
@@ -172,7 +173,7 @@ func (c *KMSConfig) validate(at *field.Path, names map[string]bool, reload bool)
 		errs = append(errs, field.Invalid(at.Child("cachesize"), *c.CacheSize, "cachesize should be a positive value, or negative to disable"))
 	}
 	if c.APIVersion != "v1" && c.APIVersion != "v2" {
-		errs = append(errs, field.Invalid(at.Child("apiVersion"), c.APIVersion, "unsupported apiVersion apiVersion for KMS provider, only v1 and v2 are supported")) // the word stands there twice in kube-apiserver, too
+		errs = append(errs, field.Invalid(at.Child("apiVersion"), c.APIVersion, "unsupported apiVersion apiVersion for KMS provider, only v1 and v2 are supported")) // kube-apiserver repeats the word, too
 	}
 	return errs
 }

@@ -25,25 +25,25 @@ import (
 
 // Config describes the storage of a control plane.
 type Config struct {
-	// Backend keeps the bytes. Required.
+	// Backend stores the values. Required.
 	Backend kv.Backend
 	// Prefix starts every key; "" means storage.DefaultPrefix.
 	Prefix string
-	// Feed watches Backend for caches. It may be shared by factories with
-	// different prefixes. nil: nothing is cached.
+	// Feed watches Backend for caches. Factories with different prefixes may share it. nil disables
+	// caches.
 	Feed *cache.Feed
-	// Overrides are where single resources are kept instead.
+	// Overrides are separate backends for individual resources.
 	Overrides map[schema.GroupResource]Override
-	// Transformer returns what changes the values of a resource on their way to
-	// the backend; nil, or a nil Transformer, leaves them as they are.
+	// Transformer returns the transformer of a resource's values; nil, or a nil Transformer, stores
+	// them unchanged.
 	Transformer func(schema.GroupResource) storage.Transformer
-	// Encodings bounds what is kept of encoded objects; nil keeps without bound.
+	// Encodings limits the cache of encoded objects; nil means no limit.
 	Encodings *codec.Memory
 	// Metrics counts; it may be nil.
 	Metrics *storage.Metrics
 }
 
-// Override is a backend that keeps single resources.
+// Override is a separate backend for individual resources.
 type Override struct {
 	Backend kv.Backend
 	Feed    *cache.Feed // as Config.Feed, of this backend
@@ -76,7 +76,7 @@ func New(config Config) (*Factory, error) {
 // objects. It sets the Memory of the spec's Kind: a Kind must not be used by the
 // factories of two hosts.
 func (f *Factory) Open(spec storage.Spec) (storage.Interface, error) {
-	if spec.Kind.Memory != f.config.Encodings { // opened again, its records may be in use: then nothing is written
+	if spec.Kind.Memory != f.config.Encodings { // a reopened resource may be in use; its field must not be written
 		spec.Kind.Memory = f.config.Encodings
 	}
 	backend, feed := f.of(spec.Resource)
@@ -99,7 +99,7 @@ func (f *Factory) Open(spec storage.Spec) (storage.Interface, error) {
 	return opened, nil
 }
 
-// of returns where a resource is kept.
+// of returns the backend, feed and prefix of a resource.
 func (f *Factory) of(resource schema.GroupResource) (kv.Backend, *cache.Feed) {
 	if o, ok := f.config.Overrides[resource]; ok {
 		return o.Backend, o.Feed
@@ -107,7 +107,7 @@ func (f *Factory) of(resource schema.GroupResource) (kv.Backend, *cache.Feed) {
 	return f.config.Backend, f.config.Feed
 }
 
-// Backend returns what keeps the objects of a resource.
+// Backend returns the backend of a resource.
 func (f *Factory) Backend(resource schema.GroupResource) kv.Backend {
 	backend, _ := f.of(resource)
 	return backend

@@ -11,8 +11,8 @@ import (
 )
 
 // Revision is the number of a commit. Revisions are positive and increase with each commit. A
-// transaction without writes does not change the revision. The meaning of zero ("none" or "the
-// newest") is documented at each method.
+// transaction without writes does not change the revision. Each method documents the meaning of
+// zero, which is either no revision or the newest one.
 type Revision int64
 
 // Entry is one key as of some revision.
@@ -188,7 +188,8 @@ type Backend interface {
 
 	// Watch delivers all events of [start, end) with a revision of at least from; 0 starts with the
 	// next commit. The watch is established when the call returns. A slow receiver does not block
-	// others: it receives missed events from history, and ErrCompacted if that is gone.
+	// other receivers. It receives missed events from history, and ErrCompacted if they were
+	// compacted.
 	Watch(ctx context.Context, start, end string, from Revision) (Watch, error)
 
 	// CurrentRevision returns the newest revision: everything acknowledged
@@ -196,8 +197,8 @@ type Backend interface {
 	CurrentRevision(ctx context.Context) (Revision, error)
 
 	// RequestProgress makes each open watch of this backend soon deliver a batch whose Revision is
-	// at least the newest revision at the time of the call. Otherwise, a watch without events need
-	// not report its progress.
+	// at least the newest revision at the time of the call. Without such a request, a watch without
+	// events need not report its progress.
 	RequestProgress(ctx context.Context) error
 
 	// Compact removes history before a revision: values replaced or deleted at or before it become
@@ -210,15 +211,15 @@ type Backend interface {
 	// if it never was.
 	CompactedRevision(ctx context.Context) (Revision, error)
 
-	// Hold keeps a revision (0: the newest) readable despite Compact and the backend's own
-	// retention, and returns it. Until the hold ends, Get and Range can read it and all later
-	// revisions, and Watch can start from them. The error is ErrCompacted if the revision is gone,
-	// and ErrFutureRevision if it does not exist yet. A hold ends with the first of: release, the
-	// end of ctx, MaxHold, and Close. release is idempotent and safe for concurrent use. To extend
-	// a hold beyond MaxHold, hold the revision again before the first hold ends. A revision may
-	// have several holds and is kept until all have ended. Holds belong to this process. They end
-	// with it, and if several processes share a backend (etcd), another one may compact a held
-	// revision: reads then get ErrCompacted.
+	// Hold protects a revision (0: the newest) from Compact and from the backend's retention, and
+	// returns the revision. Until the hold ends, Get and Range can read it and all later revisions,
+	// and Watch can start from them. The error is ErrCompacted if the revision was compacted, and
+	// ErrFutureRevision if it does not exist yet. A hold ends at the first of: release, the end of
+	// ctx, MaxHold, and Close. release is idempotent and safe for concurrent use. To extend a hold
+	// beyond MaxHold, hold the revision again before the first hold ends. A revision may have
+	// several holds and remains readable until all of them have ended. Holds belong to this process
+	// and end with it. If several processes share a backend (etcd), another process may compact a
+	// held revision; reads then return ErrCompacted.
 	Hold(ctx context.Context, at Revision) (held Revision, release func(), err error)
 
 	// RevisionAt returns the newest known revision that is not newer than a time. Commits of about

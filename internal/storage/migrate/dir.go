@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/embedded"
 )
 
-// Dir is the embedded store in a directory. Its lock keeps other processes out.
+// Dir is the embedded store in a directory. Its lock excludes other processes.
 type Dir struct{ Path string }
 
 func (d Dir) String() string { return d.Path }
@@ -61,8 +61,8 @@ func (d Dir) Read(ctx context.Context, to Reader) error {
 	return errors.Join(err, store.Close())
 }
 
-// Fill implements Place. The new store is made beside the old one, which is
-// renamed and kept. Its revision is greater than any of the source's.
+// Fill implements Place. It creates the new store in another directory, and renames the old store
+// to a backup. The new store's revision is greater than any revision of the source.
 func (d Dir) Fill(ctx context.Context, from func(Reader) error, check func(Place) error) error {
 	next := Dir{d.Path + ".new"}
 	if err := os.RemoveAll(next.Path); err != nil {
@@ -112,7 +112,7 @@ func (d Dir) restore(from func(Reader) error) error {
 	return nil
 }
 
-// errRestore is what the source gets when the target has failed.
+// errRestore is the error for the source after a failure of the target.
 var errRestore = errors.New("the target accepts no more writes")
 
 func writeSnapshot(w io.Writer, from func(Reader) error) error {

@@ -11,8 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/etcd"
 )
 
-// A transaction holds at most this much: etcd's own limits are 128 operations
-// and 1.5 MiB.
+// Limits of a transaction. etcd's own limits are 128 operations and 1.5 MiB.
 const (
 	txnOps   = 100
 	txnBytes = 1 << 20
@@ -24,12 +23,12 @@ const pageKeys = 5000
 // Etcd is the keys with a prefix in etcd.
 type Etcd struct {
 	Store *etcd.Store
-	// Name is what the cluster is called in messages.
+	// Name is the name of the cluster in messages.
 	Name string
 	// Prefix of the keys, such as /registry/.
 	Prefix string
 
-	filling bool // it is read to verify what Fill has written
+	filling bool // set while Fill verifies its writes
 }
 
 func (e Etcd) String() string { return e.Name }
@@ -76,8 +75,9 @@ func (e Etcd) Read(ctx context.Context, to Reader) error {
 	}
 }
 
-// Fill implements Place. Entries get new revisions; existing ones are deleted first. The data is
-// marked as incomplete meanwhile, and stays so if Fill is interrupted: no server uses it.
+// Fill implements Place. It deletes existing entries first, and all entries get new revisions. The
+// data is marked as incomplete until Fill completes, so that no server uses it after an
+// interruption.
 func (e Etcd) Fill(ctx context.Context, from func(Reader) error, check func(Place) error) error {
 	if err := e.fill(ctx, from); err != nil {
 		return err
@@ -96,7 +96,7 @@ func (e Etcd) fill(ctx context.Context, from func(Reader) error) error {
 	}
 	w := etcdWriter{ctx: ctx, to: e.Store}
 	if there > 0 {
-		// Nothing is deleted before all of the source was read once.
+		// Read the whole source once before deleting anything.
 		if err := from(Reader{Record: e.fits}); err != nil {
 			return err
 		}

@@ -1,7 +1,6 @@
-// Package migrate moves all that is stored from one backend to another: between
-// the store in a data directory and etcd, either way. Values are copied byte by
-// byte, with their remaining TTL; what was copied is read back and compared. It
-// does not decode values.
+// Package migrate copies all stored data from one backend to another: between the store in a data
+// directory and etcd, in both directions. Values are copied byte by byte with their remaining TTL,
+// without decoding, and verified by reading them back.
 package migrate
 
 import (
@@ -37,16 +36,15 @@ type Place interface {
 	Count(ctx context.Context) (int64, error)
 	// Read passes all entries at one revision to a Reader.
 	Read(ctx context.Context, to Reader) error
-	// Fill replaces all entries by those that from reads. from may be called more
-	// than once; the last call counts. check is called with the place to read
-	// back, once everything is written, and before it is visible where the place
-	// can be replaced atomically.
+	// Fill replaces all entries by the entries that from reads. It may call from more than once;
+	// the last call counts. It calls check with the place to verify, after all writes and, if the
+	// place is replaced atomically, before the replacement.
 	Fill(ctx context.Context, from func(Reader) error, check func(Place) error) error
 	// String names the place for messages.
 	String() string
 }
 
-// Errors of Copy, which has written nothing then.
+// Errors of Copy before its first write.
 var (
 	// ErrNotEmpty: the target has entries.
 	ErrNotEmpty = errors.New("the target is not empty")
@@ -56,14 +54,14 @@ var (
 
 // Options of a Copy.
 type Options struct {
-	// Force replaces what the target holds.
+	// Force allows a target that is not empty.
 	Force bool
 	// Progress is called with the numbers of keys done and in total, in the
 	// stages "copied" and "verified". It may be nil.
 	Progress func(stage string, done, total int64)
 }
 
-// Result is what a Copy did.
+// Result describes a completed Copy.
 type Result struct {
 	Keys, Bytes int64
 	// Revision of the source that was copied.
@@ -72,7 +70,7 @@ type Result struct {
 	Sum [sha256.Size]byte
 }
 
-// Copy replaces the entries of a place by those of another, and reads them back.
+// Copy replaces the entries of a place by the entries of another, and verifies them.
 func Copy(ctx context.Context, from, to Place, options Options) (Result, error) {
 	total, err := from.Count(ctx)
 	if err != nil {
@@ -120,7 +118,7 @@ type tally struct {
 	sum         hash.Hash
 }
 
-// in returns a reader that tallies what it passes on to another one.
+// in returns a reader that forwards to r and updates the tally.
 func (t *tally) in(r Reader, progress func(int64)) Reader {
 	return Reader{
 		Begin: func(at kv.Revision) error {

@@ -1,6 +1,6 @@
-// Package rewrap rewrites what is stored and not encrypted as it is to be: with another key
-// or provider, or not at all. It works on an embedded store that no server uses. Each step
-// is a commit of the store, so that it can be broken off at any time, and run again.
+// Package rewrap rewrites the stored values whose encryption differs from the configuration: a
+// different key or provider, or none. It works on an embedded store that no server uses. Each step
+// is a commit of the store, so it can be interrupted at any time and run again.
 package rewrap
 
 import (
@@ -15,36 +15,36 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/embedded"
 )
 
-// Options say what is rewritten.
+// Options configure Run.
 type Options struct {
 	// Dir is the embedded store.
 	Dir string
-	// Transformer returns that of a key; nil: the key is left alone.
+	// Transformer returns the transformer of a key; keys with a nil Transformer are skipped.
 	Transformer func(key string) storage.Transformer
 	// Progress is called with the numbers of keys done and in total; it may be nil.
 	Progress func(done, total int64)
 }
 
-// Report is what was done.
+// Report is the result of Run.
 type Report struct {
-	// Keys were read, of which Rewritten were written anew.
+	// Keys is the number of keys read, Rewritten the number of keys written.
 	Keys, Rewritten int64
-	// Unreadable are the first of those that could not be read, and were left as they
-	// are, with why; NotRead is how many those were.
+	// Unreadable describes the first values that could not be decrypted and were not changed;
+	// NotRead is their total number.
 	Unreadable []string
 	NotRead    int64
 	Revision   kv.Revision
 }
 
-// Limits of a commit, and of what a report names.
+// Limits of a commit and of a report.
 const (
 	batchOps       = 64
 	batchBytes     = 1 << 20
 	mostUnreadable = 10
 )
 
-// Run rewrites a store, and leaves nothing in its files of what it has replaced: history
-// is gone, too, and watches of before begin anew.
+// Run rewrites a store and removes the replaced values from its files. This includes history, so
+// watches have to start again with a list.
 func Run(ctx context.Context, options Options) (Report, error) {
 	if options.Progress == nil {
 		options.Progress = func(int64, int64) {}
@@ -53,7 +53,7 @@ func Run(ctx context.Context, options Options) (Report, error) {
 	if err := w.use(func() error { return w.rewrite(ctx) }); err != nil {
 		return w.report, err
 	}
-	// The logs that hold what was written before are removed by opening once more.
+	// Opening the store again removes the logs with the old values.
 	return w.report, w.use(func() error { return nil })
 }
 
@@ -155,7 +155,7 @@ func (w *writer) take(ctx context.Context, record *embedded.Record) error {
 	return w.flush(ctx)
 }
 
-// flush commits what was gathered. What has expired meanwhile, and is gone, is left out.
+// flush commits the collected writes, except for keys that have expired.
 func (w *writer) flush(ctx context.Context) error {
 	for len(w.ops) > 0 {
 		res, err := w.store.Commit(ctx, w.ops...)
@@ -177,9 +177,9 @@ func (w *writer) flush(ctx context.Context) error {
 	return nil
 }
 
-// purge removes from the files what was replaced, now or by a run that was broken off. The
-// store keeps what its newest commit replaced, which is therefore made one that replaces
-// what is encrypted already.
+// purge removes replaced values from the files, including those of an interrupted run. The store
+// always retains the values replaced by its newest commit, so purge makes a commit that only
+// replaces values that are already rewritten.
 func (w *writer) purge(ctx context.Context) error {
 	if w.last != "" {
 		entry, _, err := w.store.Get(ctx, w.last, 0)

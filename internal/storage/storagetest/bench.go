@@ -16,7 +16,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// Bench measures what a server does most.
+// Bench measures the most frequent operations of a server.
 func Bench(b *testing.B, setup Setup) {
 	b.Run("Get", func(b *testing.B) { benchGet(newBenchEnv(b, setup, 1000)) })
 	b.Run("List10kJSON", func(b *testing.B) { benchList(newBenchEnv(b, setup, 10_000), rest.ListOptions{}) })
@@ -145,8 +145,8 @@ func touching(i int) storage.UpdateFunc {
 	return changing(func(pod *corev1.Pod) { pod.Labels["x"] = "changed-" + strconv.Itoa(i) })
 }
 
-// benchFanOut measures the delivery of one change to 1000 watches, as JSON. With
-// selectors, each gets a hundredth of the changes, or none.
+// benchFanOut measures the delivery of one change to 1000 watches, as JSON. With selectors, each
+// watch gets one percent of the changes, or none.
 func benchFanOut(e *benchEnv, selector func(int) fields.Selector) {
 	const watches = 1000
 	ctx, cancel := context.WithCancel(e.ctx)

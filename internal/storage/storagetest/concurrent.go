@@ -56,8 +56,8 @@ func testUpdatesLoseNothing(e *env) {
 	}
 }
 
-// testReadOthersWrites checks that whatever was acknowledged to one is seen by
-// all that start to read afterwards.
+// testReadOthersWrites checks that acknowledged writes are visible to all reads that start
+// afterwards.
 func testReadOthersWrites(e *env) {
 	const writers, each = 4, 25
 	acknowledged := make(chan *codec.Record)
@@ -186,7 +186,7 @@ func (e *env) follows(namespace string, record *codec.Record) {
 	}
 }
 
-// testReaders lets everything happen at once, for the race detector.
+// testReaders runs all operations concurrently, for the race detector.
 func testReaders(e *env) {
 	ctx, cancel := context.WithTimeout(e.ctx, 2*time.Second)
 	defer cancel()

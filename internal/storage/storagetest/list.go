@@ -193,7 +193,7 @@ func testPagingIsConsistent(e *env) {
 			e.Error("the third page shows a later change")
 		}
 	}
-	// resourceVersion=0 with a token: the rest, whatever the limit.
+	// resourceVersion=0 with a token returns all remaining objects, regardless of the limit.
 	if _, got := e.list("ns", rest.ListOptions{Limit: 2, Continue: first.Continue, ResourceVersion: "0"}); got != "p002 p003 p004 p005" {
 		e.Errorf("continue with resourceVersion 0: %q", got)
 	}
@@ -247,7 +247,7 @@ func testListResourceVersions(e *env) {
 			e.Errorf("%+v: at revision %d", test.options, list.Revision)
 		}
 	}
-	// "0" is answered at any state, in full.
+	// "0" accepts any state and returns all objects.
 	list, _ := e.list("ns", rest.ListOptions{ResourceVersion: "0", Limit: 1})
 	if list.Continue != "" {
 		e.Error("resourceVersion 0 was paged")
@@ -287,7 +287,7 @@ func testListBadOptions(e *env) {
 			e.Errorf("continued for %s: %q, want %q", name, got, want)
 		}
 	}
-	// A negative limit is none.
+	// A negative limit is ignored.
 	if list, got := e.list("ns", rest.ListOptions{Limit: -1}); got != "p000 p001 p002" || list.Continue != "" {
 		e.Errorf("limit -1: %q", got)
 	}

@@ -33,8 +33,8 @@ func Pods(t testing.TB, backend kv.Backend) *storage.Store {
 	return store
 }
 
-// Opener returns what opens storage in a backend, for builtin.Env and the like: without
-// a cache, and without the other layers that a server has.
+// Opener returns a function that opens storage in a backend, for builtin.Env and similar: without a
+// cache and the other layers of a server.
 func Opener(backend kv.Backend) func(storage.Spec) (storage.Interface, error) {
 	return func(spec storage.Spec) (storage.Interface, error) {
 		return storage.New(storage.Config{

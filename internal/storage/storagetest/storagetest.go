@@ -1,6 +1,6 @@
-// Package storagetest is the behaviour that every storage.Interface has,
-// whatever keeps its bytes and whether it is cached or not, as a suite of
-// tests; and a store in memory for the tests of others (memory.go). It is for tests alone.
+// Package storagetest is a test suite for implementations of storage.Interface, with every backend,
+// cached or not, and provides a store in memory for other tests (memory.go). It must only be
+// imported by tests.
 package storagetest
 
 import (
@@ -25,7 +25,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// Setup makes what is tested.
+// Setup creates the tested storage.
 type Setup struct {
 	// Backend opens the backend in a directory, which may hold one closed
 	// before. The suite closes it.
@@ -34,8 +34,8 @@ type Setup struct {
 	// be usable until the test ends; several may be opened over one
 	// backend.
 	Decorate func(t testing.TB, store *storage.Store) storage.Interface
-	// Remote: the backend is behind a network. It drops notes, so that a watch
-	// decodes for itself, and its progress comes a while after it is requested.
+	// Remote: the backend is behind a network. It drops notes, so watches decode objects
+	// themselves, and its progress arrives with a delay.
 	Remote bool
 	// Transformer is that of all storage that a test does not give one of its own.
 	Transformer storage.Transformer
@@ -91,8 +91,8 @@ func newEnv(t testing.TB, setup Setup) *env {
 	return e
 }
 
-// open returns another storage over the same backend; cfg needs only what
-// differs from that of pods.
+// open returns another storage with the same backend; cfg only needs the fields that differ from
+// those of pods.
 func (e *env) open(cfg storage.Config) storage.Interface {
 	e.Helper()
 	cfg.Backend = e.backend
@@ -239,8 +239,8 @@ func (e *env) watch(namespace string, options rest.ListOptions) rest.Watch {
 	return w
 }
 
-// expect waits for as many events as there are wanted and compares them, each
-// written as "ADDED name revision label-of-x".
+// expect waits for the wanted number of events and compares them, in the format "ADDED name
+// revision label-of-x".
 func (e *env) expect(w rest.Watch, want ...string) {
 	e.Helper()
 	var got []string

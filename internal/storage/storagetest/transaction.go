@@ -86,7 +86,7 @@ func testConflictWritesNothing(e *env) {
 	if _, err := e.Get(e.ctx, key("ns", "holder"), storage.ReadOptions{}); !errors.Is(err, storage.ErrNotFound) {
 		e.Errorf("the holder: %v", err)
 	}
-	// That the object itself is there already is what it always was.
+	// A conflict of the object itself is reported as before.
 	e.create(Pod("ns", "other"))
 	op = e.prepare(tickets, nil, Pod("ns", "free"))
 	if _, err := e.Create(e.ctx, Pod("ns", "other"), storage.WriteOptions{With: []*storage.Op{op}}); !errors.Is(err, storage.ErrExists) {
@@ -157,7 +157,7 @@ func testUpdateTogether(e *env) {
 	if err != nil || ticket.Revision() != record.Revision() {
 		e.Errorf("after %d calls: %v", calls, err)
 	}
-	// The ticket goes from hand to hand by its revision.
+	// The ticket changes its holder by its revision.
 	op := e.prepare(tickets, ticket, Pod("ns", "ticket", "holder=b"))
 	if _, err := e.Create(e.ctx, Pod("ns", "b"), storage.WriteOptions{With: []*storage.Op{op}}); err != nil {
 		e.Error(err)
@@ -168,7 +168,7 @@ func testUpdateTogether(e *env) {
 	}
 }
 
-// testRemoveTogether: what an object held goes with it.
+// testRemoveTogether checks that the object's reservations are deleted with it.
 func testRemoveTogether(e *env) {
 	tickets := e.tickets()
 	op := e.prepare(tickets, nil, Pod("ns", "ticket"))

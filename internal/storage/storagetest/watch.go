@@ -54,8 +54,7 @@ func fromNow(e *env) rest.ListOptions {
 	return rest.ListOptions{ResourceVersion: rv(int64(current))}
 }
 
-// settle makes "any state" the newest: a cache is no older than what it was
-// last made to show.
+// settle makes "any state" the newest one: a cache is never older than its last read.
 func (e *env) settle() {
 	e.Helper()
 	e.list("", rest.ListOptions{})
@@ -250,8 +249,7 @@ func testWatchExpired(e *env) {
 	}
 }
 
-// testSlowWatch checks that a watch that is not read delays no other and misses
-// nothing.
+// testSlowWatch checks that a watch without a reader does not delay others and misses no event.
 func testSlowWatch(e *env) {
 	options := fromNow(e)
 	slow := e.watch("ns", options)
@@ -323,8 +321,7 @@ func testWatchRecreate(e *env) {
 	e.expect(e.watch("ns", options), want...)
 }
 
-// testLastBookmark checks that a watch with a deadline ends in a bookmark that
-// takes up where it stopped.
+// testLastBookmark checks that a watch with a deadline ends with a bookmark at its last revision.
 func testLastBookmark(e *env) {
 	e.create(Pod("ns", "a"))
 	ctx, cancel := context.WithTimeout(e.ctx, 3*time.Second)

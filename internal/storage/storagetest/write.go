@@ -142,7 +142,7 @@ func testUpdateWithoutChange(e *env) {
 	if after, err := e.backend.CurrentRevision(e.ctx); err != nil || after != before {
 		e.Errorf("revision is %d, %v after updates that changed nothing, was %d", after, err, before)
 	}
-	// To what was the state when the hint was taken, while it is another now.
+	// The hint's state is no longer the current one.
 	e.change(key("ns", "a"), label("x", "2"))
 	back, err := e.Update(e.ctx, key("ns", "a"), changing(func(pod *corev1.Pod) { delete(pod.Labels, "x") }), storage.UpdateOptions{Cached: created})
 	if err != nil || back.Revision() <= created.Revision()+1 {

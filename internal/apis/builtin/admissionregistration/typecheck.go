@@ -132,7 +132,7 @@ func (c *typeChecker) issues(text string) string {
 	var all []string
 	for i := range c.kinds {
 		if c.op.Context.Err() != nil {
-			return "" // T the request was canceled
+			return "" // the request was canceled
 		}
 		k := &c.kinds[i]
 		if err := c.compiler(k).Check(text, c.scope()); err != nil {

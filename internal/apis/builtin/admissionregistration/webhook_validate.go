@@ -29,7 +29,7 @@ type hook struct {
 	objects      *metav1.LabelSelector
 	versions     []string
 	conditions   []admissionregistrationv1.MatchCondition
-	reinvocation *admissionregistrationv1.ReinvocationPolicyType // T nil for validating webhooks
+	reinvocation *admissionregistrationv1.ReinvocationPolicyType // nil for validating webhooks
 }
 
 func validatingHooks(webhooks []admissionregistrationv1.ValidatingWebhook) []hook {

@@ -58,7 +58,7 @@ func defaultStatefulSet(set *appsv1.StatefulSet) {
 	builtin.FillEmpty(&spec.PersistentVolumeClaimRetentionPolicy.WhenScaled, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
 	for i := range spec.VolumeClaimTemplates {
 		claim := &spec.VolumeClaimTemplates[i]
-		claim.APIVersion, claim.Kind = corev1.SchemeGroupVersion.String(), "PersistentVolumeClaim" // T overrides the client's values
+		claim.APIVersion, claim.Kind = corev1.SchemeGroupVersion.String(), "PersistentVolumeClaim" // overrides the client's values
 		podspec.DefaultVolumeClaim(claim)
 	}
 	podspec.Default(&spec.Template.Spec)

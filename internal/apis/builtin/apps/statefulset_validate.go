@@ -58,7 +58,7 @@ func validatePodManagement(f validation.Field, policy appsv1.PodManagementPolicy
 }
 
 func validateStatefulSetUpdate(f validation.Field, spec, old *appsv1.StatefulSetSpec) {
-	same := *spec // T except the mutable fields
+	same := *spec // except the mutable fields
 	same.Replicas, same.Ordinals, same.Template, same.UpdateStrategy = old.Replicas, old.Ordinals, old.Template, old.UpdateStrategy
 	same.MinReadySeconds, same.RevisionHistoryLimit = old.MinReadySeconds, old.RevisionHistoryLimit
 	same.PersistentVolumeClaimRetentionPolicy = old.PersistentVolumeClaimRetentionPolicy

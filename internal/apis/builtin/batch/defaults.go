@@ -22,7 +22,7 @@ func defaultJob(job *batchv1.Job) {
 	labelJob(job)
 	spec := &job.Spec
 	if spec.Parallelism == nil {
-		builtin.Fill(&spec.Completions, 1) // T only parallelism is set: a work queue
+		builtin.Fill(&spec.Completions, 1) // only parallelism is set: a work queue
 	}
 	builtin.Fill(&spec.Parallelism, 1)
 	if spec.BackoffLimitPerIndex != nil {

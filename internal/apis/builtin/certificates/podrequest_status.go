@@ -149,7 +149,7 @@ func validateLeaf(f validation.Field, r *certificatesv1.PodCertificateRequest, l
 		}
 	}
 	request, err := x509.ParseCertificateRequest(r.Spec.StubPKCS10Request)
-	if err != nil { // T the request was created with the fields of an older version, which v1 does not have
+	if err != nil { // the request was created with the fields of an older version, which v1 does not have
 		return
 	}
 	asked, ok := request.PublicKey.(interface{ Equal(crypto.PublicKey) bool })

@@ -88,7 +88,7 @@ func validatePodExpiration(f validation.Field, spec *certificatesv1.PodCertifica
 // validateStub requires a signed PKCS #10 request with a permitted key type.
 func validateStub(f validation.Field, stub []byte) {
 	omitted, at := field.OmitValueType{}, f.Child("stubPKCS10Request")
-	if len(stub) == 0 { // T as in kube-apiserver: older versions have other fields
+	if len(stub) == 0 { // as in kube-apiserver: older versions have other fields
 		f.Invalid(omitted, "exactly one of (stubPKCS10Request) or (pkixPublicKey, proofOfPossession) must be set")
 		return
 	}

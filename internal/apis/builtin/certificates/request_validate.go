@@ -105,7 +105,7 @@ func validateApproval(f validation.Field, csr, old *certificatesv1.CertificateSi
 func validateRequestConditions(f validation.Field, csr, old *certificatesv1.CertificateSigningRequest) {
 	tolerated := flawsOf(old.Status.Conditions)
 	flaws := flawsOf(csr.Status.Conditions)
-	if flaws.both && !tolerated.both { // T a declarative rule, with the message of such rules
+	if flaws.both && !tolerated.both { // a declarative rule, with the message of such rules
 		f.Invalid(`{conditions[{"type": "Approved"}], conditions[{"type": "Denied"}]}`,
 			"must specify at most one of: `conditions[{\"type\": \"Approved\"}]`, `conditions[{\"type\": \"Denied\"}]`")
 	}
@@ -146,7 +146,7 @@ func validateConditionStatus(f validation.Field, condition *certificatesv1.Certi
 type flaws struct {
 	both      bool // both decisions
 	nameless  bool // a type is empty
-	duplicate bool // T a duplicate type
+	duplicate bool // a duplicate type
 }
 
 func flawsOf(conditions []certificatesv1.CertificateSigningRequestCondition) flaws {

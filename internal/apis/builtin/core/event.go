@@ -95,7 +95,7 @@ func eventCells(event *corev1.Event, now time.Time) []any {
 	if event.Series != nil {
 		last, count = builtin.Age(metav1.Time(event.Series.LastObservedTime), now), int64(event.Series.Count)
 	} else if count == 0 {
-		count = 1 // T reported as a single occurrence
+		count = 1 // reported as a single occurrence
 	}
 	object := strings.ToLower(event.InvolvedObject.Kind)
 	if event.InvolvedObject.Name != "" {

@@ -41,7 +41,7 @@ func validateEvent(f validation.Field, event, old *corev1.Event) {
 	case old == nil && newer:
 		validateEventNames(f.Child("metadata"), event, apivalidation.NameIsDNSSubdomain)
 		validateNewEvent(f, event)
-	case old == nil: // T the general rules of names apply, which accept every path segment
+	case old == nil: // the general rules of names apply, which accept every path segment
 		validateEventNames(f.Child("metadata"), event, path.ValidatePathSegmentName)
 	case newer:
 		validateEventUpdate(f, event, old)

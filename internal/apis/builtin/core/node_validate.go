@@ -24,7 +24,7 @@ func validateNode(f validation.Field, node, old *corev1.Node) {
 		validateNodeUpdate(f.Child("spec"), &node.Spec, before)
 	}
 	validatePodCIDRs(f.Child("spec").Child("podCIDRs"), node.Spec.PodCIDRs, cidrs)
-	if node.Spec.PodPreemptionPolicy != nil { // T the only declared value
+	if node.Spec.PodPreemptionPolicy != nil { // the only declared value
 		validation.Declared(f.Child("spec"), declared.Validate_NodeSpec, &node.Spec, before, "")
 	}
 	validateNodeRest(f, node)
@@ -79,7 +79,7 @@ func validatePodCIDRs(f validation.Field, cidrs, old []string) {
 		prefix, err := netip.ParsePrefix(cidr)
 		if err == nil {
 			ipv4, ipv6 = ipv4 || !prefix.Addr().Is6(), ipv6 || prefix.Addr().Is6()
-		} else if !invalid { // T kube-apiserver reports only the first
+		} else if !invalid { // kube-apiserver reports only the first
 			invalid = true
 			f.Add(field.InternalError(f.Path(), fmt.Errorf(
 				"invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR[%d]: <nil> (invalid CIDR address: %s)", i, cidr)))

@@ -49,7 +49,7 @@ func (e *evicter) budgetOf(ctx context.Context, pod *corev1.Pod) (*policyv1.PodD
 		}
 		selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
 		if err != nil || !selector.Matches(labels.Set(pod.Labels)) {
-			continue // T an invalid selector matches no pod
+			continue // an invalid selector matches no pod
 		}
 		if found != nil {
 			// kube-apiserver has a 500 with these words, as if it were at fault.

@@ -91,7 +91,7 @@ func (e *evicter) evict(ctx context.Context, name types.NamespacedName, deletion
 	}
 	if needsNoBudget(pod) {
 		if pod.Status.Phase == corev1.PodPending {
-			return e.removeUnchanged(ctx, pod, deletion) // T the pod must not have started since it was read
+			return e.removeUnchanged(ctx, pod, deletion) // the pod must not have started since it was read
 		}
 		return false, e.remove(ctx, name, deletion)
 	}

@@ -15,7 +15,7 @@ func completePodResources(spec *corev1.PodSpec) {
 	}
 	requests := podspec.TotalRequests(spec)
 	limits := podspec.TotalLimits(spec)
-	for name, quantity := range limits { // T huge pages are not shared among containers
+	for name, quantity := range limits { // huge pages are not shared among containers
 		if _, asked := whole.Requests[name]; !asked && podspec.IsHugePages(name) {
 			addMissing(&whole.Limits, corev1.ResourceList{name: quantity})
 		}

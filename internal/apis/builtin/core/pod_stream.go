@@ -101,7 +101,7 @@ func (s *podStreamer) authorizeCreate(ctx context.Context) error {
 	}
 	asked := authorizer.AttributesOf(request.UserFrom(ctx), request.InfoFrom(ctx))
 	if asked.Verb == "create" {
-		return nil // T already authorized
+		return nil // already authorized
 	}
 	asked.Verb = "create"
 	decision, reason, err := s.env.Authorizer.Authorize(ctx, &asked)

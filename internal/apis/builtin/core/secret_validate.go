@@ -33,7 +33,7 @@ func validateSecret(f validation.Field, secret, old *corev1.Secret) {
 func validateSecretData(f validation.Field, secret *corev1.Secret) {
 	data := f.Child("data")
 	switch secret.Type {
-	case corev1.SecretTypeServiceAccountToken: // T a controller adds the data
+	case corev1.SecretTypeServiceAccountToken: // a controller adds the data
 		if secret.Annotations[corev1.ServiceAccountNameKey] == "" {
 			f.Child("metadata").Child("annotations").Key(corev1.ServiceAccountNameKey).Required("")
 		}

@@ -32,7 +32,7 @@ func portBitmap() builtin.Row[corev1.RangeAllocation] {
 type serviceAllocator struct {
 	op               *builtin.Operation
 	addresses, ports *allocation.Locks
-	bitmap           *allocation.Bitmap // T nil if the store has none
+	bitmap           *allocation.Bitmap // nil if the store has none
 	batch            allocation.Batch
 	// guessed are the ports of a dry run.
 	guessed []int32

@@ -15,8 +15,8 @@ func prepareService(_ *builtin.Operation, service *corev1.Service) {
 	defaultFamilyPolicy(service, nil)
 }
 
-// prepareServiceUpdate lets clients leave out what the server allocated, and
-// change the type without clearing what belonged to the old one.
+// prepareServiceUpdate copies allocated fields that the client omitted, and clears the fields of
+// the old type after a change of type.
 func prepareServiceUpdate(_ *builtin.Operation, service, old *corev1.Service) {
 	keepClusterIPs(service, old)
 	keepNodePorts(service, old)
@@ -124,8 +124,8 @@ func alignClusterIPs(service, old *corev1.Service) {
 	}
 }
 
-// dropForType clears what the old type needed, the new one does not, and the
-// client has not touched. What it has touched is for validation to refuse.
+// dropForType clears the fields that only the old type needs and that the client has not changed.
+// Validation rejects fields that the client has changed.
 func dropForType(service, old *corev1.Service) {
 	spec, before := &service.Spec, &old.Spec
 	if needsClusterIP(old) && !needsClusterIP(service) {

@@ -17,8 +17,7 @@ const (
 	maxAffinitySeconds = 86400
 )
 
-// validateService has the rules of a service. Which addresses and ports it may
-// have of those that it asks for is decided by what allocates them.
+// validateService validates a service. The allocator checks which addresses and ports it may have.
 func validateService(f validation.Field, service, old *corev1.Service) {
 	spec, before := &service.Spec, &corev1.ServiceSpec{}
 	if old != nil {
@@ -74,9 +73,9 @@ func validateServiceType(f validation.Field, spec *corev1.ServiceSpec) {
 	}
 }
 
-// validateServicePorts: ports are told apart by their names, where there are
-// several, by number and protocol, and by node port and protocol. In a new service,
-// a node port that different numbers share is refused by what allocates it.
+// validateServicePorts requires unique names if there is more than one port, unique combinations of
+// number and protocol, and unique combinations of node port and protocol. In a new service, the
+// allocator rejects a node port that ports with different numbers share.
 func validateServicePorts(f validation.Field, spec *corev1.ServiceSpec, creation bool) {
 	if len(spec.Ports) == 0 && spec.ClusterIP != corev1.ClusterIPNone && spec.Type != corev1.ServiceTypeExternalName {
 		f.Required("")
@@ -300,7 +299,7 @@ func validateIPFamilies(f validation.Field, spec *corev1.ServiceSpec) {
 	}
 }
 
-// validateFamiliesOfIPs: an address is of the family that stands at its place.
+// validateFamiliesOfIPs requires that each address has the family with the same index.
 func validateFamiliesOfIPs(f validation.Field, spec *corev1.ServiceSpec) {
 	if spec.ClusterIP == corev1.ClusterIPNone {
 		return
@@ -346,8 +345,8 @@ func validateIPFamiliesUpdate(f validation.Field, service, old *corev1.Service) 
 	}
 }
 
-// validateSingleStack: one family means one address. It is for services whose
-// addresses and families are right each on its own.
+// validateSingleStack requires one address for one family. The addresses and families are already
+// valid individually.
 func validateSingleStack(f validation.Field, spec *corev1.ServiceSpec) {
 	if spec.IPFamilyPolicy == nil || *spec.IPFamilyPolicy != corev1.IPFamilyPolicySingleStack {
 		return
@@ -360,8 +359,8 @@ func validateSingleStack(f validation.Field, spec *corev1.ServiceSpec) {
 	}
 }
 
-// validateServiceUpdate: what others rely on does not change, unless the service
-// becomes one of another type.
+// validateServiceUpdate rejects changes of immutable fields, unless the type of the service
+// changes.
 func validateServiceUpdate(f validation.Field, service, old *corev1.Service) {
 	if needsHealthCheckPort(service) && needsHealthCheckPort(old) && service.Spec.HealthCheckNodePort != old.Spec.HealthCheckNodePort {
 		f.Child("healthCheckNodePort").Forbidden("field is immutable")

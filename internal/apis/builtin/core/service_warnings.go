@@ -10,9 +10,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// serviceWarnings reports fields that are deprecated or that mean nothing in
-// a service like this one, and of addresses in forms that are read in more
-// than one way.
+// serviceWarnings warns about deprecated fields, fields without effect, and addresses in ambiguous
+// formats.
 func serviceWarnings(_ *builtin.Operation, service, _ *corev1.Service) []string {
 	spec, path := &service.Spec, field.NewPath("spec")
 	headless := spec.ClusterIP == corev1.ClusterIPNone
@@ -30,7 +29,7 @@ func serviceWarnings(_ *builtin.Operation, service, _ *corev1.Service) []string 
 		warnings = append(warnings, "spec.externalIPs is deprecated and may no longer be implemented in some clusters")
 	}
 	warnings = append(warnings, addressWarnings(path.Child("externalIPs"), spec.ExternalIPs)...)
-	// This one may be anything, and GetWarningsForIP is for what was validated.
+	// This field accepts any text, and GetWarningsForIP requires a valid address.
 	if ip := path.Child("loadBalancerIP"); spec.LoadBalancerIP != "" && len(validation.IsValidIPForLegacyField(ip, spec.LoadBalancerIP, false, nil)) == 0 {
 		warnings = append(warnings, validation.GetWarningsForIP(ip, spec.LoadBalancerIP)...)
 	}

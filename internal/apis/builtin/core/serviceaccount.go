@@ -11,7 +11,7 @@ import (
 
 func prepareServiceAccount(_ *builtin.Operation, account *corev1.ServiceAccount) {
 	for i := range account.Secrets {
-		// Secrets are of the account's own namespace; nothing but the name counts.
+		// Secrets are in the account's own namespace; only the name has an effect.
 		account.Secrets[i] = corev1.ObjectReference{Name: account.Secrets[i].Name}
 	}
 }

@@ -31,9 +31,9 @@ const (
 	defaultTokenExpiration = 60 * 60
 	minTokenExpiration     = 10 * 60
 	maxTokenExpiration     = 1 << 32
-	// podTokenExpiration is what admission asks for in the volume that it adds to each
-	// pod. A token for just so long is extended, as its client may not know yet that
-	// it has to read it again.
+	// podTokenExpiration is the lifetime that admission requests for the token of each pod, in
+	// seconds. The server extends the lifetime of these tokens, because their clients may not
+	// reload the file.
 	podTokenExpiration      = 60*60 + 7
 	extendedTokenExpiration = 365 * 24 * 60 * 60
 )
@@ -117,7 +117,7 @@ func checkTokenRequestName(asked *authenticationv1.TokenRequest, name types.Name
 	return nil
 }
 
-// complete fills in what the client has left out.
+// complete sets the default values of a request.
 func (t *tokenIssuer) complete(asked *authenticationv1.TokenRequest, account *corev1.ServiceAccount, now time.Time) error {
 	if t.env.Gates.Enabled(feature.TokenRequestServiceAccountUIDValidation) {
 		if asked.UID != "" && asked.UID != account.UID {
@@ -146,7 +146,7 @@ func validateTokenRequest(asked *authenticationv1.TokenRequest) field.ErrorList 
 	return nil
 }
 
-// bind returns what the token names: the account, and the object that it is bound to.
+// bind returns the token's claims about the service account and the bound object.
 func (t *tokenIssuer) bind(ctx context.Context, ref *authenticationv1.BoundObjectReference, account *corev1.ServiceAccount) (*serviceaccount.Bound, error) {
 	bound := &serviceaccount.Bound{Namespace: account.Namespace, ServiceAccount: tokenRef(account)}
 	if ref == nil {
@@ -176,8 +176,8 @@ func (t *tokenIssuer) bind(ctx context.Context, ref *authenticationv1.BoundObjec
 	return bound, nil
 }
 
-// bindPod binds to a pod, and informs about its node. Of a node that there is not, or
-// not yet, the name is told alone.
+// bindPod binds the token to a pod and adds a claim about its node. If the node does not exist, the
+// claim contains only its name.
 func (t *tokenIssuer) bindPod(ctx context.Context, bound *serviceaccount.Bound, name types.NamespacedName, account string) (uid string, err error) {
 	pod, err := readStored[*corev1.Pod](ctx, t.env.Store(podResource()), name)
 	if err != nil {
@@ -210,8 +210,8 @@ func tokenRef(obj metav1.Object) serviceaccount.Ref {
 	return serviceaccount.Ref{Name: obj.GetName(), UID: string(obj.GetUID())}
 }
 
-// issue makes the token, and corrects in asked for how long it is good. A token that is
-// extended says that it is not.
+// issue signs the token and sets the actual lifetime in asked. The response contains the requested
+// expiration of an extended token.
 func (t *tokenIssuer) issue(ctx context.Context, asked *authenticationv1.TokenRequest, bound *serviceaccount.Bound, now time.Time) (string, error) {
 	issuer := t.env.Tokens
 	seconds := *asked.Spec.ExpirationSeconds

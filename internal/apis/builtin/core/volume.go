@@ -49,7 +49,7 @@ func className(meta *metav1.ObjectMeta, field *string) string {
 	return deref(field, "")
 }
 
-// deref is what a pointer points at, or another value where it is nil.
+// deref returns *p, or absent if p is nil.
 func deref[S ~string](p *S, absent string) string {
 	if p == nil {
 		return absent
@@ -70,8 +70,8 @@ func preparePersistentVolume(_ *builtin.Operation, pv *corev1.PersistentVolume) 
 	pv.Status = corev1.PersistentVolumeStatus{Phase: corev1.VolumePending, LastPhaseTransitionTime: thisSecond()}
 }
 
-// preparePersistentVolumeStatus keeps the time of the last change of phase for
-// those who do not.
+// preparePersistentVolumeStatus sets the time of the last phase change if the client has not set
+// it.
 func preparePersistentVolumeStatus(_ *builtin.Operation, pv, old *corev1.PersistentVolume) {
 	told, before := pv.Status.LastPhaseTransitionTime, old.Status.LastPhaseTransitionTime
 	switch {

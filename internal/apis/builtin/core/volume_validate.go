@@ -19,8 +19,8 @@ func validatePersistentVolume(f validation.Field, pv, old *corev1.PersistentVolu
 	podspec.ValidatePersistentVolumeSpec(f.Child("spec"), pv.Name, &pv.Spec, before)
 }
 
-// validatePersistentVolumeUpdate: where a volume is stays, and what it is used as. Some
-// faults are of fields without "spec", as in kube-apiserver.
+// validatePersistentVolumeUpdate rejects changes of the source and the mode of a volume. As in
+// kube-apiserver, the paths of some errors lack "spec".
 func validatePersistentVolumeUpdate(f validation.Field, spec, old *corev1.PersistentVolumeSpec) {
 	source := withOldExpandSecret(&spec.PersistentVolumeSource, &old.PersistentVolumeSource)
 	if validation.Changed(source, &old.PersistentVolumeSource) {
@@ -49,8 +49,8 @@ func withOldExpandSecret(source, old *corev1.PersistentVolumeSource) *corev1.Per
 	return &same
 }
 
-// withOldLabels returns the affinity with labels under the names that they had in the old
-// one, where those are the beta names of the same labels.
+// withOldLabels returns the affinity with the label names of the old affinity if these are the beta
+// names of the same labels.
 func withOldLabels(affinity, old *corev1.VolumeNodeAffinity) *corev1.VolumeNodeAffinity {
 	if affinity == nil || affinity.Required == nil || old.Required == nil {
 		return affinity

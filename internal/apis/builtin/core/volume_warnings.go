@@ -9,8 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
 )
 
-// persistentVolumeWarnings reports what is deprecated, and kinds of volumes that no node
-// knows of any more.
+// persistentVolumeWarnings warns about deprecated fields and unsupported volume types.
 func persistentVolumeWarnings(_ *builtin.Operation, pv, _ *corev1.PersistentVolume) []string {
 	warnings := classWarnings(pv.Annotations)
 	if _, ok := pv.Annotations[corev1.MountOptionAnnotation]; ok {
@@ -42,7 +41,7 @@ func persistentVolumeWarnings(_ *builtin.Operation, pv, _ *corev1.PersistentVolu
 	return warnings
 }
 
-// volumeClaimWarnings reports what is deprecated, and parts of a byte.
+// volumeClaimWarnings warns about deprecated fields and fractional bytes.
 func volumeClaimWarnings(_ *builtin.Operation, claim, _ *corev1.PersistentVolumeClaim) []string {
 	warnings := classWarnings(claim.Annotations)
 	for _, list := range [...]struct {

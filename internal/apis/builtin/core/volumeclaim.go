@@ -29,8 +29,8 @@ func prepareVolumeClaim(op *builtin.Operation, claim *corev1.PersistentVolumeCla
 	prepareVolumeClaimUpdate(op, claim, &corev1.PersistentVolumeClaim{})
 }
 
-// prepareVolumeClaimUpdate drops data sources that were never more than ignored. A claim
-// that has one keeps it, so that a change of it is seen, and refused.
+// prepareVolumeClaimUpdate drops data sources that are ignored. A claim with a data source keeps
+// it, so that validation detects and rejects changes.
 func prepareVolumeClaimUpdate(_ *builtin.Operation, claim, old *corev1.PersistentVolumeClaim) {
 	spec, before := &claim.Spec, &old.Spec
 	if before.DataSource == nil && before.DataSourceRef == nil && spec.DataSourceRef == nil && !isClassicSource(spec.DataSource) {
@@ -39,15 +39,15 @@ func prepareVolumeClaimUpdate(_ *builtin.Operation, claim, old *corev1.Persisten
 	pairDataSources(spec)
 }
 
-// sourcesElsewhere are data sources in other namespaces. A claim that has any
-// source is one with the feature: a change of it is to be seen, and refused.
+// sourcesElsewhere handles data sources in other namespaces. A claim with any data source counts as
+// using the feature, so that validation detects and rejects changes.
 func sourcesElsewhere(u *builtin.Use, claim *corev1.PersistentVolumeClaim) {
 	if !u.Drops() || isElsewhere(claim.Spec.DataSourceRef) {
 		builtin.Take(u, &claim.Spec.DataSourceRef)
 	}
 }
 
-// claimHealth is what is reported of the health of volumes.
+// claimHealth handles the health of volumes in the status.
 func claimHealth(u *builtin.Use, claim *corev1.PersistentVolumeClaim) {
 	builtin.Take(u, &claim.Status.HealthStatus)
 }
@@ -57,8 +57,8 @@ func isElsewhere(ref *corev1.TypedObjectReference) bool {
 	return ref != nil && deref(ref.Namespace, "") != ""
 }
 
-// isClassicSource reports whether a data source is of a kind that could always
-// be one, or is none. Others are only read from dataSourceRef.
+// isClassicSource reports whether dataSource accepts a kind, or source is nil. All other kinds must
+// be in dataSourceRef.
 func isClassicSource(source *corev1.TypedLocalObjectReference) bool {
 	if source == nil {
 		return true
@@ -95,7 +95,7 @@ func persistentVolumeClaimColumns() *builtin.Columns[corev1.PersistentVolumeClai
 			builtin.WideColumn("VolumeMode", "string", spec["volumeMode"]),
 		},
 		Cells: func(claim *corev1.PersistentVolumeClaim, now time.Time) []any {
-			capacity, modes := "", "" // what the volume has, once there is one
+			capacity, modes := "", "" // from the status of a bound claim
 			if claim.Spec.VolumeName != "" {
 				capacity = claim.Status.Capacity.Storage().String()
 				modes = accessModeText(claim.Status.AccessModes)

@@ -21,9 +21,9 @@ func validateVolumeClaim(f validation.Field, claim, old *corev1.PersistentVolume
 	podspec.ValidateClaimSpec(f.Child("spec"), &claim.Spec, before)
 }
 
-// validateVolumeClaimUpdate: what was asked for stays, or quotas and limits would not hold;
-// but that a claim is given its volume, and that a bound one may ask for more and for
-// another class of attributes.
+// validateVolumeClaimUpdate rejects changes of the spec, which quotas and limits have checked,
+// except for binding a volume, and for a larger request or another attributes class of a bound
+// claim.
 func validateVolumeClaimUpdate(f validation.Field, claim, old *corev1.PersistentVolumeClaim) {
 	const annotation = corev1.BetaStorageClassAnnotation
 	upgrade := upgradesClass(claim, old)
@@ -60,7 +60,7 @@ func fixedParts(claim, old *corev1.PersistentVolumeClaim, upgrade bool) (now, wa
 		before.VolumeName = spec.VolumeName
 	}
 	class, annotated := old.Annotations[corev1.BetaStorageClassAnnotation]
-	given := before.StorageClassName == nil && spec.StorageClassName != nil // by whoever fills in the default
+	given := before.StorageClassName == nil && spec.StorageClassName != nil // by the controller that sets the default
 	if given && (upgrade || !annotated || *spec.StorageClassName == class) {
 		spec.StorageClassName = nil
 	}
@@ -103,7 +103,7 @@ func validateVolumeClaimStatus(f validation.Field, claim, old *corev1.Persistent
 	}
 }
 
-// validateClaimResource: of Kubernetes' own resources a volume has storage alone.
+// validateClaimResource accepts storage as the only unprefixed resource of a volume.
 func validateClaimResource(f validation.Field, name corev1.ResourceName) {
 	before := f.Faults()
 	f.QualifiedName(string(name))

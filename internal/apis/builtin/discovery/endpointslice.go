@@ -18,8 +18,8 @@ import (
 // shownParts is how many ports and addresses a table shows; the rest is counted.
 const shownParts = 3
 
-// changed tells what counts as a new generation: labels do, as they say whose
-// endpoints these are.
+// changed reports whether an update starts a new generation. Changed labels do, because they
+// identify the service.
 func changed(slice, old *discoveryv1.EndpointSlice) bool {
 	return slice.AddressType != old.AddressType ||
 		validation.Changed(slice.Endpoints, old.Endpoints) ||
@@ -27,13 +27,13 @@ func changed(slice, old *discoveryv1.EndpointSlice) bool {
 		validation.Changed(slice.Labels, old.Labels)
 }
 
-// never leaves it to prepareUpdate to count generations.
+// never disables the generic generation; prepareUpdate increments it.
 func never(_, _ *discoveryv1.EndpointSlice) bool { return false }
 
 func prepare(_ *builtin.Operation, slice *discoveryv1.EndpointSlice) { dropTopology(slice, nil) }
 
-// prepareUpdate counts the generation before it drops topology, as kube-apiserver does:
-// to write a topology makes a generation, although nothing of it is kept.
+// prepareUpdate increments the generation before it drops topology, like kube-apiserver: a write of
+// topology starts a new generation although it is dropped.
 func prepareUpdate(_ *builtin.Operation, slice, old *discoveryv1.EndpointSlice) {
 	if changed(slice, old) {
 		slice.Generation = old.Generation + 1
@@ -68,7 +68,7 @@ func namesNode(slice *discoveryv1.EndpointSlice, node string) bool {
 	return false
 }
 
-// Controllers of slices, by the label that says who manages one.
+// Values of the managed-by label of the controllers that create slices.
 const (
 	sliceController  = "endpointslice-controller.k8s.io"
 	mirrorController = "endpointslicemirroring-controller.k8s.io"

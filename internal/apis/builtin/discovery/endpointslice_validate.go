@@ -71,8 +71,8 @@ func validatePorts(f validation.Field, ports []discoveryv1.EndpointPort) {
 type endpointRules struct {
 	addressType discoveryv1.AddressType
 	old         []discoveryv1.Endpoint
-	// addresses are those of old, which may stay in any endpoint. It is nil until
-	// needed.
+	// addresses are the addresses of the old slice, which remain valid in any endpoint. It is nil
+	// until the first use.
 	addresses map[string]struct{}
 }
 
@@ -120,8 +120,8 @@ func (r *endpointRules) validateAddresses(f validation.Field, addresses []string
 	}
 }
 
-// validateIP: f is the list of addresses, where kube-apiserver reports those of the
-// other family.
+// validateIP validates an address. f is the address list: kube-apiserver reports addresses of the
+// wrong family there.
 func (r *endpointRules) validateIP(f validation.Field, i int, address string) {
 	at, faults := f.Index(i), f.Faults()
 	ip, err := netip.ParseAddr(address)
@@ -132,7 +132,7 @@ func (r *endpointRules) validateIP(f validation.Field, i int, address string) {
 			return
 		}
 	}
-	isIPv4 := err != nil || ip.Unmap().Is4() // what netip refuses has leading zeros
+	isIPv4 := err != nil || ip.Unmap().Is4() // netip only rejects leading zeros
 	switch {
 	case isIPv4 && r.addressType == discoveryv1.AddressTypeIPv6:
 		f.Invalid(address, "must be an IPv6 address")

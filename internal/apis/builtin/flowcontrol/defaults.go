@@ -6,7 +6,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// What is taken for what is left out.
+// Default values.
 const (
 	matchingPrecedence = 1000
 	concurrencyShares  = 30

@@ -1,5 +1,5 @@
-// Package flowcontrol declares the resources of flowcontrol.apiserver.k8s.io.
-// It makes nobody wait itself.
+// Package flowcontrol declares the resources of flowcontrol.apiserver.k8s.io. Package
+// filters/flowcontrol enforces them.
 package flowcontrol
 
 import (

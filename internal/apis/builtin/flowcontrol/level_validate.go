@@ -43,8 +43,8 @@ func validatePriorityLevel(f validation.Field, level, _ *flowcontrolv1.PriorityL
 	validateMandatoryLevel(f, level)
 }
 
-// validateMandatoryLevel: of the level of exempt requests, administrators may say
-// how much of the server it takes for what others get.
+// validateMandatoryLevel rejects changes of a mandatory level, except for the concurrency of the
+// exempt level that other levels can borrow.
 func validateMandatoryLevel(f validation.Field, level *flowcontrolv1.PriorityLevelConfiguration) {
 	fixed := bootstrap.MandatoryPriorityLevel(level.Name)
 	if fixed == nil {

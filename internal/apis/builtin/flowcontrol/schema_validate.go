@@ -110,8 +110,8 @@ func validateAccount(f validation.Field, account *flowcontrolv1.ServiceAccountSu
 	}
 }
 
-// alone requires that a wildcard has nothing beside it, and reports whether there
-// is one.
+// alone reports an error if values contains the wildcard and another value. It returns whether
+// there is a wildcard.
 func alone(f validation.Field, values []string, what string) bool {
 	if !slices.Contains(values, wildcard) {
 		return false
@@ -177,7 +177,7 @@ func validateNonResourceRule(f validation.Field, rule *flowcontrolv1.NonResource
 	}
 }
 
-// validatePath: a path may end in a wildcard, which stands for all below it.
+// validatePath validates a path, which may end in a wildcard.
 func validatePath(f validation.Field, path string) {
 	at := strings.IndexByte(path, '*')
 	switch {

@@ -83,8 +83,8 @@ func state(conditions []metav1.Condition, observed *int64) string {
 	return text
 }
 
-// currentResponder is the index of the responder whose turn it is, or else of the
-// last whose turn it was; -1: none had one.
+// currentResponder returns the index of the active responder or, if no responder is active, of the
+// last one that was. It returns -1 if none has been active.
 func currentResponder(all []lifecyclev1alpha1.TargetResponder) int {
 	last := -1
 	for i := range all {
@@ -107,7 +107,7 @@ func responderName(all []lifecyclev1alpha1.TargetResponder, at int) string {
 	return fmt.Sprintf("%s (%d/%d)", name, at+1, len(all))
 }
 
-// responderStatus returns what the responder says of itself, nothing if it does not.
+// responderStatus returns the responder's status, or the zero value if it has not written one.
 func responderStatus(e *lifecyclev1alpha1.Eviction, at int) lifecyclev1alpha1.ResponderStatus {
 	for i := range e.Status.Responders {
 		if r := &e.Status.Responders[i]; at >= 0 && r.Name == e.Status.TargetResponders[at].Name {
@@ -159,7 +159,7 @@ func message(r lifecyclev1alpha1.ResponderStatus) string {
 	return *r.Message
 }
 
-// requesters names the first who still asks, and counts the others.
+// requesters formats the name of the first active requester and the number of the others.
 func requesters(all []lifecyclev1alpha1.Requester) string {
 	if len(all) == 0 {
 		return builtin.None

@@ -1,5 +1,5 @@
-// Package lifecycle declares the resources of lifecycle.k8s.io, by which pods are
-// asked to leave their nodes. It evicts none.
+// Package lifecycle declares the resources of lifecycle.k8s.io, which request the eviction of pods
+// from nodes. Controllers perform the evictions.
 package lifecycle
 
 import (

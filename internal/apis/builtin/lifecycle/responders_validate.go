@@ -19,14 +19,15 @@ const (
 	skew = 30 * time.Second
 	// longestExpectation bounds when a responder may expect to be done.
 	longestExpectation = 10 * 365 * 24 * time.Hour
-	// maxResponders are those of a pod and the default one. More are refused by a marker.
+	// maxResponders is the maximum number of responders: those of a pod and the default one. A
+	// marker rejects longer lists.
 	maxResponders = 11
 )
 
-// Responders take turns, in the order of the list: each is Inactive, then Active,
-// then Interrupted, Canceled or Completed, and then the next one is Active. The
-// controller writes whose turn it is into targetResponders, and responders, who write
-// into the other list how far they are, must not be able to jump the queue.
+// Responders are active one after another, in the order of the list. Each responder is Inactive,
+// then Active, then Interrupted, Canceled or Completed; then the next responder becomes Active. The
+// controller writes the active responder to targetResponders. Responders write their progress to
+// the other list and must not be able to skip others.
 
 // final are the states in which a turn can end.
 func final() []lifecyclev1alpha1.ResponderStateType {
@@ -70,7 +71,7 @@ func wellFormed[T any](list []T, name func(*T) string) bool {
 	return true
 }
 
-// sameTargets: who responds, and in which order, is settled once.
+// sameTargets requires that the list of responders and its order do not change.
 func sameTargets(f validation.Field, targets, old []lifecyclev1alpha1.TargetResponder) bool {
 	if len(old) == 0 {
 		return true
@@ -110,10 +111,11 @@ func statusOf(responders []lifecyclev1alpha1.ResponderStatus, i int, name string
 	return nil
 }
 
-// turn is whose turn it is.
+// turn describes the active responder.
 type turn struct {
 	old []lifecyclev1alpha1.TargetResponder
-	// active is whose turn it was; -1: nobody's. ended: not any more.
+	// active is the index of the previously active responder, or -1. ended reports that it is no
+	// longer active.
 	active      int
 	ended, over bool
 }
@@ -127,7 +129,7 @@ func turnOf(targets, old []lifecyclev1alpha1.TargetResponder, over bool) turn {
 	return t
 }
 
-// expected returns the states that a responder may be in, and why those.
+// expected returns the valid states of responder i, and the reason for them.
 func (t *turn) expected(i int) (states []lifecyclev1alpha1.ResponderStateType, why string) {
 	one := func(state lifecyclev1alpha1.ResponderStateType, why string) ([]lifecyclev1alpha1.ResponderStateType, string) {
 		return []lifecyclev1alpha1.ResponderStateType{state}, why
@@ -177,8 +179,8 @@ func validateTarget(f validation.Field, target *lifecyclev1alpha1.TargetResponde
 	}
 }
 
-// validateResponder has the rules of what a responder says of itself. active: it is
-// its turn.
+// validateResponder validates the status that a responder wrote. active is set if the responder is
+// active.
 func validateResponder(f validation.Field, status, old *lifecyclev1alpha1.ResponderStatus, active bool, now time.Time) {
 	if old == nil {
 		old = &lifecyclev1alpha1.ResponderStatus{}
@@ -200,7 +202,7 @@ func validateResponder(f validation.Field, status, old *lifecyclev1alpha1.Respon
 	t.validateCompletion(f.Child("completionTime"), status.CompletionTime, old.CompletionTime)
 }
 
-// times are what the times of a responder are compared with.
+// times are the reference times for validating the times of a responder.
 type times struct {
 	start     *metav1.Time
 	startPath string
@@ -211,7 +213,7 @@ func (t *times) isNow(at *metav1.Time) bool {
 	return at.After(t.now.Add(-skew)) && at.Time.Before(t.now.Add(skew))
 }
 
-// afterStart: what is told of a turn comes after its beginning.
+// afterStart requires that a time is not before the responder became active.
 func (t *times) afterStart(f validation.Field, at *metav1.Time) bool {
 	switch {
 	case t.start == nil:
@@ -247,7 +249,7 @@ func (t *times) validateExpectation(f validation.Field, at, old *metav1.Time) {
 }
 
 func (t *times) validateCompletion(f validation.Field, at, old *metav1.Time) {
-	if at == nil || old != nil && !old.Equal(at) { // what is changed is up to a marker
+	if at == nil || old != nil && !old.Equal(at) { // a marker validates changes
 		return
 	}
 	if t.afterStart(f, at) && old == nil && !t.isNow(at) {

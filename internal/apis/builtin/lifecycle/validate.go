@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// What the specs of both kinds must be is declared by markers.
+// Markers declare the rules of both specs.
 
 func validateRequest(f validation.Field, request, old *lifecyclev1alpha1.EvictionRequest) {
 	validation.Declared(f, declared.Validate_EvictionRequest, request, old, "")
@@ -41,8 +41,7 @@ func validateConditions(f validation.Field, conditions []metav1.Condition) {
 	}
 }
 
-// validateFinal: what has become of an eviction stays so. It reports whether the
-// eviction is over.
+// validateFinal rejects changes of a final condition. It reports whether the eviction has ended.
 func validateFinal(f validation.Field, conditions, old []metav1.Condition) (over bool) {
 	for _, final := range [...]lifecyclev1alpha1.EvictionConditionType{lifecyclev1alpha1.EvictionConditionTargetEvicted, lifecyclev1alpha1.EvictionConditionFailed} {
 		now, before := conditionOf(conditions, final), conditionOf(old, final)

@@ -30,9 +30,9 @@ func validateAddress(name string, _ bool) []string {
 	return problems
 }
 
-// beginAddress is the row's Begin. An address that a service has is released with the
-// service: while it is there, another one could be given the address. This is not
-// kube-apiserver's, which deletes the object and makes it anew when it notices.
+// beginAddress implements the row's Begin. An address of a service can only be deleted with the
+// service; otherwise another service could get the same address. kube-apiserver deletes the object
+// and creates it again later.
 func beginAddress(op *builtin.Operation, address, old *networkingv1.IPAddress) (registry.Transaction, error) {
 	if address != nil || old == nil {
 		return registry.Transaction{}, nil
@@ -45,8 +45,8 @@ func beginAddress(op *builtin.Operation, address, old *networkingv1.IPAddress) (
 	return registry.Transaction{}, err
 }
 
-// holderOf returns the service that has an address; nil where there is none. No service
-// comes to have it meanwhile: that would create the object that is to be deleted.
+// holderOf returns the service that uses an address, or nil if there is none. No service can start
+// using it during the request, because that would create the object that is being deleted.
 func holderOf(op *builtin.Operation, address *networkingv1.IPAddress) (*corev1.Service, error) {
 	parent, services := address.Spec.ParentRef, op.Env.Store(corev1.Resource("services"))
 	if services == nil || parent == nil || parent.Group != "" || parent.Resource != "services" {

@@ -13,8 +13,7 @@ func defaultIngressClass(class *networkingv1.IngressClass) {
 	}
 }
 
-// defaultNetworkPolicy takes a policy to be about what comes in, and about
-// what goes out if it has rules for that.
+// defaultNetworkPolicy sets the policy types: Ingress, and Egress if there are egress rules.
 func defaultNetworkPolicy(policy *networkingv1.NetworkPolicy) {
 	spec := &policy.Spec
 	if len(spec.PolicyTypes) == 0 {

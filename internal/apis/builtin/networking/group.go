@@ -22,7 +22,7 @@ func V1() builtin.Group {
 		}),
 		builtin.Resource(builtin.Row[networkingv1.IPAddress]{
 			Name: "ipaddresses", Kind: "IPAddress", ShortNames: []string{"ip"},
-			ValidateName: validateAddress, ExactGenerateName: true, // an address with a suffix is none
+			ValidateName: validateAddress, ExactGenerateName: true, // names with a generated suffix are not addresses
 			Validate: validateIPAddress, Begin: beginAddress, Columns: ipAddressColumns(),
 		}),
 		builtin.Resource(builtin.Row[networkingv1.NetworkPolicy]{

@@ -15,8 +15,7 @@ import (
 // specification.
 const annotationIngressClass = "kubernetes.io/ingress.class"
 
-// ingressRatchet says which rules an ingress need not follow, as it did not before they
-// came.
+// ingressRatchet lists the newer rules that a stored ingress may violate.
 type ingressRatchet struct{ secretNames, wildcardRules bool }
 
 func validateIngress(f validation.Field, ingress, old *networkingv1.Ingress) {
@@ -50,8 +49,8 @@ func validateIngress(f validation.Field, ingress, old *networkingv1.Ingress) {
 	}
 }
 
-// validateClassAnnotation: what is new does not name two classes. Its path is not below
-// metadata, as with kube-apiserver.
+// validateClassAnnotation rejects a new ingress with both the class annotation and field. As in
+// kube-apiserver, the path is not below metadata.
 func validateClassAnnotation(f validation.Field, ingress *networkingv1.Ingress) {
 	annotation, ok := ingress.Annotations[annotationIngressClass]
 	if class := ingress.Spec.IngressClassName; ok && class != nil && annotation != *class {
@@ -67,7 +66,7 @@ func validateSecretNames(f validation.Field, tls []networkingv1.IngressTLS) {
 	}
 }
 
-// validateHost requires a DNS name, whose first label may be a wildcard.
+// validateHost requires a DNS name or a wildcard DNS name.
 func validateHost(f validation.Field, host string) {
 	if strings.Contains(host, "*") {
 		f.WildcardSubdomain(host)
@@ -86,8 +85,7 @@ func validateIngressRule(f validation.Field, rule *networkingv1.IngressRule, rat
 	}
 }
 
-// validateWildcardRules has those rules of an ingress that came late: for hosts with
-// wildcards there were none once.
+// validateWildcardRules validates wildcard hosts. These rules are newer than Ingress.
 func validateWildcardRules(f validation.Field, rules []networkingv1.IngressRule) {
 	for i := range rules {
 		if strings.Contains(rules[i].Host, "*") {
@@ -135,7 +133,7 @@ func validateAbsolute(f validation.Field, path string) {
 	}
 }
 
-// validateNormalized refuses paths that proxies rewrite before they compare them.
+// validateNormalized rejects paths that proxies rewrite before they match them.
 func validateNormalized(f validation.Field, path string) {
 	for _, part := range [...]string{"//", "/./", "/../", "%2f", "%2F"} {
 		if strings.Contains(path, part) {
@@ -208,8 +206,8 @@ func validateIngressStatus(f validation.Field, ingress, old *networkingv1.Ingres
 	}
 }
 
-// validateNoIP refuses IP addresses in any form: those of IPv4 are DNS names by their
-// characters.
+// validateNoIP rejects IP addresses in any format. IPv4 addresses are syntactically valid DNS
+// names.
 func validateNoIP(f validation.Field, name string) {
 	if strings.Trim(name, "0123456789.") != "" && !strings.Contains(name, ":") {
 		return

@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// maxPolicyTypes is how many types there are. None is refused for being there twice.
+// maxPolicyTypes is the number of policy types. Duplicates are accepted.
 const maxPolicyTypes = 2
 
 func validateNetworkPolicy(f validation.Field, policy, old *networkingv1.NetworkPolicy) {
@@ -71,14 +71,14 @@ func validateEndPort(f validation.Field, end int32, start *intstr.IntOrString) {
 	}
 }
 
-// policyRatchet knows what a network policy may keep that would be refused in a new one.
+// policyRatchet lists the values that a stored network policy may keep and a new one must not have.
 type policyRatchet struct {
-	old *networkingv1.NetworkPolicySpec // nil: there is none before
-	// looseSelectors: the policy's own selector was refused already, so that all of
-	// them may have any values.
+	old *networkingv1.NetworkPolicySpec // nil on creation
+	// looseSelectors is set if the old policy's own selector was invalid, so that all selectors may
+	// have arbitrary values.
 	looseSelectors bool
-	// cidrs are those of old, wherever they stood there: rules, peers and exceptions
-	// have no names to find their old ones by. It is nil until needed.
+	// cidrs are the CIDRs of the old policy, at any position, because rules, peers and exceptions
+	// have no names to match them by. It is nil until the first use.
 	cidrs map[string]struct{}
 }
 
@@ -135,7 +135,7 @@ func (r *policyRatchet) validateIPBlock(f validation.Field, block *networkingv1.
 	}
 }
 
-// validateCIDR returns the range that a CIDR stands for, where it is one.
+// validateCIDR validates a CIDR and returns its prefix.
 func (r *policyRatchet) validateCIDR(f validation.Field, cidr string) (netip.Prefix, bool) {
 	prefix, err := netip.ParsePrefix(cidr)
 	plain := err == nil && prefix == prefix.Masked() && !prefix.Addr().Is4In6()
@@ -148,7 +148,7 @@ func (r *policyRatchet) validateCIDR(f validation.Field, cidr string) (netip.Pre
 	return prefix.Masked(), err == nil
 }
 
-// withoutLeadingZeros is a CIDR of IPv4 as it is written now, for those of old.
+// withoutLeadingZeros returns an old IPv4 CIDR in the current format.
 func withoutLeadingZeros(cidr string) string {
 	octets := strings.Split(cidr, ".")
 	for i, octet := range octets {

@@ -40,7 +40,7 @@ func (p *pod) validateAffinity(f validation.Field) {
 // selectorRule is a rule of selectors of labels.
 type selectorRule = func(validation.Field, *metav1.LabelSelector)
 
-// looseSelector permits invalid label values, which match nothing.
+// looseSelector validates a selector except for its label values. Invalid values match no object.
 func looseSelector(f validation.Field, selector *metav1.LabelSelector) {
 	f.Add(metav1validation.ValidateLabelSelector(selector,
 		metav1validation.LabelSelectorValidationOptions{AllowInvalidLabelValueInSelector: true}, f.Path())...)
@@ -120,7 +120,8 @@ func validateNodeSelector(f validation.Field, selector *corev1.NodeSelector, lab
 	}
 }
 
-// validateNodeTerm: preferences may have invalid label values, which match nothing.
+// validateNodeTerm validates a node selector term. Preferences accept invalid label values, which
+// match no node.
 func validateNodeTerm(f validation.Field, term *corev1.NodeSelectorTerm, labelValues bool) {
 	for i := range term.MatchExpressions {
 		validateNodeExpression(f.Child("matchExpressions").Index(i), &term.MatchExpressions[i], labelValues)

@@ -12,8 +12,8 @@ import (
 // gracePeriod is the default termination grace period of pods, in seconds.
 const gracePeriod = 30
 
-// Default sets the defaults of pods and pod templates. On a complete specification, it has no
-// effect and allocates nothing.
+// Default sets the defaults of pods and pod templates. It does not change or allocate anything if
+// the specification is complete.
 func Default(spec *corev1.PodSpec) {
 	builtin.FillEmpty(&spec.DNSPolicy, corev1.DNSClusterFirst)
 	builtin.FillEmpty(&spec.RestartPolicy, corev1.RestartPolicyAlways)

@@ -18,9 +18,8 @@ func PrepareUpdate[T any](spec func(*T) *corev1.PodSpec) func(*builtin.Operation
 	return func(op *builtin.Operation, obj, old *T) { DropDisabled(op.Env.Gates, spec(obj), spec(old)) }
 }
 
-// DropDisabled drops the fields of disabled features, except those that the old specification uses,
-// which may be nil. A nil specification has no effect. Gates that are locked to their default are
-// ignored.
+// DropDisabled clears the fields of disabled features, except those that the old specification
+// uses. Both may be nil. Feature gates that are locked to their default are not checked.
 func DropDisabled(gates feature.Gates, spec, old *corev1.PodSpec) {
 	if spec == nil {
 		return

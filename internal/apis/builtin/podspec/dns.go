@@ -16,7 +16,7 @@ const (
 	maxSearchChars = 2048
 )
 
-// validateDNS: the policy None requires nameservers.
+// validateDNS validates the DNS policy and configuration. The policy None requires nameservers.
 func (p *pod) validateDNS(f validation.Field) {
 	policy, config := p.spec.DNSPolicy, p.spec.DNSConfig
 	if policy == "" {

@@ -5,13 +5,11 @@ import "strings"
 // maxPath is the maximum length of an image path in registries.
 const maxPath = 255
 
-// isLatest reports whether an image is the latest of its kind: one that names
-// neither a tag nor a digest, or the tag latest. What is no name of an image
-// is not: validation elsewhere, or the kubelet, has to deal with it.
+// isLatest reports whether an image has neither a tag nor a digest, or the tag latest. It returns
+// false for invalid names, which validation or the kubelet rejects.
 //
-//	image      = [ domain "/" ] path [ ":" tag ] [ "@" digest ]
-//	domain     = host [ ":" port ]
-//	path       = component { "/" component }
+// image = [ domain "/" ] path [ ":" tag ] [ "@" digest ] domain = host [ ":" port ] path =
+// component { "/" component }
 func isLatest(image string) bool {
 	name, digest, digested := strings.Cut(image, "@")
 	if digested && !isDigest(digest) || isHex(image, 64) { // the latter is how images are called by identity

@@ -157,8 +157,8 @@ func IsExtended(name corev1.ResourceName) bool {
 // CanOvercommit reports whether more of a resource may be promised than there is.
 func CanOvercommit(name corev1.ResourceName) bool { return isNative(name) && !IsHugePages(name) }
 
-// IsStandardResource reports whether a name without a prefix is a resource, including those of
-// quotas only.
+// IsStandardResource reports whether a name without a prefix is a resource, including resources
+// that only quotas have.
 func IsStandardResource(name corev1.ResourceName) bool {
 	return IsHugePages(name) || strings.HasPrefix(string(name), corev1.ResourceRequestsHugePagesPrefix) || isCounted(name) ||
 		slices.Contains([]corev1.ResourceName{

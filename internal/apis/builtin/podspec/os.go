@@ -99,7 +99,8 @@ func (p *pod) eachContainer(f validation.Field, call func(validation.Field, *cor
 	}
 }
 
-// validateHostProcesses: on Windows, either all containers of a pod are host processes, or none.
+// validateHostProcesses requires that either all containers of a Windows pod are host processes, or
+// none.
 func (p *pod) validateHostProcesses(f validation.Field) {
 	var whole *bool
 	if sc := p.spec.SecurityContext; sc != nil && sc.WindowsOptions != nil {

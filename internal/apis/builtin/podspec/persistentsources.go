@@ -6,7 +6,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// Sources of persistent volumes. Secrets have a namespace, because the volume has none.
+// Sources of persistent volumes. Their secret references have a namespace, because the volume has
+// none.
 
 type persistentVolume struct {
 	name string

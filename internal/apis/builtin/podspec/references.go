@@ -5,8 +5,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// EachSecret calls f with the name of each secret that a pod refers to itself: not with those
-// that a PersistentVolume has. One may come more than once.
+// EachSecret calls f with the name of each secret that a pod references directly, not with the
+// secrets of its PersistentVolumes. Names can repeat.
 func EachSecret(spec *corev1.PodSpec, f func(name string)) {
 	call := named(f)
 	for i := range spec.ImagePullSecrets {
@@ -34,7 +34,7 @@ func EachSecret(spec *corev1.PodSpec, f func(name string)) {
 	})
 }
 
-// secretOf returns the secret of a volume that is not projected; "" if it has none.
+// secretOf returns the secret of a volume that is not projected, or "" if it has none.
 func secretOf(v *corev1.VolumeSource) string {
 	var ref *corev1.LocalObjectReference
 	switch {
@@ -65,8 +65,7 @@ func secretOf(v *corev1.VolumeSource) string {
 	return ref.Name
 }
 
-// EachConfigMap calls f with the name of each ConfigMap that a pod refers to. One may come
-// more than once.
+// EachConfigMap calls f with the name of each ConfigMap that a pod references. Names can repeat.
 func EachConfigMap(spec *corev1.PodSpec, f func(name string)) {
 	call := named(f)
 	eachContainer(spec, func(c *corev1.Container) {
@@ -102,8 +101,8 @@ func EachClaim(pod *corev1.Pod, f func(name string)) {
 	}
 }
 
-// ClaimOf returns the PersistentVolumeClaim of a volume of a pod; "" if it has none. That of
-// an ephemeral volume is made for it, under a name that follows from both.
+// ClaimOf returns the PersistentVolumeClaim of a pod's volume, or "" if it has none. The claim of
+// an ephemeral volume is created under a name derived from the pod and the volume.
 func ClaimOf(pod string, v *corev1.Volume) string {
 	switch {
 	case v.PersistentVolumeClaim != nil:
@@ -114,8 +113,8 @@ func ClaimOf(pod string, v *corev1.Volume) string {
 	return ""
 }
 
-// EachResourceClaim calls f with the name of each ResourceClaim of a pod, as far as it is
-// known: those made from templates stand in its status.
+// EachResourceClaim calls f with the name of each known ResourceClaim of a pod. The names of claims
+// from templates are in the pod's status.
 func EachResourceClaim(pod *corev1.Pod, f func(name string)) {
 	call := named(f)
 	for i := range pod.Spec.ResourceClaims {
@@ -176,7 +175,7 @@ func EachVolumeSecret(pv *corev1.PersistentVolume, f func(namespace, name string
 	}
 }
 
-// named returns f without the calls that name nothing.
+// named returns a function that calls f with nonempty names only.
 func named(f func(string)) func(string) {
 	return func(name string) {
 		if name != "" {
@@ -185,9 +184,8 @@ func named(f func(string)) func(string) {
 	}
 }
 
-// FirstReference returns the first kind of API object that a pod refers to, in the plural and,
-// where that is not plain, with where it does, in kube-apiserver's words; "" if it refers to
-// none. A volume of a kind that is not known is one, too.
+// FirstReference returns the first kind of API object that a pod references, in kube-apiserver's
+// words, or "" if there is none. An unknown volume type counts as a reference.
 func FirstReference(spec *corev1.PodSpec) string {
 	if spec.ServiceAccountName != "" {
 		return "serviceaccounts"

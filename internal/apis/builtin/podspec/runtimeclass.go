@@ -7,9 +7,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// ValidateRuntime has the rules of what a runtime class adds to its pods, which are those
-// of pods: their overhead, which nodes they run on and what they tolerate. old is the
-// class before, or nil.
+// ValidateRuntime validates the fields that a runtime class adds to its pods: overhead, node
+// selector and tolerations. old is the previous class, or nil.
 func ValidateRuntime(f validation.Field, class, old *nodev1.RuntimeClass) {
 	p := pod{spec: addedBy(class)}
 	if old != nil {
@@ -20,7 +19,7 @@ func ValidateRuntime(f validation.Field, class, old *nodev1.RuntimeClass) {
 	validateDistinct(f.Child("scheduling").Child("tolerations"), p.spec.Tolerations)
 }
 
-// addedBy returns a pod with nothing but what it has of its runtime class.
+// addedBy returns a pod specification with only the fields of the runtime class.
 func addedBy(class *nodev1.RuntimeClass) *corev1.PodSpec {
 	var spec corev1.PodSpec
 	if class.Overhead != nil {

@@ -55,9 +55,8 @@ func compared(t corev1.Toleration) bool {
 	return t.Operator == corev1.TolerationOpLt || t.Operator == corev1.TolerationOpGt
 }
 
-// validateTolerationValue says what is wrong with a value of the operator, as
-// kube-apiserver does. Where comparisons are refused, they are in the list of what
-// there is all the same.
+// validateTolerationValue validates a toleration's value for its operator, with kube-apiserver's
+// errors. Their list of operators contains the comparison operators even if these are disabled.
 func validateTolerationValue(f validation.Field, t *corev1.Toleration, compares bool) {
 	switch t.Operator {
 	case corev1.TolerationOpEqual, "":
@@ -94,8 +93,8 @@ func (p *pod) validateSpread(f validation.Field) {
 	}
 }
 
-// spreadRules are the rules of which pods a constraint of spread counts: those that
-// came later than what breaks them do not hold where it stands already.
+// spreadRules are the newer rules of topology spread selectors. A stored constraint may violate
+// them.
 type spreadRules struct{ anySelector, anyKeys, merged bool }
 
 func (p *pod) keptSpread(f validation.Field) spreadRules {

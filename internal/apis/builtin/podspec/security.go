@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// Rules of what containers and pods may do, and as whom.
+// Rules of security contexts.
 
 const notByPolicy = "disallowed by cluster policy"
 
@@ -230,8 +230,7 @@ func isIPCSysctl(name string) bool {
 		strings.HasPrefix(name, "fs.mqueue.")
 }
 
-// validateHostUsers: a pod with users of its own does not share what is the
-// node's, as the users of that are others.
+// validateHostUsers rejects host namespaces in a pod with its own user namespace.
 func (p *pod) validateHostUsers(f validation.Field) {
 	if hasHostUsers(p.spec) {
 		return
@@ -262,7 +261,7 @@ func hasDevices(spec *corev1.PodSpec) (has bool) {
 	return has
 }
 
-// Limits of what Windows calls users.
+// Limits of Windows user names.
 const (
 	maxGMSASpec      = 64 << 10
 	maxWindowsDomain = 256

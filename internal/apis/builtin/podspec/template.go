@@ -8,8 +8,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// ValidateTemplate has the rules of what pods are made from. old is nil where it
-// is new.
+// ValidateTemplate validates a pod template. old is nil on creation.
 func ValidateTemplate(f validation.Field, template, old *corev1.PodTemplateSpec) {
 	var before *corev1.PodSpec
 	var meta *metav1.ObjectMeta
@@ -23,24 +22,23 @@ func ValidateTemplate(f validation.Field, template, old *corev1.PodTemplateSpec)
 	}
 }
 
-// validateTemplateMetadata has those of the rules that are not about the pods
-// themselves.
+// validateTemplateMetadata validates the labels and annotations of a template.
 func validateTemplateMetadata(f validation.Field, template *corev1.PodTemplateSpec, old *metav1.ObjectMeta) {
 	f.Child("labels").Labels(template.Labels)
 	f.Child("annotations").Annotations(template.Annotations)
 	ValidateAnnotations(f.Child("annotations"), &template.ObjectMeta, old, &template.Spec)
 }
 
-// ValidateSelected requires that what a selector of pods looks for is what a
-// template makes. A nil selector chooses none, and an empty one is not looked at.
+// ValidateSelected requires that a pod selector matches the labels of a template. A nil selector
+// matches no pod, and an empty selector is not checked.
 func ValidateSelected(f validation.Field, selector labels.Selector, template *corev1.PodTemplateSpec) {
 	if !selector.Empty() && !selector.Matches(labels.Set(template.Labels)) {
 		f.Child("metadata").Child("labels").Invalid(template.Labels, "`selector` does not match template `labels`")
 	}
 }
 
-// ValidateRestartAlways requires that pods of a template go on for ever: of is the kind
-// that replaces those that do not.
+// ValidateRestartAlways requires the restart policy Always. of is the kind that replaces failed
+// pods.
 func ValidateRestartAlways(f validation.Field, template *corev1.PodTemplateSpec, of string) {
 	spec := f.Child("spec")
 	if policy := template.Spec.RestartPolicy; policy != corev1.RestartPolicyAlways {

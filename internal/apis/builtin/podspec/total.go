@@ -4,19 +4,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TotalRequests returns what the containers of a pod ask for at most at one time.
+// TotalRequests returns the maximum of the requests of the pod's containers at any time.
 func TotalRequests(spec *corev1.PodSpec) corev1.ResourceList {
 	return Total(spec, func(c *corev1.Container) corev1.ResourceList { return c.Resources.Requests })
 }
 
-// TotalLimits returns what the containers of a pod may have at most at one time.
+// TotalLimits returns the maximum of the limits of the pod's containers at any time.
 func TotalLimits(spec *corev1.PodSpec) corev1.ResourceList {
 	return Total(spec, func(c *corev1.Container) corev1.ResourceList { return c.Resources.Limits })
 }
 
-// Total is what the containers of a pod need at most at one time, where of says what
-// each of them does: all at work together, or before that one initializing beside
-// those sidecars that were started by then.
+// Total returns the maximum resource usage of a pod's containers at any time: of all containers and
+// sidecars together, or of one init container and the sidecars started before it. of returns the
+// usage of one container.
 func Total(spec *corev1.PodSpec, of func(*corev1.Container) corev1.ResourceList) corev1.ResourceList {
 	running, sidecars, starting := corev1.ResourceList{}, corev1.ResourceList{}, corev1.ResourceList{}
 	for i := range spec.Containers {

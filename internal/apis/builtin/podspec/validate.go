@@ -8,17 +8,16 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// Options are what tells the specifications of pods and of templates apart.
+// Options distinguish the specifications of pods and templates.
 type Options struct {
-	// Pod says that it is that of a pod, and not of a template, which may leave
-	// open what is filled in when pods are made of it.
+	// Pod is set for a pod. Templates may omit fields that are set when pods are created from them.
 	Pod bool
-	// Name is that of the pod, which names what is made for it.
+	// Name is the name of the pod, from which other names are derived.
 	Name string
 }
 
-// Validate has the rules of what pods are, in pods and in templates of them. old
-// is what it was before; nil where it is new.
+// Validate validates the specification of a pod or template. old is the previous specification, or
+// nil on creation.
 func Validate(f validation.Field, spec, old *corev1.PodSpec, options Options) {
 	p := pod{spec: spec, old: old, options: options, restartedAll: old != nil && RestartsAll(old)}
 	p.validateVolumes(f.Child("volumes"))
@@ -37,26 +36,24 @@ func Validate(f validation.Field, spec, old *corev1.PodSpec, options Options) {
 	p.validateHugePages(f)
 }
 
-// pod is a specification while it is validated: what the rules of its parts have
-// to know of the rest of it.
+// pod is a specification during validation, with the state that several rules need.
 type pod struct {
 	spec, old    *corev1.PodSpec // old may be nil
 	options      Options
 	volumes      volumeIndex
-	claims       validation.Seen[string] // names of what containers can use
-	restartedAll bool                    // one of its containers let all others start anew before
+	claims       validation.Seen[string] // names of the resource claims that containers can use
+	restartedAll bool                    // a previous container has a rule that restarts all containers
 }
 
-// restartable reports whether an init container goes on beside the others: a
-// sidecar.
+// restartable reports whether an init container is a sidecar.
 func restartable(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
-// hasHostUsers reports whether the users of the pod are those of the node.
+// hasHostUsers reports whether the pod uses the node's user namespace.
 func hasHostUsers(spec *corev1.PodSpec) bool { return spec.HostUsers == nil || *spec.HostUsers }
 
-// validateLifetime: when the pod starts anew, and when it ends.
+// validateLifetime validates restart policy, deadline and grace period.
 func (p *pod) validateLifetime(f validation.Field) {
 	policy, at := p.spec.RestartPolicy, f.Child("restartPolicy")
 	if policy == "" {
@@ -69,7 +66,7 @@ func (p *pod) validateLifetime(f validation.Field) {
 	}
 }
 
-// validateNames: what the pod calls itself, and what it names of others.
+// validateNames validates the host name and the references to other objects.
 func (p *pod) validateNames(f validation.Field) {
 	for _, name := range [...]struct {
 		field, value string

@@ -6,7 +6,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// What volumes are that do not say.
+// Default values of volumes.
 const (
 	fileMode       = 0o644
 	tokenLifetime  = 3600 // seconds
@@ -96,8 +96,8 @@ func defaultAzureDisk(s *corev1.AzureDiskVolumeSource) {
 	}
 }
 
-// DefaultPersistentVolumeSpec fills what may be left out of where and how much
-// a volume is. It stands in PersistentVolumes and in VolumeAttachments.
+// DefaultPersistentVolumeSpec sets the defaults of the volume in a PersistentVolume or
+// VolumeAttachment.
 func DefaultPersistentVolumeSpec(spec *corev1.PersistentVolumeSpec) {
 	RoundUp(spec.Capacity)
 	if s := spec.ISCSI; s != nil {
@@ -114,8 +114,7 @@ func DefaultPersistentVolumeSpec(spec *corev1.PersistentVolumeSpec) {
 	defaultAzureDisk(spec.AzureDisk)
 }
 
-// DefaultVolumeClaim fills what may be left out of a claim, which is an object
-// of its own or a template in a StatefulSet.
+// DefaultVolumeClaim sets the defaults of a claim: an object, or a template in a StatefulSet.
 func DefaultVolumeClaim(claim *corev1.PersistentVolumeClaim) {
 	builtin.FillEmpty(&claim.Status.Phase, corev1.ClaimPending)
 	defaultClaimSpec(&claim.Spec)

@@ -40,8 +40,7 @@ func (p *pod) validateVolumes(f validation.Field) {
 	p.volumes = indexVolumes(p.spec.Volumes, faulty)
 }
 
-// validateInPod has the rules of a volume that depend on the rest of its pod, and on
-// what it was before.
+// validateInPod validates the rules of a volume that depend on its pod and on the old volume.
 func (p *pod) validateInPod(f validation.Field, volume *corev1.Volume, anyTokenPath bool) {
 	if volume.Ephemeral != nil {
 		p.validateClaimName(f.Child("name"), volume.Name)
@@ -87,15 +86,15 @@ func (p *pod) validateClaimName(f validation.Field, name string) {
 	}
 }
 
-// source is one of the places that a volume can come from, and the rule for it.
+// source is one of the volume sources, with its validation.
 type source struct {
 	name     string
 	set      bool
 	validate func(validation.Field, *corev1.Volume)
 }
 
-// validateSources validates the first source of a volume, in an order that is
-// kube-apiserver's, and refuses those after it.
+// validateSources validates the first source of a volume, in kube-apiserver's order, and rejects
+// further sources.
 func validateSources(f validation.Field, volume *corev1.Volume) {
 	n := 0
 	for _, s := range [...]source{
@@ -217,8 +216,8 @@ func validateEphemeralVolume(f validation.Field, volume *corev1.Volume) {
 	ValidateClaimSpec(f.Child("spec"), &template.Spec, nil)
 }
 
-// ValidateClaimMetadata has the rules of the metadata of what claims are made from:
-// it has labels and annotations alone.
+// ValidateClaimMetadata validates the metadata of a claim template, which may only contain labels
+// and annotations.
 func ValidateClaimMetadata(f validation.Field, meta *metav1.ObjectMeta) {
 	f.Child("annotations").Annotations(meta.Annotations)
 	f.Child("labels").Labels(meta.Labels)

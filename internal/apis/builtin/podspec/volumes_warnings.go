@@ -42,8 +42,7 @@ func (w *warner) source(path string, volume *corev1.Volume) {
 	}
 }
 
-// ClaimWarnings returns what the author of a claim should know of it: there are no
-// parts of a byte.
+// ClaimWarnings returns the warnings for a claim: fractional bytes.
 func ClaimWarnings(path string, spec *corev1.PersistentVolumeClaimSpec) []string {
 	var warnings []string
 	for _, list := range [...]struct {
@@ -86,10 +85,10 @@ type overlaps struct {
 	volume string
 	files  []projectedFile
 	at     map[string][]int // the files of a path
-	below  map[string][]int // those in a directory, or deeper
+	below  map[string][]int // files in a directory or below it
 }
 
-// projectedFile is the path of a file, and from where it comes; "" where that is clear.
+// projectedFile is the path and the source of a file. source is "" if the path identifies it.
 type projectedFile struct{ path, source string }
 
 func (p projectedFile) String() string {
@@ -160,5 +159,5 @@ func (o *overlaps) add(path, source string) {
 	o.files = append(o.files, file)
 }
 
-// parent returns the directory of a path, "" where it has none.
+// parent returns the directory of a path, or "" for a path without one.
 func parent(path string) string { return path[:max(0, strings.LastIndexByte(path, '/'))] }

@@ -12,8 +12,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// TemplateWarnings returns what the author of a template should know of it, where
-// it is new or has changed. path is that of its specification.
+// TemplateWarnings returns the warnings for a new or changed template. path is the path of its
+// specification.
 func TemplateWarnings(path string, template, old *corev1.PodTemplateSpec) []string {
 	if old != nil && validation.Equal(template, old) {
 		return nil
@@ -23,8 +23,7 @@ func TemplateWarnings(path string, template, old *corev1.PodTemplateSpec) []stri
 	return w.all()
 }
 
-// Warnings returns what the author of a pod should know of its specification,
-// although it is valid.
+// Warnings returns the warnings for a valid pod specification.
 func Warnings(path string, spec *corev1.PodSpec, meta *metav1.ObjectMeta) []string {
 	return newWarner(path, spec, meta).all()
 }
@@ -34,7 +33,7 @@ const maxWarnings = 100
 
 type warner struct {
 	spec       *corev1.PodSpec
-	path, meta string // of the specification, and of the metadata beside it
+	path, meta string // paths of the specification and of the metadata
 	notes      map[string]string
 	said       []string
 }
@@ -69,7 +68,7 @@ func (w *warner) add(texts []string) {
 	w.said = append(w.said, texts[:min(len(texts), maxWarnings-len(w.said))]...)
 }
 
-// nodes: labels of nodes that have other names now, or values that none has.
+// nodes warns about deprecated node labels and about label values that no node has.
 func (w *warner) nodes() {
 	for key := range w.spec.NodeSelector {
 		if text := DeprecatedNodeLabel(key); text != "" {
@@ -113,7 +112,7 @@ func (w *warner) preference(path string, term *corev1.NodeSelectorTerm) {
 	}
 }
 
-// affinity: selectors that are left out choose nothing, and not everything.
+// affinity warns about missing selectors, which match no object.
 func (w *warner) affinity() {
 	const nothing = ": a null labelSelector results in matching no pod"
 	for i := range w.spec.TopologySpreadConstraints {
@@ -145,7 +144,7 @@ func (w *warner) affinity() {
 	}
 }
 
-// annotations that do nothing any more.
+// annotations warns about annotations without effect.
 func (w *warner) annotations() {
 	for _, annotation := range [...]struct{ key, text string }{
 		{"scheduler.alpha.kubernetes.io/critical-pod", `non-functional in v1.16+; use the "priorityClassName" field instead`},
@@ -167,8 +166,7 @@ func (w *warner) seccomp(key string) {
 	}
 }
 
-// appArmor is for templates: who makes a pod is warned when the annotation is copied
-// to the field.
+// appArmor warns about templates only. For pods, syncAppArmor warns when it copies the annotation.
 func (w *warner) appArmor() {
 	if sc := w.spec.SecurityContext; len(w.notes) == 0 || sc != nil && sc.AppArmorProfile != nil {
 		return
@@ -259,14 +257,14 @@ func (w *warner) fractions(path string, resources corev1.ResourceList) {
 	}
 }
 
-// placedPort is a port, and where it stands.
+// placedPort is a port and its field path.
 type placedPort struct {
 	*corev1.ContainerPort
 	path string
 }
 
-// ports: the same one twice, which is no fault as long as the node is not asked for
-// it. Of many that are alike the first ones are looked at.
+// ports warns about duplicate ports, which are valid without host ports. It checks a limited number
+// of equal ports.
 func (w *warner) ports() {
 	type key struct {
 		port     int32

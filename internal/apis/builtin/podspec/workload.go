@@ -5,7 +5,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// Rules of what a pod is part of, and of who is asked before it is evicted.
+// Rules of scheduling groups and eviction responders.
 
 func (p *pod) validateSchedulingGroup(f validation.Field) {
 	group := p.spec.SchedulingGroup

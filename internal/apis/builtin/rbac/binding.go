@@ -10,9 +10,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// bindingDefinitions are the columns of bindings; roles are those that may be
-// named, and kind is how descriptions spell which. The role's description is that
-// of v1beta1, as with kube-apiserver.
+// bindingDefinitions returns the columns of bindings. roles and kind are the role kinds in the
+// descriptions. As in kube-apiserver, the description of the role is that of v1beta1.
 func bindingDefinitions(roles, kind string) []metav1.TableColumnDefinition {
 	return []metav1.TableColumnDefinition{
 		builtin.NameColumn(),

@@ -27,7 +27,7 @@ func validateClusterRoleBinding(f validation.Field, binding, old *rbacv1.Cluster
 	for i := range binding.Subjects {
 		subject, at := &binding.Subjects[i], f.Child("subjects").Index(i)
 		validateSubject(at, subject)
-		if subject.Kind == rbacv1.ServiceAccountKind && subject.Namespace == "" { // there is none to take it from
+		if subject.Kind == rbacv1.ServiceAccountKind && subject.Namespace == "" { // no default exists
 			at.Child("namespace").Required("")
 		}
 	}
@@ -36,8 +36,8 @@ func validateClusterRoleBinding(f validation.Field, binding, old *rbacv1.Cluster
 	}
 }
 
-// validateSameRole: who may bind one role is not therefore allowed to bind another one
-// to those who are bound already.
+// validateSameRole rejects a change of the role, because a user who may bind one role to subjects
+// may not be allowed to bind another role to them.
 func validateSameRole(f validation.Field, role, old rbacv1.RoleRef) {
 	if role != old {
 		f.Invalid(role, "cannot change roleRef")

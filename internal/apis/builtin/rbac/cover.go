@@ -8,12 +8,12 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// maxParts bounds into how many single rights the rules of a role are taken apart: a
-// rule of a thousand verbs for a thousand resources in a thousand groups has 10^9. A
-// rule with more is only held by who has one rule that covers all of it.
+// maxParts limits the number of single permissions that the rules of a role are split into: a rule
+// with a thousand verbs, resources and groups each has 10^9. A larger rule is covered only by one
+// rule that covers it completely.
 const maxParts = 20_000
 
-// uncovered returns the single rights in wanted that no rule held covers, merged by
+// uncovered returns the single permissions in wanted that no rule in held covers, merged by
 // resource.
 func uncovered(held, wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	left, missing := maxParts, []rbacv1.PolicyRule{}
@@ -109,8 +109,7 @@ func parts(rule *rbacv1.PolicyRule) func(func(rbacv1.PolicyRule) bool) {
 	}
 }
 
-// namesOf are the names of a rule one by one; where it has none, one list without
-// names.
+// namesOf returns one list per resource name of a rule, or one empty list if it has no names.
 func namesOf(rule *rbacv1.PolicyRule) [][]string {
 	if len(rule.ResourceNames) == 0 {
 		return [][]string{nil}

@@ -14,8 +14,8 @@ func defaultRoleBinding(binding *rbacv1.RoleBinding) {
 	defaultBinding(&binding.RoleRef, binding.Subjects)
 }
 
-// defaultBinding says where roles, users and groups come from. ServiceAccounts
-// come from the core group, whose name is empty.
+// defaultBinding sets the API groups of roles, users and groups. The group of ServiceAccounts is
+// the core group, "".
 func defaultBinding(role *rbacv1.RoleRef, subjects []rbacv1.Subject) {
 	builtin.FillEmpty(&role.APIGroup, rbacv1.GroupName)
 	for i := range subjects {

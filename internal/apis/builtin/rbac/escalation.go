@@ -62,9 +62,9 @@ func authorizeClusterRoleBinding(op *builtin.Operation, binding, old *rbacv1.Clu
 	return g.authorizeBinding(binding.RoleRef)
 }
 
-// onlyCollection reports whether an update changes nothing but finalizers, owner
-// references, managed fields and the resource version: the garbage collector must be able
-// to delete a role without its permissions.
+// onlyCollection reports whether an update changes only finalizers, owner references, managed
+// fields and the resource version. The garbage collector must be able to delete a role without
+// having its permissions.
 func onlyCollection(obj, old codec.Object) bool {
 	same := obj.DeepCopyObject().(codec.Object)
 	same.SetOwnerReferences(old.GetOwnerReferences())
@@ -74,7 +74,7 @@ func onlyCollection(obj, old codec.Object) bool {
 	return equality.Semantic.DeepEqual(same, old)
 }
 
-// grant is a write of an object that gives rights.
+// grant is a write of an object that grants permissions.
 type grant struct {
 	op             *builtin.Operation
 	resource, name string
@@ -124,7 +124,7 @@ func (g *grant) authorize(verb, resource, role string, rules func() ([]rbacv1.Po
 	return g.forbidden(text)
 }
 
-// missing returns what of rules the user does not have.
+// missing returns the permissions in rules that the user does not have.
 func (g *grant) missing(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	held, _ := g.op.Env.Roles.Rules(request.UserFrom(g.op.Context), g.namespace)
 	return uncovered(held, rules)

@@ -1,6 +1,5 @@
-// Package rbac declares the resources of rbac.authorization.k8s.io, and keeps
-// their writers from granting what they do not have. Who decides by roles and
-// bindings is filters/authz/rbac.
+// Package rbac declares the resources of rbac.authorization.k8s.io and prevents privilege
+// escalation by their authors. Package filters/authz/rbac authorizes requests with them.
 package rbac
 
 import (
@@ -10,8 +9,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// V1 is rbac.authorization.k8s.io/v1. Names are free, as those of users are:
-// "system:node" is one.
+// V1 returns the group version rbac.authorization.k8s.io/v1. Names may contain any path segment
+// characters, such as "system:node".
 func V1() builtin.Group {
 	return builtin.Group{GroupVersion: rbacv1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[rbacv1.ClusterRoleBinding]{

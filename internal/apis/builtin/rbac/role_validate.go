@@ -44,8 +44,8 @@ func validatePolicyRule(f validation.Field, rule *rbacv1.PolicyRule) {
 	}
 }
 
-// validateAggregation says of a bad selector what is wrong, and that it is bad, as
-// kube-apiserver does.
+// validateAggregation reports two errors for an invalid selector, like kube-apiserver: the cause,
+// and that it is invalid.
 func validateAggregation(f validation.Field, rule *rbacv1.AggregationRule) {
 	if len(rule.ClusterRoleSelectors) == 0 {
 		f.Required("at least one clusterRoleSelector required if aggregationRule is non-nil")

@@ -17,8 +17,7 @@ const maxValidValues = 10
 // Quantities here are passed by value: comparing one may write to it, and objects
 // that are being validated are not changed.
 
-// validateCapacities: how capacities are requested is said of devices that several
-// requests share.
+// validateCapacities validates capacities. Only shared devices may have request policies.
 func validateCapacities(f validation.Field, device *resourcev1.Device) {
 	for name, capacity := range device.Capacity {
 		validateQualifiedName(f, name)
@@ -34,8 +33,7 @@ func validateCapacities(f validation.Field, device *resourcev1.Device) {
 	}
 }
 
-// validateRequestPolicy: what is requested by default is one of the amounts that can
-// be requested.
+// validateRequestPolicy requires that the default amount is a valid amount.
 func validateRequestPolicy(f validation.Field, policy *resourcev1.CapacityRequestPolicy, capacity resource.Quantity) {
 	values, valid := policy.ValidValues, policy.ValidRange
 	switch {

@@ -11,8 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// prepareClaimStatus drops what drivers said of devices that the claim does not have
-// any more.
+// prepareClaimStatus drops the statuses of devices that are no longer allocated.
 func prepareClaimStatus(_ *builtin.Operation, claim, old *resourcev1.ResourceClaim) {
 	gone := allocatedDevices(old)
 	for d := range allocatedDevices(claim) {

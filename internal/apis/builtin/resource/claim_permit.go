@@ -52,7 +52,7 @@ func permitAdminRequests(op *builtin.Operation, f validation.Field, namespace st
 	}
 }
 
-// adminResult is the first device that was allocated for administrators; -1: none.
+// adminResult returns the index of the first device allocated with admin access, or -1.
 func adminResult(claim *resourcev1.ResourceClaim) int {
 	if claim.Status.Allocation == nil {
 		return -1
@@ -63,7 +63,8 @@ func adminResult(claim *resourcev1.ResourceClaim) int {
 
 func isTrue(b *bool) bool { return b != nil && *b }
 
-// permitAdmin: a label of a namespace says that devices in use may be had there.
+// permitAdmin requires a label of the namespace for admin access, which allows access to devices in
+// use.
 func permitAdmin(op *builtin.Operation, f validation.Field, namespace string) {
 	f = f.Child("adminAccess")
 	record, err := op.Env.Store(corev1.Resource("namespaces")).Get(op.Context, types.NamespacedName{Name: namespace}, metav1.GetOptions{})
@@ -93,8 +94,8 @@ func permitBinding(op *builtin.Operation, f validation.Field, claim, old *resour
 	}
 }
 
-// permitDrivers: a driver reports on its own devices, and one that runs on a node on
-// what is allocated there.
+// permitDrivers allows a driver to report on its own devices, and a driver on a node to report on
+// devices allocated to that node.
 func permitDrivers(op *builtin.Operation, f validation.Field, claim, old *resourcev1.ResourceClaim) {
 	drivers := changedDrivers(claim, old)
 	if len(drivers) == 0 {
@@ -138,7 +139,7 @@ func changedDrivers(claim, old *resourcev1.ResourceClaim) []string {
 	return slices.Sorted(maps.Keys(drivers))
 }
 
-// allocatedNode is the one node that an allocation is for; "" where that is not said.
+// allocatedNode returns the only node of an allocation, or "" if the allocation does not name one.
 func allocatedNode(allocation *resourcev1.AllocationResult) string {
 	if allocation == nil || allocation.NodeSelector == nil || len(allocation.NodeSelector.NodeSelectorTerms) != 1 {
 		return ""
@@ -154,7 +155,7 @@ func allocatedNode(allocation *resourcev1.AllocationResult) string {
 	return name.Values[0]
 }
 
-// runsOn reports whether a user is a service account whose pod runs on a node.
+// runsOn reports whether a user is the service account of a pod on the node.
 func runsOn(user *request.User, node string) bool {
 	if node == "" || user == nil || !strings.HasPrefix(user.Name, request.ServiceAccountPrefix) {
 		return false
@@ -163,12 +164,12 @@ func runsOn(user *request.User, node string) bool {
 	return len(nodes) == 1 && nodes[0] == node
 }
 
-// attributesOf are those of the request, to be asked about something else.
+// attributesOf returns a copy of the request's attributes, for further authorization checks.
 func attributesOf(op *builtin.Operation) authorizer.Attributes {
 	return authorizer.AttributesOf(request.UserFrom(op.Context), request.InfoFrom(op.Context))
 }
 
-// authorizeAny asks for one verb after the other. Its error is that of the first.
+// authorizeAny checks each verb until one is allowed. The error is that of the first verb.
 func authorizeAny(op *builtin.Operation, asked authorizer.Attributes, verbs []string) (first error) {
 	for _, verb := range verbs {
 		asked.Verb = verb

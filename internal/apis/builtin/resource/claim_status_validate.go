@@ -12,8 +12,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// validateClaimStatus: an allocation is made and taken back, never changed, as its
-// marker says; so it is looked at once.
+// validateClaimStatus validates the status. A marker makes the allocation immutable, so it is
+// validated only when it is set.
 func validateClaimStatus(f validation.Field, claim, old *resourcev1.ResourceClaim) {
 	status, at := &claim.Status, f.Child("status")
 	validateConsumers(at.Child("reservedFor"), status.ReservedFor)
@@ -27,7 +27,7 @@ func validateClaimStatus(f validation.Field, claim, old *resourcev1.ResourceClai
 
 func validateConsumers(f validation.Field, consumers []resourcev1.ResourceClaimConsumerReference) {
 	if len(consumers) > resourcev1.ResourceClaimReservedForMaxSize {
-		return // its marker refuses the list
+		return // a marker rejects the list
 	}
 	for i := range consumers {
 		consumer, at := &consumers[i], f.Index(i)
@@ -41,8 +41,8 @@ func validateConsumers(f validation.Field, consumers []resourcev1.ResourceClaimC
 	}
 }
 
-// validateReserved: what is not allocated is nobody's, and what goes away is not
-// given to more.
+// validateReserved requires an allocation for reservations, and rejects new reservations of a claim
+// that is being deleted.
 func validateReserved(f validation.Field, claim, old *resourcev1.ResourceClaim) {
 	switch consumers := claim.Status.ReservedFor; {
 	case len(consumers) == 0:
@@ -56,7 +56,7 @@ func validateReserved(f validation.Field, claim, old *resourcev1.ResourceClaim) 
 	}
 }
 
-// validateDeviceStatuses: drivers report on what is allocated.
+// validateDeviceStatuses requires that drivers report on allocated devices only.
 func validateDeviceStatuses(f validation.Field, claim *resourcev1.ResourceClaim) {
 	if len(claim.Status.Devices) == 0 {
 		return
@@ -82,7 +82,7 @@ func validateDeviceStatuses(f validation.Field, claim *resourcev1.ResourceClaim)
 
 func validateInterfaceAddresses(f validation.Field, addresses []string) {
 	if len(addresses) > resourcev1.NetworkDeviceDataMaxIPs {
-		return // its marker refuses the list
+		return // a marker rejects the list
 	}
 	for i, address := range addresses {
 		at := f.Index(i)
@@ -117,8 +117,7 @@ func validateResult(f validation.Field, result *resourcev1.DeviceRequestAllocati
 	validateSkippedOperations(f.Child("skipNodeOperations"), result.SkipNodeOperations)
 }
 
-// deviceID tells an allocated device from others. Faults show it, with the names of
-// kube-apiserver's.
+// deviceID identifies an allocated device. Errors contain it, with kube-apiserver's field names.
 type deviceID struct{ Driver, Pool, Device, ShareID string }
 
 func reportedDevice(d *resourcev1.AllocatedDeviceStatus) deviceID {

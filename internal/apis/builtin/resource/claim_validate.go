@@ -13,8 +13,8 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// validateClaim: what a claim asks for does not change, as its marker says; so it is
-// looked at once.
+// validateClaim validates a claim. A marker makes the spec immutable, so it is validated on
+// creation only.
 func (s *selectors) validateClaim(f validation.Field, claim, old *resourcev1.ResourceClaim) {
 	if old == nil {
 		s.validateDeviceClaim(f.Child("spec").Child("devices"), &claim.Spec.Devices)
@@ -22,8 +22,8 @@ func (s *selectors) validateClaim(f validation.Field, claim, old *resourcev1.Res
 	validation.Declared(f, declared.Validate_ResourceClaim, claim, old, "")
 }
 
-// validateClaimTemplate: unlike claims, a template that was changed is told all that
-// is wrong with it.
+// validateClaimTemplate validates a template. Unlike for claims, all errors of a changed template
+// are reported.
 func (s *selectors) validateClaimTemplate(f validation.Field, template, old *resourcev1.ResourceClaimTemplate) {
 	spec := f.Child("spec")
 	if old == nil || validation.Changed(template.Spec, old.Spec) {
@@ -36,8 +36,8 @@ func (s *selectors) validateClaimTemplate(f validation.Field, template, old *res
 	validation.Declared(f, declared.Validate_ResourceClaimTemplate, template, old, "")
 }
 
-// validateDeviceClaim: lists that are too long are refused by their markers, and
-// cost no more than that.
+// validateDeviceClaim validates the requests of a claim. Markers reject lists that are too long,
+// which are not validated further.
 func (s *selectors) validateDeviceClaim(f validation.Field, claim *resourcev1.DeviceClaim) {
 	if len(claim.Requests) <= resourcev1.DeviceRequestsMaxSize {
 		derived := derivedAttributes{selectors: s, constraints: claim.Constraints}
@@ -110,8 +110,8 @@ func validateCount(f validation.Field, mode resourcev1.DeviceAllocationMode, cou
 	}
 }
 
-// derivedAttributes are those of all requests of a claim, which share a limit of
-// what they may cost.
+// derivedAttributes collects the derived attributes of all requests of a claim, which have a common
+// cost limit.
 type derivedAttributes struct {
 	selectors   *selectors
 	constraints []resourcev1.DeviceConstraint
@@ -120,7 +120,7 @@ type derivedAttributes struct {
 
 func (d *derivedAttributes) validate(f validation.Field, attributes []resourcev1.DeviceDerivedAttribute, of requestRef) {
 	if len(attributes) > resourcev1.DeviceDerivedAttributesMaxSize {
-		return // its marker refuses the list
+		return // a marker rejects the list
 	}
 	names := validation.NewSeen[resourcev1.FullyQualifiedName](len(attributes))
 	for i := range attributes {
@@ -161,7 +161,7 @@ func validateConstraint(f validation.Field, constraint *resourcev1.DeviceConstra
 	names.validateRefs(f.Child("requests"), constraint.Requests)
 	switch {
 	case constraint.MatchAttribute != nil, constraint.DistinctAttribute != nil:
-	case f.Enabled(feature.DRAConsumableCapacity): // in kube-apiserver's words, which are those of another fault
+	case f.Enabled(feature.DRAConsumableCapacity): // kube-apiserver uses the message of another error
 		f.Required(`exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set`)
 	default:
 		f.Child("matchAttribute").Required("")

@@ -7,8 +7,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// anyName leaves the names of classes to their marker: a prefix of names may be
-// anything that makes a name in the end.
+// anyName accepts all names. A marker validates the names of classes, including generated ones.
 func anyName(string, bool) []string { return nil }
 
 func (s *selectors) validateDeviceClass(f validation.Field, class, old *resourcev1.DeviceClass) {

@@ -22,8 +22,7 @@ func defaultClaimTemplate(template *resourcev1.ResourceClaimTemplate) {
 	defaultRequests(template.Spec.Spec.Devices.Requests)
 }
 
-// defaultRequests takes those who do not say how many devices they want to
-// want one.
+// defaultRequests sets the allocation mode to one device.
 func defaultRequests(requests []resourcev1.DeviceRequest) {
 	for i := range requests {
 		if exactly := requests[i].Exactly; exactly != nil {
@@ -62,8 +61,7 @@ func defaultSlice(slice *resourcev1.ResourceSlice) {
 
 func defaultTaintRule(rule *resourcev1.DeviceTaintRule) { defaultTaint(&rule.Spec.Taint) }
 
-// defaultTaint takes a taint to be as old as its object is when it is read
-// from a client.
+// defaultTaint sets the time of a new taint to the current time.
 func defaultTaint(taint *resourcev1.DeviceTaint) {
 	if taint.TimeAdded == nil {
 		taint.TimeAdded = new(metav1.NewTime(time.Now().Truncate(time.Second)))

@@ -25,7 +25,7 @@ func sliceFields(slice *resourcev1.ResourceSlice) fields.Set {
 	return fields.Set{nodeName: text(slice.Spec.NodeName), driver: slice.Spec.Driver}
 }
 
-// sliceFieldLabel knows no namespaces, as slices have none.
+// sliceFieldLabel has no field metadata.namespace, because slices are cluster-scoped.
 func sliceFieldLabel(gv schema.GroupVersion) func(label, value string) (string, string, error) {
 	return func(label, value string) (string, string, error) {
 		switch label {
@@ -36,15 +36,15 @@ func sliceFieldLabel(gv schema.GroupVersion) func(label, value string) (string, 
 	}
 }
 
-// countSliceUpdate counts the generation before fields of features that are off are
-// dropped: as in kube-apiserver, a write of nothing else counts.
+// countSliceUpdate increments the generation before the fields of disabled features are dropped: as
+// in kube-apiserver, a write that only changes such fields counts.
 func countSliceUpdate(_ *builtin.Operation, slice, old *resourcev1.ResourceSlice) {
 	if validation.Changed(slice.Spec, old.Spec) {
 		slice.Generation = old.Generation + 1
 	}
 }
 
-// sliceWarnings: names of drivers are compared as they stand.
+// sliceWarnings warns about driver names with upper-case letters, because names are case-sensitive.
 func sliceWarnings(_ *builtin.Operation, slice, _ *resourcev1.ResourceSlice) []string {
 	driver := slice.Spec.Driver
 	if driver == strings.ToLower(driver) {
@@ -81,8 +81,8 @@ func deviceClassColumns() *builtin.Columns[resourcev1.DeviceClass] {
 	}
 }
 
-// prepareTaintRuleUpdate keeps the time true since when the effect is what it
-// is: pods tolerate an effect for a while from then on.
+// prepareTaintRuleUpdate sets the time when the effect changes. Tolerations with a duration start
+// at this time.
 func prepareTaintRuleUpdate(op *builtin.Operation, rule, old *resourcev1.DeviceTaintRule) {
 	taint, was := &rule.Spec.Taint, &old.Spec.Taint
 	if taint.Effect != was.Effect && taint.TimeAdded.Equal(was.TimeAdded) {

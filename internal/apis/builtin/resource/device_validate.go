@@ -16,8 +16,7 @@ import (
 // cut in the middle.
 const maxKey = resourcev1.DeviceMaxDomainLength + 1 + resourcev1.DeviceMaxIDLength
 
-// validateDevice has the rules of one device of a slice; old is the device of its
-// name before, nil if there was none.
+// validateDevice validates one device of a slice. old is the previous device of this name, or nil.
 func validateDevice(f validation.Field, device, old *resourcev1.Device, ownNodes bool) {
 	f.Child("name").DNSLabel(device.Name)
 	validateDeviceSizes(f, device)
@@ -107,8 +106,7 @@ func validateVersion(f validation.Field, version string) {
 	validateText(f, version)
 }
 
-// isSemver reports whether a text is a semantic version: three numbers, and what
-// may follow them. Numbers may be of any size.
+// isSemver reports whether a text is a semantic version. Numbers may have any size.
 func isSemver(version string) bool {
 	version, build, hasBuild := strings.Cut(version, "+")
 	if hasBuild && !all(build, isBuildIdentifier) {
@@ -166,8 +164,8 @@ func validateCounters(f validation.Field, counters map[string]resourcev1.Counter
 	}
 }
 
-// validateDeviceNodes: where a device can be used is said of the slice or, where
-// ownNodes is set, of each device.
+// validateDeviceNodes validates the nodes of a device. They are specified for the whole slice, or
+// for each device if ownNodes is set.
 func validateDeviceNodes(f validation.Field, device *resourcev1.Device, ownNodes bool) {
 	if !ownNodes {
 		if device.NodeName != nil || device.NodeSelector != nil || device.AllNodes != nil {
@@ -185,7 +183,7 @@ func validateDeviceNodes(f validation.Field, device *resourcev1.Device, ownNodes
 	validateNodes(f, nodes{name: device.NodeName, selector: device.NodeSelector, all: device.AllNodes}, oneOf, oneOf)
 }
 
-// nodes is where devices can be used, said in one way or another.
+// nodes specifies the nodes that can use a device. Exactly one field must be set.
 type nodes struct {
 	name      *string
 	selector  *corev1.NodeSelector
@@ -193,7 +191,7 @@ type nodes struct {
 	perDevice *bool
 }
 
-// validateNodes requires one way. An empty name is none; it is left to the caller.
+// validateNodes requires exactly one field. The caller handles an empty name.
 func validateNodes(f validation.Field, n nodes, none, several string) {
 	var ways [4]string
 	used := ways[:0]
@@ -226,8 +224,8 @@ func validateNodes(f validation.Field, n nodes, none, several string) {
 	}
 }
 
-// validateBindingConditions: what binding waits for, and what ends the wait, come
-// together and are told apart.
+// validateBindingConditions requires binding conditions and failure conditions together, without
+// duplicates.
 func validateBindingConditions(f validation.Field, conditions, failures []string) {
 	if len(conditions) == 0 && len(failures) == 0 {
 		return
@@ -258,7 +256,7 @@ func validateBindingConditions(f validation.Field, conditions, failures []string
 	}
 }
 
-// validateConditionTypes: a list that is too long is refused by its marker.
+// validateConditionTypes validates condition types. A marker rejects lists that are too long.
 func validateConditionTypes(f validation.Field, types []string, most int) {
 	if len(types) > most {
 		return
@@ -268,7 +266,7 @@ func validateConditionTypes(f validation.Field, types []string, most int) {
 	}
 }
 
-// validateSkippedOperations: who prepares is the one who cleans up.
+// validateSkippedOperations requires that prepare and unprepare are skipped together.
 func validateSkippedOperations(f validation.Field, skipped []resourcev1.SkipNodeOperation) {
 	skips := func(operation resourcev1.SkipNodeOperation) bool { return slices.Contains(skipped, operation) }
 	if skips(resourcev1.SkipNodeOperationNodePrepareResources) &&
@@ -277,7 +275,7 @@ func validateSkippedOperations(f validation.Field, skipped []resourcev1.SkipNode
 	}
 }
 
-// validateNodeResources has the rules of what a device takes of its node.
+// validateNodeResources validates the node resources that a device uses.
 func validateNodeResources(f validation.Field, device *resourcev1.Device) {
 	for name, resource := range device.NodeAllocatableResources {
 		at := f.Key(string(name))
@@ -296,7 +294,7 @@ func validateNodeResources(f validation.Field, device *resourcev1.Device) {
 	}
 }
 
-// isNodeResource: what kubelets give away themselves.
+// isNodeResource reports whether kubelets allocate the resource themselves.
 func isNodeResource(name corev1.ResourceName) bool {
 	switch name {
 	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage:

@@ -1,5 +1,5 @@
-// Package resource declares the resources of resource.k8s.io: devices, and who
-// claims them. It allocates none.
+// Package resource declares the resources of resource.k8s.io: devices and claims. The scheduler
+// allocates them.
 package resource
 
 import (
@@ -62,7 +62,7 @@ func V1() builtin.Group {
 	}}
 }
 
-// V1Alpha3 is what resource.k8s.io/v1alpha3 has alone.
+// V1Alpha3 returns the resources that only resource.k8s.io/v1alpha3 has.
 func V1Alpha3() builtin.Group {
 	return builtin.Group{GroupVersion: resourcev1alpha3.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[resourcev1alpha3.ResourcePoolStatusRequest]{

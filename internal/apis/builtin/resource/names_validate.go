@@ -10,8 +10,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// Names of drivers are those of CSI drivers: podspec.ValidateCSIDriverName. Names
-// of devices and of requests are DNS labels, empty ones refused as such.
+// Driver names are validated by podspec.ValidateCSIDriverName. Names of devices and requests are
+// DNS labels, with a separate error for empty names.
 
 // validatePoolName requires DNS subdomains with slashes between them.
 func validatePoolName(f validation.Field, name string) {
@@ -27,8 +27,8 @@ func validatePoolName(f validation.Field, name string) {
 	}
 }
 
-// validateQualifiedName requires the name of an attribute or of a capacity: a C
-// identifier, which the domain of a driver may stand before.
+// validateQualifiedName validates the name of an attribute or capacity: a C identifier with an
+// optional domain.
 func validateQualifiedName(f validation.Field, name resourcev1.QualifiedName) {
 	domain, id, qualified := strings.Cut(string(name), "/")
 	switch {
@@ -61,7 +61,7 @@ func validateIdentifier(f validation.Field, id string) {
 // alternatives that is meant.
 type requestRef struct{ request, alternative string }
 
-// requestNames are the names of a claim's requests, for those who refer to them.
+// requestNames are the names of a claim's requests, to validate references.
 type requestNames struct{ seen validation.Seen[requestRef] }
 
 func namesOf(requests []resourcev1.DeviceRequest) requestNames {
@@ -99,8 +99,8 @@ func (n *requestNames) validateRef(f validation.Field, ref string) {
 	}
 }
 
-// validateRefs is validateRef for a list. One that is too long is refused by its
-// marker, and costs no more than that.
+// validateRefs calls validateRef for each reference. A marker rejects lists that are too long,
+// which are not validated further.
 func (n *requestNames) validateRefs(f validation.Field, refs []string) {
 	if len(refs) > resourcev1.DeviceRequestsMaxSize {
 		return

@@ -47,8 +47,8 @@ func poolRequestColumns() *builtin.Columns[resourcev1alpha3.ResourcePoolStatusRe
 	}
 }
 
-// poolSums adds up the devices of all pools: all, available, allocated and
-// unavailable ones, and the pools with errors. Where nothing is known, all are "-".
+// poolSums returns the total, available, allocated and unavailable devices of all pools, and the
+// number of pools with errors. All are "-" if the status is empty.
 func poolSums(status *resourcev1alpha3.ResourcePoolStatusRequestStatus, failed bool) [5]string {
 	if status == nil || failed {
 		return [5]string{"-", "-", "-", "-", "-"}

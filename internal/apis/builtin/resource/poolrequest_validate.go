@@ -12,7 +12,7 @@ func validatePoolRequest(f validation.Field, request, old *resourcev1alpha3.Reso
 	validation.Declared(f, declaredv1alpha3.Validate_ResourcePoolStatusRequest, request, old, "")
 }
 
-// validatePoolRequestStatus: a request is answered once.
+// validatePoolRequestStatus rejects changes of a status that is set.
 func validatePoolRequestStatus(f validation.Field, request, old *resourcev1alpha3.ResourcePoolStatusRequest) {
 	at := f.Child("status")
 	switch {

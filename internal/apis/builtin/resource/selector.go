@@ -20,7 +20,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// tooComplex is what is said of expressions that cost too much.
+// tooComplex is the error for expressions above the cost limit.
 const tooComplex = "too complex, exceeds cost limit"
 
 // selectors has the rules that need CEL: of expressions that choose devices or
@@ -31,7 +31,7 @@ type selectors struct {
 	made map[deviceFields]*cel.Env
 }
 
-// deviceFields says which gates were on that decide what expressions see of a device.
+// deviceFields lists the feature gates that determine the fields of the variable "device".
 type deviceFields struct {
 	shared bool // DRAConsumableCapacity
 	lists  bool // DRAListTypeAttributes
@@ -55,8 +55,8 @@ func (s *selectors) environment(f validation.Field) (*cel.Env, error) {
 	return env, nil
 }
 
-// validateSelectors has the rules of what chooses devices. A list that is too long
-// is refused by its marker, and costs no more than that.
+// validateSelectors validates device selectors. A marker rejects lists that are too long, which are
+// not validated further.
 func (s *selectors) validateSelectors(f validation.Field, list []resourcev1.DeviceSelector) {
 	if len(list) > resourcev1.DeviceSelectorsMaxSize {
 		return
@@ -74,16 +74,15 @@ func (s *selectors) validateSelectors(f validation.Field, list []resourcev1.Devi
 	}
 }
 
-// compile reports what is wrong with an expression, and returns what evaluating it
-// may cost if nothing is. refuse says what is wrong with the type of its result, ""
-// where nothing is.
+// compile reports the errors of an expression, and returns its estimated cost if it is valid.
+// refuse returns the error for the type of its result, or "".
 func (s *selectors) compile(f validation.Field, expression string, refuse func(result, attribute *cel.Type) string) (cost uint64, ok bool) {
 	if len(expression) > resourcev1.CELSelectorExpressionMaxLength {
 		f.TooLong(resourcev1.CELSelectorExpressionMaxLength)
 		return 0, false
 	}
 	if f.Context().Err() != nil {
-		return 0, false // nobody waits for the answer
+		return 0, false // the request was canceled
 	}
 	env, err := s.environment(f)
 	if err != nil {
@@ -111,8 +110,8 @@ func (s *selectors) compile(f validation.Field, expression string, refuse func(r
 	return estimate.Max, true
 }
 
-// isBool accepts what chooses devices. An attribute may be a bool, for all that is
-// known of it.
+// isBool accepts types of selectors. The type of an attribute is only known at run time, so
+// attributes are accepted.
 func isBool(result, attribute *cel.Type) string {
 	if result.IsExactType(types.BoolType) || result.IsExactType(attribute) {
 		return ""
@@ -120,7 +119,7 @@ func isBool(result, attribute *cel.Type) string {
 	return fmt.Sprintf("must evaluate to %s or the unknown type, not %s", types.BoolType, result)
 }
 
-// isAttribute accepts what an attribute of a device can be.
+// isAttribute accepts the types of device attributes.
 func isAttribute(result, attribute *cel.Type) string {
 	value := result
 	if result.Kind() == types.ListKind {
@@ -143,8 +142,8 @@ const (
 	semverType   = "kubernetes.Semver"
 )
 
-// environment makes the environment of expressions: that of all of the Kubernetes
-// API, the variable "device" and what shortens expressions about one.
+// environment returns the environment of expressions: that of the Kubernetes API, the variable
+// "device" and optimizations for it.
 func (d deviceFields) environment() (*cel.Env, error) {
 	base, err := environment.Base()
 	if err != nil {
@@ -162,7 +161,7 @@ func (d deviceFields) environment() (*cel.Env, error) {
 	return base.Extend(options...)
 }
 
-// deviceProvider knows the fields of a device, and all other types by another
+// deviceProvider provides the fields of a device, and delegates all other types to another
 // provider.
 type deviceProvider struct {
 	types.Provider
@@ -219,12 +218,12 @@ func includes(target, value ref.Val) ref.Val {
 	return types.False
 }
 
-// deviceSizes bounds the sizes of what expressions see of a device, for their costs.
+// deviceSizes estimates the sizes of a device's fields, for cost estimates.
 type deviceSizes struct{}
 
 var _ checker.CostEstimator = deviceSizes{}
 
-// unbounded is the size of what is not known.
+// unbounded is the size estimate for unknown fields.
 const unbounded = math.MaxUint64
 
 // EstimateSize implements checker.CostEstimator.
@@ -239,8 +238,8 @@ func (deviceSizes) EstimateSize(node checker.AstNode) *checker.SizeEstimate {
 	return nil
 }
 
-// deviceSize is the greatest size of what stands at a path in a device. What has no
-// size of its own counts as nothing, as in kube-apiserver.
+// deviceSize returns the maximum size of a field of a device. Fields without a size have size 0, as
+// in kube-apiserver.
 func deviceSize(path []string) uint64 {
 	switch {
 	case len(path) == 0:
@@ -255,8 +254,7 @@ func deviceSize(path []string) uint64 {
 	return unbounded
 }
 
-// mapSize is deviceSize in one of the two maps, whose keys are domains and whose
-// values are maps by name.
+// mapSize returns the maximum size of a field in one of the two maps, from domains to maps by name.
 func mapSize(of string, path []string) uint64 {
 	value := func(step string) bool { return step == "@items" || step == "@values" }
 	switch {
@@ -268,7 +266,7 @@ func mapSize(of string, path []string) uint64 {
 		return unbounded
 	case path[1] == "@keys":
 		return resourcev1.DeviceMaxIDLength
-	case of == "attributes": // by whatever name
+	case of == "attributes": // of any name
 		return max(resourcev1.DeviceAttributeMaxValueLength, resourcev1.ResourceSliceMaxAttributeValuesPerDevice)
 	case value(path[1]):
 		return 0 // a quantity

@@ -48,8 +48,8 @@ func validatePool(f validation.Field, pool *resourcev1.ResourcePool) {
 	}
 }
 
-// validateSliceNodes: one term chooses the nodes, so that those of several slices can
-// be joined.
+// validateSliceNodes requires a node selector with one term, so that the selectors of several
+// slices can be combined.
 func validateSliceNodes(f validation.Field, spec *resourcev1.ResourceSliceSpec) {
 	if spec.NodeName != nil && *spec.NodeName == "" {
 		f.Child("nodeName").Invalid("", "must be either unset or set to a non-empty string")
@@ -83,7 +83,8 @@ func validateDevices(f validation.Field, spec *resourcev1.ResourceSliceSpec, old
 	}
 }
 
-// maxDevices: what makes allocation take longer makes slices shorter.
+// maxDevices returns the maximum number of devices, which is lower for slices that make allocation
+// slower.
 func maxDevices(spec *resourcev1.ResourceSliceSpec) int {
 	advanced := func(d resourcev1.Device) bool { return len(d.Taints) > 0 || consumes(d) || hasLists(d) }
 	if slices.ContainsFunc(spec.Devices, advanced) {
@@ -103,8 +104,7 @@ func hasLists(d resourcev1.Device) bool {
 
 func consumes(d resourcev1.Device) bool { return len(d.ConsumesCounters) > 0 }
 
-// devicesOf are the devices of a slice by their names, of those with the same name
-// the first; none of a slice that is not there.
+// devicesOf returns the devices of a slice by name, the first of each name. slice may be nil.
 func devicesOf(slice *resourcev1.ResourceSlice) map[string]*resourcev1.Device {
 	if slice == nil {
 		return nil
@@ -119,8 +119,8 @@ func devicesOf(slice *resourcev1.ResourceSlice) map[string]*resourcev1.Device {
 	return devices
 }
 
-// validatePartitionType: an attribute that tells what part of a device another one
-// is has to be there, as a text, on all that are such parts.
+// validatePartitionType requires that all partitions have the attribute that describes the
+// partition type, with a string value.
 func validatePartitionType(f validation.Field, spec *resourcev1.ResourceSliceSpec) {
 	if spec.PartitionTypeAttribute == nil {
 		return
@@ -131,7 +131,7 @@ func validatePartitionType(f validation.Field, spec *resourcev1.ResourceSliceSpe
 		return
 	}
 	if len(apivalidate.ResourceFullyQualifiedName(f.Context(), operation.Operation{}, nil, spec.PartitionTypeAttribute, nil)) > 0 {
-		return // its marker says so
+		return // a marker rejects the list
 	}
 	short, _ := strings.CutPrefix(name, spec.Driver+"/") // the driver's own names need no domain
 	for i := range spec.Devices {

@@ -21,9 +21,9 @@ func defaultThrough[Old, Hub any](defaults func(*Hub), from func(*Old) (*Hub, er
 	}
 }
 
-// claimV1beta1, claimTemplateV1beta1 and sliceV1beta1 are how claims, their
-// templates and slices look in v1beta1: what v1 has in requests[].exactly stands in
-// the request itself there, and what v1 has in a device stands in its basic.
+// claimV1beta1, claimTemplateV1beta1 and sliceV1beta1 return the v1beta1 versions of claims, claim
+// templates and slices. The fields of requests[].exactly in v1 are in the request itself in
+// v1beta1, and the fields of a device in v1 are in its field basic.
 func claimV1beta1() *codec.Version {
 	gvk := resourcev1beta1.SchemeGroupVersion.WithKind("ResourceClaim")
 	return builtin.ConvertedVersion(gvk, defaultThrough(defaultClaim, claimFromV1beta1, claimToV1beta1), claimFromV1beta1, claimToV1beta1)
@@ -62,7 +62,7 @@ func claimTemplateToV1beta1(in *resourcev1.ResourceClaimTemplate) (*resourcev1be
 	return out, nil
 }
 
-// requestsFromV1beta1 adds what requests want exactly, if they want nothing else.
+// requestsFromV1beta1 sets requests[].exactly for requests without subrequests.
 func requestsFromV1beta1(out []resourcev1.DeviceRequest, in []resourcev1beta1.DeviceRequest) {
 	for i := range in {
 		exactly := &resourcev1.ExactDeviceRequest{}

@@ -54,8 +54,8 @@ func compositeTemplates(u *builtin.Use, workload *schedulingv1beta1.Workload) {
 	builtin.Take(u, &workload.Spec.CompositePodGroupTemplates)
 }
 
-// eachTemplate takes a field of all templates of pod groups that stand in the
-// workload itself. Those in composite ones are of a feature of their own.
+// eachTemplate calls take for a field of the workload's pod group templates, except those in
+// composite templates, which belong to another feature.
 func eachTemplate(take func(*builtin.Use, *schedulingv1beta1.PodGroupTemplate)) func(*builtin.Use, *schedulingv1beta1.Workload) {
 	return func(u *builtin.Use, workload *schedulingv1beta1.Workload) {
 		for i := range workload.Spec.PodGroupTemplates {

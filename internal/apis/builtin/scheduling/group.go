@@ -1,5 +1,4 @@
-// Package scheduling declares the resources of scheduling.k8s.io. It schedules
-// nothing.
+// Package scheduling declares the resources of scheduling.k8s.io.
 package scheduling
 
 import (
@@ -41,7 +40,7 @@ func V1Beta1() builtin.Group {
 	}}
 }
 
-// V1Alpha3 is what scheduling.k8s.io/v1alpha3 has alone.
+// V1Alpha3 returns the resources that only scheduling.k8s.io/v1alpha3 has.
 func V1Alpha3() builtin.Group {
 	return builtin.Group{GroupVersion: schedulingv1alpha3.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[schedulingv1alpha3.CompositePodGroup]{

@@ -9,8 +9,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// validateWorkload has the rules of the tree that the templates of a workload make;
-// those of one template are declared.
+// validateWorkload validates the tree of a workload's templates. Markers validate the individual
+// templates.
 func validateWorkload(f validation.Field, workload, old *schedulingv1beta1.Workload) {
 	spec, at := &workload.Spec, f.Child("spec")
 	validateTemplateNames(at, spec)
@@ -20,8 +20,8 @@ func validateWorkload(f validation.Field, workload, old *schedulingv1beta1.Workl
 	validation.Declared(f, declared.Validate_Workload, workload, old, "")
 }
 
-// templateNames are the names of templates so far. Those of one list are told apart
-// by a marker, so that what is found here stands in another list.
+// templateNames are the names of the templates so far. A marker rejects duplicates in one list, so
+// the duplicates found here are in different lists.
 type templateNames map[string]bool
 
 func validateTemplateNames(f validation.Field, spec *schedulingv1beta1.WorkloadSpec) {
@@ -70,7 +70,7 @@ func validateTemplateDepth(f validation.Field, templates []schedulingv1beta1.Com
 	}
 }
 
-// shallow reports whether a template and those in it make no more than so many levels.
+// shallow reports whether a template has at most the given number of levels.
 func shallow(template *schedulingv1beta1.CompositePodGroupTemplate, levels int) bool {
 	if levels == 0 {
 		return false
@@ -83,7 +83,7 @@ func shallow(template *schedulingv1beta1.CompositePodGroupTemplate, levels int) 
 	return true
 }
 
-// priority is what a template says of the priority of what is made from it.
+// priority has the priority fields of a template.
 type priority struct {
 	class string
 	value int32

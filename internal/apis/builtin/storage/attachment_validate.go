@@ -9,7 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// Limits of what drivers report.
+// Limits of the fields that drivers write.
 const (
 	maxMetadataSize     = 256 << 10
 	maxErrorMessageSize = 1024

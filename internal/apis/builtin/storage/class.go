@@ -38,8 +38,8 @@ const (
 	betaDefaultAnnotation = "storageclass.beta.kubernetes.io/is-default-class"
 )
 
-// markDefault marks, of the classes that want to be the default, the one that
-// is: the newest, or of those that are as new the first by name.
+// markDefault marks the effective default class: the newest class with the annotation or, of
+// several equally new ones, the first by name.
 func markDefault(classes []*storagev1.StorageClass, rows [][]any) []int {
 	order, chosen := make([]int, len(classes)), -1
 	for i, class := range classes {

@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// Limits of what a class tells its driver.
+// Limits of a class's parameters.
 const (
 	maxParameters     = 512
 	maxParametersSize = 256 << 10
@@ -63,8 +63,8 @@ func validateParameters(f validation.Field, parameters map[string]string) {
 	}
 }
 
-// validateTopologies: as kube-apiserver, a term that chooses nothing is the
-// duplicate of another one, even alone.
+// validateTopologies validates topology terms. As in kube-apiserver, an empty term counts as a
+// duplicate, even if it is the only term.
 func validateTopologies(f validation.Field, terms []corev1.TopologySelectorTerm) {
 	seen := validation.NewSeen[string](len(terms))
 	for i := range terms {
@@ -96,8 +96,7 @@ func validateTopology(f validation.Field, term []corev1.TopologySelectorLabelReq
 	}
 }
 
-// topology returns the same text for terms that choose the same: the order of
-// their keys and values says nothing.
+// topology returns the same text for equivalent terms, regardless of the order of keys and values.
 func topology(term []corev1.TopologySelectorLabelRequirement) string {
 	values := make(map[string][]string, len(term))
 	for i := range term {

@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// prepareDriverUpdate counts generations, but, unlike with other kinds, from
-// the first change on: a new driver has none.
+// prepareDriverUpdate increments the generation. Unlike for other kinds, a new driver has
+// generation 0.
 func prepareDriverUpdate(_ *builtin.Operation, driver, old *storagev1.CSIDriver) {
 	if validation.Changed(driver.Spec, old.Spec) {
 		driver.Generation = old.Generation + 1
@@ -66,7 +66,7 @@ func audiencesText(requests []storagev1.TokenRequest) string {
 	return strings.Join(audiences, ",")
 }
 
-// or is what p points to, or else what stands for nothing.
+// or returns *p, or otherwise if p is nil.
 func or[T any](p *T, otherwise T) T {
 	if p == nil {
 		return otherwise
@@ -74,12 +74,12 @@ func or[T any](p *T, otherwise T) T {
 	return *p
 }
 
-// storageHealth is what a node reports of the health of storage.
+// storageHealth handles the storage health in the status of nodes.
 func storageHealth(u *builtin.Use, node *storagev1.CSINode) {
 	builtin.Take(u, &node.Status.StorageHealth)
 }
 
-// volumeLimits is what a driver says of pods that it does not know the limits of.
+// volumeLimits handles the driver field about pods with unknown volume limits.
 func volumeLimits(u *builtin.Use, driver *storagev1.CSIDriver) {
 	builtin.Take(u, &driver.Spec.PreventPodSchedulingIfMissing)
 }

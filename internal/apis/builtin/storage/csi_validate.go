@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// Limits of drivers and of what they say of nodes.
+// Limits of drivers and of the fields about nodes.
 const (
 	minAllocatablePeriod = 10 // seconds
 	minTokenExpiration   = 600
@@ -108,8 +108,8 @@ func validateNodeDriver(f validation.Field, driver *storagev1.CSINodeDriver) {
 	}
 }
 
-// validateSameDrivers: drivers come and go; of one that stays, only how many
-// volumes it takes may change.
+// validateSameDrivers allows adding and removing drivers. Of an existing driver, only the
+// allocatable volumes may change.
 func validateSameDrivers(f validation.Field, drivers, old []storagev1.CSINodeDriver) {
 	before := make(map[string]*storagev1.CSINodeDriver, len(old))
 	for i := range old {

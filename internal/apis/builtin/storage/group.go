@@ -1,6 +1,5 @@
-// Package storage declares the resources of storage.k8s.io: the storage of
-// pods. How the server keeps its own objects is the concern of the package
-// storage at the root.
+// Package storage declares the resources of storage.k8s.io, about the storage of pods. The server's
+// own storage is in internal/storage.
 package storage
 
 import (

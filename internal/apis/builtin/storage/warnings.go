@@ -12,8 +12,7 @@ import (
 // maxWarnings is how many warnings there are of one object at most.
 const maxWarnings = 100
 
-// classWarnings: labels of nodes get new names, which a class that chooses nodes by
-// the old ones is told of.
+// classWarnings warns about deprecated node labels in the topology of a class.
 func classWarnings(_ *builtin.Operation, class, _ *storagev1.StorageClass) []string {
 	var warnings []string
 	for i := range class.AllowedTopologies {
@@ -27,7 +26,7 @@ func classWarnings(_ *builtin.Operation, class, _ *storagev1.StorageClass) []str
 	return warnings
 }
 
-// capacityWarnings is classWarnings for what a driver says of some nodes.
+// capacityWarnings warns about deprecated node labels in the topology of a capacity.
 func capacityWarnings(_ *builtin.Operation, capacity, _ *storagev1.CSIStorageCapacity) []string {
 	topology := capacity.NodeTopology
 	if topology == nil {

@@ -1,5 +1,5 @@
-// Package storagemigration declares the resource of storagemigration.k8s.io.
-// What migrates is in controllers/storagemigration.
+// Package storagemigration declares the resource of storagemigration.k8s.io. Package
+// controllers/storagemigration performs the migrations.
 package storagemigration
 
 import (

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// FindCondition returns a condition of a definition, nil where it has none.
+// FindCondition returns a condition of a definition, or nil if it has none of this type.
 func FindCondition(crd *apiextensionsv1.CustomResourceDefinition, kind apiextensionsv1.CustomResourceDefinitionConditionType) *apiextensionsv1.CustomResourceDefinitionCondition {
 	for i := range crd.Status.Conditions {
 		if crd.Status.Conditions[i].Type == kind {
@@ -42,7 +42,7 @@ func SetCondition(crd *apiextensionsv1.CustomResourceDefinition, condition apiex
 	return changed
 }
 
-// RemoveCondition takes a condition away. It reports whether there was one.
+// RemoveCondition removes a condition. It reports whether there was one.
 func RemoveCondition(crd *apiextensionsv1.CustomResourceDefinition, kind apiextensionsv1.CustomResourceDefinitionConditionType) bool {
 	had := len(crd.Status.Conditions)
 	crd.Status.Conditions = slices.DeleteFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool { return c.Type == kind })

@@ -34,7 +34,7 @@ func hasDefaults(root *props) bool {
 	return found
 }
 
-// defaults walks a schema together with what it compiles to.
+// defaults traverses a schema together with its compiled form.
 type defaults struct {
 	ctx  context.Context
 	errs field.ErrorList
@@ -45,8 +45,8 @@ type defaults struct {
 	resource *schema.Schema
 }
 
-// node validates the default of a node and those below. steps are the path to the node
-// from the resource around it; an empty step is a list element.
+// node validates the default of a node and its descendants. steps are the path to the node from the
+// enclosing resource; an empty step is a list element.
 func (w *defaults) node(s *props, compiled *schema.Schema, at *field.Path, steps []string, inMeta bool) {
 	if compiled.Embedded {
 		outer := w.resource

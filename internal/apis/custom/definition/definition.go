@@ -1,9 +1,9 @@
-// Package definition has the defaults, the strategy and the validation of
-// CustomResourceDefinitions. It serves no custom resources.
+// Package definition implements the defaults, the strategy and the validation of
+// CustomResourceDefinitions. Package custom serves the custom resources.
 //
-// Paths and texts of errors are kube-apiserver's. It validates the internal version,
-// which has what all versions share at the top of the spec (spec.validation,
-// spec.subresources and so on), so that clients see those paths.
+// Paths and messages of errors are kube-apiserver's. It validates the internal version, which has
+// the common fields of all versions at the top of the spec (spec.validation, spec.subresources and
+// so on), so that clients receive these paths.
 package definition
 
 import (
@@ -57,7 +57,7 @@ func noteStoredVersion(crd *apiextensionsv1.CustomResourceDefinition) {
 // argument: neither may be changed.
 func Internal(crd *apiextensionsv1.CustomResourceDefinition) (*apiextensions.CustomResourceDefinition, error) {
 	out := &apiextensions.CustomResourceDefinition{}
-	// What is moved to the top is taken from versions that are out's own.
+	// The fields moved to the top share no memory with in.
 	if err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(crd, out, nil); err != nil {
 		return nil, fmt.Errorf("convert definition %s: %w", crd.Name, err)
 	}

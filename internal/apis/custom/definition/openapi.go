@@ -91,8 +91,8 @@ func hasDollarSchema(root *props) bool {
 	return found
 }
 
-// rootFields validates the root of a schema with a status subresource: only keywords that
-// can be validated for the status alone are allowed.
+// rootFields validates the root of a schema with a status subresource. Only keywords that can be
+// validated for the status in isolation are allowed.
 func (v *validator) rootFields(root *props, at *field.Path) {
 	allowed := []string{"Description", "Type", "Format", "Title", "Maximum", "ExclusiveMaximum", "Minimum", "ExclusiveMinimum", "MaxLength", "MinLength", "Pattern", "MaxItems", "MinItems", "UniqueItems", "MultipleOf", "Required", "Items", "Properties", "ExternalDocs", "Example", "XPreserveUnknownFields", "XValidations"}
 	value := reflect.ValueOf(root).Elem()
@@ -134,7 +134,7 @@ type place struct {
 	site rules.Site
 }
 
-// inner returns the place of a node below whose rules are not checked.
+// inner returns the place of a child node whose rules are not checked.
 func (p place) inner() place { return p.at(rules.Site{}) }
 
 // at returns the place of a node below.

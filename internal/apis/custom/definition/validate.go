@@ -28,8 +28,8 @@ type validator struct {
 
 func (v *validator) add(errs ...*field.Error) { v.errs = append(v.errs, errs...) }
 
-// name requires the name plural.group, so that no two definitions define the same
-// resource. A name that is generated is none.
+// name requires the name plural.group, so that at most one definition defines a resource. Generated
+// names are invalid.
 func (v *validator) name() {
 	want := v.crd.Spec.Names.Plural + "." + v.crd.Spec.Group
 	for _, name := range [...]struct{ field, value string }{{"generateName", v.crd.GenerateName}, {"name", v.crd.Name}} {

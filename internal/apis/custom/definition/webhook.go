@@ -41,8 +41,7 @@ func (v *validator) requireCABundle() bool {
 	return v.old != nil && IsTrue(v.old, apiextensionsv1.Established) && !InvalidCABundle(v.old)
 }
 
-// InvalidCABundle reports whether a definition has a conversion webhook whose
-// certificates cannot be read.
+// InvalidCABundle reports whether a definition has a conversion webhook with an invalid CA bundle.
 func InvalidCABundle(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	c := crd.Spec.Conversion
 	if c == nil || c.Webhook == nil || c.Webhook.ClientConfig == nil || len(c.Webhook.ClientConfig.CABundle) == 0 {
@@ -51,8 +50,8 @@ func InvalidCABundle(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	return caBundleFault(c.Webhook.ClientConfig.CABundle) != nil
 }
 
-// caBundleFault returns why a bundle holds no certificate authority, in the words
-// of kube-apiserver; nil where it holds one.
+// caBundleFault returns kube-apiserver's error for a bundle without certificates, or nil if it is
+// valid.
 func caBundleFault(bundle []byte) error {
 	if len(bundle) == 0 || x509.NewCertPool().AppendCertsFromPEM(bundle) {
 		return nil
@@ -73,8 +72,8 @@ func caBundleFault(bundle []byte) error {
 	return errors.New(loading + "no valid certificate authority data seen")
 }
 
-// requireKnownReview reports whether one of the review versions must be known: unless none
-// was before.
+// requireKnownReview reports whether one of the review versions must be known. That is not the case
+// if the stored definition has no known version.
 func (v *validator) requireKnownReview() bool {
 	if v.old == nil || v.old.Spec.Conversion == nil || v.old.Spec.Conversion.Webhook == nil {
 		return true

@@ -37,8 +37,8 @@ type node struct {
 	ready compiledRules
 }
 
-// New returns the rules of a schema, nil if it has none. resource says that the values are
-// resources, whose type and metadata expressions can access.
+// New returns the rules of a schema, or nil if it has no rules. resource reports that the values
+// are resources, which have type and metadata in expressions.
 func New(props *apiextensions.JSONSchemaProps, resource bool) *Rules {
 	return new(Compiler).Rules(props, resource)
 }
@@ -60,7 +60,7 @@ type Compiler struct {
 	compiled *expressions
 }
 
-// Rules does what New does.
+// Rules is New with the environments of the Compiler.
 func (c *Compiler) Rules(props *apiextensions.JSONSchemaProps, resource bool) *Rules {
 	if !hasRules(props) {
 		return nil

@@ -16,8 +16,7 @@ const Budget int64 = environment.RuntimeBudget
 
 // Options are the options of Validate.
 type Options struct {
-	// Old is the old value, nil if there is none. Transition rules apply only to
-	// values that have one.
+	// Old is the old value, or nil. Transition rules apply only to values with an old value.
 	Old any
 	// Ratchet turns errors of unchanged values into warnings (KEP-4008), except those
 	// of transition rules.
@@ -29,9 +28,9 @@ type Options struct {
 	Budget int64
 }
 
-// Validate returns the errors of a value by the rules, with paths below at, and the
-// remaining budget: negative if it was exceeded, which is an error as well. The value must
-// be valid by the schema apart from its rules, and must not be changed meanwhile.
+// Validate returns the errors of a value according to the rules, with paths below at, and the
+// remaining cost budget. A negative budget means that it was exceeded, which is also an error. The
+// value must be valid according to the schema and must not be modified concurrently.
 func (r *Rules) Validate(ctx context.Context, at *field.Path, value any, o Options) (field.ErrorList, int64) {
 	if r == nil {
 		return nil, o.Budget
@@ -62,7 +61,7 @@ type place struct {
 	value, old   any
 	// correlated: old is the old value of this one.
 	correlated bool
-	// hidden: expressions cannot access it, so that equality means nothing.
+	// hidden: expressions cannot access the value, so it is not compared.
 	hidden bool
 	// compared reports that unchanged is known.
 	compared, unchanged bool
@@ -125,7 +124,7 @@ func (j *validation) value(n *node, p *place) bool {
 		return false
 	}
 	if p.value == nil {
-		return true // what surrounds it may have rules about null
+		return true // the parent may have rules about null
 	}
 	if len(n.rules) > 0 && !j.rulesOf(n, p) {
 		return false
@@ -166,8 +165,8 @@ func (j *validation) member(n *node, p *place, name string, free bool, value any
 	})
 }
 
-// elements judges those of a list. Which element was which before is known of
-// list maps alone.
+// elements validates the elements of a list. Only the elements of list maps can be matched with old
+// ones.
 func (j *validation) elements(n *node, p *place, list, old []any) bool {
 	if n.elements == nil {
 		return true
@@ -204,8 +203,7 @@ func byKeys(keys []string, list []any) map[any]any {
 	return entries
 }
 
-// keyOf returns the key of a list map's entry; false for what is no
-// entry, or has not all keys.
+// keyOf returns the key of a list map's entry, or false if it is not an object or lacks a key.
 func keyOf(keys []string, entry any) (any, bool) {
 	members, ok := entry.(map[string]any)
 	if !ok {

@@ -7,7 +7,7 @@ import (
 
 // variables are the values that expressions see.
 type variables struct {
-	self, oldSelf ref.Val // oldSelf is nil where there is none
+	self, oldSelf ref.Val // oldSelf may be nil
 }
 
 var _ interpreter.Activation = (*variables)(nil)

@@ -81,8 +81,8 @@ func (w *walk) object(s *Schema, doc map[string]any, resource bool) {
 			continue
 		}
 		if w.defaults && value == nil && member != nil && !member.Nullable {
-			// What has a default is a member of Additional: those of
-			// Properties have it by now.
+			// Members with a default that are still missing are in Additional: those of Properties
+			// have been set.
 			if member.Default == nil {
 				delete(doc, name)
 				continue

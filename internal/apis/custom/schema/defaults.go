@@ -21,7 +21,7 @@ func (s *Schema) pruneDefaults(steps []string, inMeta bool) {
 		} else {
 			s.PruneValue(value)
 			if doc, ok := value.(map[string]any); ok {
-				_, _ = s.CoerceEmbedded(nil, doc, false, true) // which drops what is malformed
+				_, _ = s.CoerceEmbedded(nil, doc, false, true) // drops malformed fields
 			}
 			s.Default = value
 		}
@@ -37,14 +37,14 @@ func (s *Schema) pruneDefaults(steps []string, inMeta bool) {
 	}
 }
 
-// pruneInMetadata returns the pruned value at the path steps in the metadata or type of
-// a resource; nil if nothing is left.
+// pruneInMetadata returns the pruned value at the path steps in the metadata or type of a resource,
+// or nil if all of it is pruned.
 func pruneInMetadata(value any, steps []string) any {
 	doc, ok := surround(value, steps).(map[string]any)
 	if !ok {
 		return value
 	}
-	_, _ = coerceMetadata(doc, "", false, true) // which drops what is malformed
+	_, _ = coerceMetadata(doc, "", false, true) // drops malformed fields
 	var left any = doc
 	for _, step := range steps {
 		switch around := left.(type) {

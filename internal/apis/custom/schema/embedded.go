@@ -14,8 +14,7 @@ import (
 	"encoding/json"
 )
 
-// ValidateEmbedded returns what is wrong with the type and metadata of the
-// resources that are embedded in a value.
+// ValidateEmbedded returns the errors of the type and metadata of resources embedded in a value.
 func (s *Schema) ValidateEmbedded(base *field.Path, value any) field.ErrorList {
 	var errs field.ErrorList
 	s.embedded(base, value, &errs)
@@ -45,8 +44,7 @@ func (s *Schema) embedded(at *field.Path, value any, errs *field.ErrorList) {
 	}
 }
 
-// ValidateResource returns what is wrong with the type and metadata of a
-// resource.
+// ValidateResource returns the errors of the type and metadata of a resource.
 func ValidateResource(at *field.Path, resource map[string]any) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range []string{"apiVersion", "kind"} {

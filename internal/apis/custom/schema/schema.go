@@ -24,18 +24,17 @@ type Schema struct {
 	// IntOrString, PreserveUnknown and Embedded are the extensions of these
 	// names.
 	IntOrString, PreserveUnknown, Embedded bool
-	// ListType, MapType and ListKeys say how lists and maps are merged.
+	// ListType, MapType and ListKeys specify the merge strategy of lists and maps.
 	ListType, MapType string
 	ListKeys          []string
-	// Properties are the members by name; Items is what the elements of a list
-	// are.
+	// Properties are the schemas of members by name; Items is the schema of list elements.
 	Properties map[string]*Schema
 	Items      *Schema
 	// Open allows members that are not in Properties. Additional, if not nil, is
 	// their schema.
 	Open       bool
 	Additional *Schema
-	// Default is the value of a member that is not there; nil for none.
+	// Default is the default value of a missing member, or nil.
 	Default any
 
 	names []string // of Properties, sorted
@@ -110,7 +109,7 @@ func deref(p *string) string {
 	return *p
 }
 
-// below compiles what is inside of a value.
+// below compiles the children of a schema.
 func (c compiler) below(s *Schema, props *apiextensions.JSONSchemaProps) error {
 	if len(props.Properties) > 0 {
 		s.Properties = make(map[string]*Schema, len(props.Properties))
@@ -234,7 +233,7 @@ func (s *Schema) noteFeatures() {
 	}
 }
 
-// member returns the schema of a member of an object, nil if it has none; known reports
+// member returns the schema of a member of an object, or nil if it has no schema. known reports
 // whether the schema allows the member.
 func (s *Schema) member(name string) (member *Schema, known bool) {
 	if member, known = s.Properties[name]; known {
@@ -243,8 +242,8 @@ func (s *Schema) member(name string) (member *Schema, known bool) {
 	return s.Additional, s.Open
 }
 
-// Lookup returns the schema at a dotted path without indexes, such as .spec.size; nil if
-// there is none.
+// Lookup returns the schema at a dotted path without indexes, such as .spec.size, or nil if there
+// is none.
 func (s *Schema) Lookup(path string) *Schema {
 	for name := range strings.SplitSeq(strings.TrimPrefix(path, "."), ".") {
 		if s == nil {

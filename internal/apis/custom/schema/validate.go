@@ -100,7 +100,7 @@ func (c *checker) checkEnum(r *result, s *Schema, p *place, value any) {
 	r.add(c.notSupported(p, value, s.rules.enum))
 }
 
-// equalScalars compares numbers by value, whatever their type.
+// equalScalars compares numbers by value, regardless of their type.
 func equalScalars(a, b any) bool {
 	x, okX := asFloat(a)
 	y, okY := asFloat(b)
@@ -230,9 +230,8 @@ func (c *checker) checkAllOf(r *result, s *Schema, p *place, value, old any) {
 	r.add(c.misfit(fmt.Sprintf("%q must validate all the schemas (allOf)%s", p, none)))
 }
 
-// alternatives returns how many schemas a value is valid for, counting only to one if
-// oneIsEnough, and the result to report: that of the first one or, if there is none, of
-// the closest match.
+// alternatives returns the number of schemas that accept a value, stopping at one if oneIsEnough,
+// and the result to report: that of the first one or, if there is none, of the closest match.
 func (c *checker) alternatives(list []*Schema, p *place, value, old any, oneIsEnough bool) (valid int, chosen result) {
 	nearest := false
 	for _, one := range list {

@@ -59,7 +59,7 @@ func (c *checker) checkType(r *result, s *Schema, p *place, value any) {
 	switch value.(type) {
 	case string, []any:
 		if format != "" && !s.allows("number") && !s.allows("integer") {
-			return // the format says more
+			return // the format restricts the value further
 		}
 	default:
 		if format != "" && !fits && format != goFormat {

@@ -27,7 +27,7 @@ const (
 type Webhook struct {
 	Client *http.Client
 	URL    string
-	// What is the subject of the reviews in errors: "tokens".
+	// What is the subject of the reviews in error messages, for example "tokens".
 	What string
 	// Timeout of each attempt; 0: that of the context.
 	Timeout time.Duration

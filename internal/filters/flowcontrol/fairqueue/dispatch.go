@@ -3,12 +3,11 @@ package fairqueue
 // Dispatch is how things stood when a request left its queue, in the world where all
 // queues are served at the same time.
 type Dispatch struct {
-	// Progress is what the meter of progress read, Start what it reads when the request
-	// begins in that world.
+	// Progress is the virtual time at dispatch, Start the virtual start time of the request.
 	Progress, Start SeatSeconds
-	// Next is over the queues in which requests waited, this one included: when the oldest
-	// of each begins. Discounted is that without what their executing requests are
-	// expected to take.
+	// Next has the minimum and maximum over the queues with waiting requests, including this one,
+	// of the virtual start time of the oldest request. Discounted subtracts the expected work of
+	// executing requests.
 	Next, Discounted Span
 }
 
@@ -37,7 +36,7 @@ func (s *Set) noteDispatch(q *queue) {
 
 func (q *queue) discounted() SeatSeconds { return q.nextDispatchR - workOf(q.seatsInUse, guess) }
 
-// LastDispatch returns what was so when a request last left its queue; false: none has.
+// LastDispatch returns the state when the last request left its queue, or false if there was none.
 func (s *Set) LastDispatch() (Dispatch, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,13 +1,11 @@
-// Package fairqueue shares the seats of one priority level among flows of requests.
-// A request occupies seats while it is executed, and some of them for a while
-// longer. Those that find no seats wait in queues; a flow is dealt a hand of the
-// queues (shuffle sharding), so that a flow with many requests fills its own hand
-// and few whole hands of others. When seats are free, the next request is the one
-// that would finish first if all queues were served at the same time, each with an
-// equal part of the seats (fair queuing): that is known without knowing how long
-// requests take, because each is first charged a guess, and the difference when it
-// is done.
+// Package fairqueue distributes the seats of one priority level among flows of requests. A request
+// occupies seats during its execution, and some seats for a time afterwards. Requests without free
+// seats wait in queues. Each flow is assigned a hand of the queues (shuffle sharding), so that a
+// flow with many requests fills its own hand and few complete hands of other flows. When seats
+// become free, the next request is the one that would finish first if all queues were served
+// simultaneously with equal shares of the seats (fair queuing). The duration of a request is not
+// known in advance: each is charged an initial guess, and the difference at its end.
 //
-// It starts no goroutine and knows no request but by its seats: package flowcontrol
-// decides which level and flow a request belongs to, and how many seats it takes.
+// The package starts no goroutines. Package flowcontrol determines the level, the flow and the
+// number of seats of a request.
 package fairqueue

@@ -5,7 +5,7 @@ import "time"
 // Dump is the state of a Set at a moment.
 type Dump struct {
 	Queues                        []QueueDump
-	Requests                      []RequestDump // the waiting, then the executing of each queue, then those past the queues
+	Requests                      []RequestDump // the waiting, then the executing requests of each queue, then requests without a queue
 	Waiting, Executing            int
 	SeatsInUse, SeatsWaiting      int
 	Dispatched                    uint64
@@ -24,13 +24,13 @@ type QueueDump struct {
 
 // RequestDump is a request that waits or is executed.
 type RequestDump struct {
-	Queue, Position  int // -1: in none
+	Queue, Position  int // T -1 without a queue
 	Arrived, Started time.Time
 	Work             Work
 	About            any
 }
 
-// Dump returns the state, with the requests if they are asked for.
+// Dump returns the state, with the individual requests if requests is set.
 func (s *Set) Dump(requests bool) Dump {
 	s.lock(time.Now())
 	defer s.mu.Unlock()
@@ -87,17 +87,17 @@ func (s *Set) dumpRequests() []RequestDump {
 	return all
 }
 
-// FlowCounts returns what was counted of a flow.
+// FlowCounts returns a copy of the counters of a flow.
 func (s *Set) FlowCounts(f *Flow) Flow {
 	s.lock(time.Now())
 	defer s.mu.Unlock()
 	return *f
 }
 
-// MetersMeasured is what the Meters of a Set have measured.
+// MetersMeasured contains the measurements of a Set's Meters.
 type MetersMeasured struct{ Seats, Executing, Waiting, Demand Measured }
 
-// Measured returns what the meters have measured.
+// Measured returns the measurements of the meters.
 func (s *Set) Measured() MetersMeasured {
 	s.lock(time.Now())
 	defer s.mu.Unlock()

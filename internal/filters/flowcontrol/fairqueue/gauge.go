@@ -25,22 +25,22 @@ func (g *Gauge) Add(now time.Time, n int) {
 	g.meter.set(float64(g.count))
 }
 
-// SetDenominator changes what the count is measured in parts of.
+// SetDenominator sets the value that corresponds to a ratio of 1.
 func (g *Gauge) SetDenominator(denominator int) {
 	g.lock(time.Now())
 	defer g.mu.Unlock()
 	g.meter.setDenominator(denominator)
 }
 
-// Measured returns what was measured.
+// Measured returns the measurements so far.
 func (g *Gauge) Measured() Measured {
 	g.lock(time.Now())
 	defer g.mu.Unlock()
 	return g.meter.measured()
 }
 
-// lock takes the lock and moves the clock to now, unless others who read the time later
-// had the lock earlier.
+// lock acquires the lock and advances the clock to now, unless another caller has already advanced
+// it further.
 func (g *Gauge) lock(now time.Time) {
 	g.mu.Lock()
 	if by := now.Sub(g.now); by > 0 {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Meter measures a value over time, as a part of a denominator: for how long it was
-// how large. The zero value measures nothing. The Set that it belongs to guards it.
+// Meter measures how long a value had each ratio to a denominator. The zero value measures nothing.
+// It is guarded by its Set's lock.
 type Meter struct {
 	bounds             []float64 // upper bounds of the buckets, ascending
 	nanoseconds        []uint64  // that the part was in a bucket; the last is of larger ones
@@ -45,8 +45,7 @@ func (m *Meter) setDenominator(denominator int) {
 	m.set(m.value)
 }
 
-// Measured is what a Meter has measured: a histogram with an observation for every
-// nanosecond.
+// Measured is the result of a Meter: a histogram with one observation per nanosecond.
 type Measured struct {
 	Count   uint64
 	Sum     float64
@@ -64,7 +63,7 @@ func (m *Meter) measured() Measured {
 	return all
 }
 
-// Demand is how many seats requests wanted over a time, whether they got them or not.
+// Demand describes the number of seats requested in a period, whether available or not.
 type Demand struct {
 	Duration           time.Duration
 	Average, Deviation float64 // weighed by time
@@ -89,7 +88,7 @@ func (d *demand) set(value float64) {
 	d.max = max(d.max, value)
 }
 
-// take returns the demand and begins anew.
+// take returns the demand and starts a new period.
 func (d *demand) take() Demand {
 	taken := Demand{Duration: d.elapsed, Max: d.max}
 	if seconds := d.elapsed.Seconds(); seconds > 0 {

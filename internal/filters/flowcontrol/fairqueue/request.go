@@ -11,7 +11,7 @@ type Request struct {
 	// flow have the same.
 	Hash uint64
 	Work Work
-	// About is what dumps tell about it.
+	// About is data for dumps.
 	About any
 
 	state    state
@@ -34,8 +34,8 @@ const (
 	isDone
 )
 
-// Flow counts the requests of one kind, such as those that a FlowSchema matches. The
-// Set that they pass guards it.
+// Flow counts the requests of one kind, such as those of a FlowSchema. It is guarded by the lock of
+// the Set that its requests pass.
 type Flow struct {
 	Dispatched                        uint64
 	Rejected                          [reasons]uint64
@@ -56,7 +56,7 @@ const (
 	QueueFull
 	// TimeOut: it has waited for as long as it may.
 	TimeOut
-	// Cancelled: its client is gone.
+	// Cancelled: the client has disconnected.
 	Cancelled
 	reasons int = iota
 )
@@ -100,11 +100,10 @@ func (l *list) remove(r *Request) {
 // queue is one of the queues of a Set.
 type queue struct {
 	waiting list
-	// executing is how many requests of the queue are, seatsInUse what they and
-	// those before occupy.
+	// executing is the number of executing requests of the queue; seatsInUse are the seats of these
+	// and of lingering requests.
 	executing, seatsInUse int
-	// nextDispatchR is what the meter of progress reads when the oldest waiting request
-	// begins, in the world where all queues are served at the same time.
+	// nextDispatchR is the virtual start time of the oldest waiting request.
 	nextDispatchR SeatSeconds
 	// Sums over the waiting.
 	initialSeats, seats int
@@ -127,12 +126,12 @@ func (q *queue) remove(r *Request) {
 	q.seats -= r.Work.Seats()
 	q.work -= r.Work.total()
 	if q.waiting.length == 0 {
-		q.work = 0 // what rounding has left
+		q.work = 0 // a rounding error
 	}
 }
 
-// bound keeps a queue that was not served for a while from catching up on it: no
-// request begins before it has arrived.
+// bound prevents a queue that was idle from catching up: no request has a virtual start time before
+// its arrival.
 func (q *queue) bound() {
 	if oldest := q.waiting.first; oldest != nil {
 		q.nextDispatchR = max(q.nextDispatchR, oldest.arrivalR)

@@ -21,21 +21,21 @@ type Config struct {
 // Limits are how many seats there are.
 type Limits struct {
 	Seats int
-	// Denominator is what meters measure in parts of.
+	// Denominator is the denominator of the meters.
 	Denominator int
 }
 
-// Set is the queues and seats of one priority level. It is safe for concurrent use.
+// Set contains the queues and seats of one priority level. It is safe for concurrent use.
 //
-// Its clock is moved by whoever locks it, before anything else (lock): what has
-// happened since the last time, seats that became free among it, is made up for then. A timer
-// runs only while requests wait for such seats.
+// Every caller that locks the set first advances its clock (lock), which processes the events since
+// the last call, such as seats that became free. A timer runs only while requests wait for such
+// seats.
 type Set struct {
 	mu sync.Mutex
-	// What follows is guarded by mu.
+	// mu guards the following fields.
 	config Config
 	limits Limits
-	queues []*queue // nil: never used; those beyond config.Queues are left to run empty
+	queues []*queue // nil before the first use; queues beyond config.Queues only drain
 	robin  int      // the queue that was served last
 	deals  int      // how many requests were dealt a hand
 	active int      // queues that are
@@ -46,8 +46,8 @@ type Set struct {
 	executing                list
 	waiting                  int
 	seatsInUse, seatsWaiting int
-	// lingering are the requests that are done and whose seats are not free yet, in
-	// the order in which they become so.
+	// lingering are completed requests with occupied seats, ordered by the time at which the seats
+	// become free.
 	lingering  []lingering
 	timer      *time.Timer
 	dispatched uint64
@@ -55,13 +55,12 @@ type Set struct {
 
 	demand demand
 	meters Meters
-	// last is how things stood when a request last left its queue; nil: none has.
+	// last is the state when the last request left its queue, or nil.
 	last *Dispatch
 }
 
-// Meters are what a Set measures: seats and executing requests in parts of the limit,
-// waiting requests in parts of the room in the queues, and the seats that are wanted, in parts of
-// the limit.
+// Meters are the measurements of a Set: seats, executing requests and demand relative to the limit,
+// and waiting requests relative to the queue capacity.
 type Meters struct{ Seats, Executing, Waiting, Demand Meter }
 
 // lingering is the seats of a request that is done.
@@ -82,7 +81,7 @@ func New(bounds *Bounds) *Set {
 // Bounds are the upper bounds of the buckets of Meters.
 type Bounds struct{ Seats, Requests, Demand []float64 }
 
-// Configure changes how the level treats requests. Those that wait go on waiting.
+// Configure changes the configuration. Waiting requests continue to wait.
 func (s *Set) Configure(config Config) {
 	s.lock(time.Now())
 	defer s.mu.Unlock()
@@ -106,12 +105,12 @@ func (s *Set) SetLimits(limits Limits) {
 	s.dispatch()
 }
 
-// Outcome is what became of a request.
+// Outcome is the result of queuing a request.
 type Outcome uint8
 
 // Outcomes.
 const (
-	// Rejected: the request must be answered with an error, and not be finished.
+	// Rejected: the caller must respond with an error and must not call Finish.
 	Rejected Outcome = iota
 	// Executing: it has its seats; Finish must follow.
 	Executing
@@ -119,8 +118,7 @@ const (
 	Waiting
 )
 
-// Start gives a request its seats, or has it wait, or rejects it. now is the time of the
-// call.
+// Start gives a request its seats, enqueues it, or rejects it. now is the current time.
 func (s *Set) Start(now time.Time, r *Request) Outcome {
 	s.lock(now)
 	defer s.mu.Unlock()
@@ -238,7 +236,7 @@ func (s *Set) TakeDemand() Demand {
 	return s.demand.take()
 }
 
-// lock takes the lock and moves the clock to now.
+// lock acquires the lock and advances the clock to now.
 func (s *Set) lock(now time.Time) {
 	s.mu.Lock()
 	for len(s.lingering) > 0 && !s.lingering[0].until.After(now) {
@@ -250,7 +248,7 @@ func (s *Set) lock(now time.Time) {
 	s.advance(now)
 }
 
-// advance moves the clock. Nothing has changed since the time that it shows.
+// advance advances the clock. No state has changed since its current time.
 func (s *Set) advance(to time.Time) {
 	by := to.Sub(s.now)
 	if by <= 0 {
@@ -266,7 +264,7 @@ func (s *Set) advance(to time.Time) {
 	}
 }
 
-// changed has the meters know what seats are in use or wanted.
+// changed updates the meters after a change of the seats in use or the demand.
 func (s *Set) changed() {
 	wanted := float64(s.seatsInUse + s.seatsWaiting)
 	s.demand.set(wanted)
@@ -274,8 +272,8 @@ func (s *Set) changed() {
 	s.meters.Seats.set(float64(s.seatsInUse))
 }
 
-// fits reports whether there are as many seats. A request that wants more than there
-// are has all of them, once nobody else has one.
+// fits reports whether the seats are free. A request for more seats than the limit fits if all
+// seats are free.
 func (s *Set) fits(seats int) bool {
 	switch {
 	case s.config.Exempt:
@@ -307,7 +305,7 @@ func (s *Set) choose(hash uint64) *queue {
 	return least
 }
 
-// begin makes a queue that nothing happens in an active one.
+// begin activates an idle queue.
 func (s *Set) begin(q *queue) {
 	if !q.active() {
 		q.nextDispatchR = s.progress
@@ -315,7 +313,7 @@ func (s *Set) begin(q *queue) {
 	}
 }
 
-// settle makes a queue in which nothing happens any more an inactive one.
+// settle deactivates a queue without requests.
 func (s *Set) settle(q *queue) {
 	if q.active() {
 		q.bound()
@@ -323,7 +321,7 @@ func (s *Set) settle(q *queue) {
 	}
 	s.active--
 	if s.active == 0 {
-		s.progress = 0 // nobody compares with it any more
+		s.progress = 0 // no other queue is active, so the value is not compared
 	}
 	s.trim()
 }
@@ -387,8 +385,8 @@ func (s *Set) dispatch() {
 	s.setTimer()
 }
 
-// next returns the queue whose oldest request would finish first. Of several it is
-// the one after the queue that was served last.
+// next returns the queue whose oldest request would finish first. Ties are broken by the order
+// after the last served queue.
 func (s *Set) next() int {
 	best, finish := -1, SeatSeconds(0)
 	for i := range s.queues {
@@ -425,7 +423,7 @@ func (s *Set) execute(r *Request) {
 	s.changed()
 }
 
-// linger keeps the seats of a request that is done until a time.
+// linger occupies the seats of a completed request until a time.
 func (s *Set) linger(left lingering) {
 	at := len(s.lingering)
 	for at > 0 && s.lingering[at-1].until.After(left.until) {
@@ -443,8 +441,7 @@ func (s *Set) release(left lingering) {
 	s.changed()
 }
 
-// setTimer has somebody come back when lingering seats become free that requests
-// wait for.
+// setTimer starts the timer for the next lingering seats that waiting requests need.
 func (s *Set) setTimer() {
 	if s.waiting == 0 || len(s.lingering) == 0 {
 		return

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// guess is the time that a request is charged for when it begins; what it took
-// instead is settled when it ends.
+// guess is the duration that a request is charged at its start. The difference is corrected at its
+// end.
 const guess = 3 * time.Millisecond
 
 // SeatSeconds is an amount of work: seats times the seconds that they are occupied.
@@ -17,7 +17,7 @@ func workOf(seats int, d time.Duration) SeatSeconds { return SeatSeconds(float64
 // String returns the form of kube-apiserver's dumps.
 func (w SeatSeconds) String() string { return fmt.Sprintf("%.8fss", float64(w)) }
 
-// Work is what a request is expected to take.
+// Work is the expected work of a request.
 type Work struct {
 	// InitialSeats are occupied while it is executed, FinalSeats for AdditionalLatency
 	// afterwards: its client has the answer by then, and watches have the work.
@@ -25,15 +25,15 @@ type Work struct {
 	AdditionalLatency        time.Duration
 }
 
-// Seats is what is reserved: the most that the request occupies at a time.
+// Seats returns the maximum number of seats that the request occupies at a time.
 func (w *Work) Seats() int { return max(w.InitialSeats, w.FinalSeats) }
 
-// total is what a queue is charged when the request begins.
+// total returns the initial charge of a request.
 func (w *Work) total() SeatSeconds {
 	return workOf(w.InitialSeats, guess) + workOf(w.FinalSeats, w.AdditionalLatency)
 }
 
-// narrow keeps the final seats within a limit. They are then occupied for longer.
+// narrow limits the final seats. They are then occupied for longer.
 func (w *Work) narrow(limit int) {
 	if limit < 1 || w.FinalSeats <= limit {
 		return

@@ -1,7 +1,6 @@
-// Package aes encrypts stored values with AES, in kube-apiserver's formats: CBC, GCM, and
-// GCM with a key of its own for each value. What they append to and take from is a value
-// without the prefix that names provider and key. A key of the store authenticates the
-// value where the mode can.
+// Package aes encrypts stored values with AES, in kube-apiserver's formats: CBC, GCM, and GCM with
+// a derived key per value. Values have no prefix here. The modes with authentication also
+// authenticate the storage key.
 package aes
 
 import (
@@ -53,7 +52,7 @@ func (c *CBC) Seal(dst, plain, _ []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// Open returns what was sealed.
+// Open decrypts the result of Seal.
 func (c *CBC) Open(data, _ []byte) ([]byte, error) {
 	if len(data) < aes.BlockSize {
 		return nil, errShort
@@ -72,7 +71,7 @@ func (c *CBC) Open(data, _ []byte) ([]byte, error) {
 
 var errPadding = errors.New("invalid PKCS7 data (empty or not padded)")
 
-// unpad takes off the padding: n bytes of the value n.
+// unpad removes the padding: n bytes with the value n.
 func unpad(plain []byte) ([]byte, error) {
 	n := int(plain[len(plain)-1])
 	if n == 0 || n > len(plain) {
@@ -111,7 +110,7 @@ func (g *GCM) Seal(dst, plain, key []byte) ([]byte, error) {
 	return g.aead.Seal(append(dst, nonce[:]...), nonce[:], plain, key), nil
 }
 
-// Open returns what was sealed with the same key of the store.
+// Open decrypts the result of Seal with the same storage key.
 func (g *GCM) Open(data, key []byte) ([]byte, error) {
 	if len(data) < nonceSize {
 		return nil, errShort
@@ -119,12 +118,11 @@ func (g *GCM) Open(data, key []byte) ([]byte, error) {
 	return g.aead.Open(nil, data[:nonceSize], data[nonceSize:], key)
 }
 
-// SeededGCM is GCM whose key is derived anew for each value, from a seed and from random
-// bytes in front of the value (HKDF-Expand with SHA-256): any number of values can be
-// written with one seed.
+// SeededGCM is GCM with a key per value, which is derived from a seed and random bytes before the
+// value (HKDF-Expand with SHA-256). The number of values per seed is not limited.
 type SeededGCM struct{ seed []byte }
 
-// NewSeededGCM returns SeededGCM of a seed, which it keeps.
+// NewSeededGCM returns a SeededGCM. It takes ownership of seed.
 func NewSeededGCM(seed []byte) (*SeededGCM, error) {
 	if len(seed) < SeedSize {
 		return nil, fmt.Errorf("invalid seed length %d used for key generation", len(seed))
@@ -146,7 +144,7 @@ func (s *SeededGCM) Seal(dst, plain, key []byte) ([]byte, error) {
 	return gcm.Seal(append(dst, info[:]...), plain, key)
 }
 
-// Open returns what was sealed with the same key of the store.
+// Open decrypts the result of Seal with the same storage key.
 func (s *SeededGCM) Open(data, key []byte) ([]byte, error) {
 	if len(data) < infoSize {
 		return nil, errShort

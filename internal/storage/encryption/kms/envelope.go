@@ -28,7 +28,7 @@ const (
 	fieldMapValue protowire.Number = 2
 )
 
-// sourceType is what the plaintext of an encrypted source is.
+// sourceType is the type of a decrypted source.
 type sourceType int32
 
 const (
@@ -43,7 +43,7 @@ const (
 	maxAnnotations = 32 << 10
 )
 
-// envelope is the stored message without the value: what a plugin needs to tell the key.
+// envelope is the stored message without the value: the input of the plugin.
 type envelope struct {
 	keyID       string
 	source      []byte // the key or seed, encrypted by the plugin
@@ -51,7 +51,7 @@ type envelope struct {
 	sourceType  sourceType
 }
 
-// check returns what is wrong with an envelope, of the store or of a plugin.
+// check returns an error if an envelope of the store or a plugin is invalid.
 func (e *envelope) check() error {
 	if e.sourceType != sourceKey && e.sourceType != sourceSeed {
 		return fmt.Errorf("unknown encryptedDEKSourceType: %d", e.sourceType)
@@ -71,7 +71,7 @@ func (e *envelope) check() error {
 	return nil
 }
 
-// checkKeyID returns what is wrong with the ID of a key, and a word for it.
+// checkKeyID returns an error if a key ID is invalid, and a word for the metrics.
 func checkKeyID(id string) (word string, err error) {
 	switch {
 	case id == "":
@@ -97,7 +97,7 @@ func checkAnnotations(annotations map[string][]byte) error {
 	return errors.Join(errs...)
 }
 
-// digest tells envelopes apart: those that are the same to a plugin have the same.
+// digest identifies an envelope: envelopes that are equal for a plugin have the same digest.
 func (e *envelope) digest() [sha256.Size]byte {
 	var b []byte
 	add := func(part []byte) {

@@ -19,12 +19,12 @@ const (
 	ToStorage   = "to_storage"
 )
 
-// maxKeyIDs is of how many keys the use is told apart. It is forgotten which were used
-// the longest ago.
+// maxKeyIDs is the maximum number of keys with their own metrics. The least recently used keys are
+// dropped.
 const maxKeyIDs = 100
 
-// Metrics are those of all Providers of a server, by kube-apiserver's names. Keys and the
-// server are told apart by hashes.
+// Metrics are the metrics of all Providers of a server, with kube-apiserver's names. Labels contain
+// hashes of the key IDs and of the server's ID.
 type Metrics struct {
 	calls         *prometheus.HistogramVec
 	used          *prometheus.CounterVec
@@ -36,7 +36,7 @@ type Metrics struct {
 	generated     prometheus.Histogram
 	notGenerated  prometheus.Counter
 	server        string
-	mu            sync.Mutex // of the two below, so that what is forgotten is not counted meanwhile
+	mu            sync.Mutex // of both maps, so that dropped metrics are not updated concurrently
 	keys, current *lru.Cache
 }
 
@@ -149,7 +149,7 @@ func (m *Metrics) seedMade(took time.Duration) {
 	}
 }
 
-// Hash is how metrics and messages show a name that may say too much.
+// Hash returns the hash that replaces a sensitive name in metrics and messages.
 func Hash(name string) string {
 	if name == "" {
 		return ""

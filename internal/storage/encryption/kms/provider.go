@@ -1,11 +1,10 @@
-// Package kms encrypts stored values with keys that a key management service keeps: KMS v2
-// of Kubernetes, a plugin that is spoken to by gRPC over a unix socket. The plugin
-// encrypts a seed; values are encrypted here, each with a key derived of it, and stored
-// with the encrypted seed in kube-apiserver's format. A write calls no plugin, a read only
-// for a seed that was not seen before.
+// Package kms encrypts stored values with keys of a key management service: KMS v2 of Kubernetes
+// (KEP-3299), a plugin with a gRPC API on a unix socket. The plugin encrypts a seed. Values are
+// encrypted here, each with a key derived from the seed, and stored with the encrypted seed in
+// kube-apiserver's format. Writes do not call the plugin; reads do so only for seeds that are not
+// cached.
 //
-//   - provider: the seed that is written with, and what becomes of it when the plugin has
-//     another key, or does not answer.
+//   - provider: the current seed, and its replacement when the plugin's key changes or the plugin does not respond.
 //   - envelope: the stored message.
 //   - plugin: the calls.
 package kms
@@ -31,19 +30,19 @@ import (
 	"mainstay.dev/mainstay/internal/storage/encryption/aes"
 )
 
-// Times of kube-apiserver. The seed is good for writes as long as the plugin is asked in
-// vain for less than writeFor, so that who has changed a key knows when none writes with
-// the old one any more.
+// kube-apiserver's timeouts. The seed remains valid for writes for writeFor after the last
+// successful health check, so that an administrator who changes the key knows when no server uses
+// the old one for writes.
 const (
 	askHealthy   = time.Minute
 	askUnhealthy = 10 * time.Second
 	writeFor     = 3 * time.Minute
-	// trustGood and trustBad are how long the answer of a health check holds.
+	// trustGood and trustBad are how long a positive or negative health check is cached.
 	trustGood = 20 * time.Second
 	trustBad  = 3 * time.Second
 )
 
-// maxSources bounds how many decrypted seeds and keys are kept.
+// maxSources is the maximum number of cached seeds and keys.
 const maxSources = 1000
 
 // Config describes a Provider.
@@ -57,8 +56,8 @@ type Config struct {
 	now func() time.Time
 }
 
-// Provider encrypts with the key of a plugin. It is safe for concurrent use. Run keeps it
-// able to write.
+// Provider encrypts with the key of a plugin. It is safe for concurrent use. Run must run for
+// writes to work.
 type Provider struct {
 	name    string
 	plugin  *plugin
@@ -66,20 +65,20 @@ type Provider struct {
 	log     *slog.Logger
 	now     func() time.Time
 
-	current atomic.Pointer[state] // nil until the plugin has answered
+	current atomic.Pointer[state] // nil before the first response of the plugin
 	sources *lru.Cache            // *source by digest
 	calls   singleflight.Group    // decryptions, by digest
 
 	mu struct {
 		sync.Mutex
-		version string // of the plugin's API, as first answered
+		version string // of the plugin's API, in its first response
 		asked   time.Time
 		trust   time.Duration
 		err     error // of the last health check
 	}
 }
 
-// opener decrypts what one key or seed has encrypted.
+// opener decrypts the values of one key or seed.
 type opener interface {
 	Open(data, key []byte) ([]byte, error)
 }
@@ -90,12 +89,12 @@ type source struct {
 	keyHash string
 }
 
-// state is what is written with. It is immutable.
+// state is the current seed. It is immutable.
 type state struct {
 	seed    *aes.SeededGCM
 	keyID   string
 	keyHash string
-	// tail is what stands behind each value.
+	// tail is the data after each value.
 	tail    []byte
 	expires time.Time
 }
@@ -116,8 +115,8 @@ func New(cfg Config) (*Provider, error) {
 	return p, nil
 }
 
-// Run asks the plugin for its health and key until ctx ends, and then closes the
-// connection. Its error is nil.
+// Run requests the plugin's health and key ID periodically until ctx ends, and then closes the
+// connection. It returns nil.
 func (p *Provider) Run(ctx context.Context) error {
 	defer p.Close()
 	var last error
@@ -149,8 +148,8 @@ func (p *Provider) checked() error {
 	return p.mu.err
 }
 
-// Check asks the plugin whether it is healthy, unless it has just been asked, and takes
-// over its key.
+// Check requests the plugin's health, unless the last result is still valid, and applies its key
+// ID.
 func (p *Provider) Check(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -177,7 +176,7 @@ func (p *Provider) askLocked(ctx context.Context) error {
 	return nil
 }
 
-// checkStatusLocked returns what the plugin says is wrong, or says wrongly.
+// checkStatusLocked returns the errors that the plugin reports, and errors in its response.
 func (p *Provider) checkStatusLocked(answer *api.StatusResponse) (errs []error) {
 	if answer.Healthz != "ok" {
 		errs = append(errs, fmt.Errorf("got unexpected healthz status: %s", answer.Healthz))
@@ -193,8 +192,9 @@ func (p *Provider) checkStatusLocked(answer *api.StatusResponse) (errs []error) 
 	return errs
 }
 
-// follow takes over the key of the plugin: where it is the one before, its seed is good
-// for longer; else there is a new seed. The old one is kept where that fails.
+// follow records the key ID that the plugin reported. If the ID is unchanged, it extends the
+// lifetime of the current seed; otherwise it creates a new seed. On error, the current seed stays
+// in use.
 func (p *Provider) follow(ctx context.Context, keyID string) error {
 	if word, err := checkKeyID(keyID); err != nil {
 		p.metrics.keyInvalid(p.name, word)
@@ -264,7 +264,7 @@ func (p *Provider) remember(digest [sha256.Size]byte, s *source) {
 	p.metrics.cached(p.name, p.sources.Len())
 }
 
-// errUnreached: the plugin has not answered since the start.
+// errUnreached returns the error before the first response of the plugin.
 func (p *Provider) errUnreached() error {
 	if err := p.checked(); err != nil {
 		return fmt.Errorf("the KMS plugin %s has not answered yet: %w", p.name, err)
@@ -272,7 +272,7 @@ func (p *Provider) errUnreached() error {
 	return fmt.Errorf("the KMS plugin %s has not answered yet", p.name)
 }
 
-// maxHeader is what stands before a value: a tag and a length.
+// maxHeader is the maximum size of a value's header: a tag and a length.
 const maxHeader = 1 + 10
 
 // Overhead is how much longer a value gets, at most.
@@ -302,8 +302,8 @@ func (p *Provider) Seal(dst, plain, key []byte) ([]byte, error) {
 	return append(dst, s.tail...), nil
 }
 
-// Open returns what was sealed with the same key of the store. stale reports that the
-// plugin has another key now.
+// Open decrypts the result of Seal with the same storage key. stale reports that the plugin's key
+// has changed since.
 func (p *Provider) Open(ctx context.Context, data, key []byte) (plain []byte, stale bool, err error) {
 	value, e, err := decode(data)
 	if err != nil {
@@ -322,8 +322,8 @@ func (p *Provider) Open(ctx context.Context, data, key []byte) (plain []byte, st
 	return plain, e.keyID != s.keyID || e.sourceType != sourceSeed, err
 }
 
-// source returns the key or seed of an envelope, which the plugin decrypts where it is not
-// known. Calls for the same one are one call, which goes on when ctx ends.
+// source returns the key or seed of an envelope, from the cache or decrypted by the plugin.
+// Concurrent calls for the same envelope share one plugin call, which continues if ctx ends.
 func (p *Provider) source(ctx context.Context, e *envelope) (*source, error) {
 	digest := e.digest()
 	if known, ok := p.sources.Get(digest); ok {

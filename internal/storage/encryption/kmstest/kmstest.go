@@ -25,17 +25,17 @@ import (
 // folderEnv has the test's binary be the plugin of a folder.
 const folderEnv = "MAINSTAY_TEST_KMS"
 
-// Behaviour is how a plugin answers. Its zero value is that of a healthy one with the
-// key "1".
+// Behaviour specifies the responses of a plugin. The zero value is a healthy plugin with the key
+// "1".
 type Behaviour struct {
 	KeyID       string
-	EncryptWith string // the key of Encrypt, where it is another one than Status says
+	EncryptWith string // the key of Encrypt, if it differs from Status
 	Healthz     string
 	Version     string
 	Annotations map[string][]byte
 	Delay       time.Duration // before each answer
 	Refuse      bool          // each call fails
-	Garbage     bool          // Decrypt answers with what it never encrypted
+	Garbage     bool          // T Decrypt returns unrelated data
 }
 
 // Main runs the tests, or the plugin. Its result is meant for os.Exit.
@@ -79,7 +79,7 @@ func (p *Plugin) Endpoint() string { return "unix://" + socketOf(p.folder) }
 
 func socketOf(folder string) string { return filepath.Join(folder, "s") }
 
-// Set says how the plugin answers from now on.
+// Set changes the behavior of the plugin.
 func (p *Plugin) Set(b Behaviour) {
 	p.t.Helper()
 	data, err := json.Marshal(b)
@@ -92,7 +92,7 @@ func (p *Plugin) Set(b Behaviour) {
 	}
 }
 
-// Start starts the process anew. It does not wait until it serves: clients do.
+// Start starts the plugin again. It does not wait until the plugin listens, because clients do.
 func (p *Plugin) Start() {
 	p.t.Helper()
 	p.process = exec.Command(os.Args[0])

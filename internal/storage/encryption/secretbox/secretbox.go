@@ -38,7 +38,7 @@ func (b *Box) Seal(dst, plain, _ []byte) ([]byte, error) {
 	return secretbox.Seal(append(dst, nonce[:]...), plain, &nonce, &b.key), nil
 }
 
-// Open returns what was sealed.
+// Open decrypts the result of Seal.
 func (b *Box) Open(data, _ []byte) ([]byte, error) {
 	if len(data) < nonceSize+secretbox.Overhead {
 		return nil, errors.New("the stored data was shorter than the required size")
@@ -46,7 +46,7 @@ func (b *Box) Open(data, _ []byte) ([]byte, error) {
 	nonce := [nonceSize]byte(data)
 	plain, ok := secretbox.Open(make([]byte, 0, len(data)-nonceSize-secretbox.Overhead), data[nonceSize:], &nonce, &b.key)
 	if !ok {
-		return nil, errors.New("output array was not large enough for encryption") // kube-apiserver's text for whatever does not open
+		return nil, errors.New("output array was not large enough for encryption") // kube-apiserver's message for all failures
 	}
 	return plain, nil
 }

@@ -19,8 +19,8 @@ import (
 type Report struct {
 	Format              int
 	Revision, Compacted kv.Revision
-	// Keys is the number of current keys, Expiring of those with a time to live, Versions of all
-	// versions of current and former keys, and Commits of commits in the change log.
+	// Number of current keys, of keys with a time to live, of versions of current and former keys,
+	// and of commits in the change log.
 	Keys, Expiring, Versions, Commits int64
 	// Marks are the times of which the newest revision is known.
 	Marks int64

@@ -49,7 +49,7 @@ func checkable(t *testing.T) (dir string, want Report) {
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	dir, want := checkable(t)
-	for range 2 { // it changes nothing
+	for range 2 { // a check does not modify the store
 		got, err := Check(t.Context(), dir, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -176,7 +176,7 @@ func TestCheckFindsDamage(t *testing.T) {
 	}
 }
 
-// TestSnapshotWriter: what it writes is what Snapshot would have written.
+// TestSnapshotWriter checks that a SnapshotWriter writes the same bytes as Snapshot.
 func TestSnapshotWriter(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{InMemory: true})

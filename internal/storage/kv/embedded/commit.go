@@ -18,7 +18,7 @@ import (
 // commitLoop it is guarded by Store.mu, from then on it belongs to that.
 type group struct {
 	batch *pebble.Batch
-	// events are those of all transactions, in order of revision.
+	// events contains the events of all transactions, in ascending order of revision.
 	events      []kv.Event
 	first, last kv.Revision
 	// expires is the first Unix second in which something put by the group

@@ -142,9 +142,9 @@ func (s *Store) useForWriting() (*engine, error) {
 	return s.use()
 }
 
-// Purge removes all history except the newest commit and the values that it replaced, and rewrites
-// all files, so that none contains removed data, except logs, which the next Open removes. It takes
-// as long as reading and writing all data.
+// Purge removes all history except the newest commit and the values that it replaced. It rewrites
+// all tables, so that they contain no removed data. The next Open removes the old logs. Purge reads
+// and writes all data of the store.
 func (s *Store) Purge(ctx context.Context) error {
 	if err := s.Compact(ctx, kv.Revision(s.published.Load())); err != nil {
 		return err

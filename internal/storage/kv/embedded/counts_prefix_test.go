@@ -8,8 +8,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// TestPrefixRevision: what was acknowledged under a prefix is not newer than its revision,
-// and what is written elsewhere does not count.
+// TestPrefixRevision checks that PrefixRevision is at least the revision of each acknowledged write
+// under the prefix, and that writes under other prefixes do not increase it.
 func TestPrefixRevision(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{InMemory: true})

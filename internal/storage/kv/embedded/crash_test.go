@@ -18,8 +18,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// journal is what a writer knows of its own key: what it tried, and what was
-// acknowledged.
+// journal records the attempted and the acknowledged values of a writer's keys.
 type journal struct {
 	mu    sync.Mutex
 	tried map[string]int // the last value tried
@@ -33,7 +32,7 @@ type acked struct {
 
 func newJournal() *journal { return &journal{tried: map[string]int{}, acked: map[string]acked{}} }
 
-// write puts the next value of a key and takes note of what happened.
+// write puts the next value of a key and records the result.
 func (j *journal) write(t *testing.T, s *Store, key string, size int) error {
 	j.mu.Lock()
 	j.tried[key]++
@@ -60,7 +59,7 @@ func (j *journal) copy() map[string]acked {
 	return out
 }
 
-// check compares a store with what had been acknowledged when it was copied.
+// check compares a store with the values that were acknowledged before it was copied.
 func (j *journal) check(t *testing.T, s *Store, had map[string]acked) {
 	t.Helper()
 	for key, a := range had {
@@ -133,8 +132,8 @@ func TestCrash(t *testing.T) {
 	wg.Wait()
 }
 
-// checkHistory watches from the oldest revision there is, and compares what the
-// events add up to with what is read.
+// checkHistory watches from the oldest available revision, and checks that the accumulated events
+// match the stored entries.
 func checkHistory(t *testing.T, s *Store) {
 	t.Helper()
 	oldest := max(kv.Revision(s.compacted.Load()), 1)
@@ -239,7 +238,7 @@ func TestCrashAtEveryWrite(t *testing.T) {
 	}
 }
 
-// faults makes operations fail while it is told to.
+// faults makes disk operations fail while err is set.
 type faults struct {
 	err   atomic.Pointer[error]
 	fails func(errorfs.Op) bool
@@ -333,7 +332,7 @@ func testWriteErrors(t *testing.T, cause error, fails func(errorfs.Op) bool) {
 		})
 	}
 	wg.Wait()
-	// From now on writes are refused without being tried.
+	// From here on, writes are rejected without reaching the disk.
 	want := kv.ErrUnavailable
 	if errors.Is(cause, syscall.ENOSPC) {
 		want = kv.ErrNoSpace
@@ -349,7 +348,7 @@ func testWriteErrors(t *testing.T, cause error, fails func(errorfs.Op) bool) {
 		t.Errorf("health: %v, want %v", err, want)
 	}
 	j.check(t, s, j.copy())
-	// A crash now loses nothing that was acknowledged.
+	// A crash at this point loses no acknowledged write.
 	had := j.copy()
 	survivor := open(t, Config{Dir: "d", FS: mem.CrashClone(vfs.CrashCloneCfg{})})
 	j.check(t, survivor, had)
@@ -426,9 +425,9 @@ func TestCloseWhileBroken(t *testing.T) {
 	}
 }
 
-// TestErrorsWhileOpening makes each single operation on the disk fail that
-// opening makes, once and from there on. Opening may fail then, but what had
-// been acknowledged is there when the disk is well again.
+// TestErrorsWhileOpening makes each disk write that opening performs fail, either once or
+// permanently from that write on. Opening may then fail, but all acknowledged writes must exist
+// after the disk has recovered.
 func TestErrorsWhileOpening(t *testing.T) {
 	t.Parallel()
 	mem := vfs.NewCrashableMem()

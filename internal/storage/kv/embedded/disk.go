@@ -289,8 +289,8 @@ func (d *disk) open(failed func(error)) (e *engine, err error) {
 	return e, nil
 }
 
-// openReadOnly opens the database on a full disk, whose error is reason: the content of its logs
-// stays in memory.
+// openReadOnly opens the database on a full disk, without flushing the logs to tables. It returns
+// reason if the database does not exist.
 func (d *disk) openReadOnly(reason error) (*engine, error) {
 	isNew, err := d.prepare()
 	if err != nil {

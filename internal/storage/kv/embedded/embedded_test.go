@@ -18,8 +18,8 @@ func TestBackend(t *testing.T) {
 		t.Parallel()
 		kvtest.Run(t, func(t *testing.T) kv.Backend { return open(t, Config{Dir: t.TempDir()}) })
 	})
-	// As at rest, again and again: what decides and what is watched comes from
-	// disk.
+	// The store releases its memory continuously, as an idle store does, so transactions are
+	// evaluated and watches are served from disk.
 	t.Run("Forgetful", func(t *testing.T) {
 		t.Parallel()
 		kvtest.Run(t, func(t *testing.T) kv.Backend {
@@ -30,7 +30,7 @@ func TestBackend(t *testing.T) {
 	})
 }
 
-// forgetOften lets go of what is in memory, until ctx ends.
+// forgetOften releases the cached commits every millisecond until ctx ends.
 func (s *Store) forgetOften(ctx context.Context) {
 	var last kv.Revision
 	for tick := time.NewTicker(time.Millisecond); ; {

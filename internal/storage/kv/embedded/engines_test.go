@@ -18,9 +18,9 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// BenchmarkEngines runs one load over Pebble, as the store uses it, and over
-// bbolt: durable commits that write a version of a key and a record of the
-// change log, as Commit does, and reads of what is there. ADR 4 has the figures.
+// BenchmarkEngines runs the same load with Pebble, as the store uses it, and with bbolt: durable
+// commits that write a version of a key and a change log record, as Commit does, and reads. ADR 4
+// contains the results.
 func BenchmarkEngines(b *testing.B) {
 	for name, openIn := range map[string]func(testing.TB, string) orderedStore{"pebble": openPebbleIn, "bbolt": openBboltIn} {
 		for _, writers := range []int{1, 32} {
@@ -31,21 +31,21 @@ func BenchmarkEngines(b *testing.B) {
 	}
 }
 
-// orderedStore is what the embedded store needs of an engine.
+// orderedStore is the set of engine operations that the embedded store uses.
 type orderedStore interface {
-	// write makes pairs of keys and values durable, all or none.
+	// write makes the key-value pairs durable, atomically.
 	write(pairs ...[]byte) error
 	// writeMany is write of very many pairs at a time, durable or not.
 	writeMany(pairs ...[]byte) error
-	// settle ends what goes on in the background.
+	// settle waits for background work to finish.
 	settle() error
 	get(key []byte) (n int, err error)
 	scan(from []byte, n int) error
 	Close() error
 }
 
-// engineKeys are what the commit of a revision writes: the rewrite of one of
-// 10,000 keys.
+// engineKeys returns the key-value pairs that the commit of a revision writes when it updates one
+// of 10,000 keys.
 func engineKeys(rev int) [][]byte {
 	key := fmt.Sprintf("/registry/pods/default/pod-%08d", rev*7919%10000)
 	record := make([]byte, changeLen(change{key: key}))
@@ -152,7 +152,7 @@ func benchEngineOpen(b *testing.B, openIn func(testing.TB, string) orderedStore)
 	b.ReportMetric(float64(diskUse(b, dir))/(1<<20), "disk-MiB")
 }
 
-// diskUse is what the files of a directory take up.
+// diskUse returns the total size of the files in a directory, in bytes.
 func diskUse(t testing.TB, dir string) int64 {
 	t.Helper()
 	var sum int64
@@ -243,8 +243,8 @@ func (s pebbleStore) Close() error {
 	return s.disk.unlock()
 }
 
-// bboltStore is one bucket. Writers that come while another one is at the disk
-// share the next transaction, as those of the Store do.
+// bboltStore stores all keys in one bucket. Writers that arrive during a disk write share the next
+// transaction, as in Store.
 type bboltStore struct {
 	*bbolt.DB
 	mu      sync.Mutex

@@ -26,7 +26,7 @@ type expiries struct {
 
 func (x *expiries) init() { x.sooner = make(chan struct{}, 1) }
 
-// wake records a key that expires at a Unix second; 0 means none.
+// wake records the expiration of a key, as a Unix second. It does nothing if at is 0.
 func (x *expiries) wake(at int64) {
 	if at == 0 {
 		return

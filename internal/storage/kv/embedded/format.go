@@ -81,7 +81,7 @@ const (
 type version struct {
 	// entry is nil where the key is absent.
 	entry *kv.Entry
-	// revision is the revision of the put or deletion, 0 if there was none.
+	// revision is the revision of the put or deletion, or 0 if the key never existed.
 	revision kv.Revision
 	// expires is a Unix second, 0 for never.
 	expires int64

@@ -35,7 +35,7 @@ type guard struct {
 	abandoned chan struct{}
 	// void has the files made after that, under the last element of their names.
 	void *vfs.MemFS
-	// slow is called if the sync of a file takes long; may be nil.
+	// slow is called if the sync of a file does not end within stallAfter. It may be nil.
 	slow func(name string)
 
 	mu struct {

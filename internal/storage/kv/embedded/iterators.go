@@ -18,9 +18,9 @@ const (
 	maxIdleIterators = 8
 )
 
-// A pooledIterator iterates over the versions at its creation. Creating one, and opening each file
-// of L0, takes longer than finding a key, so transactions reuse iterators: recent contains newer
-// versions.
+// pooledIterator is an iterator that transactions reuse, because creating an iterator and opening
+// each file of L0 is slower than finding a key. It only returns versions that existed at its
+// creation. recent contains the newer versions.
 type pooledIterator struct {
 	it *pebble.Iterator
 	// at is a revision up to which it has all.

@@ -13,8 +13,9 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// TestIteratorPool evaluates transactions that hold and others that do not, each of a writer that
-// knows what its keys are. Values are large, so that recent soon forgets them.
+// TestIteratorPool checks transactions whose conditions are true and transactions whose conditions
+// are false. Each writer tracks the revisions of its own keys. The values are large, so that recent
+// soon evicts them.
 func TestIteratorPool(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{Dir: "d", FS: vfs.NewMem()})

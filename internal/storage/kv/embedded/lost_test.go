@@ -44,8 +44,8 @@ func logsOf(t *testing.T, dir string) (logs []string) {
 	return logs
 }
 
-// TestLostLog: a store whose newest log is gone, empty or short is refused, and
-// found by Check; it opens when the loss is accepted, at a revision that no
+// TestLostLog checks that Open rejects a store whose newest log is missing, empty or truncated, and
+// that Check detects the damage. With AcceptLostWrites, the store opens at a revision that no
 // client has seen.
 func TestLostLog(t *testing.T) {
 	t.Parallel()
@@ -64,7 +64,7 @@ func TestLostLog(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			// What was preallocated and not written is zeros.
+			// The preallocated, unwritten part of the log contains zeros.
 			return os.Truncate(name, int64(len(bytes.TrimRight(raw, "\x00"))-3))
 		},
 	} {
@@ -143,7 +143,7 @@ func TestLostOlderLog(t *testing.T) {
 		commit(time.Duration(i%3) * time.Hour)
 	}
 	newest := kv.Revision(s.published.Load())
-	// What a log that is gone would leave out.
+	// Delete the records that a missing log would have contained.
 	b := s.engine.db.NewBatch()
 	_ = b.Delete(logKey(newest-9), nil)
 	_ = b.Delete(appendVersionKey(nil, "a", newest-9), nil)
@@ -166,7 +166,7 @@ func TestLostOlderLog(t *testing.T) {
 	}
 }
 
-// TestLostDatabase: a note of what was acknowledged is all there is.
+// TestLostDatabase checks that Open fails if only the ACKNOWLEDGED file is left.
 func TestLostDatabase(t *testing.T) {
 	t.Parallel()
 	mem := vfs.NewMem()
@@ -190,7 +190,7 @@ func TestLostDatabase(t *testing.T) {
 	}
 }
 
-// TestLossAcceptedInVain: accepting a loss where there is none changes nothing.
+// TestLossAcceptedInVain checks that AcceptLostWrites does not change an intact store.
 func TestLossAcceptedInVain(t *testing.T) {
 	t.Parallel()
 	mem := vfs.NewMem()

@@ -67,7 +67,7 @@ func (r *reserve) take() error {
 	return nil
 }
 
-// release gives the space to the store. It reports whether the reserve existed.
+// release deletes the reserve. It reports whether the reserve existed.
 func (r *reserve) release() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// quotaFS is a disk of a size. others is how much of it is taken up by what is
-// not the store's, reserved by the reserve.
+// quotaFS is a file system with a limited size. others is the number of bytes used by files outside
+// the store, reserved is the size of the reserve.
 type quotaFS struct {
 	vfs.FS
 	size, others, reserved atomic.Int64
@@ -40,7 +40,7 @@ func (q *quotaFS) free() int64 {
 	return left
 }
 
-// fill leaves so much of the disk.
+// fill uses disk space until only left bytes are free.
 func (q *quotaFS) fill(left int64) { q.others.Add(q.free() - left) }
 
 func (q *quotaFS) file(f vfs.File, err error, name string) (vfs.File, error) {
@@ -109,8 +109,8 @@ type errno struct {
 func (e *errno) Error() string { return e.name + ": " + e.err.Error() }
 func (e *errno) Unwrap() error { return e.err }
 
-// TestFullDisk: while the disk is full, deletions and compactions go on and
-// nothing else; when there is room, all does.
+// TestFullDisk checks that a store on a full disk accepts only deletions and compactions, and that
+// it accepts all writes again when space is available.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	q := newQuotaFS(100 << 20)
@@ -158,7 +158,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// checkDeletionsOnly: puts are refused, what belongs to deletions is not.
+// checkDeletionsOnly checks that puts are rejected and that operations of deletions are accepted.
 func checkDeletionsOnly(t *testing.T, s *Store) {
 	t.Helper()
 	if err := s.Health(t.Context()); !errors.Is(err, kv.ErrNoSpace) {
@@ -251,8 +251,8 @@ func TestStartOnFullDisk(t *testing.T) {
 	}
 }
 
-// TestNewStoreOnFullDisk: nothing can be read there, so it does not open, and
-// opens when there is room.
+// TestNewStoreOnFullDisk checks that a new store does not open on a full disk, because it has no
+// data to read, and that it opens when space is available.
 func TestNewStoreOnFullDisk(t *testing.T) {
 	t.Parallel()
 	q := newQuotaFS(100 << 20)

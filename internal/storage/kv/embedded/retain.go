@@ -85,7 +85,7 @@ func (s *Store) retainHistory() {
 	}
 }
 
-// outlived returns the newest revision older than the retention, 0 if there is none.
+// outlived returns the newest revision older than the retention, or 0 if there is none.
 func (s *Store) outlived() kv.Revision {
 	if s.retention < 0 {
 		return 0
@@ -93,8 +93,8 @@ func (s *Store) outlived() kv.Revision {
 	return s.marks.AtUptime(s.elapsed.now() - s.retention)
 }
 
-// releaseMemory drops cached commits up to a revision, the newest one at the last call, so that an
-// idle store caches none. It returns the newest revision.
+// releaseMemory drops the cached commits up to last, which must be the result of the previous call.
+// An idle store therefore caches no commits. It returns the newest revision.
 func (s *Store) releaseMemory(last kv.Revision) kv.Revision {
 	s.ring.forget(last)
 	s.mu.Lock()

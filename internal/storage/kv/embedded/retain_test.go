@@ -16,19 +16,19 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// span is how far the history of a store goes back, in commits.
+// span returns the length of the history of a store, in commits.
 func span(s *Store) int { return int(s.published.Load() - s.compacted.Load()) }
 
-// wallClock is a clock that tests set, and that a store reads meanwhile.
+// wallClock is a clock that tests adjust while a store reads it.
 type wallClock struct{ off atomic.Int64 } // a time.Duration
 
 func (c *wallClock) jump(by time.Duration) { c.off.Add(int64(by)) }
 
 func (c *wallClock) now() time.Time { return time.Now().Add(time.Duration(c.off.Load())).Round(0) }
 
-// TestRetentionOverRuns: history of a server that never runs for as long as its
-// retention ages all the same, however runs end and whatever the clock does, and
-// never goes at once.
+// TestRetentionOverRuns checks that history ages even if no run of the server is as long as the
+// retention, regardless of how runs end and of clock changes. It also checks that history is never
+// deleted all at once.
 func TestRetentionOverRuns(t *testing.T) {
 	t.Parallel()
 	const (
@@ -41,7 +41,7 @@ func TestRetentionOverRuns(t *testing.T) {
 		killed bool
 		run    time.Duration               // 0 is a minute
 		down   time.Duration               // between two runs
-		jump   func(run int) time.Duration // what the clock is off by in a run
+		jump   func(run int) time.Duration // clock offset of a run
 		within func(run int) time.Duration // and later in that run
 	}{
 		"stopped":                  {jump: never, within: never},
@@ -84,7 +84,7 @@ func TestRetentionOverRuns(t *testing.T) {
 					if gone := before + perRun - span(s); i > 0 && gone > 2*perMinute+2 {
 						t.Errorf("run %d: of %d commits %d went", i, before+perRun, gone)
 					}
-					// What is as old as the retention allows is there.
+					// History that is younger than the retention must exist.
 					if kept := span(s); kept < min(before+perRun, 4*perMinute) {
 						t.Errorf("run %d: %d commits are kept, there were %d", i, kept, before+perRun)
 					}
@@ -101,7 +101,7 @@ func TestRetentionOverRuns(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer s.Close()
-				synctest.Wait() // for what is compacted at a start
+				synctest.Wait() // for the compaction at the start
 				if kept := span(s); kept > 7*perMinute {
 					t.Errorf("after %s in runs of %s, history of %d commits is kept, and %s are %d", total, run, kept, retention, 5*perMinute)
 				}
@@ -111,7 +111,7 @@ func TestRetentionOverRuns(t *testing.T) {
 	}
 }
 
-// TestMarksAtRest: when history has gone there is nothing left to write.
+// TestMarksAtRest checks that an idle store writes no more marks after its history was deleted.
 func TestMarksAtRest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -149,7 +149,7 @@ func TestRevisionAtOverRuns(t *testing.T) {
 				s := open(t, Config{Dir: "d", FS: disk, Retention: -1})
 				began := time.Now()
 				time.Sleep(time.Second)
-				newest := map[time.Time]kv.Revision{} // what was, at times
+				newest := map[time.Time]kv.Revision{} // the newest revision at each time
 				for i := range 60 {
 					newest[time.Now()] = put(t, s, "k", fmt.Sprint(i))
 					time.Sleep(10 * time.Second)
@@ -183,7 +183,7 @@ func TestRevisionAtOverRuns(t *testing.T) {
 	}
 }
 
-// TestTornMark: a mark that is none is left out.
+// TestTornMark checks that invalid marks are ignored.
 func TestTornMark(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -210,8 +210,8 @@ func TestTornMark(t *testing.T) {
 	checkHistory(t, s)
 }
 
-// TestRestoredMarks: a store that goes on at a later revision knows no times of
-// the revisions before.
+// TestRestoredMarks checks that a restored store, which continues at a later revision, has no marks
+// for revisions before the restore.
 func TestRestoredMarks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -260,7 +260,7 @@ func restoreInto(t *testing.T, s *Store, disk vfs.FS) {
 	}
 }
 
-// TestHoldExpires: a hold that is never released keeps history for an hour.
+// TestHoldExpires checks that a hold without release retains history for one hour.
 func TestHoldExpires(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -9,10 +9,9 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// BenchmarkRewriteLoad rewrites 1,000 keys of 1 KiB, half of it random, 300
-// times each, as leases and statuses are, with little history, and reports what
-// the store takes up on disk at most and in the end, beside the 1 MB that is in
-// it.
+// BenchmarkRewriteLoad rewrites 1,000 keys 300 times each with a short retention, as for leases and
+// statuses. The values have 1 KiB, half of it random. It reports the maximum and the final disk
+// usage; the current values have 1 MB.
 func BenchmarkRewriteLoad(b *testing.B) {
 	for b.Loop() {
 		dir := b.TempDir()

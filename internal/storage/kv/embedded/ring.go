@@ -7,18 +7,17 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// Bounds of the ring. What falls out of it is read from disk by those who still
-// need it.
+// Limits of the ring. Watches that are further behind read from disk.
 const (
 	ringGroups = 4096
 	ringBytes  = 4 << 20
-	// notedBytes is how much of it has notes: these hold decoded objects, many
-	// times as large as the values, and are for those who keep up.
+	// notedBytes is the size of the part with notes. Notes are decoded objects, much larger than
+	// the values, and only useful to watches that keep up.
 	notedBytes = 512 << 10
-	eventBytes = 256 // what an event costs beside key and value
+	eventBytes = 256 // overhead of an event in addition to key and value
 )
 
-// ring holds the groups published last, shared by all watches.
+// ring contains the last published groups. All watches share it.
 type ring struct {
 	mu struct {
 		sync.Mutex
@@ -32,7 +31,7 @@ type ring struct {
 		stripped, noted int
 		// last is the newest revision published to the ring.
 		last kv.Revision
-		// asked is the revision that every watch is to report, whatever it has seen.
+		// asked is the revision that every watch must report as progress, even if it has no events.
 		asked kv.Revision
 		// turn counts the changes of the ring; sleepers are the watches that wait for one.
 		turn     uint64
@@ -40,12 +39,11 @@ type ring struct {
 	}
 }
 
-// sleeper is a watch that waits until something of its range is published: most of the
-// watches of a server are of a resource that seldom changes, and a commit wakes none but
-// those that it concerns.
+// sleeper is a watch that waits for an event in its range. Most watches of a server are of rarely
+// changing resources, so a commit wakes only the affected watches.
 type sleeper struct {
 	start, end string
-	// every: it waits for any change, having yet to read what came before.
+	// every: it waits for any event, because it still has to read older events.
 	every bool
 	// passed is the newest revision up to which its range has had no events while it
 	// slept; the ring's until wake was sent to, which has room for that.
@@ -121,7 +119,7 @@ func (r *ring) dropLocked() {
 	r.mu.count--
 }
 
-// forget removes what came up to a revision.
+// forget removes the groups up to a revision.
 func (r *ring) forget(before kv.Revision) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -133,8 +131,8 @@ func (r *ring) forget(before kv.Revision) {
 	}
 }
 
-// stripLocked takes the notes from the oldest group that has them. Watches may
-// be looking at its events, so it is given others.
+// stripLocked removes the notes from the oldest group with notes. It copies the events, because
+// watches may be reading them.
 func (r *ring) stripLocked() {
 	g := r.atLocked(r.mu.stripped)
 	r.mu.stripped++
@@ -190,8 +188,8 @@ func (r *ring) askProgress() {
 	r.wakeAllLocked()
 }
 
-// sleep registers a watch that has seen what since returned along with turn. It reports
-// false where the ring has changed meanwhile. Whoever sleeps is woken, or leaves.
+// sleep registers a watch that has processed the groups that since returned together with turn. It
+// returns false if the ring has changed since. A registered watch is woken, or must call leave.
 func (r *ring) sleep(s *sleeper, turn uint64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -203,7 +201,7 @@ func (r *ring) sleep(s *sleeper, turn uint64) bool {
 	return true
 }
 
-// leave takes back sleep.
+// leave undoes sleep.
 func (r *ring) leave(s *sleeper) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -216,8 +214,8 @@ type ringState struct {
 	turn        uint64
 }
 
-// since appends to dst up to cap(dst) groups that hold revisions from next on. It reports
-// false when the ring no longer goes back to next.
+// since appends to dst, up to cap(dst), the groups with revisions from next on. It returns false if
+// the ring does not contain next any more.
 func (r *ring) since(next kv.Revision, dst []ringGroup) (groups []ringGroup, at ringState, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// TestRingNotes: the newest events have notes, older ones have lost theirs, and
-// all that the ring has is there whatever was dropped.
+// TestRingNotes checks that only the newest events have notes, and that the ring returns all its
+// groups after older groups were dropped.
 func TestRingNotes(t *testing.T) {
 	t.Parallel()
 	var r ring
@@ -41,8 +41,8 @@ func TestRingNotes(t *testing.T) {
 	}
 }
 
-// TestRingWakes: what is published wakes those whose range it is in, and moves the others on;
-// a request for progress wakes all.
+// TestRingWakes checks that an event wakes the sleepers whose range contains it and advances the
+// others, and that a request for progress wakes all sleepers.
 func TestRingWakes(t *testing.T) {
 	t.Parallel()
 	var r ring
@@ -90,7 +90,8 @@ func TestRingWakes(t *testing.T) {
 	}
 }
 
-// TestReleaseMemory: what is kept in memory of the past goes, and all still works.
+// TestReleaseMemory checks that releaseMemory drops all cached commits, and that commits and
+// watches work afterwards.
 func TestReleaseMemory(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{InMemory: true, Retention: -1})

@@ -7,13 +7,13 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// scheduler lets one compaction run at a time. Pebble's own does the same where
-// one is what the options allow, and asks ten times a second besides whether
-// that has changed, which at rest costs more than all else the store does.
+// scheduler runs at most one compaction at a time. Pebble's own scheduler does the same with this
+// limit, but also polls ten times per second whether the limit has changed, which would be the
+// largest CPU cost of an idle store.
 //
-// Nothing is missed without asking: what may run changes when a compaction
-// ends, which is when Done is called, or a pause ends, and Pebble looks for compactions
-// itself after each flush and after each Done.
+// Polling is not necessary: the permitted compactions change only when a compaction ends, which
+// calls Done, or when a pause ends; and Pebble itself looks for compactions after each flush and
+// each Done.
 type scheduler struct {
 	db   pebble.DBForCompaction
 	idle sync.Cond // granting has become false
@@ -21,8 +21,7 @@ type scheduler struct {
 		sync.Mutex
 		running bool
 		paused  bool // no compaction starts, because its output might not fit on the disk
-		// granting: db is being asked, without the lock, whether it wants to
-		// run what may run now.
+		// granting: the scheduler is calling db without the lock.
 		granting     bool
 		unregistered bool
 	}
@@ -88,13 +87,13 @@ func (s *scheduler) Done() {
 	s.grantLocked()
 }
 
-// grantLocked starts the next compaction, if one is waiting. The lock is released meanwhile.
+// grantLocked starts the next waiting compaction. It releases the lock during the call.
 func (s *scheduler) grantLocked() {
 	if s.mu.granting {
 		return // the loop below, in another goroutine, continues
 	}
-	// A compaction that is granted may have ended, and the next one been refused,
-	// before the loop checks again.
+	// A granted compaction may have ended, and the next one been rejected, before the next check of
+	// the condition.
 	for more := true; more && !s.mu.running && !s.mu.paused && !s.mu.unregistered; {
 		s.mu.granting, s.mu.running = true, true
 		s.mu.Unlock()
@@ -112,9 +111,9 @@ func (s *scheduler) grantLocked() {
 // Started implements pebble.CompactionGrantHandle.
 func (s *scheduler) Started() {}
 
-// MeasureCPU implements pebble.CompactionGrantHandle. A compaction calls it every 128 keys,
-// and what writes its blocks after each: they let others go first there. A compaction computes
-// for long, and Go would take its processor away after ten milliseconds only.
+// MeasureCPU implements pebble.CompactionGrantHandle. A compaction calls it every 128 keys and
+// after writing a block. It yields the processor there, because Go would preempt a compaction only
+// after ten milliseconds.
 func (s *scheduler) MeasureCPU(pebble.CompactionGoroutineKind) { runtime.Gosched() }
 
 // CumulativeStats implements pebble.CompactionGrantHandle.

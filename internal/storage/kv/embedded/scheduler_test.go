@@ -42,7 +42,7 @@ func (b *backlog) Schedule(handle pebble.CompactionGrantHandle) bool {
 	return true
 }
 
-// look is what Pebble does after each flush and each compaction.
+// look does the same as Pebble after each flush and each compaction.
 func (b *backlog) look() {
 	if b.left.Load() == 0 {
 		return

@@ -46,7 +46,7 @@ const (
 
 	snapshotHeaderLen = 24
 	snapshotChunk     = 1 << 20
-	// maxRecord bounds what a damaged length can make Restore allocate.
+	// maxRecord limits the allocation of Restore for a damaged length, in bytes.
 	maxRecord = 1 << 30
 
 	// restoreEpoch is how far a restored store jumps forward, at least. Clients
@@ -60,7 +60,7 @@ func (s *Store) Snapshot(ctx context.Context, w io.Writer) (kv.Revision, error) 
 	if err := s.alive(ctx); err != nil {
 		return 0, err
 	}
-	// Whatever the receiver takes: it is ctx that bounds a snapshot.
+	// The receiver may be slow: only ctx limits the duration of a snapshot.
 	at, release, err := s.hold(ctx, 0, 0)
 	if err != nil {
 		return 0, fmt.Errorf("snapshot: %w", err)
@@ -72,8 +72,8 @@ func (s *Store) Snapshot(ctx context.Context, w io.Writer) (kv.Revision, error) 
 		if err := s.alive(ctx); err != nil {
 			return 0, err
 		}
-		// A chunk is copied first and written then: the engine is not held while
-		// the receiver takes its time.
+		// Chunks are copied before they are written, so that a slow receiver does not block the
+		// engine.
 		chunk, last, err := s.snapshotChunk(buf[:0], start, at)
 		if err != nil {
 			return 0, fmt.Errorf("snapshot: %w", err)
@@ -179,7 +179,7 @@ func (sw *snapshotWriter) trailer() error {
 		_, sw.err = sw.w.Write(binary.BigEndian.AppendUint64([]byte{0}, sw.count))
 	}
 	if sw.err == nil {
-		// The sum takes itself in too, which no caller asks for.
+		// The hash also includes the sum itself, which is not used any more.
 		_, sw.err = sw.w.Write(sw.sum.Sum(nil))
 	}
 	return sw.err
@@ -194,8 +194,8 @@ type snapshotReader struct {
 	lastKey  string
 }
 
-// maxSnapshotRevision is the greatest revision of a snapshot that can be restored. It
-// leaves room for the revisions of the restored store.
+// maxSnapshotRevision is the maximum revision of a snapshot that can be restored. It reserves
+// revisions for the restored store.
 const maxSnapshotRevision = math.MaxInt64 / 2
 
 // errSnapshot wraps everything that is wrong with a snapshot.
@@ -379,7 +379,7 @@ func (d *disk) restore(sr *snapshotReader) error {
 	return d.unmark(restoring)
 }
 
-// clear removes the database's files, and the note of what was acknowledged.
+// clear removes the database files and the record of acknowledged writes.
 func (d *disk) clear() error {
 	names, err := d.fs.List(d.dir)
 	if err != nil {

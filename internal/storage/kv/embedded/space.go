@@ -13,10 +13,10 @@ import (
 )
 
 // A compaction writes its output before its input is removed. If the output does not fit on the
-// disk, no compaction succeeds any more, and deletions free nothing. A store therefore keeps as
-// much space free as its live files have, up to maxHeadroom. When less is left, it removes the
-// reserve and accepts deletions only, and compactions run as long as their output
-// fits. regain ends that. A quota limits the store in the same way.
+// disk, no compaction can succeed, and deletions free no space. A store therefore reserves as much
+// free space as the size of its live files, up to maxHeadroom. With less free space, it releases
+// the reserve and accepts deletions only, while compactions run as long as their output fits.
+// regain ends this state. A quota has the same effect.
 const (
 	maxHeadroom = 1 << 30
 	// minVolume is the size of the smallest volume that a store is opened on.
@@ -63,9 +63,9 @@ func liveBytes(m *pebble.Metrics) int64 {
 	return int64(m.WAL.PhysicalSize + m.Table.Local.LiveSize + m.BlobFiles.Local.LiveSize)
 }
 
-// room returns how many bytes of the disk are free beyond those that a compaction of so many live
-// bytes may need; negative if some are missing. Files that compactions write or will
-// remove count as free. If the free space is not known, there is room.
+// room returns the number of free bytes of the disk beyond the space that a compaction of the live
+// files may need; it is negative if space is missing. Files that compactions write or remove count
+// as free. If the free space is unknown, the result is positive.
 func (d *disk) room(m *pebble.Metrics) int64 {
 	usage, known := d.usage()
 	if !known {
@@ -85,8 +85,8 @@ func (s *Store) checkSpaceAfter(e *engine, bytes int) {
 	}
 }
 
-// checkSpace limits the store to deletions if it has reached its quota or the disk has little
-// space, and pauses compactions whose output might not fit.
+// checkSpace limits the store to deletions if the store has reached its quota or the disk has
+// little free space. It pauses compactions if their output might not fit on the disk.
 func (s *Store) checkSpace(e *engine) {
 	m := e.db.Metrics()
 	room := s.disk.room(m)

@@ -41,8 +41,8 @@ func fillVolume(t *testing.T, s *Store, put func(key string)) {
 	}
 }
 
-// emptyVolume deletes every second key on a volume that is full, waits until the store takes
-// puts again, and checks the others.
+// emptyVolume deletes every second key on a full volume, waits until the store accepts puts again,
+// and checks the other keys.
 func emptyVolume(t *testing.T, s *Store, keys []string) {
 	t.Helper()
 	for i := 0; i < len(keys); i += 2 {

@@ -9,8 +9,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// stallAfter is how long a write to disk may take before Health and the log
-// say so: far more than a busy disk needs, and less than requests wait.
+// stallAfter is the duration of a disk write after which Health and the log report it: much longer
+// than on a busy disk, and shorter than request timeouts.
 const stallAfter = 5 * time.Second
 
 // stall watches the write of a group. A disk that hangs returns no error, so
@@ -56,7 +56,7 @@ func (w *stall) report() {
 	}
 }
 
-// err returns an error that is kv.ErrUnavailable while a write takes too long.
+// err returns an error that wraps kv.ErrUnavailable if the current write exceeds w.after.
 func (w *stall) err() error {
 	since := w.since.Load()
 	if since == 0 {

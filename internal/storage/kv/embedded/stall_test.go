@@ -39,8 +39,8 @@ func (l *lines) has(text string) bool {
 
 func (l *lines) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
-// TestStall: a sync that does not end is seen by Health and in the log, and is
-// over when it ends. Nothing is refused meanwhile, and nothing acknowledged.
+// TestStall checks that Health and the log report a sync that does not end, and that the report
+// ends with the sync. Until then, the commit is neither rejected nor acknowledged.
 func TestStall(t *testing.T) {
 	t.Parallel()
 	var gate atomic.Pointer[chan struct{}]
@@ -75,7 +75,7 @@ func TestStall(t *testing.T) {
 	await(t, "another line", func() bool { return log.has("has ended") })
 }
 
-// TestDamageSeen: once a read has met a damaged table, Health says which.
+// TestDamageSeen checks that Health names a damaged table after a read has detected the damage.
 func TestDamageSeen(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

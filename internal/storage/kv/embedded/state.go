@@ -28,8 +28,8 @@ func (s *Store) loadState(e *engine) (state, error) {
 	case err == nil:
 		return st, nil
 	case !errors.Is(err, ErrLostWrites):
-		// Damage within what was only looked at here is no reason not to serve all
-		// else; Health says so.
+		// Damage that is only found during this check does not prevent serving the rest; Health
+		// reports it.
 		s.log.Warn("it is not known whether commits are missing", "dir", s.disk.dir, "err", firstLine(err))
 		return st, nil
 	case !s.acceptLost || e.readOnly:
@@ -43,7 +43,7 @@ func (s *Store) loadState(e *engine) (state, error) {
 	return e.loadState()
 }
 
-// state is what a freshly opened engine knows.
+// state is the state of a newly opened engine.
 type state struct {
 	// first is the revision that the store was made at, or went on at.
 	first                        kv.Revision
@@ -133,7 +133,7 @@ func (e *engine) meta(name string) (kv.Revision, error) {
 	return rev, nil
 }
 
-// lastLogged returns the revision of the last log record, 0 when there is none.
+// lastLogged returns the revision of the last log record, or 0 if there is none.
 func (e *engine) lastLogged() (kv.Revision, error) {
 	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: []byte{prefixLog}, UpperBound: []byte{prefixLog + 1}})
 	if err != nil {

@@ -18,30 +18,29 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/history"
 )
 
-// DefaultRetention is how long history is kept where Config does not say.
+// DefaultRetention is the retention of history if Config does not specify one.
 const DefaultRetention = 5 * time.Minute
 
-// Config says where a Store is and how it keeps. The zero value with a Dir or
-// InMemory is usable.
+// Config is the configuration of a Store. Dir or InMemory is required.
 type Config struct {
-	// Dir is the directory that holds the store and nothing else. It is made
-	// when absent.
+	// Dir is the directory of the store. It must not contain other files, and is created if it does
+	// not exist.
 	Dir string
-	// InMemory keeps everything in memory, for tests; Dir is not needed.
+	// InMemory stores all data in memory, for tests; Dir is ignored.
 	InMemory bool
-	// Retention is how long replaced and deleted values can still be read and
-	// watched from, in time that the store is open; 0 means DefaultRetention, and
-	// less than that keeps history until Compact is called.
+	// Retention is how long replaced and deleted values remain readable, measured in time that the
+	// store is open. 0 means DefaultRetention; a negative value retains history until Compact is
+	// called.
 	Retention time.Duration
 	// Quota is the size in bytes from which the store accepts deletions only, until it is
 	// smaller again; 0: no limit. It may be exceeded by a few MiB. Quotas less than
 	// MinQuota leave little space between logs and history.
 	Quota int64
-	// AcceptLostWrites opens a store whose newest writes are missing, instead of
-	// returning ErrLostWrites. It goes on at a revision greater than any that
-	// clients have seen; history starts there.
+	// AcceptLostWrites opens a store whose newest writes are missing, instead of returning
+	// ErrLostWrites. The store continues at a revision greater than all revisions that clients have
+	// seen. History starts at that revision.
 	AcceptLostWrites bool
-	// Logger receives what an operator should know; nil discards.
+	// Logger receives messages for operators; nil discards them.
 	Logger *slog.Logger
 	// Registerer is given the store's metrics; it may be nil.
 	Registerer prometheus.Registerer
@@ -65,14 +64,12 @@ type Store struct {
 	// acceptLost is Config.AcceptLostWrites.
 	acceptLost bool
 
-	// Locks are taken in this order: history, life, mu; holds, marks, expiries,
-	// the ring and counts have small locks of their own, under which no other is
-	// taken.
+	// Lock order: history, life, mu. holds, marks, expiries, ring and counts have internal locks.
+	// No other lock is acquired while an internal lock is held.
 	//
-	// life is held shared while the engine is used and exclusively while it is
-	// exchanged or closed.
+	// life is held shared while the engine is used, and exclusively while it is replaced or closed.
 	life   sync.RWMutex
-	engine *engine // nil while there is none: after Close, or under repair
+	engine *engine // nil after Close and during a repair
 
 	// published is the newest revision that is durable and may be read.
 	// It is written under the lock of counts.
@@ -82,14 +79,15 @@ type Store struct {
 	counts    counts
 	retention time.Duration
 	quota     int64 // bytes; 0: no limit
-	// holds bound how far compaction may go; marks and elapsed, how far it goes
-	// by itself.
+	// holds, marks and elapsed limit compaction: holds limits all compactions, marks and elapsed
+	// determine automatic compaction.
 	holds   *history.Holds
 	marks   history.Marks
 	elapsed elapsed
 	now     func() time.Time
 
-	// mu guards what transactions are evaluated against. No I/O is done under it.
+	// mu guards the state that transactions are evaluated against. No I/O is performed while it is
+	// held.
 	mu struct {
 		sync.Mutex
 		// work is signalled when pending got its first transaction, and by Close.
@@ -101,12 +99,12 @@ type Store struct {
 		pending, writing *group
 		// db makes batches for pending; it is the engine's.
 		db *pebble.DB
-		// broken is why writes are refused, nil when they are not. brokenCh is
-		// closed when that begins, and replaced when it ends.
+		// broken is the reason for rejecting all writes, or nil. brokenCh is closed when broken is
+		// set, and replaced when it is cleared.
 		broken   error
 		brokenCh chan struct{}
-		// full is why only deletions are taken, nil when all is; regaining says
-		// that regain runs, which ends that.
+		// full is the reason for accepting deletions only, or nil. regaining is set while regain
+		// runs, which clears full.
 		full      error
 		regaining bool
 		closed    bool
@@ -115,7 +113,7 @@ type Store struct {
 	// history serialises compactions, and guards trimmed.
 	history struct {
 		sync.Mutex
-		// trimmed is the newest revision whose log record was deleted.
+		// trimmed is the newest revision with a deleted log record.
 		trimmed kv.Revision
 	}
 
@@ -164,7 +162,7 @@ func Open(cfg Config) (*Store, error) {
 		s.cancel()
 		return nil, errors.Join(err, s.disk.unlock())
 	}
-	_ = d.reserve.take() // openEngine asks whether it is held
+	_ = d.reserve.take() // openEngine checks whether the reserve is held
 	refusal, err := s.openEngine()
 	if err != nil {
 		s.cancel()
@@ -193,9 +191,9 @@ func (s *Store) start() {
 	s.tasks.Go(s.retainHistory)
 }
 
-// openEngine opens the database and takes over its state. Where the disk is too
-// full for that, it is opened to be read, and refusal says why it cannot be
-// written. The caller holds life exclusively, or is alone.
+// openEngine opens the database and loads its state. If the disk is too full for writing, it opens
+// the database read-only and returns the reason in refusal. The caller must hold life exclusively
+// or be the only user.
 func (s *Store) openEngine() (refusal, err error) {
 	e, err := s.disk.open(s.fail)
 	if errors.Is(err, kv.ErrNoSpace) && s.disk.reserve.release() {
@@ -216,7 +214,7 @@ func (s *Store) openEngine() (refusal, err error) {
 	s.history.trimmed = st.trimmed
 	s.compacted.Store(int64(st.compacted))
 	s.holds.Reset(st.compacted)
-	if s.elapsed.opened.IsZero() { // after a repair, what is in memory is newer
+	if s.elapsed.opened.IsZero() { // after a repair, the values in memory are newer
 		s.elapsed.begin(&st, s.now(), s.markEvery())
 		for _, mark := range st.marks {
 			s.marks.Add(mark)
@@ -252,7 +250,7 @@ func (s *Store) use() (*engine, error) {
 // errReopening: there is no engine at the moment, and there will be one.
 var errReopening = fmt.Errorf("the store is being reopened: %w", kv.ErrUnavailable)
 
-// refusalLocked says why nothing can be written, or nil.
+// refusalLocked returns the reason for rejecting all writes, or nil.
 func (s *Store) refusalLocked() error {
 	if s.mu.closed {
 		return kv.ErrClosed
@@ -260,7 +258,7 @@ func (s *Store) refusalLocked() error {
 	return s.mu.broken
 }
 
-// release gives back what use returned.
+// release ends a use.
 func (s *Store) release() { s.life.RUnlock() }
 
 // CurrentRevision implements kv.Backend.
@@ -296,8 +294,8 @@ func (s *Store) CompactedRevision(ctx context.Context) (kv.Revision, error) {
 	return kv.Revision(s.compacted.Load()), nil
 }
 
-// Health implements kv.Backend. A store of which a file is known to be damaged
-// serves what it can, and is kv.ErrCorrupt.
+// Health implements kv.Backend. A store with a damaged file serves the undamaged data, and reports
+// kv.ErrCorrupt.
 func (s *Store) Health(ctx context.Context) error {
 	if err := s.alive(ctx); err != nil {
 		return err
@@ -317,7 +315,7 @@ func (s *Store) Health(ctx context.Context) error {
 	return err
 }
 
-// damage returns what was found damaged since the engine was opened.
+// damage returns the damage detected since the engine was opened.
 func (s *Store) damage() error {
 	file := s.disk.damaged.Load()
 	if file == nil {

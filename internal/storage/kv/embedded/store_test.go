@@ -211,8 +211,8 @@ func filled(t *testing.T) string {
 	return dir
 }
 
-// TestCorruptFiles damages one file at a time: the store says so, names the file
-// and says what to do; it never gives wrong answers and never panics.
+// TestCorruptFiles damages one kind of file at a time. The store must report the damage, name the
+// file and recommend a remedy. It must not return wrong data or panic.
 func TestCorruptFiles(t *testing.T) {
 	t.Parallel()
 	flip := func(t *testing.T, name string) {
@@ -269,7 +269,7 @@ func TestCorruptFiles(t *testing.T) {
 				t.Fatalf("error %v", err)
 			}
 			t.Log(err)
-			// A manifest that ends early is a store that lacks what was acknowledged.
+			// A truncated manifest has the same effect as lost writes.
 			advice := "restore the data directory from a snapshot"
 			if errors.Is(err, ErrLostWrites) {
 				advice = "restore a snapshot into another directory"
@@ -303,7 +303,8 @@ func useAll(t *testing.T, dir string) error {
 	return nil
 }
 
-// TestTornTail: what was cut off the end of the log had not been acknowledged.
+// TestTornTail checks that an incomplete record at the end of the log is ignored. It was not
+// acknowledged.
 func TestTornTail(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -335,7 +336,7 @@ func TestTornTail(t *testing.T) {
 func TestUnfinishedCreation(t *testing.T) {
 	t.Parallel()
 	dir := filled(t)
-	// What a store looks like whose making was cut short.
+	// The file marks a store whose creation was interrupted.
 	if err := os.WriteFile(filepath.Join(dir, creating), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -362,7 +363,8 @@ func TestRewriteLoad(t *testing.T) {
 	last := kv.Revision(s.published.Load())
 	await(t, "compaction", func() bool { return kv.Revision(s.compacted.Load()) == last })
 	await(t, "space to be given back", func() bool { return s.diskBytes() < 24<<20 })
-	// Ten versions, what the last commit replaced and its log record, and meta.
+	// Ten versions, the versions replaced by the last commit with its log record, and the meta
+	// keys.
 	await(t, "history to be deleted", func() bool { return countRecords(t, s) <= 20 })
 	checkHistory(t, s)
 }
@@ -396,7 +398,7 @@ func TestSnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := entries(t, s, 0)
-	// It goes on being written while the snapshot is taken, and compacted.
+	// The store is written to and compacted while the snapshot is taken.
 	var buf bytes.Buffer
 	at, err := s.Snapshot(t.Context(), &meddler{w: &buf, meddle: func() {
 		rev := put(t, s, "k1999", "later")
@@ -506,7 +508,8 @@ func TestDamagedSnapshot(t *testing.T) {
 	}
 }
 
-// TestRestoreRefuses: snapshots with valid sums whose content no store can have.
+// TestRestoreRefuses checks that Restore rejects snapshots with valid checksums and invalid
+// content.
 func TestRestoreRefuses(t *testing.T) {
 	t.Parallel()
 	record := func(key string) []byte {
@@ -542,8 +545,8 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 }
 
-// TestFileModes: the files of a store are readable for their user only, also those that an
-// earlier version made with other modes.
+// TestFileModes checks that only the owner can access the files of a store, including files that an
+// earlier version created with other modes.
 func TestFileModes(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -564,7 +567,7 @@ func TestFileModes(t *testing.T) {
 	for _, file := range files {
 		info, err := file.Info()
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // removed meanwhile
+			continue // removed since ReadDir
 		}
 		if err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s: %v, %v", file.Name(), info.Mode(), err)
@@ -645,9 +648,9 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// TestComparer checks what Pebble asks of a comparer: that it orders bytewise
-// and that it orders prefixes first, which the two only do together because no
-// prefix is the beginning of another.
+// TestComparer checks the two requirements of Pebble on a comparer: it orders keys bytewise, and it
+// orders prefixes first. Both are possible only because no prefix is the beginning of another
+// prefix.
 func TestComparer(t *testing.T) {
 	t.Parallel()
 	c := newComparer()

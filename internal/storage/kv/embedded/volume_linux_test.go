@@ -65,7 +65,8 @@ func TestVolumeTooSmall(t *testing.T) {
 	}
 }
 
-// TestSmallVolumeKilled: so does a store whose process was killed while the volume was full.
+// TestSmallVolumeKilled does the check of TestSmallVolume with a store whose process was killed
+// while the volume was full.
 func TestSmallVolumeKilled(t *testing.T) {
 	t.Parallel()
 	for _, size := range volumeSizes() {

@@ -11,15 +11,15 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// Bounds of what a watch takes at a time.
+// Limits of one step of a watch.
 const (
 	watchGroups = 32      // from the ring
 	watchEvents = 1024    // in a batch read from disk
 	watchBytes  = 1 << 20 // in a batch read from disk
 )
 
-// watch is a position in the history: next is the revision it wants. It keeps
-// no events but those it is just offering.
+// watch is a position in the history: next is its next revision. It stores only the events of the
+// current batch.
 type watch struct {
 	s *Store
 	sleeper
@@ -92,8 +92,7 @@ func (w *watch) run() {
 	close(w.batches)
 }
 
-// follow reads on from the ring while that goes back far enough, and from disk
-// otherwise.
+// follow delivers from the ring if that still contains next, and otherwise from disk.
 func (w *watch) follow() error {
 	room := make([]ringGroup, 0, watchGroups)
 	for {
@@ -111,11 +110,11 @@ func (w *watch) follow() error {
 	}
 }
 
-// errEnded ends follow; run knows the reason.
+// errEnded ends follow; run determines the reason.
 var errEnded = errors.New("watch ended")
 
-// fromRing offers what the groups have for the watch. Where they have nothing, it
-// reports progress, if that is asked for, and waits.
+// fromRing delivers the watch's events of the groups. Without such events, it reports progress if
+// requested, and waits.
 func (w *watch) fromRing(groups []ringGroup, at ringState) error {
 	for i := range groups {
 		events := w.filter(groups[i].events)
@@ -167,8 +166,7 @@ func (w *watch) sleep(turn uint64, every bool) error {
 	return errEnded
 }
 
-// filter returns the events the watch is to see: where those are all, the slice
-// itself.
+// filter returns the events of the watch's range: the slice itself if all of them match.
 func (w *watch) filter(events []kv.Event) []kv.Event {
 	for len(events) > 0 && events[0].Revision < w.next {
 		events = events[1:]
@@ -220,7 +218,7 @@ func (s *Store) readLog(w *watch) (kv.Batch, error) {
 		return kv.Batch{}, e.explain("read the change log", err)
 	}
 	defer it.Close()
-	// As in read: the iterator was made first, so what it has is not deleted.
+	// As in read: the iterator was created first, so its data is not deleted.
 	if compacted := kv.Revision(s.compacted.Load()); w.next < compacted {
 		return kv.Batch{}, fmt.Errorf("watch from revision %d, the oldest being %d: %w", w.next, compacted, kv.ErrCompacted)
 	}
@@ -257,7 +255,7 @@ func (l *logReader) full() bool {
 	return len(l.batch.Events) >= watchEvents || l.bytes >= watchBytes
 }
 
-// add adds the record the iterator stands at.
+// add adds the record at the iterator's position.
 func (l *logReader) add(it *pebble.Iterator) error {
 	rev, err := logRevision(it.Key())
 	if err != nil {
@@ -325,6 +323,6 @@ func (l *logReader) load(key string, rev kv.Revision) (version, error) {
 	return decodeVersion(key, rev, raw)
 }
 
-// errVanished: a version named by the log is not there, which is so when it was
-// compacted meanwhile, and must not be otherwise.
+// errVanished: a version in the log does not exist. That is expected only if it was compacted
+// concurrently.
 var errVanished = fmt.Errorf("the version is missing: %w", kv.ErrCorrupt)

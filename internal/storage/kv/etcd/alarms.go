@@ -17,7 +17,7 @@ import (
 // writes may have raised.
 const alarmInterval = 5 * time.Second
 
-// checkAlarms returns what etcd refuses to do: kv.ErrNoSpace, or kv.ErrCorrupt.
+// checkAlarms returns the error that etcd's alarms cause: kv.ErrNoSpace, kv.ErrCorrupt or nil.
 func (s *Store) checkAlarms(ctx context.Context) error {
 	now := time.Now().UnixNano()
 	if last := s.alarmsAt.Load(); s.alarm.Load() == nil && !s.full.Load() && last != 0 && time.Duration(now-last) < alarmInterval {

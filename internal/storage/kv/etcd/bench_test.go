@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/etcdtest"
 )
 
-// benchValue is about the size of a small pod. The benchmarks do what those of
-// package embedded of the same names do, with etcd in the same process.
+// benchValue has about the size of a small pod. The benchmarks correspond to those with the same
+// names in package embedded, with etcd on the same machine.
 var benchValue = []byte(strings.Repeat("abcdefghijklmnop", 64))
 
 func benchStore(b *testing.B) *Store {
@@ -83,7 +83,7 @@ func BenchmarkGet(b *testing.B) {
 	}
 }
 
-// BenchmarkCurrentRevision is what a consistent read from the cache costs.
+// BenchmarkCurrentRevision measures the revision request of a consistent read from the cache.
 func BenchmarkCurrentRevision(b *testing.B) {
 	s := benchStore(b)
 	for _, readers := range []int{1, 100} {

@@ -35,17 +35,17 @@ type callSpec struct {
 	repeat           repeat
 }
 
-// repeat says whether a request that failed may be made again; sent reports
-// whether it may have reached a server.
+// repeat reports whether a failed request may be repeated. sent reports whether it may have reached
+// a server.
 type repeat func(err error, sent bool) bool
 
-// repeatRead: reads change nothing.
+// repeatRead allows every repetition, because reads have no effect.
 func repeatRead(err error, _ bool) bool {
 	return transient(err) || is(err, rpctypes.ErrTooManyRequests)
 }
 
-// repeatWrite: only what was certainly not carried out. etcd refuses with these
-// errors before it looks at a request.
+// repeatWrite allows the repetition of writes that were certainly not performed. etcd returns these
+// errors before it processes a request.
 func repeatWrite(err error, sent bool) bool {
 	return !sent && code(err) == codes.Unavailable || is(err, rpctypes.ErrNoLeader) || is(err, rpctypes.ErrTooManyRequests)
 }
@@ -112,8 +112,7 @@ func (s *Store) again(err error) bool {
 // is compares with an error of rpctypes.
 func is(err, target error) bool { return errors.Is(rpctypes.Error(err), target) }
 
-// tooLargeToSend reports that a message did not get through: one side's gRPC takes
-// less than it has.
+// tooLargeToSend reports whether a message exceeds the gRPC limit of the client or the server.
 func tooLargeToSend(err error) bool {
 	return status.Code(err) == codes.ResourceExhausted && strings.Contains(err.Error(), "message larger than max")
 }
@@ -127,7 +126,7 @@ func transient(err error) bool {
 	return false
 }
 
-// code looks through what etcd's client makes of some errors.
+// code returns the gRPC code of an error, also if etcd's client has wrapped it.
 func code(err error) codes.Code {
 	var known rpctypes.EtcdError
 	switch {

@@ -18,7 +18,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/etcdtest"
 )
 
-// patience is how long what must happen may take; only a failure takes so long.
+// patience is the timeout for expected events. It is reached only on failure.
 const patience = time.Minute
 
 func eventually(t *testing.T, what string, holds func() bool) {
@@ -45,8 +45,8 @@ func mustPut(t *testing.T, s *Store, key, value string) kv.Revision {
 	return rev
 }
 
-// follow receives until a revision and checks that nothing is told twice or out
-// of order.
+// follow receives batches up to a revision, and checks that events are in order and without
+// duplicates.
 type follow struct {
 	t    *testing.T
 	w    kv.Watch
@@ -87,7 +87,7 @@ func (f *follow) until(rev kv.Revision) {
 	}
 }
 
-// history compares what a watch told with what etcd keeps.
+// history compares the received events with the history in etcd.
 func (f *follow) history(s *Store, prefix string, from kv.Revision) {
 	f.t.Helper()
 	w, err := s.Watch(f.t.Context(), prefix, kv.PrefixEnd(prefix), from)
@@ -144,8 +144,8 @@ func leader(t *testing.T, c *etcdtest.Cluster) *etcdtest.Member {
 	return found
 }
 
-// TestPartition: a member that clients reach, but not the others, answers
-// nothing; the others do, and a watch that was on it moves on.
+// TestPartition checks that requests succeed while one member is reachable for clients only, and
+// that a watch of that member moves to another member.
 func TestPartition(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Start(t, etcdtest.Options{Members: 3})
@@ -184,8 +184,8 @@ func TestPartition(t *testing.T) {
 	}
 }
 
-// TestOutage: without etcd, requests fail soon and by name; when it is back,
-// everything goes on where it was.
+// TestOutage checks that requests fail with kv.ErrUnavailable within the request timeout while etcd
+// is stopped, and that requests and watches continue after it has restarted.
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Start(t, etcdtest.Options{})
@@ -225,8 +225,8 @@ func TestOutage(t *testing.T) {
 	f.history(s, "/a/", first)
 }
 
-// TestFrozen: a member that takes everything and answers nothing costs time, but
-// no answers.
+// TestFrozen checks that requests succeed, although later, if a member accepts connections but
+// never responds.
 func TestFrozen(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Start(t, etcdtest.Options{Members: 3})
@@ -322,7 +322,7 @@ func TestRenewedFiles(t *testing.T) {
 	mustPut(t, s, "/a", "y")
 }
 
-// TestSize: the size of the database is a metric, asked for now and then.
+// TestSize checks the metric of the database size, which is requested once per interval.
 func TestSize(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Start(t, etcdtest.Options{})
@@ -356,7 +356,7 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestLeaseReuse: keys share leases for as long as the config says.
+// TestLeaseReuse checks that keys share leases for the configured duration.
 func TestLeaseReuse(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Start(t, etcdtest.Options{})

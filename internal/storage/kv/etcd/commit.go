@@ -25,7 +25,8 @@ func (s *Store) Commit(ctx context.Context, ops ...kv.Op) (kv.CommitResult, erro
 	defer leave()
 	res, err := s.commit(ctx, ops)
 	if errors.Is(err, errLeaseGone) {
-		// Nothing was written: etcd forgot the lease, in a restore for example.
+		// The transaction was not performed: etcd no longer has the lease, for example after a
+		// restore.
 		res, err = s.commit(ctx, ops)
 	}
 	if err != nil {
@@ -97,14 +98,14 @@ func (s *Store) commit(ctx context.Context, ops []kv.Op) (kv.CommitResult, error
 	return res, nil
 }
 
-// write is given the time that etcd gives itself: beyond that the outcome is
+// write returns the parameters of a write. Its timeout is etcd's own; after that, the outcome is
 // unknown.
 func (s *Store) write(name string) callSpec {
 	return callSpec{name: name, timeout: s.config.RequestTimeout * 8 / 5, repeat: repeatWrite}
 }
 
-// transaction puts ops in etcd's terms. What the keys are is read in the same
-// transaction when the expectations do not hold.
+// transaction converts ops to an etcd transaction. If the expectations fail, the same transaction
+// reads the keys.
 func (s *Store) transaction(ctx context.Context, ops []kv.Op) (*pb.TxnRequest, error) {
 	txn := &pb.TxnRequest{}
 	for _, op := range ops {
@@ -141,5 +142,5 @@ func (s *Store) transaction(ctx context.Context, ops []kv.Op) (*pb.TxnRequest, e
 	return txn, nil
 }
 
-// seconds rounds up: nothing expires early.
+// seconds rounds up, so that keys never expire early.
 func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }

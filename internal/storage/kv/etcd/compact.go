@@ -13,13 +13,12 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// compactKey is where the servers on a cluster, kube-apiservers too, agree on
-// who compacts and to which revision. Its value is the revision as a decimal;
-// its version counts compactions.
+// compactKey coordinates compaction among the servers of a cluster, including kube-apiservers. Its
+// value is the compacted revision as a decimal number; its version is the number of compactions.
 const compactKey = "compact_rev_key"
 
-// Compact implements kv.Backend. A watch from the oldest revision receives what
-// its keys were before, so etcd has to keep one revision more.
+// Compact implements kv.Backend. A watch from the oldest revision receives the previous values of
+// its keys, so etcd must retain one more revision.
 func (s *Store) Compact(ctx context.Context, before kv.Revision) error {
 	newest, err := s.newest(ctx)
 	if err == nil && before > newest {
@@ -37,8 +36,7 @@ func (s *Store) Compact(ctx context.Context, before kv.Revision) error {
 	return nil
 }
 
-// compactReleased compacts to what was asked for before, when a hold has ended
-// that kept it back, until Close.
+// compactReleased performs a delayed compaction after a hold is released, until Close.
 func (s *Store) compactReleased() {
 	for {
 		select {
@@ -52,8 +50,7 @@ func (s *Store) compactReleased() {
 	}
 }
 
-// compact has etcd forget what is older than a revision. That it has done so
-// already is no error.
+// compact compacts etcd to a revision. It is not an error if etcd is already compacted further.
 func (s *Store) compact(ctx context.Context, to kv.Revision) error {
 	if to <= 0 {
 		return nil
@@ -77,7 +74,7 @@ func (s *Store) compact(ctx context.Context, to kv.Revision) error {
 
 func (a callSpec) named(name string) callSpec { a.name = name; return a }
 
-// observeCompacted notes that history before a revision is gone.
+// observeCompacted records that history before a revision is compacted.
 func (s *Store) observeCompacted(revision kv.Revision) {
 	for {
 		known := s.compacted.Load()
@@ -87,9 +84,8 @@ func (s *Store) observeCompacted(revision kv.Revision) {
 	}
 }
 
-// CompactedRevision implements kv.Backend. What another client compacted is
-// known when a watch was refused for it, or when that client keeps to the
-// protocol of kube-apiserver.
+// CompactedRevision implements kv.Backend. Compactions by other clients are detected if they use
+// kube-apiserver's protocol, or when etcd rejects a watch because of them.
 func (s *Store) CompactedRevision(ctx context.Context) (kv.Revision, error) {
 	e, _, err := s.Get(ctx, compactKey, 0)
 	if err != nil {
@@ -106,9 +102,9 @@ func (s *Store) CompactedRevision(ctx context.Context) (kv.Revision, error) {
 	return compacted, nil
 }
 
-// compactor takes part in the protocol: who finds the key at the version it last
-// saw writes the revision that was newest one interval ago, and compacts to it.
-// The others learn from the key that it was done.
+// compactor implements the compaction protocol: the server that finds the key unchanged since its
+// last round writes the revision that was newest one interval ago, and compacts to it. The other
+// servers detect the changed key.
 type compactor struct {
 	version  int64       // of compactKey, as last seen
 	revision kv.Revision // the newest one at that time
@@ -144,8 +140,8 @@ func (s *Store) compactOnce(ctx context.Context, c compactor) (compactor, error)
 		return c, err
 	}
 	defer leave()
-	// Where something is held here, the round takes place all the same, and goes
-	// less far, or nowhere: if none did, another client would compact instead.
+	// If this server has holds, it still performs the round, with an older revision. Otherwise
+	// another client would compact to the newer revision.
 	to := s.grant(c.revision+1) - 1
 	agreed := max(to, c.agreed)
 	resp, err := call(ctx, s, s.write("compaction"), func(ctx context.Context, _ ...grpc.CallOption) (*clientv3.TxnResponse, error) {

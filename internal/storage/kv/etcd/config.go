@@ -24,15 +24,15 @@ const (
 	DefaultSizeInterval       = 30 * time.Second // kube-apiserver's
 )
 
-// Config says where etcd is. Endpoints are required.
+// Config specifies an etcd cluster. Endpoints are required.
 type Config struct {
 	// Endpoints are URLs of members of one cluster, all http or all https.
 	Endpoints []string
-	// CAFile holds the authorities that sign etcd's certificates; "": those
-	// that the operating system trusts.
+	// CAFile contains the CA certificates for etcd's serving certificates; "" selects the CAs of
+	// the operating system.
 	CAFile string
-	// CertFile and KeyFile are this client's certificate, given together or not
-	// at all. All three files are read anew for each connection.
+	// CertFile and KeyFile are the client certificate; both or neither must be set. All three files
+	// are reloaded for each connection.
 	CertFile, KeyFile string
 	// HealthPrefix is a prefix that this client may read; health checks ask for
 	// the key "health" below it. "": /registry.
@@ -43,26 +43,25 @@ type Config struct {
 	// counts as unavailable; writes and large reads are given up to twice that.
 	// 0: 5s.
 	RequestTimeout time.Duration
-	// CompactionInterval is how often history older than that is forgotten. 0
-	// or less: this client compacts nothing by itself.
+	// CompactionInterval is the interval of compactions, and the age of the compacted history. If
+	// it is not positive, this client does not compact.
 	CompactionInterval time.Duration
 	// Dial connects to etcd; nil does directly.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// LeaseReuse is for how long the lease of a key is used for others that live as
-	// long: how much longer than asked for they may live. 0: 60s;
-	// less: each key has its own.
+	// LeaseReuse is the duration for which a lease is reused for keys with the same time to live.
+	// It is also the maximum delay of their expiry. 0 means 60s; a negative value creates a lease
+	// for each key.
 	LeaseReuse time.Duration
-	// SizeInterval is for how long the size of etcd's database, a metric, is taken to
-	// be what it was. 0: 30s; less: it is not asked for.
+	// SizeInterval is how long the metric of the database size is cached. 0 means 30s; a negative
+	// value disables the metric.
 	SizeInterval time.Duration
 	// NoRangeStream has large ranges read in pages, though etcd could stream them.
 	NoRangeStream bool
-	// Logger receives what an operator should know; nil discards.
+	// Logger receives messages for operators; nil discards them.
 	Logger *slog.Logger
 	// Registerer is given the store's metrics; it may be nil.
 	Registerer prometheus.Registerer
-	// ClusterID tells this cluster's metrics from those of others that one server uses,
-	// in their label storage_cluster_id. "": etcd-0.
+	// ClusterID is the value of the metrics' label storage_cluster_id; "" means etcd-0.
 	ClusterID string
 }
 

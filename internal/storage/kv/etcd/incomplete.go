@@ -12,8 +12,8 @@ import (
 // ErrIncomplete is returned for a prefix that a copy has not filled to the end.
 var ErrIncomplete = errors.New("the data is incomplete: a migration was interrupted")
 
-// incompleteKey returns the key that marks a prefix while it is filled. It is beside the prefix, so
-// that no copy and no server reads it as an object.
+// incompleteKey returns the key that marks a prefix during a migration to it. The key is outside
+// the prefix, so that it is neither copied nor decoded as an object.
 func incompleteKey(prefix string) string { return strings.TrimSuffix(prefix, "/") + ".incomplete" }
 
 // SetIncomplete marks the data below a prefix as incomplete, or removes the mark.

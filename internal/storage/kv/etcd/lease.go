@@ -10,26 +10,26 @@ import (
 	"google.golang.org/grpc"
 )
 
-// A lease is expensive for etcd and a key on one is not, so keys share leases,
-// by kube-apiserver's rules: a key may live longer than asked for by the
-// twentieth part of that, and no more than Config.LeaseReuse, and no lease is for
-// more than a thousand keys (when it ends they go in one transaction).
+// A lease is expensive for etcd, and a key with a lease is not. Keys share leases by
+// kube-apiserver's rules: a key may expire late by 5 % of its time to live, at most by
+// Config.LeaseReuse, and a lease has at most 1,000 keys, because they are deleted in one
+// transaction.
 const (
 	leaseSlackPart = 20
 	maxLeaseKeys   = 1000
 )
 
-// leases holds the lease in use for each time to live, in seconds.
+// leases contains the current lease for each time to live, in seconds.
 type leases struct {
 	mu   sync.Mutex
 	open map[int64]*lease
-	// granting is held by who asks etcd for a lease.
+	// granting is a lock that is held while a lease is requested from etcd.
 	granting chan struct{}
 }
 
 type lease struct {
 	id   int64
-	ends time.Time // not later than etcd says
+	ends time.Time // a lower bound of etcd's expiry time
 	keys int
 }
 
@@ -38,7 +38,7 @@ func (l *leases) init() {
 	l.granting = make(chan struct{}, 1)
 }
 
-// take returns a lease that lasts ttl seconds more, 0 where there is none.
+// take returns a lease that lasts at least ttl seconds, or 0 if there is none.
 func (l *leases) take(ttl int64) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

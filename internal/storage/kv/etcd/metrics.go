@@ -19,8 +19,7 @@ type metrics struct {
 	errors  *prometheus.CounterVec
 }
 
-// newMetrics registers the metrics of a store. Their label tells clusters apart that keep
-// different resources.
+// newMetrics registers the metrics of a store, with a label for its cluster.
 func newMetrics(r prometheus.Registerer, s *Store) (*metrics, error) {
 	const namespace, subsystem = "mainstay", "kv"
 	if r != nil {

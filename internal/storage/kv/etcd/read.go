@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// A range is read in pages: the first of firstPage keys, the others of about
-// pageBytes, as the keys before them were, unless etcd streams what follows the first.
+// Ranges are read in pages: the first page has firstPage keys, the others about pageBytes, based on
+// the size of the previous keys. The remaining pages are streamed if etcd supports it.
 const (
 	firstPage = 500
 	maxPage   = 10000
@@ -63,7 +63,7 @@ func (s *Store) orNewest(ctx context.Context, at kv.Revision) (kv.Revision, erro
 	return newest, nil
 }
 
-// readable refuses what etcd would answer, but kv does not: see Compact.
+// readable rejects revisions that etcd can read and kv cannot: see Compact.
 func (s *Store) readable(at kv.Revision) error {
 	if at < 0 {
 		return fmt.Errorf("revision %d is negative", at)
@@ -74,7 +74,7 @@ func (s *Store) readable(at kv.Revision) error {
 	return nil
 }
 
-// entry takes over the bytes of an answer.
+// entry returns an entry that shares the memory of a response.
 func entry(e *mvccpb.KeyValue) kv.Entry {
 	return kv.Entry{Key: string(e.Key), Value: e.Value, Created: kv.Revision(e.CreateRevision), Modified: kv.Revision(e.ModRevision)}
 }
@@ -134,7 +134,7 @@ func (s *Store) pages(ctx context.Context, req kv.RangeRequest) (kv.RangeResult,
 			return kv.RangeResult{}, err
 		}
 		if len(res.Entries) == 0 {
-			// The first page: what it says holds for the whole range.
+			// The count of the first page applies to the whole range.
 			res.Count = resp.Count
 			if res.Revision == 0 {
 				res.Revision = kv.Revision(resp.GetHeader().GetRevision())

@@ -17,7 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/etcdtest"
 )
 
-// manyEntries do not fit in one answer: the first page alone has 5 MB.
+// manyEntries entries do not fit in one response: the first page contains 5 MB.
 const manyEntries = 1700
 
 func putMany(t *testing.T, s *Store) {
@@ -55,7 +55,8 @@ func checkMany(t *testing.T, res kv.RangeResult, limit int) {
 	}
 }
 
-// TestPages: what does not fit in one answer is read at one revision, in pages or streamed.
+// TestPages checks that a range larger than one response is read at one revision, in pages or as a
+// stream.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Start(t, etcdtest.Options{})
@@ -78,13 +79,13 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// observedKV counts what is asked for, and meddles with streams.
+// observedKV counts requests and injects errors into streams.
 type observedKV struct {
 	pb.KVClient
 	ranges, streams atomic.Int64
-	// open is asked about each stream, by its number from 1, before it begins.
+	// open is called with the number of each stream, counted from 1, before the stream is opened.
 	open func(n int64) error
-	// part is asked about each answer but the last, before it is handed on.
+	// part is called before each response of a stream except the last one is returned.
 	part func(stream, part int64) error
 }
 
@@ -129,8 +130,8 @@ func (s *observedStream) Recv() (*pb.RangeStreamResponse, error) {
 	return got, nil
 }
 
-// TestStreamBreaks: a stream that breaks is taken up behind what it brought, at the
-// revision it began at.
+// TestStreamBreaks checks that a broken stream is resumed after the last received entry, at its
+// initial revision.
 func TestStreamBreaks(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{Endpoints: etcdtest.Start(t, etcdtest.Options{}).URLs()})
@@ -158,7 +159,8 @@ func TestStreamBreaks(t *testing.T) {
 	}
 }
 
-// TestStreamRefused: an etcd without streams is asked once, and read in pages.
+// TestStreamRefused checks that the store tries to stream once and then reads in pages, if etcd
+// does not support streams.
 func TestStreamRefused(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{Endpoints: etcdtest.Start(t, etcdtest.Options{}).URLs()})
@@ -177,7 +179,8 @@ func TestStreamRefused(t *testing.T) {
 	}
 }
 
-// TestStreamCompacted: what is compacted while it is streamed is an error, not a part of the list.
+// TestStreamCompacted checks that a compaction during a stream results in an error, not in a
+// partial list.
 func TestStreamCompacted(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{Endpoints: etcdtest.Start(t, etcdtest.Options{}).URLs()})

@@ -13,8 +13,8 @@ import (
 // markEvery is how much time lies between two marks.
 const markEvery = time.Minute
 
-// Hold implements kv.Backend. It keeps this client from compacting; another one
-// on the cluster may do so all the same.
+// Hold implements kv.Backend. It prevents compaction by this client; other clients of the cluster
+// can still compact.
 func (s *Store) Hold(ctx context.Context, at kv.Revision) (kv.Revision, func(), error) {
 	for {
 		held, release, err := s.hold(ctx, at)
@@ -22,7 +22,7 @@ func (s *Store) Hold(ctx context.Context, at kv.Revision) (kv.Revision, func(), 
 		case err == nil:
 			return held, release, nil
 		case at == 0 && errors.Is(err, kv.ErrCompacted):
-			// What was the newest revision has been compacted meanwhile.
+			// The newest revision has been compacted since it was read.
 		default:
 			return 0, nil, fmt.Errorf("hold revision %d: %w", at, err)
 		}
@@ -41,7 +41,7 @@ func (s *Store) hold(ctx context.Context, at kv.Revision) (kv.Revision, func(), 
 	if err != nil {
 		return 0, nil, err
 	}
-	// It is held now, and may have been gone before.
+	// The revision may have been compacted before it was held.
 	if _, _, err := s.Get(ctx, string(s.healthKey), at); err != nil {
 		release()
 		return 0, nil, err
@@ -59,8 +59,8 @@ func (s *Store) grant(to kv.Revision) kv.Revision {
 	return granted
 }
 
-// markTimes asks for the newest revision where nothing else does, so that it is
-// marked, until Close.
+// markTimes requests the newest revision periodically if there are no other requests, so that its
+// time is recorded, until Close.
 func (s *Store) markTimes() {
 	ticker := time.NewTicker(markEvery)
 	defer ticker.Stop()
@@ -74,8 +74,8 @@ func (s *Store) markTimes() {
 	}
 }
 
-// mark takes note that a revision is the newest one, or was a moment ago, unless
-// that was done lately.
+// mark records the time of a revision that is or recently was the newest, at most once per
+// interval.
 func (s *Store) mark(revision kv.Revision) {
 	now := time.Now()
 	if last, ok := s.marks.Last(); ok {
@@ -88,8 +88,8 @@ func (s *Store) mark(revision kv.Revision) {
 	s.marks.Add(history.Mark{Revision: revision, Time: now})
 }
 
-// RevisionAt implements kv.Backend. It goes back to the start of this process at
-// most: nothing is stored in etcd, which others share.
+// RevisionAt implements kv.Backend. It returns only revisions since the start of this process,
+// because times are not stored in etcd.
 func (s *Store) RevisionAt(ctx context.Context, t time.Time) (kv.Revision, error) {
 	newest, err := s.newest(ctx)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/history"
 )
 
-// TestHeldCompaction: rounds of the protocol go no further than what this client
-// holds, and what they write never goes back. Another client may go on.
+// TestHeldCompaction checks that the compaction rounds of a client do not go beyond its holds, and
+// that the stored revision never decreases. Another client may compact beyond the holds.
 func TestHeldCompaction(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Start(t, etcdtest.Options{})
@@ -43,7 +43,7 @@ func TestHeldCompaction(t *testing.T) {
 	if e, _, err := one.Get(t.Context(), "/a", held); err != nil || string(e.Value) != "1" {
 		t.Fatalf("what is held: %v, %v", e, err)
 	}
-	// The second round of another client goes to the revision of its first.
+	// The second round of another client compacts to the revision of its first round.
 	c2 := round(two, compactor{})
 	round(two, c2)
 	agreed(c2.revision)
@@ -54,8 +54,8 @@ func TestHeldCompaction(t *testing.T) {
 	agreed(c2.revision)
 }
 
-// TestMarks: a minute apart, whoever asks, and not of times that this process
-// does not know.
+// TestMarks checks that marks are a minute apart regardless of the number of callers, and that
+// times before the start of the process are unknown.
 func TestMarks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -11,9 +11,9 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// revisions asks etcd for the newest revision, once for all who wait. Who comes
-// while a request is under way takes part in the next one: an answer may be used
-// only by those who were there before it was asked for.
+// revisions requests the newest revision from etcd, once for all waiting callers. A caller that
+// arrives during a request waits for the next one, because a response is only valid for callers
+// that arrived before the request.
 type revisions struct {
 	mu      sync.Mutex
 	next    *revisionRequest
@@ -82,9 +82,8 @@ func (s *Store) requestRevisions() {
 	}
 }
 
-// requestRevision reads the key of the health checks: that any client may read it
-// is what they are for. The answer of a linearizable read, even of an absent
-// key, carries the newest revision.
+// requestRevision reads the key of the health checks, which all clients may read. The response to a
+// linearizable read contains the newest revision, even if the key does not exist.
 func (s *Store) requestRevision() (kv.Revision, error) {
 	ctx, leave, err := s.enter(s.ctx, false)
 	if err != nil {
@@ -102,7 +101,7 @@ func (s *Store) requestRevision() (kv.Revision, error) {
 	return revision, nil
 }
 
-// smallRead is a read that is answered at once, or by another member.
+// smallRead returns the parameters of a short read, which is retried on another member.
 func (s *Store) smallRead(name string) callSpec {
 	return callSpec{name: name, timeout: s.config.RequestTimeout, attempt: s.config.RequestTimeout * 2 / 5, repeat: repeatRead}
 }

@@ -13,13 +13,13 @@ import (
 // sizeTimeout is how long a scrape of metrics waits for etcd, as in kube-apiserver.
 const sizeTimeout = time.Second
 
-// sizeMetric is the metric of the size of etcd's database, which etcd is asked for when
-// it is scraped, and not again for an interval. Without an answer there is no metric.
+// sizeMetric is the metric of etcd's database size. It requests the size on a scrape, and caches it
+// for an interval. Without a response the metric is absent.
 type sizeMetric struct {
 	store *Store
 	desc  *prometheus.Desc
 
-	mu    sync.Mutex // held while etcd is asked
+	mu    sync.Mutex // held during the request to etcd
 	bytes float64
 	until time.Time // bytes are good
 }

@@ -16,10 +16,9 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// Snapshot implements kv.Backend. It is a snapshot of etcd itself, with all its
-// keys, as "etcdctl snapshot save" makes it and "etcdutl snapshot restore" takes
-// it: a database, followed by its SHA-256, which is checked in passing. It holds
-// the revision returned, and may hold some that came while it was begun.
+// Snapshot implements kv.Backend. The snapshot contains all keys of etcd, in the format of "etcdctl
+// snapshot save" and "etcdutl snapshot restore": a database followed by its SHA-256, which is
+// verified. It contains the returned revision, and possibly newer ones.
 func (s *Store) Snapshot(ctx context.Context, w io.Writer) (kv.Revision, error) {
 	ctx, leave, err := s.enter(ctx, false)
 	if err != nil {
@@ -56,7 +55,7 @@ func (s *Store) member(ctx context.Context) (*clientv3.Client, kv.Revision, erro
 		if err == nil {
 			return client, kv.Revision(resp.GetHeader().GetRevision()), nil
 		}
-		_ = client.Close() // it has answered nothing
+		_ = client.Close() // the client has no pending requests
 		errs = append(errs, err)
 	}
 	return nil, 0, errors.Join(errs...)
@@ -94,7 +93,7 @@ func (s *summed) Write(p []byte) (int, error) {
 	}
 	s.tail = append(s.tail, p...)
 	if more := len(s.tail) - sha256.Size; more > 0 {
-		_, _ = s.sum.Write(s.tail[:more]) // a hash takes everything
+		_, _ = s.sum.Write(s.tail[:more]) // hash.Write never returns an error
 		s.tail = append(s.tail[:0], s.tail[more:]...)
 	}
 	return n, nil

@@ -21,19 +21,19 @@ type source struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	answers chan answer
-	ask     chan struct{} // holds a request for progress
+	ask     chan struct{} // contains a pending request for progress
 	tasks   sync.WaitGroup
 }
 
-// answer is what etcd sends at a time: whole commits, or progress alone.
+// answer is one message of an etcd watch: complete commits, or progress only.
 type answer struct {
 	events   []kv.Event
 	revision kv.Revision
 	err      error // the last answer
 }
 
-// open begins a watch of etcd from w.next on. etcd's client keeps it up over
-// lost connections; it takes up where it stopped, on another member if need be.
+// open starts an etcd watch from w.next. etcd's client reconnects lost watches, to another member
+// if necessary.
 func (w *watch) open() (*source, error) {
 	if compacted := w.s.compacted.Load(); int64(w.next) < compacted {
 		return nil, fmt.Errorf("revision %d was requested, the oldest is %d: %w", w.next, compacted, kv.ErrCompacted)
@@ -49,7 +49,7 @@ func (w *watch) open() (*source, error) {
 		clientv3.WithPrevKV(), clientv3.WithFragment(), clientv3.WithProgressNotify(),
 	}
 	if empty(w.start, w.end) {
-		// etcd refuses an empty range. Nothing comes of this one, but progress.
+		// etcd rejects an empty range. This watch only delivers progress.
 		opts = append(opts, clientv3.WithRange(string(first)+"\x00"), clientv3.WithFilterPut(), clientv3.WithFilterDelete())
 	}
 	began := time.Now()
@@ -76,15 +76,15 @@ func (w *watch) open() (*source, error) {
 	return src, nil
 }
 
-// close ends the watch of etcd; answers that were not taken are dropped.
+// close ends the etcd watch. Undelivered messages are dropped.
 func (src *source) close() {
 	src.cancel()
-	_ = src.watcher.Close() // the stream is cancelled, which is what it says
+	_ = src.watcher.Close() // the error reports that the stream was canceled
 	src.tasks.Wait()
 }
 
-// requestProgress asks etcd for progress, unless that is being done. It does not
-// block, as etcd's client does while it is not connected.
+// requestProgress requests progress from etcd, unless a request is pending. It does not block,
+// unlike etcd's client without a connection.
 func (src *source) requestProgress() {
 	select {
 	case src.ask <- struct{}{}:
@@ -96,15 +96,15 @@ func (src *source) askProgress() {
 	for {
 		select {
 		case <-src.ask:
-			_ = src.watcher.RequestProgress(src.ctx) // it is asked for again
+			_ = src.watcher.RequestProgress(src.ctx) // progress will be requested again
 		case <-src.ctx.Done():
 			return
 		}
 	}
 }
 
-// read passes on what etcd sends. It is always ready to receive: etcd's client
-// buffers without bound for who is not.
+// read forwards etcd's messages. It always receives, because etcd's client buffers without limit
+// otherwise.
 func (src *source) read(s *Store, responses clientv3.WatchChan) {
 	defer close(src.answers)
 	for resp := range responses {
@@ -113,7 +113,7 @@ func (src *source) read(s *Store, responses clientv3.WatchChan) {
 			a.revision = kv.Revision(resp.Header.GetRevision())
 			a.events, a.err = events(resp.Events)
 			if n := len(a.events); n > 0 {
-				// The header may be ahead of what is sent from history.
+				// The header's revision may be newer than the events from history.
 				a.revision = a.events[n-1].Revision
 			} else if !resp.IsProgressNotify() {
 				continue
@@ -127,7 +127,7 @@ func (src *source) read(s *Store, responses clientv3.WatchChan) {
 	}
 }
 
-// watchError says why etcd ended a watch, if it did.
+// watchError returns the error with which etcd ended a watch, or nil.
 func (s *Store) watchError(resp *clientv3.WatchResponse) error {
 	if resp.CompactRevision > 0 {
 		s.observeCompacted(kv.Revision(resp.CompactRevision))

@@ -23,15 +23,15 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/history"
 )
 
-// How connections that carry nothing are found dead, and how soon one that
-// broke is made anew. etcd's servers refuse pings more often than every 5s.
+// Keepalive of idle connections, and the delay before reconnecting. etcd's servers reject pings at
+// intervals below 5s.
 const (
 	keepAliveTime    = 10 * time.Second
 	keepAliveTimeout = 5 * time.Second
 	maxConnectDelay  = 3 * time.Second
 )
 
-// maxSend is more than etcd takes: its own limit is the one that counts.
+// maxSend is larger than etcd's limit, so that the server's limit applies.
 const maxSend = 16 << 20
 
 // Store is a kv.Backend over etcd.
@@ -41,8 +41,7 @@ type Store struct {
 	secure  credentials.TransportCredentials
 	metrics *metrics
 	client  *clientv3.Client
-	// rpc is what client.KV stands on: its requests carry bytes, not strings,
-	// and take call options.
+	// rpc is the client below client.KV: it accepts keys as bytes, and call options.
 	rpc       pb.KVClient
 	healthKey []byte
 
@@ -54,15 +53,15 @@ type Store struct {
 	// compacted is the newest revision known to have been compacted to, in the
 	// sense of kv: the oldest one a watch may start from.
 	compacted atomic.Int64
-	// failing is when requests began to fail, in Unix nanoseconds; 0 when the
-	// last one was answered.
+	// failing is the time since when requests have failed, in Unix nanoseconds, or 0 if the last
+	// one succeeded.
 	failing atomic.Int64
-	// streamless is until when no RangeStream is asked for, in Unix nanoseconds.
+	// streamless is the time until which RangeStream is not used, in Unix nanoseconds.
 	streamless atomic.Int64
-	// full is true since etcd refused a write for want of space.
+	// full is set after etcd has rejected a write because of its space quota.
 	full atomic.Bool
-	// alarm is what etcd's alarms mean, nil while there are none, and alarmsAt when that
-	// was, in Unix nanoseconds.
+	// alarm is the error of etcd's alarms, or nil, and alarmsAt the time of the check, in Unix
+	// nanoseconds.
 	alarm    atomic.Pointer[error]
 	alarmsAt atomic.Int64
 
@@ -137,14 +136,14 @@ func (s *Store) newClient(endpoints ...string) (*clientv3.Client, error) {
 	return client, nil
 }
 
-// Await tries again after awaitPause, and says so every awaitReport.
+// Await retries every awaitPause and logs every awaitReport.
 const (
 	awaitPause  = 250 * time.Millisecond
 	awaitReport = 5 * time.Second
 )
 
-// Await waits until etcd answers, be it that it only reads. When ctx ends first, or
-// etcd refuses this client, it returns why etcd could not be used.
+// Await waits until etcd responds to reads. If ctx ends or etcd rejects this client's credentials,
+// it returns the last error.
 func (s *Store) Await(ctx context.Context) error {
 	var last error
 	var reported time.Time
@@ -187,8 +186,8 @@ func (s *Store) Health(ctx context.Context) error {
 	return nil
 }
 
-// enter begins a call on behalf of ctx; what it returns ends with ctx, and for
-// all but commits with the store. leave must be called.
+// enter starts a call. The returned context ends with ctx and, except for commits, when the store
+// closes. The caller must call leave.
 func (s *Store) enter(ctx context.Context, commit bool) (_ context.Context, leave func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err

@@ -67,7 +67,7 @@ func TestLeases(t *testing.T) {
 		if err != nil || left.GrantedTTL != 3660 && left.GrantedTTL != 7260 {
 			t.Errorf("lease of %ds, %v", left.GrantedTTL, err)
 		}
-		// A lease that is gone is replaced.
+		// A revoked lease is replaced.
 		if _, err := s.client.Revoke(t.Context(), l.ID); err != nil {
 			t.Fatal(err)
 		}
@@ -75,8 +75,8 @@ func TestLeases(t *testing.T) {
 	put(1, time.Hour)
 }
 
-// TestCompactionProtocol: two clients compact in turns, once per interval, to
-// what was newest an interval ago, and leave behind what kube-apiserver does.
+// TestCompactionProtocol checks that two clients compact in turns, once per interval, to the newest
+// revision of one interval ago, and that they write the same key as kube-apiserver.
 func TestCompactionProtocol(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Start(t, etcdtest.Options{})
@@ -120,7 +120,7 @@ func TestCompactionProtocol(t *testing.T) {
 	if err != nil || string(e.Value) != strconv.FormatInt(int64(r3+1), 10) {
 		t.Errorf("compact_rev_key is %v, %v", e, err)
 	}
-	// A watch learns what another server has compacted.
+	// A watch ends with ErrCompacted after another server has compacted its history.
 	w, err := two.Watch(t.Context(), "", "", r2)
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +132,7 @@ func TestCompactionProtocol(t *testing.T) {
 	}
 }
 
-// TestCompactPeriodically: history goes by itself.
+// TestCompactPeriodically checks that history is compacted once per CompactionInterval.
 func TestCompactPeriodically(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{Endpoints: etcdtest.Start(t, etcdtest.Options{}).URLs(), CompactionInterval: 20 * time.Millisecond})
@@ -144,7 +144,7 @@ func TestCompactPeriodically(t *testing.T) {
 	})
 }
 
-// TestCorrupt: that members have different data is said by name, until it is mended.
+// TestCorrupt checks that writes and Health return kv.ErrCorrupt while members have different data.
 func TestCorrupt(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Start(t, etcdtest.Options{})
@@ -166,14 +166,15 @@ func TestCorrupt(t *testing.T) {
 	}
 }
 
-// TestFull: a database at its quota takes no writes, and says so.
+// TestFull checks that writes and Health return kv.ErrNoSpace when the database has reached its
+// quota.
 func TestFull(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Start(t, etcdtest.Options{QuotaBytes: 1 << 20})
 	s := open(t, Config{Endpoints: c.URLs()})
 	var err error
-	// etcd looks at the size of what it has written to its file, which it does
-	// ten times a second: how many writes get in before is a matter of speed.
+	// etcd compares the file size with the quota, and writes to the file ten times per second. The
+	// number of writes accepted before that depends on their speed.
 	for i := range 2000 {
 		if _, err = s.Commit(t.Context(), kv.Op{Key: fmt.Sprint(i), Value: make([]byte, 100<<10)}); err != nil {
 			break
@@ -188,7 +189,7 @@ func TestFull(t *testing.T) {
 	if _, _, err := s.Get(t.Context(), "0", 0); err != nil {
 		t.Errorf("read from a full store: %v", err)
 	}
-	another := open(t, Config{Endpoints: c.URLs()}) // to which no write was refused
+	another := open(t, Config{Endpoints: c.URLs()}) // no write of this client was rejected
 	if err := another.Await(t.Context()); err != nil {
 		t.Errorf("a server that is started: %v", err)
 	}
@@ -243,7 +244,7 @@ type failing struct{}
 
 func (failing) Write([]byte) (int, error) { return 0, errFailing }
 
-// TestRevisionsAreShared: who waits for the newest revision waits together.
+// TestRevisionsAreShared checks concurrent calls of CurrentRevision, which share requests to etcd.
 func TestRevisionsAreShared(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{Endpoints: etcdtest.Start(t, etcdtest.Options{}).URLs()})

@@ -13,19 +13,19 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// streamRecheck is for how long an etcd without RangeStream is not asked for it again: its
-// members may be replaced by newer ones.
+// streamRecheck is the interval after which RangeStream is tried again on an etcd without it,
+// because its members may have been upgraded.
 const streamRecheck = 10 * time.Minute
 
-// mayStream reports whether what is left of a range is to be asked for by RangeStream,
-// which etcd has since 3.7 (KEP-5966). etcd counts the keys of a range anew for
-// each page of it; a stream is counted once, and sent in parts while it is read.
+// mayStream reports whether the rest of a range should be read with RangeStream, which etcd has
+// since 3.7 (KEP-5966). etcd counts the keys of the range for each page, but only once for a
+// stream, which it sends in parts.
 func (s *Store) mayStream(req kv.RangeRequest) bool {
 	return !s.config.NoRangeStream && req.Limit == 0 && !req.CountOnly && time.Now().UnixNano() >= s.streamless.Load()
 }
 
-// stream reads what follows the entries of res, all at the revision of res. It reports false when this etcd
-// has no streams; res has what came until then, as it has with an error.
+// stream appends the entries after those of res, at the revision of res. It returns false if etcd
+// does not support streams. After an error, res contains the entries received before the error.
 func (s *Store) stream(ctx context.Context, end string, res *kv.RangeResult) (bool, error) {
 	for {
 		outcome, err := call(ctx, s, s.streamRead(), func(ctx context.Context, _ ...grpc.CallOption) (streamOutcome, error) {
@@ -48,12 +48,12 @@ type streamOutcome int
 
 const (
 	streamEnded   streamOutcome = iota // with the range
-	streamLeft                         // after half of the time that a request has: the next stream goes on
+	streamLeft                         // after half of the request timeout: the next stream continues
 	streamUnknown                      // to this etcd
 )
 
-// receive appends what one stream brings to res. It takes no call options: a stream that is left
-// would still write to them.
+// receive appends the entries of one stream to res. It uses no call options, because an abandoned
+// stream would still write to them.
 func (s *Store) receive(ctx context.Context, end string, res *kv.RangeResult) (streamOutcome, error) {
 	ctx, cancel := context.WithCancel(ctx) // which is how a stream is left
 	defer cancel()

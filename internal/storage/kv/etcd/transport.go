@@ -49,8 +49,7 @@ func (c Config) tls() (*tls.Config, error) {
 	return config, nil
 }
 
-// tlsFiles are credentials that read the files anew for each connection. There are
-// few: one for each member that was ever used.
+// tlsFiles are credentials that reload their files for each connection. There is one per member.
 type tlsFiles struct {
 	credentials.TransportCredentials
 	config Config

@@ -9,8 +9,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// A watch whose receiver takes nothing holds this much. Beyond it, etcd's watch
-// is closed; it is opened again, from history, when the receiver has taken all.
+// Limits of a watch's queue. Above them, the etcd watch is closed; it is reopened from history when
+// the receiver has emptied the queue.
 const (
 	maxQueuedBytes  = 16 << 20
 	maxQueuedEvents = 10_000
@@ -18,8 +18,8 @@ const (
 	batchEvents = 1000
 )
 
-// progressPause is how soon progress is asked for again that did not come: etcd
-// sends none while a watch still reads history.
+// progressPause is the delay before progress is requested again. etcd does not report progress
+// while a watch reads history.
 const progressPause = 50 * time.Millisecond
 
 // reopenPause is the time between two attempts to take up a watch again.
@@ -34,14 +34,13 @@ type watch struct {
 	batches    chan kv.Batch
 	err        error // set before batches is closed
 
-	// wanted receives up to where progress has been requested; it holds the
-	// newest request.
+	// wanted receives the newest revision at each request for progress.
 	wanted chan kv.Revision
 
-	// What follows belongs to run.
+	// The following fields are used by run only.
 	source *source // nil while the queue must drain first, or etcd is away
 	queue  queue
-	// next: events before this revision are in the queue, or were not asked for.
+	// next is the first revision without events in the queue.
 	next kv.Revision
 	// seen: progress up to here is in the queue.
 	seen kv.Revision
@@ -187,8 +186,8 @@ func (w *watch) detach() {
 	}
 }
 
-// reopen goes on where the last source ended. While etcd cannot be reached it
-// leaves the watch without one, and is to be called again.
+// reopen starts a new source at the end of the last one. If etcd is unavailable, the watch remains
+// without a source and the caller must retry.
 func (w *watch) reopen() (err error) {
 	w.source, err = w.open()
 	if err == nil {
@@ -206,9 +205,8 @@ func (w *watch) reopen() (err error) {
 	}
 }
 
-// progress lets the receiver know that everything up to a revision was delivered,
-// at once or when etcd says so. About a watch from a revision that is still to
-// come, etcd says nothing.
+// progress reports to the receiver that all events up to a revision were delivered, immediately or
+// when etcd confirms it. etcd sends no progress for watches from a future revision.
 func (w *watch) progress(want kv.Revision) {
 	w.want = max(w.want, want)
 	switch {
@@ -247,7 +245,7 @@ func (s *Store) RequestProgress(ctx context.Context) error {
 	return nil
 }
 
-// queue holds batches that have not been received.
+// queue contains batches that were not received yet.
 type queue struct {
 	batches       []kv.Batch
 	events, bytes int
@@ -256,7 +254,7 @@ type queue struct {
 func (q *queue) empty() bool { return len(q.batches) == 0 }
 func (q *queue) full() bool  { return q.events >= maxQueuedEvents || q.bytes >= maxQueuedBytes }
 
-// first returns the oldest batch, and an empty one where there is none.
+// first returns the oldest batch, or an empty batch if there is none.
 func (q *queue) first() kv.Batch {
 	if q.empty() {
 		return kv.Batch{}

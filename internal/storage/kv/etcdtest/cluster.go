@@ -22,22 +22,22 @@ import (
 const (
 	// patience is how long a member may take to start.
 	patience = time.Minute
-	// statusPatience is how long one of its answers may.
+	// statusPatience is the timeout of one status request.
 	statusPatience = 10 * time.Second
 )
 
-// Options say what cluster is wanted. The zero value is one member over http.
+// Options configure a cluster. The zero value is one member over http.
 type Options struct {
 	// Members is how many there are; 0 means 1.
 	Members int
 	// TLS makes clients use https and show a certificate; see Cluster.Files.
 	TLS bool
-	// SlowElections leaves etcd's own times; without it a member is missed after
-	// a fraction of a second.
+	// SlowElections uses etcd's default timeouts. Otherwise a failed member is detected after a
+	// fraction of a second.
 	SlowElections bool
 	// QuotaBytes limits the database; 0 means etcd's default.
 	QuotaBytes int64
-	// Durable leaves etcd its fsyncs, for measurements.
+	// Durable enables etcd's fsyncs, for measurements.
 	Durable bool
 }
 
@@ -79,7 +79,7 @@ func Start(t testing.TB, opts Options) *Cluster {
 		t.Fatal(err)
 	}
 	shared := &links{cut: make(map[string]bool)}
-	// The folder goes last: a member may still be writing when the test ends.
+	// The folder is removed last: a member may still be writing when the test ends.
 	dir := t.TempDir()
 	var peers []string
 	for i := range n {
@@ -107,14 +107,14 @@ func Start(t testing.TB, opts Options) *Cluster {
 		if err != nil {
 			t.Fatalf("start member %d of etcd: %v", i, err)
 		}
-		// What a proxy knows of a link is the id of who dials.
+		// A proxy identifies a link by the ID of the connecting member.
 		shared.own(c.Members[i].peers, c.Members[i].id)
 	}
 	return c
 }
 
-// RenewFiles replaces the certificates by others of a new authority. Members use them
-// once they are started anew.
+// RenewFiles replaces the certificates by certificates of a new CA. Members use them after a
+// restart.
 func (c *Cluster) RenewFiles(t testing.TB) {
 	t.Helper()
 	c.Files.write(t)
@@ -123,7 +123,7 @@ func (c *Cluster) RenewFiles(t testing.TB) {
 	}
 }
 
-// URLs are those of the members, for clients.
+// URLs returns the client URLs of the members.
 func (c *Cluster) URLs() []string {
 	var urls []string
 	for _, m := range c.Members {
@@ -132,7 +132,7 @@ func (c *Cluster) URLs() []string {
 	return urls
 }
 
-// configure gives a member its addresses and flags.
+// configure sets the addresses and flags of a member.
 func (m *Member) configure(opts Options, c *Cluster) {
 	m.t.Helper()
 	m.clients = newProxy(m.t, freeAddress(m.t), nil)
@@ -257,15 +257,15 @@ func (m *Member) maintain(method, request string, answer any) error {
 	return nil
 }
 
-// Fill raises the alarm that a member raises whose database has reached its quota.
-// Until Drain, the cluster takes no writes but deletions.
+// Fill raises the alarm of a member whose database has reached its quota. Until Drain, the cluster
+// accepts deletions only.
 func (m *Member) Fill() error { return m.alarm("ACTIVATE", "NOSPACE") }
 
 // Drain ends Fill.
 func (m *Member) Drain() error { return m.alarm("DEACTIVATE", "NOSPACE") }
 
-// Corrupt raises the alarm that is raised for a member whose data are not those of the
-// others. Until Mend, the cluster takes no writes.
+// Corrupt raises the alarm of a member with inconsistent data. Until Mend, the cluster accepts no
+// writes.
 func (m *Member) Corrupt() error { return m.alarm("ACTIVATE", "CORRUPT") }
 
 // Mend ends Corrupt.
@@ -287,7 +287,7 @@ func (m *Member) alarm(action, alarm string) error {
 	return nil
 }
 
-// Defragment has the member write its database anew, which answers nobody meanwhile.
+// Defragment defragments the database of the member, which does not respond during that time.
 func (m *Member) Defragment() error {
 	var answer struct{ Message string }
 	if err := m.maintain("defragment", "{}", &answer); err != nil {
@@ -342,7 +342,7 @@ func (m *Member) Rejoin() { m.links.set(m.id, false) }
 // Disconnect breaks the connections of clients; new ones are served.
 func (m *Member) Disconnect() { m.clients.breakOff() }
 
-// Freeze keeps the connections of clients open and passes nothing on.
+// Freeze stops forwarding data on the connections of clients without closing them.
 func (m *Member) Freeze() { m.clients.freeze(true) }
 
 // Thaw ends Freeze.
@@ -354,7 +354,7 @@ func (m *Member) close() {
 	m.Stop()
 }
 
-// TLSConfig is what a client of a cluster with TLS needs.
+// TLSConfig returns the TLS configuration of a client.
 func (c *Cluster) TLSConfig(t testing.TB) *tls.Config {
 	t.Helper()
 	pair, err := tls.LoadX509KeyPair(c.Files.ClientCert, c.Files.ClientKey)
@@ -370,7 +370,7 @@ func (c *Cluster) TLSConfig(t testing.TB) *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, RootCAs: roots}
 }
 
-// writeFile writes a file of a test, for its owner alone.
+// writeFile writes a file that only its owner can read.
 func writeFile(t testing.TB, path string, write func(io.Writer) error) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestTakenPort: a member whose port somebody else has got finds another one.
+// TestTakenPort checks that a member uses another port if its port is in use.
 func TestTakenPort(t *testing.T) {
 	t.Parallel()
 	c := Start(t, Options{})
@@ -13,7 +13,7 @@ func TestTakenPort(t *testing.T) {
 	m.Stop()
 	taken, err := net.Listen("tcp", m.clients.to())
 	if err != nil {
-		t.Skip("somebody else was faster") // which is what the test is about
+		t.Skip("somebody else was faster") // the case under test
 	}
 	defer taken.Close()
 	m.Restart()

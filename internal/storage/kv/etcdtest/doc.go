@@ -1,6 +1,5 @@
-// Package etcdtest runs real etcd for a test: one member or several, over TLS if
-// wanted, whose members can be stopped, started again and cut off. The members are
-// processes of etcd's own program, at the version that the module test/tools names:
-// etcd's server is no dependency of this module. It is for tests alone; nothing
-// that ships imports it.
+// Package etcdtest runs a real etcd for a test: one or several members, optionally with TLS, which
+// can be stopped, restarted and partitioned. The members are processes of etcd's own binary, at the
+// version in the module test/tools, so etcd's server is not a dependency of this module. It must
+// only be imported by tests.
 package etcdtest

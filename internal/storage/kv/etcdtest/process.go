@@ -29,7 +29,7 @@ var etcdBinary = sync.OnceValues(func() (string, error) {
 	return binary, nil
 })
 
-// goOutput returns what the go command prints, without the newline.
+// goOutput returns the output of the go command without the final newline.
 func goOutput(args ...string) (string, error) {
 	out, err := exec.Command("go", args...).Output()
 	var exit *exec.ExitError
@@ -46,7 +46,7 @@ const stopPatience = 20 * time.Second
 type process struct {
 	cmd    *exec.Cmd
 	output lockedBuffer
-	// running ends with the process, and err is then what Wait returned.
+	// running ends when the process exits; err is then the result of Wait.
 	running context.Context
 	err     error
 }
@@ -81,7 +81,7 @@ func startProcess(binary string, flags []string) (*process, error) {
 	return p, nil
 }
 
-// stop asks the process to end, and kills it where it does not.
+// stop sends the process a signal to end, and kills it after a timeout.
 func (p *process) stop() {
 	if p.cmd.Process.Signal(syscall.SIGTERM) == nil {
 		select {

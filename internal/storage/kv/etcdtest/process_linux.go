@@ -7,7 +7,7 @@ import (
 
 func dieWithParent(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
 
-// Pause stops the process of the member where it stands.
+// Pause suspends the member's process.
 func (m *Member) Pause() { m.signal(syscall.SIGSTOP) }
 
 // Resume ends Pause.

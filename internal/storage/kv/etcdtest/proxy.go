@@ -13,25 +13,24 @@ import (
 // proxy passes connections on to a member.
 type proxy struct {
 	listener net.Listener
-	links    *links // nil for clients: no one is refused
+	links    *links // nil for clients, which are never partitioned
 	owner    string // id of the member behind it; guarded by links.mu
 
 	mu     sync.Mutex
 	target string
-	open   map[net.Conn]string // connections, and who dialled
+	open   map[net.Conn]string // connections and the IDs of their clients
 	frozen chan struct{}       // closed when bytes may pass; nil when they may
 	tasks  sync.WaitGroup
 }
 
-// links knows which members are cut off, by id. It is shared by the proxies of a
-// cluster.
+// links records the partitioned members by ID. The proxies of a cluster share it.
 type links struct {
 	mu      sync.Mutex
 	cut     map[string]bool
 	proxies []*proxy
 }
 
-// set cuts a member off, or lets it in again.
+// set partitions a member, or reconnects it.
 func (l *links) set(id string, cut bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -41,7 +40,7 @@ func (l *links) set(id string, cut bool) {
 	}
 }
 
-// own says which member stands behind a proxy.
+// own sets the member behind a proxy.
 func (l *links) own(p *proxy, id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -94,10 +93,10 @@ func (p *proxy) accept() {
 	}
 }
 
-// serverFrom is the header by which a member of etcd says who it is.
+// serverFrom matches the header with the ID of the connecting etcd member.
 var serverFrom = regexp.MustCompile(`(?i)\r\nX-Server-From: ([0-9a-f]+)\r\n`)
 
-// who reads the first request's head, which it returns too.
+// who reads the head of the first request. It returns the ID of the sending member and the head.
 func who(conn net.Conn) (from string, head []byte, err error) {
 	buf := make([]byte, 4096)
 	_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
@@ -142,7 +141,7 @@ func (p *proxy) serve(conn net.Conn) {
 		delete(p.open, conn)
 	}()
 	if p.links != nil && !p.links.pass(from, p) {
-		return // it was cut off meanwhile, before this connection could be closed
+		return // the member was partitioned before this connection could be closed
 	}
 	var copying sync.WaitGroup
 	copying.Go(func() { p.pass(to, conn); to.Close(); conn.Close() })

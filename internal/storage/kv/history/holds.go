@@ -9,17 +9,15 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// Holds are the revisions that readers of this process still need, and the bound
-// that compaction may go to because of them. All methods may be called
-// concurrently.
+// Holds is the set of revisions that readers of this process use. It limits compaction to these
+// revisions. All methods are safe for concurrent use.
 type Holds struct {
 	released chan struct{}
 	mu       struct {
 		sync.Mutex
 		held map[*hold]struct{}
-		// wanted is the newest revision that compaction was asked for, floor the
-		// newest one that it was allowed to go to. No revision before floor is
-		// held or will be.
+		// wanted is the newest revision requested for compaction. floor is the newest revision
+		// permitted for compaction. Revisions before floor cannot be held.
 		wanted, floor kv.Revision
 	}
 }
@@ -45,9 +43,8 @@ func (h *Holds) Reset(compacted kv.Revision) {
 	h.mu.floor = max(h.mu.floor, compacted)
 }
 
-// Add holds a revision until release is called, ctx ends, or a limit has passed,
-// if it is not 0. The error is kv.ErrCompacted where compaction may already have
-// gone further.
+// Add holds a revision until release is called, ctx ends, or limit has passed. A limit of 0 means
+// no limit. It returns kv.ErrCompacted if compaction beyond the revision was already permitted.
 func (h *Holds) Add(ctx context.Context, at kv.Revision, limit time.Duration) (release func(), err error) {
 	x := &hold{revision: at, since: time.Now(), limit: limit}
 	h.mu.Lock()
@@ -77,13 +74,13 @@ func (h *Holds) remove(x *hold) {
 	}
 }
 
-// Released receives when a hold has ended that kept compaction back: Grant may
-// then allow more than it did.
+// Released receives after the release of a hold that delayed compaction: Grant may permit more than
+// before.
 func (h *Holds) Released() <-chan struct{} { return h.released }
 
-// Grant asks for compaction to a revision and returns how far it may go now: to
-// the newest revision ever asked for, but no further than the oldest that is
-// held. expired are holds whose limit has passed; they no longer count.
+// Grant requests compaction to a revision and returns the permitted revision: the newest revision
+// ever requested, but not later than the oldest held revision. expired contains the removed holds
+// whose limit has passed.
 func (h *Holds) Grant(to kv.Revision) (granted kv.Revision, expired []Expired) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -107,7 +104,7 @@ type Expired struct {
 	Age      time.Duration
 }
 
-// Oldest returns how many holds there are, and the age of the one taken first.
+// Oldest returns the number of holds and the age of the oldest hold.
 func (h *Holds) Oldest() (holds int, age time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -8,12 +8,11 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// MaxMarks bounds how many marks are kept. When there are more, every other one
-// of the older half goes: times long past are known less exactly.
+// MaxMarks is the maximum number of marks. Above it, every second mark of the older half is
+// removed, which reduces the precision of old times.
 const MaxMarks = 4096
 
-// Mark says that Revision was the newest one at a moment, which it gives by two
-// clocks.
+// Mark records that Revision was the newest one at a time, measured by two clocks.
 type Mark struct {
 	Revision kv.Revision
 	// Time is that of the machine's clock, which may jump either way between
@@ -24,8 +23,8 @@ type Mark struct {
 	Uptime time.Duration
 }
 
-// Marks are the marks of one store, in ascending order of revision and uptime.
-// The zero value has none. All methods may be called concurrently.
+// Marks are the marks of one store, in ascending order of revision and uptime. The zero value is
+// empty. All methods are safe for concurrent use.
 type Marks struct {
 	mu   sync.Mutex
 	list []Mark
@@ -77,7 +76,7 @@ func (m *Marks) Forget(before kv.Revision) {
 	m.list = slices.Delete(m.list, 0, i)
 }
 
-// Last returns the newest mark, and false where there is none.
+// Last returns the newest mark, or false if there is none.
 func (m *Marks) Last() (Mark, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -94,8 +93,7 @@ func (m *Marks) Len() int {
 	return len(m.list)
 }
 
-// AtUptime returns the newest revision that was marked by an uptime, 0 where
-// there is none.
+// AtUptime returns the newest revision marked at or before an uptime, or 0 if there is none.
 func (m *Marks) AtUptime(uptime time.Duration) kv.Revision {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -109,14 +107,13 @@ func (m *Marks) AtUptime(uptime time.Duration) kv.Revision {
 	return found
 }
 
-// AtTime returns the newest revision that is known to be no newer than a time,
-// and false where the marks do not go back that far. now is the present.
+// AtTime returns the newest revision that is known to be at or before t, or false if the marks do
+// not go back that far. now is the current time.
 //
-// Where the clock jumped, times of later marks are not later. One that lies in
-// the future was made while the clock was ahead: it says nothing. From the first
-// one on that lies after t, no mark counts, even if its time does not, since its
-// revision is newer: while the clock was behind, all revisions are taken to be
-// as new as the newest time before that.
+// If the clock jumped, later marks can have earlier times. A mark in the future was made while the
+// clock was ahead and is ignored. After the first mark later than t, no mark counts, even if its
+// own time is earlier, because its revision is newer: revisions made while the clock was behind are
+// treated as being as new as the latest time before them.
 func (m *Marks) AtTime(t, now time.Time) (kv.Revision, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -25,7 +25,7 @@ func TestAtTime(t *testing.T) {
 	for name, c := range map[string]struct {
 		clock []int // at which revisions 10, 20, ... were marked
 		now   int
-		want  map[int]kv.Revision // by minute; 0 is none
+		want  map[int]kv.Revision // by minute; 0 if unknown
 	}{
 		"no marks":             {nil, 5, map[int]kv.Revision{3: 0}},
 		"even":                 {[]int{1, 2, 3, 4}, 5, map[int]kv.Revision{0: 0, 1: 10, 2: 20, 4: 40, 5: 40}},
@@ -33,7 +33,7 @@ func TestAtTime(t *testing.T) {
 		"a jump forward":       {[]int{1, 2, 6000, 6001}, 6002, map[int]kv.Revision{2: 20, 3: 20, 5999: 20, 6000: 30}},
 		"forward, then mended": {[]int{1, 2, 6000, 4, 5}, 6, map[int]kv.Revision{2: 20, 3: 20, 4: 40, 5: 50}},
 		"back":                 {[]int{100, 101, 41, 42}, 43, map[int]kv.Revision{40: 0, 41: 30, 42: 40}},
-		// While the clock was behind, nothing says how old the revisions are.
+		// While the clock was behind, the age of the revisions is unknown.
 		"back, then mended":    {[]int{100, 101, 0, 1, 104}, 105, map[int]kv.Revision{1: 0, 99: 0, 100: 10, 101: 40, 103: 40, 104: 50}},
 		"a little back":        {[]int{10, 11, 8, 9, 12}, 13, map[int]kv.Revision{9: 0, 10: 10, 11: 40, 12: 50}},
 		"all in the future":    {[]int{100, 101}, 5, map[int]kv.Revision{3: 0, 5: 0}},
@@ -52,7 +52,7 @@ func TestAtTime(t *testing.T) {
 
 func TestAtUptime(t *testing.T) {
 	t.Parallel()
-	m := marked(1, 6000, 3, 4) // whatever the clock says
+	m := marked(1, 6000, 3, 4) // independent of the clock
 	for uptime, want := range map[time.Duration]kv.Revision{-time.Second: 0, 0: 10, time.Minute - 1: 10, time.Minute: 20, time.Hour: 40} {
 		if got := m.AtUptime(uptime); got != want {
 			t.Errorf("at %s: revision %d, want %d", uptime, got, want)
@@ -83,8 +83,8 @@ func TestMarksAscend(t *testing.T) {
 	}
 }
 
-// TestMarksBounded: a year of marks takes up as much as a few days of them, and
-// all of the year is still known.
+// TestMarksBounded checks that the marks of a year use no more memory than those of a few days, and
+// that they still cover the whole year.
 func TestMarksBounded(t *testing.T) {
 	t.Parallel()
 	var m Marks

@@ -41,7 +41,7 @@ func testCompare(t *testing.T, b kv.Backend) {
 	commit(t, b, kv.Op{Key: "a", Value: []byte("3"), Expect: 0})
 }
 
-// testTooLarge comes close to the limit of a commit, and beyond.
+// testTooLarge checks commits just below and above the size limit.
 func testTooLarge(t *testing.T, b kv.Backend) {
 	const limit = 3 << 19
 	r1 := commit(t, b, kv.Op{Key: "a", Value: bytes.Repeat([]byte("a"), limit-4<<10)})

@@ -39,8 +39,8 @@ func compacted(t *testing.T, b kv.Backend) kv.Revision {
 	return rev
 }
 
-// testHold: what is held can be read and watched from, and is forgotten by
-// itself when it is held no more.
+// testHold checks that held revisions can be read and watched, and are compacted after their
+// release.
 func testHold(t *testing.T, b kv.Backend) {
 	r1 := put(t, b, "a", "1")
 	put(t, b, "gone", "x")
@@ -130,8 +130,7 @@ func testHoldErrors(t *testing.T, b kv.Backend) {
 	}
 }
 
-// testHoldConcurrent reads what is held, again and again, while everything else
-// is compacted.
+// testHoldConcurrent reads held revisions repeatedly while all others are compacted.
 func testHoldConcurrent(t *testing.T, b kv.Backend) {
 	put(t, b, "a", "0")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -185,8 +184,7 @@ func readHeld(t *testing.T, b kv.Backend) {
 	w.Stop()
 }
 
-// testRevisionAt: whatever a backend knows of the past, nothing newer than the
-// time asked for is in what it returns.
+// testRevisionAt checks that the returned revision is never newer than the requested time.
 func testRevisionAt(t *testing.T, b kv.Backend) {
 	begin := time.Now()
 	r1 := put(t, b, "a", "1")

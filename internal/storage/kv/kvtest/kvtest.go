@@ -1,8 +1,7 @@
-// Package kvtest is the behaviour suite that every kv backend passes: the
-// contract of package kv as tests, and a model test that compares random
-// operations with a map (the environment variables KVTEST_OPERATIONS and
-// KVTEST_SEED make it longer, and repeat it). It tests through kv.Backend alone; what is particular
-// to a backend (files, crashes, networks) is tested beside that backend.
+// Package kvtest is a test suite for kv backends: the contract of package kv, and a model test that
+// compares random operations with a map (the environment variables KVTEST_OPERATIONS and
+// KVTEST_SEED set its length and seed). It only uses kv.Backend; the features of a specific backend
+// (files, crashes, networks) are tested with that backend.
 package kvtest
 
 import (
@@ -16,8 +15,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// patience is how long the suite waits for what must happen at once. It is
-// generous: only a failure takes that long.
+// patience is the timeout for events that should happen immediately. Only failures take that long.
 const patience = 30 * time.Second
 
 // Run runs the suite. open returns an empty backend, which the suite closes;
@@ -86,13 +84,13 @@ func Run(t *testing.T, open func(t *testing.T) kv.Backend) {
 	})
 }
 
-// put writes a key whatever its state.
+// put writes a key in any state.
 func put(t *testing.T, b kv.Backend, key, value string) kv.Revision {
 	t.Helper()
 	return commit(t, b, kv.Op{Key: key, Value: []byte(value), Expect: kv.AnyRevision})
 }
 
-// remove deletes a key whatever its state.
+// remove deletes a key in any state.
 func remove(t *testing.T, b kv.Backend, key string) kv.Revision {
 	t.Helper()
 	return commit(t, b, kv.Op{Key: key, Kind: kv.OpDelete, Expect: kv.AnyRevision})
@@ -166,7 +164,7 @@ func diff(t *testing.T, what string, got, want any) {
 	}
 }
 
-// watching reads a watch and checks what must hold of every watch.
+// watching reads a watch and checks the general guarantees of watches.
 type watching struct {
 	t     *testing.T
 	w     kv.Watch
@@ -174,7 +172,7 @@ type watching struct {
 	end   string
 	// delivered is the revision of the last batch.
 	delivered kv.Revision
-	// from is the first revision asked for, 0 if not given.
+	// from is the first requested revision, or 0.
 	from   kv.Revision
 	events []kv.Event
 }
@@ -206,7 +204,7 @@ func (w *watching) batch() (kv.Batch, bool) {
 	}
 }
 
-// check: in order, each once, no revision split, none but those asked for.
+// check requires events in order, without duplicates, split revisions or unrequested keys.
 func (w *watching) check(b kv.Batch) {
 	w.t.Helper()
 	if b.Revision < w.delivered {

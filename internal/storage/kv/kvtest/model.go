@@ -14,11 +14,12 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// model is what a backend must be indistinguishable from.
+// model is the reference implementation.
 type model struct {
 	rev       kv.Revision
 	compacted kv.Revision
-	// wanted is what compaction was asked for, held what may not be compacted.
+	// wanted is the newest revision requested for compaction. held contains the holds, whose
+	// revisions must not be compacted.
 	wanted kv.Revision
 	held   []modelHold
 	// states are the entries as of each revision of a commit, oldest first.
@@ -45,7 +46,7 @@ func (m *model) at(rev kv.Revision) map[string]kv.Entry {
 	return nil
 }
 
-// decide reports whether a transaction holds and writes, without a revision yet.
+// decide reports whether a transaction's conditions are met and whether it writes.
 func (m *model) decide(ops []kv.Op) (holds, writes bool, current []*kv.Entry) {
 	now := m.at(m.rev)
 	holds = true
@@ -66,8 +67,7 @@ func (m *model) decide(ops []kv.Op) (holds, writes bool, current []*kv.Entry) {
 	return holds, writes, current
 }
 
-// apply makes a transaction that holds and writes, at the revision the backend
-// gave it.
+// apply performs a successful transaction with the revision of the backend.
 func (m *model) apply(ops []kv.Op, rev kv.Revision) {
 	next := maps.Clone(m.at(m.rev))
 	for _, op := range ops {
@@ -104,21 +104,19 @@ type modelTest struct {
 
 type modelWatch struct {
 	*watching
-	// checked is how many events of the watch have been compared with those of
-	// the model, seen how many the model had then.
+	// checked is the number of events of the watch compared with the model, seen the number of
+	// events in the model at that time.
 	checked, seen int
 }
 
 const (
-	// modelChunk is how many operations are made on one store: the model holds
-	// all states there ever were.
+	// modelChunk is the number of operations per store. The model stores all states of one store.
 	modelChunk = 10_000
 	shortChunk = 2_000
 )
 
-// testModel makes random operations, in chunks that each have a store and a seed
-// of their own: one chunk, or as many as KVTEST_OPERATIONS asks for. KVTEST_SEED
-// is that of the first chunk.
+// testModel performs random operations in chunks, each with its own store and seed: one chunk, or
+// the number for KVTEST_OPERATIONS. KVTEST_SEED is the seed of the first chunk.
 func testModel(t *testing.T, open func(t *testing.T) kv.Backend) {
 	operations := int64(modelChunk)
 	if testing.Short() {
@@ -248,8 +246,7 @@ func (mt *modelTest) commit() {
 	}
 }
 
-// refused checks the error of a read at a revision, and reports whether there is
-// one.
+// refused checks the error of a read at a revision, and reports whether the read failed.
 func (mt *modelTest) refused(at kv.Revision, err error) bool {
 	mt.Helper()
 	switch {
@@ -353,7 +350,7 @@ func (mt *modelTest) watch() {
 	mt.watches = append(mt.watches, &modelWatch{watching: watch(mt.T, mt.b, start, end, from)})
 }
 
-// drain compares what the watches deliver with the model.
+// drain compares the events of the watches with the model.
 func (mt *modelTest) drain() {
 	mt.Helper()
 	if err := mt.b.RequestProgress(mt.Context()); err != nil {
@@ -397,7 +394,7 @@ func (mt *modelTest) compactTo(at kv.Revision) {
 	mt.m.compacted = max(mt.m.compacted, to)
 }
 
-// hold holds a revision that may or may not be readable, or releases one.
+// hold holds a random revision, which may not be readable, or releases a hold.
 func (mt *modelTest) hold() {
 	mt.Helper()
 	if n := len(mt.m.held); n > 3 || n > 0 && mt.rng.IntN(2) == 0 {

@@ -217,8 +217,8 @@ func testRangeLimit(t *testing.T, b kv.Backend) {
 	diff(t, "pages", paged, []string{"k0", "k1", "k2", "k3", "k5", "k6", "k7", "k8", "k9"})
 }
 
-// testRangeCounted reads pages of several lists in turns, while keys change:
-// each page says how many keys there are from its start on at its revision.
+// testRangeCounted reads pages of several lists alternately while keys change, and checks the count
+// of remaining keys in each page.
 func testRangeCounted(t *testing.T, b kv.Backend) {
 	for i := range 40 {
 		put(t, b, fmt.Sprintf("/r/n%d/k%02d", i%2, i), "x")

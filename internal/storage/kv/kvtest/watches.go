@@ -169,7 +169,7 @@ func testWatchFromOld(t *testing.T, b kv.Backend) {
 	for _, i := range []int{1, 50, 299} {
 		diff(t, fmt.Sprintf("from commit %d", i), plain(watch(t, b, "", "", revs[i]).until(last)), whole[i:])
 	}
-	// It goes on into the present without a seam.
+	// The watch continues from history to new events without a gap.
 	w := watch(t, b, "", "", revs[250])
 	more := put(t, b, "new", "x")
 	if events := w.until(more); len(events) != 51 {

@@ -1,12 +1,12 @@
-// Package allocation gives services addresses and ports, each to one service at a
-// time. What is given out is a lock: a stored object that is created in the
-// transaction of the service's write, which fails where the object exists. So
-// there is no other account of what is free, and nothing to repair.
+// Package allocation allocates addresses and ports to services, each to at most one service at a
+// time. An allocation is a lock: a stored object that is created in the transaction of the
+// service's write. The transaction fails if the object exists. The locks are the only record of
+// allocations, so there is nothing to repair.
 //
-//   - band: which numbers a range has, and the order in which they are tried.
-//   - lock: the stored objects, claimed and released.
-//   - cidr: the ranges of addresses, which ServiceCIDR objects say.
-//   - bitmap: kube-apiserver's account of ports, kept where it left one.
+//   - band: the numbers of a range and the order in which they are tried.
+//   - lock: the stored objects, their creation and deletion.
+//   - cidr: the address ranges of ServiceCIDR objects.
+//   - bitmap: kube-apiserver's record of ports, for stores that it created.
 //
-// It does not know what a service needs: that is the row's (package core).
+// Package core decides what a service needs.
 package allocation

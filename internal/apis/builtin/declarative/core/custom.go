@@ -11,13 +11,13 @@ import (
 
 // Markers ask for the following rules by these names.
 
-// ValidateCustom_EvictionResponder_Name refuses names in the domains of Kubernetes.
+// ValidateCustom_EvictionResponder_Name rejects names in the domains of Kubernetes.
 func ValidateCustom_EvictionResponder_Name(_ context.Context, _ operation.Operation, path *field.Path, name, _ *string) field.ErrorList {
 	return meta.ReservedDomain(path, *name)
 }
 
-// ValidateCustom_EvictionResponder_Priority keeps the priorities below 1000 for
-// Kubernetes' own responders.
+// ValidateCustom_EvictionResponder_Priority reserves priorities below 1000 for the responders of
+// Kubernetes.
 func ValidateCustom_EvictionResponder_Priority(_ context.Context, _ operation.Operation, path *field.Path, priority, _ *int32) field.ErrorList {
 	if priority != nil && *priority >= 0 && *priority < 1000 {
 		return field.ErrorList{field.Invalid(path, *priority, "priorities 0-999 are reserved for responders with *.k8s.io suffix")}

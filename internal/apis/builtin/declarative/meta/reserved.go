@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ReservedDomain refuses a name in a domain of Kubernetes.
+// ReservedDomain rejects a name in a domain of Kubernetes.
 func ReservedDomain(path *field.Path, name string) field.ErrorList {
 	domain, _, _ := strings.Cut(name, "/")
 	domain = "." + strings.TrimRight(strings.ToLower(domain), ".")
