@@ -80,7 +80,7 @@ func rewrapStore(ctx context.Context, dataDir, prefix, config string, shown *pro
 	return report, errors.Join(err, release())
 }
 
-// openEncryption opens a configuration whose plugins must be available. stop closes it.
+// openEncryption opens a configuration and requires that its plugins are available. stop closes it.
 func openEncryption(ctx context.Context, file string) (_ *encryption.Transformers, stop func(), err error) {
 	transformers, err := encryption.Open(ctx, encryption.Options{File: file})
 	if err != nil {

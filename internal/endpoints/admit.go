@@ -31,7 +31,7 @@ const (
 func (o *operation) request(ctx context.Context, op admission.Operation, name string, options runtime.Object, dryRun []string) admission.Request {
 	namespace := o.info.Namespace
 	if op == admission.Create && namespace == "" && o.resource.GroupResource() == (schema.GroupResource{Resource: "namespaces"}) {
-		namespace = name // as in kube-apiserver, whose paths of namespaces have it
+		namespace = name // kube-apiserver also sets the namespace for requests to namespaces
 	}
 	return admission.Request{
 		Operation: op, Options: options, Resource: o.resource, Namespace: namespace, Name: name,
@@ -97,8 +97,8 @@ func (o *operation) withoutRepeatedOwners(change rest.UpdateFunc) rest.UpdateFun
 	}
 }
 
-// storedFields are the encoded managed fields of an object. Those of a document are not read, to
-// avoid a copy.
+// storedFields are the encoded managed fields of an object. The managed fields of unstructured
+// objects are not decoded, to avoid a copy.
 type storedFields struct {
 	entries  []metav1.ManagedFieldsEntry
 	document []any

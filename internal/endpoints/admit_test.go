@@ -73,7 +73,7 @@ func (w answer) metadata() metav1.ObjectMeta {
 	return obj.ObjectMeta
 }
 
-// TestAdmissionReplaces: what a plugin puts in the object's place is stored.
+// TestAdmissionReplaces checks that an object that an admission plugin substitutes is stored.
 func TestAdmissionReplaces(t *testing.T) {
 	t.Parallel()
 	for _, lines := range [][]string{writes(inA+"configmaps", coreHead), writes(inGroup+"widgets", widgetHead)} {
@@ -159,8 +159,8 @@ func TestAdmissionSeesVersions(t *testing.T) {
 	}
 }
 
-// TestManagedFieldsAfterAdmission: those of before come back where admission has
-// left nonsense, and stay where it has left something good.
+// TestManagedFieldsAfterAdmission checks that invalid managed fields set by admission are replaced
+// with the previous ones, and that valid ones are stored.
 func TestManagedFieldsAfterAdmission(t *testing.T) {
 	t.Parallel()
 	bad := []metav1.ManagedFieldsEntry{{Manager: "x", Operation: "Nope", APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{}`)}}}
@@ -188,8 +188,8 @@ func TestManagedFieldsAfterAdmission(t *testing.T) {
 	}
 }
 
-// TestOwnersAfterAdmission: owners that admission has named twice are dropped,
-// and of a patch those that the client has, with the words that say so.
+// TestOwnersAfterAdmission checks that duplicate owner references set by admission or by a patch
+// are removed with a warning.
 func TestOwnersAfterAdmission(t *testing.T) {
 	t.Parallel()
 	const warning = ".metadata.ownerReferences contains duplicate entries after mutating admission happens; API server dedups owner references in 1.20+, " +
@@ -237,7 +237,7 @@ func TestConnectOptions(t *testing.T) {
 	a.do("GET "+inA+"pods/x/log?bad", "").want(400, "bad is no option")
 }
 
-// deciding is an authorizer that allows what it is not asked about.
+// deciding is an authorizer that returns a fixed decision and records the attributes.
 type deciding struct {
 	create authorizer.Decision
 	err    error
@@ -249,7 +249,7 @@ func (d deciding) Authorize(_ context.Context, a *authorizer.Attributes) (author
 	return d.create, "because", d.err
 }
 
-// TestCreateOnUpdate: who may update must be allowed to create what is not there.
+// TestCreateOnUpdate checks that an update that creates an object requires permission to create it.
 func TestCreateOnUpdate(t *testing.T) {
 	t.Parallel()
 	const forbidden = `configmaps "a" is forbidden: User "tester" cannot create resource "configmaps" in API group "" in the namespace "a": because`
@@ -283,7 +283,7 @@ func TestCreateOnUpdate(t *testing.T) {
 			if there := a.do("GET "+inA+"configmaps/a", "").Code == 200; there != (test.code == 201) {
 				t.Errorf("%s, %s: created %t", name, how, there)
 			}
-			// What is there is updated without a question.
+			// Updates of existing objects are not authorized again.
 			a.must("POST "+inA+"configmaps", `{"metadata":{"name":"there"}}`)
 			asked = nil
 			a.must("PUT "+inA+"configmaps/there", `{"metadata":{"name":"there","labels":{"a":"b"}}}`)
@@ -295,8 +295,8 @@ func TestCreateOnUpdate(t *testing.T) {
 	}
 }
 
-// TestValidationOfSubresources: what is created at the name of a parent has that
-// name, whatever its body says.
+// TestValidationOfSubresources checks that an object created at the path of its parent has the
+// parent's name, regardless of the request body.
 func TestValidationOfSubresources(t *testing.T) {
 	t.Parallel()
 	names := map[admission.Operation]string{}
@@ -321,8 +321,8 @@ func (v validating) Validate(_ context.Context, a *admission.Attributes) error {
 	return nil
 }
 
-// TestWatchInitialized: the hook is called once, when the initial events were
-// sent, or at once where there are none.
+// TestWatchInitialized checks that the hook is called once: after the initial events, or
+// immediately if the watch has no initial events.
 func TestWatchInitialized(t *testing.T) {
 	t.Parallel()
 	for _, query := range []string{"?watch=1", "?watch=1&resourceVersion=0", "?watch=1&resourceVersion=%d", "?watch=1&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan"} {
@@ -419,8 +419,8 @@ func TestAdmissionCannotMove(t *testing.T) {
 	}
 }
 
-// TestInvalidAfterAdmission: the Status of an object that is invalid after admission is the
-// same as without admission. A warning names who changed the object.
+// TestInvalidAfterAdmission checks that the Status of an object that is invalid after admission is
+// the same as without admission. A warning names the plugin or webhook that changed the object.
 func TestInvalidAfterAdmission(t *testing.T) {
 	t.Parallel()
 	const invalid = `{` + coreHead + `"metadata":{"name":"a","labels":{"a b":"c"}}}`

@@ -43,8 +43,8 @@ type Config struct {
 	// Authorizer checks the permission to create if an update or patch does not find its object;
 	// nil permits it.
 	Authorizer authorizer.Authorizer
-	// Equivalents returns the other resources of the same objects, for admission; nil if there are
-	// none.
+	// Equivalents returns the other resources of the same objects, for admission. The result may be
+	// nil.
 	Equivalents func(*rest.Resource) []*rest.Resource
 	// TypeConverter has the merge schemas of all kinds, for server-side apply and managed fields;
 	// nil disables managed fields.

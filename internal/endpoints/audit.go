@@ -72,7 +72,7 @@ func auditBody(ctx context.Context, obj runtime.Object) {
 	}
 }
 
-// auditStored records the object that server code receives, nil for none.
+// auditStored records the object that server code receives. record may be nil.
 func (o *operation) auditStored(ctx context.Context, record *codec.Record) {
 	a := request.AuditFrom(ctx)
 	if record == nil || !a.WantsResponseBody() {

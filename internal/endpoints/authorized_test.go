@@ -24,7 +24,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// execution is a call of REST storage: what a request did.
+// execution is a recorded call of REST storage.
 type execution struct{ verb, namespace, resource, subresource, name string }
 
 var errExecuted = errors.New("executed")

@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// discard is a response that nobody reads.
+// discard is a ResponseWriter that discards the body.
 type discard struct {
 	header http.Header
 	code   int
@@ -43,7 +43,7 @@ func podBody(name, node string) string {
 	return strings.NewReplacer("NAME", name, "NODE", node).Replace(benchPod)
 }
 
-// serveBench sends one request, whose answer must have the code.
+// serveBench sends one request and checks the status code of the response.
 func serveBench(b *testing.B, a *api, line, body, accept string, code int) int {
 	var reader io.Reader
 	if body != "" {
@@ -101,7 +101,7 @@ func BenchmarkWrites(b *testing.B) {
 	}
 }
 
-// passing is a plugin that has a say in every write and nothing to say.
+// passing is an admission plugin that handles every write and changes no object.
 type passing struct{}
 
 func (passing) Name() string                                        { return "Passing" }
@@ -157,7 +157,7 @@ func benchReads(b *testing.B, a *api) {
 	}
 }
 
-// flushed waits for a number of events to come through.
+// flushed reports each received write to seen.
 type flushed struct {
 	discard
 	seen chan<- struct{}
@@ -170,8 +170,8 @@ func (f *flushed) Write(p []byte) (int, error) {
 	return f.discard.Write(p)
 }
 
-// BenchmarkWatch is one event told to many watchers: one operation is one
-// event, from the storage's record to the last watcher's bytes.
+// BenchmarkWatch measures the delivery of one event to many watchers. One operation is one event,
+// from the storage record to the bytes sent to the last watcher.
 func BenchmarkWatch(b *testing.B) {
 	for _, watchers := range []int{1, 100, 1000} {
 		for media, accept := range map[string]string{"json": jsonType, "protobuf": protobufType + ";stream=watch"} {
@@ -208,7 +208,7 @@ func BenchmarkWatch(b *testing.B) {
 	}
 }
 
-// BenchmarkCompressedList is a list of 10,000 pods for a client that takes gzip.
+// BenchmarkCompressedList measures a list of 10,000 pods for a client that accepts gzip.
 func BenchmarkCompressedList(b *testing.B) {
 	a := newCachedAPI(b, endpoints.Config{})
 	for i := range 10_000 {

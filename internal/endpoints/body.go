@@ -53,9 +53,9 @@ const (
 	exhaustedRetryAfter = 1
 )
 
-// readAll reads all of r, whose declared length is length bytes, or unknown if not positive. Memory
-// grows with the received data, because a declared length costs the client nothing; room is called
-// before it grows.
+// readAll reads all of r. length is the declared length in bytes; it is unknown if not positive.
+// Memory grows with the received data, because declaring a large length costs the client no
+// resources. room is called before each growth.
 func readAll(r io.Reader, length int64, room func(bytes int) error) ([]byte, error) {
 	size := int64(smallBodyBuffer)
 	if length > 0 {

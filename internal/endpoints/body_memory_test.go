@@ -36,7 +36,7 @@ func TestReadAll(t *testing.T) {
 	}
 }
 
-// TestReadAllMemory: memory is for what has come, not for what was announced.
+// TestReadAllMemory checks that memory is allocated for received data, not for the declared length.
 func TestReadAllMemory(t *testing.T) {
 	result := testing.Benchmark(func(b *testing.B) {
 		b.ReportAllocs()
@@ -49,7 +49,8 @@ func TestReadAllMemory(t *testing.T) {
 	}
 }
 
-// TestReadAllRoom: room is asked for all that a body takes, before it takes it.
+// TestReadAllRoom checks that room is called for all memory of a body before the memory is
+// allocated.
 func TestReadAllRoom(t *testing.T) {
 	t.Parallel()
 	full := errors.New("full")

@@ -122,8 +122,8 @@ func TestBadBodies(t *testing.T) {
 	got.want(400, prefix+`couldn't get version/kind; json parse error: invalid character '[' exceeded max depth ({"metadata":{"name":"d"},"x":[ ...)`)
 }
 
-// TestNamespaceOfClusterScoped: a namespace in an object that is in none is
-// dropped, by every way to write.
+// TestNamespaceOfClusterScoped checks that all write methods remove the namespace of a
+// cluster-scoped object.
 func TestNamespaceOfClusterScoped(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, endpoints.Config{})
@@ -134,7 +134,7 @@ func TestNamespaceOfClusterScoped(t *testing.T) {
 		{"PATCH /api/v1/nodes/n", mergeT},
 		{"PATCH /api/v1/nodes/n", smpT},
 		{"PATCH /api/v1/nodes/n?fieldManager=m&force=true", applyT},
-		{"PATCH /api/v1/nodes/n?fieldManager=m", applyT}, // nothing changes
+		{"PATCH /api/v1/nodes/n?fieldManager=m", applyT}, // a no-op
 		{"DELETE /api/v1/nodes/n", jsonType},
 		{"PATCH /api/v1/nodes/n?fieldManager=m", applyT}, // creates
 	} {
@@ -149,8 +149,8 @@ func TestNamespaceOfClusterScoped(t *testing.T) {
 	}
 }
 
-// TestFieldValidation: unknown and duplicate fields are ignored, warned of or
-// refused, by every way to write.
+// TestFieldValidation checks that all write methods ignore, warn of or reject unknown and duplicate
+// fields.
 func TestFieldValidation(t *testing.T) {
 	t.Parallel()
 	const unknown, duplicate = `unknown field "nope"`, `duplicate field "data.k"`
@@ -214,7 +214,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	a := newAPI(t, endpoints.Config{})
 	a.configMap("a", "")
 	for _, test := range []struct {
-		query, message string // KIND stands for the options' kind
+		query, message string // KIND is replaced with the kind of the options
 		but            string // a method that does not have the option
 	}{
 		{"dryRun=Nope", `KIND.meta.k8s.io "" is invalid: dryRun: Unsupported value: ["Nope"]: supported values: "All"`, ""},
@@ -288,7 +288,7 @@ func TestDeleteOptions(t *testing.T) {
 	a.do("DELETE "+inA+"configmaps/d", `{"kind":"Nope","apiVersion":"v1"}`).want(400, "")
 }
 
-// TestExport: a form of the object that is no longer made is refused.
+// TestExport checks that the removed export parameter is rejected.
 func TestExport(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, endpoints.Config{})
@@ -333,7 +333,7 @@ func TestListOptions(t *testing.T) {
 		{"fieldSelector=%2C", 200, ""},
 		{"timeoutSeconds=abc", 400, `strconv.ParseInt: parsing "abc": invalid syntax`},
 		{"allowWatchBookmarks=maybe&unknownParameter=1&timeoutSeconds=-1", 200, ""},
-		{"labelSelector=%zz", 200, ""}, // what cannot be parsed is as if it were not there
+		{"labelSelector=%zz", 200, ""}, // parameters that cannot be parsed are ignored
 	} {
 		got := a.do("GET "+inA+"configmaps?"+test.query, "")
 		if got.Code != test.code {
@@ -348,7 +348,7 @@ func TestListOptions(t *testing.T) {
 	a.do("GET "+inA+"pods?fieldSelector=spec.none%3Dx", "").want(400, "field label not supported: spec.none")
 }
 
-// TestGzip: bodies are compressed from 128 KiB on, for those who accept it.
+// TestGzip checks that bodies of at least 128 KiB are compressed if the client accepts gzip.
 func TestGzip(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, endpoints.Config{})
@@ -365,7 +365,7 @@ func TestGzip(t *testing.T) {
 		} {
 			for _, media := range []string{jsonType, yamlType, protobufType} {
 				if media == yamlType && test.accept != "gzip" {
-					continue // takes long, and goes the same way
+					continue // slow, and on the same code path
 				}
 				got := a.must("GET "+inA+path, "", "Accept-Encoding", test.accept, "Accept", media)
 				encoded := got.Header().Get("Content-Encoding") == "gzip"
@@ -392,7 +392,7 @@ func TestGzip(t *testing.T) {
 	}
 }
 
-// FuzzOptions: no query makes the server fail, whatever the verb.
+// FuzzOptions checks that no query causes a server error, for any verb.
 func FuzzOptions(f *testing.F) {
 	for _, seed := range []string{"limit=1&continue=e30", "dryRun=All", "gracePeriodSeconds=-1&propagationPolicy=Orphan", "fieldSelector=a%3Db,c!%3Dd&labelSelector=x+in+(y)",
 		"resourceVersion=1&resourceVersionMatch=Exact", "pretty=1;&%zz", "force=1&fieldManager=m", "timeoutSeconds=9223372036854775807", "includeObject=None", "resourceVersion=-1", "resourceVersion=18446744073709551615"} {
@@ -421,7 +421,7 @@ func FuzzOptions(f *testing.F) {
 	})
 }
 
-// TestCreatedObject: what is answered to a creation is what is stored.
+// TestCreatedObject checks that the response to a creation is the stored object.
 func TestCreatedObject(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, endpoints.Config{})

@@ -24,7 +24,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// failing is a storage whose lists fail, at once or after the first object.
+// failing is a storage. Its lists fail immediately or after the first object.
 type failing struct {
 	err  error
 	late bool
@@ -42,8 +42,8 @@ func (f failing) List(context.Context, string, rest.ListOptions) (*rest.List, er
 	}}, nil
 }
 
-// TestErrorsOfStorage: what storage fails with is told as a Status, and logged
-// where nobody but the operator can do something about it.
+// TestErrorsOfStorage checks that storage errors are returned as a Status, and that errors that
+// require action by an operator are logged.
 func TestErrorsOfStorage(t *testing.T) {
 	t.Parallel()
 	pods := schema.GroupResource{Resource: "pods"}
@@ -135,7 +135,7 @@ func TestArrangedTables(t *testing.T) {
 	}
 }
 
-// TestFieldManagers: who does not say its name is named by its user agent.
+// TestFieldManagers checks that the user agent is the default field manager.
 func TestFieldManagers(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, endpoints.Config{})
@@ -163,7 +163,7 @@ func TestFieldManagers(t *testing.T) {
 	}
 }
 
-// TestWriters: what other packages answer with.
+// TestWriters checks the functions that other packages use to write responses.
 func TestWriters(t *testing.T) {
 	t.Parallel()
 	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}, ObjectMeta: metav1.ObjectMeta{Name: "p"}}

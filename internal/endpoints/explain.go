@@ -30,7 +30,7 @@ type AdmissionExplanation struct {
 	Plugins []admission.Step `json:"plugins"`
 }
 
-// asksWhy reports whether a request asks for an explanation, which is rare.
+// asksWhy reports whether a request requests an explanation.
 func asksWhy(r *http.Request) bool {
 	return strings.Contains(r.URL.RawQuery, explainParameter+"=") && r.URL.Query().Get(explainParameter) == "admission"
 }

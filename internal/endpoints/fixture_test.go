@@ -47,7 +47,7 @@ var mergeSchemas = sync.OnceValue(func() managedfields.TypeConverter {
 	return schemas{openapi.NewTypeConverter(), managedfields.NewDeducedTypeConverter()}
 })
 
-// schemas knows the built-in kinds, and deduces the types of all others.
+// schemas is a type converter for built-in kinds that deduces the types of all other kinds.
 type schemas struct{ builtin, deduced managedfields.TypeConverter }
 
 func (s schemas) of(kind string) managedfields.TypeConverter {
@@ -119,10 +119,10 @@ func openAPI(t testing.TB, config endpoints.Config, cached bool) *api {
 	return a
 }
 
-// warningsKey is where send wants to know of warnings.
+// warningsKey is the context key of the recorder for warnings.
 type warningsKey struct{}
 
-// prepareKey is what a filter would do with the context of a request.
+// prepareKey is the context key of a function that changes the request's context like a filter.
 type prepareKey struct{}
 
 func (a *api) store(backend kv.Backend, name string, kind *codec.Kind, namespaced bool, strategy *registry.Strategy) *registry.Store {
@@ -232,7 +232,7 @@ func reset(names ...any) map[fieldpath.APIVersion]*fieldpath.Set {
 	return map[fieldpath.APIVersion]*fieldpath.Set{"v1": fieldpath.NewSet(fieldpath.MakePathOrDie(names...))}
 }
 
-// withTable gives pods columns and allows the field selectors they have.
+// withTable adds columns to pods and allows their field selectors.
 func withTable(r *rest.Resource) *rest.Resource {
 	r.Table, r.ReturnDeleted = podColumns{}, true
 	r.FieldLabel = func(label, value string) (string, string, error) {
@@ -266,8 +266,8 @@ func widgetKind() *codec.Kind {
 	return kind
 }
 
-// hpaVersions are autoscaling v2, the hub, and v1, as far as the tests go:
-// what v1 cannot say is in an annotation nowhere, but lost.
+// hpaVersions returns autoscaling v2, the hub, and v1. Unlike in Kubernetes, fields that v1 lacks
+// are lost in a conversion to v1, instead of preserved in an annotation.
 func hpaVersions() (hub, one *codec.Version) {
 	hub = &codec.Version{GVK: autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"),
 		New: func() codec.Object { return new(autoscalingv2.HorizontalPodAutoscaler) }}
@@ -314,7 +314,7 @@ func connectVersion() *codec.Version {
 	return &codec.Version{GVK: schema.GroupVersionKind{Version: "v1", Kind: "PodProxyOptions"}}
 }
 
-// evictions delete the pod and answer with nothing but success.
+// evictions deletes the pod and responds with a success Status.
 type evictions struct{ pods *registry.Store }
 
 func (e evictions) CreateNamed(ctx context.Context, name types.NamespacedName, _ codec.Object, _ rest.ValidateObject, options metav1.CreateOptions) (*codec.Record, error) {
@@ -322,7 +322,7 @@ func (e evictions) CreateNamed(ctx context.Context, name types.NamespacedName, _
 	return nil, err
 }
 
-// logs answers with the name and the path of its options.
+// logs responds with the name of the pod and the path of the options.
 type logs struct{}
 
 func (logs) ConnectOptions(query url.Values, tail string) (runtime.Object, error) {
@@ -346,7 +346,7 @@ func (logs) Connection() rest.Connection {
 type answer struct {
 	*httptest.ResponseRecorder
 	t testing.TB
-	// warnings are those that a filter would send.
+	// warnings are the warnings that a filter would send.
 	warnings []string
 }
 

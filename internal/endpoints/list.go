@@ -167,7 +167,8 @@ func each(records []*codec.Record) func(func(*codec.Record, error) bool) {
 	}
 }
 
-// converterRetryAfter is the Retry-After of a list whose converter is unreachable, in seconds.
+// converterRetryAfter is the Retry-After, in seconds, of a list for which the conversion webhook is
+// unreachable.
 const converterRetryAfter = 1
 
 const (
@@ -237,7 +238,7 @@ func (c *call) appendListHead(dst []byte, list *rest.List) ([]byte, error) {
 	dst = append(dst, codec.JSONHead(c.resource.Version.ListKind())...)
 	dst = append(dst, `"metadata":`...)
 	if c.resource.Version.Untyped && list.Continue == "" && list.Revision != 0 {
-		// As in kube-apiserver, whose lists of documents always have it.
+		// As in kube-apiserver, lists of custom resources always have the field.
 		dst, meta = append(dst, `{"continue":"",`...), meta[1:]
 	}
 	dst = append(dst, meta...)

@@ -23,7 +23,7 @@ const yamlBatch = 16 << 10
 //nolint:gochecknoglobals // a pool of buffers has no state that one server could see of another
 var chunkPool = sync.Pool{New: func() any { b := make([]byte, 0, chunk+chunk/2); return &b }}
 
-// listForm is a list in JSON: an object whose last field is the array of items.
+// listForm is the JSON form of a list. The array of items is its last field.
 type listForm struct {
 	// head is the object up to the value of that field.
 	head []byte

@@ -215,8 +215,8 @@ func TestOtherVersions(t *testing.T) {
 	}
 }
 
-// rows is a storage with as many configmaps as it is told, made as they are
-// asked for, as those of a list that is read in chunks.
+// rows is a storage with n configmaps. Lists create them one at a time, as when storage is read in
+// chunks.
 type rows struct {
 	kind *codec.Kind
 	n    int
@@ -240,7 +240,7 @@ func (s rows) List(ctx context.Context, _ string, _ rest.ListOptions) (*rest.Lis
 	}}, nil
 }
 
-// sink counts what it is sent, and looks at the heap now and then.
+// sink counts the written bytes and samples the heap size.
 type sink struct {
 	header http.Header
 	bytes  int
@@ -303,8 +303,9 @@ func serveFormat(w http.ResponseWriter, format [3]string, from rest.Storage) {
 	serve(w, r, from, endpoints.Config{})
 }
 
-// TestListStreams: a list of 50,000 objects, some 55 MB, is never held as a whole, in any
-// format. It looks at the heap of the process, so nothing runs beside it.
+// TestListStreams checks that a list of 50,000 objects (about 55 MB) is never completely in memory,
+// in any format. It measures the heap of the process, so it does not run in parallel with other
+// tests.
 func TestListStreams(t *testing.T) { //nolint:paralleltest // see above
 	for name, format := range listFormats() {
 		t.Run(name, func(t *testing.T) { //nolint:paralleltest // see above
@@ -329,8 +330,8 @@ func TestListStreams(t *testing.T) { //nolint:paralleltest // see above
 	}
 }
 
-// TestStreamedFormats: a list that is sent in pieces is, byte for byte, what a library makes of
-// the list in JSON as a whole.
+// TestStreamedFormats checks that a streamed list is byte for byte identical to the library's
+// encoding of the complete list.
 func TestStreamedFormats(t *testing.T) {
 	t.Parallel()
 	formats := listFormats()
@@ -366,7 +367,7 @@ func TestStreamedFormats(t *testing.T) {
 	}
 }
 
-// TestListEndsWithClient: no format is encoded to its end for a client that has gone.
+// TestListEndsWithClient checks that encoding stops when the client disconnects, in all formats.
 func TestListEndsWithClient(t *testing.T) {
 	t.Parallel()
 	for name, format := range listFormats() {
@@ -389,7 +390,7 @@ func TestListEndsWithClient(t *testing.T) {
 	}
 }
 
-// leaving is a list whose client leaves in the middle.
+// leaving is a list during which the client disconnects.
 type leaving struct {
 	rows
 	at    int
@@ -413,8 +414,8 @@ func (s leaving) List(ctx context.Context, namespace string, options rest.ListOp
 	return list, err
 }
 
-// TestHeldListsAreCharged: what a list holds in memory as a whole counts against the memory of
-// requests.
+// TestHeldListsAreCharged checks that lists that are completely in memory count against the memory
+// limit of requests.
 func TestHeldListsAreCharged(t *testing.T) {
 	t.Parallel()
 	budget, err := memory.NewBudget(64<<20, nil)
@@ -437,8 +438,8 @@ func TestHeldListsAreCharged(t *testing.T) {
 	}
 }
 
-// TestBrokenList: what goes wrong before the first chunk is told; later, the
-// connection is broken off, so that no client takes a part for the whole.
+// TestBrokenList checks that an error before the first chunk is returned as a Status. A later error
+// aborts the connection, so that no client mistakes a partial list for a complete one.
 func TestBrokenList(t *testing.T) {
 	t.Parallel()
 	w := httptest.NewRecorder()

@@ -15,9 +15,10 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// The following methods write for server code as the handlers do for clients: with managed fields,
-// admission and the rules of the resource. ctx must be a request's context (request.NewContext)
-// whose Info contains the object and the authorized user. Package loopback creates such contexts.
+// The following methods implement writes for server code. They behave like the HTTP handlers: they
+// maintain managed fields, run admission and apply the rules of the resource. ctx must be a
+// request's context (request.NewContext) with an Info that contains the object and the authorized
+// user. Package loopback creates such contexts.
 
 // Create creates obj, an object of the resource's version that is the API's from
 // then on. The options name the field manager.
@@ -89,7 +90,7 @@ func (a *API) Apply(ctx context.Context, resource *rest.Resource, configuration 
 	return record, err
 }
 
-// Delete deletes an object. gone reports that the object no longer exists; record is its last
+// Delete deletes an object. gone reports whether the object no longer exists. record is its last
 // state.
 func (a *API) Delete(ctx context.Context, resource *rest.Resource, options metav1.DeleteOptions) (record *codec.Record, gone bool, err error) {
 	s, ok := resource.Storage.(rest.GracefulDeleter)
@@ -106,8 +107,9 @@ func (a *API) Delete(ctx context.Context, resource *rest.Resource, options metav
 	return record, gone, err
 }
 
-// DeleteSome returns a function that deletes single objects of a collection, as a collection
-// deletion does: with the same admission, and safe for concurrent use. gone is as in Delete.
+// DeleteSome returns a function that deletes single objects of a collection, with the same
+// admission as a collection deletion. The function is safe for concurrent use. gone is as in
+// Delete.
 func (a *API) DeleteSome(ctx context.Context, resource *rest.Resource, options metav1.DeleteOptions) (func(context.Context, types.NamespacedName) (gone bool, err error), error) {
 	s, ok := resource.Storage.(rest.GracefulDeleter)
 	if !ok {

@@ -27,8 +27,8 @@ const (
 	protobufType   = "application/vnd.kubernetes.protobuf"
 )
 
-// TestAccept: what is answered to each Accept header, for an object and for a
-// list. An answer that is no media type is the message of a 406.
+// TestAccept checks the response to each Accept header, for an object and for a list. An expected
+// value that is not a media type is the message of a 406.
 func TestAccept(t *testing.T) {
 	t.Parallel()
 	view := func(media, as, version string) string {
@@ -121,8 +121,8 @@ func kindIn(t testing.TB, body []byte, media string) string {
 	return meta.Kind
 }
 
-// TestRefusedBeforeTheWrite: an answer that cannot be given is refused before
-// anything is done.
+// TestRefusedBeforeTheWrite checks that a request with an unacceptable response type is rejected
+// before the write.
 func TestRefusedBeforeTheWrite(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, endpoints.Config{})
@@ -149,7 +149,7 @@ func TestRefusedBeforeTheWrite(t *testing.T) {
 			t.Fatalf("%s, %s: changed\n%s\n%s", test.line, test.accept, before, after)
 		}
 	}
-	// The next choice of the client counts, as kubectl asks.
+	// The next media type in the Accept header applies, as with kubectl.
 	got := a.must("POST "+inA+"pods/p/eviction", `{"metadata":{"name":"p"}}`, "Accept", tableT+","+jsonType)
 	if got.status().Kind != "Status" {
 		t.Errorf("%s", got.Body)
@@ -164,8 +164,7 @@ func TestSeveralAcceptHeaders(t *testing.T) {
 	checkAccepted(t, got, yamlType, "ConfigMap")
 }
 
-// TestErrorsAreNegotiated: an error has the media type that was asked for, but
-// is never a table.
+// TestErrorsAreNegotiated checks that an error has the requested media type, but is never a table.
 func TestErrorsAreNegotiated(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, endpoints.Config{})
@@ -346,12 +345,12 @@ func TestUntypedHasNoProtobuf(t *testing.T) {
 	}
 	a.do("POST "+path, encodeProtobuf(t, &corev1.ConfigMap{}), "Content-Type", protobufType).
 		want(415, "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml")
-	// Metadata has a protobuf form, whatever it is of.
+	// PartialObjectMetadata has a protobuf form for all objects.
 	checkAccepted(t, a.do("GET "+path+"/w", "", "Accept", protobufType+";as=PartialObjectMetadata;v=v1;g=meta.k8s.io"), protobufType, "PartialObjectMetadata")
 }
 
-// FuzzAccept: whatever a client accepts, it is told something that it said it
-// accepts, or 406.
+// FuzzAccept checks that the media type of every response matches the Accept header, except for a
+// 406.
 func FuzzAccept(f *testing.F) {
 	for _, seed := range []string{"", "*/*", tableT, partialT, "application/json;q=0.1,application/yaml;q=x", ";;;=,,", `application/json;as="Table"`, "a/b;q=" + fmt.Sprint(math.NaN()), "application/yaml;pretty=1;pretty=2"} {
 		f.Add(seed)

@@ -13,8 +13,8 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// A patch that replaces the whole document by nothing is refused before the
-// library, which trips over it, sees it.
+// TestJSONPatchOfTheWholeByNothing checks that a patch that removes the complete document is
+// rejected before it reaches the library, which would panic.
 func TestJSONPatchOfTheWholeByNothing(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{`[{"op":"replace","path":""}]`, `[{"op":"add","path":""}]`, `[{"op":"replace","path":"","value":null}]`} {
@@ -24,7 +24,8 @@ func TestJSONPatchOfTheWholeByNothing(t *testing.T) {
 	}
 }
 
-// A patch whose copies multiply the object is refused, without quoting it.
+// TestJSONPatchThatMultiplies checks that a patch that enlarges the object with repeated copies is
+// rejected, with an error that does not quote it.
 func TestJSONPatchThatMultiplies(t *testing.T) {
 	t.Parallel()
 	var operations []string
@@ -41,7 +42,7 @@ func TestJSONPatchThatMultiplies(t *testing.T) {
 	}
 }
 
-// A refusal that quotes what was sent quotes the beginning of it.
+// TestQuotesAreLimited checks that errors quote only the beginning of a request body.
 func TestQuotesAreLimited(t *testing.T) {
 	t.Parallel()
 	err := invalidPatch(strings.Repeat("ä", 1<<20), errors.New("it is too long"))
@@ -57,7 +58,8 @@ func TestQuotesAreLimited(t *testing.T) {
 	}
 }
 
-// A change is not begun, and not gone on with, after its request's time is up.
+// TestChangesLookAtTheirContext checks that changes are not started or continued after the
+// request's context has ended.
 func TestChangesLookAtTheirContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -65,7 +67,7 @@ func TestChangesLookAtTheirContext(t *testing.T) {
 	change := (&operation{}).admitted(func(context.Context, codec.Object) (codec.Object, error) {
 		begun++
 		cancel()
-		return nil, nil // would be a panic in what follows
+		return nil, nil // would panic in the following code
 	}, &metav1.UpdateOptions{})
 	for range 2 {
 		if _, err := change(ctx, nil); !errors.Is(err, context.Canceled) {

@@ -83,7 +83,7 @@ func TestPatchOfAPart(t *testing.T) {
 	}
 }
 
-// outcome is what two ways of patching have to have in common.
+// outcome returns the results that must be equal for both patch implementations.
 func outcome(obj codec.Object, strict []error, err error) []any {
 	if err != nil {
 		return []any{err.Error()}

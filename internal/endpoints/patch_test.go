@@ -184,7 +184,7 @@ func (a *api) apply(manager, query, data string) answer {
 		fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{%s}}`, data), "Content-Type", applyT)
 }
 
-// owners tells who owns which keys of the data.
+// owners returns the manager of each data key.
 func owners(c *corev1.ConfigMap) map[string]string {
 	out := map[string]string{}
 	for _, entry := range c.ManagedFields {
@@ -243,7 +243,8 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// TestApplyConflictsWithUpdates: what was written by other verbs is owned too.
+// TestApplyConflictsWithUpdates checks that an apply conflicts with fields that were written by
+// other verbs.
 func TestApplyConflictsWithUpdates(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, endpoints.Config{})
@@ -261,7 +262,7 @@ func TestApplyConflictsWithUpdates(t *testing.T) {
 	if now := a.apply("m", "", `"x":"1"`).configMap(); fmt.Sprint(owners(now)) != "map[x:creator/Update m/Apply y:patcher/Update]" {
 		t.Errorf("owners %v", owners(now))
 	}
-	// An update takes over what it changes.
+	// An update takes ownership of the fields that it changes.
 	now := a.must("PATCH "+inA+"configmaps/a?fieldManager=patcher", `{"data":{"x":"9"}}`, "Content-Type", mergeT).configMap()
 	if fmt.Sprint(owners(now)) != "map[x:patcher/Update y:patcher/Update]" {
 		t.Errorf("owners %v", owners(now))
@@ -300,8 +301,8 @@ func TestApplyRefuses(t *testing.T) {
 	}
 }
 
-// TestApplyOfAnObjectThatWas: who names the uid of an object means that one, and
-// not another; who names a version of one that is gone creates it anew.
+// TestApplyOfAnObjectThatWas checks that an apply with a UID applies only to the object with this
+// UID, and that an apply with the resource version of a deleted object creates a new object.
 func TestApplyOfAnObjectThatWas(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, endpoints.Config{})
@@ -338,7 +339,8 @@ func TestApplyOfEmpty(t *testing.T) {
 				t.Errorf("%s: %+v", manager, got.Spec)
 			}
 		}
-		// Who takes all it had away leaves what another wants empty.
+		// A manager that removes all its fields makes a map empty that another manager applies as
+		// empty.
 		apply("other", `{"name":"w","emptyDir":{}}`, "")
 		apply(manager, `{"name":"w","emptyDir":{"medium":"Memory"}}`, "")
 		if got := apply(manager, "", ""); len(got.Spec.Volumes) != 1 || got.Spec.Volumes[0].EmptyDir == nil || got.Spec.Volumes[0].EmptyDir.Medium != "" {
@@ -347,7 +349,7 @@ func TestApplyOfEmpty(t *testing.T) {
 	}
 }
 
-// TestApplyOfYAML: what people write.
+// TestApplyOfYAML applies a hand-written YAML document.
 func TestApplyOfYAML(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, endpoints.Config{})
@@ -358,8 +360,8 @@ func TestApplyOfYAML(t *testing.T) {
 	a.do("PATCH "+inA+"configmaps/a?fieldManager=m&fieldValidation=Strict", "apiVersion: v1\nkind: ConfigMap\ndata: {x: a, x: b}\n", "Content-Type", applyT).want(400, "")
 }
 
-// TestSubresourcesOwnTheirFields: a write through a subresource owns what that
-// can write, and is recorded under it.
+// TestSubresourcesOwnTheirFields checks that a write through a subresource owns only the fields
+// that the subresource can write, and that its entry names the subresource.
 func TestSubresourcesOwnTheirFields(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, endpoints.Config{})
@@ -383,8 +385,8 @@ func TestSubresourcesOwnTheirFields(t *testing.T) {
 	applied.want(409, `Apply failed with 1 conflict: conflict with "kubelet" with subresource "status" using v1: .status.message`)
 }
 
-// FuzzPatch: no patch of any type makes the server fail, and what it stores is
-// still a configmap of that name.
+// FuzzPatch checks that no patch causes a server error, and that the stored object is still a
+// configmap with the same name.
 func FuzzPatch(f *testing.F) {
 	for _, seed := range []string{`{}`, `null`, `[]`, `{"data":{"x":null}}`, `[{"op":"move","from":"/data","path":"/data/x"}]`, `[{"op":"copy","from":"","path":"/data"}]`,
 		`{"$patch":"replace"}`, `{"$retainKeys":["x"],"data":{"$patch":"delete"}}`, `{"$setElementOrder/data":[1]}`, `{"$deleteFromPrimitiveList/finalizers":["x"],"metadata":{"$deleteFromPrimitiveList/finalizers":["x"],"finalizers":[null]}}`,

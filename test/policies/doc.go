@@ -1,3 +1,3 @@
-// Package policies tries admission policies of the kinds that people publish, each with
-// objects that it allows, refuses or changes, on a server of its own.
+// Package policies tests typical published admission policies, each with objects that it allows,
+// rejects or changes, on its own server.
 package policies

@@ -16,14 +16,14 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// collection holds the objects of the tests. They are pod templates because nothing acts on them, and because their
-// deletion is answered with the object, at the revision of the deletion.
+// collection contains the objects of the tests: pod templates, because no controller changes them,
+// and because a deletion returns the object at the revision of the deletion.
 const collection = "/api/v1/namespaces/default/podtemplates"
 
-// requestTimeout is far more than a request takes on a busy machine.
+// requestTimeout is much longer than a request on a busy machine.
 const requestTimeout = time.Minute
 
-// object is what the tests care for of a pod template.
+// object has the relevant fields of a pod template.
 type object struct {
 	name  string
 	value string // unique to the write that made it
@@ -66,7 +66,7 @@ func newClient(config *rest.Config) (*client, error) {
 	return &client{base: config.Host + collection, http: &http.Client{Transport: transport}}, nil
 }
 
-// reconnect drops the connections, which lead to a server that is gone.
+// reconnect closes the connections to a server that has been stopped.
 func (c *client) reconnect() { c.http.CloseIdleConnections() }
 
 // document is a pod template as JSON.
@@ -144,8 +144,8 @@ func (s status) outcome() (outcome, error) {
 	return unknown, fmt.Errorf("unexpected answer: %d %s: %s", s.Code, s.Reason, s.Message)
 }
 
-// do sends a request and reads the answer into into. An unknown outcome comes with an error, which is errUnavailable
-// where the server is to blame.
+// do sends a request and decodes the response into into. An error means that the outcome is
+// unknown; it is errUnavailable if the server caused it.
 func (c *client) do(ctx context.Context, method, path string, body, into any) (outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.patience, requestTimeout))
 	defer cancel()
@@ -160,7 +160,7 @@ func (c *client) do(ctx context.Context, method, path string, body, into any) (o
 	}
 	if resp.StatusCode >= http.StatusMultipleChoices {
 		s := status{Message: string(data)}
-		_ = json.Unmarshal(data, &s) // what is no Status is a message
+		_ = json.Unmarshal(data, &s) // T a body that is not a Status is a message
 		s.Code = resp.StatusCode
 		return s.outcome()
 	}
@@ -255,8 +255,8 @@ func (c *client) list(ctx context.Context) (map[string]object, int64, outcome, e
 	return objects, revision, done, nil
 }
 
-// watch opens a watch of what is selected, after a revision, with bookmarks. timeout, where positive, is when the
-// server ends it.
+// watch opens a watch of the selection after a revision, with bookmarks. A positive timeout is the
+// server-side timeout.
 func (c *client) watch(ctx context.Context, sel selector, from int64, timeout time.Duration) (*http.Response, error) {
 	query := url.Values{
 		"watch": {"true"}, "allowWatchBookmarks": {"true"}, "resourceVersion": {strconv.FormatInt(from, 10)},

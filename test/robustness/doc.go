@@ -1,18 +1,20 @@
-// Package robustness breaks the server while clients use it, and checks what they were promised. A suite runs the
-// built binary, has many clients write and watch over connections of their own, stops or kills the process in the
-// middle, and afterwards checks the record of what each client received:
+// Package robustness injects faults into the server while clients use it, and checks the
+// guarantees. A suite runs the built binary, writes and watches with many clients on their own
+// connections, stops or kills the process during that, and then checks the responses and events of
+// each client:
 //
-//   - linearizability: concurrent reads and writes of a few objects are as if one after another (model.go, checked by
-//     porcupine), over the embedded store, and over an etcd that one or more servers share.
-//   - faults: all of that, and watches, through three servers over three members of etcd, which fail in many ways.
-//   - crashes: what was acknowledged is there after kill -9, nothing else is, and watches go on where they were.
-//   - disk: a disk that is full, or has lost a log, is reported as what it is, and as much is served as can be.
-//   - churn: watches keep their guarantees with slow readers and little history.
-//   - controllers: the one of three servers that runs them is killed, and another one finishes its work.
-//   - hostile writes: objects and patches that expand to far more than their size cost little of the server's time and memory.
+//   - linearizability: concurrent reads and writes of a few objects are linearizable (model.go, checked by porcupine), with the embedded store, and with an etcd that one or more servers share.
+//   - faults: the same, and watches, with three servers and three etcd members that fail in many ways.
+//   - crashes: after kill -9, exactly the acknowledged writes exist, and watches continue.
+//   - disk: a full disk or a lost log is reported, and the server serves as much as possible.
+//   - churn: watches keep their guarantees with slow readers and a short history.
+//   - controllers: if the one of three servers that runs the controllers is killed, another one continues their work.
+//   - hostile writes: objects and patches that expand to a multiple of their size need little time and memory of the server.
 //
-// The guarantees of watches are predicates with the names that etcd's robustness tests gave them (predicates.go).
+// The guarantees of watches are predicates with the names of etcd's robustness tests
+// (predicates.go).
 //
-// A run prints its seed; -seed repeats its random choices, though not the timing. -kills, -faults and -operations make
-// the suites longer than `go test` does. docs/robustness.md has the list of what is promised and tried.
+// A run prints its seed; -seed repeats its random choices, but not the timing. -kills, -faults and
+// -operations make the suites longer than with `go test`. docs/robustness.md lists the guarantees
+// and the tests.
 package robustness

@@ -40,13 +40,14 @@ type output struct {
 type state struct {
 	present bool
 	value   string
-	// revision is 0 for an object whose writer got no response; a read supplies it.
+	// revision is 0 for an object whose writer received no response; a read provides it.
 	revision int64
 	// last is the newest revision that is known of the object, whether it was deleted since or not.
 	last int64
 }
 
-// step returns the states that a request may leave behind when it has been answered so, none where it cannot have been.
+// step returns the possible states after a request with this response, or nil if the response is
+// impossible.
 func (s state) step(in input, out output) []state {
 	switch out.outcome {
 	case done:
@@ -69,7 +70,8 @@ func when(possible bool, s state) []state {
 	return nil
 }
 
-// succeed is the step of a request that did what it asked for. An out.revision of 0 is unknown to all clients.
+// succeed returns the states after a successful request. An out.revision of 0 is unknown to all
+// clients.
 func (s state) succeed(in input, out output) []state {
 	if s.present == (in.verb == creating) {
 		return nil
@@ -103,7 +105,8 @@ func (s state) at(revision int64) (state, bool) {
 	return s, s.revision == revision
 }
 
-// model is what porcupine checks a history against: each object by itself, for there are no writes of several.
+// model is the porcupine model of a history. Objects are independent, because no write affects
+// several.
 func model() porcupine.Model {
 	nondeterministic := porcupine.NondeterministicModel{
 		Partition: byKey,

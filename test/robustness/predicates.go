@@ -8,14 +8,14 @@ import (
 	"sort"
 )
 
-// change is what one revision did to one object: nil stands for no object.
+// change is the effect of one revision on one object: nil is a missing object.
 type change struct {
 	revision      int64
 	name          string
 	before, after *object
 }
 
-// selector is what a watch is of; the zero value selects everything.
+// selector specifies the objects of a watch; the zero value selects all.
 type selector struct {
 	group string // of this label
 	name  string // of this name
@@ -35,7 +35,7 @@ func (s selector) selects(o *object) bool {
 	return o != nil && (s.group == "" || o.group == s.group) && (s.name == "" || o.name == s.name)
 }
 
-// Types of events, as they stand in a watch.
+// Types of watch events.
 const (
 	added    = "ADDED"
 	modified = "MODIFIED"
@@ -43,7 +43,7 @@ const (
 	bookmark = "BOOKMARK"
 )
 
-// event is one line of a watch. The object of a bookmark is its revision alone.
+// event is one line of a watch. The object of a bookmark only has a revision.
 type event struct {
 	kind string
 	object
@@ -96,8 +96,8 @@ type watched struct {
 	streams  []stream
 }
 
-// predicate is a guarantee of watches: it returns an error unless it holds of w. want are the events that w would have
-// been received over one connection that never ended, from the revision of its first.
+// predicate is a guarantee of watches: it returns an error if w violates it. want are the events
+// that a single uninterrupted connection would have received from w's first revision.
 type predicate struct {
 	name  string
 	check func(w watched, want []event) error
@@ -162,7 +162,7 @@ func isUnique(w watched, _ []event) error {
 	return nil
 }
 
-// isAtomic: the changes of one revision are delivered together, with nothing in between.
+// isAtomic: the changes of one revision are delivered together, without other events between them.
 func isAtomic(w watched, want []event) error {
 	for _, s := range w.streams {
 		for i := 0; i < len(s.events); {
@@ -191,7 +191,7 @@ func between(events []event, after, to int64) []event {
 	return events[start:max(start, end)]
 }
 
-// isReliable: from where it begins to where it ends, a connection leaves nothing out and makes nothing up.
+// isReliable: between its first and last event, a connection delivers all events and no others.
 func isReliable(w watched, want []event) error {
 	for _, s := range w.streams {
 		got := changesOf(s.events)
@@ -214,7 +214,8 @@ func changesOf(events []event) []event {
 	return slices.DeleteFunc(slices.Clone(events), func(e event) bool { return e.kind == bookmark })
 }
 
-// isResumable: a connection that takes up where the last one ended begins with the very next event.
+// isResumable: a connection that resumes after the last event of another starts with the next
+// event.
 func isResumable(w watched, want []event) error {
 	for i, s := range w.streams {
 		if i > 0 && !s.relisted && s.from != w.streams[i-1].position() {
@@ -232,7 +233,7 @@ func isResumable(w watched, want []event) error {
 	return nil
 }
 
-// isBookmarkable: all that happened up to a bookmark has been delivered before it, and nothing of it after.
+// isBookmarkable: all events up to a bookmark are delivered before it, and none of them after it.
 func isBookmarkable(w watched, want []event) error {
 	for _, s := range w.streams {
 		for i, e := range s.events {

@@ -15,20 +15,21 @@ import (
 // errExpired: the requested revision of a watch is no longer available.
 var errExpired = errors.New("expired")
 
-// watcher follows a selection over as many connections as it takes, and keeps the events it received. It must not be
-// used concurrently; told may be read when follow has returned.
+// watcher follows a selection with as many connections as necessary, and stores the received
+// events. It is not safe for concurrent use; told may be read after follow has returned.
 type watcher struct {
 	client *client
 	told   watched
-	// rng, where set, gives each connection a timeout of its own, so that the server ends some of them.
+	// rng, if set, selects a random timeout for each connection, so that the server ends some of
+	// them.
 	rng *rand.Rand
-	// reader, where set, is what the answer is read through.
+	// reader, if set, wraps the response body.
 	reader func(context.Context, io.Reader) io.Reader
 	// roam, where set, returns whom the next connection is to.
 	roam func() *client
 	// await returns when it makes sense to connect again after the connection or the server broke.
 	await func(context.Context) error
-	// relist goes on from the revision of a list where the watch's has expired.
+	// relist continues at the revision of a list if the watch's revision has expired.
 	relist bool
 	// expired counts that.
 	expired int

@@ -8,8 +8,9 @@ import (
 	"sync/atomic"
 )
 
-// writer writes objects that no other client writes, one request after another, and records what must be stored. It is for
-// one goroutine; others may look while none of its requests is under way.
+// writer writes objects that no other client writes, one request at a time, and records the
+// expected contents. Only one goroutine may use it; others may read it while no request is in
+// flight.
 type writer struct {
 	id   int
 	rng  *rand.Rand
@@ -19,17 +20,18 @@ type writer struct {
 	objects int
 	// acknowledged are its objects, by name, as last acknowledged.
 	acknowledged map[string]object
-	// pending is the request whose outcome is unknown, nil where there is none.
+	// pending is the request with an unknown outcome, or nil.
 	pending *attempt
 	// puts and deletions are the acknowledged writes.
 	puts, deletions []object
-	// doubtful are the requests whose outcome was unknown once.
+	// doubtful are the requests whose outcome was unknown at first.
 	doubtful []attempt
 	count    int
 	last     int64 // the newest revision it received
 }
 
-// attempt is a write under way: from one object to another, empty names standing for none.
+// attempt is a write in flight: from one object to another. An empty name stands for a missing
+// object.
 type attempt struct{ before, after object }
 
 // write makes one request. The outcome is unknown where the server went away.
@@ -76,7 +78,8 @@ func (w *writer) write(ctx context.Context) (outcome, error) {
 	return out, nil
 }
 
-// note keeps what became of a request. It is called before the request counts as over, for then settle may look.
+// note records the outcome of a request. It is called before the request counts as completed,
+// because settle may run then.
 func (w *writer) note(out outcome, try attempt, got object) error {
 	switch out {
 	case done:
@@ -109,8 +112,8 @@ func (w *writer) acknowledge(try attempt, got object) error {
 	return nil
 }
 
-// settle compares what is there, as of a revision, with what must be, and learns how the pending request ended. It
-// removes the writer's objects from what is there.
+// settle compares the stored objects at a revision with the expected ones, and determines the
+// outcome of the pending request. It removes the writer's objects from there.
 func (w *writer) settle(there map[string]object, revision int64) error {
 	if revision < w.last {
 		return fmt.Errorf("the store is at revision %d, a write was acknowledged at %d", revision, w.last)
@@ -137,7 +140,7 @@ func (w *writer) settle(there map[string]object, revision int64) error {
 	return nil
 }
 
-// made reports whether what became of an object is what the attempt would have made of it.
+// made reports whether the current state of an object is the result of the attempt.
 func (a attempt) made(name string, got object, present bool) bool {
 	if a.after.name == "" {
 		return a.before.name == name && !present
@@ -145,8 +148,8 @@ func (a attempt) made(name string, got object, present bool) bool {
 	return a.after.name == name && present && got.value == a.after.value && got.group == a.after.group
 }
 
-// lastWrites makes the last write, whose revision is the end of watchers, and another one, by which those learn of it
-// that were told of the last before it was known to be that.
+// lastWrites performs the final write, whose revision ends the watchers, and another one for
+// watchers that received the final write before its revision was recorded.
 func lastWrites(ctx context.Context, c *client, group string, end *atomic.Int64) ([]object, error) {
 	last, out, err := c.create(ctx, object{name: "last", value: "last", group: group})
 	if err != nil || out != done {

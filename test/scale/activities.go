@@ -14,11 +14,12 @@ import (
 type activity struct {
 	name    string
 	workers int
-	every   time.Duration // what passes between a worker's turns, on average
+	every   time.Duration // T average interval of a worker
 	turn    func(context.Context, *worker) error
 }
 
-// activities are the mixed load: what is created goes again, so that as much is there at the end as after a few minutes.
+// activities are the mixed load. Created objects are deleted again, so the number of objects is
+// stable after a few minutes.
 func activities() []activity {
 	return []activity{
 		{"objects", 8, 40 * time.Millisecond, changeObject},
@@ -58,7 +59,7 @@ func (w *worker) pick() (kind, string) {
 	return k, fmt.Sprintf(k.path, namespaceOf(w.rng.IntN(namespaces)))
 }
 
-// changeObject makes one request for one object, which others may change meanwhile.
+// changeObject sends one request for an object that other workers may change concurrently.
 func changeObject(ctx context.Context, w *worker) error {
 	k, path := w.pick()
 	name := fmt.Sprintf("o%d", w.rng.IntN(names))
@@ -75,7 +76,7 @@ func changeObject(ctx context.Context, w *worker) error {
 	}
 	_, err := w.do(ctx, requests[w.rng.IntN(len(requests))])
 	if isCode(err, http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity) {
-		return nil // it is there already, it is not, or what it is differs in what cannot change
+		return nil // T it exists already, it does not exist, or an immutable field differs
 	}
 	return err
 }
@@ -117,7 +118,8 @@ func (w *worker) listPages(ctx context.Context, path string) error {
 	}
 }
 
-// watchObjects watches for up to half a minute, sometimes over a connection of its own, and sometimes leaves first.
+// watchObjects watches for up to 30 seconds, sometimes with its own connection, and sometimes
+// disconnects before the end.
 func watchObjects(ctx context.Context, w *worker) error {
 	_, path := w.pick()
 	c := w.client

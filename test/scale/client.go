@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// requestTimeout is far more than a request takes on a busy machine.
+	// requestTimeout is much longer than a request on a busy machine.
 	requestTimeout = 2 * time.Minute
 
 	jsonType       = "application/json"
@@ -29,8 +29,8 @@ const (
 	protobufAccept = "application/vnd.kubernetes.protobuf"
 )
 
-// client is a user with connections of its own. Its answers are bytes: what a client makes of them is no cost of the
-// server's.
+// client is a user with its own connections. It does not decode responses, because the costs of
+// clients are not measured.
 type client struct {
 	config *rest.Config
 	tls    *tls.Config
@@ -97,7 +97,7 @@ func (e *statusError) Error() string {
 	return fmt.Sprintf("%s: %d %s: %s", e.request, e.code, e.Reason, e.Message)
 }
 
-// unavailable reports whether the server could not do it now, whatever was asked.
+// unavailable reports whether the server was temporarily unable to process any request.
 func (e *statusError) unavailable() bool {
 	return e.code == http.StatusTooManyRequests || e.code >= http.StatusInternalServerError || e.code == http.StatusUnauthorized
 }
@@ -145,7 +145,7 @@ func (c *client) send(ctx context.Context, r request) (*http.Response, error) {
 		return nil, err
 	}
 	if json.Unmarshal(data, &refused.Status) != nil {
-		refused.Message = string(data) // of what is no Status
+		refused.Message = string(data) // T of a body that is not a Status
 	}
 	return nil, refused
 }

@@ -38,7 +38,7 @@ type definitions struct {
 	n int
 }
 
-// definitionStep is a step of it; one that does nothing is a restart.
+// definitionStep is a step of the experiment; a step without a function is a restart.
 type definitionStep struct {
 	name  string
 	units int
@@ -85,7 +85,8 @@ func (d definitions) list(ctx context.Context, i int) error {
 	return err
 }
 
-// deleteAll deletes the collection, as often as it takes: many take longer than a request may.
+// deleteAll deletes the collection repeatedly, because deleting many objects exceeds the timeout of
+// a request.
 func (d definitions) deleteAll(ctx context.Context) error {
 	err := d.client.remove(ctx, definitionsPath)
 	for isCode(err, http.StatusGatewayTimeout) {

@@ -58,11 +58,11 @@ func fairnessCommand(ctx context.Context, args []string) error {
 }
 
 const (
-	// readNamespace has the pods that are read, writeNamespace those that are created.
+	// readNamespace contains the pods that are read, writeNamespace the created pods.
 	readNamespace  = "read"
 	writeNamespace = "written"
-	// politeness is the niceness of the other clients: what waits for a processor because
-	// they have it is not the server's doing.
+	// politeness is the niceness of the other clients, so that the measured client does not wait
+	// for the CPU because of them.
 	politeness = 19
 	// getEvery is between an answer and the next get.
 	getEvery = 2 * time.Millisecond
@@ -151,7 +151,7 @@ func (f *fairness) measure(ctx context.Context, m *getMeter, bulk string) error 
 		return fmt.Errorf("start the other clients: %w", err)
 	}
 	lines := bufio.NewScanner(output)
-	lines.Scan() // it has begun
+	lines.Scan() // T it has started
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var done string
@@ -204,7 +204,7 @@ func (m *getMeter) run(ctx context.Context, name string, done func() string) err
 	return nil
 }
 
-// scheduling is what the operating system has given a process.
+// scheduling contains the CPU and waiting times of a process, as reported by the operating system.
 type scheduling struct{ ran, waited time.Duration }
 
 // schedulingOf adds up the threads that a process has.
@@ -228,7 +228,7 @@ func schedulingOf(pid int) (total scheduling, err error) {
 	return total, nil
 }
 
-// makeBulk is the other clients. It prints a line when it begins, and one of what it has done.
+// makeBulk runs the other clients. It prints a line at the start, and one with its results.
 func (f *fairness) makeBulk(ctx context.Context) error {
 	c, err := newClient(f.kubeconfig)
 	if err != nil {
@@ -289,7 +289,7 @@ func (c *client) listed(ctx context.Context) (int64, error) {
 	return io.Copy(io.Discard, resp.Body)
 }
 
-// makeCreates has all clients together send many creates at once, and again when all are answered.
+// makeCreates makes all clients send many creates at once, and again after all responses.
 func (f *fairness) makeCreates(ctx context.Context, clients []*client) error {
 	fmt.Println("creates")
 	began := time.Now()

@@ -33,7 +33,7 @@ func fillCommand(ctx context.Context, args []string) error {
 	return fill(ctx, *dir, content{*objects, *kinds, *size, *namespace})
 }
 
-// content is what a store is filled with.
+// content specifies the contents of a store.
 type content struct {
 	objects, kinds, size int
 	namespace            string

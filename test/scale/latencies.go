@@ -32,7 +32,7 @@ func (l *latencies) timed(name string, do func() error) error {
 	return err
 }
 
-// reset forgets what was noted.
+// reset removes the recorded values.
 func (l *latencies) reset() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,19 +1,19 @@
-// Command scale finds out what a server costs that has very much to do. docs/scale.md has the figures and how they were
-// taken. Each of its commands is one experiment:
+// Command scale measures the resource usage of a server under high load. docs/scale.md contains the
+// figures and the method. Each command is one experiment:
 //
-//	scale fill --data-dir=D              # many custom objects in the store of a stopped server
-//	scale soak --binary=mainstay         # mixed load with restarts: a table and a picture of memory and more
-//	scale definitions --binary=mainstay  # many definitions, and one more
-//	scale namespaces --binary=mainstay   # many namespaces made and deleted
-//	scale emptying --binary=mainstay     # a namespace with many objects of many kinds deleted
-//	scale nodes --binary=mainstay        # kubelets, a scheduler and controllers of many nodes
-//	scale fairness --binary=mainstay     # gets while others list and create as much as they can
-//	scale watches --kubeconfig=FILE      # many watches at a running server, and changes of which each concerns ten
+// scale fill --data-dir=D # many custom objects in the store of a stopped server scale soak
+// --binary=mainstay # mixed load with restarts: a table and a chart of memory and more scale
+// definitions --binary=mainstay # many definitions, and one more scale namespaces --binary=mainstay
+// # many namespaces created and deleted scale emptying --binary=mainstay # deletion of a namespace
+// with many objects of many kinds scale nodes --binary=mainstay # kubelets, a scheduler and
+// controllers of many nodes scale fairness --binary=mainstay # gets while other clients list and
+// create at full speed scale watches --kubeconfig=FILE # many watches of a running server, and
+// changes that each affect ten of them
 //
-// What fill writes goes past the API, in the API's own keys and encodings: definitions are as they would be after a
-// server has accepted and established them. The other commands are clients of a server, which all but the last
-// start themselves, and read what it uses from /proc and /metrics. Processor time and memory are what they tell; times on the clock depend on
-// what else the machine does.
+// fill writes directly to the store, with the API's keys and encodings: definitions are in the
+// state after a server has accepted and established them. The other commands are clients of a
+// server. All except the last start the server, and read its resource usage from /proc and
+// /metrics. The results are CPU time and memory; elapsed times depend on the load of the machine.
 package main
 
 import (

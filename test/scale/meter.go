@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// experiment is a server of its own and what was measured of it.
+// experiment is a server and its measurements.
 type experiment struct {
 	server *server
 	client *client
@@ -35,12 +35,12 @@ func newExperiment(ctx context.Context, binary, dir, flags string) (*experiment,
 	return e, err
 }
 
-// close ends the server, at once: what it was for is done.
+// close kills the server, because the experiment is complete.
 func (e *experiment) close() {
 	e.server.kill()
 }
 
-// restarted runs a start of the server, and tells of it.
+// restarted runs a function that starts the server, and reports the costs.
 func (e *experiment) restarted(ctx context.Context, name string, start func(context.Context) (time.Duration, error)) error {
 	took, err := start(ctx)
 	if err != nil {
@@ -54,7 +54,7 @@ func (e *experiment) restarted(ctx context.Context, name string, start func(cont
 	return nil
 }
 
-// again stops the server and starts it on what it has stored.
+// again restarts the server with its stored data.
 func (e *experiment) again(ctx context.Context, name string) error {
 	if err := e.server.stop(); err != nil {
 		return err
@@ -63,7 +63,8 @@ func (e *experiment) again(ctx context.Context, name string) error {
 	return e.restarted(ctx, name, e.server.start)
 }
 
-// step does something of many units, and tells what each took. Memory is what a garbage collection leaves.
+// step runs a function that processes units, and reports the costs per unit. Memory is measured
+// after a garbage collection.
 func (e *experiment) step(ctx context.Context, name string, units int, do func(context.Context) error) error {
 	heap, err := e.collect(ctx)
 	if err != nil {
@@ -93,7 +94,7 @@ func (e *experiment) step(ctx context.Context, name string, units int, do func(c
 	return nil
 }
 
-// rowFormat is that of a row of the table: its name, and what was measured.
+// rowFormat is the format of a table row: its name and measurements.
 const rowFormat = "%-24s %8s %8s %8s %9s %9s %9s %9s %9s\n"
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds()) }

@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// namespacesCommand is `scale namespaces`: many namespaces are made, by as many clients at once as share an fsync, each
-// with what the server's controllers put into it; all are deleted again.
+// namespacesCommand is `scale namespaces`: it creates many namespaces, with enough concurrent
+// clients to share fsyncs, each with the objects that the server's controllers create, and deletes
+// them.
 func namespacesCommand(ctx context.Context, args []string) error {
 	return curve(ctx, flag.NewFlagSet("namespaces", flag.ExitOnError), args, 10_000, tryNamespaces)
 }
@@ -56,7 +57,8 @@ func tryNamespaces(ctx context.Context, t try) error {
 	})
 }
 
-// awaitCount returns once a list shows a text so many times. It is asked for seldom: it costs the server, too.
+// awaitCount waits until a list contains a text count times. It polls rarely, because polling loads
+// the server.
 func (e *experiment) awaitCount(ctx context.Context, path, text string, n int) error {
 	for {
 		list, err := e.client.get(ctx, path)

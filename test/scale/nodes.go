@@ -14,12 +14,12 @@ import (
 	"time"
 )
 
-// nodesConfig is the shape of a cluster. Times are those of kubelets and of the public tests of 5,000 nodes, divided by
-// speed.
+// nodesConfig specifies a cluster. Intervals are those of kubelets and of published tests with
+// 5,000 nodes, divided by speed.
 type nodesConfig struct {
 	binary, dir, options string
 	nodes, podsPerNode   int
-	churn                float64 // pods that come and go in a second
+	churn                float64 // T pods created and deleted per second
 	measured             time.Duration
 	speed                float64
 }
@@ -33,7 +33,7 @@ const (
 	controllers = 4
 )
 
-// nodesCommand is `scale nodes`: kubelets, a scheduler and controllers of many nodes, which run nothing.
+// nodesCommand is `scale nodes`: simulated kubelets, a scheduler and controllers of many nodes.
 func nodesCommand(ctx context.Context, args []string) error {
 	var config nodesConfig
 	flags := flag.NewFlagSet("nodes", flag.ExitOnError)
@@ -60,7 +60,7 @@ type cluster struct {
 	clients  sync.WaitGroup
 	// connected is closed when heartbeats may begin.
 	connected chan struct{}
-	// scheduler and controller are users that pods come from.
+	// scheduler and controller are the clients that create and bind pods.
 	scheduler, controller *client
 }
 
@@ -84,7 +84,7 @@ func tryNodes(ctx context.Context, config nodesConfig) error {
 	}
 	close(c.connected)
 	c.background(ctx)
-	pause(ctx, 2*podLife) // until as many pods go as come
+	pause(ctx, 2*podLife) // T until the rates of creations and deletions are equal
 	c.took.reset()
 	err = c.step(ctx, "heartbeats and churn", int(config.measured.Seconds()), func(ctx context.Context) error {
 		pause(ctx, config.measured)
@@ -139,7 +139,7 @@ func (c *cluster) fill(ctx context.Context) error {
 	})
 }
 
-// connect opens what kubelets and controllers watch, each over a connection of its own.
+// connect opens the watches of kubelets and controllers, each with its own connection.
 func (c *cluster) connect(ctx context.Context) error {
 	watches := context.WithoutCancel(ctx)
 	watches, end := context.WithCancel(watches)
@@ -184,12 +184,13 @@ func (c *cluster) kubelet(ctx, watches context.Context, i int) error {
 	return nil
 }
 
-// watch opens a watch from the state there is, and reads what comes. It notes how old pods are that come, if timed.
+// watch opens a watch from the current state and reads its events. If timed, it records the age of
+// new pods.
 func (c *cluster) watch(ctx context.Context, of *client, path string, timed bool) error {
 	r := request{method: http.MethodGet, path: path + "&allowWatchBookmarks=true&resourceVersion=0"}
 	resp, err := of.send(ctx, r)
 	for ; isCode(err, http.StatusTooManyRequests) && ctx.Err() == nil; resp, err = of.send(ctx, r) {
-		pause(ctx, time.Second) // as clients do that are told to
+		pause(ctx, time.Second) // T as clients do after Retry-After
 	}
 	if err != nil {
 		return err
@@ -245,7 +246,7 @@ func (c *cluster) beat(ctx context.Context, kubelet *client, i int) {
 	}
 }
 
-// request sends a request and notes how long the answer took, or that there was none.
+// request sends a request and records its latency or failure.
 func (c *cluster) request(ctx context.Context, of *client, name string, r request) bool {
 	err := c.took.timed(name, func() error {
 		_, err := of.do(ctx, r)
@@ -259,7 +260,7 @@ func (c *cluster) request(ctx context.Context, of *client, name string, r reques
 	return err == nil
 }
 
-// background has pods come and go, and programs look at what there is.
+// background creates and deletes pods, and runs other clients.
 func (c *cluster) background(ctx context.Context) {
 	every := func(d time.Duration, do func(n int)) {
 		c.clients.Go(func() {
@@ -284,7 +285,7 @@ func (c *cluster) background(ctx context.Context) {
 	every(20*time.Second, func(n int) { read("list all pods", "/api/v1/pods?resourceVersion=0", protobufAccept) })
 }
 
-// passingPod has a pod created, bound, run and deleted, by those who do so in a cluster.
+// passingPod creates, binds, runs and deletes a pod, with the usual clients.
 func (c *cluster) passingPod(ctx context.Context, n int) {
 	node, name, path := nodeName(n%c.config.nodes), fmt.Sprintf("passing-%d-%d", time.Now().UnixNano(), n), podsPath(n)
 	kubelet := c.client.impersonating("system:node:"+node, "system:nodes")

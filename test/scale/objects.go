@@ -121,7 +121,7 @@ func rightsObjects() (role, binding any) {
 	return role, binding
 }
 
-// nodeObject is a node with what kubelets tell of one.
+// nodeObject returns a node with the status of a kubelet.
 func nodeObject(name string) any {
 	var images []any
 	for i := range 10 {
@@ -156,7 +156,7 @@ func nodeConditions(now time.Time) []any {
 	return conditions
 }
 
-// nodeStatusPatch is what a kubelet sends of a status in which nothing has changed.
+// nodeStatusPatch returns the patch that a kubelet sends for an unchanged status.
 func nodeStatusPatch(now time.Time) any {
 	return fieldsOf{"status": fieldsOf{"conditions": nodeConditions(now)}}
 }

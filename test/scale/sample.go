@@ -14,15 +14,15 @@ import (
 	"time"
 )
 
-// columns are what a sample has, in the order of the table.
+// columns are the fields of a sample, in the order of the table.
 var columns = [...]string{"seconds", "restarts", "rss", "heap", "goroutines", "fds", "store", "cpu", "turns", "failures"}
 
-// sample is what the server uses at a time.
+// sample is the resource usage of the server at one time.
 type sample struct {
 	seconds         float64 // since the beginning
 	restarts        int     // until then; the second, fourth and so on were hard
 	rss             float64 // anonymous memory, in bytes
-	heap            float64 // what the last garbage collection left
+	heap            float64 // T after the last garbage collection
 	goroutines, fds float64
 	store           float64 // bytes of files
 	cpu             float64 // seconds of this process
@@ -41,7 +41,7 @@ func (s *sample) row() []string {
 	return row
 }
 
-// takeSample asks the running server and the kernel.
+// takeSample reads the metrics of the server and of the kernel.
 func takeSample(ctx context.Context, s *server, c *client) (*sample, error) {
 	metrics, err := readMetrics(ctx, c, "go_gc_heap_live_bytes", "go_goroutines")
 	if err != nil {
@@ -81,7 +81,7 @@ func readMetrics(ctx context.Context, c *client, names ...string) (map[string]fl
 	return values, nil
 }
 
-// usage is what the kernel knows of a process.
+// usage is the kernel's data about a process.
 type usage struct {
 	anonymous float64 // bytes
 	peak      float64 // bytes, the most it ever had, files included
@@ -133,7 +133,7 @@ func kibibytes(status []byte, name string) float64 {
 	return 0
 }
 
-// sizeOf returns the bytes of the files in a folder, some of which may go meanwhile.
+// sizeOf returns the total size of the files in a folder, which may change during the call.
 func sizeOf(dir string) (float64, error) {
 	var sum float64
 	err := filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
@@ -157,7 +157,7 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// table is a file of samples, written as they come.
+// table is a file of samples, written one by one.
 type table struct {
 	file *os.File
 	csv  *csv.Writer

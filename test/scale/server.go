@@ -26,7 +26,7 @@ type server struct {
 	binary, dir string
 	port        int
 	flags       []string
-	// under is the command, with its arguments, that runs the server as one of its own; nil: none.
+	// under is a command with arguments that runs the server as its child, or nil.
 	under []string
 
 	cmd *exec.Cmd
@@ -69,7 +69,7 @@ func (s *server) start(ctx context.Context) (time.Duration, error) {
 	return time.Since(began), nil
 }
 
-// awaitReady returns once /readyz is answered with 200.
+// awaitReady waits until /readyz returns 200.
 func (s *server) awaitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
@@ -105,10 +105,10 @@ func (s *server) stop() error {
 // kill ends the server at once.
 func (s *server) kill() {
 	s.cmd.Process.Kill()
-	_ = s.cmd.Wait() // says that it was killed
+	_ = s.cmd.Wait() // T the error is that it was killed
 }
 
-// restart ends the server, by a signal that it can do nothing about if hard, and starts it again.
+// restart stops the server, with SIGKILL if hard, and starts it again.
 func (s *server) restart(ctx context.Context, hard bool) error {
 	s.away.Add(1)
 	if hard {
@@ -127,7 +127,8 @@ func (s *server) restart(ctx context.Context, hard bool) error {
 // settling is how long after a restart requests may still fail on connections from before.
 const settling = 5 * time.Second
 
-// excuses reports whether a request that began when away was so much could not be answered because of a restart.
+// excuses reports whether a restart explains the failure of a request that began when the total
+// downtime was away.
 func (s *server) excuses(away int64, err error) bool {
 	restarted := away%2 == 1 || s.away.Load() != away || time.Since(time.Unix(0, s.back.Load())) < settling
 	var answered *statusError

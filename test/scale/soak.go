@@ -42,8 +42,8 @@ func soakCommand(ctx context.Context, args []string) error {
 	return runSoak(ctx, config)
 }
 
-// runSoak loads a server for a while, and draws what it used. That a request failed for which no restart is an excuse is
-// an error.
+// runSoak loads a server and plots its resource usage. It returns an error if a request failed that
+// no restart explains.
 func runSoak(ctx context.Context, config soakConfig) error {
 	if err := os.MkdirAll(filepath.Dir(config.dir), 0o700); err != nil {
 		return err
@@ -85,12 +85,12 @@ type soak struct {
 	samples         []*sample
 }
 
-// namespaces is how many there are for the objects that come and go.
+// namespaces is the number of namespaces for temporary objects.
 const namespaces = 10
 
 func namespaceOf(n int) string { return fmt.Sprintf("soak-%d", n%namespaces) }
 
-// prepare makes what all activities need.
+// prepare creates the objects that all activities need.
 func (s *soak) prepare(ctx context.Context) error {
 	c, err := newClient(s.server.kubeconfig())
 	if err != nil {
@@ -111,7 +111,7 @@ func (s *soak) prepare(ctx context.Context) error {
 	return c.await(ctx, "/apis/"+soakGroup+"/v1/widgets", true)
 }
 
-// worker is what an activity has: a client, chance, and names that only it uses.
+// worker is the state of an activity: a client, a random generator and unique names.
 type worker struct {
 	*client
 	id    int

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// watchConfig is what the flags of `scale watches` say.
+// watchConfig contains the flags of `scale watches`.
 type watchConfig struct {
 	kubeconfig           string
 	connections, watches int // watches of each connection
@@ -18,9 +18,10 @@ type watchConfig struct {
 	hold                 time.Duration
 }
 
-// watchesCommand is `scale watches`: many watches are opened, of which each ten are of the same object, and those objects are
-// changed, to find out what a watch costs that waits, and what a change costs of which a few of many watches are told. The server
-// runs already: it should have a core of its own (taskset), as this program needs one.
+// watchesCommand is `scale watches`: it opens many watches, ten for each object, and changes these
+// objects, to measure the costs of an idle watch, and of a change that affects few of many watches.
+// The server must be running already, on its own core (taskset), because this program needs one,
+// too.
 func watchesCommand(ctx context.Context, args []string) error {
 	var c watchConfig
 	flags := flag.NewFlagSet("watches", flag.ExitOnError)
@@ -66,7 +67,7 @@ func (c *watchConfig) run(ctx context.Context, client *client) error {
 	return nil
 }
 
-// open opens the watches and says what each takes.
+// open opens the watches and reports the cost of each.
 func (c *watchConfig) open(ctx context.Context, client *client, groups *watchGroups) error {
 	before, err := readAccount(ctx, client)
 	if err != nil {
@@ -96,7 +97,7 @@ func (c *watchConfig) open(ctx context.Context, client *client, groups *watchGro
 	return nil
 }
 
-// change makes changes and says what each took.
+// change changes objects and reports the cost of each change.
 func (c *watchConfig) change(ctx context.Context, client *client, groups *watchGroups) error {
 	before, err := readAccount(ctx, client)
 	if err != nil {
@@ -125,12 +126,12 @@ func (c *watchConfig) change(ctx context.Context, client *client, groups *watchG
 	return nil
 }
 
-// account is what the server's process takes, by its own account, in bytes and seconds.
+// account is the resource usage that the server reports, in bytes and seconds.
 type account struct{ cpu, resident, heap, stacks, goroutines float64 }
 
 // readAccount reads it after a garbage collection.
 func readAccount(ctx context.Context, c *client) (*account, error) {
-	for range 2 { // the second frees what the first has finalized
+	for range 2 { // T the second one frees the finalized objects
 		if err := collectGarbage(ctx, c); err != nil {
 			return nil, err
 		}

@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// perGroup is how many watches are told of a change.
+	// perGroup is the number of watches per object.
 	perGroup = 10
 	// watchWriters is how many requests are under way at a time.
 	watchWriters = 16
 )
 
-// watchGroups are n objects, each with watches of it alone.
+// watchGroups are n objects, each with its own watches.
 type watchGroups struct {
 	n        int
-	setUp    func(i int) []creation // what is to be there
+	setUp    func(i int) []creation // T the objects that must exist
 	path     func(i int) string     // of the object that is changed
 	query    func(i int) string     // path and query of the watches
 	observed *observed
@@ -78,7 +78,7 @@ func (g *watchGroups) create(ctx context.Context, c *client) error {
 	})
 }
 
-// watch opens the watches. Those of a connection are of different groups.
+// watch opens the watches. Watches on one connection belong to different groups.
 func (g *watchGroups) watch(ctx context.Context, c *client, connections, each int) error {
 	return concurrently(ctx, connections, watchWriters, func(_ context.Context, n int) error {
 		connection := c.another()
@@ -94,7 +94,7 @@ func (g *watchGroups) watch(ctx context.Context, c *client, connections, each in
 	})
 }
 
-// read notes how long after the change its events come.
+// read records the delay between a change and its events.
 func (g *watchGroups) read(response *http.Response) {
 	defer response.Body.Close()
 	lines := bufio.NewReaderSize(response.Body, 64)
@@ -122,8 +122,8 @@ func (g *watchGroups) read(response *http.Response) {
 	}
 }
 
-// change changes objects at a rate, and returns how many changes were made, and how many
-// could not be begun when they were due.
+// change changes objects at a rate, and returns the number of changes, and the number that started
+// late.
 func (g *watchGroups) change(ctx context.Context, c *client, rate int, length time.Duration) (made, late int, err error) {
 	all, ctx := errgroup.WithContext(ctx)
 	due := make(chan int)

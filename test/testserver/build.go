@@ -16,10 +16,10 @@ import (
 // binaryEnv names an executable to run instead of building one.
 const binaryEnv = "MAINSTAY_BINARY"
 
-// buildOnce builds the binary at the first call in this process and answers the same to every later one.
+// buildOnce builds the binary on the first call in this process and returns the same result later.
 var buildOnce = sync.OnceValues(build)
 
-// Main runs the tests and removes what Binary has built. Its result is meant for os.Exit.
+// Main runs the tests and removes the binary that Binary has built. Its result is the exit code.
 func Main(m *testing.M) int {
 	defer os.RemoveAll(buildDir())
 	return m.Run()
@@ -72,9 +72,8 @@ func moduleRoot() (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// openFolders opens all folders of the module: the go command keeps the result of a
-// test until a file changes in a folder that the test has opened, and does not see
-// what a test builds.
+// openFolders opens all folders of the module: the go command caches the result of a test until a
+// file in an opened folder changes, and does not track files that a test builds.
 func openFolders(root string) error {
 	err := filepath.WalkDir(root, func(_ string, entry fs.DirEntry, err error) error {
 		if err == nil && entry.IsDir() && strings.HasPrefix(entry.Name(), ".") {

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Buffer collects what is printed, while it is read. The zero value is ready for
-// use; it is safe for concurrent use.
+// Buffer collects output that can be read concurrently. The zero value is ready to use. It is safe
+// for concurrent use.
 type Buffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -31,9 +31,9 @@ func (b *Buffer) String() string {
 // logTo sends both streams of the process to one log.
 func logTo(cmd *exec.Cmd, log *Buffer) { cmd.Stdout, cmd.Stderr = log, log }
 
-// Panics returns the lines of a server log that report a panic or a race, each with what follows it, at most
-// twenty lines. The words are looked for whatever their case: a recovered panic is logged by the server, a fatal one
-// by the Go runtime.
+// Panics returns the lines of a server log that report a panic or a race, each with up to twenty
+// following lines. The search ignores case: the server logs recovered panics, the Go runtime fatal
+// ones.
 func Panics(log string) []string {
 	var found []string
 	lines := strings.Split(log, "\n")

@@ -10,7 +10,7 @@ type Options struct {
 	Dir string
 	// ReadyTimeout bounds the wait for /readyz. Zero means 60 seconds.
 	ReadyTimeout time.Duration
-	// AllowPanics keeps a panic in the server's log from failing the test.
+	// AllowPanics prevents panics in the server's log from failing the test.
 	AllowPanics bool
 }
 

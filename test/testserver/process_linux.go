@@ -7,7 +7,7 @@ import (
 
 func dieWithParent(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
 
-// Pause stops the process where it stands.
+// Pause suspends the process.
 func (s *Server) Pause() error { return s.process.cmd.Process.Signal(syscall.SIGSTOP) }
 
 // Resume ends Pause.

@@ -22,7 +22,7 @@ import (
 // stopPatience is how long a server may drain after SIGTERM.
 const stopPatience = 30 * time.Second
 
-// flagsEnv names flags for every server, before those of its test.
+// flagsEnv is the variable with flags for every server, which precede those of the test.
 const flagsEnv = "MAINSTAY_TEST_FLAGS"
 
 // Server is one mainstay on one data directory. Stop, Kill and Restart act on its process; directory, port and
@@ -74,8 +74,8 @@ func (s *Server) finish(t testing.TB) {
 	}
 }
 
-// startOnFreePort starts the server on a port that was free a moment ago, and on another one should it be taken
-// meanwhile: test packages run side by side.
+// startOnFreePort starts the server on a free port, and retries with another port if a test that
+// runs in parallel uses it first.
 func (s *Server) startOnFreePort(ctx context.Context) error {
 	var errs []error
 	for range 3 {
@@ -158,7 +158,8 @@ func (s *Server) awaitReady(ctx context.Context) error {
 	}
 }
 
-// ready gets /readyz with the credentials of the kubeconfig, and keeps those for the tests once they have served.
+// ready requests /readyz with the credentials of the kubeconfig, and stores these for the tests
+// after the first success.
 func (s *Server) ready(ctx context.Context) error {
 	config := s.config
 	if config == nil {
@@ -197,7 +198,7 @@ func (s *Server) Stop() error {
 	return p.terminate(stopPatience)
 }
 
-// Kill ends the process as kill -9 does and waits until it is gone.
+// Kill kills the process and waits for its exit.
 func (s *Server) Kill() {
 	s.process.kill()
 	s.process = nil
@@ -223,5 +224,5 @@ func (s *Server) Dir() string { return s.dir }
 // URL is where the server listens, without a path.
 func (s *Server) URL() string { return "https://127.0.0.1:" + strconv.Itoa(s.port) }
 
-// Logs is what the server has printed so far, on both streams, across restarts.
+// Logs returns the output of the server so far, of both streams, across restarts.
 func (s *Server) Logs() string { return s.log.String() }

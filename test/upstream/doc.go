@@ -1,9 +1,11 @@
-// Package upstream runs the public test suites of kube-apiserver's storage layer, k8s.io/apiserver/pkg/storage/testing,
-// against ours. It is a module of its own, because nothing else here may import k8s.io/apiserver.
+// Package upstream runs the public test suites of kube-apiserver's storage layer,
+// k8s.io/apiserver/pkg/storage/testing, against Mainstay's. It is a separate module, because no
+// other package may import k8s.io/apiserver.
 //
-// Store makes a storage.Interface look like upstream's: keys for names, internal objects for records, its errors for
-// ours. What the suites expect of upstream's storage and ours does by design elsewhere, or not at all, is listed with
-// reasons in docs/upstream-suites.md. That table is read by the tests, and what stands there is skipped.
+// Store adapts a storage.Interface to upstream's: keys instead of names, internal objects instead
+// of records, upstream's errors. docs/upstream-suites.md lists, with reasons, the subtests that do
+// not apply because of Mainstay's design. The tests read this table and skip its entries.
 //
-// Encryption at rest is compared with kube-apiserver's: each reads what the other has written, and refuses the same files.
+// Encryption at rest is compared with kube-apiserver's: each implementation reads the other's
+// values, and rejects the same files.
 package upstream

@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// newScheme returns the scheme of the pods that the suites work with: the internal ones, and those that are stored.
+// newScheme returns the scheme of the suites' pods: the internal and the stored version.
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, metav1.SchemeGroupVersion)
@@ -48,7 +48,7 @@ func (s *Store) toStored(obj runtime.Object) (*examplev1.Pod, error) {
 	return pod, nil
 }
 
-// fromStored makes out the internal pod of a stored one. A nil out is left alone.
+// fromStored converts a stored pod to an internal one. A nil out is ignored.
 func (s *Store) fromStored(obj codec.Object, out runtime.Object) error {
 	if out == nil {
 		return nil

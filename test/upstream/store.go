@@ -30,7 +30,7 @@ import (
 // root starts the keys that the suites use.
 const root = "/pods/"
 
-// Store is an upstream storage of pods over ours.
+// Store adapts Mainstay's storage of pods to upstream's interface.
 type Store struct {
 	objects     storage.Interface
 	backend     kv.Backend
@@ -70,7 +70,7 @@ func (s *Store) Create(ctx context.Context, key string, obj, out runtime.Object,
 		return err
 	}
 	if pod.ResourceVersion != "" {
-		return upstream.ErrResourceVersionSetOnCreate // our registry refuses it
+		return upstream.ErrResourceVersionSetOnCreate // T Mainstay's registry rejects it
 	}
 	record, err := s.objects.Create(ctx, pod, storage.WriteOptions{TTL: time.Duration(ttl) * time.Second})
 	if err != nil {
@@ -127,8 +127,9 @@ func (s *Store) GetList(ctx context.Context, key string, opts upstream.ListOptio
 	return err
 }
 
-// withoutSlash makes upstream's continue token for a key that ends in a slash of one for a key without. Both are good
-// for either; the keys of a server's lists have none, those of most suites do.
+// withoutSlash converts a continue token for a key with a final slash to upstream's token for a key
+// without. Both are valid for either; the keys of a server's lists have no final slash, and those
+// of most suites do.
 func withoutSlash(token string) (string, error) {
 	data, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil {
@@ -138,7 +139,7 @@ func withoutSlash(token string) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(trimmed), nil
 }
 
-// options returns what a list or watch of a key is in our terms.
+// options converts the options of a list or watch.
 func (s *Store) options(key string, opts upstream.ListOptions) (namespace string, _ rest.ListOptions) {
 	options := rest.ListOptions{
 		Labels: opts.Predicate.Label, Fields: opts.Predicate.Field,
@@ -257,7 +258,7 @@ func (s *Store) updateOptions(ctx context.Context, name types.NamespacedName, pr
 	return options, nil
 }
 
-// explain returns upstream's error for ours.
+// explain converts errors to upstream's.
 func (s *Store) explain(key string, err error) error {
 	var precondition *storage.PreconditionError
 	var future *storage.FutureRevisionError

@@ -14,10 +14,10 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// watchBuffer is how many events a watch holds for its reader, which ours leave where they are.
+// watchBuffer is the number of events that a watch buffers. Mainstay's watches have no buffer.
 const watchBuffer = 100
 
-// watcher is an upstream watch over one of ours.
+// watcher adapts a watch to upstream's interface.
 type watcher struct {
 	store  *Store
 	cancel context.CancelFunc

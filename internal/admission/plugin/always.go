@@ -7,8 +7,7 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// AlwaysAdmit lets everything pass, as if it were not there; kube-apiserver has it
-// for those who name it in flags.
+// AlwaysAdmit admits all requests. kube-apiserver has it for compatibility with existing flags.
 type AlwaysAdmit struct{}
 
 // Name implements admission.Plugin.
@@ -17,7 +16,7 @@ func (AlwaysAdmit) Name() string { return "AlwaysAdmit" }
 // Handles implements admission.Plugin.
 func (AlwaysAdmit) Handles(admission.Operation) bool { return false }
 
-// AlwaysDeny refuses everything that changes something.
+// AlwaysDeny rejects all mutating requests.
 type AlwaysDeny struct{}
 
 var (

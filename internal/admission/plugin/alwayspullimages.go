@@ -9,8 +9,8 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// AlwaysPullImages has images pulled for each pod, so that a pod uses none of a
-// private registry that others have pulled before.
+// AlwaysPullImages sets the pull policy Always, so that a pod cannot use private images that other
+// pods have pulled.
 type AlwaysPullImages struct{ onCreateOrUpdate }
 
 var (
@@ -46,8 +46,7 @@ func (AlwaysPullImages) Validate(_ context.Context, a *admission.Attributes) err
 	return err
 }
 
-// podWithNewImages returns a pod with images that it did not have before, nil where
-// there are none.
+// podWithNewImages returns a pod with images that it did not have before, or nil.
 func podWithNewImages(a *admission.Attributes) *corev1.Pod {
 	pod := objectOf[corev1.Pod](a, "", "pods")
 	old := oldOf[corev1.Pod](a)

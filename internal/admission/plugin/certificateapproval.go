@@ -10,8 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/authorizer"
 )
 
-// CertificateApproval lets users approve or deny certificates of those signers for
-// which they may.
+// CertificateApproval requires permission of the signer to approve or deny certificates.
 type CertificateApproval struct {
 	onUpdate
 	Authorizer authorizer.Authorizer

@@ -12,8 +12,8 @@ import (
 	"mainstay.dev/mainstay/internal/authorizer"
 )
 
-// CertificateSigning lets users issue certificates, and say why there is none, in
-// the name of those signers for which they may.
+// CertificateSigning requires permission of the signer to issue certificates or to set failure
+// conditions.
 type CertificateSigning struct {
 	onUpdate
 	Authorizer authorizer.Authorizer
@@ -41,7 +41,7 @@ func (p CertificateSigning) Validate(ctx context.Context, a *admission.Attribute
 	return nil
 }
 
-// sameIssue reports whether a signer has said nothing new.
+// sameIssue reports whether the certificate and the failure conditions are unchanged.
 func sameIssue(status, old *certificatesv1.CertificateSigningRequestStatus) bool {
 	return bytes.Equal(status.Certificate, old.Certificate) && equality.Semantic.DeepEqual(status.Conditions, old.Conditions)
 }

@@ -12,8 +12,8 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// CertificateSubjectRestriction refuses to ask for client certificates of a group
-// that may do everything.
+// CertificateSubjectRestriction rejects requests for client certificates of the group
+// system:masters.
 type CertificateSubjectRestriction struct{ onCreate }
 
 var _ admission.Validator = CertificateSubjectRestriction{}

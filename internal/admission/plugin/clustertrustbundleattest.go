@@ -11,8 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/authorizer"
 )
 
-// ClusterTrustBundleAttest lets users write the trust bundles of those signers for
-// which they may.
+// ClusterTrustBundleAttest requires permission of the signer to write trust bundles.
 type ClusterTrustBundleAttest struct {
 	onCreateOrUpdate
 	Authorizer authorizer.Authorizer
@@ -23,8 +22,8 @@ var _ admission.Validator = ClusterTrustBundleAttest{}
 // Name implements admission.Plugin.
 func (ClusterTrustBundleAttest) Name() string { return "ClusterTrustBundleAttest" }
 
-// Validate implements admission.Validator. A bundle whose trust stays what it was
-// may be written by who collects garbage or migrates what is stored.
+// Validate implements admission.Validator. Updates that do not change the trust, such as those of
+// garbage collection and storage migration, need no permission.
 func (p ClusterTrustBundleAttest) Validate(ctx context.Context, a *admission.Attributes) error {
 	bundle := objectOf[certificatesv1.ClusterTrustBundle](a, certificatesv1.GroupName, "clustertrustbundles")
 	if bundle == nil || bundle.Spec.SignerName == "" || sameTrust(bundle, oldOf[certificatesv1.ClusterTrustBundle](a)) {
@@ -36,8 +35,8 @@ func (p ClusterTrustBundleAttest) Validate(ctx context.Context, a *admission.Att
 	return nil
 }
 
-// sameTrust reports whether a bundle differs from what it was in owners,
-// finalizers and managed fields at most.
+// sameTrust reports whether a bundle differs from the old one at most in owners, finalizers and
+// managed fields.
 func sameTrust(bundle, old *certificatesv1.ClusterTrustBundle) bool {
 	if old == nil {
 		return false

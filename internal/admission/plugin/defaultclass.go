@@ -8,9 +8,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// newestDefault returns the class that is marked as the default, and of several
-// the newest, or of those of one second the first by name. ok is false where there
-// is none.
+// newestDefault returns the default class. If several classes are marked as default, it returns the
+// newest one or, with equal times, the first by name. ok is false if there is none.
 func newestDefault[T metav1.Object](ctx context.Context, classes Lister[T], isDefault func(annotations map[string]string) bool) (newest T, ok bool, err error) {
 	for class, err := range classes.List(ctx, "", rest.ListOptions{}) {
 		if err != nil {

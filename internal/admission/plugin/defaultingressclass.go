@@ -11,7 +11,7 @@ import (
 // ingressClassAnnotation named the class of an ingress before there was a field.
 const ingressClassAnnotation = "kubernetes.io/ingress.class"
 
-// DefaultIngressClass gives new ingresses that name no class the default one.
+// DefaultIngressClass sets the class of new ingresses without one.
 type DefaultIngressClass struct {
 	onCreate
 	Classes Lister[*networkingv1.IngressClass]

@@ -15,7 +15,7 @@ const (
 	defaultStorageClassBeta = "storageclass.beta.kubernetes.io/is-default-class"
 )
 
-// DefaultStorageClass gives new claims that name no storage class the default one.
+// DefaultStorageClass sets the storage class of new claims without one.
 type DefaultStorageClass struct {
 	onCreate
 	Classes Lister[*storagev1.StorageClass]

@@ -8,12 +8,12 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// tolerationSeconds is how long pods stay on a node that is not ready or cannot
-// be reached, where they do not say.
+// tolerationSeconds is the default duration for which pods tolerate a node that is not ready or
+// unreachable, in seconds.
 const tolerationSeconds = 300
 
-// DefaultTolerationSeconds lets pods that say nothing of it stay for some time on
-// a node that is not ready or cannot be reached.
+// DefaultTolerationSeconds adds tolerations for nodes that are not ready or unreachable to pods
+// without them.
 type DefaultTolerationSeconds struct {
 	onCreateOrUpdate
 	// NotReady and Unreachable are that time in seconds; nil: 300.
@@ -48,8 +48,8 @@ func (p DefaultTolerationSeconds) Mutate(_ context.Context, a *admission.Attribu
 	return nil
 }
 
-// toleratesNoExecute reports whether tolerations say anything of a taint with the
-// effect NoExecute. As in kube-apiserver their operators do not matter.
+// toleratesNoExecute reports whether tolerations mention a taint with the effect NoExecute. As in
+// kube-apiserver, operators are ignored.
 func toleratesNoExecute(tolerations []corev1.Toleration, taint string) bool {
 	for i := range tolerations {
 		t := &tolerations[i]

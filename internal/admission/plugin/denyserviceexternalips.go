@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// DenyServiceExternalIPs refuses external addresses that a service did not have.
+// DenyServiceExternalIPs rejects new external addresses of a service.
 type DenyServiceExternalIPs struct{ onCreateOrUpdate }
 
 var _ admission.Validator = DenyServiceExternalIPs{}

@@ -36,9 +36,8 @@ func NewEventRateLimit(c config.EventRateLimit) EventRateLimit {
 // Name implements admission.Plugin.
 func (EventRateLimit) Name() string { return "EventRateLimit" }
 
-// Validate implements admission.Validator. All limits count an event, and the last one
-// that is reached answers. As in kube-apiserver events of events.k8s.io are not
-// limited.
+// Validate implements admission.Validator. All limits count an event, and the error is that of the
+// last exceeded one. As in kube-apiserver, events of events.k8s.io are not limited.
 func (p EventRateLimit) Validate(_ context.Context, a *admission.Attributes) error {
 	event := objectOf[corev1.Event](a, "", "events")
 	if event == nil {
@@ -79,7 +78,7 @@ func newEventLimit(c config.EventLimit) *eventLimit {
 	return l
 }
 
-// keyOf returns what an event is counted by.
+// keyOf returns the key of an event.
 func (l *eventLimit) keyOf(a *admission.Attributes, event *corev1.Event) string {
 	switch l.config.Type {
 	case config.LimitNamespace:

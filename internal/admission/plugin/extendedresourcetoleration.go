@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
 )
 
-// ExtendedResourceToleration lets pods onto nodes that are kept for the extended
-// resources they ask for.
+// ExtendedResourceToleration adds tolerations for nodes reserved for the extended resources that a
+// pod requests.
 type ExtendedResourceToleration struct{ onCreateOrUpdate }
 
 var _ admission.Mutator = ExtendedResourceToleration{}
@@ -42,8 +42,7 @@ func (ExtendedResourceToleration) Mutate(_ context.Context, a *admission.Attribu
 	return nil
 }
 
-// setToleration adds a toleration, or puts it in the place of one that differs in
-// time alone.
+// setToleration adds a toleration, or replaces one that differs only in its seconds.
 func setToleration(spec *corev1.PodSpec, t corev1.Toleration) {
 	for i := range spec.Tolerations {
 		if spec.Tolerations[i].MatchToleration(&t) {

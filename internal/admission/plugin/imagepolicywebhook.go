@@ -20,19 +20,19 @@ import (
 // imagePolicyAudit begins the keys of ImagePolicyWebhook's audit annotations.
 const imagePolicyAudit = "imagepolicywebhook.image-policy.k8s.io/"
 
-// Limits of ImagePolicyWebhook: how many answers it keeps, and how long it takes to get one.
+// Limits of ImagePolicyWebhook: the number of cached responses, and the timeout of a request.
 const (
 	imageReviewsKept   = 1024
 	imageReviewTimeout = 30 * time.Second
 )
 
-// ImagePolicyWebhook asks a webhook, by ImageReviews, whether the images of a pod may
-// run.
+// ImagePolicyWebhook sends the images of a pod to a webhook in an ImageReview, which allows or
+// denies the pod.
 type ImagePolicyWebhook struct {
 	onCreateOrUpdate
 	config  config.ImagePolicyWebhook
 	webhook *review.Webhook
-	reviews *lru.Cache // of *keptReview, by what was asked
+	reviews *lru.Cache // T of *keptReview, by request
 }
 
 var _ admission.Validator = ImagePolicyWebhook{}
@@ -44,7 +44,7 @@ type imageReview struct {
 	Status          imageReviewStatus `json:"status"`
 }
 
-// imageReviewSpec is what the webhook is asked.
+// imageReviewSpec is the request to the webhook.
 type imageReviewSpec struct {
 	Containers  []imageReviewContainer `json:"containers,omitempty"`
 	Annotations map[string]string      `json:"annotations,omitempty"`
@@ -55,14 +55,14 @@ type imageReviewContainer struct {
 	Image string `json:"image,omitempty"`
 }
 
-// imageReviewStatus is what it says.
+// imageReviewStatus is the webhook's response.
 type imageReviewStatus struct {
 	Allowed          bool              `json:"allowed"`
 	Reason           string            `json:"reason,omitempty"`
 	AuditAnnotations map[string]string `json:"auditAnnotations,omitempty"`
 }
 
-// keptReview is what the webhook has said not long ago.
+// keptReview is a cached response.
 type keptReview struct {
 	status imageReviewStatus
 	until  time.Time
@@ -105,7 +105,7 @@ func (p ImagePolicyWebhook) Validate(ctx context.Context, a *admission.Attribute
 	return refuse(a, errors.New("one or more images rejected by webhook backend"))
 }
 
-// reviewOf returns what the webhook is asked about a pod.
+// reviewOf returns the request for a pod.
 func reviewOf(a *admission.Attributes, pod *corev1.Pod) *imageReviewSpec {
 	spec := &imageReviewSpec{Namespace: a.Namespace}
 	add := func(image string) {
@@ -135,7 +135,7 @@ func reviewOf(a *admission.Attributes, pod *corev1.Pod) *imageReviewSpec {
 	return spec
 }
 
-// review returns what the webhook says, or said not long ago.
+// review returns the webhook's response, which may be cached.
 func (p ImagePolicyWebhook) review(ctx context.Context, spec *imageReviewSpec) (*imageReviewStatus, error) {
 	asked, err := json.Marshal(spec)
 	if err != nil {

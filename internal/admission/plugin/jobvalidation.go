@@ -6,8 +6,8 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// JobValidation has the name of kube-apiserver's plugin for updates of jobs that are
-// scheduled as a group. As in v1.37 it has nothing to say.
+// JobValidation exists because kube-apiserver has a plugin of this name, for updates of jobs that
+// are scheduled as a group. As in v1.37, it has no effect.
 type JobValidation struct{ onUpdate }
 
 var _ admission.Validator = JobValidation{}

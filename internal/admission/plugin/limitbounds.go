@@ -13,7 +13,7 @@ type bounds struct {
 	requests, limits corev1.ResourceList
 }
 
-// check tells what is outside the bounds, in order of names.
+// check returns the violations, sorted by name.
 func (b bounds) check() []error {
 	var errs []error
 	for _, name := range sortedNames(b.item.Min) {
@@ -28,7 +28,7 @@ func (b bounds) check() []error {
 	return errs
 }
 
-// checkRequests is check for what has no limits.
+// checkRequests is check for resources without limits.
 func (b bounds) checkRequests() []error {
 	var errs []error
 	for _, name := range sortedNames(b.item.Min) {
@@ -100,8 +100,8 @@ func (b bounds) checkRatio(name corev1.ResourceName, most resource.Quantity) err
 	return nil
 }
 
-// ratioOf divides thousandths where both can be said in them: whole numbers, so
-// that what is written as ten times as much is that.
+// ratioOf divides in units of thousandths if both quantities are integers in this unit, so that a
+// quantity written as ten times another has the ratio 10.
 func ratioOf(limit, request resource.Quantity) float64 {
 	if limit.Value() <= resource.MaxMilliValue && request.Value() <= resource.MaxMilliValue {
 		return float64(limit.MilliValue()) / float64(request.MilliValue())

@@ -9,8 +9,8 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// LimitPodHardAntiAffinityTopology refuses pods that keep others out of more than
-// their node.
+// LimitPodHardAntiAffinityTopology rejects pods with required anti-affinity for a topology other
+// than the node.
 type LimitPodHardAntiAffinityTopology struct{ onCreateOrUpdate }
 
 var _ admission.Validator = LimitPodHardAntiAffinityTopology{}

@@ -14,11 +14,11 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// limitRangerAnnotation tells what a pod got by default.
+// limitRangerAnnotation lists the defaults applied to a pod.
 const limitRangerAnnotation = "kubernetes.io/limit-ranger"
 
-// LimitRanger gives containers what the limit ranges of their namespace say of
-// requests and limits, and refuses pods and claims outside their bounds.
+// LimitRanger applies the default requests and limits of the namespace's limit ranges to
+// containers, and rejects pods and claims outside their limits.
 type LimitRanger struct {
 	onCreateOrUpdate
 	LimitRanges Lister[*corev1.LimitRange]
@@ -71,8 +71,8 @@ func (p LimitRanger) Validate(ctx context.Context, a *admission.Attributes) erro
 	return nil
 }
 
-// limitsOf returns what checks the object of a request against a limit range; nil where
-// there is nothing to check.
+// limitsOf returns the function that checks the request's object against a limit range, or nil if
+// there is no such check.
 func limitsOf(a *admission.Attributes) func(*corev1.LimitRange) error {
 	if pod := limitedPod(a); pod != nil {
 		return func(limits *corev1.LimitRange) error { return checkPodLimits(pod, limits) }
@@ -84,8 +84,8 @@ func limitsOf(a *admission.Attributes) func(*corev1.LimitRange) error {
 	return func(limits *corev1.LimitRange) error { return checkClaimLimits(claim, limits) }
 }
 
-// limitedPod returns the pod whose resources a request decides, nil where it does
-// not: those of a pod that is there change by resizing alone.
+// limitedPod returns the pod if the request can change its resources, or nil. The resources of an
+// existing pod only change by resizing.
 func limitedPod(a *admission.Attributes) *corev1.Pod {
 	subresource := ""
 	if a.Operation == admission.Update {
@@ -111,8 +111,7 @@ func (p LimitRanger) ranges(ctx context.Context, a *admission.Attributes) ([]*co
 	return ranges, nil
 }
 
-// defaultResources returns what a limit range gives containers; of two items that
-// give the same, the last one counts.
+// defaultResources returns the defaults of a limit range. The last item with a value counts.
 func defaultResources(limits *corev1.LimitRange) corev1.ResourceRequirements {
 	defaults := corev1.ResourceRequirements{Requests: corev1.ResourceList{}, Limits: corev1.ResourceList{}}
 	for i := range limits.Spec.Limits {
@@ -124,7 +123,7 @@ func defaultResources(limits *corev1.LimitRange) corev1.ResourceRequirements {
 	return defaults
 }
 
-// fillResources gives the containers of a pod what they leave out, and notes it.
+// fillResources adds the defaults to the containers of a pod, and lists them in the annotation.
 func fillResources(pod *corev1.Pod, defaults corev1.ResourceRequirements) {
 	var filled []string
 	fill := func(containers []corev1.Container, what string) {
@@ -150,7 +149,7 @@ func fillResources(pod *corev1.Pod, defaults corev1.ResourceRequirements) {
 	pod.Annotations[limitRangerAnnotation] = "LimitRanger plugin set: " + strings.Join(filled, "; ")
 }
 
-// fillList adds what a list leaves out, and returns the names of it, in order.
+// fillList adds the missing resources to a list and returns their sorted names.
 func fillList(list *corev1.ResourceList, defaults corev1.ResourceList) []string {
 	var filled []string
 	for _, name := range sortedNames(defaults) {
@@ -166,8 +165,7 @@ func fillList(list *corev1.ResourceList, defaults corev1.ResourceList) []string 
 	return filled
 }
 
-// checkPodLimits tells what of a pod, and of each of its containers, is outside
-// the bounds.
+// checkPodLimits returns the violations of a pod and of its containers.
 func checkPodLimits(pod *corev1.Pod, limits *corev1.LimitRange) error {
 	var errs []error
 	for i := range limits.Spec.Limits {
@@ -185,7 +183,7 @@ func checkPodLimits(pod *corev1.Pod, limits *corev1.LimitRange) error {
 	return utilerrors.NewAggregate(errs)
 }
 
-// checkClaimLimits tells what a claim asks for outside the bounds.
+// checkClaimLimits returns the violations of a claim.
 func checkClaimLimits(claim *corev1.PersistentVolumeClaim, limits *corev1.LimitRange) error {
 	var errs []error
 	for i := range limits.Spec.Limits {

@@ -29,7 +29,7 @@ var _ admission.Mutator = NamespaceAutoProvision{}
 // Name implements admission.Plugin.
 func (NamespaceAutoProvision) Name() string { return "NamespaceAutoProvision" }
 
-// Mutate implements admission.Mutator. A dry run creates nothing.
+// Mutate implements admission.Mutator. A dry run creates no namespace.
 func (p NamespaceAutoProvision) Mutate(ctx context.Context, a *admission.Attributes) error {
 	if a.Namespace == "" || isNamespace(a) || a.DryRun {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// NamespaceExists refuses all that is to happen in namespaces that do not exist.
+// NamespaceExists rejects requests in namespaces that do not exist.
 type NamespaceExists struct{ Namespaces Getter[*corev1.Namespace] }
 
 var _ admission.Validator = NamespaceExists{}

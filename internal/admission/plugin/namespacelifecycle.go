@@ -14,8 +14,8 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// NamespaceLifecycle refuses to create in namespaces that do not exist or are
-// going away, and to delete those that a cluster cannot be without.
+// NamespaceLifecycle rejects creations in namespaces that do not exist or are being deleted, and
+// the deletion of required namespaces.
 type NamespaceLifecycle struct{ Namespaces Getter[*corev1.Namespace] }
 
 var _ admission.Mutator = NamespaceLifecycle{}
@@ -26,14 +26,14 @@ var immortal = [...]string{metav1.NamespaceDefault, metav1.NamespaceSystem, meta
 // Name implements admission.Plugin.
 func (NamespaceLifecycle) Name() string { return "NamespaceLifecycle" }
 
-// Handles implements admission.Plugin. What is there may always be updated: it
-// exists, so its namespace does.
+// Handles implements admission.Plugin. Updates are always allowed: if the object exists, its
+// namespace exists too.
 func (NamespaceLifecycle) Handles(op admission.Operation) bool {
 	return op == admission.Create || op == admission.Delete
 }
 
-// Mutate implements admission.Mutator. It changes nothing, but like
-// kube-apiserver it decides before the object itself is looked at.
+// Mutate implements admission.Mutator. It does not change the object, but like in kube-apiserver
+// its check precedes those about the object.
 func (p NamespaceLifecycle) Mutate(ctx context.Context, a *admission.Attributes) error {
 	resource := a.Resource.GroupResource()
 	switch {

@@ -12,8 +12,8 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// NodeDeclaredFeatureValidator lets pods that run be changed only in ways that
-// their node has declared to know.
+// NodeDeclaredFeatureValidator rejects changes of running pods that require a feature which their
+// node has not declared (KEP-5328).
 type NodeDeclaredFeatureValidator struct {
 	onUpdate
 	Nodes Getter[*corev1.Node]

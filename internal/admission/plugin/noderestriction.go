@@ -24,8 +24,8 @@ import (
 	"mainstay.dev/mainstay/internal/host/pki"
 )
 
-// NodeRestriction lets kubelets write what is about their own node and pods alone. What they
-// may do at all is the Node authorizer's to say, which does not see objects.
+// NodeRestriction restricts the writes of kubelets to their own node and its pods. The Node
+// authorizer, which does not see objects, determines the permitted requests.
 type NodeRestriction struct {
 	Nodes    Getter[*corev1.Node]
 	Pods     Getter[*corev1.Pod]
@@ -33,7 +33,7 @@ type NodeRestriction struct {
 	Claims   Getter[*corev1.PersistentVolumeClaim]
 	Volumes  Getter[*corev1.PersistentVolume]
 	Drivers  Getter[*storagev1.CSIDriver]
-	// Authorizer says for which audiences a node may have tokens that its pods do not name.
+	// Authorizer decides for which audiences a node may request tokens that its pods do not name.
 	Authorizer authorizer.Authorizer
 
 	AnyAudience     bool // ServiceAccountNodeAudienceRestriction is off
@@ -41,7 +41,7 @@ type NodeRestriction struct {
 	PodCertificates bool // PodCertificateRequest
 }
 
-// As in kube-apiserver it takes part where objects change, at its place in the order.
+// As in kube-apiserver, it runs with the mutating plugins, at its place in their order.
 var _ admission.Mutator = NodeRestriction{}
 
 // Name implements admission.Plugin.
@@ -50,7 +50,7 @@ func (NodeRestriction) Name() string { return "NodeRestriction" }
 // Handles implements admission.Plugin.
 func (NodeRestriction) Handles(op admission.Operation) bool { return op != admission.Connect }
 
-// Mutate implements admission.Mutator. It changes nothing.
+// Mutate implements admission.Mutator. It does not change the object.
 func (p NodeRestriction) Mutate(ctx context.Context, a *admission.Attributes) error {
 	node, ok := a.User.Node()
 	switch {
@@ -89,8 +89,7 @@ func (p NodeRestriction) admit(ctx context.Context, a *admission.Attributes, nod
 	return nil
 }
 
-// nameOf returns the name of the object of a request, which on creation stands in the object
-// alone.
+// nameOf returns the name of the request's object, which on creation is only in the object.
 func nameOf(a *admission.Attributes) string {
 	if obj, ok := a.Object.(metav1.Object); ok && a.Operation == admission.Create {
 		return obj.GetName()
@@ -105,8 +104,8 @@ func restrictName(a *admission.Attributes, node, reason string) error {
 	return nil
 }
 
-// unexpected refuses an operation that no kubelet needs, and an object of another kind than
-// that of its resource.
+// unexpected returns the error for an operation that kubelets do not need, or for an object of an
+// unexpected kind.
 func unexpected(a *admission.Attributes) error {
 	return refuse(a, fmt.Errorf("unexpected operation %q", a.Operation))
 }
@@ -138,7 +137,7 @@ func (p NodeRestriction) mirrorPod(ctx context.Context, a *admission.Attributes,
 	return refuse(a, fmt.Errorf("unexpected operation %q, node %q can only create and delete mirror pods", a.Operation, node))
 }
 
-// newMirrorPod: a pod that a node makes must give it nothing.
+// newMirrorPod requires that the mirror pod of a node has no access to other objects.
 func (p NodeRestriction) newMirrorPod(ctx context.Context, a *admission.Attributes, pod *corev1.Pod, node string) error {
 	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; !mirror {
 		return refuse(a, fmt.Errorf("pod does not have %q annotation, node %q can only create mirror pods", corev1.MirrorPodAnnotationKey, node))
@@ -165,7 +164,7 @@ func (p NodeRestriction) newMirrorPod(ctx context.Context, a *admission.Attribut
 	return nil
 }
 
-// ownedByNode: the node, and nobody else, is the controller of its mirror pods.
+// ownedByNode requires that the node is the only owner and the controller of its mirror pods.
 func ownedByNode(pod *corev1.Pod, node string) error {
 	if len(pod.OwnerReferences) > 1 {
 		return fmt.Errorf("node %q can only create pods with a single owner reference set to itself", node)
@@ -224,7 +223,7 @@ func (p NodeRestriction) eviction(ctx context.Context, a *admission.Attributes, 
 	return nil
 }
 
-// restrictClaim lets nodes report the size of volumes that have grown.
+// restrictClaim allows nodes to report the size of expanded volumes.
 func restrictClaim(a *admission.Attributes, node string) error {
 	if a.Resource.Subresource != "status" {
 		return refuse(a, errors.New("may only update PVC status"))
@@ -240,8 +239,8 @@ func restrictClaim(a *admission.Attributes, node string) error {
 	return nil
 }
 
-// withoutSize returns a copy of a claim without what nodes report, and what changes with each
-// write.
+// withoutSize returns a copy of a claim without the fields that nodes report and those that change
+// with each write.
 func withoutSize(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
 	rest := *claim
 	rest.ResourceVersion, rest.ManagedFields = "", nil
@@ -250,8 +249,8 @@ func withoutSize(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeCl
 	return &rest
 }
 
-// restrictSlice: what is not created is the Node authorizer's to see, but for the objects of a
-// collection that is deleted.
+// restrictSlice restricts creations, and deletions of a collection. The Node authorizer checks all
+// other requests.
 func restrictSlice(a *admission.Attributes, node string) error {
 	slice, verb := oldOf[resourcev1.ResourceSlice](a), "delete"
 	switch a.Operation {
@@ -267,7 +266,7 @@ func restrictSlice(a *admission.Attributes, node string) error {
 	return nil
 }
 
-// certificate: a node asks for certificates of itself alone.
+// certificate restricts certificate requests to the node's own identity.
 func (p NodeRestriction) certificate(a *admission.Attributes, node string) error {
 	csr, _ := a.Object.(*certificatesv1.CertificateSigningRequest)
 	if p.AnyCertificate || a.Operation != admission.Create || csr == nil {

@@ -50,8 +50,8 @@ func (p NodeRestriction) audience(ctx context.Context, a *admission.Attributes, 
 	return refuse(a, fmt.Errorf("audience %q not found in pod spec volume, %s is not authorized to request tokens for this audience", audience, a.User.Name))
 }
 
-// names reports whether a pod or a driver of its volumes names an audience. Where it does not
-// find one, it says what it could not look at.
+// names reports whether a pod or a CSI driver of its volumes names an audience. If it finds none,
+// the error lists the objects that could not be read.
 func (p NodeRestriction) names(ctx context.Context, pod *corev1.Pod, audience string) (bool, error) {
 	var errs []error
 	for i := range pod.Spec.Volumes {
@@ -84,7 +84,7 @@ func (p NodeRestriction) driverNames(ctx context.Context, pod *corev1.Pod, v *co
 	return slices.ContainsFunc(driver.Spec.TokenRequests, func(r storagev1.TokenRequest) bool { return r.Audience == audience }), nil
 }
 
-// driverOf returns the CSI driver of a volume of a pod; "" if it has none.
+// driverOf returns the CSI driver of a pod's volume, or "" if it has none.
 func (p NodeRestriction) driverOf(ctx context.Context, pod *corev1.Pod, v *corev1.Volume) (string, error) {
 	name := podspec.ClaimOf(pod.Name, v)
 	if name == "" {
@@ -115,8 +115,7 @@ func migrated(v *corev1.PersistentVolumeSource) string {
 	return migratedTo(v.AWSElasticBlockStore != nil, v.GCEPersistentDisk != nil, v.AzureDisk != nil, v.AzureFile != nil, v.VsphereVolume != nil, v.PortworxVolume != nil, v.Cinder != nil)
 }
 
-// migratedTo returns the CSI driver that serves a volume of an older kind; "" for one of none
-// of these.
+// migratedTo returns the CSI driver for a volume of a migrated type, or "" for other types.
 func migratedTo(aws, gce, azureDisk, azureFile, vSphere, portworx, cinder bool) string {
 	switch {
 	case aws:

@@ -15,8 +15,8 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// podCertificate: a node asks for certificates of its own pods, and names them, their service
-// accounts and itself as they are now.
+// podCertificate restricts certificate requests for pods to the node's own pods, and requires the
+// current UIDs of the pod, its service account and the node.
 func (p NodeRestriction) podCertificate(ctx context.Context, a *admission.Attributes, node string) error {
 	asked, _ := a.Object.(*certificatesv1.PodCertificateRequest)
 	switch {
@@ -91,8 +91,8 @@ func notRetrieved(a *admission.Attributes, kind, name string, err error) error {
 	return refuse(a, missing)
 }
 
-// mayPass is the answer to what may come right when it is tried again, as kube-apiserver's
-// caches catch up: kubelets give up on 403.
+// mayPass returns an error that kubelets retry, because kube-apiserver's caches may be outdated;
+// kubelets do not retry after 403.
 func mayPass(err error) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonUnknown, Message: err.Error()}}
 }

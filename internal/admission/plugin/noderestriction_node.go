@@ -12,8 +12,8 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// restrictNode keeps a node from others, and from making itself one that pods with secrets are
-// steered to.
+// restrictNode prevents a node from changing other nodes, and from labeling itself to attract pods
+// with secrets.
 func restrictNode(a *admission.Attributes, name string) error {
 	if asked := nameOf(a); asked != name {
 		return refuse(a, fmt.Errorf("node %q is not allowed to modify node %q", name, asked))
@@ -79,8 +79,8 @@ func forbiddenLabels(labels, old map[string]string) []string {
 	return forbidden
 }
 
-// kubeletMayLabel: of Kubernetes' own labels kubelets have a few; of node-restriction, which
-// is there to keep them out, none.
+// kubeletMayLabel reports whether kubelets may set a label: a few of Kubernetes' own, and none of
+// node-restriction.
 func kubeletMayLabel(key string) bool {
 	domain, _, ok := strings.Cut(key, "/")
 	if !ok {

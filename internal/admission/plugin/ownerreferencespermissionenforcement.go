@@ -14,13 +14,12 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// OwnerReferencesPermissionEnforcement lets users change the owners of what they
-// may delete, and keep owners whose finalizers they may change from being deleted
-// first.
+// OwnerReferencesPermissionEnforcement requires permission to delete an object to change its
+// owners, and permission to change an owner's finalizers to block the owner's deletion.
 type OwnerReferencesPermissionEnforcement struct {
 	onCreateOrUpdate
 	Authorizer authorizer.Authorizer
-	// ResourcesOf returns the resources of a kind, none where it is not served.
+	// ResourcesOf returns the resources of a kind, or nil if it is not served.
 	ResourcesOf func(schema.GroupVersionKind) []*rest.Resource
 }
 
@@ -64,7 +63,7 @@ func blocks(owner *metav1.OwnerReference) bool {
 	return owner.BlockOwnerDeletion != nil && *owner.BlockOwnerDeletion
 }
 
-// mayDelete refuses who may not delete the object of a request.
+// mayDelete returns an error if the user is not allowed to delete the request's object.
 func (p OwnerReferencesPermissionEnforcement) mayDelete(ctx context.Context, a *admission.Attributes) error {
 	decision, reason, err := p.Authorizer.Authorize(ctx, &authorizer.Attributes{
 		User: a.User, Verb: "delete", ResourceRequest: true, Namespace: a.Namespace, Name: a.Name,
@@ -76,7 +75,7 @@ func (p OwnerReferencesPermissionEnforcement) mayDelete(ctx context.Context, a *
 	return refuse(a, fmt.Errorf("cannot set an ownerRef on a resource you can't delete: %v, %v", reason, err))
 }
 
-// mayBlock refuses who may not change the finalizers of an owner.
+// mayBlock returns an error if the user is not allowed to change the finalizers of an owner.
 func (p OwnerReferencesPermissionEnforcement) mayBlock(ctx context.Context, a *admission.Attributes, owner *metav1.OwnerReference) error {
 	gvk := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)
 	resources := p.ResourcesOf(gvk)
@@ -90,7 +89,7 @@ func (p OwnerReferencesPermissionEnforcement) mayBlock(ctx context.Context, a *a
 			APIGroup: gvk.Group, APIVersion: gvk.Version, Resource: resource.Name, Subresource: "finalizers",
 		}
 		if resource.Namespaced {
-			asked.Namespace = a.Namespace // an owner is in the namespace of what it owns
+			asked.Namespace = a.Namespace // T an owner is in the namespace of its dependents
 		}
 		if decision, reason, err := p.Authorizer.Authorize(ctx, &asked); decision != authorizer.DecisionAllow {
 			return refuse(a, fmt.Errorf("cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: %v, %v", reason, err))

@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// PersistentVolumeClaimResize lets claims ask for more storage only where they are
-// bound and their class allows it.
+// PersistentVolumeClaimResize rejects an increase of a claim's storage request unless it is bound
+// and its class allows expansion.
 type PersistentVolumeClaimResize struct {
 	onUpdate
 	Classes Getter[*storagev1.StorageClass]

@@ -1,6 +1,6 @@
-// Package plugin holds the built-in admission plugins, one file each. Their
-// order is in the server's list, not here. What they look up is read when they
-// decide, at its newest state, and only where the request can need it.
+// Package plugin contains the built-in admission plugins, one per file. The list in package
+// controlplane determines their order. Plugins look up objects when they need them, at the newest
+// revision, and only for requests that can require them.
 package plugin
 
 import (
@@ -28,7 +28,7 @@ type Lister[T any] interface {
 	List(ctx context.Context, namespace string, options rest.ListOptions) iter.Seq2[T, error]
 }
 
-// The operations that plugins have a say in. Each plugin embeds what it handles.
+// The operations handled by plugins. Each plugin embeds one of these types.
 type (
 	onCreate         struct{}
 	onUpdate         struct{}
@@ -63,8 +63,7 @@ func objectOf[T any](a *admission.Attributes, group, resource string) *T {
 	return obj
 }
 
-// oldOf returns the current object of a request, and nil where it is of another
-// kind or there is none.
+// oldOf returns the current object of a request, or nil if it does not exist or has another kind.
 func oldOf[T any](a *admission.Attributes) *T {
 	obj, _ := any(a.Old).(*T)
 	return obj

@@ -20,12 +20,12 @@ const (
 	compositePodGroupProtection = "scheduling.k8s.io/compositepodgroup-protection"
 )
 
-// PodGroupProtection has new groups of pods stay while pods or groups are in them, and
-// lets nothing new into a group that is being deleted.
+// PodGroupProtection adds a finalizer to new pod groups, so that they remain while they contain
+// pods or groups, and rejects new members of a group that is being deleted.
 type PodGroupProtection struct {
 	onCreate
 	PodGroups Getter[*schedulingv1beta1.PodGroup]
-	// CompositePodGroups is nil where there are none.
+	// CompositePodGroups is nil if the resource is disabled.
 	CompositePodGroups Getter[*schedulingv1alpha3.CompositePodGroup]
 }
 
@@ -66,8 +66,8 @@ func (p PodGroupProtection) Validate(ctx context.Context, a *admission.Attribute
 	return nil
 }
 
-// refuseIntoDeleted refuses what names a group that is being deleted. One that is not
-// there may come later.
+// refuseIntoDeleted rejects an object in a group that is being deleted. A group that does not exist
+// may be created later.
 func refuseIntoDeleted[T codec.Object](ctx context.Context, a *admission.Attributes, groups Getter[T], kind, groupKind string, name *string) error {
 	if groups == nil || name == nil || *name == "" {
 		return nil

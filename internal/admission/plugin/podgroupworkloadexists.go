@@ -11,8 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// PodGroupWorkloadExists refuses groups of pods that say they were made of a workload's
-// template, where there is no such one.
+// PodGroupWorkloadExists rejects pod groups that reference a missing workload or template.
 type PodGroupWorkloadExists struct {
 	onCreate
 	Workloads Getter[*schedulingv1beta1.Workload]
@@ -44,7 +43,7 @@ func (p PodGroupWorkloadExists) Validate(ctx context.Context, a *admission.Attri
 	return nil
 }
 
-// hasTemplate reports whether templates, or those within them, have one of a name.
+// hasTemplate reports whether templates contain one with a name, also in nested templates.
 func hasTemplate(templates []schedulingv1beta1.PodGroupTemplate, composite []schedulingv1beta1.CompositePodGroupTemplate, name string) bool {
 	for i := range templates {
 		if templates[i].Name == name {

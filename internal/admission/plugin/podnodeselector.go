@@ -13,10 +13,10 @@ import (
 	"mainstay.dev/mainstay/internal/admission/config"
 )
 
-// nodeSelectorAnnotation is what a namespace asks of the nodes of its pods.
+// nodeSelectorAnnotation contains the node selector for the pods of a namespace.
 const nodeSelectorAnnotation = "scheduler.alpha.kubernetes.io/node-selector"
 
-// PodNodeSelector adds to new pods what their namespace asks of nodes.
+// PodNodeSelector adds the node selector of the namespace to new pods.
 type PodNodeSelector struct {
 	onCreate
 	Namespaces Getter[*corev1.Namespace]
@@ -50,7 +50,7 @@ func (p PodNodeSelector) Validate(ctx context.Context, a *admission.Attributes) 
 	return err
 }
 
-// refuseForeign refuses a pod that asks for more than its namespace may.
+// refuseForeign rejects a pod with a node selector that its namespace does not allow.
 func (p PodNodeSelector) refuseForeign(a *admission.Attributes, selector labels.Set) error {
 	allowed := p.Config.Allowed[a.Namespace]
 	if len(allowed) == 0 {

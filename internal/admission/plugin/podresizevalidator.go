@@ -15,14 +15,14 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// Causes of refused resizes, by which autoscalers tell them apart.
+// Causes of rejected resizes, which autoscalers evaluate.
 const (
 	causeNodeCapacity        metav1.CauseType = "NodeCapacity"
 	causeUnsupportedPlatform metav1.CauseType = "UnsupportedPlatform"
 )
 
-// PodResizeValidator lets pods that run be resized only to what their node has,
-// and only on Linux.
+// PodResizeValidator rejects resizes of running pods beyond the capacity of their node, and on
+// other operating systems than Linux.
 type PodResizeValidator struct {
 	onUpdate
 	Nodes Getter[*corev1.Node]
@@ -70,7 +70,7 @@ func nodeOf(ctx context.Context, a *admission.Attributes, nodes Getter[*corev1.N
 	return node, nil
 }
 
-// checkAllocatable tells of what a pod asks for more than a node can give.
+// checkAllocatable returns the requests of a pod above the node's allocatable resources.
 func checkAllocatable(spec *corev1.PodSpec, allocatable corev1.ResourceList) error {
 	requests := podRequests(spec)
 	var missing []string

@@ -6,7 +6,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
 )
 
-// podRequests returns what a pod asks for, by itself or by its containers.
+// podRequests returns the requests of a pod: pod-level ones or those of its containers.
 func podRequests(spec *corev1.PodSpec) corev1.ResourceList {
 	total := podspec.TotalRequests(spec)
 	if spec.Resources != nil {
@@ -15,7 +15,7 @@ func podRequests(spec *corev1.PodSpec) corev1.ResourceList {
 	return total
 }
 
-// podLimits returns what a pod may have, by itself or by its containers.
+// podLimits returns the limits of a pod: pod-level ones or those of its containers.
 func podLimits(spec *corev1.PodSpec) corev1.ResourceList {
 	total := podspec.TotalLimits(spec)
 	if spec.Resources != nil {
@@ -24,8 +24,8 @@ func podLimits(spec *corev1.PodSpec) corev1.ResourceList {
 	return total
 }
 
-// override puts what a pod says of itself in the place of what its containers
-// say. As in kube-apiserver that holds for cpu and memory alone.
+// override replaces the containers' totals with pod-level resources. As in kube-apiserver, it does
+// so for cpu and memory only.
 func override(total, own corev1.ResourceList) {
 	for _, name := range [...]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 		if quantity, ok := own[name]; ok {

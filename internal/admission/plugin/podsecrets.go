@@ -24,8 +24,8 @@ func mountableSecrets(account *corev1.ServiceAccount) *mountable {
 	return m
 }
 
-// allow returns which secret a pod may not use. As in kube-apiserver, projected
-// volumes and those of drivers are not looked at.
+// allow returns an error if a pod uses a secret that is not allowed. As in kube-apiserver,
+// projected volumes and CSI volumes are not checked.
 func (m *mountable) allow(spec *corev1.PodSpec) error {
 	for _, volume := range spec.Volumes {
 		if volume.Secret != nil && !slices.Contains(m.secrets, volume.Secret.SecretName) {

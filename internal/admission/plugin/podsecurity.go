@@ -27,9 +27,8 @@ const (
 	podSecurityFail = podsecurity.LabelPrefix + "error"
 )
 
-// PodSecurity holds pods to the level of the Pod Security Standards that labels of
-// their namespace name: it refuses them, notes them for audit, or warns. Templates of
-// pods are never refused.
+// PodSecurity enforces the Pod Security Standards: according to the labels of the namespace, it
+// rejects pods, adds audit annotations, or warns. Pod templates are never rejected.
 type PodSecurity struct {
 	onCreateOrUpdate
 	Standards  *podsecurity.Standards
@@ -63,7 +62,7 @@ func (p PodSecurity) Validate(ctx context.Context, a *admission.Attributes) erro
 	return nil
 }
 
-// templateOf returns the template of what makes pods, nil for anything else.
+// templateOf returns the pod template of an object, or nil if it has none.
 func templateOf(obj runtime.Object) *corev1.PodTemplateSpec {
 	switch o := obj.(type) {
 	case *corev1.PodTemplate:
@@ -108,8 +107,8 @@ func (p PodSecurity) validatePod(ctx context.Context, a *admission.Attributes, p
 	return e.run(ctx, faults, true)
 }
 
-// reviewTemplate warns of a template, and notes it for audit. What goes wrong with that
-// is noted, too, and refuses nothing.
+// reviewTemplate adds warnings and audit annotations for a template. Errors are also recorded, and
+// do not cause a rejection.
 func (p PodSecurity) reviewTemplate(ctx context.Context, a *admission.Attributes, template *corev1.PodTemplateSpec) {
 	if p.isExempt(ctx, a) {
 		return
@@ -124,11 +123,10 @@ func (p PodSecurity) reviewTemplate(ctx context.Context, a *admission.Attributes
 		return
 	}
 	e := podEvaluation{plugin: p, a: a, policy: policy, pod: podsecurity.Pod{Annotations: template.Annotations, Spec: &template.Spec}}
-	_ = e.run(ctx, faults, false) // it refuses only what is enforced
+	_ = e.run(ctx, faults, false) // T rejects only in the mode enforce
 }
 
-// isExempt reports whether nothing is asked of a request, because of its namespace or
-// user.
+// isExempt reports whether a request is exempt because of its namespace or user.
 func (p PodSecurity) isExempt(ctx context.Context, a *admission.Attributes) bool {
 	reason := ""
 	switch exempt := &p.Config.Exemptions; {
@@ -144,13 +142,12 @@ func (p PodSecurity) isExempt(ctx context.Context, a *admission.Attributes) bool
 	return true
 }
 
-// isExemptClass reports whether nothing is asked of pods of a runtime class.
+// isExemptClass reports whether the pods of a runtime class are exempt.
 func (p PodSecurity) isExemptClass(spec *corev1.PodSpec) bool {
 	return spec.RuntimeClassName != nil && *spec.RuntimeClassName != "" && slices.Contains(p.Config.Exemptions.RuntimeClasses, *spec.RuntimeClassName)
 }
 
-// policy returns the policy of the request's namespace, and what is wrong with its
-// labels.
+// policy returns the policy of the request's namespace, and the errors in its labels.
 func (p PodSecurity) policy(ctx context.Context, a *admission.Attributes) (podsecurity.Policy, field.ErrorList, error) {
 	namespace, err := p.Namespaces.Get(ctx, types.NamespacedName{Name: a.Namespace})
 	if err != nil {
@@ -160,7 +157,7 @@ func (p PodSecurity) policy(ctx context.Context, a *admission.Attributes) (podse
 	return policy, faults, nil
 }
 
-// note annotates the audit event. An event that is full keeps what it has.
+// note adds an audit annotation. It ignores the error of an event with too many annotations.
 func note(ctx context.Context, a *admission.Attributes, key, value string) {
 	_ = a.Annotate(ctx, key, value)
 }
@@ -181,7 +178,7 @@ type podVerdict struct {
 	violations podsecurity.Violations
 }
 
-// judge returns what a level says against the pod.
+// judge returns the violations of a level by the pod.
 func (e *podEvaluation) judge(level podsecurity.LevelVersion) podsecurity.Violations {
 	for i := range e.known[:e.count] {
 		if e.known[i].level == level {
@@ -194,7 +191,7 @@ func (e *podEvaluation) judge(level podsecurity.LevelVersion) podsecurity.Violat
 	return violations
 }
 
-// run judges the pod. It is refused only where the policy is enforced.
+// run evaluates the pod. Only violations of the enforced level reject it.
 func (e *podEvaluation) run(ctx context.Context, faults field.ErrorList, enforce bool) error {
 	p, a := e.plugin, e.a
 	if p.isExemptClass(e.pod.Spec) {
@@ -239,8 +236,8 @@ func wouldViolate(level podsecurity.LevelVersion, violations podsecurity.Violati
 	return fmt.Sprintf("would violate PodSecurity %q: %s", level, violations)
 }
 
-// isSignificantUpdate reports whether an update changes what the standards may look at:
-// images stand for all that may be changed.
+// isSignificantUpdate reports whether an update changes fields that the standards depend on. Of the
+// mutable fields, these are the images.
 func isSignificantUpdate(pod, old *corev1.Pod) bool {
 	if pod.Annotations[corev1.SeccompPodAnnotationKey] != old.Annotations[corev1.SeccompPodAnnotationKey] ||
 		len(pod.Spec.Containers) != len(old.Spec.Containers) || len(pod.Spec.InitContainers) != len(old.Spec.InitContainers) {

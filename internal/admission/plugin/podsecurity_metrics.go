@@ -26,11 +26,12 @@ const (
 	newestPolicyMinor = 37
 )
 
-// PodSecurityMetrics count what PodSecurity does, by kube-apiserver's names. nil counts
-// nothing.
+// PodSecurityMetrics count the evaluations of PodSecurity, with kube-apiserver's names. A nil
+// *PodSecurityMetrics discards all counts.
 type PodSecurityMetrics struct {
 	evaluations, exemptions, errors *prometheus.CounterVec
-	// privileged counts creations of pods that nothing is asked of: nearly all.
+	// privileged counts creations of pods under the level privileged, which are the most frequent
+	// ones.
 	privileged prometheus.Counter
 }
 
@@ -79,8 +80,8 @@ func (m *PodSecurityMetrics) countExemption(a *admission.Attributes) {
 	}
 }
 
-// countError counts something that kept a pod from being judged, or, where it is not
-// fatal, judged by the policy that was meant.
+// countError counts an error that prevented an evaluation or, if it is not fatal, one with the
+// intended policy.
 func (m *PodSecurityMetrics) countError(a *admission.Attributes, fatal bool) {
 	if m != nil {
 		m.errors.WithLabelValues(append([]string{strconv.FormatBool(fatal)}, requestLabels(a)...)...).Inc()

@@ -25,8 +25,8 @@ const (
 	podCheckTimeout = time.Second
 )
 
-// validateNamespace refuses labels that are no policy, and warns of pods that violate
-// the one that is to be enforced from now on.
+// validateNamespace rejects invalid labels, and warns about existing pods that violate a newly
+// enforced level.
 func (p PodSecurity) validateNamespace(ctx context.Context, a *admission.Attributes, namespace *corev1.Namespace) error {
 	policy, faults := p.Config.Defaults.With(namespace.Labels)
 	old := oldOf[corev1.Namespace](a)
@@ -53,8 +53,8 @@ func (p PodSecurity) validateNamespace(ctx context.Context, a *admission.Attribu
 	return nil
 }
 
-// isStricter reports whether a level may refuse what another one does not. Of the
-// versions of a level it is not known which one is.
+// isStricter reports whether a level may reject pods that another one allows. Versions of the same
+// level count as not comparable.
 func isStricter(level, than podsecurity.LevelVersion) bool {
 	return level != than && level.Level != podsecurity.Privileged && (level.Version != than.Version || level.Level > than.Level)
 }
@@ -91,8 +91,8 @@ func (p PodSecurity) reviewPods(ctx context.Context, namespace string, level pod
 	return append(warnings, found.warnings()...)
 }
 
-// podSample are pods of a namespace: one of each controller comes first, because its
-// others are like it.
+// podSample are pods of a namespace. One pod of each controller is first, because its other pods
+// are similar.
 type podSample struct {
 	first, others []*corev1.Pod
 	total         int
@@ -103,8 +103,8 @@ func (s *podSample) pods() []*corev1.Pod {
 	return all[:min(len(all), maxPodsToCheck)]
 }
 
-// samplePods reads the pods of a namespace. All are counted, and no more are kept than
-// may be looked at.
+// samplePods reads the pods of a namespace. It counts all, and retains only as many as may be
+// evaluated.
 func (p PodSecurity) samplePods(ctx context.Context, namespace string) (podSample, error) {
 	var sample podSample
 	controllers := make(map[types.UID]bool)
@@ -135,7 +135,7 @@ func (p PodSecurity) samplePods(ctx context.Context, namespace string) (podSampl
 	return sample, nil
 }
 
-// violatingPods are pods by what is wrong with them.
+// violatingPods are pods by violation.
 type violatingPods map[string]podGroup
 
 // podGroup is a number of pods, one of which is named.

@@ -13,15 +13,14 @@ import (
 	"mainstay.dev/mainstay/internal/admission/config"
 )
 
-// Annotations of namespaces: tolerations that new pods get, and those that pods may
-// have at most.
+// Annotations of namespaces: the default tolerations of new pods, and the permitted ones.
 const (
 	defaultTolerations   = "scheduler.alpha.kubernetes.io/defaultTolerations"
 	tolerationsWhitelist = "scheduler.alpha.kubernetes.io/tolerationsWhitelist"
 )
 
-// PodTolerationRestriction gives new pods the tolerations of their namespace, and
-// refuses those that the namespace does not allow.
+// PodTolerationRestriction adds the default tolerations of the namespace to new pods, and rejects
+// tolerations that the namespace does not permit.
 type PodTolerationRestriction struct {
 	onCreateOrUpdate
 	Namespaces Getter[*corev1.Namespace]
@@ -76,8 +75,8 @@ func (p PodTolerationRestriction) Validate(ctx context.Context, a *admission.Att
 	return nil
 }
 
-// tolerations reads an annotation of the namespace of a request. One that is not there
-// gives those of the cluster, one that is empty none.
+// tolerations returns the tolerations in an annotation of the request's namespace. Without the
+// annotation it returns those of the cluster; an empty annotation means no tolerations.
 func (p PodTolerationRestriction) tolerations(ctx context.Context, a *admission.Attributes, annotation string, ofCluster []corev1.Toleration) ([]corev1.Toleration, error) {
 	namespace, err := p.Namespaces.Get(ctx, types.NamespacedName{Name: a.Namespace})
 	if err != nil {
@@ -95,8 +94,7 @@ func (p PodTolerationRestriction) tolerations(ctx context.Context, a *admission.
 	return tolerations, err
 }
 
-// isBestEffort reports whether a pod asks for no cpu and memory, and has no limits
-// of them.
+// isBestEffort reports whether a pod has neither requests nor limits for cpu and memory.
 func isBestEffort(spec *corev1.PodSpec) bool {
 	for _, total := range [...]corev1.ResourceList{podRequests(spec), podLimits(spec)} {
 		if total.Cpu().Sign() > 0 || total.Memory().Sign() > 0 {

@@ -10,8 +10,8 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// PodTopologyLabels tells pods where they run: a binding, or a new pod that names
-// its node, gets the labels of the node's zone and region, whatever it had.
+// PodTopologyLabels copies the zone and region labels of the node to a binding, or to a new pod
+// with a node name, and overwrites existing values.
 type PodTopologyLabels struct {
 	onCreate
 	Nodes Getter[*corev1.Node]

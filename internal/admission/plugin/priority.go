@@ -19,8 +19,8 @@ type PriorityClasses interface {
 	Lister[*schedulingv1.PriorityClass]
 }
 
-// Priority gives new pods the priority of their class, or of the class that is the
-// default, and sees to it that only one class is the default.
+// Priority sets the priority of new pods from their class or the default class, and rejects a
+// second default class.
 type Priority struct {
 	onCreateOrUpdate
 	Classes PriorityClasses
@@ -51,7 +51,7 @@ func (p Priority) Mutate(ctx context.Context, a *admission.Attributes) error {
 	return setPriority(a, &pod.Spec, class)
 }
 
-// keepPriority lets a client leave out what the server has set.
+// keepPriority copies the values set by the server if the client omits them.
 func keepPriority(spec *corev1.PodSpec, old *corev1.Pod) {
 	if old == nil {
 		return
@@ -64,7 +64,7 @@ func keepPriority(spec *corev1.PodSpec, old *corev1.Pod) {
 	}
 }
 
-// classOf returns the class of a pod, whose name it sets.
+// classOf returns the class of a pod, and sets its name in the pod.
 func (p Priority) classOf(ctx context.Context, a *admission.Attributes, spec *corev1.PodSpec) (*schedulingv1.PriorityClass, error) {
 	if spec.PriorityClassName == "" {
 		class, err := p.defaultClass(ctx)
@@ -88,9 +88,8 @@ func (p Priority) classOf(ctx context.Context, a *admission.Attributes, spec *co
 	return class, nil
 }
 
-// defaultClass returns the default class, nil where there is none. Two classes
-// that were written at the same time may both be the default: the one of less
-// priority is it.
+// defaultClass returns the default class, or nil. If two default classes were written concurrently,
+// it returns the one with the lower priority.
 func (p Priority) defaultClass(ctx context.Context) (*schedulingv1.PriorityClass, error) {
 	var chosen *schedulingv1.PriorityClass
 	for class, err := range p.Classes.List(ctx, "", rest.ListOptions{}) {
@@ -104,8 +103,8 @@ func (p Priority) defaultClass(ctx context.Context) (*schedulingv1.PriorityClass
 	return chosen, nil
 }
 
-// setPriority writes what follows from the class into a pod, which may say the
-// same and nothing else.
+// setPriority sets the fields derived from the class. It returns an error if the pod has different
+// values.
 func setPriority(a *admission.Attributes, spec *corev1.PodSpec, class *schedulingv1.PriorityClass) error {
 	priority := class.Value
 	if own := spec.Priority; own != nil && *own != priority {

@@ -9,8 +9,8 @@ import (
 	"mainstay.dev/mainstay/internal/registry/quota"
 )
 
-// ResourceQuota refuses what is more than the quotas of its namespace allow. What is not
-// refused is charged when it is written: by its storage, quota.Ledger.Account.
+// ResourceQuota rejects requests above the quotas of the namespace. Accepted requests are charged
+// when they are written, by their storage: quota.Ledger.Account.
 type ResourceQuota struct {
 	onCreateOrUpdate
 	Ledger *quota.Ledger

@@ -16,7 +16,7 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// RuntimeClass gives new pods what their runtime class says of overhead and nodes.
+// RuntimeClass sets the overhead and the node constraints of the runtime class in new pods.
 type RuntimeClass struct {
 	onCreate
 	Classes Getter[*nodev1.RuntimeClass]
@@ -49,7 +49,7 @@ func (p RuntimeClass) Mutate(ctx context.Context, a *admission.Attributes) error
 	return schedule(a, &pod.Spec, class.Scheduling)
 }
 
-// classOf returns the class of a pod, nil where it has none.
+// classOf returns the class of a pod, or nil if it has none.
 func (p RuntimeClass) classOf(ctx context.Context, a *admission.Attributes, pod *corev1.Pod) (*nodev1.RuntimeClass, error) {
 	name := pod.Spec.RuntimeClassName
 	if name == nil {
@@ -62,8 +62,7 @@ func (p RuntimeClass) classOf(ctx context.Context, a *admission.Attributes, pod 
 	return class, err
 }
 
-// overheadOf returns the overhead that a class says pods have, nil where there is
-// no class or it says nothing.
+// overheadOf returns the pod overhead of a class, or nil if there is no class or no overhead.
 func overheadOf(class *nodev1.RuntimeClass) corev1.ResourceList {
 	if class == nil || class.Overhead == nil {
 		return nil
@@ -78,7 +77,7 @@ func errOverheadDiffers() error {
 	return errors.New("pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")
 }
 
-// schedule adds what a class asks of nodes to what a pod asks of them.
+// schedule adds the node constraints of a class to a pod.
 func schedule(a *admission.Attributes, spec *corev1.PodSpec, scheduling *nodev1.Scheduling) error {
 	if scheduling == nil {
 		return nil

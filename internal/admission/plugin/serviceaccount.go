@@ -18,18 +18,18 @@ import (
 
 const (
 	defaultAccount = "default"
-	// enforceMountableSecrets is an annotation of accounts whose pods may use the
-	// secrets that the account names and no others.
+	// enforceMountableSecrets is an annotation of service accounts. It restricts their pods to the
+	// secrets that the service account lists.
 	enforceMountableSecrets = "kubernetes.io/enforce-mountable-secrets"
 	tokenVolumePrefix       = "kube-api-access-"
 	tokenMountPath          = "/var/run/secrets/kubernetes.io/serviceaccount"
-	// tokenSeconds is an hour and what a kubelet may be late with the next token.
+	// tokenSeconds is one hour, plus a tolerance for the kubelet's refresh.
 	tokenSeconds = 60*60 + 7
 	rootCA       = "kube-root-ca.crt"
 )
 
-// ServiceAccount gives new pods the account of their namespace, its pull secrets and
-// a volume with its token, and refuses secrets that an account does not give them.
+// ServiceAccount sets the service account of new pods, adds its pull secrets and a volume with its
+// token, and rejects secrets that a restricted service account does not list.
 type ServiceAccount struct {
 	Accounts Getter[*corev1.ServiceAccount]
 	// Provide is called where a namespace has no default account, which a controller
@@ -130,8 +130,8 @@ func isMirror(pod *corev1.Pod) bool {
 	return ok
 }
 
-// validateMirror returns why a mirror pod is refused: it runs whatever this server
-// says, and must not be how a kubelet gets at secrets.
+// validateMirror returns the error for an invalid mirror pod. It runs regardless of the response,
+// but must not give the kubelet access to secrets.
 func validateMirror(pod *corev1.Pod) error {
 	switch {
 	case pod.Spec.ServiceAccountName != "":
@@ -219,8 +219,7 @@ func mountsAt(c *corev1.Container, path string) bool {
 	return false
 }
 
-// tokenSource is what client-go expects in a pod: a token, whom to trust, and the
-// namespace.
+// tokenSource returns the volume that client-go expects in a pod: token, CA bundle and namespace.
 func tokenSource() *corev1.ProjectedVolumeSource {
 	return &corev1.ProjectedVolumeSource{
 		DefaultMode: new(corev1.ProjectedVolumeSourceDefaultMode),
@@ -242,8 +241,7 @@ func enforces(account *corev1.ServiceAccount) bool {
 	return enforced
 }
 
-// limitSecrets refuses a pod that uses secrets which its account does not give it,
-// where the account limits them.
+// limitSecrets rejects a pod with secrets that its restricted service account does not list.
 func limitSecrets(a *admission.Attributes, pod *corev1.Pod, account *corev1.ServiceAccount) error {
 	if !enforces(account) {
 		return nil

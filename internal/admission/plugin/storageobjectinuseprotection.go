@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// Finalizers that keep storage that is in use; a controller takes them away.
+// Finalizers that protect storage in use; a controller removes them.
 const (
 	pvProtection  = "kubernetes.io/pv-protection"
 	pvcProtection = "kubernetes.io/pvc-protection"

@@ -8,8 +8,8 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// TaintNodesByCondition keeps pods away from a new node until it is known to be
-// ready: whoever watches nodes then takes the taint away.
+// TaintNodesByCondition adds a taint to new nodes, which prevents scheduling until the node
+// lifecycle controller removes it.
 type TaintNodesByCondition struct{ onCreate }
 
 var _ admission.Mutator = TaintNodesByCondition{}

@@ -4,8 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// mergeTolerations returns all tolerations of two lists, in order, but for those
-// that another one covers.
+// mergeTolerations returns all tolerations of two lists, in order, except for covered ones.
 func mergeTolerations(first, second []corev1.Toleration) []corev1.Toleration {
 	all := make([]corev1.Toleration, 0, len(first)+len(second))
 	all = append(append(all, first...), second...)
@@ -18,8 +17,8 @@ func mergeTolerations(first, second []corev1.Toleration) []corev1.Toleration {
 	return merged
 }
 
-// coveredBy reports whether one of a list covers a toleration. An equal one does
-// not where another is asked for.
+// coveredBy reports whether a toleration in a list covers t. If another is set, equal tolerations
+// do not count.
 func coveredBy(list []corev1.Toleration, t *corev1.Toleration, another bool) bool {
 	for i := range list {
 		if equalTolerations(&list[i], t) {
@@ -35,9 +34,8 @@ func coveredBy(list []corev1.Toleration, t *corev1.Toleration, another bool) boo
 	return false
 }
 
-// covers reports whether a toleration tolerates all that another, different one
-// does. As in kube-apiserver one of equality with an operator that is left out
-// covers only what names the operator.
+// covers reports whether a toleration includes another, different one. As in kube-apiserver, a
+// toleration with an omitted operator only covers those with the explicit operator Equal.
 func covers(wide, t *corev1.Toleration) bool {
 	everyKey := wide.Key == "" && wide.Operator == corev1.TolerationOpExists
 	if t.Key != wide.Key && !everyKey || t.Effect != wide.Effect && wide.Effect != "" || !lastsAsLong(wide, t) {

@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// appArmorProfile keeps pods from going without the runtime's AppArmor profile, by a
-// field or by the annotation that was before it.
+// appArmorProfile requires the default AppArmor profile or a local one, in the field or in the
+// older annotation.
 func appArmorProfile(pod Pod) Violation {
 	var by setters
 	var profiles values

@@ -6,8 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// capabilitiesBaseline lets containers add the capabilities that runtimes give them
-// anyway.
+// capabilitiesBaseline restricts added capabilities to those of the runtime's default.
 func capabilitiesBaseline(pod Pod) Violation {
 	var by []string
 	var capabilities values

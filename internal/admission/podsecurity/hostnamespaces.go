@@ -2,7 +2,7 @@ package podsecurity
 
 import "strings"
 
-// hostNamespaces keeps pods out of the host's namespaces.
+// hostNamespaces forbids the host's namespaces.
 func hostNamespaces(pod Pod) Violation {
 	var shared []string
 	if pod.Spec.HostNetwork {

@@ -1,6 +1,6 @@
 package podsecurity
 
-// hostPathVolumes keeps pods out of the host's files.
+// hostPathVolumes forbids hostPath volumes.
 func hostPathVolumes(pod Pod) Violation {
 	var volumes []string
 	for i := range pod.Spec.Volumes {

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// hostPorts keeps containers from taking ports of the host.
+// hostPorts forbids host ports.
 func hostPorts(pod Pod) Violation {
 	var by []string
 	var ports values

@@ -6,8 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// hostProbes keeps probes and lifecycle hooks, which the kubelet calls, from calling
-// other hosts than the pod.
+// hostProbes forbids probes and lifecycle hooks of other hosts than the pod, because the kubelet
+// executes them.
 func hostProbes(pod Pod) Violation {
 	var by, hosts values
 	pod.eachContainer(func(c *corev1.Container) {

@@ -1,7 +1,7 @@
-// Package podsecurity is the Pod Security Standards: what pods may ask for at the
-// levels baseline and restricted, in each version from v1.0 on. It judges pods and
-// reads policies from labels; whom a policy concerns is the admission plugin's
-// question. Texts are kube-apiserver's. Each check has a file.
+// Package podsecurity implements the Pod Security Standards: the rules of the levels baseline and
+// restricted, in each version from v1.0 on. It evaluates pods and parses policies from labels. The
+// admission plugin determines the policy of a request. Messages are kube-apiserver's. Each check
+// has its own file.
 package podsecurity
 
 import (
@@ -12,20 +12,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Pod is what is judged: a pod, or the template of pods.
+// Pod is the evaluated pod or pod template.
 type Pod struct {
 	Annotations map[string]string
 	Spec        *corev1.PodSpec
 }
 
-// Violation is what one check says against a pod; the zero value is nothing.
+// Violation is the result of one check; the zero value means that the pod passes.
 type Violation struct {
-	Reason string // what is wrong, in a few words
+	Reason string // T a short description
 	Detail string // and where
 }
 
-// Violations are what all checks of a level say against a pod, in the order of the
-// checks; nil: it is allowed.
+// Violations are the results of all checks of a level, in the order of the checks; nil means that
+// the pod is allowed.
 type Violations []Violation
 
 // Reasons returns the violations without details.
@@ -46,7 +46,7 @@ func (v Violations) String() string {
 	return strings.Join(texts, ", ")
 }
 
-// judge says what is wrong with a pod. It allocates nothing where nothing is.
+// judge returns the violation by a pod. It does not allocate if there is none.
 type judge func(Pod) Violation
 
 // check is a rule of the standards.
@@ -59,8 +59,8 @@ type check struct {
 type revision struct {
 	since int
 	judge judge
-	// replaces is a check of the level baseline that restricted leaves out, because
-	// this one says more.
+	// replaces is a check of the level baseline that this check includes, and that the level
+	// restricted omits.
 	replaces string
 }
 
@@ -118,8 +118,7 @@ func restrictedChecks() []check {
 	}
 }
 
-// unlessWindows leaves out pods that say they are for Windows, where the fields of a
-// check mean nothing.
+// unlessWindows skips pods for Windows, on which the fields of a check have no effect.
 func unlessWindows(j judge) judge {
 	return func(pod Pod) Violation {
 		if os := pod.Spec.OS; os != nil && os.Name == corev1.Windows {
@@ -129,8 +128,8 @@ func unlessWindows(j judge) judge {
 	}
 }
 
-// unlessUserNamespace leaves out pods with a user namespace of their own: their root
-// is not the host's.
+// unlessUserNamespace skips pods with their own user namespace, because their root user is not the
+// host's.
 func unlessUserNamespace(j judge) judge {
 	return func(pod Pod) Violation {
 		if host := pod.Spec.HostUsers; host != nil && !*host {
@@ -142,7 +141,7 @@ func unlessUserNamespace(j judge) judge {
 
 // Standards are the checks of all levels and versions. They are immutable.
 type Standards struct {
-	// The judges of v1.0, v1.1 and so on; of later versions those of the last one.
+	// The judges of v1.0, v1.1 and so on; later versions use the last ones.
 	baseline, restricted [][]judge
 }
 
@@ -168,8 +167,8 @@ func New() *Standards {
 	return s
 }
 
-// restrictedJudges returns the judges of the level restricted in a version: those of
-// baseline, but for what is replaced, and its own.
+// restrictedJudges returns the judges of the level restricted in a version: those of baseline that
+// are not replaced, and its own.
 func restrictedJudges(baseline, restricted []check, minor int) []judge {
 	replaced := map[string]bool{}
 	for i := range restricted {
@@ -191,7 +190,7 @@ func judges(checks []check, minor int, without map[string]bool) []judge {
 	return found
 }
 
-// Judge returns what a level says against a pod.
+// Judge returns the violations of a level by the pod.
 func (s *Standards) Judge(level LevelVersion, pod Pod) Violations {
 	var of [][]judge
 	switch level.Level {

@@ -81,8 +81,8 @@ type LevelVersion struct {
 // String returns "level:version".
 func (l LevelVersion) String() string { return l.Level.String() + ":" + l.Version.String() }
 
-// Policy says what is done about pods that violate a level: they are refused, noted in
-// the audit event, or warned of. The zero value does nothing.
+// Policy specifies the levels to enforce, to record in the audit event, and to warn about. The zero
+// value has no effect.
 type Policy struct {
 	Enforce, Audit, Warn LevelVersion
 }
@@ -100,9 +100,9 @@ const (
 	warnVersionLabel    = LabelPrefix + "warn-version"
 )
 
-// With returns the policy of a namespace with labels where this one is the default.
-// It is a policy even with errors: what is wrong is enforced as restricted, but
-// neither audited nor warned of.
+// With returns the policy of a namespace with labels, with p as the default. The policy is valid
+// even with errors: an invalid label of the mode enforce selects restricted, and invalid labels of
+// the other modes are ignored.
 func (p Policy) With(labels map[string]string) (Policy, field.ErrorList) {
 	if len(labels) == 0 {
 		return p, nil
@@ -119,7 +119,7 @@ func (p Policy) With(labels map[string]string) (Policy, field.ErrorList) {
 		p.Warn.Level = Privileged
 	}
 	warnsOf := l.version(warnVersionLabel, &p.Warn.Version)
-	// What is enforced is warned of: templates are not refused.
+	// An enforced level is also a warning level, because templates are not rejected.
 	if warns == absent && enforces && p.Enforce.Level > p.Warn.Level {
 		p.Warn.Level = p.Enforce.Level
 		if warnsOf == absent {
@@ -129,7 +129,7 @@ func (p Policy) With(labels map[string]string) (Policy, field.ErrorList) {
 	return p, l.errs
 }
 
-// labelReader reads labels and keeps what is wrong with them.
+// labelReader parses labels and collects their errors.
 type labelReader struct {
 	labels map[string]string
 	errs   field.ErrorList

@@ -2,7 +2,7 @@ package podsecurity
 
 import corev1 "k8s.io/api/core/v1"
 
-// privileged refuses privileged containers.
+// privileged forbids privileged containers.
 func privileged(pod Pod) Violation {
 	var by []string
 	pod.eachSecurityContext(func(c *corev1.Container, context *corev1.SecurityContext) {

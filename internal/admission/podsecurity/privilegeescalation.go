@@ -2,7 +2,7 @@ package podsecurity
 
 import corev1 "k8s.io/api/core/v1"
 
-// privilegeEscalation has containers say that their processes gain no privileges.
+// privilegeEscalation requires allowPrivilegeEscalation to be false in all containers.
 func privilegeEscalation(pod Pod) Violation {
 	var by []string
 	pod.eachContainer(func(c *corev1.Container) {

@@ -2,7 +2,7 @@ package podsecurity
 
 import corev1 "k8s.io/api/core/v1"
 
-// runAsNonRoot has pods, or all containers, say that they do not run as root.
+// runAsNonRoot requires runAsNonRoot in the pod or in all containers.
 func runAsNonRoot(pod Pod) Violation {
 	var by setters
 	var silent []string

@@ -2,7 +2,7 @@ package podsecurity
 
 import corev1 "k8s.io/api/core/v1"
 
-// runAsUser refuses what runs as root by number.
+// runAsUser forbids the user ID 0.
 func runAsUser(pod Pod) Violation {
 	by := setters{pod: isRoot(pod.podContext().RunAsUser)}
 	pod.eachSecurityContext(func(c *corev1.Container, context *corev1.SecurityContext) {

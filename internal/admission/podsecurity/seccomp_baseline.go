@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// seccompBaseline keeps pods from going without a seccomp profile.
+// seccompBaseline forbids the seccomp profile Unconfined.
 func seccompBaseline(pod Pod) Violation {
 	by, profiles, _ := seccompProfiles(pod)
 	if !by.any() {
@@ -18,8 +18,8 @@ func seccompBaseline(pod Pod) Violation {
 
 const seccompReason = "seccompProfile"
 
-// seccompProfiles returns who sets profiles that are not allowed, these, and the
-// containers that have no profile, of their own or of the pod.
+// seccompProfiles returns the parts of the pod with forbidden profiles, these profiles, and the
+// containers without a profile of their own or of the pod.
 func seccompProfiles(pod Pod) (by setters, profiles values, without []string) {
 	ofPod := pod.podContext().SeccompProfile
 	if ofPod != nil && !isSeccompAllowed(ofPod) {

@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// seLinux10 lets pods choose among the SELinux types of containers, and nothing else.
+// seLinux10 allows the SELinux types of containers only, and no other SELinux options.
 func seLinux10(pod Pod) Violation { return seLinux(pod, isContainerType) }
 
 // seLinux131 has one type more.

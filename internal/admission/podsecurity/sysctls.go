@@ -2,7 +2,7 @@ package podsecurity
 
 import "strings"
 
-// sysctls lets pods set the kernel parameters that are theirs alone, as known at a
+// sysctls returns a check that allows only namespaced kernel parameters which are safe in a
 // version.
 func sysctls(minor int) judge {
 	return func(pod Pod) Violation {
@@ -19,8 +19,7 @@ func sysctls(minor int) judge {
 	}
 }
 
-// safeSysctl reports whether a kernel parameter is safe, and the version that knows
-// it.
+// safeSysctl reports whether a kernel parameter is safe, and the first version in which it is.
 func safeSysctl(name string) (since int, safe bool) {
 	switch name {
 	case "kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.tcp_syncookies",

@@ -6,8 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// restrictedVolumes lets pods have volumes of the cluster's own kinds; others come by
-// persistent volume claims.
+// restrictedVolumes allows only ephemeral volume types and persistent volume claims.
 func restrictedVolumes(pod Pod) Violation {
 	var by []string
 	var types values
@@ -25,8 +24,8 @@ func restrictedVolumes(pod Pod) Violation {
 		plural("restricted volume type", "restricted volume types", len(types)), quoted(types))}
 }
 
-// restrictedVolumeType returns the name of a volume's type, "" where it is allowed. What
-// is not known is not allowed.
+// restrictedVolumeType returns the name of a volume's type, or "" if it is allowed. Unknown types
+// are not allowed.
 func restrictedVolumeType(s *corev1.VolumeSource) string {
 	switch {
 	case s.ConfigMap != nil, s.CSI != nil, s.DownwardAPI != nil, s.EmptyDir != nil, s.Ephemeral != nil,

@@ -30,7 +30,7 @@ func (p Pod) eachSecurityContext(f func(*corev1.Container, *corev1.SecurityConte
 	})
 }
 
-// podContext returns the security context of a pod, which is empty where it has none.
+// podContext returns the security context of a pod, or an empty one.
 func (p Pod) podContext() corev1.PodSecurityContext {
 	if p.Spec.SecurityContext == nil {
 		return corev1.PodSecurityContext{}
@@ -38,7 +38,7 @@ func (p Pod) podContext() corev1.PodSecurityContext {
 	return *p.Spec.SecurityContext
 }
 
-// setters are the parts of a pod that set what a check forbids.
+// setters are the parts of a pod with forbidden values.
 type setters struct {
 	pod        bool
 	containers []string
@@ -58,7 +58,7 @@ func (s *setters) parts() []string {
 	return parts
 }
 
-// String returns the setters as they stand in messages.
+// String formats the setters for messages.
 func (s *setters) String() string { return strings.Join(s.parts(), " and ") }
 
 // values are the different values that a check forbids, sorted.
@@ -70,7 +70,7 @@ func (v *values) add(value string) {
 	}
 }
 
-// quoted returns a list as it stands in messages.
+// quoted formats a list for messages.
 func quoted(list []string) string { return `"` + strings.Join(list, `", "`) + `"` }
 
 // plural returns the word for a number of things.
@@ -81,7 +81,7 @@ func plural(one, many string, number int) string {
 	return many
 }
 
-// theContainers returns containers as they stand in messages.
+// theContainers formats container names for messages.
 func theContainers(names []string) string {
 	return plural("container", "containers", len(names)) + " " + quoted(names)
 }

@@ -316,8 +316,8 @@ func (m *mutation) refuse(i invocation, at place, err error) {
 	})
 }
 
-// close returns the response to a rejected request: as in kube-apiserver always 403, with the
-// message of the first policy, and those of all policies as causes.
+// close returns the response to a rejected request. As in kube-apiserver, its status is always 403,
+// its message is that of the first policy, and its causes are the messages of all policies.
 func (m *mutation) close() error {
 	if len(m.denied) == 0 {
 		return nil

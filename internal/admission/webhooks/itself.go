@@ -62,7 +62,7 @@ func mayExcludeItself(spec *admissionregistrationv1.MutatingWebhook) bool {
 	return len(spec.MatchConditions) > 0 || labels != nil && len(labels.MatchLabels)+len(labels.MatchExpressions) > 0
 }
 
-// asks reports whether a webhook is asked about objects of a resource in a namespace.
+// asks reports whether a webhook receives requests about objects of a resource in a namespace.
 func (p *plugin) asks(ctx context.Context, spec *admissionregistrationv1.MutatingWebhook, gvr schema.GroupVersionResource, namespace string) bool {
 	if len(spec.Rules) == 0 {
 		return false

@@ -29,19 +29,17 @@ func pathCheckType() *cel.Type  { return cel.ObjectType("kubernetes.authorizatio
 func groupCheckType() *cel.Type { return cel.ObjectType("kubernetes.authorization.GroupCheck") }
 func decisionType() *cel.Type   { return cel.ObjectType("kubernetes.authorization.Decision") }
 
-// Authorizer is what users may do:
+// Authorizer is the library of authorization checks:
 //
-//	<Authorizer>.path(<string>) <PathCheck>
-//	<Authorizer>.group(<string>) <GroupCheck>
-//	<Authorizer>.serviceAccount(<string>, <string>) <Authorizer>    of another user: namespace and name
-//	<GroupCheck>.resource(<string>) <ResourceCheck>
-//	<ResourceCheck>.subresource(<string>), .namespace(<string>), .name(<string>),
-//	    .fieldSelector(<string>), .labelSelector(<string>) <ResourceCheck>
-//	<PathCheck>.check(<string>), <ResourceCheck>.check(<string>) <Decision>    for a verb
-//	<Decision>.allowed() <bool>, .reason() <string>, .errored() <bool>, .error() <string>
+// <Authorizer>.path(<string>) <PathCheck> <Authorizer>.group(<string>) <GroupCheck>
+// <Authorizer>.serviceAccount(<string>, <string>) <Authorizer> of another user: namespace and name
+// <GroupCheck>.resource(<string>) <ResourceCheck> <ResourceCheck>.subresource(<string>),
+// .namespace(<string>), .name(<string>), .fieldSelector(<string>), .labelSelector(<string>)
+// <ResourceCheck> <PathCheck>.check(<string>), <ResourceCheck>.check(<string>) <Decision> for a
+// verb <Decision>.allowed() <bool>, .reason() <string>, .errored() <bool>, .error() <string>
 //
-// It is no part of All: only expressions of admission have it. Permissions makes the
-// values that it begins with.
+// All does not include it, because only admission expressions have it. Permissions creates the
+// initial values.
 func Authorizer() cel.EnvOption {
 	options := append(checkOptions(), decisionOptions()...)
 	return cel.Lib(library{name: "kubernetes.authz", options: options})

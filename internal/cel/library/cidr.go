@@ -10,17 +10,13 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// CIDR is blocks of IP addresses. An address may have bits after the prefix; an
-// IPv6 address that stands for an IPv4 address is refused.
+// CIDR is the library of IP address blocks. An address may have bits after the prefix. IPv4-mapped
+// IPv6 addresses are rejected.
 //
-//	cidr(<string>) <CIDR>                an error for what is no block
-//	isCIDR(<string>) <bool>
-//	string(<CIDR>) <string>
-//	<CIDR>.containsIP(<IP|string>) <bool>
-//	<CIDR>.containsCIDR(<CIDR|string>) <bool>
-//	<CIDR>.ip() <IP>                     the address it is written with
-//	<CIDR>.masked() <CIDR>               without the bits after the prefix
-//	<CIDR>.prefixLength() <int>
+// cidr(<string>) <CIDR> an error for invalid blocks isCIDR(<string>) <bool> string(<CIDR>) <string>
+// <CIDR>.containsIP(<IP|string>) <bool> <CIDR>.containsCIDR(<CIDR|string>) <bool> <CIDR>.ip() <IP>
+// the address including the bits after the prefix <CIDR>.masked() <CIDR> without the bits after the
+// prefix <CIDR>.prefixLength() <int>
 func CIDR() cel.EnvOption {
 	cidrs, ips := cidrKind(), ipKind()
 	read := func(s string) ref.Val {
@@ -93,7 +89,7 @@ func containsCIDR(outer, inner netip.Prefix) ref.Val {
 	return types.Bool(outer.Bits() <= inner.Bits() && outer.Contains(inner.Addr()))
 }
 
-// Overloads whose costs differ from those of their function.
+// Overloads with other costs than their function.
 const (
 	ipOfCIDR           = "cidr_ip"
 	containsIPString   = "cidr_contains_ip_string"

@@ -12,16 +12,15 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
 )
 
-// Formats is named formats of strings:
+// Formats is the library of named string formats:
 //
-//	format.named(<string>) <optional<Format>>                 none for an unknown name
-//	format.dns1123Label() <Format>                            and so on: one for each name
-//	<Format>.validate(<string>) <optional<list<string>>>      what is wrong; none for nothing
+// format.named(<string>) <optional<Format>> empty for an unknown name format.dns1123Label()
+// <Format> similarly for each name <Format>.validate(<string>) <optional<list<string>>> the errors;
+// empty if valid
 //
-// The names: dns1123Label, dns1123Subdomain, dns1035Label, qualifiedName,
-// dns1123LabelPrefix, dns1123SubdomainPrefix, dns1035LabelPrefix, labelValue, uri,
-// uuid, byte, date, datetime. What a prefix is followed by is generated, so that it
-// may end with a hyphen.
+// The names: dns1123Label, dns1123Subdomain, dns1035Label, qualifiedName, dns1123LabelPrefix,
+// dns1123SubdomainPrefix, dns1035LabelPrefix, labelValue, uri, uuid, byte, date, datetime. A prefix
+// may end with a hyphen, because a generated suffix follows.
 func Formats() cel.EnvOption {
 	k := &kind[*format]{
 		name:  "Format",

@@ -10,16 +10,13 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// IP is IP addresses. An IPv6 address that stands for an IPv4 address, a zone, and
-// a zero in front of a number are refused.
+// IP is the library of IP addresses. IPv4-mapped IPv6 addresses, zones and leading zeros are
+// rejected.
 //
-//	ip(<string>) <IP>                    an error for what is no address
-//	isIP(<string>) <bool>
-//	ip.isCanonical(<string>) <bool>      is it written in the one way that equal addresses are
-//	string(<IP>) <string>                the canonical way
-//	<IP>.family() <int>                  4 or 6
-//	<IP>.isUnspecified() <bool>          and isLoopback, isLinkLocalMulticast,
-//	                                     isLinkLocalUnicast, isGlobalUnicast
+// ip(<string>) <IP> an error for invalid addresses isIP(<string>) <bool> ip.isCanonical(<string>)
+// <bool> whether the text is the canonical form string(<IP>) <string> the canonical form
+// <IP>.family() <int> 4 or 6 <IP>.isUnspecified() <bool> similarly isLoopback,
+// isLinkLocalMulticast, isLinkLocalUnicast, isGlobalUnicast
 func IP() cel.EnvOption {
 	ips := ipKind()
 	is := func(name, id string, f func(netip.Addr) bool) cel.EnvOption {

@@ -8,10 +8,10 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// JSONPatch is what the paths of JSON patches are made with. It is no part of All:
-// only mutations have it.
+// JSONPatch is the library for paths of JSON patches. All does not include it, because only
+// mutations have it.
 //
-//	jsonpatch.escapeKey(<string>) <string>    a key as a step of a path (RFC 6901)
+// jsonpatch.escapeKey(<string>) <string> a key as a path segment (RFC 6901)
 func JSONPatch() cel.EnvOption {
 	escape := func(key string) ref.Val {
 		return types.String(strings.ReplaceAll(strings.ReplaceAll(key, "~", "~0"), "/", "~1"))

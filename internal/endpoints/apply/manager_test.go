@@ -54,7 +54,7 @@ func fromHub(obj codec.Object) (codec.Object, error) {
 	return out, nil
 }
 
-// managers are those of the kind's versions, and of a status subresource.
+// managers are the managers of the kind's versions, and of a status subresource.
 type managers struct{ one, two, status *apply.Manager }
 
 func newManagers(t testing.TB) managers {
@@ -100,8 +100,7 @@ func applied(t testing.TB, version, text string) *unstructured.Unstructured {
 	return u
 }
 
-// entries shows who manages what: manager, operation, version, subresource,
-// and the fields without their dressing.
+// entries formats the managed fields: manager, operation, version, subresource and the field set.
 func entries(obj metav1.Object) []string {
 	var out []string
 	for _, e := range obj.GetManagedFields() {
@@ -112,7 +111,7 @@ func entries(obj metav1.Object) []string {
 
 func wantEntries(t testing.TB, obj metav1.Object, want ...string) {
 	t.Helper()
-	// Entries stand in the order of their times, which have no fractions.
+	// Entries are sorted by time. Times have no fractional seconds.
 	got := entries(obj)
 	slices.Sort(got)
 	slices.Sort(want)
@@ -121,8 +120,8 @@ func wantEntries(t testing.TB, obj metav1.Object, want ...string) {
 	}
 }
 
-// TestTwoVersions: what is applied in one version conflicts with, and is kept
-// beside, what is applied in the other.
+// TestTwoVersions checks that applying in one version detects conflicts with fields applied in the
+// other version, and preserves their owners.
 func TestTwoVersions(t *testing.T) {
 	t.Parallel()
 	m := newManagers(t)
@@ -150,7 +149,8 @@ func TestTwoVersions(t *testing.T) {
 	}
 	wantEntries(t, h, `new Apply autoscaling/v2 "" {f:spec:{f:maxReplicas:{}}}`, `old Apply autoscaling/v1 "" {f:spec:{f:targetCPUUtilizationPercentage:{}}}`)
 
-	// The first gives up what it has left: the field goes, in both versions.
+	// The first manager removes its field from the configuration. The field is removed in both
+	// versions.
 	live, err = m.one.Apply(h, applied(t, "v1", `spec: {}`), "old", false)
 	if err != nil {
 		t.Fatal(err)
@@ -173,8 +173,8 @@ func TestUpdatesInTwoVersions(t *testing.T) {
 	wantEntries(t, live, `new Update autoscaling/v2 "" {f:spec:{f:minReplicas:{}}}`, `old Update autoscaling/v1 "" {f:spec:{f:maxReplicas:{}}}`)
 }
 
-// TestUnknownVersions: entries of a version that is no longer served are
-// dropped when something is applied, and do not stand in the way.
+// TestUnknownVersions checks that an apply drops entries of versions that are no longer served, and
+// does not fail.
 func TestUnknownVersions(t *testing.T) {
 	t.Parallel()
 	m := newManagers(t)
@@ -199,8 +199,8 @@ func TestUnknownVersions(t *testing.T) {
 	}
 }
 
-// TestBrokenEntries: a client may send nonsense for managed fields; the write
-// goes on, with the live ones.
+// TestBrokenEntries checks that a write with invalid managed fields succeeds with the managed
+// fields of the live object.
 func TestBrokenEntries(t *testing.T) {
 	t.Parallel()
 	m := newManagers(t)
@@ -229,7 +229,7 @@ func TestBrokenEntries(t *testing.T) {
 	}
 }
 
-// TestEmptyManagedFieldsResetThem: what clients send to have nobody manage.
+// TestEmptyManagedFieldsResetThem checks that an empty list of managed fields removes all managers.
 func TestEmptyManagedFieldsResetThem(t *testing.T) {
 	t.Parallel()
 	m := newManagers(t)
@@ -241,7 +241,7 @@ func TestEmptyManagedFieldsResetThem(t *testing.T) {
 	if got := m.two.Update(owned, next, "other"); len(got.GetManagedFields()) != 0 {
 		t.Errorf("entries %q; want none", entries(got))
 	}
-	// nil means that the client knows nothing of them: they stay.
+	// If the client sends no managed fields, the live ones are preserved.
 	next = owned.DeepCopyObject().(*autoscalingv2.HorizontalPodAutoscaler)
 	next.ManagedFields = nil
 	if got := m.two.Update(owned, next, "other"); len(got.GetManagedFields()) == 0 {
@@ -256,7 +256,7 @@ func TestSubresource(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What the resource resets is nobody's.
+	// Reset fields of the resource have no owner.
 	wantEntries(t, live, `user Apply autoscaling/v2 "" {f:spec:{f:maxReplicas:{}}}`)
 	live, err = m.status.Apply(live, applied(t, "v2", "spec: {maxReplicas: 9}\nstatus: {desiredReplicas: 3}"), "user", true)
 	if err != nil {

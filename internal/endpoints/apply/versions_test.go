@@ -48,8 +48,8 @@ func reread(from, to codec.Object) (codec.Object, error) {
 	return to, json.Unmarshal(text, to)
 }
 
-// TestUpdatesOfVersionsAsUpstream writes through two versions and compares with
-// what apimachinery's field manager does.
+// TestUpdatesOfVersionsAsUpstream writes through two versions and compares the results with
+// apimachinery's field manager.
 func TestUpdatesOfVersionsAsUpstream(t *testing.T) {
 	t.Parallel()
 	kind := deployments()
@@ -77,7 +77,7 @@ func TestUpdatesOfVersionsAsUpstream(t *testing.T) {
 		}
 		m := paths[random.IntN(len(paths))]
 		if i%24 < 12 {
-			m = paths[2+random.IntN(2)] // one version alone, for a while
+			m = paths[2+random.IntN(2)] // use a single version for some writes
 		}
 		obj := live.DeepCopyObject().(codec.Object)
 		changeDeployment(random, obj.(*appsv1.Deployment))

@@ -30,8 +30,9 @@ func apiGroup(g group) metav1.APIGroup {
 	return out
 }
 
-// resourceList returns the document of a version. Resources, and subresources of built-in ones, are
-// sorted by name; those of custom resources have kube-apiserver's order: status, then scale.
+// resourceList returns the document of a version. Resources, and subresources of built-in
+// resources, are sorted by name. Subresources of custom resources are in kube-apiserver's order:
+// status, then scale.
 func resourceList(v rest.Version) *metav1.APIResourceList {
 	list := &metav1.APIResourceList{GroupVersion: v.GroupVersion.String(), APIResources: []metav1.APIResource{}}
 	sortedAs := map[string]string{}

@@ -28,7 +28,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// What storages can do; discovery never calls them.
+// Storage types with different sets of verbs. Discovery never calls their methods.
 type (
 	full struct {
 		rest.Getter
@@ -280,7 +280,7 @@ func TestETag(t *testing.T) {
 	}
 }
 
-// changing is a source whose resources a test replaces.
+// changing is a source with resources that a test replaces.
 type changing struct {
 	mu         sync.Mutex
 	now        *route.Static
@@ -378,7 +378,7 @@ func TestConcurrentReaders(t *testing.T) {
 	wg.Wait()
 }
 
-// TestClientGo: client-go makes of it what it makes of kube-apiserver's.
+// TestClientGo checks that client-go parses the documents like the documents of kube-apiserver.
 func TestClientGo(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(handler())

@@ -23,8 +23,9 @@ import (
 // Aggregated documents are built when first requested and cached until the catalogue
 // or the registry changes.
 type Handler struct {
-	// Peers are other servers, whose groups are in the aggregated document of /apis unless a client
-	// requests the profile "nopeer"; may be nil. It is set before the first request.
+	// Peers are other servers. The aggregated document of /apis includes their groups unless a
+	// client requests the profile "nopeer". Peers may be nil, and must be set before the first
+	// request.
 	Peers Peers
 
 	catalog  *route.Catalog

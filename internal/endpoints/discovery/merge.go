@@ -15,8 +15,8 @@ type Peers interface {
 	Generation() uint64
 }
 
-// merge adds groups, versions and resources of other servers. Those of this server stay unchanged,
-// because it serves them.
+// merge adds the groups, versions and resources of other servers. Resources of this server are
+// unchanged, because it serves them.
 func merge(own []apidiscovery.APIGroupDiscovery, others [][]apidiscovery.APIGroupDiscovery) []apidiscovery.APIGroupDiscovery {
 	for _, other := range others {
 		own = mergeList(own, other, func(g *apidiscovery.APIGroupDiscovery) string { return g.Name }, mergeGroup)

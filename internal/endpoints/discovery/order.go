@@ -85,7 +85,7 @@ func groupRank(group string) int {
 	return 2
 }
 
-// group returns one group; false if there is none.
+// group returns the named group, or false if it does not exist.
 func (h *Handler) group(name string) (group, bool) {
 	own, found := h.catalog.Group(name)
 	own.Name = name
@@ -101,8 +101,8 @@ func (h *Handler) group(name string) (group, bool) {
 	return h.mergeVersions(own, remotes), found || len(remotes) > 0
 }
 
-// mergeVersions returns a group with its own versions and those of aggregated servers, in order of
-// preference.
+// mergeVersions returns a group with its own versions and the versions of aggregated servers, in
+// order of preference.
 func (h *Handler) mergeVersions(own rest.Group, remotes map[schema.GroupVersion]*apidiscovery.APIVersionDiscovery) group {
 	g := group{name: own.Name, versions: make([]version, 0, len(own.Versions)+len(remotes))}
 	for _, v := range own.Versions {

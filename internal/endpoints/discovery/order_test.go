@@ -37,8 +37,8 @@ func (r *registered) Priority(gv schema.GroupVersion) (group, version int32) {
 
 func (r *registered) Generation() uint64 { return r.generation }
 
-// TestOthers: the group versions of other servers stand among this server's
-// own, in order of priority, in all documents.
+// TestOthers checks that all documents list group versions of other servers and of this server
+// together, sorted by priority.
 func TestOthers(t *testing.T) {
 	t.Parallel()
 	remote := func(version string) *apidiscovery.APIVersionDiscovery {

@@ -171,8 +171,8 @@ func (o *object) merge(dst, document []byte, i int) ([]byte, int) {
 	return append(dst, '}'), i + 1
 }
 
-// mergeInto appends the result for a member of a document whose value is at at, and returns the end
-// of the value.
+// mergeInto appends the merge result for a member of a document. at is the offset of the member's
+// value. mergeInto returns the end of the value.
 func (m *member) mergeInto(dst []byte, empty int, document []byte, at int) ([]byte, int) {
 	if m.value.isNull() {
 		return dst, jsontext.Skip(document, at)

@@ -105,7 +105,7 @@ func FuzzApply(f *testing.F) {
 	})
 }
 
-// twice reports whether a document, which is ours, has a name twice.
+// twice reports whether a generated document has a duplicate name.
 func twice(document string) bool {
 	compact := &bytes.Buffer{}
 	if err := json.Compact(compact, []byte(document)); err != nil {

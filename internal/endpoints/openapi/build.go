@@ -201,7 +201,7 @@ func buildV3(l *library, s *documentSource, about info) (*document, error) {
 	return d, nil
 }
 
-// buildV2 builds the v2 document of all sources, merged with those of aggregated servers.
+// buildV2 builds the v2 document of all sources, merged with the documents of aggregated servers.
 func buildV2(l *library, sources []*documentSource, remotes []*Remote, about info) (*document, error) {
 	fragments := readFragments(remotes)
 	d := &document{library: l, version: v2, builtin: map[uint32]bool{}, others: map[string]Schema{}}

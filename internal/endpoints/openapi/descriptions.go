@@ -70,7 +70,7 @@ func discoveryOperation(id, tag, description, model string) operation {
 	}
 }
 
-// The documents other than those of group versions.
+// The following functions build the documents that do not belong to a group version.
 
 func coreVersionsPaths() []pathItem {
 	return []pathItem{newPathItem("/api/", []operation{

@@ -7,8 +7,8 @@ import (
 	"weak"
 )
 
-// TestKeepPlain checks that a document is kept plain for those who ask next, and
-// not for long.
+// TestKeepPlain checks that the uncompressed form of a document is cached for subsequent requests
+// and then released.
 func TestKeepPlain(t *testing.T) {
 	t.Parallel()
 	d := New(Config{KeepPlain: 5 * time.Millisecond})

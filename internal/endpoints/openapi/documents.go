@@ -171,7 +171,7 @@ func (d *Documents) changedLocked() {
 	d.changes++
 }
 
-// V3 returns the v3 document of a path such as apis/apps/v1; false if there is none.
+// V3 returns the v3 document of a path such as apis/apps/v1, or false if it does not exist.
 func (d *Documents) V3(path string) (*Document, bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()

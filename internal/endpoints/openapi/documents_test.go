@@ -85,7 +85,7 @@ func TestV2Parses(t *testing.T) {
 	}
 }
 
-// kindsOf returns the kinds that a model says it is, by which kubectl looks it up.
+// kindsOf returns the group, version and kind extension of a model, by which kubectl finds it.
 func kindsOf(model openapiproto.Schema) []schema.GroupVersionKind {
 	var kinds []schema.GroupVersionKind
 	list, _ := model.GetExtensions()["x-kubernetes-group-version-kind"].([]any)

@@ -13,8 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// testParts are the group versions of testdata/resources.tsv: those served by
-// default, or all.
+// testParts returns the group versions of testdata/resources.tsv: the default ones, or all.
 func testParts(t testing.TB, all bool) []Part {
 	t.Helper()
 	file, err := os.Open(filepath.Join("testdata", "resources.tsv"))
@@ -78,7 +77,7 @@ func list(s string) []string {
 	return strings.Split(s, ",")
 }
 
-// testDocuments are those of a server with all its resources.
+// testDocuments returns the documents of a server with all its resources.
 func testDocuments(t testing.TB, all bool) *Documents {
 	t.Helper()
 	return New(Config{Version: "1.36", Issuer: true, Parts: testParts(t, all)})

@@ -14,8 +14,8 @@ import (
 
 var fruit = schema.GroupVersion{Group: "fruit.example.com", Version: "v1"}
 
-// remoteDocument refers to a model that is the same here but for one of those it
-// refers to, and to one that is the same altogether.
+// remoteDocument refers to two models that the local document also has: one differs only in a model
+// that it refers to, the other is identical.
 const remoteDocument = `{"paths":{
 	"/apis/fruit.example.com/v1/apples":{"get":{"responses":{"200":{"schema":{"$ref":"#/definitions/com.example.Apple"}}}}},
 	"/apis/fruit.example.com/v10/apples":{"get":{}},"/healthz":{"get":{}}},
@@ -102,7 +102,7 @@ func TestBadShares(t *testing.T) {
 	}
 }
 
-// TestRenamesSpread: what refers to what has a new name, has one too.
+// TestRenamesSpread checks that a model that refers to a renamed model is also renamed.
 func TestRenamesSpread(t *testing.T) {
 	t.Parallel()
 	d := &document{library: openLibrary(modelsFile), version: v2, builtin: map[uint32]bool{}, others: map[string]Schema{

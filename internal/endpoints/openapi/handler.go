@@ -173,7 +173,7 @@ func (h *handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 	w.WriteHeader(http.StatusServiceUnavailable)
 }
 
-// negotiate returns the media type of the response, or "" if none is acceptable.
+// negotiate returns the media type of the response, or "" if the client accepts no supported type.
 func negotiate(accept string, v version) string {
 	if accept == "" {
 		return mediaJSON

@@ -21,13 +21,12 @@ type exchange struct {
 	path    string
 	request map[string]string
 	status  int
-	// headers of the answer; %ETAG% stands for the document's. An empty value
-	// says that the header is not there.
+	// headers are the headers of the response. %ETAG% is replaced with the document's ETag. An
+	// empty value means that the header is absent.
 	headers map[string]string
 }
 
-// TestHandler holds the conversations that were recorded about documents, and
-// those about compression.
+// TestHandler replays the recorded requests for documents and for compressed documents.
 func TestHandler(t *testing.T) {
 	t.Parallel()
 	documents := testDocuments(t, false)
@@ -87,7 +86,7 @@ func TestHandler(t *testing.T) {
 	}
 }
 
-// TestHandlerBodies compares what is sent compressed with what is sent plain.
+// TestHandlerBodies compares compressed and uncompressed response bodies.
 func TestHandlerBodies(t *testing.T) {
 	t.Parallel()
 	documents := testDocuments(t, false)
@@ -145,7 +144,8 @@ func TestHandlerBodies(t *testing.T) {
 	}
 }
 
-// TestHandlerFailure answers 503 and logs what cannot be built.
+// TestHandlerFailure checks that a document that cannot be built results in a 503 and a log
+// message.
 func TestHandlerFailure(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer

@@ -9,9 +9,9 @@ import (
 	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
 )
 
-// mergeFile is written by the generator, which documents its format. It is small
-// and not compressed, so that strings are substrings of it, a type is found
-// without reading the rest, and nothing is on the heap.
+// mergeFile is written by the generator, which documents its format. It is small and not
+// compressed. Strings are therefore substrings of it, a type is found without reading the rest, and
+// the data does not occupy the heap.
 //
 //go:embed data/merge.bin
 var mergeFile string

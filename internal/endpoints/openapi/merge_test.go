@@ -20,8 +20,8 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// BenchmarkTypeOfOneKind is the cost of the first apply of a kind, here of the
-// largest one, with nothing decoded before.
+// BenchmarkTypeOfOneKind measures the first apply of the largest kind, with an empty cache of
+// decoded schemas.
 func BenchmarkTypeOfOneKind(b *testing.B) {
 	obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apps/v1", "kind": "Deployment"}}
 	var kept []managedfields.TypeConverter
@@ -220,8 +220,8 @@ func equalJSON(t *testing.T, a, b any) bool {
 	return string(x) == string(y)
 }
 
-// TestTypeConverterMerges applies to an object what another manager owns in
-// part, through one converter and many goroutines.
+// TestTypeConverterMerges applies configurations to an object that another manager owns in part.
+// Many goroutines use one converter.
 func TestTypeConverterMerges(t *testing.T) {
 	t.Parallel()
 	c := NewTypeConverter()

@@ -11,14 +11,14 @@ import (
 // message is the mapping of a JSON value to a protobuf message.
 type message struct {
 	name string
-	// members are the fields of members of an object; extensions are those of members with the
-	// prefix x-, others those of the remaining members.
+	// members are the fields for named members of an object. extensions is the field for members
+	// with the prefix x-, and others is the field for the remaining members.
 	members            map[string]*messageField
 	others, extensions *messageField
 	// whole are the fields for the value as a whole: then there are no members.
 	whole []*messageField
-	// choices are the possible messages of an object: the last one whose condition is satisfied,
-	// otherwise the first.
+	// choices are the possible messages of an object. The last choice with a satisfied condition
+	// applies, otherwise the first.
 	choices []choice
 }
 

@@ -39,7 +39,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// fields returns all fields, by the names that the table gives them.
+// fields returns all fields by their names in the table.
 func (m *message) fields() map[string]*messageField {
 	all := map[string]*messageField{}
 	for name, f := range m.members {
@@ -60,7 +60,7 @@ func (m *message) fields() map[string]*messageField {
 func compareMessage(t *testing.T, m *message, descriptor protoreflect.MessageDescriptor) {
 	t.Helper()
 	fields := m.fields()
-	// Whatever it is, it is an expression too, which counts.
+	// AnyOrExpression always has the expression field too, which the descriptor counts.
 	if want := descriptor.Fields().Len(); len(fields) != want && m.name != "AnyOrExpression" {
 		t.Errorf("%s has %d fields; want %d", m.name, len(fields), want)
 	}

@@ -26,7 +26,8 @@ type pathBuilder struct {
 	library *library
 	part    *Part
 	version version
-	// kinds are the models of kinds that are not built in, lists those of their lists.
+	// kinds are the model names of kinds that are not built in, and lists are the model names of
+	// their lists.
 	kinds, lists map[string]string
 	// tag and idGroupVersion are the group version in tags and operation ids.
 	tag, idGroupVersion string

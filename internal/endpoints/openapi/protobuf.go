@@ -36,8 +36,8 @@ type encoder struct {
 	left int
 }
 
-// begin starts a length-delimited field. end takes the result of begin and inserts the length.
-// There is space for a short length; otherwise the content moves.
+// begin starts a length-delimited field. end receives the result of begin and inserts the length.
+// begin reserves space for a short length; end moves the content if the length is longer.
 func (e *encoder) begin(number protowire.Number) int {
 	e.out = protowire.AppendTag(e.out, number, protowire.BytesType)
 	e.out = append(e.out, 0)
@@ -133,7 +133,7 @@ func (e *encoder) object(m *message, i int, others []choice) (end int, better []
 	return i, nil
 }
 
-// holds reports whether the value at i is a text; the empty one matches any.
+// holds reports whether the value at i is the given string. An empty text matches any value.
 func (e *encoder) holds(text string, i int) bool {
 	if text == "" {
 		return true

@@ -36,7 +36,7 @@ func asGnostic(t testing.TB, data []byte, v version) (document proto.Message, ok
 	return document, err == nil
 }
 
-// unmarshal reads what we wrote of a document.
+// unmarshal decodes the protobuf form of a document.
 func unmarshal(t testing.TB, wire []byte, v version) proto.Message {
 	t.Helper()
 	var document proto.Message = &openapi_v3.Document{}
@@ -51,7 +51,7 @@ func unmarshal(t testing.TB, wire []byte, v version) proto.Message {
 
 func testMessages(v version) *message { return openLibrary(modelsFile).messages[v]() }
 
-// checkProtobuf compares what we write of a document with what gnostic makes of it.
+// checkProtobuf compares the encoder's output for a document with gnostic's.
 func checkProtobuf(t *testing.T, name string, data []byte, v version) {
 	t.Helper()
 	want, ok := asGnostic(t, data, v)
@@ -69,8 +69,8 @@ func checkProtobuf(t *testing.T, name string, data []byte, v version) {
 	}
 }
 
-// TestProtobuf compares the documents of all versions, those recorded, and those
-// of custom resources.
+// TestProtobuf compares the documents of all versions, the recorded documents, and documents of
+// custom resources.
 func TestProtobuf(t *testing.T) {
 	t.Parallel()
 	documents := testDocuments(t, !testing.Short())
@@ -142,8 +142,8 @@ func few(t *testing.T, times uint64) uint64 {
 	return times
 }
 
-// TestProtobufLeavesOut: what a message has no place for, for which gnostic would
-// refuse the whole document, is left out, and all else is there.
+// TestProtobufLeavesOut checks that the encoder omits only members that the message has no field
+// for. gnostic would reject the complete document.
 func TestProtobufLeavesOut(t *testing.T) {
 	t.Parallel()
 	const document = `{"swagger":"2.0","definitions":{"a":{%s"type":"string"},"b":{"title":"B"}}}`
@@ -286,8 +286,8 @@ func (m maker) value(name string, f *messageField, depth int) any {
 	}
 }
 
-// TestProtobufOfYAML compares values that are kept as YAML with what gnostic makes
-// of them: byte for byte, but for the two sorts of text that are documented.
+// TestProtobufOfYAML compares values that are encoded as YAML with gnostic's output. They are
+// identical except for the two documented kinds of text.
 func TestProtobufOfYAML(t *testing.T) {
 	t.Parallel()
 	for seed := range few(t, 1000) {
@@ -339,12 +339,12 @@ var (
 	// folded are the line breaks that YAML does not keep in a JSON text, so that
 	// gnostic does not either.
 	folded = regexp.MustCompile("[\u0085\u2028\u2029\r\n]")
-	// quoted is what we write in another way.
+	// quoted matches text that the encoder quotes differently from gnostic.
 	quoted = regexp.MustCompile(`\\[rn]|\\u20[0-9]|\x{feff}|<<|\\u003c\\u003c|"[^"]{128,}"\s*:`)
 )
 
-// FuzzProtobuf: of each document that gnostic accepts and we leave nothing out of,
-// both make the same; nothing makes the encoder panic.
+// FuzzProtobuf checks that the encoder does not panic. If gnostic accepts a document and the
+// encoder omits no member, both outputs must be equal.
 func FuzzProtobuf(f *testing.F) {
 	f.Add([]byte(`{"swagger":"2.0","info":{"title":"","version":"1"},"paths":{"/a":{"get":{"parameters":[{"$ref":"#/a"},{"in":"body","name":"b","schema":{"type":["a"],"default":{"a":[1]}}}],"responses":{"200":{"description":"","schema":{"type":"file"}}}}}},"definitions":{"a":{"additionalProperties":true,"items":{"$ref":"b"},"maximum":1.5}}}`), true)
 	f.Add([]byte(`{"openapi":"3.0.0","info":{"title":"","version":"1"},"paths":{"/a":{"get":{"responses":{"200":{"description":"a","content":{"a/b":{"schema":{"allOf":[{"$ref":"#/c"}],"default":1}}}}}}}},"components":{"schemas":{"a":{"additionalProperties":{"$ref":"b"},"x-a":[{"b":null}]}}}}`), false)
@@ -366,9 +366,8 @@ func FuzzProtobuf(f *testing.F) {
 	})
 }
 
-// odd is where gnostic is known to do otherwise: with texts that are written in
-// another way, what looks like an extension of a callback, which it has twice,
-// and numbers that are too large for it.
+// odd matches documents with known differences from gnostic: text that is quoted differently,
+// extensions of callbacks (gnostic writes them twice), and numbers that are too large for gnostic.
 var odd = regexp.MustCompile(quoted.String() + `|callbacks|[0-9]{19}`)
 
 // BenchmarkProtobuf converts the documents of 500 custom resources, and of the

@@ -17,9 +17,8 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
 
-// changes is the golden file of what schemas of today have that the recorded
-// ones, of the release before, have not, and the reverse. Each line of it is a
-// change that Kubernetes made to its types.
+// changes is the golden file of the differences between the current schemas and the schemas
+// recorded from the previous release. Each line is a change that Kubernetes made to its types.
 const changes = "changes-since-recording.txt"
 
 // TestV2AsRecorded compares the document with that of a real server: the paths
@@ -90,9 +89,8 @@ func comparePaths(t *testing.T, document string, want, have map[string]any) {
 	}
 }
 
-// compareChanges compares what differs in the schemas with the golden file.
-// Sentences differ all over and are left out, and so are the group versions
-// for which the kinds of meta are listed.
+// compareChanges compares the differences of the schemas with the golden file. Descriptions differ
+// in many places and are omitted, as are the group versions of the meta kinds.
 func compareChanges(t *testing.T, version string, want, have map[string]any) {
 	t.Helper()
 	var lines []string
@@ -249,9 +247,9 @@ func kindsListed(schema any) []string {
 	return listed
 }
 
-// TestKindsOfEachGroupVersion: a v3 document of built-in kinds says of DeleteOptions
-// and WatchEvent that they are of the core group and its own, as recorded; the v2
-// document names all groups.
+// TestKindsOfEachGroupVersion checks the kinds of DeleteOptions and WatchEvent. As recorded, a v3
+// document of built-in kinds lists the core group and its own group, and the v2 document lists all
+// groups.
 func TestKindsOfEachGroupVersion(t *testing.T) {
 	t.Parallel()
 	documents := testDocuments(t, false)

@@ -26,7 +26,7 @@ type Remote struct {
 // path returns the path of the group version's v3 document below /openapi/v3/.
 func (r *Remote) path() string { return (&Part{GroupVersion: r.GroupVersion}).path() }
 
-// SetRemote sets the documents of a group version. It takes precedence over a part with the same
+// SetRemote sets the documents of a group version. They take precedence over a part with the same
 // group version.
 func (d *Documents) SetRemote(r Remote) {
 	d.mu.Lock()

@@ -15,8 +15,8 @@ type Resource struct {
 	// version of the part; pods/eviction has policy/v1, Eviction.
 	Object     schema.GroupVersionKind
 	Namespaced bool
-	// Verbs are verbs of create, delete, deletecollection, get, list, patch, update and watch. A
-	// connect subresource has none.
+	// Verbs are the supported verbs: create, delete, deletecollection, get, list, patch, update and
+	// watch. A connect subresource has no verbs.
 	Verbs []string
 	// ReturnsDeleted: delete returns the object, not a Status.
 	ReturnsDeleted bool

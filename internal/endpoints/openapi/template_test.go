@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TestTemplates compares what is copied from templates with what is built.
+// TestTemplates compares documents copied from templates with documents that are built.
 func TestTemplates(t *testing.T) {
 	t.Parallel()
 	l := openLibrary(modelsFile)

@@ -1,14 +1,13 @@
-// Command openapi writes the embedded files of package openapi: the OpenAPI
-// definitions of every built-in type and the merge schemas derived from them.
-// It is a module of its own, so that the generators it needs stay out of the
-// product's.
+// Command openapi writes the embedded files of package openapi: the OpenAPI definitions of every
+// built-in type and the merge schemas derived from them. It is a separate module, so that the
+// generators are not dependencies of the product.
 //
-// It works in two steps. This command runs openapi-gen over the Go types,
-// which yields a Go file; then it runs the command in ./emit with that file
-// laid over package definitions, and emit writes the files.
+// It works in two steps. This command runs openapi-gen for the Go types, which generates a Go file.
+// Then it runs the command in ./emit with this file added to package definitions, and emit writes
+// the files.
 //
-// Run it as `go generate ./openapi`; with -check nothing is written and the
-// exit status reports whether the files are current.
+// Run it with `go generate ./openapi`. With -check it writes no files, and the exit status reports
+// whether the files are current.
 package main
 
 import (
@@ -63,8 +62,8 @@ func run(out string, check bool) error {
 
 // generate runs openapi-gen over the packages and returns the file it wrote.
 func generate(dir string) (string, error) {
-	// The API linter logs every historical violation of the naming rules;
-	// none of them is ours to mend.
+	// The API linter logs every historical violation of the naming rules, none of which can be
+	// fixed here.
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
 	a := args.New()

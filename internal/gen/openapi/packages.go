@@ -1,10 +1,9 @@
 package main
 
-// packages are the Go packages whose types are described: all of k8s.io/api,
-// so that versions which are off by default can be switched on without another
-// build, the shared types of apimachinery, and the two APIs that live in
-// modules of their own. A package that openapi-gen does not get in its
-// own doc.go yields nothing.
+// packages are the Go packages whose types are described: all of k8s.io/api, so that disabled
+// versions can be enabled without another build, the common types of apimachinery, and the two APIs
+// in separate modules. For a package without the marker of openapi-gen in its doc.go, no
+// definitions are generated.
 var packages = []string{
 	"k8s.io/api/admissionregistration/v1",
 	"k8s.io/api/admissionregistration/v1alpha1",

@@ -110,7 +110,7 @@ func (k *Kind) claimed(w *worker, applied map[string]any) []node {
 	return w.exclude(w.take(n), k.reset)
 }
 
-// all returns the fields of all managers, with own replacing those of e.
+// all returns the union of the fields of all managers, with own in place of the fields of e.
 func (w *worker) all(entries []entry, e *entry, own []node) []node {
 	all := own
 	for i := range entries {
@@ -121,8 +121,8 @@ func (w *worker) all(entries []entry, e *entry, own []node) []node {
 	return all
 }
 
-// takeFromOthers removes the changed fields of an apply from all other managers. Without force,
-// none may own them.
+// takeFromOthers removes the fields changed by an apply from all other managers. Without force, it
+// returns a conflict if another manager owns one of them.
 func (k *Kind) takeFromOthers(w *worker, entries []entry, self owner, before, after any, force bool) ([]entry, error) {
 	n := len(w.stack)
 	w.document(k.root, doc{before, true}, doc{after, true}, sameValue)

@@ -17,8 +17,8 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// TestApplyAsUpstream mixes applies and other writes of all kinds and compares
-// objects and managed fields with those that apimachinery makes.
+// TestApplyAsUpstream mixes applies and other writes of all kinds and compares objects and managed
+// fields with the results of apimachinery.
 func TestApplyAsUpstream(t *testing.T) {
 	t.Parallel()
 	for _, f := range allFixtures(t) {
@@ -99,8 +99,8 @@ func (a *applier) apply(t *testing.T) {
 	a.follow(want)
 }
 
-// asSent is an object as clients get it. One that was made anew of a document has neither
-// empty lists nor parts of seconds any more, which are not sent.
+// asSent returns an object as clients receive it. Empty lists and fractions of seconds are not
+// encoded, so an object decoded from a document lacks them.
 func (w *writer) asSent(t *testing.T, obj codec.Object) codec.Object {
 	t.Helper()
 	if w.f.untyped {
@@ -164,7 +164,7 @@ func named(config *unstructured.Unstructured, f fixture) {
 	config.SetName("name")
 }
 
-// omit leaves out about one of n entries at each level of a document.
+// omit removes about one of n entries at each level of a document.
 func (a *applier) omit(m map[string]any, n int) {
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		v := m[name]
@@ -257,8 +257,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// sameNumbers takes 1 and 1.0 for the same: documents are JSON, which does not
-// tell them apart.
+// sameNumbers compares 1 and 1.0 as equal, because JSON does not distinguish them.
 func sameNumbers() cmp.Option {
 	value := func(v any) (float64, bool) {
 		switch v := v.(type) {

@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// TestOrdinaryWritesAreCovered lets a workload's life go by: nothing of it is
-// left to apimachinery, but for conflicts.
+// TestOrdinaryWritesAreCovered checks that the writes in the life cycle of a workload do not fall
+// back to apimachinery, except for conflicts.
 func TestOrdinaryWritesAreCovered(t *testing.T) {
 	t.Parallel()
 	for name, l := range loads(t) {

@@ -10,9 +10,9 @@ import (
 	"mainstay.dev/mainstay/internal/codec/protoequal"
 )
 
-// A differ compares two objects of a kind. The result is a set whose members are added or changed
-// fields; removed fields are marked. Its methods leave child nodes on the stack and return the mark
-// of the field itself. The first error ends the comparison.
+// A differ compares two objects of a kind. The result is a field set. Its members are the added or
+// changed fields; removed fields are marked. Methods push child nodes onto the stack and return the
+// mark of the field itself. The first error ends the comparison.
 type differ struct {
 	builder
 	schema *smd.Schema
@@ -105,7 +105,7 @@ func (d *differ) whole(p *plan, l, r side, lNull, rNull bool) mark {
 	return 0
 }
 
-// structs compares the fields of structs; it returns false if there are none.
+// structs compares the fields of structs. It returns false if no field is set.
 func (d *differ) structs(p *plan, l, r side) (any bool) {
 	for i := range p.fields {
 		f := &p.fields[i]

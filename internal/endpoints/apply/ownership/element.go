@@ -10,10 +10,11 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// An element is a step of a path to a field, encoded such that string comparison gives the order of
-// encoded sets. The name of a field is unchanged. Other elements start with a byte that is invalid
-// in UTF-8: markKey, the key fields of an item in order of their names, each as fieldFollows, name,
-// 0 and scalar, and a final 0; or markValue and a scalar; or markIndex and eight bytes.
+// An element is a step of a path to a field. In its encoding, string comparison gives the order of
+// encoded sets. The name of a field is encoded unchanged. Other elements start with a byte that is
+// invalid in UTF-8: markKey, the key fields of an item in order of their names, each as
+// fieldFollows, name, 0 and scalar, and a final 0; or markValue and a scalar; or markIndex and
+// eight bytes.
 type element = string
 
 const (

@@ -11,10 +11,11 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// Refill returns merged, the result of structured-merge-diff for live and an applied configuration,
-// with the empty maps and lists that it replaced with null or removed, if a manager owns them or
-// the configuration contains them as empty. Apply does the same. It does not modify its arguments;
-// it returns merged itself if nothing is missing or the kind is unsupported.
+// Refill restores empty maps and lists in merged, the result of structured-merge-diff for live and
+// an applied configuration. structured-merge-diff replaces them with null or removes them. Refill
+// restores each one that a manager owns or that is empty in the configuration, as Apply does. It
+// does not modify its arguments. It returns merged itself if no field is missing or the kind is
+// unsupported.
 func (k *Kind) Refill(live, merged codec.Object, applied *unstructured.Unstructured, manager string) codec.Object {
 	if !k.covers(live) || !k.covers(merged) || applied.GroupVersionKind() != k.gvk {
 		return merged

@@ -12,7 +12,7 @@ type entry struct {
 	owner
 	time *metav1.Time
 	set  *fieldSet
-	// nodes are the fields; they differ from those of set after a change.
+	// nodes are the fields. After a change, they differ from the fields of set.
 	nodes   []node
 	changed bool
 }

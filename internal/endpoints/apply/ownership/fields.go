@@ -24,7 +24,7 @@ func (r reading) asUnowned() reading {
 	return r
 }
 
-// fieldsOf leaves the fields that a document sets on the stack, and returns the mark of the
+// fieldsOf pushes the fields that a document sets onto the stack and returns the mark of the
 // document. Documents that do not conform to their merge schema are unsupported.
 func (d *differ) fieldsOf(ref smd.TypeRef, v any, how reading) mark {
 	atom, ok := d.schema.Resolve(ref)

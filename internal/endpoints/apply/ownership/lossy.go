@@ -110,7 +110,7 @@ func (f *field) sameLossy(l, r reflect.Value, whole bool) bool {
 	return f.plan.sameBelow(l, r, whole)
 }
 
-// sameBelow is sameLossy for a value whose JSON distinguishes absent and empty.
+// sameBelow is sameLossy for values for which JSON distinguishes absent and empty.
 func (p *plan) sameBelow(l, r reflect.Value, whole bool) bool {
 	switch {
 	case p.kind.mayBeEmpty() && !p.pointer:

@@ -13,8 +13,8 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// TestLossyEncodings writes what has the encoding of the live object and yet differs, and
-// what does not differ.
+// TestLossyEncodings updates objects with values that differ from the live object but have the same
+// encoding, and with equal values.
 func TestLossyEncodings(t *testing.T) {
 	t.Parallel()
 	fixtures := map[string]fixture{}

@@ -7,7 +7,7 @@ import (
 )
 
 // merge returns live overlaid with applied. The result shares memory with both, and is live itself
-// if nothing differs. The second result is false if the merge result is absent.
+// if applied changes no field. The second result is false if the merge result is absent.
 func (d *differ) merge(ref smd.TypeRef, live, applied doc) (any, bool) {
 	switch {
 	case !applied.present:

@@ -169,8 +169,8 @@ func (m mutator) key(v reflect.Value) reflect.Value {
 	return keys[m.IntN(len(keys))]
 }
 
-// settle has every quantity keep its text, as an encoder does with some of them: Go tells
-// one that does from one that does not.
+// settle caches the text of every quantity, as encoding does for some of them. Go comparisons
+// distinguish quantities with and without a cached text.
 func settle(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:

@@ -48,7 +48,7 @@ func (f fixture) version() *codec.Version {
 	return &codec.Version{GVK: f.gvk, New: f.new}
 }
 
-// empty is an object of the kind with nothing but its type.
+// empty returns an object of the kind in which only the type is set.
 func (f fixture) empty() codec.Object {
 	obj := f.version().New()
 	obj.GetObjectKind().SetGroupVersionKind(f.gvk)
@@ -171,7 +171,7 @@ func upstream(t testing.TB, f fixture, subresource string, reset map[fieldpath.A
 	return m
 }
 
-// ours is the same in this package.
+// ours returns the implementation of this package for a kind.
 func ours(t testing.TB, f fixture, subresource string, reset map[fieldpath.APIVersion]*fieldpath.Set) *Kind {
 	t.Helper()
 	k := New(Config{Version: f.version(), Subresource: subresource, ResetFields: reset, Converter: f.converter()})
@@ -193,7 +193,7 @@ func resets(f fixture, names ...string) map[fieldpath.APIVersion]*fieldpath.Set 
 	return map[fieldpath.APIVersion]*fieldpath.Set{fieldpath.APIVersion(f.gvk.GroupVersion().String()): set}
 }
 
-// oneVersion is what the field manager asks of a scheme.
+// oneVersion implements the part of runtime.Scheme that the field manager uses.
 type oneVersion struct{ f fixture }
 
 func (o oneVersion) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {

@@ -16,7 +16,8 @@ const (
 	planUncovered planKind = iota
 	// planManagedFields values are managed fields, which belong to no set.
 	planManagedFields
-	// planDocument values are converted into JSON values, whose merge schema applies.
+	// planDocument values are converted to JSON values and compared according to their merge
+	// schema.
 	planDocument
 	planStruct
 	planMap  // a Go map
@@ -47,7 +48,8 @@ type plan struct {
 	// fallible: some values do not conform to the merge schema, or are unsupported.
 	fallible bool
 
-	// object: values are whole objects, most of whose parts do not change in a write.
+	// object reports whether values are whole objects. Most of their fields do not change in a
+	// write.
 	object bool
 
 	// holdsLossy: values contain lossy parts; ambiguous: two values may differ in such parts only.

@@ -17,9 +17,8 @@ const (
 	removed
 )
 
-// A node is a field of a set together with the fields below it. Nodes of one
-// set are in order of their elements, and none is without use: a node has a
-// mark or children. Nodes are shared and never changed once they are made.
+// A node is a field of a set together with the fields below it. The nodes of a set are sorted by
+// element. Each node has a mark or children. Nodes are shared and immutable.
 type node struct {
 	element  element
 	mark     mark
@@ -46,7 +45,7 @@ func (a *nodes) keep(list []node) []node {
 	return kept
 }
 
-// find returns the node of an element, nil when there is none.
+// find returns the node of an element, or nil.
 func find(list []node, e element) *node {
 	i, ok := slices.BinarySearchFunc(list, e, func(n node, e element) int { return strings.Compare(n.element, e) })
 	if !ok {
@@ -103,8 +102,8 @@ func hasMember(list []node) bool {
 	return false
 }
 
-// A builder makes sets. Its stack holds the nodes of lists that are still
-// growing, each above that of its parent.
+// A builder builds sets. Its stack contains the nodes of the lists under construction. The nodes of
+// a list are above the nodes of its parent.
 type builder struct {
 	nodes
 	stack []node
@@ -124,8 +123,8 @@ func (b *builder) push(e element, m mark, children []node) {
 	}
 }
 
-// subtract returns set without the fields that have a mark in changes; what is
-// below them stays.
+// subtract returns set without the fields that have a mark in changes. Fields below them are
+// preserved.
 func (b *builder) subtract(set, changes []node) []node {
 	if !meets(set, changes) {
 		return set
@@ -210,7 +209,7 @@ func (b *builder) exclude(set, out []node) []node {
 	return b.take(n)
 }
 
-// fromSet takes over a fieldpath.Set.
+// fromSet converts a fieldpath.Set to nodes.
 func (b *builder) fromSet(set *fieldpath.Set) ([]node, error) {
 	var list []node
 	var failed error

@@ -10,8 +10,8 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// Update records in obj that manager replaced live, which is empty for a new object, with obj. For
-// unsupported cases, it returns false and changes nothing. It modifies only the managed fields of
+// Update records in obj that manager replaced live with obj. live is empty for a new object. In
+// unsupported cases, Update returns false without a change. It modifies only the managed fields of
 // obj, which share only times with other objects.
 func (k *Kind) Update(live, obj codec.Object, manager string) bool {
 	if !k.covers(live) || !k.covers(obj) || !coveredText(manager) {
@@ -52,8 +52,8 @@ func hideManaged(obj codec.Object) (restore func()) {
 	return func() { obj.SetManagedFields(sent) }
 }
 
-// entriesOf decodes the initial managed fields of an update: those of the request, if they are
-// valid and permitted, or those of the live object.
+// entriesOf decodes the initial managed fields of an update: the managed fields of the request, if
+// they are valid and permitted, otherwise those of the live object.
 func (k *Kind) entriesOf(live, obj codec.Object) ([]entry, error) {
 	if k.subresource == "" {
 		sent := obj.GetManagedFields()

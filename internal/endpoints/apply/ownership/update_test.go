@@ -43,8 +43,8 @@ func pathsOf(t testing.TB, f fixture) []path {
 	return paths
 }
 
-// steps is how many random writes are compared for each kind: a few, as
-// apimachinery takes its time, or as many as OWNERSHIP_STEPS says.
+// steps returns the number of random writes for each kind: OWNERSHIP_STEPS if set, otherwise a
+// small number, because apimachinery is slow.
 func steps() int {
 	if n, err := strconv.Atoi(os.Getenv("OWNERSHIP_STEPS")); err == nil {
 		return n
@@ -52,10 +52,9 @@ func steps() int {
 	return 5
 }
 
-// seedOf is what the random writes of a test follow from: always the same, or as
-// OWNERSHIP_SEED says, where "time" is another one each time. Of some ten thousand writes
-// one finds then that structured-merge-diff takes away what it should not: where a list is
-// applied empty, all beside it that nobody owns.
+// seedOf returns the seed of the random writes: OWNERSHIP_SEED if set, otherwise a constant. With
+// "time", the seed differs in each run. About one of 10,000 random writes then finds a bug of
+// structured-merge-diff: applying an empty list removes all items without an owner.
 func seedOf(t *testing.T) uint64 {
 	t.Helper()
 	switch said := os.Getenv("OWNERSHIP_SEED"); said {
@@ -72,8 +71,8 @@ func seedOf(t *testing.T) uint64 {
 	}
 }
 
-// TestUpdateAsUpstream writes random objects of all kinds and compares the
-// managed fields with those that apimachinery writes.
+// TestUpdateAsUpstream writes random objects of all kinds and compares the managed fields with the
+// results of apimachinery.
 func TestUpdateAsUpstream(t *testing.T) {
 	t.Parallel()
 	for _, f := range allFixtures(t) {
@@ -129,7 +128,7 @@ func (w *writer) update(t *testing.T) {
 	w.compare(t, p, live, obj, manager)
 }
 
-// send does to an object what the way to the server may do to it.
+// send makes a random change of the kind that clients and decoding make to an object.
 func (w *writer) send(obj codec.Object) {
 	switch w.IntN(12) {
 	case 0:
@@ -260,8 +259,8 @@ func (w *writer) blank(m map[string]any) {
 	}
 }
 
-// typed is an object in its Go type, which is what is mutated. It is nil where
-// the document is not of that type any more.
+// typed returns an object in its Go type, which the test mutates. It returns nil if the document no
+// longer conforms to the type.
 func (w *writer) typed(obj codec.Object) codec.Object {
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok {

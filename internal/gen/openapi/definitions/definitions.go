@@ -1,6 +1,6 @@
-// Package definitions holds the OpenAPI definitions of the built-in types as
-// Go code. This file is what the package is when compiled alone; the generator
-// lays the output of openapi-gen over it.
+// Package definitions contains the OpenAPI definitions of the built-in types as Go code. This file
+// is the package without generated code; the generator adds the output of openapi-gen with a build
+// overlay.
 package definitions
 
 import "k8s.io/kube-openapi/pkg/common"

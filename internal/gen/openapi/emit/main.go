@@ -58,7 +58,7 @@ func run(out string, check bool) error {
 	return errors.Join(errs...)
 }
 
-// compare reports whether the file holds data.
+// compare reports whether the file contains data.
 func compare(path string, data []byte) error {
 	have, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

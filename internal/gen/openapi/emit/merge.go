@@ -79,8 +79,8 @@ func encodeMerge(m *models) ([]byte, error) {
 	return append(append(out, e.text...), e.code...), nil
 }
 
-// mergeKinds are the kinds that can be applied: those of one model each. Lists
-// and the kinds of meta are never objects with managed fields.
+// mergeKinds returns the kinds that can be applied: those with one model each. Lists and the kinds
+// of meta never have managed fields.
 func mergeKinds(m *models) []mergeKind {
 	var kinds []mergeKind
 	for name, list := range m.kinds {
@@ -191,7 +191,7 @@ func (e *mergeEncoder) mapping(m *smd.Map) error {
 	if len(m.Unions) > 0 {
 		return fmt.Errorf("unions have no encoding")
 	}
-	// The converter leaves the fields in the order of a Go map.
+	// The converter returns the fields in the order of a Go map.
 	fields := slices.SortedFunc(slices.Values(m.Fields), func(a, b smd.StructField) int { return cmp.Compare(a.Name, b.Name) })
 	e.int(len(fields))
 	for _, f := range fields {

@@ -89,9 +89,8 @@ func buildModels() (*models, error) {
 
 func noReference(string) spec.Ref { return spec.Ref{} }
 
-// kindsByModel maps model names to the kinds registered for their Go types.
-// The schemes are those of kube-apiserver: they decide which group versions
-// the kinds of meta are listed for.
+// kindsByModel maps model names to the kinds registered for their Go types. The schemes are those
+// of kube-apiserver: they determine for which group versions the kinds of meta are listed.
 func kindsByModel() (map[string][]schema.GroupVersionKind, error) {
 	scheme := runtime.NewScheme()
 	add := runtime.NewSchemeBuilder(

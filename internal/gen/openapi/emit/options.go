@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// documented is a type whose fields are query parameters.
+// documented is a type with fields that are query parameters.
 type documented interface{ SwaggerDoc() map[string]string }
 
 // optionTypes are the types that requests carry in their query.
@@ -52,8 +52,8 @@ func encodeOptions() ([]byte, error) {
 	return append(data, '\n'), err
 }
 
-// parameterType names a type in OpenAPI; a list is a parameter that may be
-// repeated. It is empty for what cannot be a parameter.
+// parameterType returns the OpenAPI name of a type; a list is a repeatable parameter. It is empty
+// for types that cannot be parameters.
 func parameterType(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice:
