@@ -97,10 +97,10 @@ func TestKubeconfig(t *testing.T) {
 	}
 }
 
-// TestNothingIsLeft: when a server has ended, so have its goroutines and those of the
-// connections to it. It is not parallel, for it counts.
+// TestNothingIsLeft checks that a stopped server leaves no goroutines, including those of its
+// connections. It counts goroutines, so it is not parallel.
 func TestNothingIsLeft(t *testing.T) {
-	t.Run("warm", serveOnce) // what the process has once
+	t.Run("warm", serveOnce) // T initialization once per process
 	before := runtime.NumGoroutine()
 	for range 5 {
 		t.Run("server", serveOnce)
@@ -189,8 +189,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestRetryAfter: client-go waits and asks again, so that a client sees nothing of two
-// answers of 429.
+// TestRetryAfter checks that client-go retries after 429, so that a client does not notice two such
+// responses.
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	server := apitest.Start(t)
@@ -278,7 +278,7 @@ func TestWatchFaults(t *testing.T) {
 	skip(start(), "c")
 }
 
-// BenchmarkStart is how long a server takes until it is ready.
+// BenchmarkStart measures the time until a server is ready.
 func BenchmarkStart(b *testing.B) {
 	for b.Loop() {
 		t := &scope{TB: b}

@@ -63,8 +63,8 @@ func TestTime(t *testing.T) {
 	})
 }
 
-// TestTimeOfControllers: what the server writes by itself shows the time of the test, and its
-// controllers delete by it.
+// TestTimeOfControllers checks that the server's own writes have the test's time, and that its
+// controllers use it for deletions.
 func TestTimeOfControllers(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -304,7 +304,7 @@ func TestStaleReads(t *testing.T) {
 			t.Errorf("%s: what came after is there: %t", tt.name, got)
 		}
 	}
-	if hits := stale.Hits(); hits != 6 { // each was asked twice
+	if hits := stale.Hits(); hits != 6 { // T each was requested twice
 		t.Errorf("the fault has met %d lists, want 6", hits)
 	}
 	stale.Remove()

@@ -17,8 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/host"
 )
 
-// output runs the program, and returns what it prints. It fails the test unless the
-// exit code is as wanted.
+// output runs the program and returns its output. It fails the test unless the exit code is code.
 func output(t *testing.T, code int, args ...string) (stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -67,7 +66,7 @@ func TestAdmission(t *testing.T) {
 	}
 }
 
-// TestExplainAdmission asks a server about a file of two objects, one of which is there.
+// TestExplainAdmission explains a file of two objects, one of which exists.
 func TestExplainAdmission(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -129,7 +128,7 @@ metadata: {name: kube-system, labels: {pod-security.kubernetes.io/enforce: x}}
 	}
 }
 
-// TestExplainedDecisions: the table says what each policy and webhook did.
+// TestExplainedDecisions checks the table of the decisions of policies and webhooks.
 func TestExplainedDecisions(t *testing.T) {
 	t.Parallel()
 	valid, not := true, false
@@ -166,7 +165,7 @@ ValidatingAdmissionPolicy  Validate  1µs       policy p by binding b with param
 	}
 }
 
-// TestWebhookStates: the table says which webhooks are spared.
+// TestWebhookStates checks the table of webhooks.
 func TestWebhookStates(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

@@ -22,8 +22,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestAudit: a client does this and that, and a signal to stop loses nothing of what
-// the log and the webhook have not got yet.
+// TestAudit checks that the log file and the webhook receive all events of a client, also those
+// before a stop signal.
 func TestAudit(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -137,7 +137,7 @@ func doThisAndThat(t *testing.T, s *testserver.Server) {
 	<-watch.ResultChan()
 }
 
-// summary is what is in an event, in a line.
+// summary formats an event as one line.
 func summary(e *audit.Event) string {
 	text := fmt.Sprintf("%s %s %s/%s %d %s", e.Level, e.Verb, e.ObjectRef.Resource, e.ObjectRef.Name, e.ResponseStatus.Code, e.Stage)
 	if e.RequestObject != nil {

@@ -15,8 +15,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestRightsCommands: kubeconfigs of a user and of a service account, and why they may do
-// what they may.
+// TestRightsCommands creates kubeconfigs of a user and of a service account, and explains their
+// permissions.
 func TestRightsCommands(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

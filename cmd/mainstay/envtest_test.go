@@ -55,7 +55,7 @@ func TestAssetsReplaceNothing(t *testing.T) {
 	}
 }
 
-// commandLines are those by which programs that run kube-apiserver for tests start it.
+// commandLines are the command lines of programs that run kube-apiserver for tests.
 func commandLines() map[string]string {
 	return map[string]string{
 		"envtest": `--advertise-address=127.0.0.1 --allow-privileged=true --authorization-mode=RBAC --bind-address=127.0.0.1 --cert-dir=/tmp/c
@@ -127,8 +127,8 @@ func TestAssetsFollowNoLinks(t *testing.T) {
 	}
 }
 
-// TestControllersOfAssets tests which controllers the folder's kube-apiserver runs: none,
-// as the real one, unless the folder or the command line selects some.
+// TestControllersOfAssets checks which controllers the folder's kube-apiserver runs: none, like the
+// real one, unless the folder or the command line selects some.
 func TestControllersOfAssets(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -38,7 +38,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// kubeadmFlags are those of the static pod that kubeadm 1.36 writes, for files of a data directory.
+// kubeadmFlags returns the flags in the static pod of kubeadm 1.36, for the files of a data
+// directory.
 func kubeadmFlags(pki string, etcd *etcdtest.Cluster, advertise string, port int) []string {
 	in := func(name string) string { return filepath.Join(pki, name) }
 	return []string{

@@ -31,7 +31,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testserver.Main(m)) }
 
-// TestCommandLine runs what ends before it serves.
+// TestCommandLine runs commands that end without serving.
 func TestCommandLine(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
@@ -165,7 +165,8 @@ func terminatedIf(now bool) <-chan os.Signal {
 	return signals
 }
 
-// TestFlagsOfKubernetes: each flag of kube-apiserver is either there or refused.
+// TestFlagsOfKubernetes checks that each flag of kube-apiserver is either supported or rejected by
+// name.
 func TestFlagsOfKubernetes(t *testing.T) {
 	t.Parallel()
 	flags := newServe(nil).Flags()
@@ -182,7 +183,7 @@ func TestFlagsOfKubernetes(t *testing.T) {
 	}
 }
 
-// TestGates: what a kube-apiserver takes is taken, a flag that is repeated too.
+// TestGates checks that kube-apiserver's feature gates are accepted, also with repeated flags.
 func TestGates(t *testing.T) {
 	t.Parallel()
 	var all []string
@@ -285,7 +286,7 @@ func TestSecondProcess(t *testing.T) {
 	}
 }
 
-// TestTakenPort: a start that finds its port taken leaves nothing behind.
+// TestTakenPort checks that a start with an occupied port leaves no files.
 func TestTakenPort(t *testing.T) {
 	t.Parallel()
 	s := testserver.New(t, testserver.Options{})
@@ -298,7 +299,7 @@ func TestTakenPort(t *testing.T) {
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the data directory is there: %v", err)
 	}
-	// The very same server a second time: both is said.
+	// Start the same server a second time: the message mentions both causes.
 	stderr.Reset()
 	code := run([]string{"serve", "--data-dir=" + s.Dir(), taken}, io.Discard, &stderr, terminatedIf(true))
 	if text := stderr.String(); code != 1 || !strings.Contains(text, "the port is in use") || !strings.Contains(text, "data directory is in use") {
@@ -306,8 +307,7 @@ func TestTakenPort(t *testing.T) {
 	}
 }
 
-// TestAnyPort: port 0 takes one that is free, prints it, and is reached by the
-// kubeconfig.
+// TestAnyPort checks that port 0 selects a free port, prints it, and writes it to the kubeconfig.
 func TestAnyPort(t *testing.T) {
 	t.Parallel()
 	binary, err := testserver.Binary()
@@ -390,7 +390,7 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// awaitLine reads until a line that holds text.
+// awaitLine reads until a line that contains text.
 func awaitLine(t *testing.T, r io.Reader, text string) {
 	t.Helper()
 	var line []byte

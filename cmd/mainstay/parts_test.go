@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// TestStaleParts: parts of files of killed processes are removed, those of running ones are not.
+// TestStaleParts checks that partial files of killed processes are removed, and those of running
+// processes are not.
 func TestStaleParts(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a[1]*.snapshot")

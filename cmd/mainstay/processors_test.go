@@ -11,7 +11,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestProcessors: there is one more while work goes on, and for a while after it.
+// TestProcessors checks that GOMAXPROCS is increased by one during work and for some time
+// afterwards. It is not parallel, because GOMAXPROCS is global.
 func TestProcessors(t *testing.T) { // not parallel: what Go counts is the process's
 	if os.Getenv("GOMAXPROCS") != "" {
 		t.Skip("GOMAXPROCS is set, so that nothing is to be added")

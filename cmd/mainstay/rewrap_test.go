@@ -20,7 +20,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// marker is what must not be found. It does not compress.
+// marker is the text to search for. It is not compressible.
 const marker = "x9Q2vLr7Zt0KmW4s"
 
 // holders are the files below a folder that hold the marker.
@@ -77,9 +77,8 @@ func inStore(t *testing.T, data string, f func(*embedded.Store)) {
 	}
 }
 
-// TestRewrap: secrets that were written as plain text are encrypted, the key is changed,
-// and they become plain text again; a server reads them each time, and no file holds what
-// was.
+// TestRewrap encrypts secrets that were written as plain text, changes the key, and decrypts them
+// again. A server reads them each time, and no file contains the old values.
 func TestRewrap(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -147,8 +146,8 @@ func TestRewrap(t *testing.T) {
 	serve()
 }
 
-// TestRewrapKilled: killed again and again, it loses nothing and ends with all encrypted
-// and no plain text.
+// TestRewrapKilled kills the command repeatedly: no data is lost, and at the end all values are
+// encrypted.
 func TestRewrapKilled(t *testing.T) {
 	t.Parallel()
 	binary, err := testserver.Binary()

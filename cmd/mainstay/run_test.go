@@ -15,7 +15,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// aWidget needs its namespace and its definition, and comes before both.
+// aWidget requires its namespace and its definition, and precedes both in the file.
 const aWidget = `apiVersion: v1
 kind: List
 items:
@@ -29,8 +29,8 @@ kind: Namespace
 metadata: {name: shop}
 `
 
-// runIn returns "mainstay run" whose temporary files are in a folder of the test, which
-// must be empty at the end.
+// runIn returns the command "mainstay run" with temporary files in a folder of the test, which must
+// be empty at the end.
 func runIn(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	binary, err := testserver.Binary()
@@ -97,12 +97,12 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestRunPassesSignals: a signal reaches the command, which decides what comes of it.
+// TestRunPassesSignals checks that a signal reaches the command, which determines the result.
 func TestRunPassesSignals(t *testing.T) {
 	t.Parallel()
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		command := runIn(t, "--", "sh", "-c", `trap 'exit 9' INT TERM HUP; echo ready; while :; do sleep 0.01; done`)
-		command.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // no terminal, whose interrupts are not passed on
+		command.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // T without a terminal, because its interrupts are not forwarded
 		out, err := command.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -123,7 +123,7 @@ func TestRunPassesSignals(t *testing.T) {
 	}
 }
 
-// TestRunKeepsOnFailure: the server of a command that failed goes on until a signal.
+// TestRunKeepsOnFailure checks that the server of a failed command runs until a signal.
 func TestRunKeepsOnFailure(t *testing.T) {
 	t.Parallel()
 	command := runIn(t, "--keep-on-failure", "--", "false")

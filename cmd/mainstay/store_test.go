@@ -21,7 +21,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// mainstay runs a command and checks its exit code and what it says.
+// mainstay runs a command and checks its exit code and output.
 func mainstay(t *testing.T, code int, says string, args ...string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -46,8 +46,7 @@ func clientOf(t *testing.T, s *testserver.Server) *kubernetes.Clientset {
 	return client
 }
 
-// TestStoreCommands: save, check, restore and migrate, and a server on what came
-// of it.
+// TestStoreCommands tests save, check, restore and migrate, and servers with the resulting stores.
 func TestStoreCommands(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

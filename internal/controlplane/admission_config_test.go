@@ -9,7 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/admission/config"
 )
 
-// TestAdmissionConfig: what a file and flags say of plugins is in effect.
+// TestAdmissionConfig checks that the configuration of plugins in files and flags is effective.
 func TestAdmissionConfig(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "admission.yaml")
@@ -58,8 +58,8 @@ plugins:
 	as(t, c, "jane", "POST", events, strings.Replace(event, "NAME", "b", 1), 429, "limit reached on type Namespace for key default")
 }
 
-// TestAdmissionConfigNeeded: a plugin that can do nothing without its configuration is
-// refused without it, and a configuration without its plugin.
+// TestAdmissionConfigNeeded checks that a plugin that requires a configuration is rejected without
+// it, and a configuration without its plugin as well.
 func TestAdmissionConfigNeeded(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"EventRateLimit", "ImagePolicyWebhook"} {

@@ -83,7 +83,7 @@ func TestAdmissionOverHTTP(t *testing.T) {
 	as(t, c, "admin", "GET", pods+"/a", "", 200, `"tolerations":[{"key":"node.kubernetes.io/not-ready","operator":"Exists","effect":"NoExecute","tolerationSeconds":300},`)
 	as(t, c, "admin", "POST", pods, pod("c", `,"priorityClassName":"none"`), 403, `pods \"c\" is forbidden: no PriorityClass with name none was found`)
 
-	// What a plugin looks up is in effect when its write is answered.
+	// Writes of objects that a plugin looks up are effective when they return.
 	as(t, c, "admin", "POST", classes, `{"metadata":{"name":"low"},"value":-7,"globalDefault":true}`, 201, "")
 	as(t, c, "admin", "POST", pods, pod("d", ""), 201, `"priority":-7,`)
 	as(t, c, "admin", "POST", classes, `{"metadata":{"name":"two"},"value":7,"globalDefault":true}`, 403, "PriorityClass low is already marked as default")
@@ -111,9 +111,9 @@ func TestAdmissionOverHTTP(t *testing.T) {
 		`pods \"i\" is forbidden: maximum cpu usage per Container is 1, but limit is 2`)
 }
 
-// BenchmarkAdmission is what all plugins of a default server take for a creation.
-// BenchmarkAdmission/pod has a default priority class to look for and limit ranges
-// to list, /configmap nothing.
+// BenchmarkAdmission measures all plugins of a default server for a creation.
+// BenchmarkAdmission/pod looks up the default priority class and lists limit ranges; /configmap
+// needs no objects.
 func BenchmarkAdmission(b *testing.B) {
 	c := newPlane(b, newEnv(b), "/plugins")
 	i := instanceOf(b, c)
@@ -143,7 +143,7 @@ func BenchmarkAdmission(b *testing.B) {
 	}
 }
 
-// TestPluginsOnDemand: those that are off by default take part where they are named.
+// TestPluginsOnDemand checks that plugins which are disabled by default run if they are enabled.
 func TestPluginsOnDemand(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)

@@ -15,8 +15,8 @@ import (
 	"mainstay.dev/mainstay/internal/filters/audit"
 )
 
-// TestAuditOfControllers: what controllers write is in the audit log as if they were
-// kube-controller-manager's, at the level that the policy says.
+// TestAuditOfControllers checks that the writes of controllers are audited like those of
+// kube-controller-manager, at the level of the policy.
 func TestAuditOfControllers(t *testing.T) {
 	t.Parallel()
 	p := newAuditedPlane(t, `omitStages: [RequestReceived]

@@ -29,7 +29,7 @@ type auditedPlane struct {
 func newAuditedPlane(t *testing.T, policy string, controllers ...string) *auditedPlane {
 	t.Helper()
 	dir := t.TempDir()
-	options := Options{Audit: audit.NewOptions(), Controllers: append(controllers, clusterroles.Name)} // none other that writes meanwhile
+	options := Options{Audit: audit.NewOptions(), Controllers: append(controllers, clusterroles.Name)} // T without concurrent writes
 	options.Audit.PolicyFile, options.Audit.Log.Path = filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log")
 	if err := os.WriteFile(options.Audit.PolicyFile, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\n"+policy), 0o600); err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func (p *auditedPlane) do(t *testing.T, method, path, body string, header ...str
 		if err := json.Unmarshal([]byte(line), &event); err != nil {
 			t.Fatal(err)
 		}
-		if event.UserAgent != "mainstay/internal" { // the server's own, which may come at any time
+		if event.UserAgent != "mainstay/internal" { // T the server's own, which can occur at any time
 			events = append(events, event)
 		}
 	}
@@ -71,8 +71,8 @@ func (p *auditedPlane) do(t *testing.T, method, path, body string, header ...str
 	return w, events
 }
 
-// document returns JSON as values, without what differs between two encodings of an
-// object and without managed fields.
+// document decodes JSON, without managed fields and the differences between two encodings of an
+// object.
 func document(t *testing.T, text []byte) any {
 	t.Helper()
 	if len(text) == 0 {
@@ -85,8 +85,8 @@ func document(t *testing.T, text []byte) any {
 	return value
 }
 
-// TestAuditBodies: bodies are recorded as JSON in the requested version, whatever is
-// spoken.
+// TestAuditBodies checks that bodies are recorded as JSON in the requested version, regardless of
+// the encoding of the request.
 func TestAuditBodies(t *testing.T) {
 	t.Parallel()
 	p := newAuditedPlane(t, "omitStages: [RequestReceived]\nomitManagedFields: true\nrules: [{level: RequestResponse}]")
@@ -102,7 +102,7 @@ func TestAuditBodies(t *testing.T) {
 	for _, test := range []struct {
 		method, path, body string
 		header             []string
-		sent               string // what is recorded of it
+		sent               string // T the recorded request body
 		name               string // in objectRef
 	}{
 		{"POST", path, `{"metadata": {"name": "a"},  "unknown": 1}`, nil, `{"metadata":{"name":"a"},"unknown":1}`, "a"},
@@ -152,7 +152,7 @@ func TestAuditBodies(t *testing.T) {
 	}
 }
 
-// TestAuditOfSameObject: however an object is asked for, the same is recorded of it.
+// TestAuditOfSameObject checks that the recorded object does not depend on the form of the request.
 func TestAuditOfSameObject(t *testing.T) {
 	t.Parallel()
 	p := newAuditedPlane(t, "omitStages: [RequestReceived]\nrules: [{level: RequestResponse}]")
@@ -162,7 +162,7 @@ func TestAuditOfSameObject(t *testing.T) {
 			_, events := p.do(t, "GET", path, "", "Accept", accept)
 			got := document(t, events[0].ResponseObject)
 			if list, ok := got.(map[string]any); ok && list["items"] != nil {
-				delete(list, "metadata") // the server may have written something meanwhile
+				delete(list, "metadata") // T the server may have written an object in between
 			}
 			if i == 0 {
 				want = got
@@ -174,7 +174,7 @@ func TestAuditOfSameObject(t *testing.T) {
 	}
 }
 
-// TestAuditLevels: nothing is kept that is not asked for.
+// TestAuditLevels checks that data beyond the level is not recorded.
 func TestAuditLevels(t *testing.T) {
 	t.Parallel()
 	p := newAuditedPlane(t, `rules:
@@ -208,8 +208,8 @@ func TestAuditLevels(t *testing.T) {
 	}
 }
 
-// TestAuditOfUnsafeDeletion: that a deletion was to ignore what cannot be read is
-// recorded, whatever comes of it.
+// TestAuditOfUnsafeDeletion checks that the option to ignore read errors is recorded, regardless of
+// the result.
 func TestAuditOfUnsafeDeletion(t *testing.T) {
 	t.Parallel()
 	p := newAuditedPlane(t, "omitStages: [RequestReceived]\nrules: [{level: Metadata}]")
@@ -222,7 +222,7 @@ func TestAuditOfUnsafeDeletion(t *testing.T) {
 	}
 }
 
-// TestAuditOfLongList: a response that is too long is left out, and that is said.
+// TestAuditOfLongList checks that a response that is too long is omitted, with an annotation.
 func TestAuditOfLongList(t *testing.T) {
 	t.Parallel()
 	p := newAuditedPlane(t, `omitStages: [RequestReceived]

@@ -20,7 +20,7 @@ const benchPod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"NAME","nam
 "volumeMounts":[{"name":"config","mountPath":"/etc/web"}]}],
 "volumes":[{"name":"config","configMap":{"name":"web"}}]}}`
 
-// discarded is an answer that nobody reads.
+// discarded is a response writer that discards the body.
 type discarded struct {
 	header http.Header
 	code   int
@@ -31,9 +31,9 @@ func (d *discarded) WriteHeader(code int)        { d.code = code }
 func (d *discarded) Write(p []byte) (int, error) { return len(p), nil }
 func (d *discarded) FlushError() error           { return nil }
 
-// BenchmarkPodWrites are writes of a pod from the request to the answer, without a network,
-// over a store in memory: "bare" without rights, admission and controllers, "default" with
-// those that a server has by default. What they come to is the ratio of the two.
+// BenchmarkPodWrites measures writes of a pod from request to response, without a network, with a
+// store in memory: "bare" without authorization, admission and controllers, "default" with the
+// defaults of a server. The relevant result is the ratio of both.
 func BenchmarkPodWrites(b *testing.B) {
 	bare := Options{AuthorizationModes: []string{"AlwaysAllow"}, DisableAdmissionPlugins: AdmissionPlugins(), Controllers: []string{"-namespace-controller"}}
 	for _, write := range []struct {
@@ -79,7 +79,7 @@ const benchPods = "/api/v1/namespaces/bench/pods"
 // benchedPod is the owner of benchPods, and the pod "p" as it was stored first.
 type benchedPod struct{ owner, stored string }
 
-// manifest is what a pod is made of.
+// manifest returns the n-th pod.
 func (of benchedPod) manifest(name string, n int) string {
 	return strings.NewReplacer("NAME", name, `"N"`, fmt.Sprintf(`"%d"`, n), "OWNER", of.owner).Replace(benchPod)
 }
@@ -104,13 +104,13 @@ func createBenchPod(b *testing.B, plane *ControlPlane) benchedPod {
 			of.stored = strings.Replace(body, `"resourceVersion":"`+valueOf(body, "resourceVersion")+`",`, "", 1)
 			return of
 		}
-		if code != http.StatusForbidden { // its account is yet to come
+		if code != http.StatusForbidden { // T the quota is not yet computed
 			b.Fatal(body)
 		}
 	}
 }
 
-// processorTime is what the process has used, on all processors.
+// processorTime returns the CPU time of the process.
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var usage syscall.Rusage

@@ -31,8 +31,8 @@ func (s stream) Connection() rest.Connection {
 	return rest.Connection{Methods: []string{http.MethodGet}, TakesPath: true, LongRunning: s.lasts}
 }
 
-// TestLongRunning: the storage of a subresource says whether requests for it
-// last, whatever its name; of all else the well-known names do.
+// TestLongRunning checks that the storage of a subresource determines whether its requests are
+// long-running, and the well-known names for all other requests.
 func TestLongRunning(t *testing.T) {
 	t.Parallel()
 	subresource := func(name string, storage rest.Storage) *rest.Resource {
@@ -69,7 +69,7 @@ func TestLongRunning(t *testing.T) {
 	}
 }
 
-// TestTokenReview: what nobody knows is no token.
+// TestTokenReview checks the review of an unknown token.
 func TestTokenReview(t *testing.T) {
 	t.Parallel()
 	c := newPlane(t, newEnv(t), "/registry")
@@ -79,8 +79,8 @@ func TestTokenReview(t *testing.T) {
 	}
 }
 
-// TestEquivalents: events are the same objects in both of their groups, as are
-// those of a definition in all of its versions.
+// TestEquivalents checks that events are the same objects in both groups, as are custom objects in
+// all versions.
 func TestEquivalents(t *testing.T) {
 	t.Parallel()
 	c := newPlane(t, newEnv(t), "/registry")

@@ -27,7 +27,7 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-// administrator is who sends every request of these tests.
+// administrator authenticates every request of these tests.
 type administrator struct{}
 
 func (administrator) Authenticate(*http.Request) (*request.Authentication, error) {
@@ -115,8 +115,8 @@ const widgets = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceD
 	"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"widgets","kind":"Widget"},
 	"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`
 
-// TestThreeOnOneStore: control planes on one store, whose caches one feed fills,
-// never see each other's objects, events or definitions.
+// TestThreeOnOneStore checks that control planes with a common store and feed never see each
+// other's objects, events or definitions.
 func TestThreeOnOneStore(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)
@@ -158,8 +158,8 @@ func TestThreeOnOneStore(t *testing.T) {
 	}
 }
 
-// TestOpensWithTheFirstRequest: until then it costs next to nothing; two first
-// requests at once open it once.
+// TestOpensWithTheFirstRequest checks that an unopened control plane costs almost nothing, and that
+// two concurrent first requests open it once.
 func TestOpensWithTheFirstRequest(t *testing.T) {
 	t.Parallel()
 	plane := newPlane(t, newEnv(t), "/one")
@@ -206,8 +206,8 @@ func TestCannotBeOpened(t *testing.T) {
 	}
 }
 
-// BenchmarkOpen shows what a control plane costs on a host that has others: time,
-// bytes and goroutines, at rest and once it has answered a request.
+// BenchmarkOpen measures the cost of another control plane on a host: time, bytes and goroutines,
+// before and after its first request.
 func BenchmarkOpen(b *testing.B) {
 	for _, used := range []bool{false, true} {
 		name := "rest"
@@ -216,7 +216,7 @@ func BenchmarkOpen(b *testing.B) {
 		}
 		b.Run(name, func(b *testing.B) {
 			env := newEnv(b)
-			first := newPlane(b, env, "/first") // pays for what all share
+			first := newPlane(b, env, "/first") // T initializes shared state
 			send(b, first, "GET", "/api/v1/namespaces", "")
 			before, goroutines := heap(), runtime.NumGoroutine()
 			var planes []*ControlPlane
@@ -241,7 +241,7 @@ func BenchmarkOpen(b *testing.B) {
 	}
 }
 
-// heap returns the bytes that are in use once the garbage has gone.
+// heap returns the bytes in use after a garbage collection.
 func heap() int64 {
 	runtime.GC()
 	runtime.GC()

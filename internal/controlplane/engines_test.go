@@ -10,13 +10,12 @@ import (
 	"testing"
 )
 
-// engine is a webhook of a policy engine: it allows what it is asked about, unless it is
-// down.
+// engine is the webhook of a policy engine: it allows all requests, unless it is down.
 type engine struct {
 	down atomic.Bool
 	mu   sync.Mutex
-	// asked is how often it was asked, by what is to happen to which object: controllers
-	// write others meanwhile.
+	// asked counts the reviews by operation and object, because controllers write other objects
+	// concurrently.
 	asked map[string]int
 }
 
@@ -39,9 +38,8 @@ func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":%q,"allowed":true}}`, review.Request.UID)
 }
 
-// engineConfigurations are those of the kinds that Kyverno and Gatekeeper write: rules with
-// wildcards, one webhook whose failures count and one whose do not, and namespaces of their
-// own that they leave alone.
+// engineConfigurations are similar to those of Kyverno and Gatekeeper: rules with wildcards, one
+// webhook with the failure policy Fail and one with Ignore, and exclusions of their own namespaces.
 const engineConfigurations = `
 - kind: MutatingWebhookConfiguration
   metadata: {name: resource-mutating}
@@ -109,9 +107,9 @@ func startEngine(t testing.TB, c *ControlPlane) *engine {
 	return e
 }
 
-// TestPolicyEngines: configurations like Kyverno's and Gatekeeper's are asked about
-// everything but what configures admission, and keep their own namespace open while they
-// are down.
+// TestPolicyEngines checks that webhooks configured like Kyverno's and Gatekeeper's receive all
+// requests except those about admission configuration, and that their own namespace remains usable
+// while they are down.
 func TestPolicyEngines(t *testing.T) {
 	t.Parallel()
 	c := newPlane(t, newEnv(t), "/engines")
@@ -140,7 +138,7 @@ func TestPolicyEngines(t *testing.T) {
 	expect(t, c, "POST", configMapsOfDefault, configMap("b", ""), 201, "")
 }
 
-// BenchmarkPolicyEngines is the creation of a config map, with an engine that is asked twice.
+// BenchmarkPolicyEngines measures the creation of a config map with two webhook calls.
 func BenchmarkPolicyEngines(b *testing.B) {
 	for _, with := range []bool{false, true} {
 		b.Run(fmt.Sprintf("engine=%t", with), func(b *testing.B) {

@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/endpoints"
 )
 
-// explained sends a request as the administrator, and returns what admission did.
+// explained sends a request as the administrator and returns the explanation of admission.
 func explained(t *testing.T, c *ControlPlane, method, path, body string) endpoints.AdmissionExplanation {
 	t.Helper()
 	return explainedTo(t, c, "admin", method, path, body)
@@ -30,8 +30,7 @@ func explainedTo(t *testing.T, c *ControlPlane, user, method, path, body string)
 	return e
 }
 
-// TestExplainAdmission: a dry run tells what each plugin did, and what it would have
-// answered.
+// TestExplainAdmission checks that a dry run reports the effect of each plugin and the response.
 func TestExplainAdmission(t *testing.T) {
 	t.Parallel()
 	c := newRBACPlane(t)
@@ -77,8 +76,8 @@ func TestExplainAdmission(t *testing.T) {
 	as(t, c, "admin", "POST", pods+"?explain=other&dryRun=All", pod, 403, "PodSecurity")
 }
 
-// TestExplainPolicies: a dry run tells what each policy did, and a refusal which expression
-// of which policy it was.
+// TestExplainPolicies checks that a dry run reports the effect of each policy, and a rejection the
+// expression and policy that caused it.
 func TestExplainPolicies(t *testing.T) {
 	t.Parallel()
 	c := newRBACPlane(t)

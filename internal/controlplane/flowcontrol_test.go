@@ -13,7 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// byHeaders takes the user's name and groups from headers.
+// byHeaders authenticates the user and groups in headers.
 type byHeaders struct{}
 
 func (byHeaders) Authenticate(r *http.Request) (*request.Authentication, error) {
@@ -21,8 +21,8 @@ func (byHeaders) Authenticate(r *http.Request) (*request.Authentication, error) 
 	return &request.Authentication{User: &request.User{Name: r.Header.Get("User"), Groups: groups}}, nil
 }
 
-// newFlowPlane is a control plane that allows everything, and whose requests with a header
-// Block wait, once they have been authorized, until it is released.
+// newFlowPlane returns a control plane that authorizes all requests. Authorized requests with the
+// header Block wait until they are released.
 func newFlowPlane(t *testing.T, options Options) (c *ControlPlane, entered chan struct{}, release chan struct{}) {
 	t.Helper()
 	env := newEnv(t)
@@ -80,8 +80,7 @@ func uidAt(t *testing.T, c *ControlPlane, path string) string {
 	return uid
 }
 
-// TestFlowControlInEffect: a write of a schema or level is in effect when it is
-// answered.
+// TestFlowControlInEffect checks that a write of a schema or level is effective when it returns.
 func TestFlowControlInEffect(t *testing.T) {
 	t.Parallel()
 	c, _, _ := newFlowPlane(t, Options{})
@@ -125,8 +124,8 @@ func TestFlowControlInEffect(t *testing.T) {
 	}
 }
 
-// TestNotStarvedByLists: while more lists are under way and wait than there is room for,
-// probes, leader election, nodes and administrators are served at once; further lists are refused.
+// TestNotStarvedByLists checks that probes, leader election, nodes and administrators are served
+// immediately while lists use all seats and queues; further lists are rejected.
 func TestNotStarvedByLists(t *testing.T) {
 	t.Parallel()
 	c, entered, release := newFlowPlane(t, Options{MaxRequestsInFlight: 20, MaxMutatingInFlight: 10})
@@ -166,7 +165,8 @@ func TestNotStarvedByLists(t *testing.T) {
 		{"PATCH", nodes + "/n/status", `{"status":{"phase":"Running"}}`, "system:node:n", request.GroupNodes, 200},
 		{"GET", "/api/v1/pods", "", "admin", request.GroupMasters, 200},
 		{"GET", "/api/v1/pods", "", "system:kube-scheduler", "", 200},
-		// Another user of the same level waits for its fair turn, and gets none while all seats are taken.
+		// Another user of the same level waits for a fair share, and gets no seat while all are in
+		// use.
 		{"GET", "/debug/api_priority_and_fairness/dump_requests", "", "admin", request.GroupMasters, 200},
 	} {
 		if w := ask(t, c, tt.method, tt.path, tt.body, "User", tt.user, "Group", tt.group); w.Code != tt.code {
@@ -187,7 +187,7 @@ func TestNotStarvedByLists(t *testing.T) {
 	}
 }
 
-// TestWithoutFlowControl: two limits alone.
+// TestWithoutFlowControl tests the two limits without flow control.
 func TestWithoutFlowControl(t *testing.T) {
 	t.Parallel()
 	c, entered, release := newFlowPlane(t, Options{WithoutPriorityAndFairness: true, MaxRequestsInFlight: 1, MaxMutatingInFlight: 1})
@@ -208,8 +208,8 @@ func TestWithoutFlowControl(t *testing.T) {
 	list.Wait()
 }
 
-// TestRetiredFlowSchemas: what an older version has declared goes, what administrators
-// have made or taken over stays.
+// TestRetiredFlowSchemas checks that objects declared by an older version are deleted, and objects
+// created or changed by administrators are not.
 func TestRetiredFlowSchemas(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)

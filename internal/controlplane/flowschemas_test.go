@@ -23,8 +23,8 @@ func priorityLevelBody(name string) string {
 		"spec":{"type":"Limited","limited":{"nominalConcurrencyShares":5,"limitResponse":{"type":"Reject"}}}}`, name)
 }
 
-// TestDanglingFlowSchemas: the condition of a schema is right once the write of the
-// schema, or of its level, is answered.
+// TestDanglingFlowSchemas checks that the condition of a schema is correct when the write of the
+// schema or its level returns.
 func TestDanglingFlowSchemas(t *testing.T) {
 	t.Parallel()
 	c := newRBACPlane(t)
@@ -46,8 +46,7 @@ func TestDanglingFlowSchemas(t *testing.T) {
 	as(t, c, "admin", "GET", schema, "", 404, "")
 }
 
-// TestDanglingConcurrently: whoever of several writers is last, the condition is
-// right at the end.
+// TestDanglingConcurrently checks that the condition is correct after concurrent writes.
 func TestDanglingConcurrently(t *testing.T) {
 	t.Parallel()
 	c := newRBACPlane(t)

@@ -13,8 +13,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestForget: what was counted of a custom resource is forgotten when no control plane of
-// the host has it any more.
+// TestForget checks that the metrics of a custom resource are dropped when no control plane of the
+// host serves it any more.
 func TestForget(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()

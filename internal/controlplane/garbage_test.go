@@ -25,7 +25,7 @@ import (
 
 const garbagePrefix = "/garbage"
 
-// collectorTest is a control plane whose collector is tried, and what is in it.
+// collectorTest is a control plane with a garbage collector, and its expected objects.
 type collectorTest struct {
 	t     *testing.T
 	env   *Env
@@ -76,8 +76,7 @@ func (c *collectorTest) client(of string) *loopback.Client[codec.Object] {
 	return kinds()[of].client(c.plane.opened.Load().local)
 }
 
-// create creates an object with up to three owners: what was created before, is gone,
-// or never was.
+// create creates an object with up to three owners: existing, deleted or unknown ones.
 func (c *collectorTest) create(n int) {
 	m := made{kind: []string{"ConfigMap", "Secret", "ClusterRole"}[c.rand.IntN(3)], name: types.NamespacedName{Name: fmt.Sprintf("o%d", n)}}
 	if kinds()[m.kind].namespaced {
@@ -127,7 +126,7 @@ func (c *collectorTest) delete() {
 	}
 }
 
-// reown gives an object other owners, in whatever state it is.
+// reown changes the owners of an object in any state.
 func (c *collectorTest) reown() {
 	m := c.made[c.rand.IntN(len(c.made))]
 	_, err := c.client(m.kind).Update(c.t.Context(), m.name, func(obj codec.Object) error {
@@ -139,9 +138,8 @@ func (c *collectorTest) reown() {
 	}
 }
 
-// TestCollectorModel changes a random graph of owners while the collector runs, and is
-// stopped and begun again: nothing that has a living owner is collected, and at last
-// everything else is.
+// TestCollectorModel changes a random graph of owners while the collector runs and is restarted: no
+// object with a living owner is collected, and finally all others are.
 func TestCollectorModel(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(6) {
@@ -166,7 +164,7 @@ func TestCollectorModel(t *testing.T) {
 					c.delete()
 				case p < 98:
 					c.reown()
-				default: // what was under way is cut off
+				default: // T cancels the requests in flight
 					c.plane.Close()
 					c.open()
 				}
@@ -192,7 +190,7 @@ func (c *collectorTest) all() map[string]changes.Meta {
 	return found
 }
 
-// settled returns what is still to be done.
+// settled returns an error while the collector has work to do.
 func (c *collectorTest) settled() error {
 	all := c.all()
 	for _, m := range c.made {
@@ -209,8 +207,8 @@ func (c *collectorTest) settled() error {
 	return nil
 }
 
-// justified follows everything that happened: what went without the test's doing had
-// owners, and none of them was there but such as waited for it to go.
+// justified checks all events: every object that the test did not delete had owners, all of which
+// were deleted or waited for its deletion.
 func (c *collectorTest) justified(from kv.Revision) {
 	deleted := map[string]bool{}
 	for _, m := range c.made {
@@ -272,8 +270,8 @@ func (c *collectorTest) justified(from kv.Revision) {
 	c.t.Logf("%d created, %d collected, %d remain", len(c.made), collected, len(living))
 }
 
-// awaitControllers waits until the controllers follow what happens: one of them gives a
-// new namespace its account.
+// awaitControllers waits until the controllers process events: one of them creates the service
+// account of a new namespace.
 func awaitControllers(t *testing.T, access *loopback.Access) {
 	t.Helper()
 	namespaces := loopback.For[*corev1.Namespace](access, corev1.SchemeGroupVersion.WithResource("namespaces"))
@@ -287,8 +285,8 @@ func awaitControllers(t *testing.T, access *loopback.Access) {
 	})
 }
 
-// TestKeepUnknownOwners: what names owners that never were stays, if that is wanted; what
-// had an owner goes with it.
+// TestKeepUnknownOwners checks that objects with unknown owners are preserved if configured; those
+// with a deleted owner are deleted.
 func TestKeepUnknownOwners(t *testing.T) {
 	t.Parallel()
 	plane, err := New(newEnv(t), garbagePrefix, Options{KeepUnknownOwners: true})
@@ -313,7 +311,7 @@ func TestKeepUnknownOwners(t *testing.T) {
 		return metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: name, UID: uid}
 	}
 	create("of-unknown", reference("never", "0-1-2-3"))
-	for i := range 20 { // in turn, so that what comes first has long been looked at
+	for i := range 20 { // T one after another, so that the first ones have been processed before
 		owner := create(fmt.Sprint("owner", i))
 		name := types.NamespacedName{Namespace: "default", Name: fmt.Sprint("dependent", i)}
 		create(name.Name, reference(owner.Name, owner.UID), reference("never", "0-1-2-3"))
@@ -372,8 +370,8 @@ func newDiskPlane(b *testing.B) *instance {
 	return plane.opened.Load()
 }
 
-// BenchmarkCollect deletes an owner of 10,000 objects, in a store on disk, and waits
-// until they are gone.
+// BenchmarkCollect deletes an owner of 10,000 objects, in a store on disk, and waits for their
+// deletion.
 func BenchmarkCollect(b *testing.B) {
 	const n = 10_000
 	for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan} {
@@ -406,8 +404,8 @@ func BenchmarkCollect(b *testing.B) {
 	}
 }
 
-// BenchmarkDeleteNamespace deletes a namespace of 10,000 objects, in a store on disk,
-// and waits until it is gone.
+// BenchmarkDeleteNamespace deletes a namespace of 10,000 objects, in a store on disk, and waits for
+// its deletion.
 func BenchmarkDeleteNamespace(b *testing.B) {
 	i := newDiskPlane(b)
 	namespaces := loopback.For[*corev1.Namespace](i.local, corev1.SchemeGroupVersion.WithResource("namespaces"))

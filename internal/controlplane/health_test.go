@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-// TestHealthIsTrue: a loop that has ended, and a hook that is not done, fail their
-// checks, and what depends on them.
+// TestHealthIsTrue checks that a loop that has ended and an unfinished hook fail their health
+// checks and those that depend on them.
 func TestHealthIsTrue(t *testing.T) {
 	t.Parallel()
 	i := &instance{env: &Env{}, cluster: bootstrap.New(bootstrap.Config{})}

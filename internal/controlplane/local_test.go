@@ -87,7 +87,7 @@ func TestLocalWrites(t *testing.T) {
 	}
 }
 
-// TestLocalConcurrentUpdates: each change is made, to what the others have left.
+// TestLocalConcurrentUpdates checks that each update is applied to the result of the others.
 func TestLocalConcurrentUpdates(t *testing.T) {
 	t.Parallel()
 	ctx, client := t.Context(), loopback.For[*corev1.ConfigMap](openAccess(t), configMaps)
@@ -113,7 +113,7 @@ func TestLocalConcurrentUpdates(t *testing.T) {
 	}
 }
 
-// TestLocalRules: code inside the server cannot store what a client could not.
+// TestLocalRules checks that the server's own writes are validated like those of clients.
 func TestLocalRules(t *testing.T) {
 	t.Parallel()
 	ctx, access := t.Context(), openAccess(t)
@@ -177,8 +177,8 @@ func TestLocalReads(t *testing.T) {
 	}
 }
 
-// TestLocalWritesAreWhole: a write that has begun is finished although its context ends, as
-// that of a controller does when kube-controller-manager takes over. No other one begins.
+// TestLocalWritesAreWhole checks that a write completes although its context is canceled, like that
+// of a controller when kube-controller-manager takes over, and that no further write starts.
 func TestLocalWritesAreWhole(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())

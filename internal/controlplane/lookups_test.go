@@ -27,8 +27,8 @@ func (b *askedBackend) CurrentRevision(ctx context.Context) (kv.Revision, error)
 	return b.Backend.CurrentRevision(ctx)
 }
 
-// TestLookupsShareARevision: all that admission looks up about a pod is as new as the store
-// is when a pass begins, and the store is asked for that once.
+// TestLookupsShareARevision checks that all lookups of admission for a pod use the newest revision
+// at the start of a pass, which is requested once.
 func TestLookupsShareARevision(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)
@@ -57,7 +57,7 @@ func TestLookupsShareARevision(t *testing.T) {
 	if asked := backend.asked.Load(); asked != 2 {
 		t.Errorf("the store was asked %d times how new it is, not once in each pass of admission", asked)
 	}
-	// What is written is in effect when it was answered.
+	// A write is effective when it returns.
 	create("/api/v1/namespaces/n/limitranges", `{"metadata":{"name":"l"},"spec":{"limits":[{"type":"Container","max":{"cpu":"1"}}]}}`, http.StatusCreated)
 	create(pods, `{"metadata":{"name":"c"},"spec":{"containers":[{"name":"c","image":"i","resources":{"limits":{"cpu":"2"}}}]}}`, http.StatusForbidden)
 }

@@ -42,8 +42,8 @@ items:
   spec: {policyName: label.static.k8s.io}
 `
 
-// TestStaticPolicies: policies of files hold from the start on, for what configures
-// admission as well, until the files change to something that is right.
+// TestStaticPolicies checks that policies in files are effective from the start, also for admission
+// configuration, until the files are replaced by valid ones.
 func TestStaticPolicies(t *testing.T) {
 	t.Parallel()
 	validating, mutating := t.TempDir(), t.TempDir()

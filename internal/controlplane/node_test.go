@@ -9,7 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// byName takes the user's name from a header, and its groups from the name.
+// byName authenticates the user in a header, with groups derived from the name.
 type byName struct{ byHeader }
 
 func (b byName) Authenticate(r *http.Request) (*request.Authentication, error) {
@@ -20,8 +20,8 @@ func (b byName) Authenticate(r *http.Request) (*request.Authentication, error) {
 	return found, err
 }
 
-// TestNodeInEffect: a node reads what its pods refer to from when a pod's binding is answered
-// until its deletion is.
+// TestNodeInEffect checks that a node can read the objects that its pods reference from the
+// response to a binding until the response to the pod's deletion.
 func TestNodeInEffect(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)

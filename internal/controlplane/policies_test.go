@@ -30,8 +30,8 @@ func jsonOf(t testing.TB, text string) string {
 	return string(body)
 }
 
-// policyBody is a policy about the configmaps that are created and updated, unless the
-// rest of its spec, in flow style, says otherwise.
+// policyBody returns a policy about created and updated configmaps. spec contains further fields in
+// flow style, which can override this.
 func policyBody(t testing.TB, name, spec string) string {
 	if !strings.Contains(spec, "matchConstraints") {
 		spec = `matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [configmaps]}]}, ` + spec
@@ -49,8 +49,8 @@ func configMap(name, rest string) string {
 
 const denies = "validationActions: [Deny]"
 
-// TestPoliciesInEffect: a policy, a binding and a parameter are in effect when their
-// writes are answered.
+// TestPoliciesInEffect checks that policies, bindings and parameters are effective when their
+// writes return.
 func TestPoliciesInEffect(t *testing.T) {
 	t.Parallel()
 	c := newRBACPlane(t)
@@ -117,7 +117,7 @@ func TestPolicyParams(t *testing.T) {
 	as(t, c, "admin", "POST", configMapsPath, configMap("a", `,"data":{"a":"","b":""}`), 201, "")
 	as(t, c, "admin", "POST", limits, `{"apiVersion":"example.com/v1","kind":"Limit","metadata":{"name":"one","labels":{"for":"data"}},"spec":{"max":1}}`, 201, "")
 	as(t, c, "admin", "POST", configMapsPath, configMap("b", `,"data":{"a":"","b":""}`), 422, `failed expression: object.data.size() \u003c= params.spec.max`)
-	as(t, c, "admin", "POST", "/api/v1/namespaces/kube-system/configmaps", configMap("b", `,"data":{"a":"","b":""}`), 201, "") // other parameters: none
+	as(t, c, "admin", "POST", "/api/v1/namespaces/kube-system/configmaps", configMap("b", `,"data":{"a":"","b":""}`), 201, "") // T no parameters there
 	as(t, c, "admin", "PATCH", validatingBindings+"/early", `{"spec":{"paramRef":{"namespace":"default"}}}`, 200, "")
 	as(t, c, "admin", "POST", "/api/v1/namespaces/kube-system/configmaps", configMap("c", `,"data":{"a":"","b":""}`), 422, "failed expression")
 	as(t, c, "admin", "PATCH", limits+"/one", `{"spec":{"max":2}}`, 200, "")
@@ -138,8 +138,8 @@ func TestPolicyParams(t *testing.T) {
 	as(t, c, "admin", "POST", "/api/v1/nodes", `{"metadata":{"name":"m"}}`, 201, "")
 }
 
-// TestPolicyOperations: policies see deletions, connections, subresources and custom
-// resources, and never what they are written in.
+// TestPolicyOperations checks that policies apply to deletions, connections, subresources and
+// custom resources, and never to policies and bindings.
 func TestPolicyOperations(t *testing.T) {
 	t.Parallel()
 	c := newRBACPlane(t)
@@ -161,7 +161,7 @@ func TestPolicyOperations(t *testing.T) {
 	as(t, c, "jane", "PATCH", "/apis/apps/v1/namespaces/default/deployments/d/status", `{"status":{"replicas":2}}`, 403, "UPDATE deployments/status Deployment d")
 	as(t, c, "jane", "POST", "/apis/example.com/v2/namespaces/default/limits", `{"apiVersion":"example.com/v2","kind":"Limit","metadata":{"name":"one"}}`, 403, "CREATE limits Limit one")
 	as(t, c, "admin", "POST", configMapsPath, configMap("fine", ""), 403, "CREATE configmaps ConfigMap fine")
-	as(t, c, "jane", "DELETE", validatingBindings+"/all", "", 200, "") // or nobody could mend it
+	as(t, c, "jane", "DELETE", validatingBindings+"/all", "", 200, "") // T otherwise a broken policy could not be fixed
 	as(t, c, "jane", "POST", configMapsPath, configMap("x", ""), 201, "")
 }
 
@@ -179,7 +179,7 @@ func TestPolicyVersions(t *testing.T) {
 	as(t, c, "admin", "POST", "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers", strings.Replace(jsonOf(t, fmt.Sprintf(scaler, 60)), `"name":"h"`, `"name":"i"`, 1), 201, "")
 }
 
-// body sends a request as admin, and returns what is answered.
+// body sends a request as admin and returns the response body.
 func body(t *testing.T, c *ControlPlane, method, path, body string) string {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
@@ -235,8 +235,8 @@ func TestMutatingPolicies(t *testing.T) {
 	}
 }
 
-// TestMutationFaults: what is wrong with a mutation refuses the request, unless errors are
-// ignored.
+// TestMutationFaults checks that errors of a mutation reject the request, unless the failure policy
+// ignores them.
 func TestMutationFaults(t *testing.T) {
 	t.Parallel()
 	c := newRBACPlane(t)
@@ -263,8 +263,8 @@ func TestMutationFaults(t *testing.T) {
 	}
 }
 
-// TestReinvocation: policies run in the order of their names; those that want to are
-// invoked again when a later one has changed the object.
+// TestReinvocation checks that policies run in the order of their names, and that those with
+// reinvocation run again after a later modification.
 func TestReinvocation(t *testing.T) {
 	t.Parallel()
 	c := newRBACPlane(t)
@@ -282,7 +282,8 @@ func TestReinvocation(t *testing.T) {
 	}
 }
 
-// TestPermittedParams: who writes a policy or a binding may read what its parameters are.
+// TestPermittedParams checks that an author of a policy or binding needs permission to read its
+// parameters.
 func TestPermittedParams(t *testing.T) {
 	t.Parallel()
 	c := newRBACPlane(t)
@@ -297,7 +298,7 @@ func TestPermittedParams(t *testing.T) {
 		`spec.paramKind: Forbidden: user \u0026{jane  [system:authenticated] map[]} must have \"get\" permission on all objects of the referenced paramKind (kind=Secret, apiVersion=v1)`)
 	as(t, c, "jane", "PATCH", validatingPolicies+"/a", `{"spec":{"paramKind":{"kind":"Secret"}}}`, 422, "spec.paramKind: Forbidden")
 	as(t, c, "admin", "PATCH", validatingPolicies+"/a", `{"spec":{"paramKind":{"kind":"Secret"}}}`, 200, "")
-	as(t, c, "jane", "PATCH", validatingPolicies+"/a", `{"spec":{"failurePolicy":"Ignore"}}`, 200, "") // what was there
+	as(t, c, "jane", "PATCH", validatingPolicies+"/a", `{"spec":{"failurePolicy":"Ignore"}}`, 200, "") // T unchanged parts
 	ref := denies + ", paramRef: {name: s, namespace: default, parameterNotFoundAction: Allow}"
 	as(t, c, "jane", "POST", validatingBindings, bound(t, "a", "a", ref), 422,
 		`spec.paramRef: Forbidden: user \u0026{jane  [system:authenticated] map[]} does not have \"get\" permission on the object referenced by paramRef`)
@@ -306,8 +307,8 @@ func TestPermittedParams(t *testing.T) {
 	as(t, c, "jane", "POST", mutatingBindings, bound(t, "m", "m", "paramRef: {name: s, namespace: default, parameterNotFoundAction: Allow}"), 201, "")
 }
 
-// TestTypeChecking: a policy's status says what is wrong with its expressions, for each
-// kind that it names, from when it is written.
+// TestTypeChecking checks that the status of a policy contains the type errors of its expressions,
+// for each kind, when its write returns.
 func TestTypeChecking(t *testing.T) {
 	t.Parallel()
 	c := newRBACPlane(t)
@@ -315,7 +316,7 @@ func TestTypeChecking(t *testing.T) {
 	constraints := `matchConstraints: {resourceRules: [{apiGroups: [apps, example.com], apiVersions: [v1], operations: [CREATE], resources: [deployments, replicasets, limits, pods]}]}, `
 	for n, test := range []struct {
 		validation string
-		want       []string // parts of the warning; none: there is no warning
+		want       []string // T parts of the warning, or nil if there is no warning
 	}{
 		{`expression: "object.spec.replicass > 1"`, []string{
 			`"fieldRef":"spec.validations[0].expression"`,

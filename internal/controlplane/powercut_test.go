@@ -14,8 +14,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/embedded"
 )
 
-// acknowledged are the writes that a client was told of, as it was told: the names
-// of objects with the resourceVersion of the last answer, "" after a deletion.
+// acknowledged records the acknowledged writes: the names of objects with the resourceVersion of
+// the last response, or "" after a deletion.
 type acknowledged struct {
 	mu    sync.Mutex
 	there map[string]string
@@ -37,10 +37,9 @@ func (a *acknowledged) copy() map[string]string {
 	return there
 }
 
-// TestPowerCuts cuts the power of a whole control plane at any moment, its first
-// start included, on a disk that then forgets some, all or nothing of what was not
-// synced. It starts again after each cut, with every write that a client was
-// told of, and nothing of a deletion that a client was told of.
+// TestPowerCuts simulates power failures of a whole control plane at random times, including during
+// its first start, with a disk that loses some, all or none of the unsynced data. After each one,
+// the control plane starts with every acknowledged write, and without acknowledged deletions.
 func TestPowerCuts(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -57,8 +56,8 @@ func TestPowerCuts(t *testing.T) {
 	}
 }
 
-// liveUntilCut starts a control plane on a disk, checks what is there, writes, and
-// returns what is left of the disk when the power is cut in the middle.
+// liveUntilCut starts a control plane on a disk, checks its contents, writes objects, and returns
+// the disk's contents after a power failure in the middle of that.
 func liveUntilCut(t *testing.T, disk *vfs.MemFS, told *acknowledged, random *rand.Rand, cut int) *vfs.MemFS {
 	t.Helper()
 	backend, err := embedded.Open(embedded.Config{Dir: "store", FS: disk})
@@ -90,7 +89,7 @@ func liveUntilCut(t *testing.T, disk *vfs.MemFS, told *acknowledged, random *ran
 	for range 20 + random.IntN(60) {
 		<-written
 	}
-	// What is acknowledged from here on may be gone: it is not told.
+	// Writes acknowledged from here on may be lost and are not checked.
 	before := told.copy()
 	left := crash(disk, random)
 	close(stop)
@@ -107,7 +106,7 @@ func liveUntilCut(t *testing.T, disk *vfs.MemFS, told *acknowledged, random *ran
 	return left
 }
 
-// crash returns what a disk holds after a power cut now.
+// crash returns the contents of a disk after a power failure.
 func crash(disk *vfs.MemFS, random *rand.Rand) *vfs.MemFS {
 	return disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: []int{0, 50, 100}[random.IntN(3)], RNG: random})
 }
@@ -127,7 +126,7 @@ func write(t *testing.T, plane *ControlPlane, told *acknowledged, prefix string,
 			told.note(name, versionIn(body))
 			select {
 			case written <- struct{}{}:
-			default: // enough have come
+			default: // T enough are acknowledged
 			}
 		}
 		switch n % 3 {
@@ -143,7 +142,7 @@ func write(t *testing.T, plane *ControlPlane, told *acknowledged, prefix string,
 	}
 }
 
-// checkTold compares what is there with what clients were told.
+// checkTold compares the stored objects with the acknowledged writes.
 func checkTold(t *testing.T, plane *ControlPlane, told *acknowledged, cut int) {
 	t.Helper()
 	_, body := send(t, plane, "GET", "/api/v1/namespaces/default/configmaps", "")
@@ -176,8 +175,8 @@ func versionIn(body string) string {
 	return obj.Metadata.ResourceVersion
 }
 
-// TestRefusedAfterLostWrites: a store that has lost writes that clients were told
-// of does not open as if nothing were.
+// TestRefusedAfterLostWrites checks that a store that has lost acknowledged writes does not open
+// without the option to accept this.
 func TestRefusedAfterLostWrites(t *testing.T) {
 	t.Parallel()
 	disk := vfs.NewCrashableMem()

@@ -42,7 +42,7 @@ func (q *quotaTest) send(method, path, body string, want int, contains string) {
 	as(q.T, q.plane, "admin", method, path, body, want, contains)
 }
 
-// used is what a quota says, as in "pods=1,services=0".
+// used formats the usage in a quota's status, as in "pods=1,services=0".
 func (q *quotaTest) used() string {
 	q.Helper()
 	quotas := loopback.For[*corev1.ResourceQuota](instanceOf(q.T, q.plane).local, corev1.SchemeGroupVersion.WithResource("resourcequotas"))
@@ -94,7 +94,7 @@ func (q *quotaTest) awaitServed(path string) {
 
 const namespaced = "/api/v1/namespaces/default/"
 
-// TestQuotaOfPods: what frees a part of a quota does so at once.
+// TestQuotaOfPods checks that released usage is available immediately.
 func TestQuotaOfPods(t *testing.T) {
 	t.Parallel()
 	q := newQuotaTest(t, `"pods":"2","requests.cpu":"1","count/pods":"5"`)
@@ -119,13 +119,13 @@ func TestQuotaOfPods(t *testing.T) {
 	q.send("DELETE", pods+"/a", "", 200, "")
 	q.expect("count/pods=1,pods=1,requests.cpu=600m")
 	q.send("DELETE", pods+"/b", `{"gracePeriodSeconds":0}`, 200, "")
-	q.expect("count/pods=1,pods=0,requests.cpu=0") // it should be gone
+	q.expect("count/pods=1,pods=0,requests.cpu=0") // T overdue
 	q.send("PATCH", pods+"/b", `{"metadata":{"finalizers":null}}`, 200, "")
 	q.expect("count/pods=0,pods=0,requests.cpu=0")
 }
 
-// TestQuotaOfOtherKinds: claims that grow, services that change their type, objects of
-// a custom resource, a quota's own kind, and what a namespace has before its quota.
+// TestQuotaOfOtherKinds tests claims that grow, services that change their type, objects of a
+// custom resource, quotas themselves, and objects that exist before the quota.
 func TestQuotaOfOtherKinds(t *testing.T) {
 	t.Parallel()
 	q := newQuotaTest(t, `"requests.storage":"2Gi","services.nodeports":"1","resourcequotas":"2","count/widgets.example.com":"1","count/leases.coordination.k8s.io":"1","secrets":"1"`)
@@ -165,7 +165,7 @@ func TestQuotaOfOtherKinds(t *testing.T) {
 	q.send("POST", services, fmt.Sprintf(service, "NodePort", ""), 201, "")
 }
 
-// TestQuotaGrows: a quota that limits something else is counted before that is answered.
+// TestQuotaGrows checks that usage is computed before the write of a quota with new limits returns.
 func TestQuotaGrows(t *testing.T) {
 	t.Parallel()
 	q := newQuotaTest(t, `"secrets":"1"`)
@@ -176,7 +176,7 @@ func TestQuotaGrows(t *testing.T) {
 	q.send("GET", quotaPath+"/q", "", 200, `"hard":{"configmaps":"9","secrets":"2"},"used"`)
 	q.send("POST", secrets, `{"metadata":{"name":"b"}}`, 201, "")
 	q.send("POST", secrets, `{"metadata":{"name":"c"}}`, 403, "used: secrets=2, limited: secrets=2")
-	// One that is less than what there is says so, and takes nothing away.
+	// A limit below the current usage is reported, and no objects are deleted.
 	q.send("PUT", quotaPath+"/q", `{"metadata":{"name":"q"},"spec":{"hard":{"secrets":"0"}}}`, 200, "")
 	q.expect("secrets=2")
 	q.send("PUT", secrets+"/a", `{"metadata":{"name":"a","labels":{"a":"b"}}}`, 200, "")
@@ -184,8 +184,8 @@ func TestQuotaGrows(t *testing.T) {
 	q.expect("secrets=1")
 }
 
-// TestUncharged: what is written past this server's account, and a status that is wrong,
-// is counted at last.
+// TestUncharged checks that objects written without a charge, and a wrong status, are corrected
+// eventually.
 func TestUncharged(t *testing.T) {
 	t.Parallel()
 	q := newQuotaTest(t, `"secrets":"3"`)
@@ -207,8 +207,8 @@ func TestUncharged(t *testing.T) {
 	q.expect("secrets=1")
 }
 
-// TestQuotaOfMany: of many writers as many succeed as a quota allows, and all others are
-// refused for it.
+// TestQuotaOfMany checks that exactly as many of many concurrent writers succeed as a quota
+// permits; all others are rejected because of it.
 func TestQuotaOfMany(t *testing.T) {
 	t.Parallel()
 	const allowed = 7
@@ -242,8 +242,8 @@ func TestQuotaOfMany(t *testing.T) {
 	}
 }
 
-// BenchmarkQuota is what the quotas of a namespace cost a creation, where there is none,
-// where there is one, and where there are 10,000 in other namespaces.
+// BenchmarkQuota measures the cost of quotas for a creation: without a quota, with one, and with
+// 10,000 in other namespaces.
 func BenchmarkQuota(b *testing.B) {
 	for _, tt := range []struct {
 		name         string

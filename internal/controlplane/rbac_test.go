@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// byHeader takes the user's name from a header.
+// byHeader authenticates the user in a header.
 type byHeader struct{}
 
 func (byHeader) Authenticate(r *http.Request) (*request.Authentication, error) {
@@ -23,8 +23,8 @@ func (byHeader) Authenticate(r *http.Request) (*request.Authentication, error) {
 	return &request.Authentication{User: user}, nil
 }
 
-// as sends a request of a user and fails the test unless the answer has a code, and
-// its body holds a text.
+// as sends a request of a user and fails the test unless the response has the given code, and its
+// body contains a text.
 func as(t *testing.T, c *ControlPlane, user, method, path, body string, code int, text string) {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
@@ -64,7 +64,7 @@ func bindingBody(name, kind, role, user string) string {
 
 const mayReadPods = `{"apiGroups":[""],"resources":["pods"],"verbs":["get","list"]}`
 
-// TestRBACInEffect: a write to a role or binding is in effect when it is answered.
+// TestRBACInEffect checks that a write of a role or binding is effective when it returns.
 func TestRBACInEffect(t *testing.T) {
 	t.Parallel()
 	c := newRBACPlane(t)
@@ -89,7 +89,7 @@ func TestRBACInEffect(t *testing.T) {
 	}
 }
 
-// TestEscalation: nobody grants what they do not have.
+// TestEscalation checks that users cannot grant permissions that they do not have.
 func TestEscalation(t *testing.T) {
 	t.Parallel()
 	c := newRBACPlane(t)
@@ -124,8 +124,8 @@ func TestEscalation(t *testing.T) {
 	as(t, c, "esc", "POST", roles, roleBody("more", secrets), 201, "")
 }
 
-// TestEscalationByLabel: a user cannot have a role aggregated whose permissions the user
-// does not have, in any of the four kinds.
+// TestEscalationByLabel checks that users cannot add permissions that they do not have to an
+// aggregated role, in any of the four kinds.
 func TestEscalationByLabel(t *testing.T) {
 	t.Parallel()
 	c := newRBACPlane(t)
@@ -142,7 +142,7 @@ func TestEscalationByLabel(t *testing.T) {
 	as(t, c, "admin", "PATCH", group+"clusterroles/cluster-admin", label, 200, "")
 }
 
-// TestRulesReview: what a user may do is listed.
+// TestRulesReview checks the list of a user's permissions.
 func TestRulesReview(t *testing.T) {
 	t.Parallel()
 	c := newRBACPlane(t)
@@ -155,8 +155,8 @@ func TestRulesReview(t *testing.T) {
 	as(t, c, "jane", "POST", reviews+"selfsubjectaccessreviews", may, 201, `"allowed":true,"reason":"RBAC: allowed by RoleBinding \"jane/default\" of Role \"reader\" to User \"jane\""`)
 }
 
-// TestAggregatedRoles: an aggregated role has the rules of those it chooses, and of
-// those they choose, as they come and go.
+// TestAggregatedRoles checks that an aggregated role has the rules of all selected roles, directly
+// and indirectly, as they change.
 func TestAggregatedRoles(t *testing.T) {
 	t.Parallel()
 	c := newRBACPlane(t)
@@ -179,7 +179,7 @@ func TestAggregatedRoles(t *testing.T) {
 	awaitRight(t, c, may, false)
 }
 
-// awaitRight waits until jane's review of what she may do has an answer.
+// awaitRight waits until jane's access review has a result.
 func awaitRight(t *testing.T, c *ControlPlane, review string, allowed bool) {
 	t.Helper()
 	for {

@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// TestRemoteContent: what an aggregated server has in a namespace is deleted as the
-// controller's user, and what remains is counted.
+// TestRemoteContent checks that the objects of an aggregated server in a namespace are deleted as
+// the controller's user, and remaining ones are counted.
 func TestRemoteContent(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -29,10 +29,10 @@ var updateSeed = flag.Bool("update", false, "record the objects of every cluster
 
 const seedPrefix = "/registry/"
 
-// TestSeed: what Seed has is what creating these objects one by one stores. With -update
-// it is recorded anew:
+// TestSeed checks that Seed returns the same objects as creating them one by one. -update records
+// them again:
 //
-//	go test ./controlplane -run TestSeed -args -update
+// go test ./internal/controlplane -run TestSeed -args -update
 func TestSeed(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)
@@ -61,8 +61,7 @@ func TestSeed(t *testing.T) {
 	}
 }
 
-// recordSeed returns what a control plane has stored of the objects of Seed, with the uid
-// and the times of the recording.
+// recordSeed returns the stored objects of Seed, with the UID and the times of the recording.
 func recordSeed(t *testing.T, plane *ControlPlane) []bootstrap.Stored {
 	t.Helper()
 	all := storedSeed(t, plane)
@@ -80,7 +79,7 @@ func recordSeed(t *testing.T, plane *ControlPlane) []bootstrap.Stored {
 	return all
 }
 
-// storedSeed returns what a control plane has stored of the objects of Seed.
+// storedSeed returns the stored objects of Seed.
 func storedSeed(t *testing.T, plane *ControlPlane) []bootstrap.Stored {
 	t.Helper()
 	var all []bootstrap.Stored
@@ -96,7 +95,7 @@ func storedSeed(t *testing.T, plane *ControlPlane) []bootstrap.Stored {
 	return all
 }
 
-// anonymize replaces what differs from start to start.
+// anonymize replaces the values that differ between starts.
 func anonymize(obj codec.Object) {
 	at := metav1.NewTime(bootstrap.SeedTime())
 	obj.SetUID(bootstrap.SeedUID)
@@ -140,8 +139,8 @@ func decodeSeed(t *testing.T, plane *ControlPlane, stored []bootstrap.Stored) ma
 	return decoded
 }
 
-// TestSeeded: a first start stores the recorded objects with uids and times of its own, and
-// a second one leaves them alone.
+// TestSeeded checks that a first start stores the recorded objects with new UIDs and times, and
+// that a second start does not change them.
 func TestSeeded(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)

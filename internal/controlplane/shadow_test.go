@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestBuiltInsCannotBeShadowed: rights on definitions or registrations are not enough to
-// store objects among those of a built-in kind, or to answer requests for it.
+// TestBuiltInsCannotBeShadowed checks that permission to write definitions or registrations does
+// not suffice to store objects among those of a built-in kind, or to respond to its requests.
 func TestBuiltInsCannotBeShadowed(t *testing.T) {
 	t.Parallel()
 	c := newRBACPlane(t)

@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// fullBackend takes no writes while it is full.
+// fullBackend rejects writes while it is full.
 type fullBackend struct {
 	kv.Backend
 	full atomic.Bool
@@ -38,9 +38,8 @@ func (b *fullBackend) Health(ctx context.Context) error {
 	return b.Backend.Health(ctx)
 }
 
-// TestOpenWithoutSpace: a control plane opens where nothing can be written,
-// though something is missing that every cluster has, and makes up for it when
-// there is room.
+// TestOpenWithoutSpace checks that a control plane opens although missing default objects cannot be
+// written, and writes them when space becomes available.
 func TestOpenWithoutSpace(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)

@@ -16,7 +16,7 @@ import (
 	"mainstay.dev/mainstay/internal/serviceaccount"
 )
 
-// administratorWithoutToken is who sends requests that have no bearer token.
+// administratorWithoutToken authenticates requests without a bearer token.
 type administratorWithoutToken struct{ administrator }
 
 func (a administratorWithoutToken) Authenticate(r *http.Request) (*request.Authentication, error) {
@@ -26,8 +26,9 @@ func (a administratorWithoutToken) Authenticate(r *http.Request) (*request.Authe
 	return a.administrator.Authenticate(r)
 }
 
-// TestTokenOfSecret: who uses a token that is kept in a secret is told so if the account
-// lists it, its use is audited and written into the secret, and it can be marked invalid.
+// TestTokenOfSecret checks that the use of a token in a secret causes a warning if the service
+// account lists the secret, is audited and recorded in the secret, and that the token can be marked
+// invalid.
 func TestTokenOfSecret(t *testing.T) {
 	t.Parallel()
 	p := newAuditedPlane(t, "omitStages: [RequestReceived]\nrules: [{level: Metadata, nonResourceURLs: [/version]}, {level: None}]")

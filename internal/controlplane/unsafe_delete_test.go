@@ -6,8 +6,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// TestUnsafeDeletionNeedsItsVerb: who may delete may not delete what cannot be read, unless
-// a rule says so.
+// TestUnsafeDeletionNeedsItsVerb checks that the deletion of unreadable objects requires a separate
+// permission.
 func TestUnsafeDeletionNeedsItsVerb(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)

@@ -36,7 +36,7 @@ func newVisiblePlane(t testing.TB, cached bool) *visiblePlane {
 	if !cached {
 		env.Feed = nil
 	}
-	c, err := New(env, "/visible", Options{ListVisible: true, Controllers: []string{clusterroles.Name}}) // none that writes meanwhile
+	c, err := New(env, "/visible", Options{ListVisible: true, Controllers: []string{clusterroles.Name}}) // T without concurrent writes
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func newVisiblePlane(t testing.TB, cached bool) *visiblePlane {
 	return &visiblePlane{t, c, server.URL}
 }
 
-// do sends a request as a user, who may be without rights, and returns the answer.
+// do sends a request as a user, who may have no permissions, and returns the response.
 func (p *visiblePlane) do(user, method, path, body string, header ...string) (int, []byte) {
 	p.Helper()
 	r := httptest.NewRequestWithContext(p.Context(), method, path, strings.NewReader(body))
@@ -118,8 +118,8 @@ func (p *visiblePlane) list(user, query string, header ...string) *listed {
 	return &l
 }
 
-// TestListVisible: a list over all namespaces by who may list some has those, whatever
-// its form, and pages; others get 403 as ever.
+// TestListVisible checks that a list over all namespaces contains the objects of the namespaces
+// that the user may list, in all forms and with pagination; users without such namespaces get 403.
 func TestListVisible(t *testing.T) {
 	t.Parallel()
 	for name, cached := range map[string]bool{"cached": true, "uncached": false} {
@@ -133,7 +133,7 @@ func TestListVisible(t *testing.T) {
 			}
 			p.grant("b", "jane")
 			p.grant("b-d", "jane")
-			// What is granted by name, or of another verb, does not count.
+			// Permissions for individual names or other verbs have no effect.
 			p.must("POST", "/apis/rbac.authorization.k8s.io/v1/namespaces/a/roles", roleBody("one", `{"apiGroups":[""],"resources":["configmaps"],"resourceNames":["x"],"verbs":["*"]}`))
 			p.must("POST", "/apis/rbac.authorization.k8s.io/v1/namespaces/a/rolebindings", bindingBody("one", "Role", "one", "jane"))
 
@@ -185,7 +185,7 @@ func TestListVisible(t *testing.T) {
 	}
 }
 
-// TestListVisibleOff: without the flag nothing is different.
+// TestListVisibleOff checks that the flag is required.
 func TestListVisibleOff(t *testing.T) {
 	t.Parallel()
 	c := newRBACPlane(t)
@@ -243,8 +243,8 @@ func (p *visiblePlane) watch(ctx context.Context, user string, query url.Values,
 	}
 }
 
-// TestWatchVisible: a namespace that is gained comes as ADDED, one that is lost goes as
-// DELETED, each with a bookmark from which a watch goes on.
+// TestWatchVisible checks that a gained namespace is sent as ADDED and a lost one as DELETED, each
+// with a bookmark from which a watch can resume.
 func TestWatchVisible(t *testing.T) {
 	t.Parallel()
 	for name, cached := range map[string]bool{"cached": true, "uncached": false} {
@@ -321,8 +321,8 @@ func TestWatchVisible(t *testing.T) {
 	}
 }
 
-// follower is a client that lists and watches, as informers do, and finds out when it is
-// told what it knows, or of what it does not.
+// follower is a client that lists and watches like an informer, and detects redundant events and
+// events of unknown objects.
 type follower struct {
 	*visiblePlane
 	user     string
@@ -370,8 +370,8 @@ func (f *follower) list(ctx context.Context) string {
 	}
 }
 
-// watch watches from a revision on until it stops by chance, and returns the revision
-// to go on from; "" to list anew.
+// watch watches from a revision until a random stop, and returns the revision to resume from, or ""
+// to list again.
 func (f *follower) watch(ctx context.Context, at string) string {
 	query := url.Values{"resourceVersion": {at}, "labelSelector": {f.selector}, "allowWatchBookmarks": {fmt.Sprint(f.random.IntN(2) == 0)}, "timeoutSeconds": {"1"}}
 	patience := 1 + f.random.IntN(40)
@@ -412,7 +412,7 @@ func (f *follower) take(e event) {
 	}
 }
 
-// rights is what the model knows of jane's rights.
+// rights is the model of jane's permissions.
 type rights struct {
 	bound, granted map[string]bool // namespaces with a binding, and with rules in the role
 	everywhere     bool
@@ -439,7 +439,7 @@ func testVisibleModel(t *testing.T, p *visiblePlane, random *rand.Rand) {
 	r := &rights{bound: map[string]bool{}, granted: map[string]bool{}}
 	const rbac = "/apis/rbac.authorization.k8s.io/v1"
 	var namespaces []string
-	for _, namespace := range []string{"n", "n-0", "n0", "n0-a", "n1", "m"} { // whose keys are in another order than they
+	for _, namespace := range []string{"n", "n-0", "n0", "n0-a", "n1", "m"} { // T with keys in a different order from the names
 		namespaces = append(namespaces, namespace)
 		p.namespace(namespace)
 		p.must("POST", rbac+"/namespaces/"+namespace+"/roles", roleBody("reader", mayReadMaps))
@@ -469,7 +469,7 @@ func testVisibleModel(t *testing.T, p *visiblePlane, random *rand.Rand) {
 			if time.Now().After(deadline) {
 				t.Fatalf("a client with the selector %q knows %v", f.selector, f.known)
 			}
-			// A watch may have to wait for a revision that nobody has seen yet.
+			// A watch may have to wait for a revision that has no events yet.
 			p.must("PATCH", "/api/v1/namespaces/"+namespaces[0], fmt.Sprintf(`{"metadata":{"labels":{"n":"%d"}}}`, random.IntN(1000)))
 		}
 	}
@@ -481,7 +481,7 @@ func step(p *visiblePlane, r *rights, namespaces []string, objects map[string]bo
 	namespace := namespaces[random.IntN(len(namespaces))]
 	own := rbac + "/namespaces/" + namespace
 	switch random.IntN(10) {
-	case 0, 1: // a binding comes or goes
+	case 0, 1: // T add or remove a binding
 		if r.bound[namespace] = !r.bound[namespace]; r.bound[namespace] {
 			p.must("POST", own+"/rolebindings", bindingBody("jane", "Role", "reader", "jane"))
 		} else {
@@ -519,7 +519,7 @@ func step(p *visiblePlane, r *rights, namespaces []string, objects map[string]bo
 	}
 }
 
-// compare compares the list over all namespaces with those of each.
+// compare compares the list over all namespaces with the lists of the individual ones.
 func compare(p *visiblePlane, r *rights) {
 	p.Helper()
 	code, body := p.do("jane", "GET", "/api/v1/configmaps", "")
@@ -547,7 +547,7 @@ func compare(p *visiblePlane, r *rights) {
 	}
 }
 
-// visibleTo lists, as admin, what the model lets jane see at a revision.
+// visibleTo lists, as admin, the objects at a revision that jane may see according to the model.
 func (p *visiblePlane) visibleTo(r *rights, revision string) []string {
 	all := p.list("admin", "resourceVersionMatch=Exact&resourceVersion="+revision)
 	return slices.DeleteFunc(all.names(), func(name string) bool {
@@ -556,7 +556,7 @@ func (p *visiblePlane) visibleTo(r *rights, revision string) []string {
 	})
 }
 
-// agrees reports whether the follower knows what there is to be seen now.
+// agrees reports whether the follower's objects are the currently visible ones.
 func (f *follower) agrees(r *rights) bool {
 	want := map[string]string{}
 	for _, item := range f.visiblePlane.list("admin", "labelSelector="+url.QueryEscape(f.selector)).Items {
@@ -569,8 +569,8 @@ func (f *follower) agrees(r *rights) bool {
 	return maps.Equal(want, f.known)
 }
 
-// BenchmarkListVisible lists 10,000 objects of 10 namespaces, of 20 there are, beside a
-// plain list of as many.
+// BenchmarkListVisible lists 10,000 objects in 10 of 20 namespaces, and compares this with a list
+// of 10,000 objects.
 func BenchmarkListVisible(b *testing.B) {
 	for name, asked := range map[string]struct {
 		user       string
@@ -600,7 +600,7 @@ func BenchmarkListVisible(b *testing.B) {
 	}
 }
 
-// counted is a client that counts what it gets.
+// counted is a client that counts the received bytes.
 type counted struct {
 	header http.Header
 	bytes  int

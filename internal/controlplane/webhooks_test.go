@@ -22,14 +22,14 @@ const (
 	configMapsOfDefault   = "/api/v1/namespaces/default/configmaps"
 )
 
-// refusing is a webhook that refuses everything, and its configuration with a name and
-// resources.
+// refusing returns a function that returns the configuration, with a name and resources, of a
+// webhook that rejects all requests.
 func refusing(t *testing.T) func(name, resources string) string {
 	t.Helper()
 	return configured(t, refuse)
 }
 
-// refuse answers a review.
+// refuse responds to a review.
 func refuse(w http.ResponseWriter, r *http.Request) {
 	var review struct{ Request struct{ UID string } }
 	_ = json.NewDecoder(r.Body).Decode(&review)
@@ -58,8 +58,8 @@ func expect(t *testing.T, c *ControlPlane, method, path, body string, code int, 
 	}
 }
 
-// TestWebhooksInEffect: a webhook is asked from the answer to the write of its
-// configuration on, until that is deleted, and never about configurations.
+// TestWebhooksInEffect checks that a webhook is called from the response to the write of its
+// configuration until its deletion, and never about configurations.
 func TestWebhooksInEffect(t *testing.T) {
 	t.Parallel()
 	configuration := refusing(t)

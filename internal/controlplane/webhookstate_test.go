@@ -21,8 +21,9 @@ func await(t *testing.T, c *ControlPlane, method, path, body, text string) {
 	t.Fatalf("%s %s: %.500s\nwant %s", method, path, answer, text)
 }
 
-// TestWebhookState: a webhook that keeps failing is in the state of admission, and in an
-// event of its configuration, which the webhook cannot refuse; so is that it answers again.
+// TestWebhookState checks that a webhook that keeps failing is reported in the state of admission
+// and in an event of its configuration, which the webhook cannot reject, and that its recovery is
+// reported.
 func TestWebhookState(t *testing.T) {
 	t.Parallel()
 	var answers atomic.Bool

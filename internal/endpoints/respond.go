@@ -27,7 +27,8 @@ func writeBody(w http.ResponseWriter, r *http.Request, t target, code int, body 
 	_ = out.finish(body) // the client may have disconnected
 }
 
-// bodyPool holds memory for bodies of one object, which are half of what a get allocates.
+// bodyPool contains buffers for bodies of single objects, which are half of the memory allocated by
+// a get.
 //
 //nolint:gochecknoglobals // a pool of buffers has no state that one server could see of another
 var bodyPool = sync.Pool{New: func() any { return new([]byte) }}

@@ -24,8 +24,8 @@ const (
 	noMethod   = "the server does not allow this method on the requested resource"
 )
 
-// TestShapes: what is answered where there is nothing to do. "404 page" is the
-// answer of unknown groups and paths, which is no Status.
+// TestShapes checks the error responses for requests without a matching resource, object or method.
+// "page" is the plain-text response for unknown groups and paths, which is not a Status.
 func TestShapes(t *testing.T) {
 	t.Parallel()
 	const widgets = "/apis/example.com/v1/namespaces/a/widgets"
@@ -111,8 +111,8 @@ func TestConnect(t *testing.T) {
 	}
 }
 
-// TestNamedCreationWithoutObject: a subresource that makes nothing to show
-// answers with success.
+// TestNamedCreationWithoutObject checks that a subresource that returns no object responds with a
+// success Status.
 func TestNamedCreationWithoutObject(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, endpoints.Config{})
@@ -164,7 +164,8 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-// TestDryRun: every write answers as if it were done, and is not.
+// TestDryRun checks that the response of a dry run equals the response of the write, and that no
+// object changes.
 func TestDryRun(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, endpoints.Config{})
@@ -211,7 +212,8 @@ func TestDelete(t *testing.T) {
 	}
 	a.do("DELETE "+inA+"configmaps/a", "").want(404, `configmaps "a" not found`)
 
-	// Pods answer with the pod, marked or gone.
+	// The deletion of a pod returns the pod, both if it is marked for deletion and if it is
+	// deleted.
 	a.must("POST "+inA+"pods", `{"metadata":{"name":"p"}}`)
 	marked := a.must("DELETE "+inA+"pods/p", "").pod()
 	if marked.DeletionTimestamp == nil || *marked.DeletionGracePeriodSeconds != 30 {
@@ -221,7 +223,8 @@ func TestDelete(t *testing.T) {
 	if *gone.DeletionGracePeriodSeconds != 0 {
 		t.Errorf("pod %+v", gone)
 	}
-	// Deletion that is only announced, asked for in the old way, is 202.
+	// The response to a deletion that waits for finalizers is 202 if the client set
+	// orphanDependents.
 	a.must("POST "+inA+"configmaps", `{"metadata":{"name":"f","finalizers":["example.com/f"]}}`)
 	if got := a.must("DELETE "+inA+"configmaps/f?orphanDependents=false", ""); got.Code != http.StatusAccepted {
 		t.Errorf("code %d; want 202", got.Code)
@@ -250,7 +253,8 @@ func TestDeleteCollection(t *testing.T) {
 	}
 }
 
-// nosy notes what it is asked, and changes or refuses what it is told to.
+// nosy is an admission plugin that records its requests and changes or rejects objects as
+// configured.
 type nosy struct {
 	mu     sync.Mutex
 	seen   []string

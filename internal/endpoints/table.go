@@ -15,7 +15,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// defaultColumns are those of kinds that declare none.
+// defaultColumns are the columns of kinds that declare no columns.
 type defaultColumns struct{}
 
 func (defaultColumns) Columns() []metav1.TableColumnDefinition {
@@ -133,8 +133,8 @@ func (c *call) respondTable(t target, list *rest.List) error {
 	return c.streamList(t, list, form)
 }
 
-// respondArranged answers with a table whose rows depend on each other, so that it is held as
-// a whole.
+// respondArranged responds with a table in which rows depend on each other. The table is therefore
+// completely in memory.
 func (c *call) respondArranged(t target, list *rest.List, m *tableMaker, arranger rest.Arranger) error {
 	table := m.table(metav1.ListMeta{}, true)
 	var objects []codec.Object
@@ -165,7 +165,7 @@ func (c *call) respondArranged(t target, list *rest.List, m *tableMaker, arrange
 	return respondObject(c.w, c.r, t, http.StatusOK, table)
 }
 
-// arrange lets a resource change and order the rows of a list.
+// arrange calls the resource to change and reorder the rows of a list.
 func arrange(arranger rest.Arranger, objects []codec.Object, rows []metav1.TableRow) ([]metav1.TableRow, error) {
 	cells := make([][]any, len(rows))
 	for i := range rows {
@@ -183,7 +183,7 @@ func arrange(arranger rest.Arranger, objects []codec.Object, rows []metav1.Table
 	return arranged, nil
 }
 
-// partialOf is an object's metadata alone.
+// partialOf returns the metadata of an object.
 func partialOf(obj codec.Object, gv schema.GroupVersion) *metav1.PartialObjectMetadata {
 	p := &metav1.PartialObjectMetadata{}
 	if accessor, ok := obj.(metav1.ObjectMetaAccessor); ok {

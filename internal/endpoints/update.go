@@ -15,7 +15,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// update answers PUT of an object.
+// update handles a PUT of an object.
 func (c *call) update(s rest.Updater) error {
 	t, err := c.negotiate(forObject)
 	if err != nil {
@@ -35,12 +35,12 @@ func (c *call) update(s rest.Updater) error {
 	}
 	rules := c.updateRules(c.r.Context(), options, false)
 	if uid := sent.GetUID(); uid != "" {
-		rules.Preconditions = &metav1.Preconditions{UID: &uid} // whoever names one means that very object
+		rules.Preconditions = &metav1.Preconditions{UID: &uid} // the UID restricts the update to this object
 	}
 	manager := c.fieldManager(options.FieldManager)
 	change := func(_ context.Context, current codec.Object) (codec.Object, error) {
-		// What is returned is changed and kept. The storage seldom asks again: then the
-		// object is made anew.
+		// The returned object is modified and retained. Storage rarely calls the function again;
+		// the object is then decoded again.
 		obj, err := sent, error(nil)
 		if sent = nil; obj == nil {
 			obj, err = c.replacement(options, body, media)
@@ -101,9 +101,9 @@ func creating(options *metav1.UpdateOptions) *metav1.CreateOptions {
 	}
 }
 
-// createValidation returns the check of an object that a request to update
-// creates, because it is not there: whether its user may do that comes before
-// validating admission. nil where there is nothing to check.
+// createValidation returns the validation for an update request that creates the object. It checks
+// that the user may create the object before validating admission. It returns nil if both checks
+// are disabled.
 func (o *operation) createValidation(options *metav1.UpdateOptions) rest.ValidateObject {
 	chain := o.api.config.Admission
 	if o.authorizer == nil && !chain.Validates(admission.Create) {
@@ -125,8 +125,7 @@ func (o *operation) createValidation(options *metav1.UpdateOptions) rest.Validat
 	}
 }
 
-// authorizeCreate returns why the user may not create the object that the request
-// names.
+// authorizeCreate returns an error if the user may not create the object of the request.
 func (o *operation) authorizeCreate(ctx context.Context) error {
 	if o.authorizer == nil {
 		return nil
@@ -143,9 +142,9 @@ func (o *operation) authorizeCreate(ctx context.Context) error {
 	return authorizer.Forbidden(&a, reason)
 }
 
-// admitted lets mutating admission have its say after a change, and forgets a
-// change that is none but for the time in managed fields. Changes of large
-// objects take their time: none is begun or gone on with once ctx has ended.
+// admitted calls mutating admission after a change. It ignores a change of only the times in
+// managed fields. Changes of large objects are slow, so admitted starts no step after ctx has
+// ended.
 func (o *operation) admitted(change rest.UpdateFunc, options *metav1.UpdateOptions) rest.UpdateFunc {
 	return func(ctx context.Context, current codec.Object) (codec.Object, error) {
 		if err := ctx.Err(); err != nil {
@@ -174,8 +173,8 @@ func (o *operation) admitted(change rest.UpdateFunc, options *metav1.UpdateOptio
 	}
 }
 
-// keepFieldTimes takes over the old managed fields where the new ones differ
-// in nothing but their times: a write that changes nothing else is no write.
+// keepFieldTimes restores the old managed fields if the new ones differ only in their times. A
+// write without another change is a no-op.
 func keepFieldTimes(obj, old codec.Object) {
 	now, before := obj.GetManagedFields(), old.GetManagedFields()
 	if len(now) != len(before) {

@@ -11,8 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// twice is a storage that asks for the object of an update again, as when somebody else
-// has written it meanwhile.
+// twice is a storage that calls the update function twice, as after a conflict with another write.
 type twice struct{ storage.Interface }
 
 func (s twice) Update(ctx context.Context, name types.NamespacedName, update storage.UpdateFunc, options storage.UpdateOptions) (*codec.Record, error) {
@@ -26,8 +25,8 @@ func (s twice) Update(ctx context.Context, name types.NamespacedName, update sto
 	}, options)
 }
 
-// TestUpdateAskedTwice: what is stored is what was sent, whatever became of an attempt
-// before.
+// TestUpdateAskedTwice checks that the stored object is the sent one, regardless of changes to the
+// object of a previous attempt.
 func TestUpdateAskedTwice(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, endpoints.Config{})

@@ -19,8 +19,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// watch answers a request to follow a collection. Each batch of events that is
-// at hand goes out in one write.
+// watch handles a watch request. It sends each batch of available events in one write.
 func (c *call) watch(s rest.Watcher) error {
 	f, err := c.follow(s)
 	if err != nil {
@@ -34,7 +33,7 @@ func (c *call) watch(s rest.Watcher) error {
 	return nil
 }
 
-// following is a watch under way.
+// following is an active watch.
 type following struct {
 	rest.Watch
 	ctx    context.Context // of the request, which ends when the watch is to end
@@ -42,7 +41,7 @@ type following struct {
 	framer *framer
 }
 
-// follow begins a watch.
+// follow starts a watch.
 func (c *call) follow(s rest.Watcher) (*following, error) {
 	t, err := c.negotiate(forWatch)
 	if err != nil {
@@ -66,14 +65,14 @@ func (c *call) follow(s rest.Watcher) (*following, error) {
 	return f, nil
 }
 
-// endAfter has the request end after a time. Its context ends before when the client is
-// gone or the server stops.
+// endAfter cancels the request's context after a timeout. The context is canceled earlier if the
+// client disconnects or the server stops.
 func (f *following) endAfter(ctx context.Context, timeout time.Duration) {
 	f.ctx = ctx
 	f.timer = time.AfterFunc(timeout, func() { request.Cancel(ctx, context.DeadlineExceeded) })
 }
 
-// end ends what waits for the watch or with it.
+// end stops the timer and marks the watch as initialized.
 func (f *following) end() {
 	request.WatchInitialized(f.ctx) // at the latest: it may end before
 	f.timer.Stop()
@@ -84,7 +83,7 @@ func (f *following) close() {
 	f.end()
 }
 
-// watchTimeout returns how long a watch may last.
+// watchTimeout returns the maximum duration of a watch.
 func (c *call) watchTimeout(seconds *int64) time.Duration {
 	if seconds != nil && *seconds > 0 {
 		return time.Duration(*seconds) * time.Second
@@ -93,8 +92,8 @@ func (c *call) watchTimeout(seconds *int64) time.Duration {
 	return least + time.Duration(rand.Int64N(int64(least))) // spread the returns of many clients
 }
 
-// streamEvents begins the response, and goes on with it without the handler where that is
-// possible.
+// streamEvents starts the response. If possible, the events are sent after the handler has
+// returned.
 func (c *call) streamEvents(f *following) {
 	contentType := codec.JSONType
 	if f.framer.target.media == codec.Protobuf {
@@ -109,7 +108,7 @@ func (c *call) streamEvents(f *following) {
 	c.w.Header().Set("Content-Type", contentType)
 	c.w.WriteHeader(http.StatusOK)
 	if err := http.NewResponseController(c.w).Flush(); err != nil {
-		return // the client is gone
+		return // the client has disconnected
 	}
 	request.Release(c.r)
 	if d, ok := c.w.(detacher); ok {
@@ -121,17 +120,18 @@ func (c *call) streamEvents(f *following) {
 	}
 }
 
-// detacher is a ResponseWriter whose handler may be able to return before the response is
-// complete: if Detach is true, do goes on with it. Until do is true it is called again after
-// each Resume. It calls HandOff before it waits for anything but the client.
+// detacher is a ResponseWriter with a handler that may return before the response is complete. If
+// Detach returns true, the writer calls do to continue the response. While do returns false, it is
+// called again after each Resume. do must call HandOff before it blocks on an operation other than
+// a write to the client.
 type detacher interface {
 	Detach(do func() (done bool)) bool
 	Resume()
 	HandOff()
 }
 
-// eventStream is the response of a watch under way. There are many of them, so it holds
-// nothing of the request.
+// eventStream is the response of an active watch. A server has many active watches, so eventStream
+// retains no memory of the request.
 type eventStream struct {
 	*following
 	w               http.ResponseWriter
@@ -141,10 +141,11 @@ type eventStream struct {
 	handOff, resume func()
 }
 
-// batchesPerRun is how many batches of events a watch sends before others on its connection do.
+// batchesPerRun is the maximum number of event batches that a watch sends before other responses on
+// the same connection continue.
 const batchesPerRun = 8
 
-// run sends the events of a detached watch that there are; done tells that the watch has ended.
+// run sends the available events of a detached watch. done reports whether the watch has ended.
 func (s *eventStream) run() (done bool) {
 	defer func() {
 		if done {
@@ -157,7 +158,7 @@ func (s *eventStream) run() (done bool) {
 		switch {
 		case errors.Is(err, rest.ErrWouldBlock):
 			s.handOff()
-			polled = 0 // nobody waits
+			polled = 0 // after HandOff, no other response waits
 			events, err = s.Next(s.ctx)
 		case len(events) == 0 && err == nil:
 			return false
@@ -170,13 +171,13 @@ func (s *eventStream) run() (done bool) {
 	return false
 }
 
-// eventPool has buffers for events on their way: a watch that waits holds none.
+// eventPool contains buffers for encoded events. An idle watch has no buffer.
 var eventPool = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
 
-// maxEventBuffer is the most that a buffer keeps between events.
+// maxEventBuffer is the maximum size of a buffer that is returned to eventPool, in bytes.
 const maxEventBuffer = 64 << 10
 
-// send sends what Next or Poll has returned; done tells that the watch has ended.
+// send sends the results of Next or Poll. done reports whether the watch has ended.
 func (s *eventStream) send(events []rest.Event, err error) (done bool) {
 	pooled := eventPool.Get().(*[]byte)
 	defer eventPool.Put(pooled)
@@ -188,13 +189,13 @@ func (s *eventStream) send(events []rest.Event, err error) (done bool) {
 		return done
 	}
 	if err := sendNow(s.w, buf); err != nil {
-		return true // the client is gone
+		return true // the client has disconnected
 	}
 	s.config.countEvents(s.resource, len(events), len(buf))
 	return done
 }
 
-// sendNow writes and flushes, in one where w can do that.
+// sendNow writes and flushes p, in a single call if w supports it.
 func sendNow(w http.ResponseWriter, p []byte) error {
 	if s, ok := w.(interface{ Send(p []byte) error }); ok {
 		return s.Send(p)
@@ -211,12 +212,13 @@ func (c *Config) countEvents(resource *rest.Resource, events, bytes int) {
 	}
 }
 
-// framer turns events into the bytes of a stream.
+// framer encodes events as frames of a stream.
 type framer struct {
 	target  target
 	version *codec.Version
 	tables  *tableMaker
-	// columnsSent: only the first table of a stream has columns.
+	// columnsSent reports whether a table with columns was sent. Only the first table of a stream
+	// has columns.
 	columnsSent bool
 	head        []byte
 }
@@ -234,8 +236,8 @@ func (c *call) newFramer(t target) (*framer, error) {
 	return f, nil
 }
 
-// appendBatch appends the frames of one batch; done tells that the stream ends
-// with it. An error that the client should know of becomes its last event.
+// appendBatch appends the frames of one batch. done reports whether the stream ends with it. An
+// error that is relevant to the client becomes the last event.
 func (f *framer) appendBatch(dst []byte, events []rest.Event, err error) (_ []byte, done bool) {
 	for i := range events {
 		var failed error
@@ -252,8 +254,8 @@ func (f *framer) appendBatch(dst []byte, events []rest.Event, err error) (_ []by
 	return f.appendError(dst, err), true
 }
 
-// append appends the frame of one event. Whole objects are copied from the
-// encoding that all watchers share.
+// append appends the frame of one event. Complete objects are copied from the encoding that all
+// watchers share.
 func (f *framer) append(dst []byte, event *rest.Event) ([]byte, error) {
 	if event.Type == apiwatch.Bookmark || f.target.view != whole {
 		return f.appendMade(dst, event)
@@ -287,7 +289,7 @@ func (f *framer) appendProtobuf(dst []byte, event *rest.Event) ([]byte, error) {
 	return codec.CloseEnvelope(dst), nil
 }
 
-// appendMade appends a frame whose object is made for this watcher.
+// appendMade appends a frame with an object that is encoded only for this watcher.
 func (f *framer) appendMade(dst []byte, event *rest.Event) ([]byte, error) {
 	obj, err := f.object(event)
 	if err != nil {
@@ -317,8 +319,8 @@ func (f *framer) object(event *rest.Event) (runtime.Object, error) {
 	return made, nil
 }
 
-// bookmark is an object with nothing but a revision (KEP-956), and, at the end
-// of the initial events, the annotation that says so (KEP-3157).
+// bookmark returns an object that contains only a revision (KEP-956). At the end of the initial
+// events, it also has the annotation of KEP-3157.
 func (f *framer) bookmark(event *rest.Event) (runtime.Object, error) {
 	obj := f.version.New()
 	obj.GetObjectKind().SetGroupVersionKind(f.version.GVK)
@@ -375,12 +377,12 @@ func (f *framer) appendError(dst []byte, err error) []byte {
 	return framed
 }
 
-// frameLength is how many bytes the length of a protobuf frame has.
+// frameLength is the size of the length prefix of a protobuf frame, in bytes.
 const frameLength = 4
 
-// appendFrameHead appends what precedes an object of the given size in a frame
-// of a protobuf stream: the frame's length in four bytes, and the WatchEvent
-// message {type = 1, object = 2 {raw = 1}}.
+// appendFrameHead appends the header of a frame of a protobuf stream for an object of the given
+// size: the frame length in four bytes, and the start of the WatchEvent message {type = 1, object =
+// 2 {raw = 1}}.
 func appendFrameHead(dst []byte, kind apiwatch.EventType, size int) []byte {
 	raw := fieldSize(size)
 	frame := fieldSize(len(kind)) + fieldSize(raw)

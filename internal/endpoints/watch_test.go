@@ -170,9 +170,9 @@ func TestWatchSelects(t *testing.T) {
 		a.must("PATCH "+inA+"pods/p", fmt.Sprintf(`{"metadata":{"labels":{"app":%q}}}`, value), "Content-Type", mergeT)
 	}
 	a.must("POST "+inA+"pods", `{"metadata":{"name":"p"}}`)
-	label("web") // comes in
+	label("web") // starts to match
 	a.must("PATCH "+inA+"pods/p", `{"spec":{"nodeName":"n"}}`, "Content-Type", mergeT)
-	label("db") // goes out
+	label("db") // stops matching
 	label("web")
 	a.must("DELETE "+inA+"pods/p?gracePeriodSeconds=0", "")
 	w.want("ADDED Pod p", "MODIFIED Pod p", "DELETED Pod p", "ADDED Pod p", "DELETED Pod p")
@@ -273,7 +273,7 @@ func TestWatchProtobuf(t *testing.T) {
 	}
 }
 
-// scripted is a storage whose watches tell what a test says.
+// scripted is a storage with watches that return the events of a test.
 type scripted struct {
 	events chan []rest.Event
 	err    error
@@ -297,7 +297,7 @@ func (s *scripted) Next(ctx context.Context) ([]rest.Event, error) {
 
 func (s *scripted) Close() error { return nil }
 
-// serve answers one request for configmaps of a storage of its own.
+// serve serves one request for configmaps of the given storage.
 func serve(w http.ResponseWriter, r *http.Request, store rest.Storage, config endpoints.Config) {
 	kind := kindOf("", "v1", "ConfigMap", func() codec.Object { return new(corev1.ConfigMap) })
 	serveResource(w, r, &rest.Resource{
@@ -337,13 +337,13 @@ func record(t testing.TB, name string, revision int64) *codec.Record {
 	return codec.RecordOf(kind, c, value, revision)
 }
 
-// TestWatchErrors: what the client should know of comes as the last event, and
-// the orderly end of a watch as nothing.
+// TestWatchErrors checks that an error that is relevant to the client is sent as the last event,
+// and that a regular end of a watch sends no event.
 func TestWatchErrors(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		err  error
-		want string // the last event; empty: none
+		want string // the last event; may be empty
 	}{
 		"expired": {&storage.ExpiredError{Message: "too old resource version: 1 (5)"}, "ERROR Status Expired too old resource version: 1 (5)"},
 		"future":  {&storage.FutureRevisionError{Asked: 9, Current: 5}, "ERROR Status Timeout Timeout: Too large resource version: 9, current: 5"},

@@ -30,8 +30,8 @@ func headerHas(h http.Header, name, token string) bool {
 // protobuf.
 func (c *call) serveWebSocket(f *following) error {
 	server := websocket.Server{
-		// Authentication decides who may connect; an Origin says nothing of
-		// clients that are no browsers.
+		// Authentication determines access. The Origin header is not checked, because clients other
+		// than browsers can set any value.
 		Handshake: func(*websocket.Config, *http.Request) error { return nil },
 		Handler: func(conn *websocket.Conn) {
 			if f.framer.target.media == codec.Protobuf {
@@ -49,7 +49,7 @@ func (c *call) sendMessages(conn *websocket.Conn, f *following) {
 	ctx, cancel := context.WithCancel(f.ctx)
 	defer cancel()
 	go func() {
-		// Whatever the client sends is dropped; the end of it ends the watch.
+		// Data from the client is discarded. The end of the client's stream ends the watch.
 		defer cancel()
 		discard := make([]byte, 1<<10)
 		for {
@@ -77,7 +77,8 @@ func (c *call) sendMessages(conn *websocket.Conn, f *following) {
 	}
 }
 
-// message is what a websocket carries of a frame: it knows the length itself.
+// message returns the payload of a WebSocket message for a frame. It omits the length prefix,
+// because WebSocket messages have a length.
 func (f *framer) message(frame []byte) []byte {
 	if f.target.media == codec.Protobuf && len(frame) > frameLength {
 		return frame[frameLength:]

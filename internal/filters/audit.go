@@ -24,8 +24,8 @@ type AuditConfig struct {
 	OnError ErrorWriter
 }
 
-// AuditInit lets handlers record data for the request's audit events, before the user and the audit
-// level are known.
+// AuditInit allows handlers to record data for the request's audit events before the user and the
+// audit level are determined.
 func AuditInit(config *AuditConfig) Filter {
 	return func(next http.Handler) http.Handler {
 		if config == nil {
@@ -244,7 +244,7 @@ func (a *audited) end(_ *response, panicked any) {
 		return
 	}
 	if a.response.onStart != nil && a.response.started.Load() == 0 {
-		a.started() // nothing was sent
+		a.started() // the handler sent no response
 	}
 	a.process(audit.StageResponseComplete)
 }

@@ -19,7 +19,7 @@ const (
 	internalSource = "::1"
 )
 
-// Internal is an audited request of server code. A nil *Internal records nothing.
+// Internal is an audited request of server code. The methods of a nil *Internal do nothing.
 type Internal struct {
 	audited  *audited
 	received bool

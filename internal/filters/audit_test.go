@@ -22,8 +22,8 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// auditTo returns the filters' configuration for a policy of these rules, and what
-// reads the events that they have recorded.
+// auditTo returns the configuration of the filters for a policy with the given rules, and a
+// function that reads the recorded events.
 func auditTo(t testing.TB, rules string, change func(*audit.Options)) (*AuditConfig, func() []audit.Event) {
 	t.Helper()
 	dir := t.TempDir()
@@ -72,7 +72,7 @@ func stagesOf(events []audit.Event) string {
 	return strings.Join(stages, " ")
 }
 
-// TestAuditEvent looks at all that an event says of a request.
+// TestAuditEvent checks all fields of an event.
 func TestAuditEvent(t *testing.T) {
 	t.Parallel()
 	config, events := auditTo(t, "[{level: RequestResponse}]", nil)
@@ -137,7 +137,7 @@ func TestAuditEvent(t *testing.T) {
 	}
 }
 
-// TestAuditStages is what is recorded of requests that end in different ways.
+// TestAuditStages checks the recorded stages of requests that end in different ways.
 func TestAuditStages(t *testing.T) {
 	t.Parallel()
 	jane := &request.User{Name: "jane"}
@@ -198,7 +198,8 @@ func TestAuditOfTimeout(t *testing.T) {
 	}
 }
 
-// TestAuditOfRefusals: a request that is refused before it has a user is one event.
+// TestAuditOfRefusals checks that a request that is rejected before authentication is recorded as
+// one event.
 func TestAuditOfRefusals(t *testing.T) {
 	t.Parallel()
 	config, events := auditTo(t, "[{level: None, users: [jane]}, {level: Metadata}]", nil)
@@ -210,8 +211,8 @@ func TestAuditOfRefusals(t *testing.T) {
 	}
 }
 
-// TestAuditStrict: a request whose arrival cannot be recorded is refused; but not
-// if only its end cannot.
+// TestAuditStrict checks that a request is rejected if its RequestReceived stage cannot be
+// recorded, but not if only a later stage cannot be recorded.
 func TestAuditStrict(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/dev/full"); err != nil {

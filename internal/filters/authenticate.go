@@ -28,8 +28,8 @@ type AuthenticateConfig struct {
 	OnError    ErrorWriter
 }
 
-// Authenticate adds the user and the authentication method to the request's context. Invalid
-// credentials get 401 even if the request needs none.
+// Authenticate adds the user and the authentication method to the request's context. The response
+// to invalid credentials is 401, even if the request requires no credentials.
 func Authenticate(config AuthenticateConfig) Filter {
 	anonymous := authn.Anonymous()
 	authenticated := func(w http.ResponseWriter, r *http.Request) bool {

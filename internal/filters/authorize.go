@@ -12,12 +12,14 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-// ViewFunc returns the namespaces in which the user of a list or watch over all namespaces may list
-// or watch, until close is called; nil if there are none, or for other requests.
+// ViewFunc returns the namespaces that a user may list or watch, for a list or watch over all
+// namespaces. The view is valid until close is called. It is nil if the user has no such namespace,
+// and for other requests.
 type ViewFunc func(ctx context.Context, attributes *authorizer.Attributes) (view request.Visibility, close func())
 
-// Authorize passes requests that the authorizer allows, and responds to others with 403. With a
-// view, users without permission for all namespaces list those of the view.
+// Authorize passes requests that the authorizer allows, and responds to other requests with 403. If
+// view is not nil, users without permission for all namespaces list only the namespaces of the
+// view.
 func Authorize(by authorizer.Authorizer, view ViewFunc, logger *slog.Logger, onError ErrorWriter) Filter {
 	a := &authorization{by, view, logger, onError}
 	if view == nil {

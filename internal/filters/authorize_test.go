@@ -100,8 +100,8 @@ type someView struct {
 
 func (v someView) Now() *request.Namespaces { return v.now }
 
-// TestAuthorizeSome: a list over all namespaces by who may list some passes with a view of
-// those, and other requests are asked no view.
+// TestAuthorizeSome checks that a list over all namespaces by a user with permission for some of
+// them is passed with a view, and that view is not called for other requests.
 func TestAuthorizeSome(t *testing.T) {
 	t.Parallel()
 	some := someView{now: request.NewNamespaces([]string{"a"})}

@@ -16,9 +16,9 @@ import (
 	"mainstay.dev/mainstay/test/extension"
 )
 
-// TestAggregatedLeavesNothing: requests whose clients have gone, also while the
-// other server says nothing, leave no goroutine behind, nor does a registration
-// that is over. It looks at all goroutines of the process, so it runs alone.
+// TestAggregatedLeavesNothing checks that neither canceled requests, also to an unresponsive
+// server, nor deleted registrations leave goroutines. It counts all goroutines of the process, so
+// it is not parallel.
 func TestAggregatedLeavesNothing(t *testing.T) {
 	o := newOrchard(t, Config{}, extension.Options{})
 	o.register(t, nil)

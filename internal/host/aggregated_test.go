@@ -76,7 +76,7 @@ func (o *orchard) create(t *testing.T, resource schema.GroupResource, object map
 	}
 }
 
-// register registers the server, and returns when that was answered.
+// register registers the server, and returns after the response.
 func (o *orchard) register(t *testing.T, change func(spec map[string]any)) {
 	t.Helper()
 	spec := map[string]any{
@@ -196,8 +196,8 @@ func TestAggregatedIdentity(t *testing.T) {
 	}
 }
 
-// TestAggregatedWatch: events come as they happen, and the watch ends in good
-// order when the server stops.
+// TestAggregatedWatch checks that events are delivered immediately, and that the watch ends
+// gracefully when the server stops.
 func TestAggregatedWatch(t *testing.T) {
 	t.Parallel()
 	o := newOrchard(t, Config{}, extension.Options{})
@@ -304,7 +304,7 @@ func TestAggregatedDiscovery(t *testing.T) {
 	}
 }
 
-// discovered is what aggregated discovery shows of apples.
+// discovered is the aggregated discovery of apples.
 type discovered struct {
 	groups                  []string
 	freshness               string
@@ -385,8 +385,8 @@ func TestAggregatedOpenAPI(t *testing.T) {
 	}
 }
 
-// TestAggregatedMisbehaviour: whatever the other server does, clients get a response
-// in good time.
+// TestAggregatedMisbehaviour checks that clients get a response in time regardless of the other
+// server's behavior.
 func TestAggregatedMisbehaviour(t *testing.T) {
 	t.Parallel()
 	o := newOrchard(t, Config{Options: controlplane.Options{RequestTimeout: 5 * time.Second}}, extension.Options{})
@@ -482,8 +482,8 @@ func TestAggregatedUnavailable(t *testing.T) {
 	}
 }
 
-// TestAggregatedDying: many requests at a time meet a server that dies and comes
-// back; each is answered, or seen to break off.
+// TestAggregatedDying sends concurrent requests to a server that is killed and restarted; each gets
+// a response or a closed connection.
 func TestAggregatedDying(t *testing.T) {
 	t.Parallel()
 	o := newOrchard(t, Config{}, extension.Options{})
@@ -501,7 +501,7 @@ func TestAggregatedDying(t *testing.T) {
 				}
 				response, err := o.admin.Get(o.URL + applesPath + "/apples")
 				if err != nil && strings.Contains(err.Error(), "stream error") {
-					continue // the answer broke off, right after it had begun
+					continue // T the response was interrupted after its start
 				}
 				if err != nil {
 					t.Errorf("a request was not answered: %v", err)
@@ -526,8 +526,8 @@ func TestAggregatedDying(t *testing.T) {
 	clients.Wait()
 }
 
-// TestLocalAPIServices: what this server answers for is registered, and stays
-// so.
+// TestLocalAPIServices checks that this server's own group versions are registered, and registered
+// again after a deletion.
 func TestLocalAPIServices(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})

@@ -20,7 +20,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// whoami asks a server that allows everything whose token it is; "" for nobody's.
+// whoami returns the user of a token on a server that authorizes all requests, or "" if the token
+// is invalid.
 func whoami(t testing.TB, s *running, token string) string {
 	t.Helper()
 	var self authenticationv1.SelfSubjectReview
@@ -45,7 +46,8 @@ func writeFile(t testing.TB, name, text string) string {
 	return file
 }
 
-// TestFileAndBootstrapTokens: both are taken where flags say so.
+// TestFileAndBootstrapTokens checks that both kinds of tokens are accepted if the flags enable
+// them.
 func TestFileAndBootstrapTokens(t *testing.T) {
 	t.Parallel()
 	options := everybody()
@@ -122,8 +124,8 @@ func TestOIDCFlags(t *testing.T) {
 	}
 }
 
-// TestAuthenticationConfig: providers follow the file; who may be anonymous is what it
-// said at the start, and a file that is not good changes nothing.
+// TestAuthenticationConfig checks that providers are reloaded with the file, that the anonymous
+// configuration is not, and that an invalid file has no effect.
 func TestAuthenticationConfig(t *testing.T) {
 	t.Parallel()
 	issuer := oidctest.New(t)
@@ -184,8 +186,8 @@ anonymous: %s
 	}
 }
 
-// TestTokenWebhook: a webhook is asked for tokens that nobody else knows, and is not
-// believed when it cannot be asked.
+// TestTokenWebhook checks that the webhook authenticates tokens that no other authenticator
+// accepts, and that its failure rejects the token.
 func TestTokenWebhook(t *testing.T) {
 	t.Parallel()
 	webhook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

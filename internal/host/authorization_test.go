@@ -16,7 +16,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// accessWebhook answers reviews as a function says, and returns its kubeconfig.
+// accessWebhook starts a webhook that responds with the result of decide, and returns its
+// kubeconfig.
 func accessWebhook(t *testing.T, decide func(*authorizationv1.SubjectAccessReviewSpec) authorizationv1.SubjectAccessReviewStatus) string {
 	t.Helper()
 	webhook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -65,7 +66,8 @@ func TestWebhookAndPolicies(t *testing.T) {
 	}
 }
 
-// TestAuthorizationConfig: the file says who decides, and is followed while it is right.
+// TestAuthorizationConfig checks that the file determines the authorizers, and is reloaded if it is
+// valid.
 func TestAuthorizationConfig(t *testing.T) {
 	t.Parallel()
 	kubeconfig := accessWebhook(t, func(spec *authorizationv1.SubjectAccessReviewSpec) authorizationv1.SubjectAccessReviewStatus {

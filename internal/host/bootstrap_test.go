@@ -168,8 +168,8 @@ func (r *running) endpoints(t testing.TB) string {
 	return strings.Join(all, " ")
 }
 
-// TestEndpointsOfTwoServers: servers over one etcd publish both addresses; one
-// that stops takes its own back, and the last one leaves it.
+// TestEndpointsOfTwoServers checks that servers with a common etcd publish both addresses, that a
+// stopped server removes its own, and that the last one does not.
 func TestEndpointsOfTwoServers(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Start(t, etcdtest.Options{})
@@ -196,8 +196,8 @@ func TestEndpointsOfTwoServers(t *testing.T) {
 	}
 }
 
-// TestRestored: what is deleted or changed is put right, at the next start at the
-// latest.
+// TestRestored checks that deleted or changed default objects are restored, at the latest after a
+// restart.
 func TestRestored(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -28,8 +28,7 @@ func writeServing(t *testing.T, authority *pki.Authority, certFile, keyFile stri
 	write(t, keyFile, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})))
 }
 
-// TestSNI: of several certificates the one is served whose name is nearest, and a file
-// that changes is served from then on.
+// TestSNI checks the selection among several certificates, and that a changed file is reloaded.
 func TestSNI(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -77,7 +76,7 @@ func TestSNI(t *testing.T) {
 	}
 }
 
-// TestHandshake: what is configured of the handshake is what is possible.
+// TestHandshake checks the TLS options.
 func TestHandshake(t *testing.T) {
 	t.Parallel()
 	log := &testserver.Buffer{}

@@ -9,8 +9,9 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// TestClockJumps: a clock that is moved by an hour, and back, ends no watch, loses no write and
-// stops nobody who keeps up a lease. What is signed for less than that is refused meanwhile.
+// TestClockJumps moves the clock by an hour and back: no watch ends, no write is lost, and no lease
+// holder loses its lease. Certificates and tokens with a shorter lifetime are rejected in the
+// meantime.
 func TestClockJumps(t *testing.T) {
 	t.Parallel()
 	world := simulation.New(simulation.Config{})

@@ -19,14 +19,14 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// withoutControllers leaves the controllers away that write while nobody asks.
+// withoutControllers disables the controllers that write spontaneously.
 func withoutControllers(config Config) Config {
 	config.Controllers = []string{"clusterrole-aggregation-controller"}
 	return config
 }
 
-// TestWarnedOfDeletions: who deletes what only a controller can bring to its end
-// is warned, while no controller runs.
+// TestWarnedOfDeletions checks the warning about a deletion that only a controller can complete,
+// while no controller runs.
 func TestWarnedOfDeletions(t *testing.T) {
 	t.Parallel()
 	s := start(t, withoutControllers(Config{}))
@@ -69,7 +69,7 @@ func TestWarnedOfDeletions(t *testing.T) {
 	tests := []struct{ path, body, want string }{
 		{namespace, `{"dryRun":["All"]}`, ""},
 		{namespace, "", `namespace \"n1\" stays Terminating until a controller empties it`},
-		{namespace, "", `namespace \"n1\" stays Terminating`}, // who asks again is waiting again
+		{namespace, "", `namespace \"n1\" stays Terminating`}, // T a repeated deletion gets the warning, too
 		{object, foreground, `configmaps \"m1\" stays until the garbage collector removes its finalizer \"foregroundDeletion\"`},
 	}
 	for _, tt := range tests {
@@ -165,8 +165,8 @@ func (r *running) awaitCode(t *testing.T, path string, want int) {
 	})
 }
 
-// TestNamespaceDeletion: everything in a namespace goes with it, custom resources too;
-// what does not is named, and waited for.
+// TestNamespaceDeletion checks that all contents of a namespace are deleted with it, including
+// custom resources; remaining contents are reported and waited for.
 func TestNamespaceDeletion(t *testing.T) {
 	t.Parallel()
 	plainAndEncrypted(t, testNamespaceDeletion)
@@ -204,8 +204,8 @@ func testNamespaceDeletion(t *testing.T, config Config) {
 	s.awaitCode(t, "/api/v1/namespaces/a", 404)
 }
 
-// plainAndEncrypted runs a test of controllers that read what is stored, without and
-// with encryption at rest.
+// plainAndEncrypted runs a test of controllers that read the store directly, without and with
+// encryption at rest.
 func plainAndEncrypted(t *testing.T, test func(*testing.T, Config)) {
 	t.Helper()
 	t.Run("plain", func(t *testing.T) {
@@ -271,7 +271,7 @@ func TestControllersOfSeveralServers(t *testing.T) {
 	}
 }
 
-// holder is who has the lease of the controllers.
+// holder returns the holder of the controllers' lease.
 func (r *running) holder(t *testing.T) string {
 	t.Helper()
 	var lease coordinationv1.Lease
@@ -286,8 +286,8 @@ func (r *running) holder(t *testing.T) string {
 	return *lease.Spec.HolderIdentity
 }
 
-// TestActionsBesideManager: while a kube-controller-manager holds its lease, what it does is
-// not done again, then or when it is gone.
+// TestActionsBesideManager checks that the work of a kube-controller-manager with a lease is not
+// repeated, neither concurrently nor after it stops.
 func TestActionsBesideManager(t *testing.T) {
 	t.Parallel()
 	log := &testserver.Buffer{}
@@ -307,7 +307,7 @@ func TestActionsBesideManager(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer watch.Body.Close()
-	for n := range many { // what the manager does
+	for n := range many { // T the manager's work
 		namespace := fmt.Sprintf("theirs%d", n)
 		s.create(t, "/api/v1/namespaces", `{"metadata":{"name":"`+namespace+`"}}`)
 		s.create(t, "/api/v1/namespaces/"+namespace+"/serviceaccounts?fieldManager=manager", `{"metadata":{"name":"default","labels":{"by":"manager"}}}`)
@@ -347,7 +347,7 @@ func TestControllersBesideManager(t *testing.T) {
 	s.create(t, "/api/v1/namespaces", `{"metadata":{"name":"theirs"}}`)
 	s.do(t, "DELETE", "/api/v1/namespaces/theirs", "")
 	s.do(t, "DELETE", leases+"/kube-controller-manager", "")
-	s.awaitCode(t, "/api/v1/namespaces/theirs", 404) // it was left alone until then, or not yet seen
+	s.awaitCode(t, "/api/v1/namespaces/theirs", 404) // T it was ignored until then, or not processed yet
 	s.create(t, "/api/v1/namespaces", `{"metadata":{"name":"ours"}}`)
 	s.awaitAccount(t, "ours")
 }
@@ -379,7 +379,7 @@ func TestStorageProtection(t *testing.T) {
 	s.awaitCode(t, classes+"/fast", 404)
 }
 
-// TestTTLAfterFinished: a job that asks for it goes when it has finished, with its pods.
+// TestTTLAfterFinished checks that a finished job with a TTL is deleted with its pods.
 func TestTTLAfterFinished(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -409,8 +409,8 @@ func TestTTLAfterFinished(t *testing.T) {
 	}
 }
 
-// TestNamespaceOfUnreachableServers: a namespace stays while an aggregated server cannot
-// say what it has there, and goes when that server is not registered any more.
+// TestNamespaceOfUnreachableServers checks that a namespace remains while an aggregated server
+// cannot list its objects, and is deleted after that server's registration was deleted.
 func TestNamespaceOfUnreachableServers(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -425,7 +425,7 @@ func TestNamespaceOfUnreachableServers(t *testing.T) {
 	s.awaitCode(t, "/api/v1/namespaces/a", 404)
 }
 
-// TestCollection: what clients see of the deletion of an owner, by how it was asked for.
+// TestCollection checks the visible effects of an owner's deletion for each propagation policy.
 func TestCollection(t *testing.T) {
 	t.Parallel()
 	plainAndEncrypted(t, testCollection)
@@ -478,7 +478,7 @@ func testCollection(t *testing.T, config Config) {
 	}
 }
 
-// TestOwnersOfOtherNamespaces: who names an owner in another namespace is told.
+// TestOwnersOfOtherNamespaces checks the event about an owner in another namespace.
 func TestOwnersOfOtherNamespaces(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -515,7 +515,7 @@ func TestOwnersOfOtherNamespaces(t *testing.T) {
 	}
 }
 
-// describe tells an event, and what matters of its object.
+// describe formats an event and the relevant fields of its object.
 func describe(event string, m *corev1.ConfigMap) string {
 	if len(m.OwnerReferences) > 0 {
 		event += " owned"

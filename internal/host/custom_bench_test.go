@@ -38,8 +38,8 @@ func largeDefinition(i int) *unstructured.Unstructured {
 
 func groupOf(i int) string { return fmt.Sprintf("group%d.example.com", i/10) }
 
-// awaitServed waits until a path is answered. It does not look at definitions,
-// so that no cache of them is filled.
+// awaitServed waits until a path returns 200. It does not read definitions, so that no cache of
+// them is filled.
 func awaitServed(b *testing.B, r *running, path string) {
 	b.Helper()
 	err := wait.PollUntilContextTimeout(b.Context(), 5*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
@@ -51,8 +51,8 @@ func awaitServed(b *testing.B, r *running, path string) {
 	}
 }
 
-// BenchmarkDefinitions installs definitions that no client uses, and then asks for
-// what covers them all. The memory is what the heap holds in addition.
+// BenchmarkDefinitions installs definitions that no client uses, and then requests documents about
+// all of them. The memory is the additional heap.
 func BenchmarkDefinitions(b *testing.B) {
 	const many = 200
 	for b.Loop() {

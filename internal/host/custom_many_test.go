@@ -23,8 +23,8 @@ import (
 
 var configMapsGVR = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 
-// TestManyDefinitions installs a thousand definitions, changes one and removes
-// another. Requests for other resources, and open watches of them, notice nothing.
+// TestManyDefinitions installs a thousand definitions, changes one and removes another. Requests
+// and watches of other resources are not affected.
 func TestManyDefinitions(t *testing.T) {
 	t.Parallel()
 	many := 1000
@@ -42,7 +42,7 @@ func TestManyDefinitions(t *testing.T) {
 	for kind, resource := range watched {
 		w, err := resource.Watch(t.Context(), metav1.ListOptions{
 			ResourceVersion: resourceVersionOf(t, resource), TimeoutSeconds: new(int64(600)),
-			FieldSelector: "metadata.name!=kube-root-ca.crt", // a controller's, which may come later
+			FieldSelector: "metadata.name!=kube-root-ca.crt", // T created by a controller at any time
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -141,8 +141,8 @@ func change(t *testing.T, c dynamic.Interface, definition, patch string) {
 	}
 }
 
-// expectUpTo reads a watch of additions up to that of a name: n0, n1 and so on
-// come first, each once and in order.
+// expectUpTo reads the ADDED events of a watch up to that of a name, and requires n0, n1 and so on
+// before it, in order and without duplicates.
 func expectUpTo(t *testing.T, w watch.Interface, kind, last string) {
 	t.Helper()
 	for n := 0; ; n++ {
@@ -178,8 +178,8 @@ func awaitAnswer(t *testing.T, r *running, path string, code int) {
 	}
 }
 
-// TestDefinitionsOnTwoServers: what is installed through one server is served by
-// the other over the same etcd, and its end is noticed there.
+// TestDefinitionsOnTwoServers checks that a definition created on one server is served by the other
+// with the same etcd, and that its deletion is detected there.
 func TestDefinitionsOnTwoServers(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.Start(t, etcdtest.Options{TLS: true})
@@ -205,7 +205,7 @@ func TestDefinitionsOnTwoServers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if size, _, _ := unstructured.NestedInt64(seen.Object, "spec", "size"); size != 0 { // no spec was given, and none is made
+	if size, _, _ := unstructured.NestedInt64(seen.Object, "spec", "size"); size != 0 { // T the spec was omitted, and has no default
 		t.Errorf("size %d", size)
 	}
 

@@ -107,7 +107,7 @@ func TestCustomResources(t *testing.T) {
 
 	made, err := widgets.Create(t.Context(), objectOf(gvr, "Widget", "a", map[string]any{"color": "red", "nope": true}), metav1.CreateOptions{})
 	if err != nil {
-		t.Fatal(err) // whatever is established is served
+		t.Fatal(err) // T every established definition is served
 	}
 	if diff := cmp.Diff(map[string]any{"color": "red", "size": int64(3)}, made.Object["spec"]); diff != "" {
 		t.Errorf("pruned and defaulted (-want +got):\n%s", diff)
@@ -187,8 +187,8 @@ func TestDefaultStatus(t *testing.T) {
 	}
 }
 
-// TestDefinitionChanges: a change ends the watches of what it changes, takes
-// effect with the answer to it, and leaves others alone.
+// TestDefinitionChanges checks that a change ends the affected watches only, and is effective when
+// its write returns.
 func TestDefinitionChanges(t *testing.T) {
 	t.Parallel()
 	r := start(t, Config{})
@@ -298,7 +298,7 @@ func awaitGone(t testing.TB, c dynamic.ResourceInterface, name string) {
 	}
 }
 
-// TestDefinitionNames: the first to ask for a name has it, until it goes.
+// TestDefinitionNames checks that the first definition with a name gets it, until it is deleted.
 func TestDefinitionNames(t *testing.T) {
 	t.Parallel()
 	c := dynamicClient(t, start(t, Config{}))
@@ -325,8 +325,7 @@ func TestDefinitionNames(t *testing.T) {
 	}
 }
 
-// TestDefinitionsSurviveRestart: what is stored is served from the first answer
-// on.
+// TestDefinitionsSurviveRestart checks that stored definitions are served from the first response.
 func TestDefinitionsSurviveRestart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

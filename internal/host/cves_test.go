@@ -53,7 +53,7 @@ func (r *running) sendBy(t testing.TB, by *http.Client, method, path, body strin
 	return response.StatusCode, string(text)
 }
 
-// must is send of what succeeds.
+// must sends a request that must succeed.
 func (r *running) must(t testing.TB, method, path, body string) string {
 	t.Helper()
 	code, text := r.send(t, method, path, body)
@@ -67,8 +67,8 @@ const crd = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefin
 	"spec":{"group":"example.com","scope":"%[3]s","names":{"plural":"%[1]s","kind":"%[2]s"},
 	"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`
 
-// TestPublicAttacks tries what kube-apiserver was once open to. The names are those
-// of docs/security.md.
+// TestPublicAttacks tries attacks to which kube-apiserver was vulnerable. docs/security.md lists
+// their names.
 func TestPublicAttacks(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -105,7 +105,7 @@ func testNamesAsPaths(t *testing.T, s *running) {
 	}
 }
 
-// testNamespacePrefix: a namespace whose name begins with another's is another.
+// testNamespacePrefix checks that a namespace whose name is a prefix of another's is separate.
 func testNamespacePrefix(t *testing.T, s *running) {
 	for _, name := range []string{"foo", "foobar"} {
 		s.must(t, "POST", "/api/v1/namespaces", fmt.Sprintf(`{"metadata":{"name":%q}}`, name))
@@ -148,8 +148,8 @@ func testCustomResources(t *testing.T, s *running) {
 	}
 }
 
-// testCostlyYAML: YAML that is nothing but colons and indentation is refused at
-// once. A parser whose time grows with the square would take minutes.
+// testCostlyYAML checks that YAML consisting of colons and indentation is rejected quickly. A
+// parser with quadratic time would need minutes.
 func testCostlyYAML(t *testing.T, s *running) {
 	for _, text := range []string{strings.Repeat(":", 100<<10), strings.Repeat("- ", 50<<10), strings.Repeat("? ", 50<<10), strings.Repeat("\n ", 50<<10) + "x: [", strings.Repeat("[", 100<<10)} {
 		if code, body := s.send(t, "POST", "/api/v1/namespaces/default/configmaps", text, "Content-Type", "application/yaml"); code != 400 {
@@ -181,7 +181,7 @@ func testSpaceBeforeColon(t *testing.T, s *running) {
 	}
 }
 
-// testMetricSeries: what clients make up does not become series.
+// testMetricSeries checks that values chosen by clients do not become label values.
 func testMetricSeries(t *testing.T, s *running) {
 	series := func() int { return strings.Count(s.must(t, "GET", "/metrics", ""), "\n") }
 	makeUp := func(i int) {
@@ -199,7 +199,7 @@ func testMetricSeries(t *testing.T, s *running) {
 	}
 }
 
-// testDefaultRoles: who may edit a namespace may not say where its traffic goes.
+// testDefaultRoles checks that the role edit does not permit redirecting traffic of the namespace.
 func testDefaultRoles(t *testing.T, s *running) {
 	for _, role := range []string{"admin", "edit", "system:aggregate-to-admin", "system:aggregate-to-edit"} {
 		var parsed rbacv1.ClusterRole
@@ -235,8 +235,8 @@ func testEndpointAddresses(t *testing.T, s *running) {
 	}
 }
 
-// testUnauthenticatedHTTP2: a connection whose client has no good credentials
-// carries one request.
+// testUnauthenticatedHTTP2 checks that a connection without valid credentials is limited to one
+// request.
 func testUnauthenticatedHTTP2(t *testing.T, s *running) {
 	at := map[string]bool{}
 	c := client(t, nil)
@@ -262,8 +262,8 @@ func testUnauthenticatedHTTP2(t *testing.T, s *running) {
 	}
 }
 
-// TestSecretsAreNotLogged (CVE-2019-11250, CVE-2020-8565): tokens do not get into
-// the log, however much is logged and wherever they stand.
+// TestCredentialsAreNotLogged (CVE-2019-11250, CVE-2020-8565) checks that tokens are never logged,
+// at any verbosity and at any place in a request.
 func TestCredentialsAreNotLogged(t *testing.T) {
 	t.Parallel()
 	var log testserver.Buffer
@@ -294,8 +294,8 @@ func TestCredentialsAreNotLogged(t *testing.T) {
 	}
 }
 
-// TestRefusedUpgrade (CVE-2018-1002105, CVE-2020-8559): behind an upgrade that an aggregated server has
-// refused or sent elsewhere, nothing that the client sends gets to it.
+// TestRefusedUpgrade (CVE-2018-1002105, CVE-2020-8559) checks that after an upgrade that an
+// aggregated server has rejected or redirected, it receives no further data of the client.
 func TestRefusedUpgrade(t *testing.T) {
 	t.Parallel()
 	o := newOrchard(t, Config{}, extension.Options{})
@@ -334,9 +334,9 @@ func TestRefusedUpgrade(t *testing.T) {
 	}
 }
 
-// TestAdmissionOfEveryWrite (CVE-2016-1905, CVE-2016-1906, CVE-2020-8554, CVE-2021-25735): what
-// admission refuses is refused by every way to write, and what is there already
-// is taken from the stored object and not from what was sent.
+// TestAdmissionOfEveryWrite (CVE-2016-1905, CVE-2016-1906, CVE-2020-8554, CVE-2021-25735) checks
+// that admission applies to every kind of write, and that the old object is read from the store and
+// not from the request.
 func TestAdmissionOfEveryWrite(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{Options: controlplane.Options{EnableAdmissionPlugins: []string{"DenyServiceExternalIPs"}}})

@@ -30,8 +30,8 @@ func starts(t *testing.T, dir string, change func(*Config)) error {
 	return h.Run(ctx)
 }
 
-// TestLostStore: a data directory that is not new, and has no store, is refused
-// unless that is meant.
+// TestLostStore checks that an existing data directory without a store is rejected unless
+// --new-store is set.
 func TestLostStore(t *testing.T) {
 	t.Parallel()
 	write := func(t *testing.T, path string) {
@@ -51,7 +51,7 @@ func TestLostStore(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		prepare func(t *testing.T, dir string)
-		says    string // nothing: it starts
+		says    string // T empty if it starts
 	}{
 		"a new folder": {prepare: func(*testing.T, string) {}},
 		"an empty file system": {prepare: func(t *testing.T, dir string) {

@@ -40,7 +40,7 @@ users: [{name: w, user: {}}]
 `)
 }
 
-// asked waits until a proxy was asked for an address.
+// asked waits until a proxy receives a request for an address.
 func asked(t *testing.T, proxy *selectortest.Proxy, address string) {
 	t.Helper()
 	testserver.Eventually(t, 30*time.Second, func() error {
@@ -51,15 +51,14 @@ func asked(t *testing.T, proxy *selectortest.Proxy, address string) {
 	})
 }
 
-// idToken is a token of an issuer, whose signature is none.
+// idToken returns an unsigned token of an issuer.
 func idToken(issuer string) string {
 	part := base64.RawURLEncoding.EncodeToString
 	claims := fmt.Sprintf(`{"iss":%q,"aud":"kube","sub":"x","exp":%d}`, issuer, time.Now().Add(time.Hour).Unix())
 	return part([]byte(`{"alg":"RS256","kid":"k"}`)) + "." + part([]byte(claims)) + "." + part([]byte("signature"))
 }
 
-// TestEgress: each connection goes through the proxy of its network, and nothing else
-// through it.
+// TestEgress checks that each connection, and no other, uses the proxy of its network.
 func TestEgress(t *testing.T) {
 	t.Parallel()
 	everything := httptest.NewTLSServer(http.NotFoundHandler())
@@ -117,7 +116,7 @@ func TestEgress(t *testing.T) {
 	}
 }
 
-// hook is a webhook that is asked about ConfigMaps, and need not answer.
+// hook returns the configuration of a webhook for ConfigMaps with the failure policy Ignore.
 func hook(name, at string) string {
 	return `{"name":"` + name + `.example.com","clientConfig":{` + at + `},"failurePolicy":"Ignore","sideEffects":"None","admissionReviewVersions":["v1"],` +
 		`"rules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["configmaps"]}]}`

@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(kmstest.Main(m)) }
 
-// encryptionConfig writes a configuration in which providers, as YAML, are those of resources.
+// encryptionConfig writes a configuration with providers, in YAML, for resources.
 func encryptionConfig(t testing.TB, file, resources string, providers ...string) string {
 	t.Helper()
 	text := "kind: EncryptionConfiguration\napiVersion: apiserver.config.k8s.io/v1\nresources:\n- resources: [" + resources + "]\n  providers:\n"
@@ -45,7 +45,7 @@ func keyed(kind, name string) string {
 	return fmt.Sprintf("%s: {keys: [{name: %s, secret: %s}]}", kind, name, secret)
 }
 
-// marker is what must not be found. It does not compress.
+// marker is the text to search for. It is not compressible.
 const marker = "x9Q2vLr7Zt0KmW4s"
 
 const widgetDefinition = `{"metadata":{"name":"widgets.example.com"},"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"widgets","kind":"Widget"},
@@ -107,7 +107,7 @@ func holders(t *testing.T, folder string) (found []string) {
 	return found
 }
 
-// checkStored looks at everything in a store: it is encrypted, but for what kube-apiserver
+// checkStored checks that all values in a store are encrypted, except those that kube-apiserver
 // never encrypts.
 func checkStored(t *testing.T, backend kv.Backend, prefix string) {
 	t.Helper()
@@ -126,8 +126,8 @@ func checkStored(t *testing.T, backend kv.Backend, prefix string) {
 	}
 }
 
-// TestNothingPlainOnDisk: with a rule for all resources, everything that is stored goes
-// through it, and no file has what it held: not those of the log, nor of tables.
+// TestNothingPlainOnDisk checks that with a rule for all resources, all values are transformed, and
+// no file, including logs and tables, contains plain text.
 func TestNothingPlainOnDisk(t *testing.T) {
 	t.Parallel()
 	plain := start(t, Config{DataDir: t.TempDir()})
@@ -172,7 +172,7 @@ func TestEncryptedInEtcd(t *testing.T) {
 		fmt.Sprintf("kms: {apiVersion: v2, name: k, endpoint: '%s', timeout: 20s}", plugin.Endpoint()))
 	r := start(t, config)
 	createMarked(t, r)
-	two := start(t, config) // which reads what the other one has written, by its watches too
+	two := start(t, config) // T reads the values of the first server, also in watches
 	readMarked(t, two)
 	if code, body := r.do(t, "PUT", marked[0].collection+"/s", strings.Replace(marked[0].body, `{"m`, `{"type":"Opaque","m`, 1)); code != 200 {
 		t.Errorf("update: %d %s", code, body)
@@ -198,8 +198,8 @@ func TestEncryptedInEtcd(t *testing.T) {
 	}
 }
 
-// TestUnreadableObjects: each is named in the error of a list, others are read, and it can
-// be deleted by who may.
+// TestUnreadableObjects checks that the error of a list names each unreadable object, that others
+// can be read, and that users with permission can delete it.
 func TestUnreadableObjects(t *testing.T) {
 	t.Parallel()
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "config")

@@ -38,8 +38,8 @@ func kubeTypes(t *testing.T) *runtime.Scheme {
 	return types
 }
 
-// kubeEncode makes the bytes that kube-apiserver keeps of an object: a codec of
-// the stored version around the protobuf serializer.
+// kubeEncode encodes an object as kube-apiserver stores it: with a codec of the stored version and
+// the protobuf serializer.
 func kubeEncode(t *testing.T, gv schema.GroupVersion, obj runtime.Object) []byte {
 	t.Helper()
 	types := kubeTypes(t)
@@ -63,8 +63,8 @@ func kubeDecode(t *testing.T, raw []byte) (runtime.Object, schema.GroupVersion) 
 	return obj, gvk.GroupVersion()
 }
 
-// kept are objects, the keys under which kube-apiserver keeps them, and the
-// paths at which they are served. Not every name follows from the resource's.
+// kept returns objects with their keys in kube-apiserver and their paths in the API. Not every key
+// is derived from the resource name.
 func kept() []struct {
 	key, path string
 	gv        schema.GroupVersion
@@ -108,8 +108,8 @@ func kept() []struct {
 	}
 }
 
-// TestBytesOfKubernetes: what kube-apiserver has written is served, and what is
-// written here is what kube-apiserver would have, at the same keys.
+// TestBytesOfKubernetes checks that values written by kube-apiserver are served, and that this
+// server writes the same values to the same keys.
 func TestBytesOfKubernetes(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.Start(t, etcdtest.Options{})

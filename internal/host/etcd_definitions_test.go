@@ -17,8 +17,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// storedDefinition is a definition as kube-apiserver keeps it: in v1beta1, where
-// what all versions share stands once.
+// storedDefinition is a definition as kube-apiserver stores it: in v1beta1, with the common fields
+// of all versions at the top.
 const storedDefinition = `{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1beta1",
 "metadata":{"name":"widgets.old.example.com","uid":"6f6e1a2c-0000-4000-8000-000000000001","generation":1,"creationTimestamp":"2023-11-14T22:13:20Z"},
 "spec":{"group":"old.example.com","version":"v1","names":{"plural":"widgets","singular":"widget","kind":"Widget","listKind":"WidgetList"},"scope":"Namespaced",
@@ -34,8 +34,7 @@ const storedDefinition = `{"kind":"CustomResourceDefinition","apiVersion":"apiex
 const storedWidget = `{"apiVersion":"old.example.com/v1","kind":"Widget","metadata":{"creationTimestamp":"2023-11-14T22:13:20Z","generation":1,"name":"a","namespace":"default","uid":"6f6e1a2c-0000-4000-8000-000000000002"},"spec":{}}
 `
 
-// looseDefinition is an old definition: nothing is pruned, and its schema is not
-// structural.
+// looseDefinition is an old definition without pruning and with a non-structural schema.
 const looseDefinition = `{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1beta1",
 "metadata":{"name":"gadgets.old.example.com","uid":"6f6e1a2c-0000-4000-8000-000000000003","generation":1,"creationTimestamp":"2019-11-14T22:13:20Z"},
 "spec":{"group":"old.example.com","version":"v1","names":{"plural":"gadgets","singular":"gadget","kind":"Gadget","listKind":"GadgetList"},"scope":"Namespaced",

@@ -10,9 +10,9 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestEtcdWithoutSpace: while a member of etcd is out of space clients are told so by all
-// servers, reads and deletions go on, and so does everything once there is room, without a
-// restart. A member that is defragmented meanwhile is no outage.
+// TestEtcdWithoutSpace checks that while a member of etcd is out of space, all servers report it,
+// reads and deletions continue, and writes succeed again without a restart once there is space.
+// Defragmentation of a member is not an outage.
 func TestEtcdWithoutSpace(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Start(t, etcdtest.Options{Members: 3})

@@ -45,8 +45,8 @@ func (r *running) do(t testing.TB, method, path, body string) (int, string) {
 
 const configMaps = "/api/v1/namespaces/default/configmaps"
 
-// TestTwoServersShareEtcd: what one writes, the other reads at once, by its cache
-// and by its watches.
+// TestTwoServersShareEtcd checks that one server's writes are immediately visible on the other, in
+// its cache and watches.
 func TestTwoServersShareEtcd(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Start(t, etcdtest.Options{TLS: true})
@@ -146,7 +146,7 @@ func TestEtcdNotThere(t *testing.T) {
 	}
 }
 
-// TestSnapshotPath: a copy of the store, for administrators alone.
+// TestSnapshotPath checks that only administrators can download a snapshot.
 func TestSnapshotPath(t *testing.T) {
 	t.Parallel()
 	for name, config := range map[string]Config{"embedded": {}, "etcd": etcdConfig(etcdtest.Start(t, etcdtest.Options{}))} {

@@ -9,9 +9,8 @@ import (
 	"mainstay.dev/mainstay/internal/controlplane"
 )
 
-// TestEveryRouteIsGuarded asks for everything that the server handles: without credentials,
-// with a token of nobody, and as a user without rights. What is reachable is what
-// kube-apiserver shows to each.
+// TestEveryRouteIsGuarded requests every route: without credentials, with an invalid token, and as
+// a user without permissions. The accessible ones are those of kube-apiserver.
 func TestEveryRouteIsGuarded(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{TokenAuthFile: tokens(t)})

@@ -51,8 +51,8 @@ func (r *running) awaitIdentities(t testing.TB, hosts ...string) map[string]coor
 	return found
 }
 
-// TestIdentityLeases: each server has a lease while it runs, which it renews; those that
-// have expired are deleted.
+// TestIdentityLeases checks that each running server has and renews a lease, and that expired
+// leases are deleted.
 func TestIdentityLeases(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Start(t, etcdtest.Options{})

@@ -9,8 +9,8 @@ import (
 	"mainstay.dev/mainstay/internal/limits/processor"
 )
 
-// TestSlowReader: who writes to a client that does not read has no turn, so that there being
-// one only, bulk for others goes on; and the client that reads late gets all of it.
+// TestSlowReader checks that a write to a client that does not read holds no CPU slot, so other
+// bulk writes continue even with a single slot, and that the client finally receives all data.
 func TestSlowReader(t *testing.T) {
 	t.Parallel()
 	turns := processor.New(processor.Config{Processors: func() int { return 1 }, PerProcessor: 1})

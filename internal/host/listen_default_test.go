@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestDefaultBindAddress tests which address a server listens on if none is configured: it
-// is limited to this machine unless an address for other machines is advertised.
+// TestDefaultBindAddress tests the default listen address: loopback, unless an address for other
+// machines is advertised.
 func TestDefaultBindAddress(t *testing.T) {
 	t.Parallel()
 	for advertised, want := range map[string]string{

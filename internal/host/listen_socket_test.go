@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// TestSocketConn has what is said of net.Conn be true of the connections that clients get.
+// TestSocketConn checks that client connections satisfy the contract of net.Conn.
 func TestSocketConn(t *testing.T) {
 	t.Parallel()
 	for _, network := range []string{"tcp", "unix"} {

@@ -79,8 +79,7 @@ func serveOnPipes(t *testing.T, handler http.HandlerFunc) *pipes {
 	return p
 }
 
-// TestSilentConnections: connections of which nothing comes, or not all that must,
-// do not stay.
+// TestSilentConnections checks that idle and incomplete connections are closed.
 func TestSilentConnections(t *testing.T) {
 	t.Parallel()
 	shake := func(proto string) func(t *testing.T, c net.Conn) net.Conn {
@@ -122,8 +121,8 @@ func TestSilentConnections(t *testing.T) {
 	}
 }
 
-// TestUnreadResponse: over HTTP/1.1, too, a handler that writes what the client
-// does not read is freed; one whose client reads slowly goes on.
+// TestUnreadResponse checks, also with HTTP/1.1, that a handler that writes to a client that does
+// not read is unblocked, and that a slow reader is served.
 func TestUnreadResponse(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -169,8 +168,8 @@ func TestUnreadResponse(t *testing.T) {
 	}
 }
 
-// TestWriteTimeoutConn: a deadline of the user's holds if it comes first, and only
-// as long as it is set.
+// TestWriteTimeoutConn checks that an earlier deadline of the user takes precedence, as long as it
+// is set.
 func TestWriteTimeoutConn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -179,7 +178,7 @@ func TestWriteTimeoutConn(t *testing.T) {
 		c := &writeTimeoutConn{Conn: far, timeout: 30 * time.Second}
 		defer c.Close()
 		for _, tt := range []struct {
-			deadline time.Duration // 0: none
+			deadline time.Duration // T 0 means no deadline
 			lasts    time.Duration
 		}{
 			{0, 30 * time.Second}, {5 * time.Second, 5 * time.Second}, {-time.Second, 0}, {0, 30 * time.Second}, {time.Hour, 30 * time.Second},
@@ -253,7 +252,7 @@ func TestBothLengths(t *testing.T) {
 	}
 }
 
-// TestGather: writes are kept until there is as much as was asked for, and fail together.
+// TestGather checks that writes are buffered up to the requested size, and fail together.
 func TestGather(t *testing.T) {
 	t.Parallel()
 	near, far := net.Pipe()

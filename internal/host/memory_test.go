@@ -13,8 +13,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestMemoryLimit: while a large body that does not end holds the memory for requests,
-// another large one is refused and small ones go on; afterwards it is taken.
+// TestMemoryLimit checks that while a large incomplete body occupies the memory for requests,
+// another large one is rejected and small ones succeed; afterwards it is accepted.
 func TestMemoryLimit(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{MemoryLimit: memory.MinLimit})

@@ -46,8 +46,8 @@ func succeeded() []string {
 	return []string{"Running=False StorageVersionMigrationInProgress", "Succeeded=True StorageVersionMigrationSucceeded"}
 }
 
-// TestMigrationOfVersions: custom resources are stored in the storage version, and their
-// definition says so; what is so already is not written.
+// TestMigrationOfVersions checks that custom resources are rewritten in the storage version, that
+// their definition's status is updated, and that objects in this version are not written.
 func TestMigrationOfVersions(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -116,7 +116,7 @@ func TestMigrationOfKeys(t *testing.T) {
 		t.Errorf("the migration ended with %q", got)
 	}
 	s.end(t)
-	s = start(t, config(keyed("secretbox", "one"))) // which cannot read what is not encrypted
+	s = start(t, config(keyed("secretbox", "one"))) // T a server that cannot read unencrypted values
 	for n := range many {
 		if code, body := s.do(t, "GET", fmt.Sprintf("%s/s%d", secrets, n), ""); code != 200 {
 			t.Fatalf("secret %d: %d %s", n, code, body)

@@ -46,7 +46,7 @@ func TestObjectCounts(t *testing.T) {
 				}
 				return nil
 			}
-			testserver.Eventually(t, time.Minute, check) // they are counted once somebody asks
+			testserver.Eventually(t, time.Minute, check) // T counting starts with the first request
 			if code, body := s.do(t, "DELETE", widgets+"/a", ""); code != 200 {
 				t.Fatal(code, body)
 			}

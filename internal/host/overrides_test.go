@@ -49,7 +49,7 @@ func TestParseOverrides(t *testing.T) {
 	}
 }
 
-// apart is a server that keeps ConfigMaps in an etcd of their own.
+// apart is a server with a separate etcd for ConfigMaps.
 type apart struct {
 	*running
 	t           *testing.T
@@ -91,8 +91,8 @@ func (a *apart) keys(c *etcdtest.Cluster, path string) int {
 	return len(found.Entries)
 }
 
-// TestEtcdServersOverrides: a resource is kept in another etcd, with all that other parts of the
-// server know of its objects.
+// TestEtcdServersOverrides checks that a resource is stored in another etcd, and that all parts of
+// the server support it.
 func TestEtcdServersOverrides(t *testing.T) {
 	t.Parallel()
 	a := startApart(t)

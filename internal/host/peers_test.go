@@ -18,7 +18,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// betaPolicies are served by a server with beta APIs alone.
+// betaPolicies are only served by a server with beta APIs.
 const (
 	betaVersion  = "admissionregistration.k8s.io/v1beta1"
 	betaPolicies = "/apis/" + betaVersion + "/mutatingadmissionpolicies"
@@ -60,7 +60,8 @@ func copyKeys(t *testing.T, from, to string) {
 	}
 }
 
-// TestPeers: what another server has is answered for, with the rights of who asks.
+// TestPeers checks that requests for another server's resources are forwarded with the user's
+// permissions.
 func TestPeers(t *testing.T) {
 	t.Parallel()
 	with, without := startPeers(t)
@@ -104,8 +105,8 @@ func TestPeers(t *testing.T) {
 	})
 }
 
-// TestPeerDiscovery: discovery has what other servers have, unless a client asks for that
-// of this one.
+// TestPeerDiscovery checks that discovery includes other servers' resources, unless a client
+// requests only this server's.
 func TestPeerDiscovery(t *testing.T) {
 	t.Parallel()
 	_, without := startPeers(t)
@@ -135,7 +136,7 @@ func TestPeerDiscovery(t *testing.T) {
 	}
 }
 
-// TestPeerFlags: what cannot be is refused.
+// TestPeerFlags checks that invalid combinations of flags are rejected.
 func TestPeerFlags(t *testing.T) {
 	t.Parallel()
 	off := Config{PeerCAFile: "ca.crt"}

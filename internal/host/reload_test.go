@@ -84,7 +84,7 @@ func write(t *testing.T, file, content string) {
 	}
 }
 
-// issued is what one authority has signed.
+// issued are the certificates signed by one CA.
 type issued struct {
 	authority            []byte
 	serving, admin, user tls.Certificate

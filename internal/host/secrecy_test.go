@@ -13,9 +13,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestSecretsAreNotLogged: neither what secrets hold nor tokens are in the log, at its most
-// verbose, nor in metrics, nor in errors of what is not the secret itself; whether requests
-// are good or not.
+// TestSecretsAreNotLogged checks that neither the data of secrets nor tokens are in the log at its
+// highest verbosity, in metrics, or in errors about other objects, for valid and invalid requests.
 func TestSecretsAreNotLogged(t *testing.T) {
 	t.Parallel()
 	const token = "tOkEn7Zt0KmW4sQ2"
@@ -75,8 +74,8 @@ func TestSecretsAreNotLogged(t *testing.T) {
 	}
 }
 
-// TestDataDirectoryIsPrivate: nobody but the server's own user can read what it keeps, or list
-// its folders.
+// TestDataDirectoryIsPrivate checks that only the server's own user can read its files or list its
+// folders.
 func TestDataDirectoryIsPrivate(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {

@@ -184,8 +184,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestDistrusted: that a client has the authority of another data directory is
-// said, once.
+// TestDistrusted checks that a client with the CA of another data directory is logged once.
 func TestDistrusted(t *testing.T) {
 	t.Parallel()
 	var log testserver.Buffer
@@ -205,7 +204,7 @@ func TestDistrusted(t *testing.T) {
 		}
 		client.CloseIdleConnections()
 	}
-	// What is logged of the handshakes is there when they are counted.
+	// The log entries of handshakes are complete when they are counted.
 	testserver.Eventually(t, time.Minute, func() error {
 		if _, metrics := fetch(t, s.admin, s.URL+"/metrics"); !strings.Contains(metrics, "\napiserver_tls_handshake_errors_total 2\n") {
 			return errors.New("two handshakes are not counted")
@@ -217,8 +216,8 @@ func TestDistrusted(t *testing.T) {
 	}
 }
 
-// healthOfKubernetes is what a kube-apiserver was seen to check at /readyz, but for
-// what this server does not have.
+// healthOfKubernetes are the recorded checks of a kube-apiserver's /readyz, except those of parts
+// that this server does not have.
 const healthOfKubernetes = `ping log etcd etcd-readiness informer-sync
 poststarthook/start-apiserver-admission-initializer poststarthook/generic-apiserver-start-informers
 poststarthook/priority-and-fairness-config-consumer poststarthook/priority-and-fairness-filter
@@ -389,8 +388,8 @@ func TestDataDirInUse(t *testing.T) {
 	}
 }
 
-// TestStop: /readyz fails first, requests go on being answered for the delay,
-// and a watch ends in good order.
+// TestStop checks that /readyz fails first, requests are served during the delay, and a watch ends
+// gracefully.
 func TestStop(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{ShutdownDelay: 2 * time.Second})
@@ -501,7 +500,7 @@ func TestHosts(t *testing.T) {
 
 func TestOwnCertificates(t *testing.T) {
 	t.Parallel()
-	// Another server's authority stands for the user's.
+	// Another server's CA is used as the user's.
 	dir := t.TempDir()
 	start(t, Config{DataDir: dir, AdvertiseAddress: netip.MustParseAddr("192.0.2.7")}).end(t)
 	file := func(name string) string { return filepath.Join(dir, pkiDir, name) }

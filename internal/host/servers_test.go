@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/etcdtest"
 )
 
-// startServers starts servers over one etcd, whose hosts are called server0 and so on.
+// startServers starts servers with a common etcd and the host names server0, server1 and so on.
 func startServers(t testing.TB, c *etcdtest.Cluster, n int) []*running {
 	t.Helper()
 	var servers []*running
@@ -27,12 +27,12 @@ func startServers(t testing.TB, c *etcdtest.Cluster, n int) []*running {
 // configWrite is a request that must succeed.
 type configWrite struct{ method, path, body string }
 
-// effect is what writes through one server change for clients of all of them.
+// effect is a change through one server that affects the clients of all servers.
 type effect struct {
 	name   string
 	writes []configWrite
-	// see returns what a client of a server sees; before and after are what that
-	// may be, before and after the last write.
+	// see returns the observation of a server's client. The valid observations are before and
+	// after, depending on the last write.
 	see           func(t testing.TB, s *running) string
 	before, after string
 }
@@ -103,8 +103,9 @@ func effects() []effect {
 	}
 }
 
-// TestInEffectOnAllServers: what configures the API is in effect on the server that was
-// written to when that answers, but for definitions, and on all others soon after, without anything in between.
+// TestInEffectOnAllServers checks that changes of the API's configuration, except definitions, are
+// effective on the server of the write when it returns, and soon afterwards on all others, without
+// intermediate states.
 func TestInEffectOnAllServers(t *testing.T) {
 	t.Parallel()
 	servers := startServers(t, etcdtest.Start(t, etcdtest.Options{}), 3)

@@ -96,8 +96,8 @@ func credential(t *testing.T, certificate []byte, key *ecdsa.PrivateKey) tls.Cer
 	return tls.Certificate{Certificate: [][]byte{block.Bytes}, PrivateKey: key, Leaf: leaf}
 }
 
-// TestCertificates: what is approved is signed by the server's own authority, and a
-// credential; what nodes may ask for is approved; what has ended goes.
+// TestCertificates checks that approved requests are signed by the server's own CA and work as
+// credentials, that requests of nodes are approved, and that old ones are deleted.
 func TestCertificates(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -147,8 +147,8 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
-// TestSigningFiles: the authorities of flags sign, each for its signer; for others nobody
-// does. They are exchanged while the server runs.
+// TestSigningFiles checks that each CA of the flags signs for its signer only, and that its files
+// are reloaded.
 func TestSigningFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

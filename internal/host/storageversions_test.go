@@ -26,8 +26,8 @@ func tellsVersions(config Config) Config {
 	return config
 }
 
-// saysOf returns what the StorageVersion of a name says of hosts: the version that all
-// agree on, what each encodes in, and the condition.
+// saysOf formats the entries of hosts in a StorageVersion: the common version, the version of each
+// server, and the condition.
 func (r *running) saysOf(t testing.TB, name string, hosts ...string) string {
 	t.Helper()
 	code, body := r.do(t, "GET", storageVersions+"/"+name, "")
@@ -46,7 +46,7 @@ func (r *running) saysOf(t testing.TB, name string, hosts ...string) string {
 		}
 		says = append(says, host+"="+s.EncodingVersion)
 	}
-	slices.Sort(says) // whoever was first
+	slices.Sort(says) // T in any order
 	for _, c := range v.Status.Conditions {
 		says = append(says, c.Reason+"="+string(c.Status))
 	}
@@ -69,8 +69,8 @@ func (r *running) awaitSays(t testing.TB, name, want string, hosts ...string) {
 
 const agreed = " CommonEncodingVersionSet=True"
 
-// TestStorageVersions: each of two servers tells in which versions it stores built-in and
-// custom resources. What is said of a server that is gone is removed.
+// TestStorageVersions checks that two servers publish the storage versions of built-in and custom
+// resources, and that the entries of a removed server are deleted.
 func TestStorageVersions(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Start(t, etcdtest.Options{})
@@ -119,7 +119,7 @@ func (r *running) patch(t testing.TB, path, body string) {
 	}
 }
 
-// testCustomVersions: what is told of a custom resource follows its definition.
+// testCustomVersions checks that the entries of a custom resource follow its definition.
 func (r *running) testCustomVersions(t *testing.T, hosts []string) {
 	const name, definitions = "example.com.widgets", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 	definition := func(stored, other string) string {
@@ -134,7 +134,7 @@ func (r *running) testCustomVersions(t *testing.T, hosts []string) {
 	r.awaitSays(t, name, "404")
 }
 
-// TestStorageVersionsPending: what cannot be told is not written, until it can.
+// TestStorageVersionsPending checks that writes wait until the storage version is published.
 func TestStorageVersionsPending(t *testing.T) {
 	t.Parallel()
 	const policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"

@@ -12,8 +12,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestBootstrapTokenControllers: tokens that expire are deleted; with the others is signed
-// what nodes are told.
+// TestBootstrapTokenControllers checks that expired tokens are deleted, and that cluster-info is
+// signed with the others.
 func TestBootstrapTokenControllers(t *testing.T) {
 	t.Parallel()
 	config := Config{}
@@ -53,8 +53,8 @@ func TestBootstrapTokenControllers(t *testing.T) {
 	signatures("")
 }
 
-// TestAccountTokens: a secret that asks for a token gets one, which is a credential until
-// the secret, or its account, is gone.
+// TestAccountTokens checks that a secret for a token gets one, which is valid until the secret or
+// its service account is deleted.
 func TestAccountTokens(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -99,8 +99,8 @@ func TestAccountTokens(t *testing.T) {
 	}
 }
 
-// TestLegacyTokens: generated tokens that nobody uses become invalid, and go at last. What
-// was made by hand, is in a pod, or in use stays.
+// TestLegacyTokens checks that unused generated tokens become invalid and are finally deleted,
+// except tokens created by users, mounted in pods, or in use.
 func TestLegacyTokens(t *testing.T) {
 	t.Parallel()
 	config := Config{}

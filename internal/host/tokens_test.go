@@ -50,7 +50,7 @@ func exchange(t testing.TB, c *http.Client, method, url, body string, answer any
 	}
 	if response.StatusCode > 299 {
 		var status metav1.Status
-		_ = json.Unmarshal(data, &status) // empty where it is none
+		_ = json.Unmarshal(data, &status) // T empty if it is not a Status
 		return fmt.Sprint(response.StatusCode, " ", status.Message)
 	}
 	if answer != nil {
@@ -61,8 +61,7 @@ func exchange(t testing.TB, c *http.Client, method, url, body string, answer any
 	return fmt.Sprint(response.StatusCode)
 }
 
-// accountTokens is a server with the service account a/bot and what its tokens may be
-// bound to.
+// accountTokens is a server with the service account a/bot and objects to bind its tokens to.
 type accountTokens struct{ *running }
 
 func startWithAccount(t *testing.T, config Config) accountTokens {
@@ -87,7 +86,7 @@ func (s accountTokens) must(t *testing.T, method, path, body string, answer any)
 	}
 }
 
-// token asks for one with a TokenRequestSpec.
+// token requests a token with a TokenRequestSpec.
 func (s accountTokens) token(t *testing.T, spec string) *authenticationv1.TokenRequest {
 	t.Helper()
 	var answer authenticationv1.TokenRequest
@@ -126,8 +125,8 @@ func claimsOf(t *testing.T, token string) map[string]any {
 	return claims
 }
 
-// TestTokens: a service account asks for tokens, is known by them, and is not any more
-// once what they are bound to is gone.
+// TestTokens checks that a service account can request tokens and authenticate with them until the
+// bound object is deleted.
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	s := startWithAccount(t, Config{Options: controlplane.Options{AuthorizationModes: []string{"AlwaysAllow"}}})
@@ -204,7 +203,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestTokenRefusals: the words are those of recordings.
+// TestTokenRefusals checks rejected requests. The messages are recorded.
 func TestTokenRefusals(t *testing.T) {
 	t.Parallel()
 	s := startWithAccount(t, Config{})
@@ -234,7 +233,7 @@ func TestTokenRefusals(t *testing.T) {
 	}
 }
 
-// TestTokenReviews: what is said of tokens that are not good for what is asked.
+// TestTokenReviews checks reviews of tokens that are invalid for the requested audience.
 func TestTokenReviews(t *testing.T) {
 	t.Parallel()
 	s := startWithAccount(t, Config{})
@@ -283,8 +282,8 @@ func writePEM(t *testing.T, kind string, der []byte, err error) string {
 	return file
 }
 
-// TestTokenKeys: tokens of a key and an issuer that were in use before are still taken,
-// discovery shows both keys, and a limit is kept to.
+// TestTokenKeys checks that tokens of former keys and issuers are accepted, that discovery returns
+// both keys, and that the maximum lifetime applies.
 func TestTokenKeys(t *testing.T) {
 	t.Parallel()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -327,8 +326,8 @@ func TestTokenKeys(t *testing.T) {
 	}
 }
 
-// TestExternalSigner: another program signs the tokens, whose keys are published and good
-// until it has others.
+// TestExternalSigner checks that another program signs the tokens, and that its keys are published
+// and valid until it replaces them.
 func TestExternalSigner(t *testing.T) {
 	t.Parallel()
 	plugin := externaltest.New(t)

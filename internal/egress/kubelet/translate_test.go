@@ -111,8 +111,8 @@ func TestBadFrames(t *testing.T) {
 	}
 }
 
-// TestKubeletGone checks that the client receives an internal error if the kubelet closes the
-// connection before it has sent a status.
+// TestKubeletGone checks that the client receives an error if the kubelet closes the connection
+// before the command has ended.
 func TestKubeletGone(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -47,8 +47,9 @@ func (c *Catalog) Find(gv schema.GroupVersion, name, subresource string) *rest.R
 }
 
 // Equivalents returns the resources that serve the objects of r, in the order of the versions of
-// their kind: r in all its versions and, for kinds in several groups, those of the other groups. A
-// subresource has those with its name. The result is empty if r is no longer served, or not stored.
+// their kind: r in all its versions and, for kinds in several groups, the resources of the other
+// groups. For a subresource, it returns the subresources with the same name. The result is empty if
+// r is no longer served, or not stored.
 func (c *Catalog) Equivalents(r *rest.Resource) []*rest.Resource {
 	parent := r
 	if r.Subresource != "" {

@@ -18,8 +18,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// res is a resource that can do nothing, from "group/version name/subresource";
-// the core group has no group.
+// res returns a resource without methods for "group/version name/subresource". The core group is
+// empty.
 func res(text string) *rest.Resource {
 	where, what, _ := strings.Cut(text, " ")
 	gv, err := schema.ParseGroupVersion(where)
@@ -111,8 +111,8 @@ func TestCatalogAsksInOrder(t *testing.T) {
 	}
 }
 
-// TestCatalogLeavesSourcesAlone: a group of several sources is put together
-// anew each time, by many at once.
+// TestCatalogLeavesSourcesAlone checks that merging a group of several sources does not modify the
+// sources, with concurrent callers.
 func TestCatalogLeavesSourcesAlone(t *testing.T) {
 	t.Parallel()
 	first, second := source("batch/v1 jobs"), source("batch/v1 cronjobs", "batch/v2 jobs", "batch/v3 jobs")
@@ -156,7 +156,7 @@ func TestGeneration(t *testing.T) {
 			last = now
 		}
 	}
-	// Only what cannot go away is a static group.
+	// Only groups that cannot be removed are static.
 	for group, static := range map[string]bool{"apps": true, "": false, "example.com": false} {
 		if c.HasStaticGroup(group) != static {
 			t.Errorf("HasStaticGroup(%q) = %v", group, !static)
@@ -174,7 +174,7 @@ func TestHandler(t *testing.T) {
 	const (
 		others = "others"
 		page   = "404 page not found\n"
-		// Resources that can do nothing answer 405: they have been found.
+		// Resources without methods respond with 405 if they are found.
 		found   = "MethodNotAllowed"
 		missing = "NotFound"
 	)

@@ -8,11 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/mergepatch"
 )
 
-// list is how the lists of one member are merged.
+// list specifies how the lists of one member are merged.
 type list struct {
 	elements Schema
 	strategy string
-	// mergeKey tells elements apart that are objects; empty for other elements.
+	// mergeKey is the member that identifies objects in the list; empty for lists of other
+	// elements.
 	mergeKey string
 }
 
@@ -25,8 +26,7 @@ func listOf(schema Schema, key string) (list, error) {
 	return list{elements, strategy, meta.GetPatchMergeKey()}, err
 }
 
-// merge merges a patch's list into a list; deletes says that it holds what to
-// delete.
+// merge merges a patch's list into a list. If deletes is true, patch lists the elements to delete.
 func (l list) merge(original, patch []any, deletes bool) ([]any, error) {
 	if l.strategy != strategyMerge && !deletes {
 		return patch, nil
@@ -57,8 +57,8 @@ func (l list) merge(original, patch []any, deletes bool) ([]any, error) {
 	return l.arrange(merged, patch, original, objects)
 }
 
-// areObjects reports whether the elements of lists are objects. All elements
-// must be of one type, which is not that of lists.
+// areObjects reports whether the elements of lists are objects. It returns an error if the elements
+// have different types or are lists.
 func areObjects(lists ...[]any) (bool, error) {
 	var first reflect.Type
 	for _, list := range lists {
@@ -80,8 +80,8 @@ func areObjects(lists ...[]any) (bool, error) {
 	return first.Kind() == reflect.Map, nil
 }
 
-// carryOut carries out the directives among the elements of a patch, and
-// returns what is left of both lists.
+// carryOut applies the directives among the elements of a patch. It returns the remaining elements
+// of both lists.
 func (l list) carryOut(original, patch []any) (left, ordinary []any, err error) {
 	ordinary = []any{}
 	var doomed []any
@@ -115,9 +115,9 @@ func (l list) carryOut(original, patch []any) (left, ordinary []any, err error) 
 	return original, ordinary, nil
 }
 
-// delete deletes the elements with the given keys, in place. As the library,
-// which takes them out one by one, it leaves the then last element behind each
-// time: where elements are added again, that has a say in their order.
+// delete deletes the elements with the given keys, in place. strategicpatch deletes elements one at
+// a time, and each deletion leaves a copy of the last element after the end of the list. delete
+// leaves the same copies, because they affect the order if elements are added again.
 func (l list) delete(elements, keys []any) []any {
 	if len(keys) == 0 {
 		return elements
@@ -153,8 +153,8 @@ func (l list) delete(elements, keys []any) []any {
 	return elements[:n]
 }
 
-// mergeObjects merges the elements of a patch into those with the same key, and
-// adds what has none.
+// mergeObjects merges the elements of a patch into the elements with the same key, and appends the
+// remaining ones.
 func (l list) mergeObjects(original, patch []any) ([]any, error) {
 	if len(patch) == 0 {
 		return original, nil
@@ -181,8 +181,8 @@ func (l list) mergeObjects(original, patch []any) ([]any, error) {
 	return original, nil
 }
 
-// mergeOrdered merges the list that key, one of a patch's given orders, is
-// about, and takes both from the patch.
+// mergeOrdered merges the list for which a patch specifies an order. key is the $setElementOrder
+// member. mergeOrdered removes the order and the list from the patch.
 func mergeOrdered(original, patch map[string]any, key string, schema Schema) error {
 	value := patch[key]
 	delete(patch, key)
@@ -248,7 +248,7 @@ func listIn(object map[string]any, name string) (elements []any, found bool, err
 	return elements, true, nil
 }
 
-// checkOrder checks that a patch's list is in the order that the patch gives.
+// checkOrder checks that a patch's list is in the order that the patch specifies.
 func (l list) checkOrder(elements, order []any) error {
 	if len(order) == 0 || len(elements) == 0 {
 		return nil
@@ -283,7 +283,7 @@ func (l list) checkOrder(elements, order []any) error {
 	return nil
 }
 
-// same reports whether two elements are the same one.
+// same reports whether two elements are identical.
 func (l list) same(a, b any) (bool, error) {
 	if l.mergeKey == "" {
 		return a == b, nil
@@ -296,8 +296,7 @@ func (l list) same(a, b any) (bool, error) {
 	return err == nil && x == y, err
 }
 
-// keyOf returns what tells an element from others; it is an error if it has
-// none.
+// keyOf returns the merge key of an element, or an error if the element has no merge key.
 func (l list) keyOf(element any) (any, error) {
 	object, ok := element.(map[string]any)
 	if !ok {

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/mergepatch"
 )
 
-// arrange puts the elements of a merged list in order: those that wanted names
-// as it has them, the others as in before, both merged by what before has.
+// arrange sorts the elements of a merged list: elements of wanted in the order of wanted, and the
+// other elements in the order of before. It interleaves both according to before.
 func (l list) arrange(merged, wanted, before []any, objects bool) ([]any, error) {
 	named, others, err := l.part(merged, wanted)
 	if err != nil {
@@ -25,7 +25,7 @@ func (l list) arrange(merged, wanted, before []any, objects bool) ([]any, error)
 	return l.interleave(others, named, before, objects), nil
 }
 
-// part parts elements into those that a list names and the others.
+// part splits elements into the elements that by contains and the others.
 func (l list) part(elements, by []any) (named, others []any, err error) {
 	named, others = make([]any, 0, len(elements)), make([]any, 0, len(elements))
 	if l.mergeKey == "" {
@@ -61,10 +61,10 @@ func (l list) part(elements, by []any) (named, others []any, err error) {
 	return named, others, nil
 }
 
-// places is where the keys of a list are first.
+// places are the first positions of the keys in a list.
 type places struct {
 	first map[any]int
-	// odd is where the first element is that is no object, or -1.
+	// odd is the position of the first element that is not an object, or -1.
 	odd int
 }
 
@@ -87,13 +87,13 @@ func placesOf(elements []any, mergeKey string) places {
 	return p
 }
 
-// placed is an element with its place in some order, -1 where it has none.
+// placed is an element and its position in an order, or -1 if the order does not contain it.
 type placed struct {
 	place int
 	value any
 }
 
-// place returns elements with their places in an order.
+// place returns elements with their positions in order.
 func (l list) place(elements, order []any, objects bool) []placed {
 	first := make(map[any]int, len(order))
 	for i, element := range order {
@@ -118,12 +118,12 @@ func (l list) sortKey(element any, objects bool) any {
 		return element
 	}
 	object, _ := element.(map[string]any)
-	return object[l.mergeKey] // nil where there is none
+	return object[l.mergeKey] // nil if the object has no key
 }
 
-// sort sorts elements as an order has them. Where some are not in it, the result
-// is what this very algorithm makes of a comparison that is none: so it is for
-// all who use the library.
+// sort sorts elements by their positions in order. If order lacks some elements, the comparison is
+// not a valid ordering, and the result depends on sort.SliceStable. strategicpatch uses the same
+// function, so that the results are equal.
 func (l list) sort(elements, order []any, objects bool) ([]any, error) {
 	var deletions []any
 	if objects {
@@ -158,7 +158,7 @@ func (l list) checkKey(element any) error {
 	return err
 }
 
-// partDeletions takes out the elements that say to delete one.
+// partDeletions separates the elements with a delete directive.
 func partDeletions(elements []any) (others, deletions []any, err error) {
 	for _, element := range elements {
 		object, ok := element.(map[string]any)
@@ -174,8 +174,8 @@ func partDeletions(elements []any) (others, deletions []any, err error) {
 	return others, deletions, nil
 }
 
-// interleave merges two sorted lists: an element of left comes before one of
-// right only if both are in order, and it is the first there.
+// interleave merges two sorted lists. An element of left precedes an element of right only if order
+// contains both, and contains the element of left first.
 func (l list) interleave(left, right, order []any, objects bool) []any {
 	a, b := l.place(left, order, objects), l.place(right, order, objects)
 	out := make([]any, 0, len(a)+len(b))
@@ -192,7 +192,7 @@ func (l list) interleave(left, right, order []any, objects bool) []any {
 	return out
 }
 
-// without returns the elements that are not in another list.
+// without returns the elements that deleted does not contain.
 func without(elements, deleted []any) []any {
 	doomed := make(map[any]bool, len(deleted))
 	for _, element := range deleted {
@@ -207,8 +207,8 @@ func without(elements, deleted []any) []any {
 	return kept
 }
 
-// unique takes out, in place, all but the first of elements that are the same.
-// As the library, it puts what is then the last element where it takes one out.
+// unique removes all but the first of equal elements, in place. Like strategicpatch, it replaces
+// each removed element with the current last element.
 func unique(elements []any) []any {
 	places := make(map[any][]int, len(elements))
 	for i, element := range elements {
@@ -224,7 +224,7 @@ func unique(elements []any) []any {
 		if len(all) < 2 {
 			continue
 		}
-		sort.Ints(all) // some have come from the end
+		sort.Ints(all) // elements moved from the end are not in order
 		for _, at := range all {
 			if at <= i || at >= n || elements[at] != value {
 				continue

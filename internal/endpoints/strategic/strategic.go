@@ -1,9 +1,7 @@
-// Package strategic applies strategic merge patches to documents: merges that
-// know, from the tags of Go types, which lists are sets and by which member
-// their elements are told apart. What comes out is what
-// k8s.io/apimachinery/pkg/util/strategicpatch makes of the same patch, to the
-// order of elements, which has no better definition; but the time that takes
-// grows with the size of lists and not with its square.
+// Package strategic applies strategic merge patches to documents. Tags of Go types specify which
+// lists are sets and which member identifies their elements. The results are identical to
+// k8s.io/apimachinery/pkg/util/strategicpatch, including the order of elements, which has no other
+// specification. The time grows linearly with the size of lists instead of quadratically.
 package strategic
 
 import (
@@ -17,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
-// The members of a patch that say how to merge.
+// The directives of a patch.
 const (
 	directive        = "$patch"
 	retainKeys       = "$retainKeys"
@@ -25,7 +23,7 @@ const (
 	setOrder         = "$setElementOrder"
 )
 
-// Values of directive, and names of strategies.
+// The values of directive and the names of strategies.
 const (
 	strategyDelete     = "delete"
 	strategyReplace    = "replace"
@@ -33,13 +31,12 @@ const (
 	strategyRetainKeys = "retainKeys"
 )
 
-// Schema knows how the members of a type are merged.
+// Schema describes how the members of a type are merged.
 type Schema = strategicpatch.LookupPatchMeta
 
-// Merge returns original with patch merged into it. It changes both, and the
-// result shares memory with them. Errors are for the client. It panics, as the
-// library does, on lists with a null in them, and on merge keys that cannot be
-// compared.
+// Merge returns original with patch merged into it. It modifies both, and the result shares memory
+// with them. Errors are for the client. Like strategicpatch, it panics for lists that contain null,
+// and for merge keys that are not comparable.
 func Merge(original, patch map[string]any, schema Schema) (map[string]any, error) {
 	return mergeMap(original, patch, schema)
 }
@@ -61,8 +58,8 @@ func mergeMap(original, patch map[string]any, schema Schema) (map[string]any, er
 	if err := retain(original, patch); err != nil {
 		return nil, err
 	}
-	// In order, so that the same patch always has the same result: what a
-	// directive deletes from a list is deleted before the list is merged.
+	// Sorted order makes the result deterministic: the elements that a directive deletes from a
+	// list are deleted before the list is merged.
 	keys := slices.Sorted(maps.Keys(patch))
 	for _, key := range keys {
 		if strings.HasPrefix(key, setOrder) {
@@ -83,8 +80,7 @@ func mergeMap(original, patch map[string]any, schema Schema) (map[string]any, er
 	return original, nil
 }
 
-// retain drops the members of original that a patch does not name as those to
-// be retained.
+// retain removes the members of original that the patch does not list in $retainKeys.
 func retain(original, patch map[string]any) error {
 	value, ok := patch[retainKeys]
 	if !ok {
@@ -168,8 +164,8 @@ func mergeMember(original map[string]any, key string, value any, schema Schema) 
 	return nil
 }
 
-// strategyOf returns how a member is merged, but for retaining keys, which the
-// patch itself says.
+// strategyOf returns the merge strategy of a member. It ignores retainKeys, because the patch
+// itself specifies the retained keys.
 func strategyOf(meta strategicpatch.PatchMeta) (string, error) {
 	strategies := meta.GetPatchStrategies()
 	switch {
@@ -187,7 +183,7 @@ func strategyOf(meta strategicpatch.PatchMeta) (string, error) {
 	return "", fmt.Errorf("unexpected patch strategy: %v", strategies)
 }
 
-// dropNulls takes out the members of objects that are null.
+// dropNulls removes all null members of objects.
 func dropNulls(value any) {
 	switch value := value.(type) {
 	case map[string]any:
@@ -213,8 +209,8 @@ func setWithoutDirectives(object map[string]any, key string, value any) {
 	delete(object, key)
 }
 
-// withoutDirectives returns a value of a patch without the objects in it that
-// are only there to say how to merge. It is false for such an object itself.
+// withoutDirectives returns a value of a patch without the objects that contain a directive. keep
+// is false if the value itself is such an object.
 func withoutDirectives(value any) (kept any, keep bool) {
 	switch value := value.(type) {
 	case map[string]any:

@@ -23,7 +23,7 @@ func schemaOf(t testing.TB, v any) Schema {
 	return schema
 }
 
-// outcome is what became of a merge.
+// outcome is the result of a merge.
 type outcome struct {
 	merged   map[string]any
 	failed   bool
@@ -217,7 +217,7 @@ func (g generator) objects(m map[string]any, key, mergeKey string, patch bool, m
 	list := []any{}
 	n := g.IntN(5)
 	if g.chance(5) {
-		n = 40 // beyond what is sorted by insertion
+		n = 40 // more than insertion sort handles
 	}
 	for range n {
 		object := keyed()
@@ -236,7 +236,7 @@ func (g generator) objects(m map[string]any, key, mergeKey string, patch bool, m
 	if patch && g.chance(35) {
 		order := []any{}
 		seen := map[any]bool{}
-		for _, element := range list { // mostly what is valid: the patch's own order, and others between
+		for _, element := range list { // mostly valid: the patch's own order with other keys in between
 			id := element.(map[string]any)[mergeKey]
 			if g.chance(30) {
 				order = append(order, keyed())
@@ -257,7 +257,7 @@ func (g generator) objects(m map[string]any, key, mergeKey string, patch bool, m
 	m[key] = list
 }
 
-// TestUnique compares with what the library does one by one.
+// TestUnique compares unique with the library's algorithm, which removes elements one at a time.
 func TestUnique(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
@@ -282,9 +282,9 @@ func TestUnique(t *testing.T) {
 	}
 }
 
-// TestCost: tens of thousands of elements are merged at once, in memory that
-// grows with their number. In the library's time none of these ends.
-func TestCost(t *testing.T) { // not parallel: it looks at what is allocated
+// TestCost checks that tens of thousands of elements are merged quickly, in memory that grows
+// linearly with their number. With the library, each of these cases takes too long to end.
+func TestCost(t *testing.T) { // not parallel: it measures allocations
 	schema := schemaOf(t, corev1.Pod{})
 	const n = 30_000
 	objects := func(first int, more string) string {

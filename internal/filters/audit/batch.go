@@ -12,8 +12,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Limits of queued events, in addition to their number. kube-apiserver has none: an unresponsive
-// webhook would use up all memory.
+// Limits of queued events, in addition to their number. kube-apiserver has no such limits, so an
+// unresponsive webhook can exhaust its memory.
 const (
 	maxQueued     = 256 << 20 // bytes
 	maxDeliveries = 100       // batches that are sent to a webhook at a time

@@ -81,7 +81,7 @@ func TestEventOfDocumentation(t *testing.T) {
 	}
 }
 
-// TestBody: what is no JSON is no body, whatever it would do to a line.
+// TestBody checks that invalid JSON is omitted, and that valid JSON is encoded on a single line.
 func TestBody(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -93,8 +93,8 @@ func TestBody(t *testing.T) {
 	}
 }
 
-// FuzzEvent: names, paths, bodies and whatever else clients choose do not get out
-// of their place in a line.
+// FuzzEvent checks that values chosen by clients, such as names, paths and bodies, cannot break the
+// encoding of a line.
 func FuzzEvent(f *testing.F) {
 	f.Add("/api", "jane\n{}", "a\",\"b", "kubectl\xff", "{\"a\":\"b\"}", "\u2028")
 	f.Fuzz(func(t *testing.T, uri, user, name, agent, body, annotation string) {

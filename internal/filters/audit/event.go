@@ -1,5 +1,5 @@
-// Package audit implements audit policies, events, and the backends: a log file and a webhook.
-// Types, file formats and messages are those of audit.k8s.io/v1. filters.Audit determines the
+// Package audit implements audit policies, audit events and the log and webhook backends. Types,
+// file formats and messages are the same as in audit.k8s.io/v1. filters.Audit determines the
 // requests and their stages; handlers record data in a request.Audit.
 package audit
 

@@ -12,7 +12,7 @@ import (
 const (
 	ModeBatch    = "batch"    // events are gathered, and requests do not wait
 	ModeBlocking = "blocking" // requests wait, and go on where an event cannot be recorded
-	// ModeBlockingStrict rejects a request whose stage RequestReceived cannot be recorded.
+	// ModeBlockingStrict rejects a request if its RequestReceived stage cannot be recorded.
 	ModeBlockingStrict = "blocking-strict"
 )
 
@@ -28,8 +28,8 @@ const (
 	nameWebhook = "webhook"
 )
 
-// Options configure audit. Start from NewOptions. Without PolicyFile or without a backend, and with
-// the zero value, nothing is recorded. Fields are named after their flags.
+// Options configure audit. Start from NewOptions. If there is no PolicyFile or no backend, or for
+// the zero value, audit is disabled. Fields have the names of their flags.
 type Options struct {
 	PolicyFile string
 	Log        LogOptions

@@ -13,13 +13,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Policy determines the recorded data by the first matching rule; without one, nothing is recorded.
+// Policy determines the recorded data by the first matching rule. A request without a matching rule
+// is not recorded.
 type Policy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	Rules []PolicyRule `json:"rules"`
-	// OmitStages are not recorded, in addition to those of the rule.
+	// OmitStages are not recorded, in addition to the omitted stages of the rule.
 	OmitStages []Stage `json:"omitStages,omitempty"`
 	// OmitManagedFields removes managed fields from bodies, unless the rule overrides it.
 	OmitManagedFields bool `json:"omitManagedFields,omitempty"`

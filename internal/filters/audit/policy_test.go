@@ -50,7 +50,7 @@ func mustParse(t testing.TB, text string) *Policy {
 	return policy
 }
 
-// TestDecide asks a policy of the shape of the one in the documentation.
+// TestDecide evaluates a policy similar to the example in the Kubernetes documentation.
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	rules := NewRules(mustParse(t, documented))
@@ -140,7 +140,7 @@ func TestRefusedPolicies(t *testing.T) {
 	}
 }
 
-// TestLenientPolicy: what is unknown is passed over, with a warning.
+// TestLenientPolicy checks that unknown fields are ignored with a warning.
 func TestLenientPolicy(t *testing.T) {
 	t.Parallel()
 	const text = "apiVersion: audit.k8s.io/v1\nkind: Policy\nfuture: 1\nrules:\n- level: None\n  level: Metadata\n"
@@ -150,7 +150,7 @@ func TestLenientPolicy(t *testing.T) {
 	}
 }
 
-// FuzzPolicy: a file is a policy that can be asked, or is refused.
+// FuzzPolicy checks that a file is either rejected or parsed into a policy that can be evaluated.
 func FuzzPolicy(f *testing.F) {
 	f.Add([]byte(documented), "/api/x", "pods", "a")
 	f.Add([]byte(`{"kind":"Policy","apiVersion":"audit.k8s.io/v1","rules":[{"level":"None","nonResourceURLs":["*","/**"]}]}`), "/", "*/*", "")

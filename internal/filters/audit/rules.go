@@ -17,7 +17,7 @@ type rule struct {
 	decision Decision
 }
 
-// Decision is the recorded data of a request. The zero value records nothing.
+// Decision specifies the recorded data of a request. The zero value records no data.
 type Decision struct {
 	Level             Level
 	OmitStages        []Stage

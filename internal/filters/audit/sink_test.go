@@ -98,8 +98,8 @@ func idsIn(t *testing.T, path string) []string {
 	return ids
 }
 
-// TestLog: each event is a line of the file, in every mode, and whoever may read the
-// file is up to its owner.
+// TestLog checks that each event is a line of the log file in every mode, and that only the owner
+// may read the file.
 func TestLog(t *testing.T) {
 	t.Parallel()
 	for _, mode := range Modes() {
@@ -202,7 +202,8 @@ func eventually(t *testing.T, condition func() bool) {
 	}
 }
 
-// fullDisk takes a few bytes of a line, and then none, until there is room.
+// fullDisk is a file with limited space. A write beyond the limit writes the part that fits and
+// returns an error.
 type fullDisk struct {
 	room int
 	text strings.Builder
@@ -325,7 +326,7 @@ func (c *collector) got() (events int, batches []int) {
 
 func always(http.ResponseWriter) bool { return true }
 
-// TestWebhookFlush: what waits for more events is sent when the sink ends.
+// TestWebhookFlush checks that an incomplete batch is sent when the sink is closed.
 func TestWebhookFlush(t *testing.T) {
 	t.Parallel()
 	c, file := newCollector(t, always)
@@ -360,7 +361,8 @@ func TestBatchSize(t *testing.T) {
 	}
 }
 
-// TestWebhookBlocking: an event is with the webhook before a request goes on.
+// TestWebhookBlocking checks that an event is delivered to the webhook before the request
+// continues.
 func TestWebhookBlocking(t *testing.T) {
 	t.Parallel()
 	c, file := newCollector(t, always)
@@ -374,7 +376,7 @@ func TestWebhookBlocking(t *testing.T) {
 	}
 }
 
-// TestWebhookWrong: a webhook that refuses is asked five times.
+// TestWebhookWrong checks that an event is sent five times to a webhook that returns errors.
 func TestWebhookWrong(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32
@@ -397,7 +399,7 @@ func TestWebhookWrong(t *testing.T) {
 	}
 }
 
-// TestWebhookDown: a webhook that comes back gets the events that wait.
+// TestWebhookDown checks that queued events are delivered when a webhook becomes available again.
 func TestWebhookDown(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -420,7 +422,8 @@ func TestWebhookDown(t *testing.T) {
 	}
 }
 
-// TestWebhookSlow: requests never wait for it; what is too much is counted.
+// TestWebhookSlow checks that requests do not wait for the webhook, and that dropped events are
+// counted.
 func TestWebhookSlow(t *testing.T) {
 	t.Parallel()
 	answer := make(chan struct{})
@@ -459,7 +462,7 @@ func TestQueueBytes(t *testing.T) {
 	}
 }
 
-// TestOpen refuses what cannot be used, in one line.
+// TestOpen checks that invalid options are rejected with an error of one line.
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

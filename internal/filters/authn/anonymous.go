@@ -2,8 +2,8 @@ package authn
 
 import "slices"
 
-// AnonymousConfig selects the paths of requests without credentials. Its fields are those of an
-// AuthenticationConfiguration.
+// AnonymousConfig selects the paths for which requests without credentials are accepted. Its fields
+// are defined by AuthenticationConfiguration.
 type AnonymousConfig struct {
 	Enabled bool `json:"enabled"`
 	// Conditions are the paths; empty means all.

@@ -207,7 +207,7 @@ func BenchmarkCertificates(b *testing.B) {
 	}
 }
 
-// tokens is a verifier that knows some tokens and refuses one.
+// tokens is a verifier for a fixed set of tokens. It returns an error for one of them.
 type tokens map[string]string
 
 func (v tokens) Verify(_ context.Context, token string, _ []string) (*request.User, []string, error) {

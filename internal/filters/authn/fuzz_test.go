@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// FuzzSubject: whatever a certificate is called, its user has a name, the certificate's
-// groups and that of everybody, and never another one.
+// FuzzSubject checks that the user of any certificate has a non-empty name and no groups other than
+// the groups of the certificate and system:authenticated.
 func FuzzSubject(f *testing.F) {
 	for _, name := range []pkix.Name{
 		{CommonName: "jane", Organization: []string{"devs", "ops"}},
@@ -41,7 +41,7 @@ func FuzzSubject(f *testing.F) {
 	})
 }
 
-// FuzzStaticTokens: of whatever is in the file, only a token that is in it is somebody's.
+// FuzzStaticTokens checks that only tokens in the file are accepted, for any content of the file.
 func FuzzStaticTokens(f *testing.F) {
 	f.Add("abc,jane,u,\"a,b\"\n", "abc")
 	f.Add("# comment\n,,\n\"", "")

@@ -40,8 +40,8 @@ func NewServiceAccountMetrics(registerer prometheus.Registerer) (*ServiceAccount
 	return m, nil
 }
 
-// RequestMetrics counts authentications, with the names of kube-apiserver. A nil *RequestMetrics
-// records nothing.
+// RequestMetrics counts authentications, with the metric names of kube-apiserver. The methods of a
+// nil *RequestMetrics do nothing.
 type RequestMetrics struct {
 	users, attempts *prometheus.CounterVec
 	duration        *prometheus.HistogramVec

@@ -57,9 +57,9 @@ type ServiceAccountConfig struct {
 	Logger  *slog.Logger // nil disables the log
 }
 
-// ServiceAccounts verifies tokens of service accounts, including those of secrets
-// (serviceaccount.LegacyIssuer). It caches verified signatures, and checks the objects for each
-// request: deleting one revokes its tokens.
+// ServiceAccounts verifies tokens of service accounts, including tokens in secrets
+// (serviceaccount.LegacyIssuer). It caches verified signatures, but checks the objects for each
+// request: deleting a service account or a bound object revokes its tokens.
 type ServiceAccounts struct {
 	config ServiceAccountConfig
 	// verified contains the claims of tokens with a valid signature, by verifiedToken.
@@ -149,7 +149,7 @@ func (s *ServiceAccounts) grant(ctx context.Context, claims *serviceaccount.Clai
 	return granted, nil
 }
 
-// errInvalidated is the client's error for a token whose bound object is gone.
+// errInvalidated is returned to the client for a token with a deleted bound object.
 var errInvalidated = errors.New("service account token has been invalidated")
 
 // bound checks the times and the bound objects of a token.

@@ -106,8 +106,8 @@ func (s *ServiceAccounts) trackUse(ctx context.Context, secret *corev1.Secret, a
 	return nil
 }
 
-// markUsed records the date of the use in the secret; tomorrow's date is from another server whose
-// clock is ahead. A failed write does not invalidate the token.
+// markUsed records the date of the last use in the secret. A recorded date of tomorrow was written
+// by another server with a clock that is ahead. A failed write does not invalidate the token.
 func (s *ServiceAccounts) markUsed(ctx context.Context, secret *corev1.Secret, now time.Time) {
 	today, tomorrow := now.UTC().Format(time.DateOnly), now.UTC().AddDate(0, 0, 1).Format(time.DateOnly)
 	marked := func(s *corev1.Secret) bool { return s.Labels[lastUsed] == today || s.Labels[lastUsed] == tomorrow }

@@ -58,7 +58,7 @@ func named(name, uid string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: "a", Name: name, UID: types.UID(uid)}
 }
 
-// boundClaims are those of a token for a/bot, good for an hour.
+// boundClaims returns the claims of a token for a/bot that is valid for one hour.
 func boundClaims(change func(*serviceaccount.Claims)) *serviceaccount.Claims {
 	now := time.Now()
 	claims := &serviceaccount.Claims{
@@ -152,7 +152,7 @@ func TestServiceAccountsOfOthers(t *testing.T) {
 	}
 }
 
-// TestTokensOfSecrets: what kube-controller-manager puts into secrets.
+// TestTokensOfSecrets checks tokens that kube-controller-manager writes to secrets.
 func TestTokensOfSecrets(t *testing.T) {
 	t.Parallel()
 	keys := newTokenKeys(t)

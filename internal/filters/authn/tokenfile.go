@@ -13,7 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// StaticTokens maps the SHA-256 of each token in a token file to its user. Hashing keeps lookup
+// StaticTokens maps the SHA-256 of each token in a token file to its user. Hashing makes the lookup
 // time independent of the token.
 type StaticTokens map[[sha256.Size]byte]*request.User
 

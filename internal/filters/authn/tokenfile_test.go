@@ -73,7 +73,7 @@ func TestBootstrapTokens(t *testing.T) {
 	tests := []struct {
 		name, token string
 		change      func(*corev1.Secret)
-		groups      []string // none: not taken
+		groups      []string // nil if the token is rejected
 	}{
 		{"good", token, nil, []string{"system:bootstrappers"}},
 		{"of more groups", token, func(s *corev1.Secret) {

@@ -15,8 +15,8 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// TestWebhookTokens: what a webhook answers, how it is asked, and for how long it is
-// believed.
+// TestWebhookTokens checks the requests to a webhook, the handling of its responses, and their
+// cache lifetime.
 func TestWebhookTokens(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int32
@@ -71,8 +71,8 @@ func TestWebhookTokens(t *testing.T) {
 	}
 }
 
-// TestWebhookCacheKey: the answer for one token is never that for another token or for other
-// audiences, whatever bytes they contain.
+// TestWebhookCacheKey checks that the cached result for a token is not used for another token or
+// for other audiences, for any bytes in them.
 func TestWebhookCacheKey(t *testing.T) {
 	t.Parallel()
 	var asked []string

@@ -14,9 +14,9 @@ const tokenProtocol = "base64url.bearer.authorization.k8s.io."
 
 const webSocketProtocols = "Sec-Websocket-Protocol"
 
-// webSocketToken returns the bearer token among the subprotocols of a WebSocket request;
-// "" if there is none. It is an error if there are two, if the token is malformed, or if
-// the client offers no other subprotocol, because the server never selects a token.
+// webSocketToken returns the bearer token among the subprotocols of a WebSocket request, or "" if
+// the request has no token. It returns an error if there are two tokens, if the token is malformed,
+// or if the client offers no other subprotocol, because the server never selects a token.
 func webSocketToken(r *http.Request) (string, error) {
 	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
 		return "", nil

@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// TestAnswer: a response that is completed in the handler's place reaches the
-// client while the handler goes on, which cannot add to it, and the connection
-// serves other requests meanwhile.
+// TestAnswer checks that a response completed on behalf of the handler reaches the client while the
+// handler still runs and cannot add to it, and that the connection serves other requests.
 func TestAnswer(t *testing.T) {
 	t.Parallel()
 	answered, written := make(chan struct{}), make(chan error, 1)

@@ -17,8 +17,8 @@ import (
 	h2 "golang.org/x/net/http2"
 )
 
-// bothServers runs the same benchmark against net/http's HTTP/2 and ours.
-// Clients are in the same process: CPU figures are of both sides.
+// bothServers runs a benchmark with net/http's HTTP/2 server and this one. Clients are in the same
+// process, so CPU figures include both sides.
 func bothServers(b *testing.B, h http.Handler, run func(b *testing.B, url string, newClient func() *http.Client)) {
 	for _, own := range []bool{false, true} {
 		name := "nethttp"

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// refused is the body of a response that tells the client why.
+// refused is the body of an error response.
 const refused = `{"kind":"Status","status":"Failure","reason":"Forbidden","code":403}`
 
 func refuseAll(w http.ResponseWriter, _ *http.Request) {
@@ -22,8 +22,8 @@ func refuseAll(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, refused)
 }
 
-// earlySizes are bodies of requests that are answered before they have come, and
-// how often each is sent.
+// earlySizes are the sizes of requests with a response before the end of their body, and the number
+// of requests of each size.
 func earlySizes() map[int]int { return map[int]int{1 << 10: 60, 100 << 10: 40, 3 << 20: 10} }
 
 // TestEarlyResponseNetHTTP: net/http's client gets every response that does not
@@ -61,8 +61,8 @@ func TestEarlyResponseNetHTTP(t *testing.T) {
 	}
 }
 
-// TestEarlyResponseCurl: so does curl, which up to 7.88 loses a response whose
-// stream is reset right after it.
+// TestEarlyResponseCurl checks the same with curl, which up to 7.88 loses a response if its stream
+// is reset immediately afterwards.
 func TestEarlyResponseCurl(t *testing.T) {
 	t.Parallel()
 	curl, err := exec.LookPath("curl")

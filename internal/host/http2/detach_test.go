@@ -14,8 +14,8 @@ import (
 	h2 "golang.org/x/net/http2"
 )
 
-// TestDetach has a response go on after its handler, and its connection serve others
-// meanwhile.
+// TestDetach checks that a response continues after its handler has returned, and its connection
+// serves other requests.
 func TestDetach(t *testing.T) {
 	t.Parallel()
 	next, ended := make(chan string), make(chan error, 1)
@@ -65,7 +65,7 @@ func TestDetach(t *testing.T) {
 
 func flush(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() }
 
-// TestDetachedEnds ends what goes on after a handler in other ways than by itself.
+// TestDetachedEnds checks the other ways in which a detached response can end.
 func TestDetachedEnds(t *testing.T) {
 	t.Parallel()
 	errEnough := errors.New("enough")
@@ -136,7 +136,7 @@ func TestDetachedEnds(t *testing.T) {
 	}
 }
 
-// lines is what has been logged.
+// lines are the logged lines.
 type lines chan string
 
 // Write implements io.Writer.

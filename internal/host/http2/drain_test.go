@@ -11,11 +11,11 @@ import (
 	h2 "golang.org/x/net/http2"
 )
 
-// forbid answers without reading the body.
+// forbid responds without reading the body.
 func forbid(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }
 
-// upload sends size bytes of a body as far as windows allow; false if the stream
-// ended before. Each frame of the server goes to see first.
+// upload sends size bytes of a body as windows permit, and returns false if the stream ended
+// before. It passes each frame of the server to see first.
 func (r *raw) upload(id uint32, size int, see func(got string)) bool {
 	r.t.Helper()
 	stream, conn := defaultWindow, defaultWindow
@@ -73,7 +73,7 @@ func TestEarlyResponse(t *testing.T) {
 	r.await("HEADERS 3 403 end")
 }
 
-// TestEarlyResponseEnds: the server does not read for ever what it drops.
+// TestEarlyResponseEnds checks that the server limits how much of a body it drops.
 func TestEarlyResponseEnds(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

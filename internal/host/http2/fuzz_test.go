@@ -10,9 +10,8 @@ import (
 	h2 "golang.org/x/net/http2"
 )
 
-// FuzzFrames sends frames in any order and with any contents. The server may
-// think of them what it likes, but not panic, hang or leave a goroutine behind:
-// synctest fails for those.
+// FuzzFrames sends frames in any order and with any contents. The server must not panic, hang or
+// leave a goroutine; synctest detects the latter two.
 func FuzzFrames(f *testing.F) {
 	f.Add([]byte{0, 1, 0, 1, 1, 20, 2, 1, 5})
 	f.Add([]byte{3, 1, 9, 4, 4, 0, 5, 1, 200, 6, 0, 0, 1, 1, 3})

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// gathering is a connection over another one that can gather, and notes what happens.
+// gathering wraps a connection with the method Gather and records the calls.
 type gathering struct {
 	net.Conn
 	did []string

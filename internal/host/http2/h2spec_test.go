@@ -14,9 +14,9 @@ import (
 	"testing"
 )
 
-// notConforming are cases that fail on purpose. As net/http does, we say what is
-// wrong with a header that HTTP/2 has no place for, with a status 400, rather
-// than just reset the stream.
+// notConforming returns the cases that fail intentionally. Like net/http, the server responds with
+// status 400 and a message to a header that is forbidden in HTTP/2, instead of resetting the
+// stream.
 func notConforming() []string {
 	return []string{
 		"Sends a HEADERS frame that contains the connection-specific header field",
@@ -56,7 +56,7 @@ func TestH2Spec(t *testing.T) {
 	}
 }
 
-// specReport is what h2spec reports, in JUnit's form.
+// specReport is h2spec's report in JUnit format.
 type specReport struct {
 	Cases []struct {
 		Section string  `xml:"package,attr"`

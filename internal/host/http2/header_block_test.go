@@ -12,7 +12,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// TestHeaderFields: what a handler sees of fields that come once or repeatedly.
+// TestHeaderFields checks the request headers for single and repeated fields.
 func TestHeaderFields(t *testing.T) {
 	t.Parallel()
 	block := &h2.MetaHeadersFrame{}

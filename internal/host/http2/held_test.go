@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// complete answers with a body of size bytes, its length declared.
+// complete responds with a body of size bytes and a Content-Length.
 func complete(w http.ResponseWriter, size int) {
 	w.Header().Set("Content-Length", strconv.Itoa(size))
 	_, _ = w.Write(make([]byte, size))
@@ -27,8 +27,8 @@ func TestOneWrite(t *testing.T) {
 	}
 }
 
-// TestHeldPart: what completes the declared length is sent by a flush, while the handler
-// goes on, and trailers may follow it.
+// TestHeldPart checks that the end of the declared length is sent by a flush while the handler
+// still runs, and that trailers may follow.
 func TestHeldPart(t *testing.T) {
 	t.Parallel()
 	goOn := make(chan struct{})

@@ -11,8 +11,7 @@ import (
 	h2 "golang.org/x/net/http2"
 )
 
-// waiting is a stream whose response is detached: it sends what it is given, when it is
-// resumed.
+// waiting is a stream with a detached response, which sends data when it is resumed.
 type waiting struct {
 	*response
 	mu    sync.Mutex
@@ -108,8 +107,8 @@ func TestParked(t *testing.T) {
 	}
 }
 
-// TestParkedWait: a stream whose client does not want more makes no other wait, but one that
-// waits for something else has to say so.
+// TestParkedWait checks that a stream with an exhausted window does not block others, and that a
+// stream that waits for another event must declare it.
 func TestParkedWait(t *testing.T) {
 	t.Parallel()
 	streams := make(chan *waiting, 10)
@@ -132,8 +131,8 @@ func TestParkedWait(t *testing.T) {
 	r.await("DATA 1 5")
 }
 
-// TestParkedTogether: what many streams send when they are resumed at once is complete and
-// in order, whoever runs them.
+// TestParkedTogether checks that the data of many streams that are resumed concurrently is complete
+// and in order.
 func TestParkedTogether(t *testing.T) {
 	t.Parallel()
 	const many, rounds = 50, 40

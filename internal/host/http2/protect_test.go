@@ -25,7 +25,7 @@ func few(streams int) func(*http.Server) {
 	return func(s *http.Server) { s.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: streams} }
 }
 
-// TestFloods: frames that cost a client nothing end its connection.
+// TestFloods checks that floods of frames that are cheap for a client end its connection.
 func TestFloods(t *testing.T) {
 	t.Parallel()
 	for name, send := range map[string]func(r *raw, i int) error{
@@ -79,7 +79,7 @@ func TestFloods(t *testing.T) {
 	}
 }
 
-// TestBrokenConnections: what ends a whole connection.
+// TestBrokenConnections checks the errors that end a connection.
 func TestBrokenConnections(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -190,7 +190,7 @@ func TestViolatorIsReadLittle(t *testing.T) {
 	}
 }
 
-// TestBrokenStreams: what ends one stream and leaves others alone.
+// TestBrokenStreams checks the errors that end one stream and do not affect others.
 func TestBrokenStreams(t *testing.T) {
 	t.Parallel()
 	with := func(more ...string) []string {
@@ -269,7 +269,7 @@ func TestBrokenStreams(t *testing.T) {
 		}, "RST 1 STREAM_CLOSED"},
 		{"beyond the window", func(r *raw) {
 			r.post(1)
-			for range 4 { // the handler reads nothing
+			for range 4 { // T the handler does not read
 				r.ok(r.frames.WriteData(1, false, make([]byte, 16<<10)))
 			}
 			r.ok(r.frames.WriteData(1, false, make([]byte, 1)))
@@ -308,7 +308,7 @@ func TestBrokenStreams(t *testing.T) {
 	}
 }
 
-// TestTimeouts: clients that do not say what they must.
+// TestTimeouts checks the timeouts of unresponsive clients.
 func TestTimeouts(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -378,7 +378,7 @@ func TestTimeouts(t *testing.T) {
 	}
 }
 
-// TestAnswersKeep: a client that answers pings stays.
+// TestAnswersKeep checks that a client that responds to pings stays connected.
 func TestAnswersKeep(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -395,7 +395,7 @@ func TestAnswersKeep(t *testing.T) {
 	})
 }
 
-// awaitPings answers n pings, whose data it takes from the server's keepalive.
+// awaitPings responds to n pings of the server's keepalive.
 func (r *raw) awaitPings(n int, each func(*[8]byte)) {
 	r.t.Helper()
 	for range n {
@@ -412,13 +412,14 @@ func (r *raw) awaitPings(n int, each func(*[8]byte)) {
 	}
 }
 
-// TestRepliesPileUp: a client that asks and does not listen is dropped.
+// TestRepliesPileUp checks that a client that causes replies and does not read them is
+// disconnected.
 func TestRepliesPileUp(t *testing.T) {
 	t.Parallel()
 	r := silent(t, hello, nil)
 	r.preface()
 	r.ok(r.frames.WriteSettings())
-	// What is being written, and what waits: less than a flood.
+	// The frames being written and the queued ones are fewer than a flood.
 	for range 2*maxReplies/17 + 10 {
 		if r.frames.WritePing(false, [8]byte{}) != nil {
 			break

@@ -24,15 +24,15 @@ type raw struct {
 	frames *h2.Framer
 	block  bytes.Buffer
 	enc    *hpack.Encoder
-	got    chan string // what the server sends, in short; closed at its end
+	got    chan string // T the server's frames in short form; closed at the end
 	done   chan struct{}
 	srv    *server
 	writes *countedWrites // the server's
-	// mayEnd says that the connection may end while the client writes.
+	// mayEnd permits the connection to end while the client writes.
 	mayEnd bool
 }
 
-// silent starts a server and a client that has said nothing and reads nothing.
+// silent starts a server and a client that has neither sent nor read data.
 func silent(t *testing.T, h http.HandlerFunc, change func(*http.Server)) *raw {
 	t.Helper()
 	hs := &http.Server{Handler: h, ErrorLog: testLog(t)}
@@ -55,7 +55,7 @@ func silent(t *testing.T, h http.HandlerFunc, change func(*http.Server)) *raw {
 	return r
 }
 
-// connect also says hello and reads what comes.
+// connect also performs the HTTP/2 handshake and reads frames.
 func connect(t *testing.T, h http.HandlerFunc, change func(*http.Server)) *raw {
 	t.Helper()
 	r := silent(t, h, change)
@@ -85,7 +85,7 @@ func (r *raw) ok(err error) {
 	}
 }
 
-// read passes on what the server sends, in short.
+// read passes on the server's frames in short form.
 func (r *raw) read() {
 	defer close(r.got)
 	f := h2.NewFramer(nil, r.net)
@@ -156,7 +156,7 @@ func (r *raw) awaitAfter(want string, each func(got string)) {
 	}
 }
 
-// never makes sure that the server has not sent what, by a PING after it.
+// never checks with a PING that the server has not sent what.
 func (r *raw) never(what ...string) {
 	r.t.Helper()
 	r.ok(r.frames.WritePing(false, [8]byte{1}))
@@ -178,7 +178,7 @@ func (r *raw) request(id uint32, end bool, fields ...string) {
 	r.ok(r.frames.WriteHeaders(h2.HeadersFrameParam{StreamID: id, EndStream: end, EndHeaders: true, BlockFragment: r.encode(fields...)}))
 }
 
-// post opens a stream with a body to come.
+// post opens a stream with a request body.
 func (r *raw) post(id uint32, more ...string) {
 	r.t.Helper()
 	r.request(id, false, append([]string{":method", "POST", ":scheme", "https", ":path", "/", ":authority", "a"}, more...)...)

@@ -18,8 +18,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// exchange is a handler and a request to it; what the client sees is to be the
-// same with net/http's server and ours.
+// exchange is a handler and a request. Clients must see the same response with net/http's server
+// and this one.
 type exchange struct {
 	name   string
 	handle http.HandlerFunc
@@ -29,7 +29,7 @@ type exchange struct {
 	change func(*http.Request)
 }
 
-// seen is what a client sees of a response.
+// seen is a response as seen by a client.
 type seen struct {
 	Err           bool
 	Status        int
@@ -233,7 +233,7 @@ func responses() []exchange {
 	}
 }
 
-// describe answers with what a handler knows of the request.
+// describe responds with the properties of the request that a handler sees.
 func describe(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	port := r.Host[strings.LastIndexByte(r.Host, ':'):]

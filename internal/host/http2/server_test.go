@@ -17,8 +17,8 @@ import (
 
 type connKey struct{}
 
-// TestConnContext: what net/http knows of a connection is in its requests'
-// contexts, and the same for all of them.
+// TestConnContext checks that the contexts of requests contain net/http's values of the connection,
+// which are equal for all of its requests.
 func TestConnContext(t *testing.T) {
 	t.Parallel()
 	var conns atomic.Int64
@@ -68,8 +68,7 @@ func TestClose(t *testing.T) {
 	_ = resp.Body.Close()
 }
 
-// TestSharedWrites: streams that have something to say at the same time share
-// writes.
+// TestSharedWrites checks that streams that send concurrently share writes.
 func TestSharedWrites(t *testing.T) {
 	t.Parallel()
 	const streams = 50
@@ -170,8 +169,7 @@ func TestWorkers(t *testing.T) {
 	})
 }
 
-// TestHandlerExits: a handler that ends its goroutine breaks off its stream and
-// nothing else.
+// TestHandlerExits checks that runtime.Goexit in a handler only aborts its stream.
 func TestHandlerExits(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -194,8 +192,8 @@ func TestHandlerExits(t *testing.T) {
 	}
 }
 
-// TestOneSaysClose: a response with Connection: close moves the client to
-// another connection, and what is under way ends well.
+// TestOneSaysClose checks that a response with Connection: close moves the client to another
+// connection, and that requests in flight complete.
 func TestOneSaysClose(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})

@@ -11,7 +11,7 @@ import (
 	h2 "golang.org/x/net/http2"
 )
 
-// TestSendWindow: no more is sent than the client wants, and no more is kept.
+// TestSendWindow checks that the server neither sends nor buffers more than the client's window.
 func TestSendWindow(t *testing.T) {
 	t.Parallel()
 	wrote := make(chan error, 1)
@@ -35,7 +35,7 @@ func TestSendWindow(t *testing.T) {
 	if got += 35; got != minWindow {
 		t.Errorf("got %d bytes, want %d", got, minWindow)
 	}
-	// The connection's window is used up, too; streams with nothing to say go on.
+	// The connection's window is exhausted, too; streams without data continue.
 	r.ok(r.frames.WriteWindowUpdate(0, 1<<20))
 	r.request(3, true, ":method", "GET", ":scheme", "https", ":path", "/small")
 	r.awaitAfter("DATA 3 5 end", count)
@@ -80,7 +80,7 @@ func TestReceiveWindow(t *testing.T) {
 	r.await("HEADERS 1 200")
 }
 
-// TestUnreadBodies: what handlers leave unread does not use up the connection.
+// TestUnreadBodies checks that unread request bodies do not exhaust the connection's window.
 func TestUnreadBodies(t *testing.T) {
 	t.Parallel()
 	r := connect(t, hello, func(s *http.Server) { s.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerConnection: minWindow} })

@@ -104,7 +104,7 @@ func stressHandler(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// stressOne asks for something and checks the answer.
+// stressOne sends a request and checks the response.
 func stressOne(c *http.Client, url string) error {
 	paths := []string{"/small", "/big", "/echo", "/ignore", "/stream", "/panic", "/cancel", "/slow"}
 	path := paths[rand.IntN(len(paths))]

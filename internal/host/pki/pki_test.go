@@ -36,7 +36,7 @@ func serving(t *testing.T, a *Authority, hosts ...string) *x509.Certificate {
 	return cert.Leaf
 }
 
-// TestReuse: a second start finds what the first one made.
+// TestReuse checks that a second start uses the files of the first one.
 func TestReuse(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data", "pki")
@@ -65,8 +65,8 @@ func TestReuse(t *testing.T) {
 	}
 }
 
-// TestServingVerifies: clients that trust the authority accept the certificate
-// for each of its hosts, and for those alone.
+// TestServingVerifies checks that clients that trust the CA accept the certificate for each of its
+// hosts and no others.
 func TestServingVerifies(t *testing.T) {
 	t.Parallel()
 	a := open(t, t.TempDir())
@@ -203,7 +203,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// TestBrokenFiles: an error names the file and says what to do.
+// TestBrokenFiles checks that errors name the file and a solution.
 func TestBrokenFiles(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

@@ -16,8 +16,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
-// forgetful is a disk that forgets in a power cut what was not synced, names in
-// folders included.
+// forgetful is a disk that loses unsynced data, including directory entries, at a power failure.
 type forgetful struct{ vfs.FS }
 
 func (d forgetful) read(name string) ([]byte, error) {
@@ -58,11 +57,11 @@ func (d forgetful) syncDir(dir string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// known is what a start has found or made so far, by what it is.
+// known are the keys and certificates that a start has read or created, by name.
 type known map[string][]byte
 
-// firstStart is all that a server has this package do when it starts. It calls
-// note with each thing that it goes on to use.
+// firstStart performs all operations of this package at a server's start. It calls note with all
+// data that the server uses afterwards.
 func firstStart(disk files, note func(what string, data []byte)) error {
 	const dir = "/data/pki"
 	users, err := openOwn(disk, dir)
@@ -102,8 +101,8 @@ func firstStart(disk files, note func(what string, data []byte)) error {
 	return writeFiles(disk, content{"/data/admin.kubeconfig", []byte("kubeconfig"), 0o600})
 }
 
-// TestPowerCuts cuts the power before each operation of a first start. The next
-// start goes well, and finds what the first one had gone on to use.
+// TestPowerCuts simulates a power failure before each operation of a first start. The next start
+// succeeds with the data that the first one had used.
 func TestPowerCuts(t *testing.T) {
 	t.Parallel()
 	type cut struct {
@@ -147,13 +146,13 @@ func TestPowerCuts(t *testing.T) {
 	}
 }
 
-// full is a disk that takes no more.
+// full is a full disk.
 type full struct{ forgetful }
 
 func (full) write(string, []byte, fs.FileMode) error { return syscall.ENOSPC }
 
-// TestFullDisk: what a server has is enough to start on a full disk; a
-// certificate that has to be made anew is made, and used.
+// TestFullDisk checks that a server with existing files starts on a full disk; a certificate that
+// must be renewed is created and used.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := forgetful{vfs.NewMem()}

@@ -54,7 +54,8 @@ func steps() int {
 
 // seedOf returns the seed of the random writes: OWNERSHIP_SEED if set, otherwise a constant. With
 // "time", the seed differs in each run. About one of 10,000 random writes then finds a bug of
-// structured-merge-diff: applying an empty list removes all items without an owner.
+// structured-merge-diff: when an empty list is applied, it also removes all sibling fields without
+// an owner.
 func seedOf(t *testing.T) uint64 {
 	t.Helper()
 	switch said := os.Getenv("OWNERSHIP_SEED"); said {

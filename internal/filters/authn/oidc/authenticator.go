@@ -20,9 +20,9 @@ import (
 // Config configures Authenticators.
 type Config struct {
 	Configuration *Configuration
-	// Disallowed are issuers that providers must not use: those of service accounts.
+	// Disallowed are the issuers of service account tokens, which providers must not use.
 	Disallowed []string
-	// Networks are the networks of providers whose configuration selects one.
+	// Networks are the available networks. A provider may select one in its configuration.
 	Networks egress.Networks
 	Logger   *slog.Logger
 	Metrics  *Metrics

@@ -28,9 +28,9 @@ const (
 	maxDistributedIssuers = 16
 )
 
-// distributed fetches the groups of users whose tokens refer to another location (distributed
-// claims, OpenID Connect Core, section 5.6.2): another token, possibly of another issuer. A nil
-// *distributed fetches nothing. It is safe for concurrent use.
+// distributed fetches the groups of users with distributed claims (OpenID Connect Core, section
+// 5.6.2): the token refers to another token, possibly of another issuer. A nil *distributed fetches
+// no groups. It is safe for concurrent use.
 type distributed struct {
 	claim  string
 	client *http.Client // the provider's

@@ -12,8 +12,8 @@ import (
 
 const byGroups = "claimMappings: {username: {claim: sub, prefix: ''}, groups: {claim: groups, prefix: 'oidc:'}}"
 
-// TestDistributedClaims: groups that a token does not hold are taken from where it says
-// that they are, if what is there is good.
+// TestDistributedClaims checks that groups are fetched from the claim source that the token
+// specifies, and that invalid responses are rejected.
 func TestDistributedClaims(t *testing.T) {
 	t.Parallel()
 	i, other := oidctest.New(t), oidctest.New(t)
@@ -77,7 +77,7 @@ func TestDistributedClaims(t *testing.T) {
 	}
 }
 
-// TestDistributedClaimsOfMany: requests at the same time share what is fetched.
+// TestDistributedClaimsOfMany checks that concurrent requests share one fetch.
 func TestDistributedClaimsOfMany(t *testing.T) {
 	t.Parallel()
 	i := oidctest.New(t)

@@ -24,8 +24,8 @@ func FuzzConfiguration(f *testing.F) {
 	})
 }
 
-// FuzzClaims: no claims of a token that a provider has signed make the server panic, or
-// are those of a user without a name.
+// FuzzClaims checks that no claims of a signed token cause a panic or result in a user without a
+// name.
 func FuzzClaims(f *testing.F) {
 	i := oidctest.New(f)
 	var providers []*provider

@@ -41,7 +41,7 @@ type keys struct {
 	onFetch              func(error)
 }
 
-// fetched is the result of the last fetch; keys are those of the last successful one.
+// fetched is the result of the last fetch. keys are the keys of the last successful fetch.
 type fetched struct {
 	keys []jose.JSONWebKey
 	err  error
@@ -113,7 +113,7 @@ func verifyWith(known []jose.JSONWebKey, token *jose.JSONWebSignature) ([]byte, 
 	return nil, false
 }
 
-// refetch returns newer keys than those seen, or the same ones if they are too recent. Concurrent
+// refetch returns newer keys than seen, or seen itself if the last fetch was too recent. Concurrent
 // callers share a fetch.
 func (k *keys) refetch(ctx context.Context, seen *fetched) (*fetched, error) {
 	return egress.Share(ctx, &k.calls, "", func(ctx context.Context) (*fetched, error) {

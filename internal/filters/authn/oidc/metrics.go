@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics are the metrics of providers, with the names of kube-apiserver and hashes of issuers. A
-// nil *Metrics records nothing.
+// Metrics are the metrics of providers, with the metric names of kube-apiserver and hashes of
+// issuers as labels. The methods of a nil *Metrics do nothing.
 type Metrics struct {
 	latency   *prometheus.HistogramVec
 	lastFetch *prometheus.GaugeVec

@@ -161,8 +161,8 @@ func embedded(t *testing.T, key *jose.JSONWebKey, claims map[string]any) string 
 	return token
 }
 
-// TestKeys: keys are fetched with the first token, and once more for a key that is not
-// known; whoever sends bad tokens cannot have them fetched again and again.
+// TestKeys checks that keys are fetched for the first token and again for an unknown key. Invalid
+// tokens must not cause repeated fetches.
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	i := oidctest.New(t)
@@ -227,7 +227,8 @@ func TestIssuerOfDiscovery(t *testing.T) {
 	}
 }
 
-// TestConfigurations: what is refused, by the field that is wrong.
+// TestConfigurations checks that invalid configurations are rejected with an error for the invalid
+// field.
 func TestConfigurations(t *testing.T) {
 	t.Parallel()
 	i := oidctest.New(t)
@@ -285,7 +286,7 @@ func TestAllAlgorithms(t *testing.T) {
 	}
 }
 
-// FuzzUser: nothing that a client sends makes the parser panic or is somebody's token.
+// FuzzUser checks that the parser does not panic, and that only the signed token is accepted.
 func FuzzUser(f *testing.F) {
 	i := oidctest.New(f)
 	authenticators, err := open(f, i, bySubject)

@@ -15,8 +15,8 @@ import (
 // maxAuthenticators is how many providers a configuration may have.
 const maxAuthenticators = 64
 
-// validate returns the errors of a configuration, except those of expressions. disallowed are
-// issuers that providers must not use: those of service accounts.
+// validate returns the errors of a configuration, except the errors of expressions. disallowed are
+// the issuers of service account tokens, which providers must not use.
 func validate(c *Configuration, disallowed []string) field.ErrorList {
 	var errs field.ErrorList
 	root := field.NewPath("jwt")

@@ -82,7 +82,8 @@ func (i *Issuer) CA() string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: i.Certificate().Raw}))
 }
 
-// Token signs claims in addition to those of a valid token; nil removes one.
+// Token returns a signed token with the default claims, overridden by more. A nil value removes a
+// claim.
 func (i *Issuer) Token(t testing.TB, more map[string]any) string {
 	t.Helper()
 	claims := map[string]any{"iss": i.URL, "aud": "kube", "sub": "jane", "exp": time.Now().Add(time.Hour).Unix()}
