@@ -24,7 +24,7 @@ type (
 		name  string
 		calls *[]string
 		err   error
-		// idle says that it handles nothing.
+		// idle: the plugin handles no operation.
 		idle bool
 	}
 )
@@ -110,7 +110,7 @@ func TestChainOfNone(t *testing.T) {
 	}
 }
 
-// seen keeps what the last check was of.
+// seen records the object of the last check.
 type seen struct {
 	name        *string
 	object, old *any
@@ -124,7 +124,7 @@ func (s seen) Validate(_ context.Context, a *admission.Attributes) error {
 	return nil
 }
 
-// TestValidation: the check of the final object knows its final name.
+// TestValidation checks that the validation of the final object uses its final name.
 func TestValidation(t *testing.T) {
 	t.Parallel()
 	var name string

@@ -83,8 +83,7 @@ func (mutate) Name() string                                              { retur
 func (mutate) Handles(admission.Operation) bool                          { return true }
 func (m mutate) Mutate(_ context.Context, a *admission.Attributes) error { return m(a) }
 
-// TestObjectIn: a version is made once, until the object changes, whoever changes
-// it and however.
+// TestObjectIn checks that a converted object is reused until the object changes in any way.
 func TestObjectIn(t *testing.T) {
 	t.Parallel()
 	converted := 0
@@ -144,8 +143,8 @@ func TestObjectIn(t *testing.T) {
 	}
 }
 
-// TestSetObjectIn: what a plugin has of another version becomes the object, in the
-// hub version, with its defaults.
+// TestSetObjectIn checks that an object set in another version is converted to the hub version and
+// defaulted.
 func TestSetObjectIn(t *testing.T) {
 	t.Parallel()
 	converted := 0
@@ -194,8 +193,7 @@ func TestConvertsByKind(t *testing.T) {
 	}
 }
 
-// TestReinvocation: all plugins run once more, and no more than that, with what
-// they remember.
+// TestReinvocation checks that all plugins run exactly once more, with their state.
 func TestReinvocation(t *testing.T) {
 	t.Parallel()
 	var calls []string
@@ -246,7 +244,7 @@ func TestAnnotate(t *testing.T) {
 	if err := a.Annotate(ctx, "example.com/same", "y"); !errors.Is(err, request.ErrAnnotated) {
 		t.Errorf("another value: %v", err)
 	}
-	// The request is tried again: its event keeps what was said first.
+	// If the request is retried, its event keeps the first annotation.
 	again := &admission.Attributes{}
 	if err := again.Annotate(ctx, "example.com/same", "y"); err != nil {
 		t.Error(err)

@@ -19,7 +19,7 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// acting is a plugin that does what a function says.
+// acting is a plugin that calls a function.
 type acting struct {
 	name string
 	do   func(ctx context.Context, a *admission.Attributes) error
@@ -41,7 +41,7 @@ func (checking) Handles(op admission.Operation) bool { return true }
 
 func (p checking) Validate(ctx context.Context, a *admission.Attributes) error { return p.do(ctx, a) }
 
-// TestExplanation: each call of a plugin is a step, with what it changed and said.
+// TestExplanation checks that each call of a plugin is a step with its modifications and messages.
 func TestExplanation(t *testing.T) {
 	t.Parallel()
 	chain := admission.Chain{
@@ -95,7 +95,7 @@ func TestExplanation(t *testing.T) {
 	}
 }
 
-// TestExplanationIsBounded: a plugin may change more than anyone wants to see.
+// TestExplanationIsBounded checks the limit on the number of modifications.
 func TestExplanationIsBounded(t *testing.T) {
 	t.Parallel()
 	chain := admission.Chain{acting{"many", func(_ context.Context, a *admission.Attributes) error {
@@ -110,7 +110,7 @@ func TestExplanationIsBounded(t *testing.T) {
 	}
 }
 
-// TestRefusal: an error says which plugin it is of, and is still what it was.
+// TestRefusal checks that an error contains the plugin and still matches the original error.
 func TestRefusal(t *testing.T) {
 	t.Parallel()
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "x", errors.New("no"))

@@ -10,8 +10,8 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// BenchmarkChain is what all filters but TLS and certificates cost a get: with limits
-// of requests in flight, and with flow control.
+// BenchmarkChain measures a get through all filters except TLS and client certificates, with limits
+// of requests in flight and with flow control.
 func BenchmarkChain(b *testing.B) {
 	metrics := newMetrics()
 	b.Run("limits", func(b *testing.B) { benchmarkChain(b, MaxInFlight(400, 200, metrics, writeError)) })

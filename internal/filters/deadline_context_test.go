@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestDeadlineContext has contexts of package context say what one of ours is to do.
+// TestDeadlineContext compares the behavior of deadlineContext with contexts of package context.
 func TestDeadlineContext(t *testing.T) {
 	t.Parallel()
 	reason := errors.New("gone")
@@ -32,7 +32,7 @@ func TestDeadlineContext(t *testing.T) {
 		"ends, and its time runs out":   func(u under) { u.parent(nil); time.Sleep(2 * time.Second) },
 		lateFirst:                       func(u under) { time.Sleep(2 * time.Second); u.parent(reason) },
 	} {
-		for _, early := range []bool{false, true} { // somebody waits before it ends
+		for _, early := range []bool{false, true} { // whether Done is called before the end
 			told := func(with func(parent context.Context) (context.Context, func())) (told []string) {
 				synctest.Test(t, func(t *testing.T) {
 					parent, cancel := context.WithCancelCause(t.Context())
@@ -88,7 +88,7 @@ func TestDeadlineContext(t *testing.T) {
 	}
 }
 
-// TestDeadlineQueue has requests of unequal times come and go.
+// TestDeadlineQueue adds and removes requests with different deadlines.
 func TestDeadlineQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -150,7 +150,7 @@ func TestDeadlineQueueIsShort(t *testing.T) {
 	})
 }
 
-// BenchmarkDeadlineContext is a request that nobody asks whether it has ended.
+// BenchmarkDeadlineContext measures a request for which Done and Err are not called.
 func BenchmarkDeadlineContext(b *testing.B) {
 	b.Run("ours", func(b *testing.B) {
 		var q deadlineQueue

@@ -47,7 +47,7 @@ func TestTimeoutOf(t *testing.T) {
 	}
 }
 
-// FuzzTimeoutOf: whatever a client asks for, it gets at most the maximum.
+// FuzzTimeoutOf checks that the timeout never exceeds the maximum, for any requested timeout.
 func FuzzTimeoutOf(f *testing.F) {
 	f.Add("timeout=5s")
 	f.Add("timeout=-1h&timeout=1s")
@@ -122,7 +122,7 @@ func TestDeadline(t *testing.T) {
 				t.Errorf("answered %d, want %d", resp.StatusCode, tt.code)
 			}
 			if tt.name == "waits for a client that does not read" {
-				<-time.After(100 * time.Millisecond) // the client's own slowness is what is tried here
+				<-time.After(100 * time.Millisecond) // simulates a slow client
 			}
 			body, err := io.ReadAll(resp.Body)
 			if cut := err != nil; cut != tt.cut {
@@ -180,9 +180,9 @@ func TestResponseReachesBelow(t *testing.T) {
 	}
 }
 
-// TestDeadlineOfComputation: the client of a handler that does not notice its
-// deadline has its answer while that goes on, over each protocol, and what the
-// handler does later is counted, logged and not sent.
+// TestDeadlineOfComputation checks a handler that ignores its deadline. The client receives its
+// response while the handler is still running, over each protocol. Later writes of the handler are
+// counted and logged, but not sent.
 func TestDeadlineOfComputation(t *testing.T) {
 	t.Parallel()
 	for _, protocol := range []string{"HTTP/1.1", "HTTP/2.0"} {

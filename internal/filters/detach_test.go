@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// detaching is a ResponseWriter as package http2's: it keeps what goes on after the handler.
+// detaching is a ResponseWriter like the one of package http2. It records the detached function.
 type detaching struct {
 	*httptest.ResponseRecorder
 	rest func() bool
@@ -21,12 +21,12 @@ func (d *detaching) Detach(do func() bool) { d.rest = do }
 func (d *detaching) Resume()               {}
 func (d *detaching) HandOff()              {}
 
-// ends records what has ended, and why.
+// ends records the calls of end and their reasons.
 type ends struct{ seen []any }
 
 func (e *ends) end(_ *response, panicked any) { e.seen = append(e.seen, panicked) }
 
-// TestDetach has what filters begin end with what the handler has detached.
+// TestDetach checks that filters end when the detached function of the handler ends.
 func TestDetach(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer

@@ -24,7 +24,7 @@ type Drain struct {
 		sync.Mutex
 		refusing    bool
 		active      int
-		idle        chan struct{} // closed when requests are rejected and none is active
+		idle        chan struct{} // closed when new requests are rejected and no request is active
 		stopping    bool          // long-running requests are ended
 		longRunning map[*response]struct{}
 	}

@@ -20,7 +20,7 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-// writeError stands for the error writer of the API.
+// writeError is a simple ErrorWriter.
 func writeError(w http.ResponseWriter, _ *http.Request, err error) {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -45,7 +45,7 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func newMetrics() *telemetry.Requests { return telemetry.NewRequests(prometheus.NewRegistry()) }
 
-// get sends a request through filters that stand behind AuditID and RequestInfo.
+// get sends a request through filters that run after AuditID and RequestInfo.
 func get(t *testing.T, final http.Handler, r *http.Request, filters ...Filter) *httptest.ResponseRecorder {
 	t.Helper()
 	recorder := httptest.NewRecorder()
@@ -62,7 +62,7 @@ func statusOf(t *testing.T, body io.Reader) *metav1.Status {
 	return &status
 }
 
-// as is a filter that stands for authentication.
+// as is a filter that sets the authenticated user.
 func as(user *request.User) Filter {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -267,7 +267,7 @@ func TestChecks(t *testing.T) {
 	tests := []struct {
 		name string
 		err  error
-		want string // "" for none
+		want string // may be empty
 	}{
 		{"no CORS", CheckCORS(nil), ""},
 		{"pinned", CheckCORS([]string{"^https://a$", "//a(:|$)"}), ""},

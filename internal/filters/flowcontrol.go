@@ -11,9 +11,9 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-// FlowControl has each request wait for its turn, and refuses those with 429 that do
-// not get one. A watch has its turn until it has sent its first events. Other
-// long-running requests need none.
+// FlowControl queues each request until it gets a turn, and rejects requests that get no turn with
+// 429. A watch occupies its turn until it has sent the initial events. Other long-running requests
+// are not limited.
 func FlowControl(by *flowcontrol.Control, metrics *telemetry.Requests, onError ErrorWriter) Filter {
 	return func(next http.Handler) http.Handler { return &flowControl{by, metrics, onError, next} }
 }
@@ -44,12 +44,12 @@ func (f *flowControl) serve(w http.ResponseWriter, r *http.Request) {
 	if turn == nil {
 		return
 	}
-	defer turn.End() // also when the handler panics
+	defer turn.End() // also if the handler panics
 	f.next.ServeHTTP(w, r)
 }
 
-// serveWatch ends the turn of a watch when it is initialized, or at its end. Nothing
-// of the turn is kept for as long as the watch lasts.
+// serveWatch ends the turn of a watch when the watch is initialized, or at its end at the latest.
+// The turn is not retained while the watch is active.
 func (f *flowControl) serveWatch(w *response, r *http.Request) {
 	turn := f.take(w, r)
 	if turn == nil {
@@ -67,7 +67,7 @@ func (f *flowControl) end(w *response, _ any) {
 	f.by.Forget(request.InfoFrom(w.ctx))
 }
 
-// take returns the turn of a request, once it has come; nil where the request was refused.
+// take waits for the turn of a request and returns it. It returns nil if the request was rejected.
 func (f *flowControl) take(w http.ResponseWriter, r *http.Request) *flowcontrol.Turn {
 	turn := f.by.Take(r)
 	if turn.Waits() {
@@ -96,7 +96,7 @@ func waitFor(turn *flowcontrol.Turn, r *http.Request, mark *telemetry.Watermark)
 	request.SetQueueWait(r.Context(), turn.Waited())
 }
 
-// tooManyRequests refuses a request that may be sent again after some seconds.
+// tooManyRequests rejects a request with a Retry-After in seconds.
 func tooManyRequests(w http.ResponseWriter, r *http.Request, seconds int64, onError ErrorWriter) {
 	w.Header().Set("Retry-After", strconv.FormatInt(seconds, 10))
 	onError(w, r, apierrors.NewTooManyRequests("Too many requests, please try again later.", int(seconds)))

@@ -15,8 +15,8 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// newControl returns a Control whose mandatory objects are all: requests of jane have one
-// seat and a queue, those of everybody else are exempt.
+// newControl returns a Control in which requests of jane have one seat and a queue, and requests of
+// other users are exempt.
 func newControl(t testing.TB, seats int) *flowcontrol.Control {
 	t.Helper()
 	metrics, err := flowcontrol.NewMetrics(prometheus.NewRegistry())
@@ -51,7 +51,7 @@ func schemaOf(level, user string, precedence int32) *flowcontrolv1.FlowSchema {
 		}}}}
 }
 
-// oneSeat is a server whose requests of jane have one seat, and a queue for one.
+// oneSeat is a server with one seat and a queue of length one for requests of jane.
 type oneSeat struct {
 	*testing.T
 	http.Handler
@@ -92,8 +92,8 @@ func (s *oneSeat) free(when string) {
 	}
 }
 
-// TestFlowControlRefuses: one request has the seat, one waits, and others are refused; who
-// waits too long is refused, too.
+// TestFlowControlRefuses starts one request that occupies the seat and one that waits, and checks
+// that further requests are rejected. A request that waits too long is also rejected.
 func TestFlowControlRefuses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -123,8 +123,8 @@ func TestFlowControlRefuses(t *testing.T) {
 	})
 }
 
-// TestSeatsComeBack: whatever becomes of a request, its seat is free afterwards, or
-// before that where it lasts.
+// TestSeatsComeBack checks that the seat of every request is released when it ends. The seat of a
+// watch is released when the watch is initialized.
 func TestSeatsComeBack(t *testing.T) {
 	t.Parallel()
 	wait := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }

@@ -8,34 +8,34 @@ import (
 	"sync"
 )
 
-// guard lets a goroutine other than the handler's answer a request. It serializes
-// their use of the http.ResponseWriter; once the request is answered, writes of
-// the handler fail with http.ErrHandlerTimeout.
+// guard allows a goroutine other than the handler's to respond to a request. It serializes their
+// use of the http.ResponseWriter. After the other goroutine has responded, writes of the handler
+// fail with http.ErrHandlerTimeout.
 type guard struct {
 	mu sync.Mutex
-	// over: the request has been answered in the handler's place.
+	// over reports whether another goroutine has responded to the request.
 	over bool
-	// private: the handler has a header of its own until it writes it. A handler
-	// may change the header at any time without a call that could be guarded.
+	// private reports whether the handler uses a separate header map until it writes the header.
+	// The handler may modify the map at any time without a call that could be guarded.
 	private bool
 	own     http.Header
 }
 
-// answerer is a ResponseWriter that can complete a response while the handler is
-// running, in a header of its own: that of package http2.
+// answerer is a ResponseWriter that can complete a response with a separate header while the
+// handler is running. Package http2 implements it.
 type answerer interface {
 	Answer(status int, header http.Header, body []byte) error
 }
 
-// withGuard prepares a response to be answered by another goroutine.
+// withGuard allows another goroutine to respond to the request.
 func (r *response) withGuard(g *guard) {
 	_, answers := r.ResponseWriter.(answerer)
 	g.private = !answers
 	r.guard = g
 }
 
-// lock locks the response for the handler. It is false, and the response is not
-// locked, where the request has been answered.
+// lock locks the response for the handler. It returns false, without locking, if another goroutine
+// has responded.
 func (r *response) lock() bool {
 	if r.guard == nil {
 		return true
@@ -54,7 +54,7 @@ func (r *response) unlock() {
 	}
 }
 
-// headerLocked returns the header that the handler sees.
+// headerLocked returns the header map that the handler uses.
 func (r *response) headerLocked() http.Header {
 	g := r.guard
 	if g == nil || !g.over && (!g.private || r.status != 0) {
@@ -68,7 +68,7 @@ func (r *response) headerLocked() http.Header {
 	return g.own
 }
 
-// publishHeaderLocked makes the handler's header the response's.
+// publishHeaderLocked copies the handler's header to the response.
 func (r *response) publishHeaderLocked() {
 	if r.guard == nil || r.guard.own == nil || r.status != 0 {
 		return
@@ -78,8 +78,8 @@ func (r *response) publishHeaderLocked() {
 	maps.Copy(header, r.guard.own)
 }
 
-// answerFor sends a complete response in the handler's place. It is false where the
-// handler has begun its own.
+// answerFor sends a complete response instead of the handler. It returns false if the handler has
+// already started a response.
 func (r *response) answerFor(a *reply) bool {
 	r.guard.mu.Lock()
 	defer r.guard.mu.Unlock()
@@ -89,15 +89,15 @@ func (r *response) answerFor(a *reply) bool {
 	r.guard.over = true
 	r.status, r.size = a.status, int64(a.body.Len())
 	r.started.Store(int32(a.status))
-	// The client has gone, if these fail.
+	// Errors are ignored, because they mean that the client has disconnected.
 	if w, ok := r.ResponseWriter.(answerer); ok {
 		_ = w.Answer(a.status, a.header, a.body.Bytes())
 		return true
 	}
 	header := r.ResponseWriter.Header()
 	maps.Copy(header, a.header)
-	// The client has all of it, and must not wait on this connection for what
-	// the handler still does.
+	// The response is complete. The connection is closed, because a further request on it would
+	// have to wait for the handler.
 	header.Set("Content-Length", strconv.Itoa(a.body.Len()))
 	header.Set("Connection", "close")
 	r.ResponseWriter.WriteHeader(a.status)
@@ -106,7 +106,7 @@ func (r *response) answerFor(a *reply) bool {
 	return true
 }
 
-// reply is a response that is made before it is sent.
+// reply is a buffered response.
 type reply struct {
 	header http.Header
 	status int

@@ -2,10 +2,10 @@ package filters
 
 import "net/http"
 
-// HeaderLimit answers requests whose header has more than max fields with 431, as
-// net/http answers those that are too long in bytes: in plain text, and closing
-// the connection. A field takes several times its bytes in memory. Our HTTP/2
-// counts fields while it reads them; for what net/http reads it is done here.
+// HeaderLimit rejects requests with more than max header fields with 431. Like net/http for headers
+// with too many bytes, it responds in plain text and closes the connection. The limit is necessary
+// because a field uses several times its size in memory. Package http2 counts fields while it reads
+// them; HeaderLimit does this for requests read by net/http.
 func HeaderLimit(max int) Filter {
 	return passing(func(w http.ResponseWriter, r *http.Request) bool {
 		fields := len(r.Trailer) // announced in the header, one name each
@@ -21,11 +21,11 @@ func HeaderLimit(max int) Filter {
 	})
 }
 
-// CloseChunked ends an HTTP/1.1 connection with the answer to a request whose body
-// is chunked. Such a request may have had a Content-Length, too, in which case the
-// connection must not be used again: a proxy before us may disagree about where
-// the request ends (RFC 9112, 6.1). net/http removes that header without a word,
-// and clients of an API hardly ever send chunks.
+// CloseChunked closes an HTTP/1.1 connection after the response to a request with a chunked body.
+// If such a request also had a Content-Length, the connection must not be reused, because a proxy
+// may disagree about the end of the request (RFC 9112, 6.1). net/http silently removes the
+// Content-Length, so CloseChunked closes the connection for all chunked requests. API clients
+// rarely send them.
 func CloseChunked(next http.Handler) http.Handler {
 	return passing(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {

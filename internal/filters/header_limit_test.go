@@ -41,7 +41,7 @@ func listen(t *testing.T, change func(*httptest.Server), h http.Handler) *httpte
 	return s
 }
 
-// TestHeaderLimit: the fields of a request are counted, whichever way it comes.
+// TestHeaderLimit checks the limit of header fields for each protocol.
 func TestHeaderLimit(t *testing.T) {
 	t.Parallel()
 	for name, change := range listeners() {
@@ -78,8 +78,8 @@ func TestHeaderLimit(t *testing.T) {
 	}
 }
 
-// TestRelease: nothing around a handler keeps a header that the handler has
-// released, or a body.
+// TestRelease checks that filters and servers retain neither the body nor a header that the handler
+// has released.
 func TestRelease(t *testing.T) {
 	t.Parallel()
 	for name, change := range listeners() {
@@ -126,7 +126,7 @@ func bytesOf(r *http.Request, key string) weak.Pointer[byte] {
 	return weak.Make(unsafe.StringData(r.Header.Get(key)))
 }
 
-// TestCloseChunked: only requests whose body is chunked end the connection.
+// TestCloseChunked checks that only requests with a chunked body close the connection.
 func TestCloseChunked(t *testing.T) {
 	t.Parallel()
 	for name, change := range listeners() {

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// CacheControl forbids shared caches to store responses, and all caches to use them
-// without revalidation: rights to see an object can change at any time.
+// CacheControl prevents shared caches from storing responses, and all caches from using them
+// without revalidation, because the permission to read an object can change at any time.
 func CacheControl(next http.Handler) http.Handler {
 	value := []string{"no-cache, private"}
 	return passing(func(w http.ResponseWriter, _ *http.Request) bool {
@@ -20,8 +20,8 @@ func CacheControl(next http.Handler) http.Handler {
 	})(next)
 }
 
-// HSTS sends Strict-Transport-Security with the directives given. Without
-// directives it does nothing.
+// HSTS adds a Strict-Transport-Security header with the given directives. If directives is empty,
+// it adds no header.
 func HSTS(directives []string) Filter {
 	value := strings.Join(directives, "; ")
 	if value == "" {
@@ -33,7 +33,7 @@ func HSTS(directives []string) Filter {
 	})
 }
 
-// CheckHSTS returns what is wrong with directives.
+// CheckHSTS returns an error if a directive is invalid.
 func CheckHSTS(directives []string) error {
 	if len(directives) == 0 {
 		return nil
@@ -55,9 +55,9 @@ func CheckHSTS(directives []string) error {
 	return errors.Join(errs...)
 }
 
-// GoAway sends a GOAWAY with a share of HTTP/2 responses, so that clients reconnect
-// and spread over the servers behind a load balancer. The requests themselves are
-// served as usual.
+// GoAway sends a GOAWAY frame with a fraction of the HTTP/2 responses, so that clients reconnect
+// and are distributed among the servers behind a load balancer. The requests themselves are served
+// as usual.
 func GoAway(chance float64) Filter {
 	return func(next http.Handler) http.Handler {
 		if chance <= 0 {
@@ -73,9 +73,9 @@ func GoAway(chance float64) Filter {
 	}
 }
 
-// CORS lets browsers send requests from pages of other origins: those that match
-// one of the patterns, which CheckCORS has accepted. Without patterns it does
-// nothing.
+// CORS allows browsers to send requests from pages of other origins if the origin matches one of
+// the patterns. The patterns must be valid according to CheckCORS. Without patterns, CORS does not
+// change responses.
 func CORS(origins []string) Filter {
 	patterns := make([]*regexp.Regexp, len(origins))
 	for i, origin := range origins {
@@ -106,9 +106,9 @@ func CORS(origins []string) Filter {
 	}
 }
 
-// CheckCORS returns what is wrong with patterns of origins: each must be a
-// regular expression that pins the host at both ends, or else a page of
-// example.com.evil.org would match example.com.
+// CheckCORS returns an error if a pattern for origins is invalid. Each pattern must be a regular
+// expression that anchors the host at both ends. Otherwise, a page of example.com.evil.org would
+// match example.com.
 func CheckCORS(origins []string) error {
 	var errs []error
 	for _, origin := range origins {

@@ -25,18 +25,18 @@ const (
 
 // ImpersonateConfig configures Impersonate.
 type ImpersonateConfig struct {
-	// Authorizer decides who may impersonate whom.
+	// Authorizer authorizes impersonation.
 	Authorizer authorizer.Authorizer
-	// Constrained also takes the verbs of KEP-5284, which limit what a request may
-	// do as the other user.
+	// Constrained also enables the verbs of KEP-5284, which limit the requests that a user may send
+	// as the other user.
 	Constrained bool
 	Logger      *slog.Logger
 	OnError     ErrorWriter
 }
 
-// Impersonate makes requests with Impersonate headers as the user they name, if the
-// authenticated user may impersonate that user. The headers are removed, so that
-// nobody who comes later can take them for more than they are.
+// Impersonate changes the user of requests with Impersonate headers, if the authenticated user may
+// impersonate that user. It removes the headers, so that later handlers cannot interpret them
+// again.
 func Impersonate(config ImpersonateConfig) Filter {
 	modes := newImpersonationModes(config.Authorizer, config.Constrained)
 	impersonated := func(w http.ResponseWriter, r *http.Request) bool {
@@ -62,8 +62,8 @@ func Impersonate(config ImpersonateConfig) Filter {
 	return passing(impersonated)
 }
 
-// takeImpersonated removes the impersonated user from a header. It is nil where the
-// header names none.
+// takeImpersonated removes the impersonated user from a header and returns it. It returns nil if
+// the header has no impersonated user.
 func takeImpersonated(header http.Header) (*request.User, error) {
 	wanted := &request.User{Name: header.Get(impersonateUser), UID: header.Get(impersonateUID), Groups: header[impersonateGroup]}
 	extra := false

@@ -19,18 +19,19 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// impersonationModes are the ways in which one user may be allowed to impersonate
-// another one, in the order in which they are tried: those that allow least first.
-// What allows is one of them; where none does, the answer is the first refusal.
+// impersonationModes are the modes of impersonation, in the order in which they are tried: from the
+// most to the least restricted. One mode must allow the impersonation. If no mode allows it, the
+// first error is returned.
 type impersonationModes struct {
 	modes []*impersonationMode
-	// last is the index of the mode that last allowed a user, by the user's name. It
-	// is tried first: most users use one mode only. Which of two refusals a client
-	// sees follows from it.
+	// last maps the name of a user to the index of the mode that last allowed the user. This mode
+	// is tried first, because most users use only one. The order also determines which of two
+	// errors the client receives.
 	last *lru.Cache
 }
 
-// rememberedImpersonators bounds impersonationModes.last; an entry is some 150 bytes.
+// rememberedImpersonators is the maximum number of entries of impersonationModes.last. An entry
+// uses about 150 bytes.
 const rememberedImpersonators = 10_000
 
 func newImpersonationModes(by authorizer.Authorizer, constrained bool) *impersonationModes {
@@ -81,13 +82,13 @@ func (m *impersonationModes) impersonate(ctx context.Context, wanted *request.Us
 	return nil, refusal
 }
 
-// impersonationMode is one way to be allowed to impersonate.
+// impersonationMode is one of the modes of impersonation.
 type impersonationMode struct {
 	by authorizer.Authorizer
-	// name is that in the verbs impersonate:NAME and impersonate-on:NAME:VERB; empty
-	// for the plain verb impersonate.
+	// name is part of the verbs impersonate:NAME and impersonate-on:NAME:VERB. It is empty for the
+	// plain verb impersonate.
 	name string
-	// fits reports whether the mode is for this user; nil: for every user.
+	// fits reports whether the mode applies to a user; nil means every user.
 	fits func(wanted, requestor *request.User) bool
 }
 
@@ -103,8 +104,8 @@ func (m *impersonationMode) verb() string {
 	return "impersonate"
 }
 
-// impersonate returns the user that the request is made as; nil without an error
-// where the mode is for other users.
+// impersonate returns the user of the request, or nil without an error if the mode does not apply
+// to the user.
 func (m *impersonationMode) impersonate(ctx context.Context, wanted *request.User, attributes *authorizer.Attributes) (*request.Impersonation, error) {
 	found := &request.Impersonation{}
 	if m.constrained() {
@@ -126,7 +127,8 @@ func (m *impersonationMode) impersonate(ctx context.Context, wanted *request.Use
 	return found, nil
 }
 
-// authorizeUser asks for each part of a user, and adds the groups it has by its name.
+// authorizeUser authorizes each attribute of a user. It adds the groups that are determined by the
+// user's name.
 func (m *impersonationMode) authorizeUser(ctx context.Context, requestor, wanted *request.User) (*request.User, error) {
 	user := *wanted
 	a := m.attributes(requestor, "users", wanted.Name)
@@ -164,8 +166,8 @@ func (m *impersonationMode) authorizeUser(ctx context.Context, requestor, wanted
 	return &user, nil
 }
 
-// manyChecks is from how many groups, or values of extra, on a constrained mode asks
-// for all of them by "*" first.
+// manyChecks is the number of groups, or values of extra, from which a constrained mode first
+// checks the permission for all of them ("*").
 const manyChecks = 4
 
 func (m *impersonationMode) authorizeGroups(ctx context.Context, requestor *request.User, groups []string) error {
@@ -228,7 +230,8 @@ func countExtra(extra map[string][]string) int {
 	return n
 }
 
-// checkExtra refuses what constrained modes do not take, although the plain verb does.
+// checkExtra rejects keys and values that constrained modes do not support, although the plain verb
+// does.
 func checkExtra(extra map[string][]string) error {
 	for _, key := range slices.Sorted(maps.Keys(extra)) {
 		if key == "" {
@@ -237,7 +240,7 @@ func checkExtra(extra map[string][]string) error {
 		if err := validation.IsDomainPrefixedPath(field.NewPath("extra", "key"), key).ToAggregate(); err != nil {
 			return fmt.Errorf("impersonating an invalid key in extra is not allowed: %w", err)
 		}
-		if key != strings.ToLower(key) { // by an escaped upper-case letter
+		if key != strings.ToLower(key) { // an escaped upper-case letter
 			return fmt.Errorf("impersonating a non-lowercase key in extra is not allowed: %q", key)
 		}
 		if slices.Contains(extra[key], "") {
@@ -247,8 +250,8 @@ func checkExtra(extra map[string][]string) error {
 	return nil
 }
 
-// attributes are those of the question for one part of a user. Users, groups and
-// service accounts are of the core group where the plain verb is asked for.
+// attributes returns the attributes for the authorization of one attribute of a user. For the plain
+// verb, users, groups and service accounts are in the core group.
 func (m *impersonationMode) attributes(requestor *request.User, resource, name string) authorizer.Attributes {
 	a := authorizer.Attributes{
 		User: requestor, Verb: m.verb(), APIGroup: authenticationv1.GroupName, APIVersion: "v1", Resource: resource, Name: name, ResourceRequest: true,
@@ -259,8 +262,8 @@ func (m *impersonationMode) attributes(requestor *request.User, resource, name s
 	return a
 }
 
-// authorize returns an API error unless the attributes are allowed. An authorizer
-// that allows in spite of an error is believed, as by kube-apiserver.
+// authorize returns an API error unless the attributes are allowed. As in kube-apiserver, a
+// decision to allow takes precedence over an error.
 func (m *impersonationMode) authorize(ctx context.Context, a *authorizer.Attributes) error {
 	if m.name == associatedNode {
 		a = ofAnyNode(a)
@@ -278,9 +281,9 @@ func (m *impersonationMode) authorize(ctx context.Context, a *authorizer.Attribu
 	return authorizer.Forbidden(a, reason)
 }
 
-// ofAnyNode returns the question whether a service account may impersonate the node
-// of its pod, whichever that is: rights to it are given for the name "*". The values
-// of extra, which differ from pod to pod, are no part of the question.
+// ofAnyNode returns the attributes for the impersonation of a pod's node by its service account.
+// The name is "*" instead of the node's name. The values of extra are removed, because they differ
+// between pods.
 func ofAnyNode(a *authorizer.Attributes) *authorizer.Attributes {
 	asked, user := *a, *a.User
 	user.Extra = map[string][]string{"authentication.kubernetes.io/associated-node-keys": slices.Sorted(maps.Keys(a.User.Extra))}
@@ -311,7 +314,7 @@ func isServiceAccountAlone(wanted, _ *request.User) bool {
 	return ok && nameAlone(wanted)
 }
 
-// isOtherUser: a user that is neither a node nor a service account.
+// isOtherUser reports whether wanted is neither a node nor a service account.
 func isOtherUser(wanted, _ *request.User) bool {
 	_, node := nodeOf(wanted.Name)
 	_, _, account := request.ServiceAccountOf(wanted.Name)
@@ -322,13 +325,14 @@ func nameAlone(user *request.User) bool {
 	return user.UID == "" && len(user.Groups) == 0 && len(user.Extra) == 0
 }
 
-// nodeOf returns which node a user name is that of.
+// nodeOf returns the node name in the name of a node user.
 func nodeOf(user string) (string, bool) {
 	node, ok := strings.CutPrefix(user, request.NodePrefix)
 	return node, ok && len(apivalidation.NameIsDNSSubdomain(node, false)) == 0
 }
 
-// ensureGroup adds a group to a user whose groups belong to another one.
+// ensureGroup adds a group to a user. It does not modify the array of the user's groups, which is
+// shared with another user.
 func ensureGroup(user *request.User, group string) {
 	if !slices.Contains(user.Groups, group) {
 		user.Groups = append(slices.Clip(user.Groups), group)

@@ -18,8 +18,8 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// grants allow "VERB RESOURCE[/SUBRESOURCE][.GROUP] [NAMESPACE/]NAME"; a name "*" in
-// them is that of every object. They keep what was asked.
+// grants is an authorizer that allows "VERB RESOURCE[/SUBRESOURCE][.GROUP] [NAMESPACE/]NAME". The
+// name "*" matches every object. It records the requested attributes.
 type grants struct {
 	allowed []string
 	asked   []string
@@ -64,8 +64,8 @@ func newImpersonation(by authorizer.Authorizer, constrained bool, requestor *req
 	return &impersonation{filter, requestor}
 }
 
-// send returns what a GET of pods as another user is answered with: a message, or how
-// it is made.
+// send sends a GET of pods as another user. It returns the error message, or the impersonation if
+// the request is passed.
 func (i *impersonation) send(t *testing.T, header http.Header) (refusal string, made *request.Impersonation) {
 	t.Helper()
 	r := httptest.NewRequest("GET", "/api/v1/pods", nil)
@@ -104,8 +104,8 @@ func headerOf(pairs ...string) http.Header {
 	return header
 }
 
-// TestImpersonateEverybody: what the users are like that somebody impersonates who may
-// impersonate everybody.
+// TestImpersonateEverybody checks the resulting users of impersonations, with permission for all
+// users.
 func TestImpersonateEverybody(t *testing.T) {
 	t.Parallel()
 	many := headerOf("Impersonate-User", "joe")
@@ -173,8 +173,8 @@ func TestImpersonateEverybody(t *testing.T) {
 	}
 }
 
-// TestImpersonateRefused: the rights of jane are those of a recording, in the order of
-// which her refusals are worded.
+// TestImpersonateRefused checks the error messages for a user with the permissions of a recorded
+// session. The order of the requests affects the messages.
 func TestImpersonateRefused(t *testing.T) {
 	t.Parallel()
 	by := &grants{}
@@ -191,7 +191,7 @@ func TestImpersonateRefused(t *testing.T) {
 		`403 pods is forbidden: User "jane" cannot impersonate-on:serviceaccount:list resource "pods" in API group "" at the cluster scope`)
 	check(headerOf("Impersonate-User", "system:node:n"),
 		`403 pods is forbidden: User "jane" cannot impersonate-on:arbitrary-node:list resource "pods" in API group "" at the cluster scope`)
-	check(headerOf("Impersonate-User", "system:node:n", "Impersonate-Uid", "1"), // for which there is the plain verb alone
+	check(headerOf("Impersonate-User", "system:node:n", "Impersonate-Uid", "1"), // only the plain verb is possible
 		`403 users "system:node:n" is forbidden: User "jane" cannot impersonate resource "users" in API group "" at the cluster scope`)
 	by.allowed = []string{"impersonate users joe", "impersonate groups a", "impersonate userextras/scopes.authentication.k8s.io view"}
 	check(joe, "")
@@ -257,8 +257,8 @@ func TestConstrainedImpersonation(t *testing.T) {
 	}
 }
 
-// TestImpersonationRemembers: a user who impersonates by one verb costs no questions
-// for the others.
+// TestImpersonationRemembers checks that for a user with one verb, the other verbs are not
+// authorized again.
 func TestImpersonationRemembers(t *testing.T) {
 	t.Parallel()
 	by := &grants{allowed: []string{"impersonate users *"}}
@@ -274,8 +274,8 @@ func TestImpersonationRemembers(t *testing.T) {
 	}
 }
 
-// FuzzTakeImpersonated: whatever the headers, they name a user and are gone, or are
-// refused, or name nobody.
+// FuzzTakeImpersonated checks that for any headers, takeImpersonated returns a user and removes the
+// headers, or returns an error.
 func FuzzTakeImpersonated(f *testing.F) {
 	f.Add("joe", "u", "g", "Example.com%2fa", "v")
 	f.Add("", "", "", "%", "")

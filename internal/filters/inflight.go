@@ -9,10 +9,10 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-// MaxInFlight refuses requests with 429 while as many as the limit are under
-// way: one limit for those that only read, one for all others; zero is none.
-// Long-running requests do not count, and the administrators' pass always: a
-// server must be manageable when it is busiest.
+// MaxInFlight limits the number of requests in flight and rejects further requests with 429. It has
+// separate limits for read-only and for mutating requests; 0 means no limit. Long-running requests
+// do not count. Requests of administrators are never rejected, because a server must remain
+// manageable under load.
 func MaxInFlight(readOnly, mutatingMax int, metrics *telemetry.Requests, onError ErrorWriter) Filter {
 	reads, writes := &limit{max: int64(readOnly)}, &limit{max: int64(mutatingMax)}
 	return func(next http.Handler) http.Handler {
@@ -41,7 +41,7 @@ func MaxInFlight(readOnly, mutatingMax int, metrics *telemetry.Requests, onError
 	}
 }
 
-// countTerminated counts a request that is refused because there are too many.
+// countTerminated counts a request that was rejected because of a limit.
 func countTerminated(metrics *telemetry.Requests, r *http.Request) {
 	metrics.Terminated(telemetry.Describe(r, request.InfoFrom(r.Context()), false), http.StatusTooManyRequests)
 }
@@ -50,10 +50,10 @@ func privileged(user *request.User) bool {
 	return user != nil && slices.Contains(user.Groups, request.GroupMasters)
 }
 
-// limit counts requests in flight. begin counts the request in any case, and
-// reports whether it is within the limit.
+// limit counts requests in flight. begin always counts the request, and reports whether it is
+// within the limit.
 type limit struct {
-	max     int64 // 0: none
+	max     int64 // 0 means no limit
 	current atomic.Int64
 }
 

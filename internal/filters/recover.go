@@ -12,10 +12,10 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// Recover ends what the filters after it begin for a request, once that has been served.
-// A request whose handler panics is answered with an internal error, and the stack is
-// logged; where the answer has begun already, the client sees it break
-// off. http.ErrAbortHandler is passed on: handlers abort a response with it.
+// Recover ends the filters of a request after the request has been served. If the handler panics,
+// Recover logs the stack and responds with an internal error, or aborts the response if it has
+// already started. http.ErrAbortHandler is panicked again, because handlers use it to abort a
+// response.
 func Recover(logger *slog.Logger, onError ErrorWriter) Filter {
 	return func(next http.Handler) http.Handler { return &recovery{logger, onError, next} }
 }
@@ -44,7 +44,7 @@ func (f *recovery) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.next.ServeHTTP(response, r)
 }
 
-// detach has what the handler has left to do go on without it, and without the request.
+// detach continues the response after the handler has returned, without retaining the request.
 func (f *recovery) detach(response *response) {
 	do := response.detached
 	response.ResponseWriter.(detacher).Detach(func() (done bool) {
@@ -63,8 +63,8 @@ func (f *recovery) detach(response *response) {
 	})
 }
 
-// handle logs the reason of a panic, along with what the request was about, and goes on
-// with it unless the request can still be answered.
+// handle logs the reason of a panic and a description of the request. It panics again unless the
+// response has not yet started.
 func (f *recovery) handle(ctx context.Context, response *response, reason any, about ...any) {
 	if reason == http.ErrAbortHandler {
 		panic(reason)

@@ -10,8 +10,8 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// RequestInfo parses the request line, once, and puts the request.Info into the
-// request's context, with whether the request is long-running.
+// RequestInfo parses the request line once. It adds the request.Info to the request's context, and
+// determines whether the request is long-running.
 func RequestInfo(longRunning func(*request.Info) bool, onError ErrorWriter) Filter {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -27,8 +27,7 @@ func RequestInfo(longRunning func(*request.Info) bool, onError ErrorWriter) Filt
 	}
 }
 
-// withInfo returns the request with its request.Info, also with an error of the request
-// line.
+// withInfo returns the request with its request.Info, even if the request line is invalid.
 func withInfo(w http.ResponseWriter, r *http.Request, longRunning func(*request.Info) bool) (*http.Request, error) {
 	info, err := request.Parse(r)
 	ctx, cancel := r.Context(), context.CancelCauseFunc(nil)
@@ -42,14 +41,14 @@ func withInfo(w http.ResponseWriter, r *http.Request, longRunning func(*request.
 	return r.WithContext(ctx), err
 }
 
-// canceller is a ResponseWriter that can end the context of its request: that of package
-// http2. It spares each watch a context.
+// canceller is a ResponseWriter that can cancel the context of its request. Package http2
+// implements it. It saves one context per watch.
 type canceller interface{ Cancel(cause error) }
 
-// cancellable returns the context of a request with what ends it, or one below it.
+// cancellable returns the context of a request and its cancel function, or a derived context.
 func cancellable(ctx context.Context, w http.ResponseWriter) (context.Context, context.CancelCauseFunc) {
 	if c, ok := wrap(w).ResponseWriter.(canceller); ok {
 		return ctx, c.Cancel
 	}
-	return context.WithCancelCause(ctx) // which ends with ctx
+	return context.WithCancelCause(ctx) // canceled with ctx
 }

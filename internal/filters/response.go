@@ -14,34 +14,33 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// response is the one http.ResponseWriter that filters put around the server's
-// own. It records the status, and sends a request's warnings with the
-// header. Handlers reach what lies below it through Flush, Hijack and
-// http.ResponseController.
+// response is the http.ResponseWriter with which filters wrap the server's. Each request has only
+// one. It records the status, and sends a request's warnings with the header. Handlers access the
+// wrapped writer with Flush, Hijack and http.ResponseController.
 type response struct {
 	http.ResponseWriter
 	ctx     context.Context // the request's, once it has been parsed
 	status  int             // 0 until the header is written
 	size    int64           // bytes of the body
-	started atomic.Int32    // status, for other goroutines than the handler's
+	started atomic.Int32    // status, for goroutines other than the handler's
 	guard   *guard          // of a request with a deadline
-	// onStart is called once, when the header is written; nil: nobody waits for that.
+	// onStart is called once when the header is written; may be nil.
 	onStart func()
-	// begun is what filters have begun for the request, and detached what its handler has
-	// left to do. Recover ends the one after the other.
+	// begun are the filters to end after the request, and detached is the function that continues
+	// the response after the handler. Recover ends the filters after detached has ended.
 	begun    []ender
 	detached func() (done bool)
 }
 
-// ender is what a filter has begun for a request.
+// ender is a filter that must be ended after a request.
 type ender interface {
-	// end ends it when the request has been served. panicked is the reason, if the handler
-	// has not returned but panicked.
+	// end is called when the request has been served. panicked is the reason if the handler
+	// panicked.
 	end(r *response, panicked any)
 }
 
-// atEnd has e end when the request has been served: when its handler has returned, and
-// what that has detached. What was begun last ends first.
+// atEnd registers e to be ended when the request has been served: after the handler has returned
+// and its detached function has ended. Filters end in reverse order.
 func (r *response) atEnd(e ender) {
 	if r.begun == nil {
 		r.begun = make([]ender, 0, usuallyBegun)
@@ -49,10 +48,10 @@ func (r *response) atEnd(e ender) {
 	r.begun = append(r.begun, e)
 }
 
-// usuallyBegun is how much filters usually begin for a request, with audit events.
+// usuallyBegun is the usual number of filters to end per request, with audit events.
 const usuallyBegun = 4
 
-// end ends what filters have begun.
+// end ends the registered filters.
 func (r *response) end(panicked any) {
 	for _, e := range slices.Backward(r.begun) {
 		e.end(r, panicked)
@@ -60,18 +59,18 @@ func (r *response) end(panicked any) {
 	r.begun = nil
 }
 
-// detacher is a ResponseWriter whose handler can return before the response is complete:
-// that of package http2.
+// detacher is a ResponseWriter with a handler that can return before the response is complete.
+// Package http2 implements it.
 type detacher interface {
 	Detach(do func() (done bool))
 	Resume()
 	HandOff()
 }
 
-// Detach has do go on with the response once the handler has returned, with the contexts
-// of the request: until it is true, do is called again after each Resume, and when the
-// request's context ends. Detach is false where the handler must go on itself.
-// The header must have been written.
+// Detach registers do to continue the response after the handler has returned, with the contexts of
+// the request. do is called again after each Resume, and when the request's context ends, until it
+// returns true. Detach returns false if the writer does not support this; the handler must then
+// continue itself. The header must have been written.
 func (r *response) Detach(do func() (done bool)) bool {
 	if _, ok := r.ResponseWriter.(detacher); !ok || r.guard != nil {
 		return false
@@ -80,15 +79,15 @@ func (r *response) Detach(do func() (done bool)) bool {
 	return true
 }
 
-// Resume has what is detached be called. It does not wait, and is safe for concurrent
+// Resume schedules a call of the detached function. It does not block, and is safe for concurrent
 // use.
 func (r *response) Resume() { r.ResponseWriter.(detacher).Resume() }
 
-// HandOff tells, while what is detached runs, that it may wait now: other responses on the
-// connection do not wait for it.
+// HandOff is called by the detached function before it may block. Other responses on the connection
+// then continue without it.
 func (r *response) HandOff() { r.ResponseWriter.(detacher).HandOff() }
 
-// wrap returns the response that is already around w, or puts one around it.
+// wrap returns w if it is a response, or a new response that wraps w.
 func wrap(w http.ResponseWriter) *response {
 	if r, ok := w.(*response); ok {
 		return r
@@ -127,7 +126,7 @@ func (r *response) writeHeaderLocked(status int) {
 	r.ResponseWriter.WriteHeader(status)
 }
 
-// start records that the response has begun.
+// start records that the response has started.
 func (r *response) start(status int) {
 	r.status = status
 	r.started.Store(int32(status))
@@ -149,10 +148,10 @@ func (r *response) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// sender is a ResponseWriter that writes and flushes in one: that of package http2.
+// sender is a ResponseWriter that writes and flushes in a single call. Package http2 implements it.
 type sender interface{ Send(p []byte) error }
 
-// Send is Write and Flush.
+// Send writes and flushes p.
 func (r *response) Send(p []byte) error {
 	inner, ok := r.ResponseWriter.(sender)
 	if !ok || r.guard != nil || r.status == 0 {
@@ -171,7 +170,7 @@ func (r *response) Send(p []byte) error {
 // Flush implements http.Flusher.
 func (r *response) Flush() { _ = r.FlushError() }
 
-// FlushError is what http.ResponseController looks for.
+// FlushError implements flushing for http.ResponseController.
 func (r *response) FlushError() error {
 	if !r.lock() {
 		return http.ErrHandlerTimeout
@@ -196,11 +195,11 @@ func (r *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return conn, buffer, err
 }
 
-// Unwrap is what http.ResponseController looks for.
+// Unwrap returns the wrapped writer for http.ResponseController.
 func (r *response) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// Limits of what warnings may take of a response's header: when all of them
-// together are longer than maxWarnings, each is cut to maxWarning. In runes.
+// Limits of warnings in a response header, in runes. If all warnings together are longer than
+// maxWarnings, each is truncated to maxWarning.
 const (
 	maxWarnings = 4 << 10
 	maxWarning  = 256
@@ -223,8 +222,7 @@ func (r *response) writeWarnings(header http.Header) {
 				return
 			}
 		}
-		// A text that cannot be a header value (control characters, no UTF-8)
-		// is left out.
+		// Text that is not valid in a header (control characters, invalid UTF-8) is omitted.
 		value, err := utilnet.NewWarningHeader(299, "-", text)
 		if err == nil && !slices.Contains(header["Warning"], value) {
 			header.Add("Warning", value)

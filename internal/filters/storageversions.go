@@ -11,10 +11,10 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// StorageVersions refuses writes of resources with 503 for as long as others have not been
-// told in which version they would be stored; pending returns which those are, and why the
-// last attempt to tell failed. Writes that telling needs pass: of StorageVersions, and of
-// the leases by which servers are known.
+// StorageVersions rejects writes of a resource with 503 until its storage version is published to
+// other servers. pending reports whether the publication is pending, and returns its last error.
+// Writes that the publication requires are passed: writes of StorageVersions, and of the leases
+// that identify servers.
 func StorageVersions(pending func(schema.GroupResource) (pending bool, last error), onError ErrorWriter) Filter {
 	return passing(func(w http.ResponseWriter, r *http.Request) bool {
 		info := request.InfoFrom(r.Context())
@@ -31,7 +31,7 @@ func StorageVersions(pending func(schema.GroupResource) (pending bool, last erro
 	})
 }
 
-// tellsOfServers reports whether objects of a resource tell others of servers.
+// tellsOfServers reports whether a resource is used to publish information about servers.
 func tellsOfServers(namespace string, resource schema.GroupResource) bool {
 	switch resource {
 	case schema.GroupResource{Group: "internal.apiserver.k8s.io", Resource: "storageversions"}:

@@ -11,20 +11,20 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-// maxUserAgent is how much of a client's name is logged, in bytes.
+// maxUserAgent is the maximum size of a logged user agent, in bytes.
 const maxUserAgent = 1 << 10
 
 // TrackConfig configures Track.
 type TrackConfig struct {
 	Metrics *telemetry.Requests
 	Logger  *slog.Logger
-	// Known reports whether the server has the resource or path of a request;
-	// names of others do not become labels of metrics. nil means none.
+	// Known reports whether the server has the resource or path of a request. Other resources and
+	// paths are not used as metric labels. If Known is nil, no resource or path is used.
 	Known func(*request.Info) bool
 }
 
-// Track counts every request, logs it from verbosity 3 on, and gives it a trace
-// that is logged when the request turns out to be slow.
+// Track counts every request and logs it at verbosity 3. It adds a trace to each request, and logs
+// the trace if the request is slow.
 func Track(config TrackConfig) Filter {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -36,7 +36,7 @@ func Track(config TrackConfig) Filter {
 	}
 }
 
-// tracked is one request under way.
+// tracked is an active request.
 type tracked struct {
 	config      *TrackConfig
 	ctx         context.Context
@@ -44,7 +44,7 @@ type tracked struct {
 	trace       *telemetry.Trace
 	longRunning bool
 	line        line
-	// What is to be ended: a long-running request has an end, others have a mark.
+	// ended ends a long-running request, mark ends other requests.
 	ended func()
 	mark  *telemetry.Watermark
 }
@@ -58,8 +58,7 @@ func newTracked(config *TrackConfig, r *http.Request, userAgent bool) *tracked {
 	}
 }
 
-// begin counts the request among those under way, and returns it with its trace, if it
-// gets one.
+// begin counts the request as active, and returns it with its trace, if any.
 func (t *tracked) begin(r *http.Request) *http.Request {
 	if t.longRunning {
 		t.ended = t.config.Metrics.LongRunning(t.labels)
@@ -71,14 +70,14 @@ func (t *tracked) begin(r *http.Request) *http.Request {
 	return r.WithContext(ctx)
 }
 
-// line is the part of a request that is logged. The request itself must not be kept
-// along with a long-running handler, which releases its header.
+// line contains the logged parts of a request. The request itself must not be retained by a
+// long-running handler, which releases its header.
 type line struct {
 	method, uri, remote string
 	userAgent           string
 }
 
-// lineOf reads a request. Without the user agent it costs nothing.
+// lineOf returns the line of a request. It allocates memory only for the user agent.
 func lineOf(r *http.Request, userAgent bool) line {
 	l := line{method: r.Method, uri: r.RequestURI, remote: r.RemoteAddr}
 	if userAgent {
@@ -95,8 +94,8 @@ func (t *tracked) inFlight() *telemetry.Watermark {
 	return t.config.Metrics.ReadOnly()
 }
 
-// mutating reports whether a request counts as one that changes something: any that
-// is not known to be read-only.
+// mutating reports whether a request counts as mutating: every request that is not known to be
+// read-only.
 func mutating(info *request.Info) bool {
 	switch info.Verb {
 	case "get", "list", "watch":
@@ -126,10 +125,10 @@ func (t *tracked) end(response *response, panicked any) {
 	t.log(status, took)
 }
 
-// trackLevel is the verbosity from which on requests are logged.
+// trackLevel is the verbosity at which requests are logged.
 func trackLevel() slog.Level { return telemetry.Verbosity(3) }
 
-// log logs a request that was slow, and every one where that is asked for.
+// log logs the trace of a slow request, and every request if enabled.
 func (t *tracked) log(status int, took time.Duration) {
 	ctx, level, logger := t.ctx, trackLevel(), t.config.Logger
 	if !t.longRunning && took >= telemetry.SlowRequest {

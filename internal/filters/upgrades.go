@@ -12,10 +12,10 @@ import (
 	"sync"
 )
 
-// Upgrades serves requests that ask to upgrade the connection on goroutines of their own.
-// Once a handler has taken over the connection, net/http's goroutine ends, and with it the
-// 14 KiB of buffers that it would keep for as long as the handler runs. It is the first
-// filter: all others see one request from its beginning to its end.
+// Upgrades serves requests with an Upgrade header on separate goroutines. Once a handler has
+// hijacked the connection, net/http's goroutine ends and releases 14 KiB of buffers that it would
+// otherwise retain while the handler runs. It is the first filter, so that the others see a single
+// request from beginning to end.
 func Upgrades(logger *slog.Logger) Filter {
 	return func(next http.Handler) http.Handler { return &upgrades{next, logger} }
 }
@@ -34,9 +34,9 @@ func (u *upgrades) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// await returns when the handler has taken over the connection, or has returned, with
-// what it has panicked for. The request's context ends with the client's connection, as
-// net/http's does, but not with its goroutine.
+// await returns when the handler has hijacked the connection or has returned. reason is the value
+// with which the handler panicked. As in net/http, the request's context ends with the client's
+// connection. It does not end with net/http's goroutine.
 func (u *upgrades) await(w http.ResponseWriter, r *http.Request) (reason any) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
 	original := r.Context()
@@ -55,14 +55,14 @@ func (u *upgrades) serve(response *upgradable, r *http.Request, cancel context.C
 	u.next.ServeHTTP(response, r)
 }
 
-// upgradable is the response to a request that asks to upgrade the connection.
+// upgradable is the response to a request with an Upgrade header.
 type upgradable struct {
-	over   chan struct{} // closed when net/http's goroutine is not needed any more
-	reason any           // what the handler has panicked for until then
+	over   chan struct{} // closed when net/http's goroutine is no longer required
+	reason any           // the value with which the handler panicked before over was closed
 	mu     struct {
 		sync.Mutex
-		writer http.ResponseWriter // net/http's, as long as the connection is its own
-		header http.Header         // afterwards
+		writer http.ResponseWriter // net/http's writer; nil after Hijack
+		header http.Header         // the header after Hijack
 	}
 }
 
@@ -77,7 +77,7 @@ func (u *upgradable) returned(logger *slog.Logger) {
 	}
 }
 
-// writer returns net/http's; nil once the connection is the handler's.
+// writer returns net/http's writer, or nil after Hijack.
 func (u *upgradable) writer() http.ResponseWriter {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -109,11 +109,11 @@ func (u *upgradable) Write(p []byte) (int, error) {
 	return 0, http.ErrHijacked
 }
 
-// Unwrap is what http.ResponseController looks for.
+// Unwrap returns net/http's writer for http.ResponseController.
 func (u *upgradable) Unwrap() http.ResponseWriter { return u.writer() }
 
-// Hijack implements http.Hijacker. The buffers are small, and hold what the client has sent
-// already: net/http's are gone when this has returned.
+// Hijack implements http.Hijacker. It returns new small buffers, which contain the data that the
+// client has already sent. net/http's buffers are invalid after its goroutine ends.
 func (u *upgradable) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	const size = 512
 	u.mu.Lock()
@@ -127,7 +127,7 @@ func (u *upgradable) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	}
 	early, _ := buffered.Peek(buffered.Reader.Buffered())
 	reader := bufio.NewReaderSize(io.MultiReader(bytes.NewReader(bytes.Clone(early)), conn), max(size, len(early)))
-	_, _ = reader.Peek(len(early)) // so that it is known to be there
+	_, _ = reader.Peek(len(early)) // fills the reader's buffer, so that Buffered reports the early data
 	u.mu.header, u.mu.writer = u.mu.writer.Header(), nil
 	close(u.over)
 	return conn, bufio.NewReadWriter(reader, bufio.NewWriterSize(conn, size)), nil

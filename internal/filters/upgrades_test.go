@@ -13,8 +13,8 @@ import (
 	"mainstay.dev/mainstay/internal/filters"
 )
 
-// upgrading connects to a server of a handler behind Upgrades, and sends it a request that
-// asks for an upgrade, and what follows at once.
+// upgrading connects to a server with a handler behind Upgrades. It sends an upgrade request,
+// immediately followed by early.
 func upgrading(t *testing.T, handler http.HandlerFunc, early string) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	server := httptest.NewServer(filters.Upgrades(slog.New(slog.DiscardHandler))(handler))
@@ -30,9 +30,9 @@ func upgrading(t *testing.T, handler http.HandlerFunc, early string) (net.Conn, 
 	return conn, bufio.NewReader(conn)
 }
 
-// TestUpgraded: a handler that takes over the connection goes on with what the client sent
-// before and sends afterwards, though net/http's part has ended; what it does to the response
-// fails, and does no harm.
+// TestUpgraded checks that a handler that has hijacked the connection receives the data that the
+// client sent before and after, although net/http's goroutine has ended. Use of the response writer
+// fails without side effects.
 func TestUpgraded(t *testing.T) {
 	t.Parallel()
 	conn, answers := upgrading(t, func(w http.ResponseWriter, r *http.Request) {
@@ -77,8 +77,8 @@ func TestUpgraded(t *testing.T) {
 	}
 }
 
-// TestNotUpgraded: a request that only asks for an upgrade is answered as any other, and its
-// connection stays; a panic is net/http's.
+// TestNotUpgraded checks that if the handler does not hijack the connection, the response is sent
+// as usual and the connection is reused. A panic is passed to net/http.
 func TestNotUpgraded(t *testing.T) {
 	t.Parallel()
 	conn, answers := upgrading(t, func(w http.ResponseWriter, r *http.Request) {
@@ -104,8 +104,8 @@ func TestNotUpgraded(t *testing.T) {
 	}
 }
 
-// TestUpgradeLeft: the context of a handler that has not taken over the connection ends when
-// the client leaves.
+// TestUpgradeLeft checks that the context of a handler that has not hijacked the connection ends
+// when the client disconnects.
 func TestUpgradeLeft(t *testing.T) {
 	t.Parallel()
 	begun, ended := make(chan struct{}), make(chan struct{})

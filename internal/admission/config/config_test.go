@@ -108,8 +108,7 @@ func TestReadNothing(t *testing.T) {
 	}
 }
 
-// TestReadErrors: what is wrong is said in one line that names the file and the
-// plugin.
+// TestReadErrors checks that errors are one line with the names of the file and the plugin.
 func TestReadErrors(t *testing.T) {
 	t.Parallel()
 	security := func(text string) string {

@@ -67,7 +67,7 @@ func TestRules(t *testing.T) {
 	all := rule("*", "*", "*")
 	for name, test := range map[string]struct {
 		criteria admissionregistrationv1.MatchResources
-		asked    admission.Request // Create, in namespace "a" where nothing is said
+		asked    admission.Request // T a creation in namespace "a" by default
 		want     string            // group/version/resource/subresource; empty: not meant
 	}{
 		"no rules": {want: "apps/v1/deployments/"},
@@ -245,7 +245,7 @@ func TestIndex(t *testing.T) {
 	expect(&admission.Request{Operation: admission.Create, Resource: resource("example.com", "v1", "widgets", ""), EquivalentsOf: more}, "every next ")
 }
 
-// BenchmarkCandidates: what a request costs that none of a thousand is about.
+// BenchmarkCandidates measures a request that matches none of a thousand items.
 func BenchmarkCandidates(b *testing.B) {
 	for _, n := range []int{0, 1, 1000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

@@ -21,7 +21,7 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// rights allow what they name, as "sign example.com/s".
+// rights authorizes the named actions, such as "sign example.com/s".
 type rights []string
 
 func (r rights) Authorize(_ context.Context, a *authorizer.Attributes) (authorizer.Decision, string, error) {

@@ -32,7 +32,8 @@ func TestDefaultTolerationSeconds(t *testing.T) {
 	}
 }
 
-// TestDefaultTolerationSecondsElsewhere: statuses of pods and other kinds are left alone.
+// TestDefaultTolerationSecondsElsewhere checks that the status of pods and other kinds are not
+// modified.
 func TestDefaultTolerationSecondsElsewhere(t *testing.T) {
 	t.Parallel()
 	pod := podNamed("x")

@@ -85,7 +85,8 @@ func TestEventRateLimitForgets(t *testing.T) {
 	}
 }
 
-// TestEventRateLimitOfOthers: nothing else is limited, and two limits count alike.
+// TestEventRateLimitOfOthers checks that other kinds are not limited, and that two equal limits
+// count separately.
 func TestEventRateLimitOfOthers(t *testing.T) {
 	t.Parallel()
 	p := limited(config.EventLimit{Type: config.LimitServer, QPS: 1, Burst: 1}, config.EventLimit{Type: config.LimitUser, QPS: 1, Burst: 1})

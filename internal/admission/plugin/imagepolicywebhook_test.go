@@ -17,7 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/admission/plugin"
 )
 
-// imageWebhook is a webhook that counts what it is asked, and the last question.
+// imageWebhook is a webhook that counts requests and records the last one.
 type imageWebhook struct {
 	*httptest.Server
 	asked atomic.Int32
@@ -102,8 +102,8 @@ func TestImagePolicyWebhook(t *testing.T) {
 	}
 }
 
-// TestImagePolicyWebhookFails: a webhook that cannot be asked is asked again, and then
-// the configuration says what follows. Nothing of that is remembered.
+// TestImagePolicyWebhookFails checks that an unavailable webhook is retried, that the configuration
+// then determines the result, and that this result is not cached.
 func TestImagePolicyWebhookFails(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -40,7 +40,7 @@ func container(name, requests, limits string) corev1.Container {
 	return corev1.Container{Name: name, Resources: corev1.ResourceRequirements{Requests: amounts(requests), Limits: amounts(limits)}}
 }
 
-// TestLimitRangerDefaults: what is left out is filled in and noted.
+// TestLimitRangerDefaults checks that missing values are set and listed in the annotation.
 func TestLimitRangerDefaults(t *testing.T) {
 	t.Parallel()
 	p := plugin.LimitRanger{LimitRanges: limitRange(
@@ -120,7 +120,7 @@ func TestLimitRangerBounds(t *testing.T) {
 	}
 }
 
-// TestLimitRangerOfWholePods: what a pod says of itself counts.
+// TestLimitRangerOfWholePods checks pod-level resources.
 func TestLimitRangerOfWholePods(t *testing.T) {
 	t.Parallel()
 	p := plugin.LimitRanger{LimitRanges: limitRange(corev1.LimitRangeItem{Type: "Pod", Max: amounts("cpu=2")})}
@@ -160,8 +160,8 @@ func (c *countingRanges) List(ctx context.Context, namespace string, options res
 	return c.Lister.List(ctx, namespace, options)
 }
 
-// TestLimitRangerListsOnce: what the mutating pass of a request has listed, the validating
-// one uses.
+// TestLimitRangerListsOnce checks that the validating pass of a request reuses the list of the
+// mutating pass.
 func TestLimitRangerListsOnce(t *testing.T) {
 	t.Parallel()
 	ranges := &countingRanges{Lister: limitRange(corev1.LimitRangeItem{Type: "Container", Max: amounts("cpu=1"), Default: amounts("cpu=500m")})}

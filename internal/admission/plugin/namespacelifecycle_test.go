@@ -100,8 +100,8 @@ func TestNamespaceLifecycle(t *testing.T) {
 	}
 }
 
-// TestNamespaceLifecycleHandles: as in kube-apiserver it has no say in
-// connections; what is there may always be updated.
+// TestNamespaceLifecycleHandles checks that connections are not handled, as in kube-apiserver, and
+// that updates are always allowed.
 func TestNamespaceLifecycleHandles(t *testing.T) {
 	t.Parallel()
 	for op, want := range map[admission.Operation]bool{admission.Create: true, admission.Delete: true, admission.Update: false, admission.Connect: false} {

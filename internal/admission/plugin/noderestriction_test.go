@@ -26,7 +26,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// audiences are those for which nodes may have tokens.
+// audiences are those for which nodes may request tokens.
 type audiences string
 
 func (u audiences) Authorize(_ context.Context, a *authorizer.Attributes) (authorizer.Decision, string, error) {
@@ -95,7 +95,8 @@ func deleting(r *rest.Resource, old codec.Object) *admission.Attributes {
 	return &admission.Attributes{Request: admission.Request{Operation: admission.Delete, Resource: r, Namespace: "a"}, Old: old}
 }
 
-// restricted fails the test unless a request is refused with a reason; "": it is not.
+// restricted fails the test unless a request is rejected with a reason, or accepted if the reason
+// is "".
 func restricted(t *testing.T, p plugin.NodeRestriction, what string, a *admission.Attributes, reason string) {
 	t.Helper()
 	err := p.Mutate(t.Context(), a)

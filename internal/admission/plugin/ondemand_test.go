@@ -203,7 +203,7 @@ func TestPodTolerationRestriction(t *testing.T) {
 	mutated(t, plugin.PodTolerationRestriction{Namespaces: annotated(nil)}, creating(pods(), free), "")
 }
 
-// verbs allow what they name, as "delete pods" or "update deployments/finalizers".
+// verbs authorizes the named actions, such as "delete pods" or "update deployments/finalizers".
 type verbs []string
 
 func (v verbs) Authorize(_ context.Context, a *authorizer.Attributes) (authorizer.Decision, string, error) {
@@ -260,8 +260,8 @@ func TestOwnerReferencesPermissionEnforcement(t *testing.T) {
 	}
 }
 
-// TestPodNodeSelectorConfig: a file says what namespaces ask for that do not say it, and
-// what their pods may.
+// TestPodNodeSelectorConfig checks the configured node selectors: the default of namespaces without
+// one, and the permitted ones.
 func TestPodNodeSelectorConfig(t *testing.T) {
 	t.Parallel()
 	p := plugin.PodNodeSelector{Namespaces: annotated(nil), Config: config.PodNodeSelector{
@@ -286,8 +286,8 @@ func TestPodNodeSelectorConfig(t *testing.T) {
 	}
 }
 
-// TestPodTolerationRestrictionConfig: tolerations of the cluster are for namespaces that
-// say none, and those that say "none" say something.
+// TestPodTolerationRestrictionConfig checks that the cluster's tolerations apply to namespaces
+// without the annotation; an empty list in the annotation counts as set.
 func TestPodTolerationRestrictionConfig(t *testing.T) {
 	t.Parallel()
 	ofCluster := config.PodTolerationRestriction{

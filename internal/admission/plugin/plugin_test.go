@@ -46,7 +46,7 @@ func (s stored[T]) List(_ context.Context, namespace string, _ rest.ListOptions)
 
 var errDisk = errors.New("disk trouble")
 
-// broken finds nothing, because of errors.
+// broken returns an error for every lookup.
 type broken[T any] struct{}
 
 func (broken[T]) Get(context.Context, types.NamespacedName) (T, error) {
@@ -78,8 +78,8 @@ func updating(r *rest.Resource, obj, old codec.Object) *admission.Attributes {
 	return &admission.Attributes{Request: admission.Request{Operation: admission.Update, Resource: r, Namespace: "a", Name: "x"}, Object: obj, Old: old}
 }
 
-// mutated lets a plugin change the object of a request, and validated has it
-// check one. They fail the test unless it is refused as wanted; "": it is not.
+// mutated calls a mutating plugin with a request, and validated a validating one. They fail the
+// test unless it is rejected with refusal, or accepted if refusal is "".
 func mutated(t *testing.T, plugin admission.Mutator, a *admission.Attributes, refusal string) {
 	t.Helper()
 	wantError(t, plugin.Mutate(t.Context(), a), refusal)
@@ -90,7 +90,8 @@ func validated(t *testing.T, plugin admission.Validator, a *admission.Attributes
 	wantError(t, plugin.Validate(t.Context(), a), refusal)
 }
 
-// wantError fails the test unless an error is 403 with a text; "": there is none.
+// wantError fails the test unless an error has status 403 and contains refusal; "" requires no
+// error.
 func wantError(t *testing.T, err error, refusal string) {
 	t.Helper()
 	switch {

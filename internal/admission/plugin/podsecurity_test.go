@@ -43,7 +43,7 @@ func podSecurityLabels(labels map[string]string) map[string]string {
 	return prefixed
 }
 
-// asked is what a request leaves behind: an error, warnings, and audit annotations.
+// asked is the result of a request: an error, warnings, and audit annotations.
 type asked struct {
 	err         error
 	warnings    []string
@@ -159,8 +159,7 @@ func TestPodSecurityOfUpdates(t *testing.T) {
 	}
 }
 
-// TestPodSecurityOfTemplates: they are warned of and audited, whatever makes pods of
-// them.
+// TestPodSecurityOfTemplates checks warnings and audit annotations for templates of all kinds.
 func TestPodSecurityOfTemplates(t *testing.T) {
 	t.Parallel()
 	template := corev1.PodTemplateSpec{Spec: podNamed("x", onHostNetwork).Spec}
@@ -199,8 +198,7 @@ func TestPodSecurityOfTemplates(t *testing.T) {
 	}
 }
 
-// TestPodSecurityWithoutNamespace: a pod whose namespace cannot be read is not let
-// pass.
+// TestPodSecurityWithoutNamespace checks that a pod is rejected if its namespace cannot be read.
 func TestPodSecurityWithoutNamespace(t *testing.T) {
 	t.Parallel()
 	p := secured(nil)
@@ -285,7 +283,7 @@ func TestPodSecurityOfManyPods(t *testing.T) {
 	}
 }
 
-// TestPodSecurityOfSlowPods: what cannot be listed in time, or at all, is said.
+// TestPodSecurityOfSlowPods checks the warning if pods cannot be listed, or not in time.
 func TestPodSecurityOfSlowPods(t *testing.T) {
 	t.Parallel()
 	p := secured(nil, podNamed("x", onHostNetwork))
@@ -307,7 +305,7 @@ func TestPodSecurityOfSlowPods(t *testing.T) {
 	}
 }
 
-// TestPodSecurityOfLabels: labels must be a policy, but for those that are stored.
+// TestPodSecurityOfLabels checks that invalid labels are rejected unless they are already stored.
 func TestPodSecurityOfLabels(t *testing.T) {
 	t.Parallel()
 	p := secured(nil)
@@ -361,7 +359,7 @@ func TestPodSecurityMetrics(t *testing.T) {
 	}
 }
 
-// counters are what is counted, by name and values of the labels.
+// counters returns the metrics by name and label values.
 func counters(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()

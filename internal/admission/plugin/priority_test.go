@@ -68,7 +68,7 @@ func TestPriority(t *testing.T) {
 	}
 }
 
-// TestPriorityOfUpdates: what a client leaves out stays, and no class is looked up.
+// TestPriorityOfUpdates checks that omitted values are preserved without looking up the class.
 func TestPriorityOfUpdates(t *testing.T) {
 	t.Parallel()
 	old := podNamed("x", func(s *corev1.PodSpec) {

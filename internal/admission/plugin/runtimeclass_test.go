@@ -74,7 +74,7 @@ func TestRuntimeClass(t *testing.T) {
 	}
 }
 
-// TestMergedTolerations: what another one covers is left out.
+// TestMergedTolerations checks that covered tolerations are omitted.
 func TestMergedTolerations(t *testing.T) {
 	t.Parallel()
 	seconds := func(n int64) corev1.Toleration {

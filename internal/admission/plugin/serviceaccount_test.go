@@ -136,8 +136,8 @@ func TestServiceAccountOfMirrorPods(t *testing.T) {
 	}
 }
 
-// TestServiceAccountProvided: the default account is made where there is none yet, and
-// no other one is.
+// TestServiceAccountProvided checks that a missing default service account is created, and no other
+// one.
 func TestServiceAccountProvided(t *testing.T) {
 	t.Parallel()
 	asked := 0

@@ -11,20 +11,20 @@ import (
 // newestMinor is one more than any version that a check names.
 const newestMinor = 38
 
-// said is what a level says against a pod from a version on; "": nothing.
+// said is the violation of a level from a version on; "" if there is none.
 type said struct {
 	since int
 	text  string
 }
 
-// always is what all versions say.
+// always returns a violation in all versions.
 func always(text string) []said { return []said{{0, text}} }
 
 // fixture is a pod that no version objects to, but for one change.
 type fixture struct {
 	name   string
 	change func(*corev1.PodSpec)
-	// baseline and restricted are what is said, oldest first; nil: nothing.
+	// baseline and restricted are the violations, oldest version first; nil if there are none.
 	baseline, restricted []said
 	annotations          map[string]string
 }
@@ -46,7 +46,7 @@ func good() *corev1.PodSpec {
 	}
 }
 
-// first changes the security context of the first container, all those of every one.
+// first changes the security context of the first container, all the contexts of all containers.
 func first(change func(*corev1.SecurityContext)) func(*corev1.PodSpec) {
 	return func(s *corev1.PodSpec) { change(s.Containers[0].SecurityContext) }
 }
@@ -135,7 +135,7 @@ func wantVerdict(t *testing.T, standards *podsecurity.Standards, level podsecuri
 	}
 }
 
-// TestJudgeAllocates: nothing, where nothing is wrong.
+// TestJudgeAllocates checks that the evaluation of an allowed pod does not allocate.
 func TestJudgeAllocates(t *testing.T) {
 	standards, pod := podsecurity.New(), podsecurity.Pod{Spec: good(), Annotations: map[string]string{"a": "b"}}
 	for _, level := range []podsecurity.Level{podsecurity.Baseline, podsecurity.Restricted} {

@@ -11,8 +11,7 @@ const (
 	seccompOfContainer = "container.seccomp.security.alpha.kubernetes.io/"
 )
 
-// fixtures are pods for each check: what it refuses, in which versions, and what it
-// just about allows.
+// fixtures are pods for each check: rejected ones with the versions, and allowed edge cases.
 func fixtures() []fixture {
 	var found []fixture
 	for _, of := range [][]fixture{
@@ -304,7 +303,7 @@ func hostProcessFixtures() []fixture {
 	}
 }
 
-// windowsFixtures are pods that leave out what Windows does not know.
+// windowsFixtures are pods without the fields that Windows does not support.
 func windowsFixtures() []fixture {
 	bare := func(s *corev1.PodSpec) {
 		s.SecurityContext = &corev1.PodSecurityContext{RunAsNonRoot: ptr(true)}

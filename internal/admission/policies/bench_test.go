@@ -88,7 +88,7 @@ func BenchmarkValidate(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if name != "none_match" {
-					a = creation(r) // what is asked of it is remembered
+					a = creation(r) // T results for a request are cached
 				}
 				if err := p.Validate(b.Context(), a); err != nil {
 					b.Fatal(err)

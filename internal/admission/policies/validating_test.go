@@ -16,8 +16,8 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// TestAudit: what bindings want audited, and what policies say of a request, is in its
-// audit event; what fails is counted.
+// TestAudit checks that audit actions of bindings and audit annotations of policies are in the
+// event, and that failures are counted.
 func TestAudit(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()

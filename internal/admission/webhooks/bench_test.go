@@ -7,7 +7,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 )
 
-// BenchmarkNoMatch: what a request costs that none of a number of webhooks is about.
+// BenchmarkNoMatch measures a request that matches none of a number of webhooks.
 func BenchmarkNoMatch(b *testing.B) {
 	for _, n := range []int{0, 1000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -47,7 +47,7 @@ func BenchmarkAsk(b *testing.B) {
 	}
 }
 
-// BenchmarkSet: what the write of one configuration among a number of them costs.
+// BenchmarkSet measures the write of one of a number of configurations.
 func BenchmarkSet(b *testing.B) {
 	s := serve(b, nil)
 	p := NewMutating(config())

@@ -11,8 +11,8 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 )
 
-// TestBreaker: a webhook that keeps failing is asked by one request at a time, after
-// pauses that grow with what asking costs.
+// TestBreaker checks that only one request at a time calls a failing webhook, with pauses that grow
+// with the duration of the calls.
 func TestBreaker(t *testing.T) {
 	t.Parallel()
 	var b breaker
@@ -61,7 +61,8 @@ func TestBreaker(t *testing.T) {
 	}
 }
 
-// TestSparing: the failure policy is applied at once, and the message says why.
+// TestSparing checks that the failure policy is applied immediately, and that the message contains
+// the reason.
 func TestSparing(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int32
@@ -86,8 +87,8 @@ func TestSparing(t *testing.T) {
 	}
 }
 
-// TestReports: of a webhook that comes and goes people are told once a minute, and always
-// that one answers again of which they were told.
+// TestReports checks that an unstable webhook is reported once per minute, and each reported
+// failure is followed by a report of the recovery.
 func TestReports(t *testing.T) {
 	t.Parallel()
 	var b breaker

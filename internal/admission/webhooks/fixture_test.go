@@ -29,14 +29,14 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// hookServer is a webhook. It notes the paths that it was asked at, and the UIDs.
+// hookServer is a webhook that records the paths and UIDs of requests.
 type hookServer struct {
 	*httptest.Server
 	mu    sync.Mutex
 	asked []string
 }
 
-// answerer answers one review.
+// answerer responds to one review.
 type answerer func(w http.ResponseWriter, r *http.Request, review *admissionv1.AdmissionReview)
 
 func serve(t testing.TB, answers map[string]answerer) *hookServer {
@@ -58,7 +58,7 @@ func serve(t testing.TB, answers map[string]answerer) *hookServer {
 	return s
 }
 
-// paths returns where the webhook was asked since the last time.
+// paths returns the paths of requests since the last call.
 func (s *hookServer) paths() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,7 +67,7 @@ func (s *hookServer) paths() []string {
 	return asked
 }
 
-// respond answers with a response whose UID and type are right.
+// respond returns an answerer that sends a response with the correct UID and type.
 func respond(response admissionv1.AdmissionResponse) answerer {
 	return func(w http.ResponseWriter, _ *http.Request, review *admissionv1.AdmissionReview) {
 		response := response
@@ -87,7 +87,7 @@ func patch(operations string) answerer {
 	return respond(admissionv1.AdmissionResponse{Allowed: true, Patch: []byte(operations), PatchType: &patchType})
 }
 
-// raw answers with text.
+// raw returns an answerer that sends a text.
 func raw(text string) answerer {
 	return func(w http.ResponseWriter, _ *http.Request, _ *admissionv1.AdmissionReview) {
 		_, _ = io.WriteString(w, text)

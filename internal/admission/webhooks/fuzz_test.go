@@ -9,8 +9,8 @@ import (
 	"mainstay.dev/mainstay/internal/codec/jsonpatch"
 )
 
-// FuzzResponse: whatever a webhook answers is a response that may be used, or an
-// error that may be shown.
+// FuzzResponse checks that every response of a webhook results in a usable response or a
+// presentable error.
 func FuzzResponse(f *testing.F) {
 	for _, seed := range []string{
 		`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":"u","allowed":true,"patch":"W10=","patchType":"JSONPatch"}}`,

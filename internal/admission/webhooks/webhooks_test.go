@@ -25,8 +25,8 @@ import (
 
 const failed = `Internal error occurred: failed calling webhook "hook.example.com": `
 
-// TestLyingWebhooks: what is no answer is refused, in kube-apiserver's words, and
-// bounded; a webhook whose failures do not matter changes nothing.
+// TestLyingWebhooks checks that invalid responses are rejected, with kube-apiserver's messages and
+// limits, and that a webhook with the failure policy Ignore changes nothing.
 func TestLyingWebhooks(t *testing.T) {
 	t.Parallel()
 	patchType := admissionv1.PatchTypeJSONPatch
@@ -131,8 +131,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestMutation: webhooks see what those before them did, and are asked again where
-// they want to be and something has changed since.
+// TestMutation checks that webhooks receive the modifications of the previous ones, and are
+// reinvoked if configured and the object has changed since.
 func TestMutation(t *testing.T) {
 	t.Parallel()
 	seen := make(chan string, 10)
@@ -176,7 +176,7 @@ func TestMutation(t *testing.T) {
 	}
 }
 
-// TestReview: a webhook is told everything, in v1 and v1beta1.
+// TestReview checks the contents of reviews in v1 and v1beta1.
 func TestReview(t *testing.T) {
 	t.Parallel()
 	for _, version := range []string{"v1", beta} {
@@ -238,8 +238,8 @@ func TestDryRun(t *testing.T) {
 	}
 }
 
-// TestSideBySide: validating webhooks are asked at the same time; the first refusal
-// is the answer, and nobody waits for the others.
+// TestSideBySide checks that validating webhooks are called concurrently, and that the first
+// rejection is returned without waiting for the others.
 func TestSideBySide(t *testing.T) {
 	t.Parallel()
 	here := make(chan struct{})
@@ -249,7 +249,7 @@ func TestSideBySide(t *testing.T) {
 			<-r.Context().Done() // it would never answer
 		},
 		"/no": func(w http.ResponseWriter, r *http.Request, review *admissionv1.AdmissionReview) {
-			<-here // for the slow one to be asked
+			<-here // T until the slow one is called
 			deny("no")(w, r, review)
 		},
 		"/yes": allow(),
@@ -282,8 +282,8 @@ func TestWarningsAndAnnotations(t *testing.T) {
 	}
 }
 
-// TestDeadline: a webhook has no more time than its request has left, and is told
-// so; a request that has none left asks nobody.
+// TestDeadline checks that a webhook's timeout is limited by that of its request, and that a
+// request without remaining time calls none.
 func TestDeadline(t *testing.T) {
 	t.Parallel()
 	timeout := make(chan string, 1)
@@ -315,8 +315,8 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// TestConfigurations: webhooks stand in the order of their configurations' names; a
-// write takes effect, keeps what is not changed, and forgets what is gone.
+// TestConfigurations checks that webhooks are ordered by the names of their configurations, that a
+// write is effective, preserves unchanged webhooks, and removes deleted ones.
 func TestConfigurations(t *testing.T) {
 	t.Parallel()
 	s := serve(t, map[string]answerer{"/a": allow(), "/b": allow(), "/c": allow()})
@@ -367,7 +367,7 @@ func TestExempt(t *testing.T) {
 			t.Errorf("%s: %v", kind, err)
 		}
 	}
-	// But files may have webhooks for them, which come first.
+	// Webhooks in files apply to them, and come first.
 	p.SetStatic([]codec.Object{&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "z.static.k8s.io"}, Webhooks: []admissionregistrationv1.ValidatingWebhook{{
 		Name: "static", Rules: s.spec("/hook", all).Rules, ClientConfig: s.spec("/hook").ClientConfig, AdmissionReviewVersions: []string{"v1"},
 	}}}})

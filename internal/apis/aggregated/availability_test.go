@@ -50,7 +50,7 @@ func TestFromPlain(t *testing.T) {
 	}
 }
 
-// cluster is one service with what is behind it.
+// cluster has one service and its endpoints.
 type cluster struct {
 	service   *corev1.Service
 	slices    []*discoveryv1.EndpointSlice
@@ -76,7 +76,7 @@ func (c cluster) Endpoints(_ context.Context, _, name string) (*corev1.Endpoints
 	return c.endpoints, nil
 }
 
-// nowhere is a resolver that finds nothing.
+// nowhere is a resolver that finds no service.
 type nowhere struct{}
 
 func (nowhere) Resolve(context.Context, egress.Service) (string, error) {

@@ -17,8 +17,8 @@ import (
 
 var apples = schema.GroupVersion{Group: "fruit.example.com", Version: "v1"}
 
-// newSource returns a source of a server that has core v1 and, of custom
-// resources, example.com/v1. It reads and writes nothing.
+// newSource returns a source of a server with core v1 and the custom resources of example.com/v1.
+// It performs no I/O.
 func newSource(t *testing.T) *Source {
 	t.Helper()
 	s, err := New(Config{
@@ -128,8 +128,8 @@ func TestPriority(t *testing.T) {
 	}
 }
 
-// TestServersAreShared: registrations of one server have its connections in
-// common, and what is known of it outlasts changes of priority.
+// TestServersAreShared checks that registrations of one server share its connections, and that its
+// state survives changes of priority.
 func TestServersAreShared(t *testing.T) {
 	t.Parallel()
 	s := newSource(t)
@@ -158,8 +158,7 @@ func TestServersAreShared(t *testing.T) {
 	}
 }
 
-// TestIsUpToDate is the table of what is done about APIServices of this server's
-// own.
+// TestIsUpToDate checks the actions for APIServices of this server.
 func TestIsUpToDate(t *testing.T) {
 	t.Parallel()
 	s := newSource(t)
@@ -178,7 +177,7 @@ func TestIsUpToDate(t *testing.T) {
 		{"v1.", "", onStart, Priority{1, 1}, false, true},        // changed while the server runs
 		{"v1.", "", onStart, Priority{1, 1}, true, false},        // and put right when it starts
 		{"v1.old.example.com", "", onStart, usual, true, false},  // was built in once
-		{"v1.old.example.com", "", onStart, usual, false, true},  // a user made it meanwhile
+		{"v1.old.example.com", "", onStart, usual, false, true},  // T a user created it in between
 		{"v1.", "", onStart, Priority{18000, 1}, true, true},     // as registered
 		{"v1.example.com", "", "nonsense", usual, true, true},    // a label of no meaning
 		{"v1.apiregistration.k8s.io", "", "", usual, true, true}, // never touched
@@ -210,7 +209,7 @@ func TestDirtySet(t *testing.T) {
 	}
 }
 
-// TestOwnPriorities: what is built in comes in the order of kube-apiserver.
+// TestOwnPriorities checks that built-in groups are in kube-apiserver's order.
 func TestOwnPriorities(t *testing.T) {
 	t.Parallel()
 	order := []string{

@@ -18,7 +18,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// documents reads what kube-apiserver v1.37 makes, by kind, namespace and name.
+// documents reads the default objects of kube-apiserver v1.37, by kind, namespace and name.
 func documents(t *testing.T, file string) map[string]map[string]any {
 	t.Helper()
 	compressed, err := os.Open(filepath.Join("testdata", file))
@@ -58,7 +58,7 @@ func keyOf(document map[string]any) string {
 	return strings.Join([]string{u.GetKind(), u.GetNamespace(), u.GetName()}, "/")
 }
 
-// document is an object as it would be written, without what is empty.
+// document returns an object as it is written, without empty fields.
 func document(t *testing.T, kind string, obj codec.Object) map[string]any {
 	t.Helper()
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
@@ -69,8 +69,7 @@ func document(t *testing.T, kind string, obj codec.Object) map[string]any {
 	return prune(content)
 }
 
-// prune drops what says nothing: nulls, and objects and lists without contents.
-// The number 0 and false stay.
+// prune removes nulls, empty objects and empty lists. The values 0 and false remain.
 func prune(content map[string]any) map[string]any {
 	for key, value := range content {
 		switch v := value.(type) {
@@ -96,8 +95,8 @@ func prune(content map[string]any) map[string]any {
 	return content
 }
 
-// TestDeclared compares each declaration with what kube-apiserver makes. What
-// depends on a server, and on the time, is left to the tests of whole servers.
+// TestDeclared compares each declaration with kube-apiserver's object. Tests of whole servers check
+// the parts that depend on the server and the time.
 func TestDeclared(t *testing.T) {
 	t.Parallel()
 	b := New(Config{ServiceRanges: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}})

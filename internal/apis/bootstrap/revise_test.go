@@ -119,8 +119,8 @@ func TestUncovered(t *testing.T) {
 	}
 }
 
-// TestReviseFlowSchema: what an administrator takes over stays; what is mandatory
-// does not.
+// TestReviseFlowSchema checks that changes by administrators are preserved, except of mandatory
+// objects.
 func TestReviseFlowSchema(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

@@ -98,9 +98,9 @@ func ParseConfiguration(data []byte) (*Configuration, error) {
 	return c, nil
 }
 
-// Open returns the authorizers of a configuration; those of a control plane have a type only. The
-// error contains all errors by field. metrics are the metrics of webhooks, and dial connects to
-// them; nil dials directly.
+// Open returns the authorizers of a configuration. For authorizers that the control plane provides,
+// only the type is set. The error contains all errors by field. metrics are the metrics of
+// webhooks. dial connects to webhooks; nil dials directly.
 func (c *Configuration) Open(metrics *webhook.Metrics, dial egress.Dial) ([]Listed, error) {
 	at := field.NewPath("authorizers")
 	var errs field.ErrorList
@@ -125,7 +125,8 @@ func (c *Configuration) Open(metrics *webhook.Metrics, dial egress.Dial) ([]List
 	return list, nil
 }
 
-// check returns the errors of an authorizer after others, except those of its webhook.
+// check returns the errors of an authorizer, except the errors of its webhook. before are the
+// preceding authorizers.
 func (a *AuthorizerConfiguration) check(at *field.Path, before []AuthorizerConfiguration) field.ErrorList {
 	has := func(same func(AuthorizerConfiguration) bool) bool { return slices.ContainsFunc(before, same) }
 	switch {
@@ -184,7 +185,7 @@ func remembered(cached *bool, ttl metav1.Duration) time.Duration {
 	return ttl.Duration
 }
 
-// check returns the errors of a webhook, except those of its conditions.
+// check returns the errors of a webhook, except the errors of its conditions.
 func (w *WebhookConfiguration) check(at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	oneOf := func(name, value string, values ...string) {

@@ -16,7 +16,7 @@ import (
 
 const head = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\n"
 
-// kubeconfigFile is one of a webhook that nobody reaches.
+// kubeconfigFile returns the path of a kubeconfig for an unreachable webhook.
 func kubeconfigFile(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "kubeconfig")
@@ -75,7 +75,8 @@ func TestConfiguration(t *testing.T) {
 	}
 }
 
-// TestInOrder: a new list is asked from the next question on, and decisions are counted.
+// TestInOrder checks that a new list of authorizers is used from the next request on, and that
+// decisions are counted.
 func TestInOrder(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()

@@ -18,7 +18,8 @@ type Listed struct {
 	Authorizer authorizer.Authorizer
 }
 
-// Metrics counts decisions, with the names of kube-apiserver. A nil *Metrics records nothing.
+// Metrics counts decisions, with the metric names of kube-apiserver. The methods of a nil *Metrics
+// do nothing.
 type Metrics struct{ decisions *prometheus.CounterVec }
 
 // NewMetrics registers the metrics.

@@ -238,7 +238,7 @@ func (f *Set) Filter(next http.Handler) http.Handler {
 	})
 }
 
-// befall applies the fault to a request, and reports whether it has responded.
+// befall applies the fault to a request. It reports whether it has written a response.
 func (i *Injection) befall(w http.ResponseWriter, r *http.Request, stream *watch) (answered bool) {
 	if delay := i.fault.Delay; delay > 0 {
 		timer := time.NewTimer(delay)
@@ -265,7 +265,7 @@ func (f *Fault) err(info *request.Info) error {
 	resource := schema.GroupResource{Group: info.Group, Resource: info.Resource}
 	switch {
 	case f.Status == http.StatusConflict && info.Verb == "create":
-		if info.Name == "" { // as of most creations, whose name is in the body
+		if info.Name == "" { // as for most creations, because the name is in the body
 			err := apierrors.NewAlreadyExists(resource, "")
 			err.ErrStatus.Message = message
 			return err

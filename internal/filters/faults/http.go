@@ -25,7 +25,7 @@ const (
 	ClockPath = "/mainstay/v1/clock"
 )
 
-// Limits of what is sent to the endpoint.
+// Limits of requests to the endpoint.
 const (
 	maxBody   = 64 << 10
 	maxFaults = 1000
@@ -106,7 +106,7 @@ func (f *Set) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (f *Set) serveOne(w http.ResponseWriter, r *http.Request, id string) error {
-	number, _ := strconv.Atoi(id) // 0 is none
+	number, _ := strconv.Atoi(id) // 0 does not match any fault
 	for _, i := range f.all() {
 		switch {
 		case i.id != number:
@@ -137,8 +137,8 @@ func (f *Set) post(w http.ResponseWriter, r *http.Request) error {
 	return respond(w, http.StatusCreated, injected.resource())
 }
 
-// Clock is the endpoint of a world's time: GET returns it, POST moves it by what advance
-// says.
+// Clock returns the handler of the simulated clock: GET returns the time, and POST advances it by
+// the duration in the field advance.
 func Clock(world *simulation.World) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var asked struct {
@@ -187,7 +187,7 @@ func respond(w http.ResponseWriter, code int, body any) error {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_, _ = w.Write(append(text, '\n')) // the client may be gone
+	_, _ = w.Write(append(text, '\n')) // the client may have disconnected
 	return nil
 }
 

@@ -56,7 +56,7 @@ func TestEndpoint(t *testing.T) {
 	}
 }
 
-// TestTooMany: the endpoint bounds what it keeps.
+// TestTooMany checks that the endpoint limits the number of faults.
 func TestTooMany(t *testing.T) {
 	t.Parallel()
 	set := &faults.Set{}

@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// hold keeps the newest revision for StaleReads.
+// hold retains the newest revision for StaleReads.
 func (i *Injection) hold(ctx context.Context) error {
 	if i.set.Hold == nil {
 		return errors.New("this server has no StaleReads")
@@ -22,8 +22,8 @@ func (i *Injection) hold(ctx context.Context) error {
 	return err
 }
 
-// mayLag reports whether a request is a get or a list that may be answered as of the revision
-// of the fault: the promise of a resourceVersion is that the answer is not older.
+// mayLag reports whether a request is a get or a list that may be served at the revision of the
+// fault. A resourceVersion guarantees that the response is not older.
 func (i *Injection) mayLag(r *http.Request, info *request.Info) bool {
 	if info.Verb != "list" && info.Verb != "get" || info.Subresource != "" {
 		return false
@@ -36,7 +36,7 @@ func (i *Injection) mayLag(r *http.Request, info *request.Info) bool {
 		return false
 	}
 	version, err := strconv.ParseInt(query.Get("resourceVersion"), 10, 64)
-	exact := query.Has("limit") && version > 0 && !query.Has("resourceVersionMatch") // what a limit makes of a version
+	exact := query.Has("limit") && version > 0 && !query.Has("resourceVersionMatch") // a limit implies an exact match of the resourceVersion
 	return err == nil && version <= i.at && !exact
 }
 

@@ -80,7 +80,7 @@ func TestWebhooks(t *testing.T) {
 	})
 }
 
-// TestOldWebhooks: what was allowed once does not keep a configuration from changing.
+// TestOldWebhooks checks that formerly valid values do not prevent updates of a configuration.
 func TestOldWebhooks(t *testing.T) {
 	t.Parallel()
 	stored := func() *hooks {

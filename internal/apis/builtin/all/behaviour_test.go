@@ -61,7 +61,7 @@ func (s *server) sample(t *testing.T, name string) codec.Object {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if job, ok := hub.(*batchv1.Job); ok { // what the recorded server had made of its UID
+	if job, ok := hub.(*batchv1.Job); ok { // T derived from the UID on the recorded server
 		job.Spec.Selector, job.Spec.Template.Labels = nil, nil
 	}
 	if definition, ok := hub.(*apiextensionsv1.CustomResourceDefinition); ok {
@@ -113,7 +113,7 @@ func (s *server) put(t *testing.T, name string, obj codec.Object) (codec.Object,
 	return object(t, record), nil
 }
 
-// TestRules compares what writes do with what a recorded kube-apiserver does.
+// TestRules compares the results of writes with those of a recorded kube-apiserver.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -147,7 +147,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// checkStatus checks which metadata a write to /status lets through.
+// checkStatus checks which metadata a write to /status can change.
 func (s *server) checkStatus(t *testing.T, name, want string) {
 	t.Helper()
 	key := s.sample(t, name)
@@ -181,8 +181,7 @@ func (s *server) checkStatus(t *testing.T, name, want string) {
 	}
 }
 
-// TestFieldLabels compares which field selectors there are, and how others are
-// refused.
+// TestFieldLabels compares the supported field selectors, and the errors for all others.
 func TestFieldLabels(t *testing.T) {
 	t.Parallel()
 	s := serve(t)

@@ -55,8 +55,8 @@ func byName(t *testing.T) map[string]*rest.Resource {
 	return named
 }
 
-// reworded are columns whose descriptions have changed with the types they
-// come from, since the tables were recorded.
+// reworded are columns with descriptions that have changed since the recording, because they are
+// derived from the types.
 var reworded = map[string]bool{
 	"ipaddresses ParentRef": true, "servicecidrs CIDRs": true, "resourceslices Pool": true,
 	"volumeattributesclasses DriverName": true, "clusterrolebindings Role": true, "rolebindings Role": true,
@@ -66,8 +66,7 @@ var reworded = map[string]bool{
 // their own tests look at them.
 var widened = map[string]bool{"customresourcedefinitions": true}
 
-// TestColumns compares column definitions with those of a recorded
-// kube-apiserver.
+// TestColumns compares column definitions with those of a recorded kube-apiserver.
 func TestColumns(t *testing.T) {
 	t.Parallel()
 	resources := byName(t)
@@ -107,8 +106,8 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// TestColumnsOfBetas: descriptions that kube-apiserver takes from beta versions
-// are those of their types, which the server does not link for them.
+// TestColumnsOfBetas checks descriptions that kube-apiserver derives from beta types, which the
+// server does not link.
 func TestColumnsOfBetas(t *testing.T) {
 	t.Parallel()
 	spec := certificatesv1beta1.CertificateSigningRequestSpec{}.SwaggerDoc()
@@ -148,7 +147,7 @@ func TestCells(t *testing.T) {
 		}
 		r := resources[want.GV+" "+want.Resource]
 		if r == nil || r.Table == nil {
-			continue // TestColumns tells which
+			continue // T see TestColumns
 		}
 		obj := r.Version.New()
 		if err := json.Unmarshal(want.Object, obj); err != nil {

@@ -21,19 +21,18 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// creation is a recorded request that was answered with 201, and the answer
-// without what no two objects have alike, and with UID for the object's uid.
+// creation is a recorded request with the response 201, without values that are unique per object,
+// and with UID as the object's UID.
 type creation struct {
 	GV, Resource, Scenario, Namespace string
 	Request                           json.RawMessage
 	Answer                            map[string]any
 }
 
-// later are fields that neither defaults nor preparation fill: they come from
-// allocators, admission and clocks. Others have come or changed since the
-// creations were recorded.
+// later are fields that neither defaults nor preparation set: they are set by allocators, admission
+// and clocks. Some were added or changed since the recording.
 var later = map[string][]string{
-	"certificatesigningrequests": {"spec.username", "spec.groups", "spec.extra"}, // who asks
+	"certificatesigningrequests": {"spec.username", "spec.groups", "spec.extra"}, // T the user
 	"csidrivers":                 {"spec.preventPodSchedulingIfMissing"},         // VolumeLimitScaling: since 1.37
 	"csinodes":                   {"status"},                                     // since 1.37
 	"nodes":                      {"spec.taints"},
@@ -51,8 +50,7 @@ var later = map[string][]string{
 	"volumeattributesclasses": {"metadata.finalizers"},
 }
 
-// since137 are creations whose answer would be another one now, by the gate
-// of the feature that is on since.
+// since137 are creations with a different response now, by the feature gate that is the reason.
 var since137 = map[string]string{
 	"pods.v1/create-faults 1775": "ClusterTrustBundleProjection",
 	"pods.v1/create-faults 1778": "PodCertificateRequest",
@@ -61,8 +59,8 @@ var since137 = map[string]string{
 	"pods.v1/extra-cases 63":     "ContainerStopSignals",
 }
 
-// TestCreations prepares for creation what a recorded kube-apiserver created,
-// and compares what became of it, with a trip through storage in between.
+// TestCreations prepares recorded objects for creation, and compares the results with those of
+// kube-apiserver, before and after a round trip through storage.
 func TestCreations(t *testing.T) {
 	t.Parallel()
 	env := &builtin.Env{Gates: feature.Defaults()}
@@ -95,8 +93,7 @@ func TestCreations(t *testing.T) {
 	}
 }
 
-// prepared is what the server makes of a request before it allocates, admits
-// and validates.
+// prepared returns the server's object for a request before allocation, admission and validation.
 func prepared(t *testing.T, env *builtin.Env, r *rest.Resource, c *creation) (map[string]any, error) {
 	t.Helper()
 	obj, err := r.Version.Decode(c.Request, codec.JSON, false)
@@ -134,8 +131,7 @@ func prepared(t *testing.T, env *builtin.Env, r *rest.Resource, c *creation) (ma
 	return document, json.Unmarshal(text, &document)
 }
 
-// remove takes a field away, in every element where the path goes through a
-// list.
+// remove removes a field, in every element of the lists on its path.
 func remove(value any, path []string) {
 	switch value := value.(type) {
 	case []any:
@@ -151,9 +147,8 @@ func remove(value any, path []string) {
 	}
 }
 
-// TestDefaultsOnce fills the defaults of recorded objects twice: on what is
-// complete they must do nothing, and allocate nothing, as they run on every
-// read.
+// TestDefaultsOnce sets the defaults of recorded objects twice. The second time must neither change
+// nor allocate anything, because defaults are set on every read.
 func TestDefaultsOnce(t *testing.T) {
 	resources := byName(t)
 	seen := map[string]int{}
@@ -178,7 +173,7 @@ func TestDefaultsOnce(t *testing.T) {
 	}
 }
 
-// twice fills defaults, and checks that doing so again changes nothing.
+// twice sets defaults, and checks that repeating it has no effect.
 func twice(t *testing.T, name string, v *codec.Version, obj codec.Object) codec.Object {
 	t.Helper()
 	v.Default(obj)

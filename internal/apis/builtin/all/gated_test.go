@@ -18,8 +18,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// gatedFields are objects with a field of a feature, which is named last: it is
-// kept while the feature is on, and then for as long as the object has it.
+// gatedFields are objects with a field of a feature, which is named last. The field is preserved
+// while the feature is enabled, and afterwards as long as the stored object has it.
 var gatedFields = [...]struct{ gate, resource, object, field string }{
 	{"CoordinatedLeaderElection", "coordination.k8s.io/v1 leases", `{"spec":{"strategy":"OldestEmulationVersion"}}`, "spec.strategy"},
 	{
@@ -131,8 +131,7 @@ func rewrite(t *testing.T, r *rest.Resource, obj codec.Object) codec.Object {
 	return object(t, record)
 }
 
-// has reports whether an object has a field, by its dotted path, or anywhere by its
-// name alone.
+// has reports whether an object has a field, by its path with dots, or at any place by its name.
 func has(t *testing.T, obj codec.Object, field string) bool {
 	t.Helper()
 	text, err := json.Marshal(obj)

@@ -18,8 +18,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// build makes the resources that are served by default, over no storage at all,
-// and notes the paths that storage was asked for.
+// build creates the resources that are enabled by default, without storage, and records the
+// requested storage paths.
 func build(t *testing.T) (resources []*rest.Resource, paths map[string]string) {
 	t.Helper()
 	return buildWith(t, feature.Set{}, nil)
@@ -87,8 +87,7 @@ func list(names []string) string {
 	return strings.Join(names, ",")
 }
 
-// TestResources compares what discovery shows of each resource with a table of
-// what kube-apiserver shows.
+// TestResources compares the discovery information of each resource with that of kube-apiserver.
 func TestResources(t *testing.T) {
 	t.Parallel()
 	resources, paths := build(t)
@@ -117,7 +116,7 @@ func compareResources(t *testing.T, resources []*rest.Resource, paths map[string
 			hash, path = "-", "-"
 		}
 		if r.GroupVersion.Group == "events.k8s.io" {
-			path = paths["events"] // events have one storage, whatever they are asked for by
+			path = paths["events"] // T events of both groups share a storage
 		}
 		got[fullName(r.GroupVersion.Group, r.GroupVersion.Version, r.Name)] = fmt.Sprint(r.Version.GVK.Kind, " ", r.Namespaced, " ", r.Singular, " ",
 			list(r.ShortNames), " ", list(r.Categories), " ", list(r.VerbNames()), " ", hash, " ", path)

@@ -90,8 +90,8 @@ func protobufFields(t reflect.Type) map[string]reflect.StructField {
 	return fields
 }
 
-// TestStoredForm writes and reads a recorded object of every kind as storage
-// keeps it: as protobuf, but for definitions.
+// TestStoredForm encodes and decodes a recorded object of every kind as it is stored: as protobuf,
+// except for definitions.
 func TestStoredForm(t *testing.T) {
 	t.Parallel()
 	s := serve(t)

@@ -50,8 +50,7 @@ func TestSameVersions(t *testing.T) {
 	}
 }
 
-// difference returns the path of a field that two types do not both have, "" if
-// there is none.
+// difference returns the path of a field that only one of two types has, or "".
 func difference(a, b reflect.Type, seen map[reflect.Type]bool) string {
 	switch {
 	case a == b || seen[a]:

@@ -21,8 +21,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// review sends a body to one of the resources, as user jane, and returns the
-// answer's status, or what is wrong.
+// review sends a body to one of the resources as user jane, and returns the status of the response,
+// or the error.
 func review(t *testing.T, env *builtin.Env, resource, body string) (status, problem string) {
 	t.Helper()
 	ctx := request.NewContext(t.Context(), &request.Info{}, time.Time{})
@@ -61,7 +61,7 @@ func review(t *testing.T, env *builtin.Env, resource, body string) (status, prob
 	return "", ""
 }
 
-// TestRefusals compares what is refused with a recorded kube-apiserver.
+// TestRefusals compares rejections with those of a recorded kube-apiserver.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	const begin = `.authorization.k8s.io "" is invalid: `
@@ -98,7 +98,7 @@ func (f authorizerFunc) Authorize(_ context.Context, a *authorizer.Attributes) (
 	return f(a)
 }
 
-// TestQuestions checks what is asked of the authorizer.
+// TestQuestions checks the requests to the authorizer.
 func TestQuestions(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

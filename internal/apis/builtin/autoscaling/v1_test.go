@@ -17,8 +17,8 @@ import (
 
 func quantityOf(n int64) *resource.Quantity { return resource.NewQuantity(n, resource.DecimalSI) }
 
-// filler makes random objects that both versions can express: quantities and
-// times as JSON keeps them, targets whose type follows from their values.
+// filler creates random objects that both versions can represent: quantities and times in JSON's
+// precision, targets with the type of their values.
 func filler(seed int64) *randfill.Filler {
 	return randfill.New().RandSource(rand.NewSource(seed)).NilChance(0.3).NumElements(1, 3).Funcs(
 		func(q *resource.Quantity, c randfill.Continue) { *q = *quantityOf(c.Int63n(1000) + 1) },
@@ -103,7 +103,7 @@ func FuzzRoundTrip(f *testing.F) {
 		fill := filler(seed)
 		hpa := &autoscalingv2.HorizontalPodAutoscaler{}
 		fill.Fill(hpa)
-		// In v1 the one metric that has a field comes last.
+		// In v1, the only metric with its own field is last.
 		if seed%2 == 0 || len(hpa.Spec.Metrics) == 0 {
 			hpa.Spec.Metrics = append(hpa.Spec.Metrics, cpuUtilization(int32(seed&0xff)))
 		}
@@ -152,8 +152,7 @@ func FuzzAnnotations(f *testing.F) {
 	})
 }
 
-// TestAnnotations compares annotations with those of a recorded
-// kube-apiserver.
+// TestAnnotations compares annotations with those of a recorded kube-apiserver.
 func TestAnnotations(t *testing.T) {
 	t.Parallel()
 	percent, window, selected := int32(70), int32(60), autoscalingv2.MaxChangePolicySelect

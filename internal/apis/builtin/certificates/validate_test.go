@@ -99,7 +99,7 @@ func TestRequest(t *testing.T) {
 	validationtest.Rules[csr](validateRequest).Update(t, func() *csr { return &csr{} }, nil) // of an older version
 }
 
-// longKeyRequest is a request by an RSA key of so many bytes, with what may be its signature.
+// longKeyRequest returns a request with an RSA key of size bytes and an arbitrary signature.
 func longKeyRequest(t *testing.T, size int) []byte {
 	t.Helper()
 	number := bytes.Repeat([]byte{0xa5}, size)

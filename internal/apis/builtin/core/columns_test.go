@@ -45,7 +45,7 @@ func TestColumnDefinitions(t *testing.T) {
 	}
 }
 
-// recordedRow is an object with its row, as told when it was Age seconds old.
+// recordedRow is an object with its table row at an age of Age seconds.
 type recordedRow struct {
 	Resource   string
 	Age        int
@@ -107,7 +107,7 @@ func checkRow(t *testing.T, a *api, row *recordedRow) {
 	}
 }
 
-// TestWithoutTable: what is no object of a collection has no rows.
+// TestWithoutTable checks that only objects of the collection have rows.
 func TestWithoutTable(t *testing.T) {
 	t.Parallel()
 	a := declared(t)

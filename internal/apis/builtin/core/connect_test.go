@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestContainers: what is asked for is a container of the pod, as its name becomes a
+// TestContainers checks that the requested container must be in the pod, because its name becomes
 // part of a path.
 func TestContainers(t *testing.T) {
 	t.Parallel()
@@ -40,7 +40,7 @@ func TestContainers(t *testing.T) {
 	}
 }
 
-// TestCleanPath: a path cannot lead out of where it begins, and keeps its last slash.
+// TestCleanPath checks that a path cannot leave its root and keeps its final slash.
 func TestCleanPath(t *testing.T) {
 	t.Parallel()
 	for from, want := range map[string]string{

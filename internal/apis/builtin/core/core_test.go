@@ -89,7 +89,7 @@ func (a *api) tryCreate(resource string, obj codec.Object) (codec.Object, error)
 	return a.object(record, err)
 }
 
-// createNamed returns the error alone: the answer is a Status.
+// createNamed returns only the error, because the response is a Status.
 func (a *api) createNamed(resource string, name types.NamespacedName, obj codec.Object, dryRun ...string) error {
 	a.t.Helper()
 	record, err := a.resource(resource).Storage.(rest.NamedCreater).CreateNamed(context.Background(), name, obj, nil, metav1.CreateOptions{DryRun: dryRun})
@@ -114,7 +114,7 @@ func (a *api) tryGet(resource string, name types.NamespacedName) (codec.Object, 
 	return a.object(record, err)
 }
 
-// update changes an object as a PUT of what change makes of it does.
+// update changes an object like a PUT of the result of change.
 func update[P codec.Object](a *api, resource string, name types.NamespacedName, change func(P)) (P, error) {
 	a.t.Helper()
 	r := a.resource(resource)
@@ -167,7 +167,7 @@ func (a *api) object(record *codec.Record, err error) (codec.Object, error) {
 	return obj, nil
 }
 
-// wantMessage checks what a client is told. An empty message wants success.
+// wantMessage checks the message of an error. An empty message requires success.
 func wantMessage(t *testing.T, err error, message string) {
 	t.Helper()
 	got := ""

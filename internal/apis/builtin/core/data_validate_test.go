@@ -112,7 +112,7 @@ func allocations[T any](t *testing.T, rules func(f validation.Field, obj, old *T
 	}
 }
 
-// What is valid costs no memory.
+// Validating a valid object does not allocate.
 func TestValidAllocatesNothing(t *testing.T) {
 	allocations(t, validateConfigMap, newConfigMap())
 	allocations(t, validateSecret, &corev1.Secret{Data: map[string][]byte{"a": nil}})

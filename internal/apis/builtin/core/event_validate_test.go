@@ -68,7 +68,7 @@ func TestEvents(t *testing.T) {
 	rules.Update(t, oldReport, []eventCase{{Name: "anything", Change: func(e *event) { e.Reason, e.Count = "r", 7 }}})
 }
 
-// TestNewerEvents is of what is written to events.k8s.io.
+// TestNewerEvents validates events of events.k8s.io.
 func TestNewerEvents(t *testing.T) {
 	t.Parallel()
 	now := metav1.NewMicroTime(time.Unix(2000, 0))

@@ -165,7 +165,7 @@ func TestEvictionWithTwoBudgets(t *testing.T) {
 	t.Parallel()
 	a := withBudget(t, true, policyv1.PodDisruptionBudgetStatus{})
 	other := budget("of-others")
-	other.Spec.Selector = nil // chooses nothing
+	other.Spec.Selector = nil // T matches no pod
 	a.create("policy/v1 poddisruptionbudgets", other)
 	wantMessage(t, a.createNamed("v1 pods/eviction", in("ns", "p"), eviction("p", nil)), overBudget)
 	a.create("policy/v1 poddisruptionbudgets", budget("pdb2"))

@@ -13,7 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// facts reads a table of what Kubernetes serves.
+// facts reads a table of Kubernetes behavior.
 func facts(t *testing.T, name string) [][]string {
 	t.Helper()
 	b, err := testdata.ReadFile("testdata/" + name)

@@ -102,7 +102,8 @@ func TestNodeStatuses(t *testing.T) {
 	})
 }
 
-// What kubelets were once configured by is not stored, unless it was before.
+// The fields of the former dynamic kubelet configuration are dropped, unless they are already
+// stored.
 func TestNodeFields(t *testing.T) {
 	t.Parallel()
 	op := &builtin.Operation{Env: &builtin.Env{Gates: feature.Defaults()}}

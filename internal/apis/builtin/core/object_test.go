@@ -177,7 +177,7 @@ func TestEventsOwnNothing(t *testing.T) {
 	}
 }
 
-// Names are checked as kube-apiserver does: what a path can hold, for events.
+// Names are validated as in kube-apiserver: for events, every path segment is valid.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)

@@ -35,7 +35,7 @@ func requirements(t *testing.T, text string) corev1.ResourceRequirements {
 func TestPodLevelResources(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		pod        string // "" for none
+		pod        string // T "" if there are none
 		init       []string
 		sidecars   []string
 		containers []string

@@ -23,8 +23,8 @@ func nodeTerms(terms ...corev1.NodeSelectorTerm) *corev1.Affinity {
 	}}
 }
 
-// TestGatedTerms: what chooses nodes of a gated pod may only become choosier, and a
-// term that chooses none stays empty.
+// TestGatedTerms checks that the node selection of a gated pod can only become stricter, and that
+// an empty term remains empty.
 func TestGatedTerms(t *testing.T) {
 	t.Parallel()
 	one := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "a", Operator: corev1.NodeSelectorOpExists}}}
@@ -84,8 +84,8 @@ func TestAnnotationsAreKept(t *testing.T) {
 	mustUpdate(a, "v1 pods", in("ns", "p"), func(pod *corev1.Pod) { pod.Annotations["a"] = "b" })
 }
 
-// TestAppArmor: what an annotation of a new pod says is copied to the field, and has
-// to agree with it.
+// TestAppArmor checks that an annotation of a new pod is copied to the field, and must be
+// consistent with it.
 func TestAppArmor(t *testing.T) {
 	t.Parallel()
 	const key = podspec.AppArmorContainer + "c"
@@ -134,7 +134,7 @@ func TestAppArmor(t *testing.T) {
 	}
 }
 
-// TestPodStatusRules has the rules of what kubelets write that no recording shows.
+// TestPodStatusRules checks the rules for kubelets' updates that no recording contains.
 func TestPodStatusRules(t *testing.T) {
 	t.Parallel()
 	ended := func(name string, code int32) corev1.ContainerStatus {
@@ -296,7 +296,7 @@ func TestStatusOfGates(t *testing.T) {
 	}
 }
 
-// TestResizeByGates: what may be resized is known by gates.
+// TestResizeByGates checks how feature gates affect resizing.
 func TestResizeByGates(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

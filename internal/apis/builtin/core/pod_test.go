@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// newPod is a pod on a node; an empty node leaves it unscheduled.
+// newPod returns a pod on a node, or an unscheduled pod if node is empty.
 func newPod(name, node string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: map[string]string{"app": "x"}},
@@ -153,7 +153,7 @@ func TestPodDeletion(t *testing.T) {
 		grace *int64 // of the spec
 		asked *int64
 		phase corev1.PodPhase
-		want  int64 // 0: gone at once
+		want  int64 // T 0 deletes immediately
 	}{
 		"unscheduled":     {},
 		"scheduled":       {node: "n", want: 30},

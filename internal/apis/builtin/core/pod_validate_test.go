@@ -65,8 +65,7 @@ func podFaults(validator *validation.Validator, t testing.TB, spec *corev1.PodSp
 	}))
 }
 
-// TestValidPodAllocatesNothing is the promise that rules stand on, for a pod of
-// 4 KiB.
+// TestValidPodAllocatesNothing checks that validating a valid pod of 4 KiB does not allocate.
 func TestValidPodAllocatesNothing(t *testing.T) {
 	pod, validator := fullPod(), validation.NewValidator(feature.Defaults())
 	declared(t).resource("v1 pods").Version.Default(pod)
@@ -89,8 +88,7 @@ func TestValidPodAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestHostilePods: what is compared with all others of its list is so in linear
-// time.
+// TestHostilePods checks that comparisons within lists take linear time.
 func TestHostilePods(t *testing.T) {
 	t.Parallel()
 	const n = 20_000
@@ -126,8 +124,7 @@ func TestHostilePods(t *testing.T) {
 	}
 }
 
-// BenchmarkValidatePod is what the rules of a pod of 4 KiB cost, and with its
-// defaults before them.
+// BenchmarkValidatePod measures the validation of a pod of 4 KiB, without and with its defaults.
 func BenchmarkValidatePod(b *testing.B) {
 	defaults := declared(b).resource("v1 pods").Version.Default
 	pod, validator := fullPod(), validation.NewValidator(feature.Defaults())

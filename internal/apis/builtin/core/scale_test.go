@@ -72,8 +72,8 @@ func TestScale(t *testing.T) {
 	}
 }
 
-// Who sets the replicas through /scale takes them over from who set them
-// before, and is shown as their manager there and in the object.
+// A client that sets the replicas through /scale becomes their manager instead of the previous one,
+// in the Scale and in the object.
 func TestScaleManagers(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)

@@ -119,7 +119,7 @@ func stored[P codec.Object](t testing.TB, env *builtin.Env, resource schema.Grou
 	return all
 }
 
-// checkAllocations compares what services have with what is locked.
+// checkAllocations compares the addresses and ports of services with their locks.
 func checkAllocations(t testing.TB, env *builtin.Env) {
 	t.Helper()
 	addresses, ports := map[string]string{}, map[string]string{}
@@ -163,8 +163,8 @@ const (
 	v6 = corev1.IPv6Protocol
 )
 
-// TestServiceFamilies: which families a new service has, by what it asks for and what
-// the cluster has.
+// TestServiceFamilies checks the IP families of new services, depending on the service and the
+// cluster.
 func TestServiceFamilies(t *testing.T) {
 	t.Parallel()
 	const range4, range6 = "10.0.0.0/24", "fd00::/112"
@@ -309,8 +309,8 @@ func TestServiceFamiliesUpdate(t *testing.T) {
 	}
 }
 
-// TestServiceTypes: a service goes through all types, and never has more than it
-// needs, nor another address without need.
+// TestServiceTypes changes a service through all types: it never has unnecessary allocations, and
+// keeps its address if possible.
 func TestServiceTypes(t *testing.T) {
 	t.Parallel()
 	a, env := newServiceAPI(t, 2768, "10.0.0.0/24")
@@ -348,7 +348,7 @@ func TestServiceTypes(t *testing.T) {
 	checkAllocations(t, env)
 }
 
-// TestServiceNodePorts: what clients choose, and share.
+// TestServiceNodePorts checks node ports that clients choose and share.
 func TestServiceNodePorts(t *testing.T) {
 	t.Parallel()
 	a, env := newServiceAPI(t, 2768, "10.0.0.0/24")
@@ -383,8 +383,8 @@ func TestServiceNodePorts(t *testing.T) {
 	checkAllocations(t, env)
 }
 
-// TestServiceRangeExhausted: a range that is used up says so, and serves again after
-// a deletion.
+// TestServiceRangeExhausted checks the error of an exhausted range, and an allocation after a
+// deletion.
 func TestServiceRangeExhausted(t *testing.T) {
 	t.Parallel()
 	a, env := newServiceAPI(t, 3, "10.0.0.0/29")
@@ -441,7 +441,7 @@ func TestServiceCIDRs(t *testing.T) {
 	checkAllocations(t, env)
 }
 
-// TestServiceDryRun: a dry run allocates nothing. What it answers is kube-apiserver's.
+// TestServiceDryRun checks that a dry run allocates nothing and returns kube-apiserver's response.
 func TestServiceDryRun(t *testing.T) {
 	t.Parallel()
 	a, env := newServiceAPI(t, 2768, "10.0.0.0/24")
@@ -505,8 +505,8 @@ func TestServicesModel(t *testing.T) {
 	checkAllocations(t, env)
 }
 
-// randomServiceWrite makes one write. All refusals are those of a client that is late, or
-// of a range that is full.
+// randomServiceWrite performs a random write. The only valid errors are conflicts and exhausted
+// ranges.
 func (a *api) randomServiceWrite(name string) {
 	change := func(spec *corev1.ServiceSpec) {
 		spec.Type = []corev1.ServiceType{corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeExternalName}[rand.IntN(4)]
@@ -536,9 +536,8 @@ func (a *api) randomServiceWrite(name string) {
 	}
 }
 
-// BenchmarkServiceCreate creates and deletes a service beside 10,000 others: one without
-// an address, and one with, of a range that is nearly empty and of one that is
-// nearly full.
+// BenchmarkServiceCreate creates and deletes a service with 10,000 others: without an address, and
+// with an address of a nearly empty and a nearly full range.
 func BenchmarkServiceCreate(b *testing.B) {
 	for _, bench := range []struct {
 		name, ip string
@@ -564,7 +563,7 @@ func BenchmarkServiceCreate(b *testing.B) {
 	}
 }
 
-// BenchmarkFreeAddress finds a free address beside 10,000 that are allocated.
+// BenchmarkFreeAddress finds a free address with 10,000 allocated ones.
 func BenchmarkFreeAddress(b *testing.B) {
 	for _, cidr := range []string{"10.0.0.0/12", "10.0.0.0/18"} {
 		b.Run(cidr, func(b *testing.B) {
@@ -585,8 +584,7 @@ func BenchmarkFreeAddress(b *testing.B) {
 	}
 }
 
-// TestServicePortBitmap: where kube-apiserver has kept ports, its account is the one
-// that counts, and is kept.
+// TestServicePortBitmap checks that kube-apiserver's bitmap, if there is one, is used and updated.
 func TestServicePortBitmap(t *testing.T) {
 	t.Parallel()
 	a, env := newServiceAPI(t, 8, "10.0.0.0/24")

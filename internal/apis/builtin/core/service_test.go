@@ -93,8 +93,7 @@ func TestServiceUpdate(t *testing.T) {
 	}
 }
 
-// TestServiceUpdateRefused: what a client has set, and may not, is not dropped
-// in silence.
+// TestServiceUpdateRefused checks that invalid values set by a client are not dropped silently.
 func TestServiceUpdateRefused(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)

@@ -244,7 +244,7 @@ func TestVolumeClaimStatuses(t *testing.T) {
 	})
 }
 
-// A claim that has a source keeps what is sent, so that a change is refused.
+// A claim with a data source keeps the client's value, so that a change is rejected.
 func TestVolumeClaimUpdateSources(t *testing.T) {
 	t.Parallel()
 	op := &builtin.Operation{Env: &builtin.Env{Gates: feature.Defaults()}}

@@ -84,7 +84,8 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestGeneration: writing a topology counts, although nothing of it is kept.
+// TestGeneration checks that writing a topology increments the generation, although the topology is
+// dropped.
 func TestGeneration(t *testing.T) {
 	t.Parallel()
 	old := newSlice(discoveryv1.AddressTypeIPv4, "10.0.0.1")()

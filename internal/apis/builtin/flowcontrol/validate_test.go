@@ -88,7 +88,7 @@ func TestPriorityLevel(t *testing.T) {
 	})
 }
 
-// TestMandatory: what the server makes is right, and does not change.
+// TestMandatory checks that the mandatory objects are valid and immutable.
 func TestMandatory(t *testing.T) {
 	t.Parallel()
 	type schema = flowcontrolv1.FlowSchema

@@ -42,7 +42,7 @@ func TestRequests(t *testing.T) {
 
 func before(d time.Duration) *metav1.Time { return new(metav1.NewTime(time.Now().Add(-d))) }
 
-// responding is an eviction whose first responder of two is at work.
+// responding returns an eviction whose first of two responders is active.
 func responding() *lifecyclev1alpha1.Eviction {
 	return &lifecyclev1alpha1.Eviction{
 		ObjectMeta: metav1.ObjectMeta{Name: "e", Namespace: "a"},
@@ -58,7 +58,7 @@ func responding() *lifecyclev1alpha1.Eviction {
 	}
 }
 
-// TestTurns: responders take turns, and what is over stays so.
+// TestTurns checks the order of responders, and that final states do not change.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	start := responding()

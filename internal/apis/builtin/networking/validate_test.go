@@ -198,7 +198,7 @@ func TestCIDRsWithoutStrictness(t *testing.T) {
 	}
 }
 
-// TestValidAllocatesNothing is the promise that rules stand on.
+// TestValidAllocatesNothing checks that validating valid objects does not allocate.
 func TestValidAllocatesNothing(t *testing.T) {
 	ingress, policy, validator := newIngress(), newPolicy(), validation.NewValidator(feature.Defaults())
 	allocated := testing.AllocsPerRun(100, func() {

@@ -71,7 +71,8 @@ func TestDropDisabled(t *testing.T) {
 	DropDisabled(feature.Gates{}, nil, nil)
 }
 
-// TestKeepEnabled: what a gate that is on guards is kept, whatever the default is.
+// TestKeepEnabled checks that the fields of enabled gates are preserved, regardless of the gate's
+// default.
 func TestKeepEnabled(t *testing.T) {
 	t.Parallel()
 	gates, err := feature.Defaults().Parse("EvictionRequestAPI=true,GenericWorkload=false")

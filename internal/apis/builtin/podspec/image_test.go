@@ -75,7 +75,7 @@ func TestIsLatest(t *testing.T) {
 	}
 }
 
-// FuzzIsLatest checks what must hold of any name.
+// FuzzIsLatest checks invariants for arbitrary names.
 func FuzzIsLatest(f *testing.F) {
 	for _, image := range []string{"nginx", "quay.io:5000/a/b:latest", "[::1]:1/a", "a@sha256:0", "a__b:x"} {
 		f.Add(image)

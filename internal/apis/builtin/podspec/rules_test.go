@@ -13,7 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// podOf reads a specification that has, besides the fields given, what each has.
+// podOf decodes a specification with the given fields and the required ones.
 func podOf(t *testing.T, fields string) *corev1.PodSpec {
 	t.Helper()
 	spec := &corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}
@@ -132,7 +132,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestRulesOfPods: what is filled in when a pod is made of a template has to be there.
+// TestRulesOfPods checks that a pod must have the fields that are set when it is created from a
+// template.
 func TestRulesOfPods(t *testing.T) {
 	t.Parallel()
 	token := `"volumes":[{"name":"a","projected":{"sources":[{"serviceAccountToken":{"path":"p"}}]}}]`
@@ -153,7 +154,7 @@ func TestRulesOfPods(t *testing.T) {
 	}
 }
 
-// TestRatcheting: each of these is refused where it is new, and stays where it was.
+// TestRatcheting checks values that are rejected if new, and tolerated if stored.
 func TestRatcheting(t *testing.T) {
 	t.Parallel()
 	term := `{"topologyKey":"z","labelSelector":{"matchExpressions":[{"key":"a","operator":"In","values":["b c"]}]}}`

@@ -70,8 +70,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestTemplateWarnings: they are said of new templates and changed ones, where these
-// stand.
+// TestTemplateWarnings checks the warnings for new and changed templates, with their paths.
 func TestTemplateWarnings(t *testing.T) {
 	t.Parallel()
 	template := &corev1.PodTemplateSpec{Spec: *podOf(t, `"imagePullSecrets":[{"name":""}]`)}

@@ -19,8 +19,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// faults runs rules with gates on besides the default ones, and returns what they
-// find in order.
+// faults runs rules with additional feature gates and returns the sorted errors.
 func faults[T any](t *testing.T, rules func(validation.Field, *T, *T), obj, old *T, on ...string) []string {
 	t.Helper()
 	gates := feature.Defaults()
@@ -38,7 +37,7 @@ func faults[T any](t *testing.T, rules func(validation.Field, *T, *T), obj, old 
 	return texts
 }
 
-// ruleTest is a change of a valid object and what is wrong with the result.
+// ruleTest is a change of a valid object and the resulting errors.
 type ruleTest[T any] struct {
 	name   string
 	change func(*T)
@@ -212,7 +211,7 @@ func TestSelectors(t *testing.T) {
 	}
 }
 
-// TestDeviceSizes: what an expression is estimated to cost follows from these.
+// TestDeviceSizes checks the sizes for cost estimates.
 func TestDeviceSizes(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]uint64{
@@ -492,7 +491,7 @@ func TestValidateClaimStatus(t *testing.T) {
 			[]string{`status.allocation.devices.results[0].request: Invalid value: "none": ` + notARequest}},
 	})
 	old := allocated()
-	old.Status.Allocation.Devices.Results[0].Device = "Bad Name" // from before it was refused
+	old.Status.Allocation.Devices.Results[0].Device = "Bad Name" // T stored before it was rejected
 	runRules(t, validateClaimStatus, old.DeepCopy, old, []ruleTest[resourcev1.ResourceClaim]{
 		{"as it was", func(c *resourcev1.ResourceClaim) { c.Status.ReservedFor = nil }, nil},
 		{"fewer in the end", func(c *resourcev1.ResourceClaim) { c.DeletionTimestamp = &metav1.Time{} }, nil},

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// TestClaimV1beta1: what a request wants exactly stands in the request itself.
+// TestClaimV1beta1 checks that the fields of "exactly" are in the request itself.
 func TestClaimV1beta1(t *testing.T) {
 	t.Parallel()
 	old := &resourcev1beta1.ResourceClaim{}
@@ -48,7 +48,7 @@ func TestClaimV1beta1(t *testing.T) {
 	}
 }
 
-// TestSliceV1beta1: what a device is stands in its basic.
+// TestSliceV1beta1 checks that the fields of a device are in "basic".
 func TestSliceV1beta1(t *testing.T) {
 	t.Parallel()
 	text := "x"

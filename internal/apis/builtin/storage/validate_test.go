@@ -201,7 +201,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestNothingWrongAllocatesNothing holds for what clusters have many of.
+// TestNothingWrongAllocatesNothing checks that validating frequent kinds does not allocate.
 func TestNothingWrongAllocatesNothing(t *testing.T) {
 	class := validClass()
 	class.AllowedTopologies = []corev1.TopologySelectorTerm{topologyOf("zone=a b")}

@@ -38,7 +38,7 @@ type node struct {
 	name string
 	// uses counts, by object, the pods of the node that refer to it.
 	uses map[*object]uint32
-	// holds is the number of its pods and own objects.
+	// holds is the number of pods and own objects of the node.
 	holds int
 }
 

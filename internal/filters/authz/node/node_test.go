@@ -184,7 +184,7 @@ func TestWhoIsANode(t *testing.T) {
 		{&request.User{Name: "system:node:n1"}, ""},
 		{&request.User{Name: "n1", Groups: []string{request.GroupNodes}}, ""},
 		{kubelet(""), `unknown node for user "system:node:"`},
-		{kubelet("n2"), "no relationship found between node 'n2' and this object"}, // has a mirror pod alone that names it
+		{kubelet("n2"), "no relationship found between node 'n2' and this object"}, // only a mirror pod refers to it
 		{kubelet("n3"), "no relationship found between node 'n3' and this object"},
 	} {
 		decision, reason, _ := a.Authorize(t.Context(), ask(tt.user, "get /secrets a pull"))
@@ -211,8 +211,8 @@ func TestGates(t *testing.T) {
 	}
 }
 
-// TestModel compares the graph with a direct evaluation of pods and volumes, while they come,
-// change and go, and looks for what is left behind.
+// TestModel compares the graph with a direct evaluation of pods and volumes during random changes,
+// and checks that deleted objects are removed from the graph.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -298,8 +298,8 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// BenchmarkAuthorize decides among 100,000 pods on 1,000 nodes, each with two secrets, a
-// ConfigMap and a service account, and reports what the graph takes.
+// BenchmarkAuthorize measures decisions among 100,000 pods on 1,000 nodes, each with two secrets, a
+// ConfigMap and a service account. It also reports the memory usage of the graph.
 func BenchmarkAuthorize(b *testing.B) {
 	const nodes, pods = 1_000, 100_000
 	var before, after runtime.MemStats

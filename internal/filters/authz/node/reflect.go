@@ -52,7 +52,8 @@ func follow[T codec.Object, R any](a *Authorizer, c *Config, name string, read f
 	})
 }
 
-// podRefsOf returns the references of a pod. A mirror pod, which kubelets create, has none.
+// podRefsOf returns the references of a pod. For a mirror pod, which is created by a kubelet, the
+// result is empty.
 func podRefsOf(p *corev1.Pod) podRefs {
 	refs := podRefs{node: p.Spec.NodeName}
 	if _, mirror := p.Annotations[corev1.MirrorPodAnnotationKey]; mirror || refs.node == "" {

@@ -52,8 +52,8 @@ type Grant struct {
 	Lacks []string
 }
 
-// Explain returns the first grant that allows a request or, if there is none, the closest grants of
-// the user, up to most.
+// Explain returns the first grant that allows a request. If no grant allows it, Explain returns up
+// to most of the user's closest grants.
 func (a *Authorizer) Explain(q *authorizer.Attributes, most int) []Grant {
 	asked := ask(q)
 	var near []Grant

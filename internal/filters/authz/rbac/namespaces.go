@@ -126,10 +126,10 @@ type View struct {
 
 var _ request.Visibility = (*View)(nil)
 
-// View returns the namespaces in which a user may perform a list or watch over all namespaces; nil
-// if there are none. alone means that no other authorizer can allow the request; otherwise, a watch
-// ends when its user loses the permission for all namespaces, and the other authorizers decide
-// about the next one.
+// View returns the namespaces in which a user may perform a list or watch over all namespaces, or
+// nil if the user has no such namespace. alone means that no other authorizer can allow the
+// request. Otherwise, a watch ends when its user loses the permission for all namespaces, and the
+// other authorizers decide about the next watch.
 func (a *Authorizer) View(attributes *authorizer.Attributes, alone bool) *View {
 	if attributes.User == nil {
 		return nil
@@ -171,7 +171,7 @@ func (s *namespaceSets) add(key setKey, q question, now *request.Namespaces) *na
 	return set
 }
 
-// subjects iterates over the subjects whose bindings affect the set.
+// subjects iterates over the subjects that select the bindings of the set.
 func (n *namespaceSet) subjects(yield func(subject) bool) {
 	user := n.question.User
 	if !yield(subject{name: user.Name}) {

@@ -71,7 +71,7 @@ func TestAuthorize(t *testing.T) {
 		{resource(bot, "update", "", "a", "secrets:s"), `RBAC: allowed by RoleBinding "e/a" of Role "editor" to ServiceAccount "bot/a"`, true},
 		{resource(bot, "update", "", "a", "secrets:t"), "", false},
 		{resource(bot, "update", "", "a", "secrets"), "", false},
-		{resource(bot, "get", "", "a", "secrets:s"), "", false}, // a name with a NUL matches nothing
+		{resource(bot, "get", "", "a", "secrets:s"), "", false}, // a name with a NUL does not match
 		{resource(bot, "get", "", "a", "secrets:a"), "", false},
 		{resource(bot, "get", "", "a", "secrets:a\x00b"), "", false},
 		{resource(bot, "get", "", "a", "secrets"), "", false},
@@ -86,8 +86,7 @@ func TestAuthorize(t *testing.T) {
 	}
 }
 
-// world is what the index is compared with: roles and bindings as they were written,
-// evaluated one by one.
+// world is the reference for the index: it evaluates all roles and bindings one by one.
 type world struct {
 	roles    map[roleKey][]rbacv1.PolicyRule
 	bindings map[roleKey]rbacv1.RoleBinding
@@ -138,8 +137,8 @@ func allowsDirectly(r *rbacv1.PolicyRule, q *authorizer.Attributes) bool {
 		(len(r.ResourceNames) == 0 || slices.Contains(r.ResourceNames, q.Name))
 }
 
-// TestModel compares decisions of the index with a direct evaluation, while roles
-// and bindings come, change and go.
+// TestModel compares decisions of the index with a direct evaluation during random changes of roles
+// and bindings.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	questions := 200_000
@@ -224,7 +223,7 @@ func TestModel(t *testing.T) {
 	if allowed < questions/20 || allowed > questions*19/20 {
 		t.Errorf("%d of %d were allowed: the questions test little", allowed, questions)
 	}
-	for at := range a.index.roles { // nothing is left of what is gone
+	for at := range a.index.roles { // after the removal of all roles and bindings, the index must be empty
 		a.index.removeRole(at)
 	}
 	for at := range a.index.bindings {
@@ -235,7 +234,8 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// TestExplain: the grant that allows, or those that come near.
+// TestExplain checks the grant that allows a request, and the closest grants of a request that is
+// denied.
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	role := func(verbs, resource string, names ...string) []rbacv1.PolicyRule {
@@ -268,8 +268,8 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// BenchmarkAuthorize decides among 10,000 roles, 10,000 bindings and 100,000
-// subjects, and reports what the index takes.
+// BenchmarkAuthorize measures decisions among 10,000 roles, 10,000 bindings and 100,000 subjects,
+// and reports the memory usage of the index.
 func BenchmarkAuthorize(b *testing.B) {
 	var before, after runtime.MemStats
 	runtime.GC()

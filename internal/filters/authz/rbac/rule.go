@@ -13,7 +13,7 @@ import (
 // share memory: thousands of roles contain `[""]` and `["get", "list"]`.
 type words struct{ handle unique.Handle[string] }
 
-// wordsOf returns the words of a list, except those with a NUL, which match no request.
+// wordsOf returns the strings of a list, except strings with a NUL, which cannot match a request.
 func wordsOf(list []string) words {
 	var b strings.Builder
 	for _, word := range list {
@@ -38,7 +38,7 @@ func (w words) all(yield func(string) bool) {
 	}
 }
 
-// list returns the strings; nil if there are none.
+// list returns the strings, or nil if the list is empty.
 func (w words) list() []string {
 	var list []string
 	for word := range w.all {
@@ -56,7 +56,7 @@ func (w words) has(wanted string) bool {
 	return false
 }
 
-// hasOrAll reports whether the strings contain the wanted one or the wildcard.
+// hasOrAll reports whether the strings contain wanted or the wildcard.
 func (w words) hasOrAll(wanted string) bool {
 	for word := range w.all {
 		if word == wanted || word == rbacv1.ResourceAll {

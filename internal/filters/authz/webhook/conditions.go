@@ -143,7 +143,7 @@ func (p provider) FindStructFieldType(name, field string) (*types.FieldType, boo
 	return p.Provider.FindStructFieldType(name, field)
 }
 
-// fieldOf returns the type of a field; nil if there is none.
+// fieldOf returns the type of a field, or nil if the field does not exist.
 func fieldOf(name, field string) *cel.Type {
 	texts := cel.ListType(cel.StringType)
 	switch name + "." + field {

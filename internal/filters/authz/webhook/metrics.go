@@ -10,8 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics are the metrics of webhooks and their conditions, with the names of kube-apiserver. A nil
-// *Metrics records nothing.
+// Metrics are the metrics of webhooks and their conditions, with the metric names of
+// kube-apiserver. The methods of a nil *Metrics do nothing.
 type Metrics struct {
 	evaluations, failOpen, conditionErrors, exclusions *prometheus.CounterVec
 	duration, conditionDuration                        *prometheus.HistogramVec

@@ -19,7 +19,7 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// hook is a webhook that answers as it is told, and keeps what it was asked last.
+// hook is a webhook with configurable responses. It records the last request.
 type hook struct {
 	*httptest.Server
 	calls  atomic.Int32
@@ -107,7 +107,7 @@ func TestAuthorize(t *testing.T) {
 	}
 }
 
-// TestRetries: a webhook in trouble is asked again.
+// TestRetries checks that failed webhook calls are retried.
 func TestRetries(t *testing.T) {
 	t.Parallel()
 	h := newHook(t)
@@ -150,7 +150,7 @@ func TestSlow(t *testing.T) {
 	}
 }
 
-// TestQuestion: what the webhook is sent, in both versions.
+// TestQuestion checks the request body that is sent to the webhook, in both API versions.
 func TestQuestion(t *testing.T) {
 	t.Parallel()
 	h := newHook(t)

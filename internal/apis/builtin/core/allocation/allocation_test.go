@@ -42,8 +42,8 @@ func TestBands(t *testing.T) {
 	}
 }
 
-// TestCandidates: each number is tried once, those of the static band at the end,
-// and others do not come first each time.
+// TestCandidates checks that each number is tried once, the static band last, with a different
+// first number each time.
 func TestCandidates(t *testing.T) {
 	t.Parallel()
 	first := map[string]bool{}
