@@ -32,7 +32,7 @@ func TestDeadlineContext(t *testing.T) {
 		"ends, and its time runs out":   func(u under) { u.parent(nil); time.Sleep(2 * time.Second) },
 		lateFirst:                       func(u under) { time.Sleep(2 * time.Second); u.parent(reason) },
 	} {
-		for _, early := range []bool{false, true} { // whether Done is called before the end
+		for _, early := range []bool{false, true} { // whether callers wait before the context ends
 			told := func(with func(parent context.Context) (context.Context, func())) (told []string) {
 				synctest.Test(t, func(t *testing.T) {
 					parent, cancel := context.WithCancelCause(t.Context())

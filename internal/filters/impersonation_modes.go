@@ -281,9 +281,9 @@ func (m *impersonationMode) authorize(ctx context.Context, a *authorizer.Attribu
 	return authorizer.Forbidden(a, reason)
 }
 
-// ofAnyNode returns the attributes for the impersonation of a pod's node by its service account.
-// The name is "*" instead of the node's name. The values of extra are removed, because they differ
-// between pods.
+// ofAnyNode returns attributes that do not depend on the pod of the requesting service account. For
+// the verb impersonate:associated-node, the name is "*" instead of the node's name. The values of
+// extra are replaced with the list of keys, because the values differ between pods.
 func ofAnyNode(a *authorizer.Attributes) *authorizer.Attributes {
 	asked, user := *a, *a.User
 	user.Extra = map[string][]string{"authentication.kubernetes.io/associated-node-keys": slices.Sorted(maps.Keys(a.User.Extra))}

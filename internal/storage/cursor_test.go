@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// quiet is a Source whose changes are of no interest: only its progress grows.
+// quiet is a Source without matching changes, whose progress increases.
 type quiet struct{ progress int64 }
 
 func (q *quiet) Next(ctx context.Context, wake <-chan time.Time, _ <-chan struct{}) ([]*Change, int64, error) {

@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// FuzzSelect: the range that selectors are narrowed to holds whatever they
-// choose, and nothing outside the namespace asked for.
+// FuzzSelect checks that the key range of selectors contains all selected keys, and none outside
+// the namespace.
 func FuzzSelect(f *testing.F) {
 	f.Add("ns", "app=web", "metadata.name=a", "ns", "a")
 	f.Add("", "", "metadata.namespace=ns,metadata.name=a", "ns", "a")

@@ -8,7 +8,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// The texts are those of a kube-apiserver.
+// The messages are kube-apiserver's.
 func TestValidateListOptions(t *testing.T) {
 	t.Parallel()
 	yes := true

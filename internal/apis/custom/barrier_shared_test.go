@@ -21,8 +21,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// sharedSource is the source of one of several servers. It knows the definition, and
-// follows no change of it: events take their time to reach it.
+// sharedSource returns the source of one of several servers. It knows the definition and does not
+// receive its changes, like a server with delayed events.
 func sharedSource(t *testing.T, backend kv.Backend) *Source {
 	t.Helper()
 	s := sourceOver(t, backend, 0)
@@ -33,8 +33,8 @@ func sharedSource(t *testing.T, backend kv.Backend) *Source {
 	return s
 }
 
-// TestDeletedByAnotherServer: a server that has not seen the end of a definition creates
-// nothing of it.
+// TestDeletedByAnotherServer checks that a server that has not observed the deletion of a
+// definition does not create its objects.
 func TestDeletedByAnotherServer(t *testing.T) {
 	t.Parallel()
 	backend := storagetest.InMemory(t)
@@ -138,7 +138,7 @@ func changeDefinition(t *testing.T, s *Source, change func(*apiextensionsv1.Cust
 	}
 }
 
-// awaitDefinition waits until the stored definition is as wanted.
+// awaitDefinition waits until the stored definition satisfies a condition.
 func awaitDefinition(t *testing.T, s *Source, is func(*apiextensionsv1.CustomResourceDefinition) bool) {
 	t.Helper()
 	testserver.Eventually(t, time.Minute, func() error {

@@ -29,8 +29,8 @@ func widget(name string) *unstructured.Unstructured {
 	return u
 }
 
-// TestCreatedAtTheEnd: an object that is being created while its definition ends
-// is removed with it, and not there when the name is defined anew.
+// TestCreatedAtTheEnd checks that an object created during the deletion of its definition is
+// deleted with it, and does not exist when the definition is created again.
 func TestCreatedAtTheEnd(t *testing.T) {
 	t.Parallel()
 	s := sourceOver(t, storagetest.InMemory(t), 0)
@@ -111,8 +111,8 @@ func TestCreatedAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestHidden: what is hidden is not served, whatever is reported later, until it is
-// shown again.
+// TestHidden checks that a hidden definition is not served, regardless of later events, until it is
+// no longer hidden.
 func TestHidden(t *testing.T) {
 	t.Parallel()
 	s := sourceOver(t, storagetest.InMemory(t), 0)

@@ -9,7 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// TestColumnsThatMultiply: what would take more than there is of time and memory is left empty, and all else is found.
+// TestColumnsThatMultiply checks that cells with excessive costs are empty, and all others are
+// computed.
 func TestColumnsThatMultiply(t *testing.T) {
 	t.Parallel()
 	deep := func(depth int) map[string]any {

@@ -17,7 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// heldUpdates is a storage whose updates wait until they are let go.
+// heldUpdates is a storage with updates that wait until they are released.
 type heldUpdates struct {
 	storage.Interface
 	begun, proceed chan struct{}
@@ -29,8 +29,8 @@ func (h *heldUpdates) Update(ctx context.Context, name types.NamespacedName, cha
 	return h.Interface.Update(ctx, name, change, options)
 }
 
-// TestServedOnceEstablished: discovery and OpenAPI have a resource once its
-// definition's condition is stored, and requests that come before wait for that.
+// TestServedOnceEstablished checks that discovery and OpenAPI contain a resource once its condition
+// is stored, and that earlier requests wait for that.
 func TestServedOnceEstablished(t *testing.T) {
 	t.Parallel()
 	for name, gone := range map[string]bool{"established": false, "deleted meanwhile": true} {
@@ -91,8 +91,8 @@ func TestServedOnceEstablished(t *testing.T) {
 	}
 }
 
-// TestPromised: a resource is found once its definition is written, before the loop has
-// come to it, unless one of the names is taken.
+// TestPromised checks that a resource is found once its definition is written, before the loop
+// processes it, unless one of its names is taken.
 func TestPromised(t *testing.T) {
 	t.Parallel()
 	s := sourceOver(t, storagetest.InMemory(t), 0) // the loop is not running yet
@@ -130,8 +130,8 @@ func TestPromised(t *testing.T) {
 	}
 }
 
-// TestPromiseBroken: who waits for a resource whose name went to another definition, as
-// another server had decided, is refused.
+// TestPromiseBroken checks that a request waiting for a resource is rejected if another server has
+// accepted the name for another definition.
 func TestPromiseBroken(t *testing.T) {
 	t.Parallel()
 	s := sourceOver(t, storagetest.InMemory(t), 0)

@@ -15,8 +15,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// TestObjectsGoWithTheirDefinition: the objects of a definition go before it does, also where it is not
-// stored yet that it was established; those of others stay.
+// TestObjectsGoWithTheirDefinition checks that the objects of a definition are deleted before it,
+// even if its condition Established is not stored yet, and that other objects are not deleted.
 func TestObjectsGoWithTheirDefinition(t *testing.T) {
 	t.Parallel()
 	for name, foreign := range map[string]bool{"its own": false, "those of others": true} {

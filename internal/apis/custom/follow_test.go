@@ -20,7 +20,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// interrupted is a storage whose watches end, once, on demand.
+// interrupted is a storage with watches that can be ended once.
 type interrupted struct {
 	storage.Interface
 	end     chan struct{}
@@ -51,8 +51,8 @@ func (w *interruptedWatch) Next(ctx context.Context) ([]rest.Event, error) {
 	return w.Watch.Next(ctx)
 }
 
-// TestDeletionOutlivesWatch: a definition whose objects are waited for goes when
-// they do, although the watch of definitions ended meanwhile.
+// TestDeletionOutlivesWatch checks that a definition that waits for its objects is deleted although
+// the watch of definitions was interrupted.
 func TestDeletionOutlivesWatch(t *testing.T) {
 	t.Parallel()
 	s := sourceOver(t, storagetest.InMemory(t), 0)

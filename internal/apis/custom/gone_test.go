@@ -9,8 +9,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// TestGone: a resource is said to be gone once, when it has been for a while and has not
-// come back.
+// TestGone checks that the removal of a resource is reported once, after a delay, unless the
+// resource exists again.
 func TestGone(t *testing.T) {
 	t.Parallel()
 	s := sourceOver(t, storagetest.InMemory(t), time.Hour)

@@ -30,7 +30,7 @@ func definitionKind() *codec.Kind {
 	}}
 }
 
-// sourceOver returns a source that keeps definitions and objects in a backend.
+// sourceOver returns a source that stores definitions and objects in a backend.
 func sourceOver(t testing.TB, backend kv.Backend, idle time.Duration) *Source {
 	t.Helper()
 	open := storagetest.Opener(backend)
@@ -87,8 +87,7 @@ func (s *Source) awaitServed(t testing.TB, group string) *rest.Resource {
 	}
 }
 
-// openHandlerOf returns what use has made of a version, weakly; the zero pointer where
-// that is nothing.
+// openHandlerOf returns a weak pointer to the cached data of a version, or the zero pointer.
 func (s *Source) openHandlerOf(group string) weak.Pointer[openHandler] {
 	f := s.current.Load().find(group, "widgets").state
 	f.mu.Lock()
@@ -99,8 +98,8 @@ func (s *Source) openHandlerOf(group string) weak.Pointer[openHandler] {
 	return weak.Pointer[openHandler]{}
 }
 
-// TestIdle: what use has made goes after disuse, unless there is a watch, and
-// comes back with use.
+// TestIdle checks that cached data is dropped after a period without use, unless there is a watch,
+// and computed again on the next use.
 func TestIdle(t *testing.T) {
 	t.Parallel()
 	const idle = time.Hour
@@ -161,8 +160,7 @@ func TestIdle(t *testing.T) {
 	use("used.example.com")
 }
 
-// TestEstablishing: the status is written into what is stored, all else staying
-// as it is.
+// TestEstablishing checks that writing the status preserves all other bytes of the stored object.
 func TestEstablishing(t *testing.T) {
 	t.Parallel()
 	s := sourceOver(t, storagetest.InMemory(t), 0)

@@ -15,7 +15,7 @@ func TestGive(t *testing.T) {
 	others := newSnapshot()
 	for _, e := range []*entry{
 		{name: "things.example.com", accepted: names{plural: "things", singular: "thing", kind: "Thing", listKind: "ThingList", shortNames: []string{"th"}}},
-		{name: "none.example.com", requested: names{plural: "none", kind: "None"}}, // was given nothing yet
+		{name: "none.example.com", requested: names{plural: "none", kind: "None"}}, // T no names accepted yet
 		{name: "stuffs.example.com", accepted: names{plural: "stuffs", kind: "Stuff"}},
 		{name: "stuffs.example.org", group: "example.org", accepted: names{plural: "stuffs", kind: "Stuff"}},
 	} {
@@ -122,8 +122,8 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// TestIsSynced: a definition whose status is of before a change is not in sync,
-// whichever reports it first.
+// TestIsSynced checks that a definition with an outdated status is not in sync, regardless of the
+// order of events.
 func TestIsSynced(t *testing.T) {
 	t.Parallel()
 	synced := func(edit func(*apiextensionsv1.CustomResourceDefinition)) bool {
@@ -162,7 +162,7 @@ func TestIsSynced(t *testing.T) {
 	}
 }
 
-// TestShareOut: who has which fields after the server wrote a status.
+// TestShareOut checks the field managers after the server wrote a status.
 func TestShareOut(t *testing.T) {
 	t.Parallel()
 	crd := &apiextensionsv1.CustomResourceDefinition{}

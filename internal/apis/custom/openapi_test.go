@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// TestModelsOfAVersion: the schema of a version is found where it stands in the
-// stored definition, also where that is not what the entry was made of.
+// TestModelsOfAVersion checks that the schema of a version is found in the stored definition, even
+// if that is newer than the entry.
 func TestModelsOfAVersion(t *testing.T) {
 	t.Parallel()
 	crd := &apiextensionsv1.CustomResourceDefinition{}

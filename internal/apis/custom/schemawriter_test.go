@@ -13,7 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec/jsonplan"
 )
 
-// TestPublisher compares what is written in one pass with the plain way: to change
+// TestPublisher compares the single-pass writer with a simple implementation that modifies
 // documents.
 func TestPublisher(t *testing.T) {
 	t.Parallel()
@@ -123,7 +123,7 @@ func withMembers(doc, members map[string]any) {
 	}
 }
 
-// publishDocument is what a publisher does, of a document and in place.
+// publishDocument modifies a document in place like the publisher.
 func publishDocument(doc map[string]any, as schemaTarget) {
 	may := nullableMembers(doc)
 	each(doc, func(inner map[string]any) { publishDocument(inner, as) })
@@ -202,7 +202,7 @@ func publishEmbeddedDocument(doc map[string]any, as schemaTarget) {
 	doc["required"] = required
 }
 
-// each visits the schemas that say what is inside of a value.
+// each calls visit for the schemas of the children.
 func each(doc map[string]any, visit func(map[string]any)) {
 	if members, ok := doc["properties"].(map[string]any); ok {
 		for _, member := range members {

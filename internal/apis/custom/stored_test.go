@@ -15,8 +15,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// TestStoredWithoutGeneration: what was stored before objects had a generation is
-// of the first one, when it is read and listed.
+// TestStoredWithoutGeneration checks that old stored objects without a generation have generation 1
+// in reads and lists.
 func TestStoredWithoutGeneration(t *testing.T) {
 	t.Parallel()
 	backend := storagetest.InMemory(t)

@@ -135,7 +135,7 @@ func TestKubeletGone(t *testing.T) {
 	}
 }
 
-// TestKubeletGoneEarly checks that the client receives an end of the connection if the kubelet
+// TestKubeletGoneEarly checks that the client receives the output and an error if the kubelet
 // disconnects after it has sent output but before it has accepted the last stream.
 func TestKubeletGoneEarly(t *testing.T) {
 	t.Parallel()

@@ -41,7 +41,7 @@ func startFeed(t testing.TB, cfg cache.FeedConfig) *cache.Feed {
 	return feed
 }
 
-// decorated returns what puts a cache over a store.
+// decorated returns a function that adds a cache to a store.
 func decorated(limits cache.LogLimits) func(testing.TB, *storage.Store) storage.Interface {
 	return func(t testing.TB, store *storage.Store) storage.Interface {
 		feed := startFeed(t, cache.FeedConfig{Backend: store.Backend(), Prefix: root(store), Log: limits})
@@ -67,8 +67,8 @@ func TestCached(t *testing.T) {
 	storagetest.Run(t, storagetest.Setup{Backend: openEmbedded, Decorate: decorated(cache.LogLimits{})})
 }
 
-// TestTightLog runs the suite over a cache that forgets at once, so that every
-// watch goes to and fro between log and history.
+// TestTightLog runs the suite with a minimal log, so that every watch alternates between log and
+// history.
 func TestTightLog(t *testing.T) {
 	t.Parallel()
 	storagetest.Run(t, storagetest.Setup{Backend: openEmbedded, Decorate: decorated(cache.LogLimits{Changes: 2})})

@@ -17,8 +17,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// withoutNotes is a backend whose watches have to decode for themselves, as those
-// of another process do.
+// withoutNotes is a backend without notes, as for events of another process, so that watches decode
+// values.
 type withoutNotes struct{ kv.Backend }
 
 func (b withoutNotes) Commit(ctx context.Context, ops ...kv.Op) (kv.CommitResult, error) {
@@ -29,8 +29,8 @@ func (b withoutNotes) Commit(ctx context.Context, ops ...kv.Op) (kv.CommitResult
 	return b.Backend.Commit(ctx, ops...)
 }
 
-// keyService is a transformer that has to ask somebody for each value. slow, where
-// set, is what a value waits for, by its key.
+// keyService is a transformer with a slow key service. slow, if set, returns the channel that the
+// decryption of a key's value waits for.
 type keyService struct {
 	slow func(ctx context.Context, key string) error
 }
@@ -59,7 +59,7 @@ func TestSealed(t *testing.T) {
 	})
 }
 
-// newSealed returns the cached storage of a resource whose values are sealed.
+// newSealed returns the cached storage of a resource with encrypted values.
 func newSealed(t *testing.T, backend kv.Backend, feed *cache.Feed, resource string, keys *keyService) *cache.Cacher {
 	t.Helper()
 	store, err := storage.New(storage.Config{
@@ -72,9 +72,9 @@ func newSealed(t *testing.T, backend kv.Backend, feed *cache.Feed, resource stri
 	return newCacher(t, store, feed)
 }
 
-// TestSlowKeyService: while values of one resource cannot be decrypted, those of
-// others are read and watched as ever, by one feed; no read of the slow resource
-// shows less than it should; and in the end all of it comes.
+// TestSlowKeyService checks that while values of one resource cannot be decrypted, other resources
+// can be read and watched with the same feed, no read of the slow resource is stale, and finally
+// all events are delivered.
 func TestSlowKeyService(t *testing.T) {
 	t.Parallel()
 	backend := withoutNotes{openEmbedded(t, t.TempDir())}
@@ -139,7 +139,7 @@ func TestSlowKeyService(t *testing.T) {
 	if feed.Dispatched() < kv.Revision(behind) {
 		t.Error("the feed waits for the key service")
 	}
-	// A read that must see the slow one does not come back without it.
+	// A read that must include the slow value waits for it.
 	brief, stop := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer stop()
 	if record, err := secrets.Get(brief, types.NamespacedName{Namespace: "ns", Name: "slow"}, storage.ReadOptions{}); err == nil {

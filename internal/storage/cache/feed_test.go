@@ -27,7 +27,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// breakable is a backend whose watches over everything can be broken.
+// breakable is a backend whose watches over all keys can be interrupted.
 type breakable struct {
 	kv.Backend
 	mu     sync.Mutex
@@ -157,8 +157,8 @@ func TestFeedRestarts(t *testing.T) {
 	}
 }
 
-// TestReadsWhileFeedIsBroken checks that reads are right, if slower, when
-// changes do not come.
+// TestReadsWhileFeedIsBroken checks that reads are correct, although slower, while events are not
+// delivered.
 func TestReadsWhileFeedIsBroken(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, cache.LogLimits{})
@@ -322,8 +322,8 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// TestSameAsStore lets random watches of a cache and of its store see the same,
-// some read at once and some late.
+// TestSameAsStore compares random watches of a cache and of its store, some read immediately and
+// some late.
 func TestSameAsStore(t *testing.T) {
 	t.Parallel()
 	for _, limits := range []cache.LogLimits{{}, {Changes: 5}, {Changes: 40}} {
@@ -406,7 +406,7 @@ func (f *fixture) write(namespace, name, x, node, note string) {
 	}
 }
 
-// same compares what two watches tell until the end.
+// same compares the events of two watches until their end.
 func (f *fixture) same(pair [2]rest.Watch, selection string) {
 	var told [2][]string
 	for i, w := range pair {
@@ -435,8 +435,7 @@ func (f *fixture) same(pair [2]rest.Watch, selection string) {
 	}
 }
 
-// TestForeignWrites checks changes that come without the writer's record, as
-// from another server.
+// TestForeignWrites checks events without the writer's record, as from another server.
 func TestForeignWrites(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, cache.LogLimits{})

@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// TestIdle checks that a cache nobody reads is let go of, and comes back.
+// TestIdle checks that an unused cache is dropped and loaded again.
 func TestIdle(t *testing.T) {
 	t.Parallel()
 	backend := storagetest.InMemory(t)

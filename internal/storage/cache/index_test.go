@@ -31,7 +31,7 @@ type indexing struct {
 	cacher *cache.Cacher
 }
 
-// page is what a list returned.
+// page is the result of a list.
 type page struct {
 	Items    []string
 	Revision int64
@@ -93,8 +93,8 @@ func (x *indexing) list(s storage.Interface, namespace string, options rest.List
 	return p
 }
 
-// TestIndexedLists compares lists that an index answers with those of the store,
-// page by page, while pods come, move and go.
+// TestIndexedLists compares lists from an index with lists from the store, page by page, while pods
+// are created, moved and deleted.
 func TestIndexedLists(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
@@ -121,7 +121,8 @@ func TestIndexedLists(t *testing.T) {
 			want := x.list(x.store, r.namespace, r.options)
 			got := x.list(x.cacher, r.namespace, r.options)
 			if got.Continue == "" && want.Continue != "" {
-				// The index knows that nothing follows; the store has yet to look.
+				// The index knows that this is the last page; the store finds out with the next
+				// page.
 				following := r.options
 				following.Continue, following.Limit = want.Continue, 0
 				if n := len(x.list(x.store, r.namespace, following).Items); n == 0 {

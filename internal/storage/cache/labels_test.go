@@ -54,8 +54,8 @@ func (x *indexing) events(w rest.Watch, until int64) (seen []string) {
 	}
 }
 
-// TestLabelWatches compares watches that are woken by labels with those of the store,
-// while pods come, change their labels and go.
+// TestLabelWatches compares watches that are woken by labels with watches of the store, while pods
+// are created, relabeled and deleted.
 func TestLabelWatches(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())

@@ -9,7 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// TestForget: of a resource that is gone no series is left.
+// TestForget checks that the series of a removed resource are deleted.
 func TestForget(t *testing.T) {
 	t.Parallel()
 	backend := storagetest.InMemory(t)

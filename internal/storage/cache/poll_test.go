@@ -24,7 +24,7 @@ func (p polled) Watch(ctx context.Context, namespace string, options rest.ListOp
 	return newPolling(w), nil
 }
 
-// polling is a watch whose Next polls.
+// polling is a watch with a Next that polls.
 type polling struct {
 	rest.Watch
 	woken chan struct{}
@@ -73,8 +73,8 @@ func TestPolled(t *testing.T) {
 	}
 }
 
-// TestPollWakes: a watch that was told to wait is woken by its next change, and by the end of the
-// cache; not by others' changes, nor after its own end.
+// TestPollWakes checks that a waiting watch is woken by its next event and by the end of the cache,
+// but not by other events or after its own end.
 func TestPollWakes(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, cache.LogLimits{})

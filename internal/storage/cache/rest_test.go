@@ -8,8 +8,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// TestRest checks that a log lets go of what it holds once nothing is written any
-// more, and that who is at its end notices nothing.
+// TestRest checks that an idle log releases its memory, without an effect on watches at its end.
 func TestRest(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

@@ -17,9 +17,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// TestUpdatesOfOneWriter checks that updates one after the other are each tried once,
-// whether or not the cache has seen the one before; and that a dry run is not taken
-// for what is stored.
+// TestUpdatesOfOneWriter checks that consecutive updates need one attempt each, even if the cache
+// lags, and that a dry run does not affect this.
 func TestUpdatesOfOneWriter(t *testing.T) {
 	t.Parallel()
 	backend := storagetest.InMemory(t)

@@ -89,8 +89,8 @@ func opens(t testing.TB, tr storage.Transformer, sealed []byte, wantStale bool) 
 	}
 }
 
-// TestRotation: the first key of the first provider writes, all read, and what another
-// one has written is stale.
+// TestRotation checks that the first key of the first provider encrypts, all keys decrypt, and
+// values of other keys are stale.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	for kind, prefix := range map[string]string{"aescbc": "k8s:enc:aescbc:v1:", "aesgcm": "k8s:enc:aesgcm:v1:", "secretbox": "k8s:enc:secretbox:v1:"} {
@@ -214,7 +214,7 @@ func TestRefusedFiles(t *testing.T) {
 	}
 }
 
-// eventually waits for what Run does.
+// eventually waits for an effect of Run.
 func eventually(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !done(); time.Sleep(10 * time.Millisecond) {
@@ -233,7 +233,7 @@ func count(t testing.TB, m *Metrics, status string) float64 {
 	return metric.GetCounter().GetValue()
 }
 
-// TestReload: a file that is usable comes into force, one that is not leaves what was.
+// TestReload checks that a valid file is loaded, and an invalid one has no effect.
 func TestReload(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
@@ -290,7 +290,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// TestPluginDown: the server starts without its plugin, and says so in its health.
+// TestPluginDown checks that the server starts without its plugin and reports it in its health.
 func TestPluginDown(t *testing.T) {
 	t.Parallel()
 	plugin := kmstest.New(t)
@@ -340,7 +340,7 @@ func FuzzFromStorage(f *testing.F) {
 	})
 }
 
-// BenchmarkWrite is what a write of a secret of 1 KiB costs more.
+// BenchmarkWrite measures the additional cost of writing a secret of 1 KiB.
 func BenchmarkWrite(b *testing.B) {
 	value := bytes.Repeat([]byte("k8s\x00"), 256)
 	plugin := kmstest.New(b)

@@ -14,8 +14,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// TestOpenAgain opens a resource again while an object of its first storage is encoded,
-// as a server does that reads past a cache. What it proves it proves under -race.
+// TestOpenAgain opens a resource again while an object of its first storage is encoded, like a
+// server that bypasses a cache. It is useful with -race only.
 func TestOpenAgain(t *testing.T) {
 	t.Parallel()
 	backend := storagetest.InMemory(t)

@@ -30,7 +30,7 @@ func newEtcd(t *testing.T) Etcd {
 	return Etcd{Store: s, Name: "etcd", Prefix: prefix}
 }
 
-// fill puts some of everything and returns what is there in the end.
+// fill writes entries of all kinds and returns the final contents.
 func fill(t *testing.T, b kv.Backend) map[string]string {
 	t.Helper()
 	want := make(map[string]string)
@@ -117,7 +117,7 @@ func TestThereAndBack(t *testing.T) {
 	}
 }
 
-// TestNotEmpty: what is there is replaced only by force, and then wholly.
+// TestNotEmpty checks that existing contents are replaced only with force, and then completely.
 func TestNotEmpty(t *testing.T) {
 	t.Parallel()
 	from, to, cluster := Dir{filepath.Join(t.TempDir(), "store")}, Dir{filepath.Join(t.TempDir(), "store")}, newEtcd(t)

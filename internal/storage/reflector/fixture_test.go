@@ -28,8 +28,8 @@ type pods struct {
 
 	mu    sync.Mutex
 	calls []string // "list", and "watch" with the revision it begins at
-	// fail, where set, is asked what each call is to fail with; next what each
-	// Next is; item what a list is to end with before an item.
+	// fail, if set, returns the error of each call; next of each Next; item the error at an item of
+	// a list.
 	fail func(call string) error
 	next func() error
 	item func() error
@@ -52,7 +52,7 @@ func (p *pods) call(name string) error {
 	return p.fail(name)
 }
 
-// set changes what fails, and returns what was called until then.
+// set changes the errors, and returns the calls until then.
 func (p *pods) set(change func()) (calls string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -151,15 +151,15 @@ func (p *pods) remove(name string) int64 {
 	return record.Revision()
 }
 
-// mirror is what a Reflector should make of pods. It finds out when something is
-// lost, delivered twice or out of order.
+// mirror is the copy of pods that a Reflector should maintain. It detects lost, duplicate and
+// reordered events.
 type mirror struct {
 	mu       sync.Mutex
 	revision int64
 	there    map[string]int64 // names with revisions
 	replaced int
 	wrong    []string
-	// fail, where set, is asked whether to fail, or to panic.
+	// fail, if set, returns an error or panics.
 	fail func() error
 }
 
@@ -216,7 +216,7 @@ func (m *mirror) perhaps() error {
 	return m.fail()
 }
 
-// read returns what is there and how often it was replaced.
+// read returns the contents and the number of replacements.
 func (m *mirror) read() (there string, replaced int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -260,8 +260,8 @@ func (l *lines) String() string {
 	return strings.Join(l.all, "\n")
 }
 
-// newReflector returns one that keeps a mirror of pods; change may change what it
-// is made of.
+// newReflector returns a Reflector that maintains a mirror of pods; change may modify its
+// configuration.
 func newReflector(t testing.TB, p *pods, m *mirror, change func(*reflector.Config)) *reflector.Reflector {
 	t.Helper()
 	config := reflector.Config{Name: "pods", Collection: p, Replace: m.replace, Apply: m.apply}

@@ -17,7 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
-// images keeps the image of each pod. A pod without containers cannot be read.
+// images stores the image of each pod. A pod without containers is undecodable.
 type images struct {
 	mu    sync.Mutex
 	of    map[types.NamespacedName]string
@@ -58,8 +58,8 @@ func podWith(name, image string) *corev1.Pod {
 	return pod
 }
 
-// TestFollower: writes through the observed storage are in effect at once, those through
-// another one when they are reported, and the newest counts.
+// TestFollower checks that writes through the observed storage are effective immediately, others
+// when they are reported, and that the newest version counts.
 func TestFollower(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestFollower(t *testing.T) {
 		}
 		remove(here, "mine")
 		want("mine", "")
-		if err := f.Observer().Written(old); err != nil { // a report that comes late
+		if err := f.Observer().Written(old); err != nil { // T a delayed report
 			t.Fatal(err)
 		}
 		want("mine", "")
@@ -122,7 +122,7 @@ func TestFollower(t *testing.T) {
 		stop()
 		synctest.Wait()
 
-		remove(elsewhere, "before") // nobody reports it; the next list does
+		remove(elsewhere, "before") // T reported by the next list only
 		if err := r.Load(t.Context()); err != nil {
 			t.Fatal(err)
 		}

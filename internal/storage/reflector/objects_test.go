@@ -16,8 +16,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
-// TestObjects: what is there when it is loaded, what others write and what this
-// server writes is told once each; a write of this server before it returns.
+// TestObjects checks that existing objects, writes of others and writes of this server are reported
+// once each, the latter before they return.
 func TestObjects(t *testing.T) {
 	t.Parallel()
 	stored := newPods(t)

@@ -31,7 +31,7 @@ func TestConfigIsChecked(t *testing.T) {
 	}
 }
 
-// TestListAndWatch: the list comes first, then each change.
+// TestListAndWatch checks that the list is delivered first, then each change.
 func TestListAndWatch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -80,7 +80,7 @@ func TestChosen(t *testing.T) {
 	})
 }
 
-// TestLoad: Run goes on where Load has come to, and calls Begin first.
+// TestLoad checks that Run continues after Load, and calls Begin first.
 func TestLoad(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -119,7 +119,7 @@ func TestLoad(t *testing.T) {
 	})
 }
 
-// TestBrokenList: a list that breaks off is none, whatever Replace makes of it.
+// TestBrokenList checks that an interrupted list is discarded, regardless of Replace's result.
 func TestBrokenList(t *testing.T) {
 	t.Parallel()
 	p := newPods(t)
@@ -142,16 +142,16 @@ func TestBrokenList(t *testing.T) {
 	}
 }
 
-// TestGoesOn: what ends a watch decides where the next one begins.
+// TestGoesOn checks where the next watch starts, depending on the end of the previous one.
 func TestGoesOn(t *testing.T) {
 	t.Parallel()
 	expired := storage.TooOld(1, 2)
 	tests := []struct {
 		name string
-		// delivered: an event comes before the watch ends with err.
+		// delivered: an event precedes the end with err.
 		delivered bool
 		err       error
-		// want are the calls after that, where R stands for the revision of now.
+		// want are the subsequent calls. R stands for the current revision.
 		want, log string
 	}{
 		{"closed after an event", true, rest.ErrWatchClosed, "watch R", ""},
@@ -209,7 +209,7 @@ func TestGoesOn(t *testing.T) {
 	}
 }
 
-// TestExpired: real history that is gone, while no watch was possible.
+// TestExpired checks the expiry of history while no watch was possible.
 func TestExpired(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -282,10 +282,10 @@ func TestBackoff(t *testing.T) {
 			p.next = func() error { return errAway }
 		})
 		before := len(attempts)
-		p.create("a") // lets the watch find out
+		p.create("a") // T makes the watch detect it
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		// The first attempt goes on where the watch was, which is too soon for a pause.
+		// The first retry resumes the watch immediately, without a backoff.
 		if waited := attempts[before+1].Sub(attempts[before]); waited > 100*time.Millisecond {
 			t.Errorf("after a time without failures, the first pause was %s", waited)
 		}
@@ -346,8 +346,8 @@ func TestFailingHandler(t *testing.T) {
 	}
 }
 
-// TestNothingIsLost: whatever fails, and whenever, the mirror receives each
-// change once and in order, and ends as the storage is.
+// TestNothingIsLost checks that for all failures, the mirror receives each change once and in
+// order, and finally equals the storage.
 func TestNothingIsLost(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {

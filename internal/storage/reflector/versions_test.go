@@ -6,8 +6,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
-// TestVersionTracker: each row is one object, of which a Reflector (f), a list (l, and what
-// is missing from it) and writers (w) report in some order.
+// TestVersionTracker: each row is the sequence of reports of one object by a Reflector (f), a list
+// (l, including absence from it) and writers (w).
 func TestVersionTracker(t *testing.T) {
 	t.Parallel()
 	type report struct {

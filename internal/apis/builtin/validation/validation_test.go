@@ -40,8 +40,8 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// TestObjectsAreApart: what is used again for the next object holds nothing of
-// the last one, and faults of the last one stay what they were.
+// TestObjectsAreApart checks that reused memory contains no data of the previous object, and that
+// its errors do not change.
 func TestObjectsAreApart(t *testing.T) {
 	t.Parallel()
 	v := validation.NewValidator(feature.Gates{})
@@ -52,7 +52,7 @@ func TestObjectsAreApart(t *testing.T) {
 	}
 }
 
-// TestBreaks: what is tried leaves no faults, and does not hide those there are.
+// TestBreaks checks that a trial run neither adds nor hides errors.
 func TestBreaks(t *testing.T) {
 	t.Parallel()
 	got := faults(t, func(f validation.Field) {
@@ -139,7 +139,7 @@ func TestLabelsByHand(t *testing.T) {
 	}
 }
 
-// TestNothingWrongAllocatesNothing is the promise that rules stand on.
+// TestNothingWrongAllocatesNothing checks that successful validation does not allocate.
 func TestNothingWrongAllocatesNothing(t *testing.T) {
 	v := validation.NewValidator(feature.Defaults())
 	ports := make([]corev1.ServicePort, 10)

@@ -33,8 +33,7 @@ type review struct {
 	} `json:"request"`
 }
 
-// answering returns a converter whose webhook answers with what answer makes of
-// a review.
+// answering returns a converter with a webhook that responds with the result of answer.
 func answering(t testing.TB, version string, metrics *conversion.Metrics, answer func(r review) string) *conversion.Converter {
 	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -152,7 +151,7 @@ func TestMetadata(t *testing.T) {
 
 func TestRefusedAnswers(t *testing.T) {
 	t.Parallel()
-	// changed answers with one object, in which something is not as it should be.
+	// changed responds with one object after an invalid change.
 	changed := func(change func(object map[string]any)) func(review) string {
 		return func(r review) string {
 			object := converted(r.Request.Objects[0], "example.com/v2")
@@ -316,7 +315,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// FuzzAnswer: no answer makes more of an object than what it was.
+// FuzzAnswer checks that a webhook can only change the permitted parts of an object.
 func FuzzAnswer(f *testing.F) {
 	var body string
 	c := answering(f, "v1beta1", nil, func(review) string { return body })

@@ -48,7 +48,7 @@ func large() *apiextensionsv1.CustomResourceDefinition {
 	return crd
 }
 
-// BenchmarkValidate is most of what a new definition costs.
+// BenchmarkValidate measures most of the cost of a new definition.
 func BenchmarkValidate(b *testing.B) {
 	crd := large()
 	b.ReportAllocs()

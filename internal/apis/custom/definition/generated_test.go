@@ -17,7 +17,7 @@ import (
 
 type jsonSchema = apiextensionsv1.JSONSchemaProps
 
-// generator makes schemas, values of them and rules about those, by chance.
+// generator creates random schemas, values and rules.
 type generator struct{ *rand.Rand }
 
 func (g generator) one(words ...string) string { return words[g.IntN(len(words))] }
@@ -148,8 +148,8 @@ func (g generator) place() string {
 	return "self" + g.one("", ".a", ".b__dash__c", ".__in__", ".x__underscores__y", ".a.a", ".a[0]", ".a['a']", ".a[0].k", ".a[0].a", ".b__dash__c.a")
 }
 
-// checkGenerated makes a definition and judges objects by it: what is equal to
-// itself stays so, and nothing panics.
+// checkGenerated creates a definition and validates objects: an object equal to the old one remains
+// valid, and no call panics.
 func checkGenerated(t *testing.T, seed uint64) {
 	g := generator{rand.New(rand.NewPCG(seed, 1))}
 	props := g.object(3)
@@ -183,7 +183,7 @@ func checkGenerated(t *testing.T, seed uint64) {
 // never is the message of rules that are never broken.
 const never = "a value is not equal to itself"
 
-// keepValid drops the rules that a definition is refused for.
+// keepValid removes the rules because of which a definition is rejected.
 func keepValid(t *testing.T, props *jsonSchema) {
 	var kept apiextensionsv1.ValidationRules
 	for _, rule := range props.XValidations {
@@ -217,7 +217,7 @@ func TestGenerated(t *testing.T) {
 	}
 }
 
-// FuzzGenerated takes a schema, rules and objects from a seed.
+// FuzzGenerated generates a schema, rules and objects from a seed.
 func FuzzGenerated(f *testing.F) {
 	f.Add(uint64(1))
 	f.Fuzz(checkGenerated)

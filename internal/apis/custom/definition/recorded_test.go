@@ -16,8 +16,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/custom/definition"
 )
 
-// recorded is a definition that was sent to kube-apiserver, whole or as a patch
-// of the base, and what it found wrong with it.
+// recorded is a definition sent to kube-apiserver, complete or as a patch of the base, and the
+// errors in the response.
 type recorded struct {
 	Name    string
 	Body    json.RawMessage
@@ -29,8 +29,7 @@ type recorded struct {
 	base   []byte
 }
 
-// TestRecorded compares faults with those that kube-apiserver was recorded to
-// find. Their order is free.
+// TestRecorded compares the errors with kube-apiserver's, in any order.
 func TestRecorded(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"definitions", "rules"} {

@@ -126,8 +126,8 @@ properties:
 	}
 }
 
-// TestForbiddenWithRules: where a schema holds what is not supported, that alone
-// is returned, whatever its rules are.
+// TestForbiddenWithRules checks that only the errors of unsupported keywords are returned,
+// regardless of the rules.
 func TestForbiddenWithRules(t *testing.T) {
 	t.Parallel()
 	for name, construct := range map[string]string{
@@ -148,8 +148,8 @@ properties: {a: {type: string, `+construct+`, x-kubernetes-validations: [{rule: 
 	}
 }
 
-// TestUnchangedRules: what single rules of a stored schema cost was judged when it
-// was written, maybe by other measures.
+// TestUnchangedRules checks that the costs of unchanged rules in a stored schema are not validated
+// again, because limits may have changed.
 func TestUnchangedRules(t *testing.T) {
 	t.Parallel()
 	const expensive = `{type: object, properties: {l: {type: array, maxItems: %d, items: {type: integer}, x-kubernetes-validations: [{rule: "self.all(x, self.all(y, x == y))"}]}}}`
@@ -183,8 +183,8 @@ func TestUnchangedRules(t *testing.T) {
 	}
 }
 
-// TestPathological: whatever a rule is, a definition is judged in bounded time,
-// and a clear error says what is wrong.
+// TestPathological checks that validating a definition takes bounded time for all rules and returns
+// a clear error.
 func TestPathological(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, rule, message, want string }{
@@ -226,8 +226,8 @@ func TestCheckEnds(t *testing.T) {
 	}
 }
 
-// FuzzRules: a definition that is accepted judges any object that its schema
-// takes, without a panic and within its budget.
+// FuzzRules checks that an accepted definition can validate all objects of its schema without a
+// panic and within its budget.
 func FuzzRules(f *testing.F) {
 	for _, seed := range [][3]string{
 		{`{"type": "object", "properties": {"a": {"type": "string", "maxLength": 9}}}`, "self.a == 'x' || self.a.matches('[a-z]+')", `{"a": "b"}`},

@@ -82,8 +82,8 @@ func TestWebhooks(t *testing.T) {
 	}
 }
 
-// TestCABundles: certificates that are none are taken until the definition is
-// established, and then only where they were none before.
+// TestCABundles checks that invalid bundles are accepted until the definition is established, and
+// afterwards only if the old bundle was invalid.
 func TestCABundles(t *testing.T) {
 	t.Parallel()
 	none, some := atURL("https://a"), atURL("https://a")
@@ -107,7 +107,7 @@ func TestCABundles(t *testing.T) {
 	}
 }
 
-// TestCABundleFaults: why a bundle is refused, in the words of kube-apiserver.
+// TestCABundleFaults checks kube-apiserver's messages for invalid bundles.
 func TestCABundleFaults(t *testing.T) {
 	t.Parallel()
 	block := func(kind, headers, content string) string {
@@ -130,7 +130,7 @@ func TestCABundleFaults(t *testing.T) {
 	}
 }
 
-// TestReviewsAsBefore: versions of reviews of which none is known stay.
+// TestReviewsAsBefore checks that unknown review versions are tolerated if they are unchanged.
 func TestReviewsAsBefore(t *testing.T) {
 	t.Parallel()
 	crd := withWebhook(atURL("https://a"), "v9")

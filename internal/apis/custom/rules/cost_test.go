@@ -7,8 +7,7 @@ import (
 	"mainstay.dev/mainstay/internal/cel/typed"
 )
 
-// Schemas in which MAX stands for the limits that a test may set: of lists,
-// mappings and strings alike.
+// Schemas with MAX as a placeholder for the limits of lists, mappings and strings.
 const (
 	numbers   = `{type: array, MAX, items: {type: number}}`
 	textList  = `{type: array, MAX, items: {type: string, MAX}}`
@@ -16,9 +15,8 @@ const (
 	numberMap = `{type: object, MAX, additionalProperties: {type: number}}`
 )
 
-// TestEstimates compares estimates with those of kube-apiserver v1.37, for schemas
-// without limits and for the same with limits. Authors of definitions have fitted
-// their rules to them.
+// TestEstimates compares cost estimates with kube-apiserver v1.37, for schemas with and without
+// limits, because existing rules are adapted to its estimates.
 func TestEstimates(t *testing.T) {
 	t.Parallel()
 	list := func(items string) string { return `{type: array, MAX, items: ` + items + `}` }
@@ -104,8 +102,7 @@ func checkEstimate(t *testing.T, schema, rule string, want uint64) {
 	}
 }
 
-// TestCosts compares what evaluations cost with what they cost in kube-apiserver
-// v1.37. All rules hold.
+// TestCosts compares actual evaluation costs with kube-apiserver v1.37. All rules are satisfied.
 func TestCosts(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -39,7 +39,7 @@ func TestFieldAt(t *testing.T) {
 	}
 }
 
-// FuzzFieldAt: a path is taken or refused; what is taken names fields.
+// FuzzFieldAt checks that an accepted path consists of existing fields.
 func FuzzFieldAt(f *testing.F) {
 	for _, text := range []string{".a.d", ".m['k']", `['a']['b.c']`, ".a[", `.m['\`, "..", ".]"} {
 		f.Add(text)

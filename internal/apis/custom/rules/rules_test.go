@@ -16,9 +16,9 @@ import (
 // judged is an object, written in YAML, as it is judged.
 type judged struct {
 	name, schema, object string
-	// old is what the object was; empty for a new one.
+	// old is the old object, or empty on creation.
 	old string
-	// want are the faults; warned those that the client is only warned of.
+	// want are the errors, warned the errors that are only warnings.
 	want, warned []string
 }
 
@@ -210,7 +210,7 @@ properties:
 	}
 }
 
-// TestRatcheting: what breaks a rule and has not changed is only warned of.
+// TestRatcheting checks that violations in unchanged values are only warnings.
 func TestRatcheting(t *testing.T) {
 	t.Parallel()
 	const schema = `
@@ -328,7 +328,7 @@ func TestConcurrent(t *testing.T) {
 	wg.Wait()
 }
 
-// TestRefusals: what rules cannot do, when they are compiled or evaluated.
+// TestRefusals checks compilation and evaluation errors of rules.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	const schema = `

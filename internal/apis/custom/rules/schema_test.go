@@ -40,7 +40,7 @@ func valueOf(t testing.TB, text string) any {
 	return value
 }
 
-// withRule gives a schema one rule.
+// withRule adds one rule to a schema.
 func withRule(props *apiextensions.JSONSchemaProps, rule string) *apiextensions.JSONSchemaProps {
 	props.XValidations = apiextensions.ValidationRules{{Rule: rule}}
 	return props

@@ -52,8 +52,8 @@ func document(t testing.TB, source []byte) map[string]any {
 	return doc
 }
 
-// recorded is an object that was sent to kube-apiserver, what it found wrong
-// with it, and what it made of it where that was nothing.
+// recorded is an object sent to kube-apiserver, with the errors in the response or the resulting
+// object.
 type recorded struct {
 	Schema json.RawMessage
 	Name   string
@@ -209,8 +209,8 @@ func TestValidateUpdate(t *testing.T) {
 	}
 }
 
-// TestPruneDefaults: what would go from values goes from defaults, metadata in
-// embedded resources included.
+// TestPruneDefaults checks that defaults are pruned like values, including the metadata of embedded
+// resources.
 func TestPruneDefaults(t *testing.T) {
 	t.Parallel()
 	s := compile(t, []byte(`{"type":"object","properties":{
@@ -270,8 +270,8 @@ func TestCoerceMetadata(t *testing.T) {
 	}
 }
 
-// FuzzSchema: whatever the schema and the document, completing is idempotent,
-// also as pruning, and leaves a document that is as valid as it was.
+// FuzzSchema checks that completion and pruning are idempotent and preserve validity, for all
+// schemas and documents.
 func FuzzSchema(f *testing.F) {
 	f.Add([]byte(`{"type":"object","properties":{"a":{"type":"array","x-kubernetes-list-type":"set","items":{"type":"string","default":"x"}}}}`), []byte(`{"a":[null,"b",{"c":1}],"d":[]}`))
 	f.Add([]byte(`{"type":"object","x-kubernetes-embedded-resource":true,"oneOf":[{"required":["a"]},{"not":{"maxProperties":2}}]}`), []byte(`{"metadata":{"labels":1}}`))
@@ -379,8 +379,8 @@ func TestCostlyPattern(t *testing.T) {
 	}
 }
 
-// BenchmarkCompilePatterns compiles a schema like those that are generated: few
-// patterns, many times.
+// BenchmarkCompilePatterns compiles a schema with few distinct patterns that occur often, like
+// generated schemas.
 func BenchmarkCompilePatterns(b *testing.B) {
 	var source strings.Builder
 	source.WriteString(`{"type":"object","properties":{`)

@@ -6,7 +6,7 @@ import "sync"
 // managers have the same sets. The zero value is ready for use. It is safe for concurrent use.
 type Cache struct {
 	mu sync.Mutex
-	// recent contains the entries used since the last rotation, older the entries used before it.
+	// recent contains the entries used since it was last full, older the entries used before that.
 	// Both are guarded by mu.
 	recent, older map[cacheKey]*fieldSet
 	// size is the length of all texts in recent. Guarded by mu.

@@ -60,8 +60,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestFormats: what others have encrypted by the published formats, made here of the
-// primitives alone, is read.
+// TestFormats decrypts values that other implementations of the formats have encrypted, constructed
+// here from primitives.
 func TestFormats(t *testing.T) {
 	t.Parallel()
 	block, err := aes.NewCipher(testKey)
@@ -117,7 +117,7 @@ func TestVector(t *testing.T) {
 	}
 }
 
-// TestRefused: what was changed, cut short or moved.
+// TestRefused checks that modified, truncated and moved values are rejected.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range ciphers(t) {

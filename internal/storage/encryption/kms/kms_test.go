@@ -86,8 +86,8 @@ func opens(t testing.TB, p *Provider, sealed []byte, stale bool) {
 
 const minute = time.Minute
 
-// TestRotation: one seed is used until the plugin has another key; what was written with
-// the one before is stale, and the plugin is asked once for each seed.
+// TestRotation checks that one seed is used until the plugin's key changes, that values with the
+// former key are stale, and that the plugin decrypts each seed once.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	plugin := kmstest.New(t)
@@ -137,7 +137,7 @@ func TestExpiry(t *testing.T) {
 	sealed := seal(t, p)
 	plugin.Set(kmstest.Behaviour{Healthz: "sick"})
 	clock.pass(2 * time.Minute)
-	// A plugin that says it is unhealthy still names its key, which is good for longer.
+	// An unhealthy plugin still returns its key ID, which extends the lifetime.
 	if err := ask(t, p); err == nil || !strings.Contains(err.Error(), "got unexpected healthz status: sick") {
 		t.Errorf("an unhealthy plugin: %v", err)
 	}
@@ -159,7 +159,8 @@ func TestExpiry(t *testing.T) {
 	seal(t, p)
 }
 
-// TestWrongPlugins: what a plugin answers wrongly is an error, and the key of before stays.
+// TestWrongPlugins checks that invalid responses of a plugin are errors and that the current key
+// remains in use.
 func TestWrongPlugins(t *testing.T) {
 	t.Parallel()
 	plugin := kmstest.New(t)
@@ -196,8 +197,8 @@ func TestWrongPlugins(t *testing.T) {
 	}
 }
 
-// TestSlowAndDown: a slow plugin is waited for as long as its timeout, reads of one seed
-// are one call, and a plugin that comes back is found.
+// TestSlowAndDown checks the timeout of a slow plugin, that concurrent reads of one seed share a
+// call, and that a restarted plugin is used again.
 func TestSlowAndDown(t *testing.T) {
 	t.Parallel()
 	plugin := kmstest.New(t)
@@ -251,8 +252,8 @@ func TestSlowAndDown(t *testing.T) {
 	opens(t, p, sealed, true)
 }
 
-// TestFormat: the message as kube-apiserver writes it, made of protobuf and primitives
-// alone, for both kinds of source, with fields of another order and unknown ones.
+// TestFormat checks messages in kube-apiserver's format, constructed from protobuf and primitives,
+// for both kinds of sources, also with reordered and unknown fields.
 func TestFormat(t *testing.T) {
 	t.Parallel()
 	plugin := kmstest.New(t)
@@ -282,7 +283,7 @@ func TestFormat(t *testing.T) {
 		pair = protowire.AppendBytes(protowire.AppendTag(pair, 2, protowire.BytesType), []byte("v"))
 		b = protowire.AppendBytes(protowire.AppendTag(b, 4, protowire.BytesType), pair)
 		b = protowire.AppendBytes(protowire.AppendTag(b, 1, protowire.BytesType), data)
-		opens(t, p, b, kind == 0) // what has no seed is rewritten
+		opens(t, p, b, kind == 0) // T values without a seed are rewritten
 	}
 }
 
@@ -300,7 +301,7 @@ func sealGCM(t *testing.T, key []byte) []byte {
 	return aead.Seal(bytes.Clone(nonce), nonce, secret, storeKey)
 }
 
-// TestSourcesAreBounded: not more seeds are kept than there is room for.
+// TestSourcesAreBounded checks the limit on cached seeds.
 func TestSourcesAreBounded(t *testing.T) {
 	t.Parallel()
 	plugin := kmstest.New(t)
@@ -325,8 +326,7 @@ func TestSocket(t *testing.T) {
 	}
 }
 
-// FuzzDecode: hostile messages are errors, and what is a message is written again as one
-// that says the same.
+// FuzzDecode checks that invalid messages are errors, and that valid ones survive a round trip.
 func FuzzDecode(f *testing.F) {
 	e := envelope{keyID: "1", source: []byte("s"), annotations: map[string][]byte{"a.b.c": []byte("v")}, sourceType: sourceSeed}
 	f.Add(append([]byte{0x0a, 1, 'x'}, e.encode()...))
