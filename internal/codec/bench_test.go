@@ -17,7 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec/codectest"
 )
 
-// way is one of two ways to the same end: by the libraries, and ours.
+// way is one of two implementations: by libraries, or by this package.
 type way struct {
 	name string
 	do   func() error
@@ -36,8 +36,7 @@ func compare(b *testing.B, name string, ways ...way) {
 	}
 }
 
-// BenchmarkPod: what is done to a pod that is written, read and sent, the way
-// that libraries have for it and the way that it is done.
+// BenchmarkPod compares writing, reading and sending a pod with libraries and with this package.
 func BenchmarkPod(b *testing.B) {
 	for _, pod := range codectest.Pods() {
 		size := strings.TrimPrefix(pod.Name, "orders-7d9c5b6f4-")
@@ -98,8 +97,8 @@ func benchPod(b *testing.B, pod *corev1.Pod) {
 		way{"codec", func() error { _, err := counting.JSONTail(v); return err }})
 }
 
-// BenchmarkRecordMemory reports what a cached pod takes beside its stored bytes:
-// alone, after a list selected by label, and after one selected by field.
+// BenchmarkRecordMemory reports the additional memory of a cached pod: initially, after a list with
+// a label selector, and after one with a field selector.
 func BenchmarkRecordMemory(b *testing.B) {
 	pod := codectest.Pods()[0]
 	kind := podKind()

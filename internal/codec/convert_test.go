@@ -77,7 +77,7 @@ func TestConvertOnce(t *testing.T) {
 	if obj, err := a.Object(); err != nil || obj.GetResourceVersion() != "7" || obj.GetName() != "a" || obj.GetObjectKind().GroupVersionKind() != kind.Hub.GVK {
 		t.Errorf("%v, %v", obj, err)
 	}
-	// Those who did not convert get it as well.
+	// Callers that did not convert get the result, too.
 	late := thingRecord(kind, "v1", "e")
 	if obj, err := late.Shared(); err != nil || obj.(*unstructured.Unstructured).Object["converted"] != true || m.calls.Load() != 2 {
 		t.Errorf("%v, %v, asked %d times", obj, err, m.calls.Load())
@@ -123,15 +123,15 @@ func TestConvertForAll(t *testing.T) {
 	}
 }
 
-// TestConvertAfterFailure: callers that joined a call that fails get its error; a
-// call whose caller's context ended is repeated.
+// TestConvertAfterFailure checks that callers that joined a failing call get its error, and that a
+// call is repeated if its caller's context ended.
 func TestConvertAfterFailure(t *testing.T) {
 	t.Parallel()
 	fault := errors.New("not today")
 	for _, test := range []struct {
 		name  string
 		first error
-		want  error // of those who waited
+		want  error // T of the waiting callers
 	}{
 		{"failed", fault, fault},
 		{"went away", context.Canceled, nil},
@@ -164,7 +164,7 @@ func TestConvertAfterFailure(t *testing.T) {
 				}
 			})
 			<-asked
-			_, others := join([]*Record{a}) // as if Convert had come this far
+			_, others := join([]*Record{a}) // T the state in the middle of Convert
 			close(answer)
 			left, err := wait(t.Context(), others)
 			all.Wait()
@@ -181,8 +181,8 @@ func TestConvertAfterFailure(t *testing.T) {
 	}
 }
 
-// TestConvertBesideFailure: what fails for somebody else, who asks for more, is
-// asked for again.
+// TestConvertBesideFailure checks that a failure of another caller's larger batch leads to a
+// separate call.
 func TestConvertBesideFailure(t *testing.T) {
 	t.Parallel()
 	var m marking

@@ -15,7 +15,7 @@ func configMapVersion() *codec.Version {
 	return &codec.Version{GVK: corev1.SchemeGroupVersion.WithKind("ConfigMap"), New: func() codec.Object { return new(corev1.ConfigMap) }}
 }
 
-// The messages are those recorded from kube-apiserver; clients show them.
+// The messages are recorded from kube-apiserver; clients display them.
 func TestDecodeFaults(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -75,8 +75,7 @@ func TestDecodeReportsUnknownAndDuplicateFields(t *testing.T) {
 	}
 }
 
-// FuzzDecode: whatever a client sends, decoding returns an object of the
-// version or an error.
+// FuzzDecode checks that decoding returns an object of the version or an error.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"apiVersion":"v1","kind":"ConfigMap","data":{"a":"b"}}`), uint8(0))
 	f.Add([]byte("a: &x [*x]"), uint8(1))
@@ -106,8 +105,8 @@ func FuzzDecodeStored(f *testing.F) {
 	})
 }
 
-// TestDecodeAbsurdQuantities: an amount with a billion digits is refused before
-// it is computed, whichever way it comes, and one of a cluster is not.
+// TestDecodeAbsurdQuantities checks that a quantity with a billion digits is rejected before it is
+// computed, in all encodings, and that usual ones are accepted.
 func TestDecodeAbsurdQuantities(t *testing.T) {
 	t.Parallel()
 	const want = `Pod in version "v1" cannot be handled as a Pod: a quantity may have at most 128 characters and an exponent of at most 128`

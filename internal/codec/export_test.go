@@ -1,6 +1,6 @@
 package codec
 
-// RememberedBytes is the size of the encodings that a record holds.
+// RememberedBytes returns the size of the encodings cached in a record.
 func RememberedBytes(r *Record) int {
 	n := 0
 	for _, e := range []*encoding{r.json.Load(), r.protobuf.Load()} {

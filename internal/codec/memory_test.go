@@ -113,7 +113,7 @@ func TestMemoryKeepsWhatIsUsed(t *testing.T) {
 	if codec.RememberedBytes(records[1]) != 0 {
 		t.Error("what was used once, long ago, was kept")
 	}
-	// A list that is larger than the memory leaves it as it is.
+	// A list larger than the cache does not evict its contents.
 	last := records[len(records)-1]
 	for _, r := range records {
 		if _, err := r.AppendJSONTail(nil, podVersion()); err != nil {

@@ -21,7 +21,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// Every media type must say the same as apimachinery's own serializers.
+// All media types must be equivalent to the output of apimachinery's serializers.
 func TestRecordAppendsWhatClientsRead(t *testing.T) {
 	t.Parallel()
 	record := storedPod(t)
@@ -221,7 +221,7 @@ func TestUntypedRecordSelectors(t *testing.T) {
 	}
 }
 
-// TestRecordKeeps: what is kept is decoded once, until it is forgotten.
+// TestRecordKeeps checks that cached objects are decoded once, until they are dropped.
 func TestRecordKeeps(t *testing.T) {
 	t.Parallel()
 	record := storedPod(t)

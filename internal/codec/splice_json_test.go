@@ -102,7 +102,7 @@ func TestStoredAsJSON(t *testing.T) {
 	}
 }
 
-// What others stored is sent as it is understood, not as it stands there.
+// Values that another program stored are decoded and encoded before they are sent.
 func TestStoredAsJSONByOthers(t *testing.T) {
 	t.Parallel()
 	kind := podsAsJSON()
@@ -150,8 +150,8 @@ func TestEncoded(t *testing.T) {
 	}
 }
 
-// TestStoredDocument: of an untyped object nothing is remembered where the stored bytes
-// are what is sent but for the revision, and what is sent is the same the second time.
+// TestStoredDocument checks that no encoding of an untyped object is cached if the stored bytes can
+// be sent with a new revision, and that the second response equals the first.
 func TestStoredDocument(t *testing.T) {
 	t.Parallel()
 	head := `{"apiVersion":"example.com/v1","kind":"Widget",`

@@ -29,8 +29,8 @@ func storedKinds() []*codec.Kind {
 	return kinds
 }
 
-// checkStored compares what a record of an object that was just written, and one
-// of what is read back, are sent as with the long way: decode, encode.
+// checkStored compares the encodings of a record of a new object, and of one that was read back,
+// with decoding and encoding.
 func checkStored(t *testing.T, kind *codec.Kind, obj codec.Object, revision int64) {
 	t.Helper()
 	value, err := kind.EncodeStored(t.Context(), obj)
@@ -42,7 +42,7 @@ func checkStored(t *testing.T, kind *codec.Kind, obj codec.Object, revision int6
 		t.Fatalf("%s: %v", kind.Hub.GVK, err)
 	}
 	name := types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
-	// What is not stored is encoded as it is.
+	// An object that is not stored is encoded.
 	want := codec.RecordOf(kind, back, nil, revision)
 	read := codec.NewRecord(kind, name, value, revision)
 	written := codec.RecordOf(kind, obj, value, revision)
@@ -66,9 +66,8 @@ func checkStored(t *testing.T, kind *codec.Kind, obj codec.Object, revision int6
 	checkSelectors(t, kind.Hub.GVK, written, read, back)
 }
 
-// again decodes and encodes a protobuf body. Of all that there is in the API, only
-// an absent value in a map of bytes is not the same afterwards: it is written as
-// an empty one, which is what every reader takes it for.
+// again decodes and encodes a protobuf body. In the whole API, only a missing value in a map of
+// bytes changes: it is written as an empty one, which readers treat as equal.
 func again(t *testing.T, kind *codec.Kind, body []byte) []byte {
 	t.Helper()
 	obj, err := kind.Hub.Decode(body, codec.Protobuf, false)
@@ -162,8 +161,8 @@ func FuzzStored(f *testing.F) {
 	})
 }
 
-// FuzzStoredValue: a value that is not ours is sent as the long way would send
-// it, or not at all.
+// FuzzStoredValue checks that arbitrary stored values are sent as decoding and encoding would, or
+// not at all.
 func FuzzStoredValue(f *testing.F) {
 	f.Add(storedPod(f).Stored())
 	f.Fuzz(func(t *testing.T, value []byte) {

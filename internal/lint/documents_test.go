@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// TestDocumentsExist: a document that a file names is there. One that is renamed or
-// numbered anew takes its references along.
+// TestDocumentsExist checks that every document mentioned in a file exists.
 func TestDocumentsExist(t *testing.T) {
 	t.Parallel()
 	root, err := moduleDir()

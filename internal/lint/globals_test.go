@@ -37,8 +37,8 @@ func allowedGlobals() map[string]string {
 	}
 }
 
-// TestNoGlobalState: no package has an init function, or a variable that holds
-// state. What a server needs comes in a Config, so that two of them never meet.
+// TestNoGlobalState checks that no package has an init function or a variable with state. Servers
+// get their dependencies in a Config, so that two servers in a process are independent.
 func TestNoGlobalState(t *testing.T) {
 	t.Parallel()
 	allowed := allowedGlobals()
@@ -93,8 +93,7 @@ func globals(file *ast.File) []*ast.Ident {
 	return names
 }
 
-// mutable names what a type lets others change; "" for values, errors and what
-// is immutable although it is a pointer.
+// mutable describes the mutable part of a type; "" for values, errors and immutable pointers.
 func mutable(t types.Type) string {
 	switch t.String() {
 	case "*regexp.Regexp", "*strings.Replacer", "error":

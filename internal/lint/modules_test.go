@@ -55,9 +55,9 @@ func nestedModules(root string) ([]string, error) {
 	return dirs, err
 }
 
-// TestModules: tests that need more than the server is made of are modules of their
-// own, as is a generator. What they share with the server they use at its version, so that
-// they test what ships and nothing is compiled twice.
+// TestModules checks that tests with dependencies that the server does not have, and generators,
+// are separate modules. They use common dependencies at the server's version, so that they test the
+// released code and packages are compiled once.
 func TestModules(t *testing.T) {
 	t.Parallel()
 	root, err := moduleDir()
@@ -95,8 +95,7 @@ func TestModules(t *testing.T) {
 	}
 }
 
-// TestServerIsLean: what only tests with modules of their own need is not among the
-// server's requirements.
+// TestServerIsLean checks that the server's module does not require dependencies of these modules.
 func TestServerIsLean(t *testing.T) {
 	t.Parallel()
 	root, err := moduleDir()

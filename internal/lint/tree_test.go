@@ -23,7 +23,7 @@ import (
 
 const module = "mainstay.dev/mainstay"
 
-// listed is what the go command reports of a package.
+// listed is the go command's description of a package.
 type listed struct {
 	ImportPath, Dir, Name, Export string
 	GoFiles, Imports, Deps        []string
@@ -41,15 +41,15 @@ func modulePath(importPath string) string {
 	return strings.TrimPrefix(path, "internal/")
 }
 
-// plain is the module with everything it depends on, and the packages of the modules
-// inside it; compiled is the module alone, with the files that tell the types of each package. Each is read once for all
-// tests; only the second needs the whole tree to compile.
+// plain is the module with all dependencies, and the packages of the nested modules; compiled is
+// only the module, with the export data of each package. Each is loaded once for all tests; only
+// compiled requires that the tree compiles.
 var (
 	plain    = sync.OnceValues(listAll)
 	compiled = sync.OnceValues(func() (map[string]listed, error) { return list("-export") })
 )
 
-// listAll lists the packages of this module and of those inside it.
+// listAll lists the packages of this module and of the nested ones.
 func listAll() (map[string]listed, error) {
 	root, err := moduleDir()
 	if err != nil {
@@ -156,8 +156,7 @@ func parse(t *testing.T, p listed) source {
 	return s
 }
 
-// check finds out types, reading those of other packages from what the go
-// command has compiled.
+// check type-checks a package, using the export data of other packages.
 func (s *source) check(t *testing.T, p listed) {
 	t.Helper()
 	all, err := compiled()

@@ -8,15 +8,14 @@ import (
 	"testing"
 )
 
-// heavy returns why the binary does without a package, "" for others. Whoever
-// imports one pays for all of it: the init functions of types register everything,
-// and so the linker leaves nothing out.
+// heavy returns why the binary must not link a package, or "". Importing such a package links all
+// of it, because its init functions register all types.
 func heavy(path string) (reason string) {
 	switch {
 	case path == "k8s.io/api/scheduling/v1alpha3":
 		return "" // k8s.io/api/batch/v1 imports it
 	case slices.Contains([]string{
-		// They have kinds that no stable version has, or whose fields differ.
+		// They have kinds that no stable version has, or different fields.
 		"k8s.io/api/apiserverinternal/v1alpha1", "k8s.io/api/certificates/v1beta1", "k8s.io/api/coordination/v1beta1",
 		"k8s.io/api/lifecycle/v1alpha1", "k8s.io/api/resource/v1alpha3", "k8s.io/api/resource/v1beta1", "k8s.io/api/scheduling/v1beta1",
 	}, path):
@@ -33,7 +32,7 @@ func heavy(path string) (reason string) {
 	return ""
 }
 
-// TestWeight keeps the binary small, as it is released: with the tag grpcnotrace.
+// TestWeight keeps the released binary small, which is built with the tag grpcnotrace.
 func TestWeight(t *testing.T) {
 	t.Parallel()
 	out, err := exec.Command("go", "list", "-tags=grpcnotrace", "-deps", module+"/cmd/mainstay").Output()

@@ -111,7 +111,7 @@ func TestCreateIgnoresVersion(t *testing.T) {
 	}
 }
 
-// TestDryRunOfAVersion: what a real creation refuses only when it is stored.
+// TestDryRunOfAVersion checks errors that a real creation only detects when the object is stored.
 func TestDryRunOfAVersion(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, nil, nil)
@@ -137,7 +137,7 @@ func TestCreateTwice(t *testing.T) {
 	wantStatus(t, err, 409, `object is being deleted: pods "p" already exists`)
 }
 
-// takenStorage says of the first creations that the name is taken.
+// takenStorage reports a conflict of names for the first creations.
 type takenStorage struct {
 	storage.Interface
 	taken int
@@ -239,8 +239,8 @@ func TestGeneratedNameConflictTellsToRetry(t *testing.T) {
 	}
 }
 
-// TestHookOrder: a strategy is called in the order that its documentation
-// says, and validating admission last, with the final object.
+// TestHookOrder checks that the hooks of a strategy are called in the documented order, and
+// validating admission last, with the final object.
 func TestHookOrder(t *testing.T) {
 	t.Parallel()
 	var calls []string
@@ -320,7 +320,7 @@ func TestRefuseFinalizers(t *testing.T) {
 	_, err = e.change(e.Store, "p", func(p *corev1.Pod) { p.Finalizers = append(p.Finalizers, "bare.example.com") }, noOptions())
 	wantStatus(t, err, 422, refusal("metadata.finalizers[2]"))
 
-	// What has one already, of an older server, stays editable.
+	// Objects of older servers with such a finalizer remain editable.
 	e.Strategy.Finalizers = registry.AcceptFinalizers
 	e.create(pod("old", finalizers("bare.example.com")))
 	e.Strategy.Finalizers = registry.RefuseFinalizers

@@ -120,7 +120,7 @@ func TestGracePeriods(t *testing.T) {
 	t.Parallel()
 	type step struct {
 		asked *int64
-		// left is the announced period afterwards, -1 where the object is gone.
+		// left is the resulting grace period, or -1 if the object is deleted.
 		left    int64
 		written bool
 	}
@@ -199,7 +199,7 @@ func TestPropagation(t *testing.T) {
 		byDefault bool
 		have      []string
 		options   metav1.DeleteOptions
-		want      []string // nil: gone
+		want      []string // T nil if it is deleted
 	}{
 		"nothing said":                      {},
 		"background":                        {options: policy(metav1.DeletePropagationBackground)},
@@ -369,8 +369,8 @@ func TestDeleteAsksAdmission(t *testing.T) {
 	}
 }
 
-// TestConcurrentDeletions: of many deletions of one object, one is told that
-// it did it, and the others that there is none.
+// TestConcurrentDeletions checks that exactly one of many deletions of an object succeeds, and the
+// others return NotFound.
 func TestConcurrentDeletions(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, nil, nil)
@@ -456,8 +456,8 @@ func TestDeleteCollection(t *testing.T) {
 	}
 }
 
-// TestDeleteCollectionPassesOver: what somebody else deleted meanwhile, and
-// what is held by finalizers, does not keep the rest.
+// TestDeleteCollectionPassesOver checks that concurrently deleted objects and objects with
+// finalizers do not prevent the deletion of the others.
 func TestDeleteCollectionPassesOver(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, nil, nil)

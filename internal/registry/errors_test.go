@@ -85,8 +85,7 @@ func ask(e *env) map[string]error {
 		"list": list(), "watch": watch(), "deletecollection": collection}
 }
 
-// TestErrors: whatever storage fails with, every verb tells the client the
-// same.
+// TestErrors checks that every verb returns the same Status for an error of the storage.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	details := func(name string) *metav1.StatusDetails { return &metav1.StatusDetails{Name: name, Kind: "pods"} }
@@ -98,9 +97,9 @@ func TestErrors(t *testing.T) {
 	for name, test := range map[string]struct {
 		err  error
 		want metav1.Status
-		// update, where not nil, is what updates are told instead.
+		// update, if not nil, is the Status of updates instead.
 		update *metav1.Status
-		// named tells that details and message hold the object's name.
+		// named reports that details and message contain the object's name.
 		named bool
 	}{
 		"not found": {err: storage.ErrNotFound, want: failure(404, "NotFound", `pods "p" not found`, details("p")), named: true},
@@ -211,8 +210,8 @@ func TestReads(t *testing.T) {
 	}
 }
 
-// TestManyFaults: of a great many faults the first are told, and that there are
-// more.
+// TestManyFaults checks that only the first of very many errors are returned, with a note that
+// there are more.
 func TestManyFaults(t *testing.T) {
 	t.Parallel()
 	faults := func() field.ErrorList {

@@ -94,7 +94,7 @@ func (e *env) read(record *codec.Record) *corev1.Pod {
 	return obj.(*corev1.Pod)
 }
 
-// get returns the stored object, nil where there is none.
+// get returns the stored object, or nil.
 func (e *env) get(name string) *corev1.Pod {
 	e.Helper()
 	record, err := e.Get(e.ctx, key(name), metav1.GetOptions{})
@@ -135,8 +135,7 @@ func (e *env) put(p *corev1.Pod, options rest.UpdateOptions) (*corev1.Pod, bool,
 
 func dryRun() []string { return []string{metav1.DryRunAll} }
 
-// statusOf returns what a client is told of an error; a zero Status where it
-// is no API error.
+// statusOf returns the Status of an API error, or the zero value.
 func statusOf(err error) metav1.Status {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// TestMetadata holds the quick checks of metadata against those of apimachinery: what they
-// pass over is in order, and what is common they do pass over.
+// TestMetadata compares the fast checks of metadata with apimachinery's: accepted names are valid,
+// and common names are accepted.
 func TestMetadata(t *testing.T) {
 	t.Parallel()
 	s := &Strategy{Namespaced: true}

@@ -18,21 +18,21 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// addresses gives each pod an address of a range, which is an object of its own
-// that is written with the pod and goes with it. reserved counts what is held in
-// memory between a Begin and the commit.
+// addresses assigns an address of a range to each pod. An address is a separate object that is
+// written and deleted together with the pod. reserved is the number of addresses reserved in memory
+// between Begin and the commit.
 type addresses struct {
 	storage.Interface
 	size     int
 	begun    atomic.Int64
 	reserved atomic.Int64
-	// meanwhile, where set, is called when an address was chosen.
+	// meanwhile, if set, is called after an address was selected.
 	meanwhile func(address string)
 }
 
 func addressName(i int) string { return fmt.Sprintf("address-%d", i) }
 
-// free returns an address that nobody has.
+// free returns an unassigned address.
 func (a *addresses) free(ctx context.Context) (string, error) {
 	for i := range a.size {
 		name := addressName(i)
@@ -76,7 +76,7 @@ func (a *addresses) begin(ctx context.Context, obj, old codec.Object, dryRun boo
 	return registry.Transaction{With: []*storage.Op{op}, Rollback: func() { a.reserved.Add(-1) }}, nil
 }
 
-// newAddresses returns a registry of pods whose addresses are kept beside them.
+// newAddresses returns a registry of pods with addresses.
 func newAddresses(t *testing.T, size int) (*env, *addresses) {
 	t.Helper()
 	a := &addresses{size: size}
@@ -146,8 +146,8 @@ func TestTransactions(t *testing.T) {
 	}
 }
 
-// TestFinalizersAndTransactions: what a pod holds goes with it, when its last
-// finalizer does.
+// TestFinalizersAndTransactions checks that the address of a pod is deleted when the last finalizer
+// is removed.
 func TestFinalizersAndTransactions(t *testing.T) {
 	t.Parallel()
 	e, a := newAddresses(t, 3)
@@ -191,7 +191,7 @@ func TestTransactionsTriedAgain(t *testing.T) {
 	if got := obj.(*corev1.Pod).Status.PodIP; got != addressName(1) || a.begun.Load() != 2 || a.reserved.Load() != 1 {
 		t.Errorf("it has %s after %d attempts, %d reserved", got, a.begun.Load(), a.reserved.Load())
 	}
-	// One that never gets anything is told so in the end.
+	// A pod whose attempts all fail finally gets an error.
 	a.meanwhile = func(address string) {
 		if _, err := a.Create(e.ctx, pod(address), storage.WriteOptions{}); err != nil {
 			t.Error(err)

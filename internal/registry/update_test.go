@@ -23,7 +23,7 @@ import (
 
 func noOptions() rest.UpdateOptions { return rest.UpdateOptions{} }
 
-// watchFrom chooses what comes after the current state of an object.
+// watchFrom returns options to watch the changes after the current state of an object.
 func watchFrom(e *env, name string) rest.ListOptions {
 	e.Helper()
 	return rest.ListOptions{ResourceVersion: e.get(name).ResourceVersion}
@@ -59,7 +59,7 @@ func TestOptimisticConcurrency(t *testing.T) {
 	const required = `pods "p" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update`
 	for name, test := range map[string]struct {
 		require bool
-		version string // OLD and NEW stand for the first and the newest
+		version string // T OLD and NEW are placeholders for the first and the newest version
 		code    int32
 		message string
 	}{
@@ -166,7 +166,7 @@ func TestUIDPrecondition(t *testing.T) {
 	}
 	_, err = e.change(e.Store, "p", func(p *corev1.Pod) { p.Spec.NodeName = "n" }, rest.UpdateOptions{Preconditions: &metav1.Preconditions{UID: &other}, UpdateOptions: metav1.UpdateOptions{DryRun: []string{"All"}}})
 	wantStatus(t, err, 409, `Operation cannot be fulfilled on pods "p": StorageError: invalid object, Code: 4, Key: /pods/a/p, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: other, UID in object meta: `+string(stored.UID))
-	for _, allow := range []bool{false, true} { // of an object that is gone
+	for _, allow := range []bool{false, true} { // T of an object that does not exist
 		_, _, err = e.put(pod("q"), rest.UpdateOptions{AllowCreate: allow, Preconditions: &metav1.Preconditions{UID: &other}})
 		wantStatus(t, err, 409, `Operation cannot be fulfilled on pods "q": StorageError: invalid object, Code: 4, Key: /registry/pods/a/q, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: other, UID in object meta: `)
 	}

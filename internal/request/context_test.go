@@ -45,7 +45,7 @@ func TestAnnotate(t *testing.T) {
 	}
 }
 
-// TestAnnotationsAreBounded in number and in size, whoever adds them.
+// TestAnnotationsAreBounded checks the limits on the number and size of annotations.
 func TestAnnotationsAreBounded(t *testing.T) {
 	t.Parallel()
 	many := newContext(t)

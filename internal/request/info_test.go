@@ -93,8 +93,7 @@ func TestParseRefusesWatchOfNothing(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever the request line, parsing neither fails badly nor gives
-// an object a name that was not in the path or the selector.
+// FuzzParse checks that parsing never panics and returns only names from the path or the selector.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"/api/v1/pods", "/apis/apps/v1/namespaces/a/deployments/d/status/x", "/api/v1/watch/", "/apis//v1//", "//", "/api/v1/namespaces/a/status"} {
 		f.Add("GET", seed, "watch=1&fieldSelector=metadata.name%3Da")

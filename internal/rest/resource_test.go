@@ -16,7 +16,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// What each part of a storage can do; none of it is called.
+// Storages with individual capabilities. Their methods are never called.
 type (
 	getter     struct{}
 	lister     struct{}

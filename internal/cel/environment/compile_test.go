@@ -18,8 +18,8 @@ func nested(times int, open, value, end string) string {
 	return strings.Repeat(open, times) + value + strings.Repeat(end, times)
 }
 
-// TestCompileRefuses: what few bytes make very expensive to check or to compare is refused:
-// cel-go takes from seconds to years for these.
+// TestCompileRefuses checks that short expressions that are extremely expensive to check or compare
+// are rejected. cel-go needs seconds to years for them.
 func TestCompileRefuses(t *testing.T) {
 	t.Parallel()
 	const refused, fine = true, false

@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/cel/library"
 )
 
-// extended is the base environment with what the tests need to declare.
+// extended returns the base environment with the variables of the tests.
 func extended(t testing.TB) *cel.Env {
 	t.Helper()
 	base, err := environment.Base()
@@ -33,7 +33,7 @@ func extended(t testing.TB) *cel.Env {
 	return env
 }
 
-// values are those of the variables.
+// values returns the values of the variables.
 func values() map[string]any {
 	return map[string]any{
 		"self":  map[string]any{"name": "a", "replicas": int64(3), "ratio": 0.5, "tags": []any{"x", "y"}, "spec": map[string]any{"on": true}, "rook": "Rook takes 👑", "numbers": []any{int64(1), int64(2), int64(3)}},
@@ -56,12 +56,12 @@ func evaluate(ctx context.Context, env *cel.Env, expression string) (ref.Val, *c
 	return program.ContextEval(ctx, values())
 }
 
-// TestLanguage: what there is of the language, and what it gives.
+// TestLanguage checks the supported language and results.
 func TestLanguage(t *testing.T) {
 	t.Parallel()
 	env := extended(t)
 	for _, expression := range []string{
-		// Macros, and those of two variables.
+		// Macros, including those with two variables.
 		"has(self.name) && !has(self.other)",
 		"names.all(n, n != '') && names.exists(n, n == 'b') && names.exists_one(n, n == 'a')",
 		"names.map(n, n + n) == ['cc', 'bb', 'aa'] && names.filter(n, n > 'a') == ['c', 'b']",
@@ -180,8 +180,8 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestCosts: what expressions are estimated to cost, and cost with the options of
-// the server. A list or map of constants is made once, beforehand, for nothing.
+// TestCosts checks estimated and actual costs with the server's options. Constant lists and maps
+// are created once, in advance, at no cost.
 func TestCosts(t *testing.T) {
 	t.Parallel()
 	env := extended(t)
@@ -229,8 +229,8 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// TestActualCosts: what expressions on the fields of an object cost; of which the
-// estimate depends on a schema.
+// TestActualCosts checks the actual costs of expressions about an object's fields, whose estimates
+// depend on a schema.
 func TestActualCosts(t *testing.T) {
 	t.Parallel()
 	env := extended(t)
@@ -274,7 +274,7 @@ func TestActualCosts(t *testing.T) {
 	}
 }
 
-// TestConcurrent: the environment is shared by all who compile and evaluate.
+// TestConcurrent checks concurrent compilation and evaluation with one environment.
 func TestConcurrent(t *testing.T) {
 	t.Parallel()
 	var group sync.WaitGroup
@@ -291,8 +291,7 @@ func TestConcurrent(t *testing.T) {
 	group.Wait()
 }
 
-// FuzzExpression: whatever a client writes is refused, or evaluated within the
-// limit.
+// FuzzExpression checks that every expression is rejected or evaluated within the limit.
 func FuzzExpression(f *testing.F) {
 	for _, expression := range []string{
 		"self.name == 'a'", "names.all(n, n.matches('^[a-z]+$'))", "[1, 2].sum() + count", "text.findAll('[0-9]', count)",

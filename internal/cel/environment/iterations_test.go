@@ -32,8 +32,7 @@ func withVariables(t testing.TB, base func() (*cel.Env, error)) *cel.Env {
 	return env
 }
 
-// outcome is all that is known of an expression: what it is estimated to cost, what
-// it has cost and given.
+// outcome formats the estimated and actual cost and the result of an expression.
 func outcome(t testing.TB, env *cel.Env, expression string) string {
 	t.Helper()
 	compiled, issues := env.Compile(expression)
@@ -109,7 +108,7 @@ func TestIterations(t *testing.T) {
 	}
 }
 
-// TestLongLoop: a loop takes time in proportion to its length.
+// TestLongLoop checks that a loop takes time proportional to its length.
 func TestLongLoop(t *testing.T) {
 	t.Parallel()
 	// With the square of the length this is minutes.
@@ -119,7 +118,7 @@ func TestLongLoop(t *testing.T) {
 	}
 }
 
-// FuzzIterations: as TestIterations, for whatever is written.
+// FuzzIterations is TestIterations with arbitrary expressions.
 func FuzzIterations(f *testing.F) {
 	for _, expression := range loops() {
 		f.Add(expression)

@@ -6,8 +6,8 @@ import (
 	"github.com/google/cel-go/cel"
 )
 
-// TestProducts: what compares all pairs gives what cel-go's gives, and nothing is
-// compared where that is too much.
+// TestProducts checks that functions that compare all pairs have cel-go's results, and do not start
+// if there are too many pairs.
 func TestProducts(t *testing.T) {
 	t.Parallel()
 	all := options()

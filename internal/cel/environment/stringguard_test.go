@@ -10,10 +10,10 @@ import (
 	"github.com/google/cel-go/interpreter"
 )
 
-// TestTexts: replace and join give what cel-go's give, until that is too long.
+// TestTexts checks that replace and join have cel-go's results up to the size limit.
 func TestTexts(t *testing.T) {
 	t.Parallel()
-	all := options() // whose last three are of this package
+	all := options() // T the last three are from this package
 	bounded := textVariables(t, Base)
 	plain := textVariables(t, func() (*cel.Env, error) { return cel.NewEnv(all[:len(all)-4]...) })
 	variables := map[string]any{
@@ -88,8 +88,8 @@ func textOf(t *testing.T, env *cel.Env, expression string, variables map[string]
 	return fmt.Sprint(got.Value())
 }
 
-// TestMatching: literals and what is computed match alike, and what takes too long
-// ends as what costs too much.
+// TestMatching checks that constant and computed patterns have equal results, and that slow matches
+// end with the error for excessive costs.
 func TestMatching(t *testing.T) {
 	t.Parallel()
 	env := textVariables(t, Base)

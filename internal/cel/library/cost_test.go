@@ -15,7 +15,7 @@ import (
 	"mainstay.dev/mainstay/internal/cel/library"
 )
 
-// bounds are the sizes of variables and of what is in them, by path.
+// bounds are the sizes of variables and their elements, by path.
 type bounds map[string]uint64
 
 func (b bounds) EstimateSize(node checker.AstNode) *checker.SizeEstimate {
@@ -39,8 +39,8 @@ func (bounds) EstimateCallCost(function, _ string, _ *checker.AstNode, _ []check
 	return &checker.CallEstimate{CostEstimate: checker.FixedCostEstimate(1000)}
 }
 
-// TestEstimateOfVariables: sizes of variables, and of the elements of lists, are
-// those of the schema.
+// TestEstimateOfVariables checks that estimates use the sizes of variables and list elements in the
+// schema.
 func TestEstimateOfVariables(t *testing.T) {
 	t.Parallel()
 	env, err := base(t).Extend(
@@ -73,7 +73,7 @@ func TestEstimateOfVariables(t *testing.T) {
 		"format.dns1123Label().validate(text)":  {Min: 2, Max: 2 + 100*32},
 		"url(text) == url('/a')":                {Min: 1 + 0 + 1 + 1, Max: 1 + 100 + 1 + 1},
 		"url('/a') == url(text)":                {Min: 1 + 0 + 1 + 1, Max: 1 + 100 + 1 + 100},
-		"isURL(text)":                           {Min: 1001, Max: 1001},         // what has no price here
+		"isURL(text)":                           {Min: 1001, Max: 1001},         // T without a defined cost here
 		"names.map(n, n.trim()).isSorted()":     {Min: 12, Max: math.MaxUint64}, // elements of unknown size
 	} {
 		t.Run(expression, func(t *testing.T) {
@@ -120,8 +120,8 @@ func TestReplacedSize(t *testing.T) {
 
 func fixed(n uint64) checker.SizeEstimate { return checker.FixedSizeEstimate(n) }
 
-// TestUnpriced: what has no price is left to cel-go, and so is a call that is not
-// one of the function that is priced.
+// TestUnpriced checks that cel-go estimates functions without a defined cost, and other overloads
+// of functions with one.
 func TestUnpriced(t *testing.T) {
 	t.Parallel()
 	estimator := &library.CostEstimator{}
@@ -164,8 +164,7 @@ func TestConversions(t *testing.T) {
 	}
 }
 
-// TestElementPath: the path that an estimator is asked for is its own: nothing is
-// written to that of the list.
+// TestElementPath checks that each call of the estimator gets its own path.
 func TestElementPath(t *testing.T) {
 	t.Parallel()
 	path := append(make([]string, 0, 4), "a", "b")

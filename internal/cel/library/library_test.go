@@ -13,9 +13,8 @@ import (
 	"mainstay.dev/mainstay/internal/cel/library"
 )
 
-// example is an expression with what it gives: the value of another expression,
-// or "error: " and the text. The costs are checked if any is given: what is
-// estimated at the least and at the most, and what evaluating it has cost.
+// example is an expression and its result: the value of another expression, or "error: " and the
+// message. Costs are checked if given: the minimum and maximum estimate, and the actual cost.
 type example struct {
 	expression string
 	want       string
@@ -24,7 +23,7 @@ type example struct {
 	cost       uint64
 }
 
-// refused are expressions that do not compile, with the text of the first fault.
+// refused maps expressions that do not compile to the first error.
 type refused map[string]string
 
 func run(t *testing.T, examples []example) {
@@ -67,7 +66,7 @@ func run(t *testing.T, examples []example) {
 	}
 }
 
-// short bounds strings and bytes whose size is unknown from the expression.
+// short limits strings and bytes of unknown size.
 type short struct{}
 
 func (short) EstimateSize(node checker.AstNode) *checker.SizeEstimate {
@@ -112,8 +111,8 @@ func compile(t *testing.T, env *cel.Env, expression string) *cel.Ast {
 	return compiled
 }
 
-// evaluate runs an expression as it stands: constant parts are not worked out
-// beforehand, so that their cost is seen.
+// evaluate evaluates an expression without constant folding, so that the cost of constant parts is
+// included.
 func evaluate(t *testing.T, env *cel.Env, expression *cel.Ast) (ref.Val, uint64, error) {
 	t.Helper()
 	program, err := env.Program(expression,

@@ -34,7 +34,7 @@ func TestQuantity(t *testing.T) {
 		{"quantity('50k').sub(20) == quantity('49980')", "true", 4, 4, 4},
 		{"quantity('50k').add(20).sub(quantity('100k')).asInteger()", "-49980", 5, 5, 5},
 		{"quantity('50k').add(20).sub(quantity('100k')).sub(-50000).asInteger() > 0", "true", 7, 7, 7},
-		// What was added to is not changed, however large.
+		// The operands of an addition are not modified, regardless of their size.
 		{"[quantity('99999999999999999999G')].all(q, q.add(1) != q && q.sub(q) == quantity('0') && q == quantity('99999999999999999999G'))", "true", 0, 0, 0},
 
 		{"quantity('50k').asInteger() > 0", "true", 3, 3, 3},

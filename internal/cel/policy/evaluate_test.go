@@ -25,7 +25,7 @@ func lazy(document map[string]any) *policy.Lazy {
 	return policy.NewLazy(func() (map[string]any, error) { return document, nil })
 }
 
-// asked is an authorizer that allows what names "yes", and counts questions.
+// asked is an authorizer that allows requests with the name "yes" and counts requests.
 type asked struct{ questions []string }
 
 func (a *asked) Authorize(_ context.Context, attributes *authorizer.Attributes) (authorizer.Decision, string, error) {
@@ -94,7 +94,7 @@ func TestEvaluate(t *testing.T) {
 	}
 }
 
-// TestQuestions: what is asked twice is asked once.
+// TestQuestions checks that equal authorization requests are sent once.
 func TestQuestions(t *testing.T) {
 	t.Parallel()
 	c := policy.Compiler{Programs: new(policy.Programs)}
@@ -283,7 +283,7 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// TestPrograms: a text is compiled once for all who hold it.
+// TestPrograms checks that equal expressions are compiled once.
 func TestPrograms(t *testing.T) {
 	t.Parallel()
 	shared := new(policy.Programs)
@@ -311,8 +311,8 @@ func BenchmarkEvaluate(b *testing.B) {
 	}
 }
 
-// FuzzExpressions: whatever a client writes is compiled, evaluated and taken as a
-// document without a panic, and within limits.
+// FuzzExpressions checks that arbitrary expressions are compiled, evaluated and converted to
+// documents without a panic, and within limits.
 func FuzzExpressions(f *testing.F) {
 	for _, text := range []string{
 		"object.spec.list.all(x, x.matches('^a+$'))", "Object{spec: Object.spec{a: [1]}}", "[JSONPatch{op: 'add', path: '/', value: {'a': 1}}]",

@@ -66,7 +66,7 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-// TestShared: types alike are one, whatever they are called.
+// TestShared checks that equal types are shared, regardless of their names.
 func TestShared(t *testing.T) {
 	t.Parallel()
 	one := objectOf(map[string]props{"a": {Type: "string"}, "b": listOf(props{Type: "integer"})})
@@ -122,8 +122,7 @@ func TestProvider(t *testing.T) {
 	}
 }
 
-// TestValues: values of documents, as they are to CEL, and what is of the wrong
-// type.
+// TestValues checks the conversion of documents to CEL values, and values of a wrong type.
 func TestValues(t *testing.T) {
 	t.Parallel()
 	nullable := props{Type: "string", Nullable: true}

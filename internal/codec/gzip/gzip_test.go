@@ -14,7 +14,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// pods are what a list of pods has of n of them: of other names, uids, times and addresses.
+// pods returns the encoded items of n similar pods, with different names, UIDs, times and
+// addresses.
 func pods(n int) []byte {
 	r := rand.New(rand.NewPCG(1, 2))
 	var b bytes.Buffer
@@ -56,7 +57,7 @@ func compressed(t testing.TB, z *Writer, text []byte, piece int) []byte {
 	return to.Bytes()
 }
 
-// read reads what was compressed, as clients written in Go do.
+// read decompresses like clients written in Go.
 func read(t testing.TB, stream []byte) []byte {
 	t.Helper()
 	r, err := stdgzip.NewReader(bytes.NewReader(stream))
@@ -70,8 +71,8 @@ func read(t testing.TB, stream []byte) []byte {
 	return text
 }
 
-// TestRoundTrip: what is written is read again, whatever it is and in whatever pieces, and
-// however often a writer is used.
+// TestRoundTrip checks that arbitrary data in arbitrary pieces can be decompressed, also with a
+// reused writer.
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	list := pods(500)
@@ -103,8 +104,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestSize: a list becomes as small as it does with a compressor that is not made for it, and
-// what cannot be compressed hardly grows.
+// TestSize checks that lists are compressed as well as by a general compressor, and that
+// incompressible data hardly grows.
 func TestSize(t *testing.T) {
 	t.Parallel()
 	z := NewWriter()
@@ -146,7 +147,8 @@ func (f *failing) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestFailedWrites: an error is returned, by Close at the latest, and nothing is written after it.
+// TestFailedWrites checks that an error is returned, by Close at the latest, and that no data is
+// written afterwards.
 func TestFailedWrites(t *testing.T) {
 	t.Parallel()
 	text := noise(1 << 20)
@@ -214,8 +216,7 @@ func FuzzRoundTrip(f *testing.F) {
 	})
 }
 
-// BenchmarkList compresses a list of 10,000 pods, beside a compressor that is not made for
-// lists.
+// BenchmarkList compresses a list of 10,000 pods, and compares this with a general compressor.
 func BenchmarkList(b *testing.B) {
 	text := pods(10_000)
 	b.Run("this", func(b *testing.B) {

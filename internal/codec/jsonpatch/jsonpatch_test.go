@@ -138,8 +138,8 @@ func same(a, b string) bool {
 	return string(p) == string(q)
 }
 
-// TestLimits: what a patch asks for beyond its limits is refused before it is
-// made.
+// TestLimits checks that a patch beyond the limits is rejected before it is applied. It measures
+// allocations, so it is not parallel.
 func TestLimits(t *testing.T) { // not parallel: it looks at what is allocated
 	doubling := func(n int) string {
 		operations := make([]string, n)

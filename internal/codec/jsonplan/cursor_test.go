@@ -8,7 +8,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec/jsonplan"
 )
 
-// rebuild makes the value at i anew, by way of a cursor.
+// rebuild reads the value at i with a cursor.
 func rebuild(c *jsonplan.Cursor, i int) (any, int) {
 	switch c.At(i) {
 	case '{':
@@ -81,7 +81,7 @@ func checkCursor(t *testing.T, text []byte, ok bool) {
 	}
 }
 
-// FuzzCursor: whatever is walked over to its end is what encoding/json reads.
+// FuzzCursor compares values read by a cursor with encoding/json.
 func FuzzCursor(f *testing.F) {
 	f.Add([]byte(`{"a":[1,"b\n",{"c":null}],"d":-1.5e3}`))
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -27,8 +27,7 @@ type protobufMessage interface {
 	Unmarshal([]byte) error
 }
 
-// check compares what is written of an object with encoding/json's bytes, and
-// what is written as read back with those of a round trip.
+// check compares the encoding of an object with encoding/json's, before and after a round trip.
 func check(t *testing.T, obj any) {
 	t.Helper()
 	want, wantErr := json.Marshal(obj)
@@ -79,7 +78,7 @@ func kinds() []reflect.Type {
 	return types
 }
 
-// fixtures are the objects that k8s.io/api keeps of every kind, as JSON.
+// fixtures returns the objects of every kind in k8s.io/api as JSON.
 func fixtures(t testing.TB) map[string][]byte {
 	t.Helper()
 	found, err := exec.Command("go", "list", "-f", "{{.Dir}}", "k8s.io/api/core/v1").Output()
@@ -105,7 +104,7 @@ func TestAppendEqualsEncodingJSON(t *testing.T) {
 	for name, body := range fixtures(t) {
 		obj, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
 		if runtime.IsNotRegisteredError(err) || strings.Contains(name, "WatchEvent") {
-			continue // what no client sends
+			continue // T never sent by clients
 		}
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)

@@ -15,8 +15,8 @@ import (
 	"mainstay.dev/mainstay/internal/codec/jsonplan"
 )
 
-// checkRead compares what is read with what sigs.k8s.io/json reads, where
-// anything is. It reports whether something was.
+// checkRead compares the decoded object with sigs.k8s.io/json's. It reports whether decoding was
+// supported.
 func checkRead(t *testing.T, kind reflect.Type, body []byte) bool {
 	t.Helper()
 	given := string(body)
@@ -159,7 +159,7 @@ func TestDecodeOfIrregularities(t *testing.T) {
 	}
 }
 
-// FuzzDecode: whatever is read is what sigs.k8s.io/json reads.
+// FuzzDecode compares decoded objects with sigs.k8s.io/json's.
 func FuzzDecode(f *testing.F) {
 	all := kinds()
 	f.Add([]byte(`{"metadata":{"name":"a","labels":{"a":"b"}},"spec":{"containers":[{"resources":{"limits":{"cpu":1,"m":"1Gi"}}}]}}`), 0)

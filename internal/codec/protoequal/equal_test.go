@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// TestEqual: what it finds equal is so, whoever else asks at that time.
+// TestEqual checks the result of concurrent comparisons.
 func TestEqual(t *testing.T) {
 	t.Parallel()
 	spec := func(change func(s *corev1.PodSpec)) *corev1.PodSpec {

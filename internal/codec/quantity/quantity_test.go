@@ -22,7 +22,7 @@ func TestCheck(t *testing.T) {
 		if err := Check(text); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
-		// Legal amounts are what they are to apimachinery.
+		// Valid quantities are those of apimachinery.
 		want, wantErr := resource.ParseQuantity(text)
 		got, err := Parse(text)
 		if (err != nil) != (wantErr != nil) || err == nil && (got.String() != want.String() || got.Format != want.Format) {
@@ -43,8 +43,8 @@ func absurd() []string {
 	}
 }
 
-// TestShapes: an absurd amount is found wherever a type has one, in JSON, as a
-// document and in protobuf, and no text beside it is taken for one.
+// TestShapes checks that an absurd quantity is found at every place of a type, in JSON, in
+// documents and in protobuf, and that other texts are not mistaken for one.
 func TestShapes(t *testing.T) {
 	t.Parallel()
 	const pod = `{"metadata":{"name":"1e999999999","annotations":{"a":"1e999999999"}},"spec":{"containers":[{"name":"c","args":["1e999999999"],"resources":{"limits":{"cpu":"1"},"requests":{"1e999999999":Q}}}]}}`
@@ -77,7 +77,7 @@ func TestShapes(t *testing.T) {
 				t.Errorf("%s: %s passed as a document", tt.name, text)
 			}
 		}
-		// The text of the same length takes another's place in protobuf.
+		// A text of equal length replaces another one in protobuf.
 		obj := tt.into()
 		if err := json.Unmarshal([]byte(strings.ReplaceAll(tt.text, "Q", `"98765432101"`)), obj); err != nil {
 			t.Fatal(err)
@@ -125,8 +125,8 @@ func envelope(t *testing.T, obj runtime.Object) []byte {
 	return encoded
 }
 
-// TestProtobufAsGeneratedCodeReadsIt: what generated code takes for an amount is
-// found, where the encoding is not what any encoder writes.
+// TestProtobufAsGeneratedCodeReadsIt checks that quantities are found in valid encodings that no
+// encoder produces.
 func TestProtobufAsGeneratedCodeReadsIt(t *testing.T) {
 	t.Parallel()
 	hostile := append([]byte{1<<3 | wireBytes, 6}, "1e-999"...)

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestSignature: the signature is what kubeadm verifies; the figures are of kube-controller-manager's.
+// TestSignature compares the signature with kube-controller-manager's, which kubeadm verifies.
 func TestSignature(t *testing.T) {
 	t.Parallel()
 	const want = "eyJhbGciOiJIUzI1NiIsImtpZCI6Impvc2h1YSJ9..VShe2taLd-YTrmWuRkcL_8QTNDHYxQIEBsAYYiIj1_8"

@@ -144,7 +144,7 @@ func authority(t *testing.T) *tls.Certificate {
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
 }
 
-// asked returns a request, signed by its key.
+// asked returns a request, signed with its key.
 func asked(t *testing.T, template *x509.CertificateRequest) *x509.CertificateRequest {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -162,8 +162,8 @@ func asked(t *testing.T, template *x509.CertificateRequest) *x509.CertificateReq
 	return r
 }
 
-// TestIssue: a certificate has the names that were asked for, the usages of the request,
-// and no extension that its bytes brought along: it is of no authority.
+// TestIssue checks that a certificate has the requested names, the usages of the request, and no
+// other extension of the encoded request; in particular, it is not a CA.
 func TestIssue(t *testing.T) {
 	t.Parallel()
 	ca := authority(t)
@@ -220,7 +220,7 @@ func TestUsages(t *testing.T) {
 	}
 }
 
-// TestExpiry: how long requests are kept.
+// TestExpiry checks when requests are deleted.
 func TestExpiry(t *testing.T) {
 	t.Parallel()
 	created := time.Unix(1_800_000_000, 0)

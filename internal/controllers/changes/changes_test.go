@@ -13,7 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// recorder writes down what it is told of, each in a line.
+// recorder records its events, one line each.
 type recorder struct {
 	lines  chan string
 	panics bool // at the next change
@@ -111,7 +111,7 @@ func TestFeedOfMany(t *testing.T) {
 	<-ended
 }
 
-// TestFeedOfTwo: what is kept apart is passed on from there, and from nowhere else.
+// TestFeedOfTwo checks that objects in a separate backend are delivered from that backend only.
 func TestFeedOfTwo(t *testing.T) {
 	t.Parallel()
 	var backends [2]kv.Backend

@@ -76,7 +76,7 @@ func TestMeta(t *testing.T) {
 	}
 }
 
-// FuzzMeta: whatever is stored, reading it ends, and with an error or a result.
+// FuzzMeta checks that arbitrary stored values result in an error or metadata.
 func FuzzMeta(f *testing.F) {
 	f.Add(stored(f, rich(), true))
 	f.Add(stored(f, rich(), false))

@@ -49,8 +49,7 @@ func TestGraph(t *testing.T) {
 	}
 }
 
-// BenchmarkGraph shows what a dependent costs in memory: a pod of a ReplicaSet, three
-// of them each.
+// BenchmarkGraph measures the memory of a dependent: a pod of a ReplicaSet with three pods.
 func BenchmarkGraph(b *testing.B) {
 	const n = 300_000
 	for b.Loop() {

@@ -17,8 +17,8 @@ func newQueue(ctx context.Context, workers int, do func(context.Context, string)
 	return work.New(ctx, work.Config[string]{Name: "test", Workers: workers, Do: do, Logger: slog.New(slog.DiscardHandler)})
 }
 
-// TestOnceAtATime: a key is done by one goroutine at a time, and again if it is added
-// meanwhile, once.
+// TestOnceAtATime checks that a key is processed by one goroutine at a time, and once more if it is
+// added during that.
 func TestOnceAtATime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -44,8 +44,8 @@ func TestOnceAtATime(t *testing.T) {
 	})
 }
 
-// TestRetries: what fails, or panics, is done again, later each time; other keys do not
-// wait for it.
+// TestRetries checks that a key is retried with increasing delays after an error or panic, without
+// delaying other keys.
 func TestRetries(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestRetries(t *testing.T) {
 	})
 }
 
-// TestEnd: nothing is done after the end.
+// TestEnd checks that no key is processed after the end.
 func TestEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/filters/flowcontrol/fairqueue"
 )
 
-// bootstrapLevels are those of every cluster, but for the mandatory ones.
+// bootstrapLevels returns the levels of every cluster, except the mandatory ones.
 func bootstrapLevels() []any {
 	return []any{
 		limited("system", 30, 33, queuing(64, 6)), limited("node-high", 40, 25, queuing(64, 6)), limited("leader-election", 10, 0, queuing(16, 4)),
@@ -19,7 +19,7 @@ func bootstrapLevels() []any {
 	}
 }
 
-// occupy has requests of one seat executed, or wait, at a level, and returns what ends them.
+// occupy executes or queues requests of one seat at a level, and returns a function that ends them.
 func occupy(t *testing.T, c *Control, name string, requests int) (end func()) {
 	t.Helper()
 	c.configured()
@@ -40,8 +40,8 @@ func occupy(t *testing.T, c *Control, name string, requests int) (end func()) {
 	}
 }
 
-// TestBorrowing: kube-apiserver gives the levels of every cluster the same seats for the same
-// demand, 600 in all.
+// TestBorrowing compares the distribution of 600 seats among the default levels with
+// kube-apiserver's, for equal demands.
 func TestBorrowing(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -79,8 +79,8 @@ func TestBorrowing(t *testing.T) {
 	}
 }
 
-// TestBorrowingEnds: what was lent comes back bit by bit when nobody wants it any more, also
-// to a server that has been idle meanwhile.
+// TestBorrowingEnds checks that lent seats are returned gradually when the demand ends, also on a
+// server that was idle since.
 func TestBorrowingEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -90,7 +90,7 @@ func TestBorrowingEnds(t *testing.T) {
 		c.tick(time.Now())
 		end()
 		time.Sleep(adjustmentPeriod)
-		c.tick(time.Now()) // of what it wanted until just now
+		c.tick(time.Now()) // T the smoothed demand
 		high := c.made["workload-low"].demand.smoothed
 		time.Sleep(5 * time.Minute)
 		c.tick(time.Now())
@@ -106,8 +106,8 @@ func TestBorrowingEnds(t *testing.T) {
 	})
 }
 
-// TestWaitingBorrows: requests that wait get what is lent to their level although no
-// other request comes.
+// TestWaitingBorrows checks that waiting requests get borrowed seats although no other request
+// arrives.
 func TestWaitingBorrows(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -129,7 +129,7 @@ func TestWaitingBorrows(t *testing.T) {
 	})
 }
 
-// TestBounds: a level lends and borrows no more than it says.
+// TestBounds checks the limits for lending and borrowing.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -193,7 +193,7 @@ func TestAllocate(t *testing.T) {
 	}
 }
 
-// TestMaxSeats: one request takes but a part of a level.
+// TestMaxSeats checks that one request uses only a part of a level.
 func TestMaxSeats(t *testing.T) {
 	t.Parallel()
 	c := newControl(t, 600, bootstrapLevels()...)
@@ -205,7 +205,7 @@ func TestMaxSeats(t *testing.T) {
 	}
 }
 
-// TestUnsound: what validation would refuse is as if it were not there.
+// TestUnsound checks that invalid stored objects are ignored.
 func TestUnsound(t *testing.T) {
 	t.Parallel()
 	other := exempt()

@@ -108,7 +108,7 @@ func TestMutatingWork(t *testing.T) {
 
 }
 
-// TestWatchesAreForgotten: nothing is kept of watches that have ended.
+// TestWatchesAreForgotten checks that ended watches leave no data.
 func TestWatchesAreForgotten(t *testing.T) {
 	t.Parallel()
 	var w watches
@@ -128,8 +128,8 @@ func TestWatchesAreForgotten(t *testing.T) {
 	}
 }
 
-// TestRetryAfter: clients that come back too early are asked to wait longer, up to half a
-// minute, and less when they have become few.
+// TestRetryAfter checks that Retry-After increases up to 32 seconds while clients retry too early,
+// and decreases afterwards.
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	var r retryAfter

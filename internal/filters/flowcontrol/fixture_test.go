@@ -67,8 +67,8 @@ func account(namespace, name string) flowcontrolv1.Subject {
 	return flowcontrolv1.Subject{Kind: flowcontrolv1.SubjectKindServiceAccount, ServiceAccount: &flowcontrolv1.ServiceAccountSubject{Namespace: namespace, Name: name}}
 }
 
-// newControl returns a Control with seats, whose catch-all level has five shares and no
-// queues, and that knows of more objects.
+// newControl returns a Control with seats, a catch-all level with five shares and no queues, and
+// further objects.
 func newControl(t testing.TB, seats int, objects ...any) *Control {
 	t.Helper()
 	metrics, err := NewMetrics(prometheus.NewRegistry())
@@ -108,7 +108,7 @@ func (c *Control) removeLevel(name string) {
 	c.changed()
 }
 
-// requestOf is a request of a user, who is authenticated.
+// requestOf returns a request of an authenticated user.
 func requestOf(t testing.TB, name, method, url string) *http.Request {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, url, nil)

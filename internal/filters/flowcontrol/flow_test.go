@@ -57,8 +57,8 @@ func TestMatches(t *testing.T) {
 	}
 }
 
-// TestOrder: schemas are tried by precedence, then by name; those of levels that are
-// not there are left out, and the mandatory ones are there.
+// TestOrder checks that schemas are evaluated by precedence, then by name, that schemas of missing
+// levels are ignored, and that the mandatory ones exist.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	c := newControl(t, 10, limited("l", 1, 0, nil),
@@ -81,7 +81,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestDistinguish: what makes requests of one schema several flows.
+// TestDistinguish checks the flow distinguishers of requests.
 func TestDistinguish(t *testing.T) {
 	t.Parallel()
 	seed := maphash.MakeSeed()

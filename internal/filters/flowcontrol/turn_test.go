@@ -18,7 +18,7 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// within gives a request the deadline that filters would.
+// within sets the deadline of a request like the filters.
 func within(t *testing.T, r *http.Request, timeout time.Duration) *http.Request {
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	t.Cleanup(cancel)
@@ -30,13 +30,13 @@ func oneSeat() []any {
 	return []any{limited("narrow", 5, 0, queuing(1, 1)), flowSchema("narrow", "narrow", 10, user("jane"))}
 }
 
-// TestPatience: a request waits for a quarter of its time, then it is refused; one without
-// a deadline as long as is configured; one whose client is gone no more.
+// TestPatience checks that a request waits for a quarter of its timeout, without a deadline for the
+// configured time, and after a cancellation no longer.
 func TestPatience(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name    string
-		timeout time.Duration // 0: none
+		timeout time.Duration // T 0 means no deadline
 		cancel  time.Duration // 0: never
 		want    time.Duration
 		reason  string
@@ -66,7 +66,7 @@ func TestPatience(t *testing.T) {
 				if turn.Admitted() || turn.Waited() != tt.want {
 					t.Errorf("admitted: %v after %v, want %v", turn.Admitted(), turn.Waited(), tt.want)
 				}
-				turn.End() // does nothing
+				turn.End() // T no effect
 				s := samples{values: map[sampleKey]float64{}, histograms: nil}
 				sampleFlow(&s, c.made["narrow"].set.FlowCounts(turn.flow.counted), "narrow", "narrow")
 				if n := s.values[keyOf("rejected_requests_total", []string{"narrow", "narrow", tt.reason})]; n != 1 {
@@ -95,8 +95,8 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// TestLevelGoes: requests of a level that is deleted are executed, those that wait among
-// them; new ones are of another level, and the level is gone with the last.
+// TestLevelGoes checks that executing and waiting requests of a deleted level complete, that new
+// requests use another level, and that the level is removed with its last request.
 func TestLevelGoes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -153,8 +153,8 @@ func TestMoreSeats(t *testing.T) {
 	})
 }
 
-// TestChangesUnderLoad: while schemas and levels come, change and go, every request has its turn or is
-// refused, and no seat is lost.
+// TestChangesUnderLoad checks that during changes of schemas and levels, every request is executed
+// or rejected, and no seat is lost.
 func TestChangesUnderLoad(t *testing.T) {
 	t.Parallel()
 	c := newControl(t, 8, oneSeat()...)
@@ -202,7 +202,7 @@ func TestChangesUnderLoad(t *testing.T) {
 	}
 }
 
-// body is what a dump says.
+// body returns the contents of a dump.
 func body(c *Control, dump string) string {
 	path, _, _ := strings.Cut(dump, "?")
 	w := httptest.NewRecorder()
@@ -284,7 +284,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// BenchmarkTurn is what flow control costs a request that need not wait.
+// BenchmarkTurn measures the cost of flow control for a request that does not wait.
 func BenchmarkTurn(b *testing.B) {
 	objects := append(bootstrapLevels(), flowSchema("service-accounts", "workload-low", 9000, group("system:serviceaccounts")))
 	for i := range 8 {

@@ -18,12 +18,12 @@ func newBudget(t *testing.T, limit int64) *memory.Budget {
 	return b
 }
 
-// TestBudget: of 16 MiB for requests, a body of 3 MiB takes 12.
+// TestBudget checks that of 16 MiB for requests, a body of 3 MiB uses 12 MiB.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	b := newBudget(t, 64<<20)
 	first, second, small := b.Hold(), b.Hold(), b.Hold()
-	for _, size := range []int{1 << 20, 2 << 20, 3 << 20, 1 << 20} { // what comes of it, and a second body
+	for _, size := range []int{1 << 20, 2 << 20, 3 << 20, 1 << 20} { // T the first body and a second one
 		if err := first.Body(t.Context(), size); err != nil {
 			t.Fatalf("%d bytes: %v", size, err)
 		}
@@ -48,7 +48,7 @@ func TestBudget(t *testing.T) {
 	small.Release()
 }
 
-// TestBudgetWaits: who needs memory that is about to be given back gets it.
+// TestBudgetWaits checks that a request waits for memory that is released soon.
 func TestBudgetWaits(t *testing.T) {
 	t.Parallel()
 	b := newBudget(t, 64<<20)

@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// BenchmarkTurn is what a turn costs that nobody else wants.
+// BenchmarkTurn measures a turn without contention.
 func BenchmarkTurn(b *testing.B) {
 	b.ReportAllocs()
 	turns := New(Config{})
@@ -15,7 +15,7 @@ func BenchmarkTurn(b *testing.B) {
 	}
 }
 
-// BenchmarkGiveWay is what the holder of a turn pays between pieces of its work.
+// BenchmarkGiveWay measures yielding between parts of the work.
 func BenchmarkGiveWay(b *testing.B) {
 	b.ReportAllocs()
 	turns := New(Config{})
@@ -26,7 +26,7 @@ func BenchmarkGiveWay(b *testing.B) {
 	}
 }
 
-// BenchmarkContended is what a turn costs that another one wants as well.
+// BenchmarkContended measures a turn with contention.
 func BenchmarkContended(b *testing.B) {
 	b.ReportAllocs()
 	turns := New(Config{})
@@ -40,7 +40,7 @@ func BenchmarkContended(b *testing.B) {
 	})
 }
 
-// BenchmarkNetPoll is what a look at the network costs.
+// BenchmarkNetPoll measures polling the network.
 func BenchmarkNetPoll(b *testing.B) {
 	b.ReportAllocs()
 	p, err := newPipe()

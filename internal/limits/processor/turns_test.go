@@ -32,9 +32,8 @@ func (s *Turns) checkHeld(t *testing.T, want int64, when string) {
 	}
 }
 
-// TestOrder: turns come in the order in which they were asked for, but for those that
-// resume. A holder that keeps its turn for long is not waited for, so that the order is
-// looked at in the queue.
+// TestOrder checks that turns are granted in the order of requests, after those that resume. A
+// long-running holder is skipped, so the test checks the order in the queue.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	turns := one()
@@ -66,7 +65,7 @@ func TestOrder(t *testing.T) {
 	turns.checkHeld(t, 0, "at the end")
 }
 
-// TestUsers: who asks for many turns holds up others by one each, whenever they come.
+// TestUsers checks that a user with many waiting turns delays others by one turn each.
 func TestUsers(t *testing.T) {
 	t.Parallel()
 	turns := one()
@@ -118,8 +117,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestForgotten: a turn that is not given back holds up nobody for long, and giving it back
-// late does no harm.
+// TestForgotten checks that a turn that is not released delays others only briefly, and that a late
+// release is harmless.
 func TestForgotten(t *testing.T) {
 	t.Parallel()
 	turns := one()
@@ -132,8 +131,8 @@ func TestForgotten(t *testing.T) {
 	turns.checkHeld(t, 0, "at the end")
 }
 
-// TestPause: what waits for something else has no turn meanwhile, whichever of a request's
-// goroutines waits, and has it again afterwards.
+// TestPause checks that a paused request holds no turn, whichever of its goroutines waits, and has
+// it again afterwards.
 func TestPause(t *testing.T) {
 	t.Parallel()
 	turns := one()
@@ -157,7 +156,7 @@ func TestPause(t *testing.T) {
 	(*Turns)(nil).Begin(&turn, Bulk, "")
 }
 
-// TestPanic: a panic gives the turn back, also out of a pause.
+// TestPanic checks that a panic releases the turn, also during a pause.
 func TestPanic(t *testing.T) {
 	t.Parallel()
 	turns := one()
@@ -173,7 +172,7 @@ func TestPanic(t *testing.T) {
 	turns.checkHeld(t, 0, "after a panic")
 }
 
-// TestGiveWay: one who has much to do lets others go first.
+// TestGiveWay checks that long work yields to others.
 func TestGiveWay(t *testing.T) {
 	t.Parallel()
 	turns := one()
@@ -198,7 +197,8 @@ func TestGiveWay(t *testing.T) {
 	}
 }
 
-// TestCrowd: who provides processors is told when changes wait, and when none does.
+// TestCrowd checks that the callback is called when requests start to wait, and when none waits any
+// more.
 func TestCrowd(t *testing.T) {
 	t.Parallel()
 	told := make(chan bool, 100)
@@ -218,7 +218,7 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// TestMany: many take turns of both kinds, pause and give way; none is lost and all end.
+// TestMany checks that all of many concurrent turns with pauses and yields complete.
 func TestMany(t *testing.T) {
 	t.Parallel()
 	turns := New(Config{Processors: func() int { return 2 }, PerProcessor: 1})

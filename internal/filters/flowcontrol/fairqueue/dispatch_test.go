@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestLastDispatch: what is told of a dispatch is of all queues in which requests wait.
+// TestLastDispatch checks that the dump of a dispatch includes all queues with waiting requests.
 func TestLastDispatch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -29,14 +29,14 @@ type client struct {
 	pause    time.Duration // between requests
 }
 
-// used is what a client has had.
+// used is the usage of a client.
 type used struct {
 	seatTime       time.Duration
 	done, rejected int
 }
 
-// run has clients send for a time, and returns what each has had. It checks that no
-// more seats are in use than there are, but for a request that wants more.
+// run sends the clients' requests for a period, and returns the usage of each. It checks that the
+// seats in use do not exceed the limit, except for a request with more seats.
 func run(t *testing.T, s *Set, seats int, length time.Duration, clients []client) []used {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), length)
@@ -127,12 +127,12 @@ func share(results []used, i int) float64 {
 	return float64(results[i].seatTime) / float64(total)
 }
 
-// TestFairShares: flows that want more than their part of the seats get the same time
-// of seats, and one that wants less gets all that it wants.
+// TestFairShares checks that flows with a higher demand than their share get equal seat times, and
+// flows with a lower demand get all of it.
 func TestFairShares(t *testing.T) {
 	t.Parallel()
 	one := Work{InitialSeats: 1}
-	// Hashes whose hands of one queue differ.
+	// Hashes with different hands of one queue.
 	a, b, c := uint64(1), uint64(2), uint64(3)
 	tests := []struct {
 		name    string
@@ -144,7 +144,7 @@ func TestFairShares(t *testing.T) {
 		{"nor do long requests", []client{{a, 40, one, time.Second, 0}, {b, 40, one, 10 * time.Millisecond, 0}}, []float64{0.5, 0.5}},
 		{"nor do wide ones", []client{{a, 40, Work{InitialSeats: 5}, 100 * time.Millisecond, 0}, {b, 40, one, 100 * time.Millisecond, 0}}, []float64{0.5, 0.5}},
 		{"three", []client{{a, 40, one, 50 * time.Millisecond, 0}, {b, 40, Work{InitialSeats: 2}, 100 * time.Millisecond, 0}, {c, 40, one, 200 * time.Millisecond, 0}}, []float64{1. / 3, 1. / 3, 1. / 3}},
-		// Two callers out of ten seats, who pause as long as they work: a tenth.
+		// Two callers with ten seats that are idle half of the time: one tenth.
 		{"a modest one", []client{{a, 50, one, 100 * time.Millisecond, 0}, {b, 2, one, 100 * time.Millisecond, 100 * time.Millisecond}}, []float64{0.9, 0.1}},
 	}
 	for _, tt := range tests {
@@ -162,8 +162,8 @@ func TestFairShares(t *testing.T) {
 	}
 }
 
-// TestHostileFlow: one flow with more requests than there is room for is refused,
-// while ninety-nine others, which share queues with it, are hardly ever.
+// TestHostileFlow checks that a flow with more requests than the queues can hold is rejected, while
+// ninety-nine others that share its queues hardly ever are.
 func TestHostileFlow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -177,7 +177,7 @@ func TestHostileFlow(t *testing.T) {
 			t.Error("nothing of the hostile flow was refused")
 		}
 		for i, u := range results[1:] {
-			// Alone each would send 50 requests.
+			// Without the others, each would send 50 requests.
 			if u.rejected > 0 || u.done < 25 {
 				t.Errorf("flow %d: %+v", i+1, u)
 			}
@@ -185,8 +185,8 @@ func TestHostileFlow(t *testing.T) {
 	})
 }
 
-// TestRandomRequests: whatever comes, goes or is changed meanwhile, all seats are given back,
-// and the sums that are kept agree with the requests.
+// TestRandomRequests checks that for random requests, cancellations and configurations, all seats
+// are released and the sums match the requests.
 func TestRandomRequests(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(10) {
@@ -266,7 +266,7 @@ func checkSums(t *testing.T, s *Set) {
 	}
 }
 
-// TestWithoutQueues: what exceeds the limit is rejected, unless the level is exempt.
+// TestWithoutQueues checks that requests above the limit are rejected, unless the level is exempt.
 func TestWithoutQueues(t *testing.T) {
 	t.Parallel()
 	s, flow := newSet(0, 0, 2), &Flow{}
@@ -275,7 +275,7 @@ func TestWithoutQueues(t *testing.T) {
 		outcome := s.Start(time.Now(), r)
 		return outcome, r
 	}
-	_, wide := start(9) // wider than there are seats: alone
+	_, wide := start(9) // T more seats than the limit: needs all of them
 	if got, _ := start(1); got != Rejected {
 		t.Errorf("beside a request with all seats: %v", got)
 	}
@@ -298,8 +298,8 @@ func TestWithoutQueues(t *testing.T) {
 	}
 }
 
-// TestLingering: the final seats of a request are free after its additional latency, and
-// who waits for them gets them just then.
+// TestLingering checks that the final seats of a request are released after its additional latency
+// and immediately given to waiting requests.
 func TestLingering(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
