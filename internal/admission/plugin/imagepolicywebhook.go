@@ -72,7 +72,7 @@ type keptReview struct {
 func NewImagePolicyWebhook(c config.ImagePolicyWebhook) ImagePolicyWebhook {
 	return ImagePolicyWebhook{
 		config: c, reviews: lru.New(imageReviewsKept),
-		webhook: &review.Webhook{Client: c.Client, URL: c.URL, What: "images", Pause: c.RetryBackoff, Once: c.RetryBackoff == 0},
+		webhook: &review.Webhook{Client: c.Client, URL: c.URL, Purpose: "images", Backoff: c.RetryBackoff, NoRetry: c.RetryBackoff == 0},
 	}
 }
 
@@ -166,7 +166,7 @@ func (p ImagePolicyWebhook) ask(ctx context.Context, spec *imageReviewSpec) (*im
 	defer cancel()
 	asked := imageReview{TypeMeta: metav1.TypeMeta{APIVersion: "imagepolicy.k8s.io/v1alpha1", Kind: "ImageReview"}, Spec: *spec}
 	var answer imageReview
-	err := p.webhook.Ask(ctx, &asked, &answer)
+	err := p.webhook.Post(ctx, &asked, &answer)
 	var refused *review.StatusError
 	switch {
 	case err == nil:

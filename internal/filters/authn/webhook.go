@@ -53,7 +53,7 @@ type webhookAnswer struct {
 // NewWebhookTokens returns a verifier.
 func NewWebhookTokens(config WebhookConfig) *WebhookTokens {
 	return &WebhookTokens{
-		config: config, webhook: review.Webhook{Client: config.Client, URL: config.URL, What: "tokens"}, answers: lru.New(rememberedAnswers),
+		config: config, webhook: review.Webhook{Client: config.Client, URL: config.URL, Purpose: "tokens"}, answers: lru.New(rememberedAnswers),
 	}
 }
 
@@ -139,7 +139,7 @@ func (w *WebhookTokens) ask(ctx context.Context, token string, audiences []strin
 
 func (w *WebhookTokens) call(ctx context.Context, token string, audiences []string) (*authenticationv1.TokenReviewStatus, error) {
 	var answer authenticationv1.TokenReview
-	err := w.webhook.Ask(ctx, authenticationv1.TokenReview{
+	err := w.webhook.Post(ctx, authenticationv1.TokenReview{
 		TypeMeta: metav1.TypeMeta{Kind: "TokenReview", APIVersion: authenticationv1.GroupName + "/" + w.config.Version},
 		Spec:     authenticationv1.TokenReviewSpec{Token: token, Audiences: audiences},
 	}, &answer)

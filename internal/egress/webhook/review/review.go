@@ -23,37 +23,40 @@ const (
 	defaultPause = 500 * time.Millisecond
 )
 
-// Webhook is a webhook for reviews.
+// Webhook calls one webhook for reviews. It must not be modified after the first call, and is then safe
+// for concurrent use.
 type Webhook struct {
 	Client *http.Client
 	URL    string
-	// What is the subject of the reviews in error messages, for example "tokens".
-	What string
-	// Timeout of each attempt; 0: that of the context.
+	// Purpose is the subject of the reviews in error messages, for example "tokens".
+	Purpose string
+	// Timeout is the timeout of each attempt; 0 selects the deadline of the context.
 	Timeout time.Duration
-	// Pause is the delay before the second attempt; 0: half a second. Once disables retries.
-	Pause time.Duration
-	Once  bool
-	// Asked is called after each attempt; may be nil.
-	Asked func(err error, took time.Duration)
+	// Backoff is the delay before the second attempt; 0 selects half a second.
+	Backoff time.Duration
+	// NoRetry limits a call to one attempt.
+	NoRetry bool
+	// OnAttempt is called after each attempt with its error and duration; nil is ignored.
+	OnAttempt func(err error, took time.Duration)
 }
 
 // errTemporary is wrapped by errors that are retried.
 var errTemporary = errors.New("temporary")
 
-// Ask sends a review and decodes the response into answer. It retries with increasing delays while
-// the webhook is unreachable or reports a server error.
-func (w *Webhook) Ask(ctx context.Context, review, answer any) error {
+// Post sends a review as JSON and decodes the body of the response into response. It retries with increasing delays
+// while the webhook is unreachable or reports a server error, and returns the last error, a *StatusError
+// if the webhook responded with another status than 2xx.
+func (w *Webhook) Post(ctx context.Context, review, response any) error {
 	body, err := json.Marshal(review)
 	if err != nil {
-		return fmt.Errorf("ask the webhook of %s: %w", w.What, err)
+		return fmt.Errorf("call the webhook for %s: %w", w.Purpose, err)
 	}
 	var last error
 	err = wait.ExponentialBackoffWithContext(ctx, w.backoff(), func(ctx context.Context) (bool, error) {
 		began := time.Now()
-		last = w.attempt(ctx, body, answer)
-		if w.Asked != nil {
-			w.Asked(last, time.Since(began))
+		last = w.attempt(ctx, body, response)
+		if w.OnAttempt != nil {
+			w.OnAttempt(last, time.Since(began))
 		}
 		if errors.Is(last, errTemporary) {
 			return false, nil
@@ -67,17 +70,17 @@ func (w *Webhook) Ask(ctx context.Context, review, answer any) error {
 }
 
 func (w *Webhook) backoff() wait.Backoff {
-	b := wait.Backoff{Duration: w.Pause, Factor: 1.5, Jitter: 0.2, Steps: attempts}
+	b := wait.Backoff{Duration: w.Backoff, Factor: 1.5, Jitter: 0.2, Steps: attempts}
 	if b.Duration == 0 {
 		b.Duration = defaultPause
 	}
-	if w.Once {
+	if w.NoRetry {
 		b.Steps = 1
 	}
 	return b
 }
 
-func (w *Webhook) attempt(ctx context.Context, review []byte, answer any) error {
+func (w *Webhook) attempt(ctx context.Context, review []byte, response any) error {
 	if w.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, w.Timeout)
@@ -87,8 +90,8 @@ func (w *Webhook) attempt(ctx context.Context, review []byte, answer any) error 
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(body, answer); err != nil {
-		return fmt.Errorf("read the answer of the webhook of %s: %w", w.What, err)
+	if err := json.Unmarshal(body, response); err != nil {
+		return fmt.Errorf("read the response of the webhook for %s: %w", w.Purpose, err)
 	}
 	return nil
 }
@@ -102,30 +105,30 @@ func (w *Webhook) post(ctx context.Context, review []byte) ([]byte, error) {
 	r.Header.Set("Accept", "application/json")
 	response, err := w.Client.Do(r)
 	if err != nil {
-		return nil, fmt.Errorf("%w: ask the webhook of %s: %w", errTemporary, w.What, err)
+		return nil, fmt.Errorf("%w: call the webhook for %s: %w", errTemporary, w.Purpose, err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxResponse))
 	if err != nil {
-		return nil, fmt.Errorf("%w: read the answer of the webhook of %s: %w", errTemporary, w.What, err)
+		return nil, fmt.Errorf("%w: read the response of the webhook for %s: %w", errTemporary, w.Purpose, err)
 	}
-	refused := &StatusError{What: w.What, Code: response.StatusCode, Status: response.Status}
+	rejected := &StatusError{Purpose: w.Purpose, Code: response.StatusCode, Status: response.Status}
 	switch code := response.StatusCode; {
 	case code >= http.StatusInternalServerError || code == http.StatusTooManyRequests:
-		return nil, fmt.Errorf("%w: %w", errTemporary, refused)
+		return nil, fmt.Errorf("%w: %w", errTemporary, rejected)
 	case code != http.StatusOK && code != http.StatusCreated:
-		return nil, refused
+		return nil, rejected
 	}
 	return body, nil
 }
 
 // StatusError is wrapped by the error for a response code other than 200 or 201.
 type StatusError struct {
-	What   string // the webhook is of
-	Code   int
-	Status string
+	Purpose string // Webhook.Purpose
+	Code    int    // HTTP status code
+	Status  string // HTTP status line, such as "403 Forbidden"
 }
 
 func (e *StatusError) Error() string {
-	return fmt.Sprintf("the webhook of %s answers %s", e.What, e.Status)
+	return fmt.Sprintf("the webhook for %s responded with %s", e.Purpose, e.Status)
 }

@@ -63,7 +63,7 @@ type answer struct {
 func New(config Config) *Authorizer {
 	return &Authorizer{
 		config:  config,
-		webhook: review.Webhook{Client: config.Client, URL: config.URL, What: "authorization", Timeout: config.Timeout},
+		webhook: review.Webhook{Client: config.Client, URL: config.URL, Purpose: "authorization", Timeout: config.Timeout},
 		answers: lru.New(maxAnswers),
 	}
 }
@@ -103,7 +103,7 @@ func (w *Authorizer) onError() authorizer.Decision {
 func (w *Authorizer) ask(ctx context.Context, spec *authorizationv1.SubjectAccessReviewSpec, remember bool) (*authorizationv1.SubjectAccessReviewStatus, error) {
 	text, err := json.Marshal(spec)
 	if err != nil {
-		return nil, fmt.Errorf("ask the webhook of authorization: %w", err)
+		return nil, fmt.Errorf("call the authorization webhook: %w", err)
 	}
 	key := sha256.Sum256(text)
 	if known, ok := w.answers.Get(key); ok {
@@ -128,12 +128,12 @@ func (w *Authorizer) ask(ctx context.Context, spec *authorizationv1.SubjectAcces
 func (w *Authorizer) call(ctx context.Context, spec *authorizationv1.SubjectAccessReviewSpec) (*authorizationv1.SubjectAccessReviewStatus, error) {
 	asked := w.webhook
 	var result string
-	asked.Asked = func(err error, took time.Duration) {
+	asked.OnAttempt = func(err error, took time.Duration) {
 		result = resultOf(ctx, err)
 		w.config.Metrics.asked(w.config.Name, result, took)
 	}
 	var got authorizationv1.SubjectAccessReview
-	if err := asked.Ask(ctx, reviewOf(spec, w.config.Version), &got); err != nil {
+	if err := asked.Post(ctx, reviewOf(spec, w.config.Version), &got); err != nil {
 		if !w.config.DenyOnError && ctx.Err() == nil {
 			w.config.Metrics.failedOpen(w.config.Name, result)
 		}
