@@ -113,10 +113,10 @@ func TestImagePolicyWebhookFails(t *testing.T) {
 	}{
 		"down":    {func(w http.ResponseWriter, _ *imagepolicyv1alpha1.ImageReview) { w.WriteHeader(503) }, 5, `pods "x" is forbidden: error contacting webhook: 503`},
 		"refuses": {func(w http.ResponseWriter, _ *imagepolicyv1alpha1.ImageReview) { w.WriteHeader(403) }, 1, `pods "x" is forbidden: error contacting webhook: 403`},
-		"garbage": {func(w http.ResponseWriter, _ *imagepolicyv1alpha1.ImageReview) { _, _ = w.Write([]byte("<html>")) }, 1, `pods "x" is forbidden: error contacting webhook: read the answer of the webhook of images`},
+		"garbage": {func(w http.ResponseWriter, _ *imagepolicyv1alpha1.ImageReview) { _, _ = w.Write([]byte("<html>")) }, 1, `pods "x" is forbidden: error contacting webhook: read the response of the webhook for images`},
 		"endless": {func(w http.ResponseWriter, _ *imagepolicyv1alpha1.ImageReview) {
 			_, _ = w.Write([]byte(`{"status":{"allowed":true,"reason":"` + strings.Repeat("x", 2<<20)))
-		}, 1, `pods "x" is forbidden: error contacting webhook: read the answer of the webhook of images`},
+		}, 1, `pods "x" is forbidden: error contacting webhook: read the response of the webhook for images`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
