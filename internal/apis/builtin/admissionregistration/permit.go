@@ -104,7 +104,7 @@ func policyOf[T codec.Object](op *builtin.Operation, resource, name string) T {
 // kind if kind is nil. It returns nil for writes of the server itself, which have no user.
 func mayNotRead(op *builtin.Operation, kind *admissionregistrationv1.ParamKind, asked authorizer.Attributes) *request.User {
 	user := request.UserFrom(op.Context)
-	if op.Env.Authorizer == nil || user == nil || slices.Contains(user.Groups, request.GroupMasters) {
+	if op.Env.Auth.Authorizer == nil || user == nil || slices.Contains(user.Groups, request.GroupMasters) {
 		return nil
 	}
 	asked.User, asked.Verb, asked.ResourceRequest = user, "get", true
@@ -112,12 +112,12 @@ func mayNotRead(op *builtin.Operation, kind *admissionregistrationv1.ParamKind, 
 	if kind != nil {
 		if gv, err := schema.ParseGroupVersion(kind.APIVersion); err == nil {
 			asked.APIGroup, asked.APIVersion = gv.Group, gv.Version
-			if resource := op.Env.ResourceOf(gv.WithKind(kind.Kind)); resource != "" {
+			if resource := op.Env.Auth.ResourceFor(gv.WithKind(kind.Kind)); resource != "" {
 				asked.Resource = resource
 			}
 		}
 	}
-	if decision, _, _ := op.Env.Authorizer.Authorize(op.Context, &asked); decision == authorizer.DecisionAllow {
+	if decision, _, _ := op.Env.Auth.Authorizer.Authorize(op.Context, &asked); decision == authorizer.DecisionAllow {
 		return nil
 	}
 	return user

@@ -72,7 +72,7 @@ func Groups() []builtin.Group {
 // Versions returns all versions that --runtime-config may name: the available versions, and removed
 // versions, which have no effect.
 func Versions() []schema.GroupVersion {
-	versions := builtin.Versions(Groups())
+	versions := builtin.AllVersions(Groups())
 	for _, gone := range [...]schema.GroupVersion{
 		{Group: "admission.k8s.io", Version: "v1"}, {Group: "admission.k8s.io", Version: "v1beta1"},
 		{Group: "apps", Version: "v1beta1"}, {Group: "apps", Version: "v1beta2"},

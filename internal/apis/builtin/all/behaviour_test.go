@@ -30,7 +30,7 @@ type server struct {
 func serve(t *testing.T) *server {
 	t.Helper()
 	backend := storagetest.InMemory(t)
-	env := &builtin.Env{Gates: feature.Defaults(), Storage: storagetest.Opener(backend)}
+	env := &builtin.Env{Gates: feature.Defaults(), Storage: builtin.StorageEnv{Open: storagetest.Opener(backend)}}
 	s := &server{resources: map[string]*rest.Resource{}, samples: map[string]json.RawMessage{}}
 	resources, err := builtin.Build(env, all.Groups())
 	if err != nil {

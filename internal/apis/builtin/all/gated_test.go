@@ -81,7 +81,7 @@ func gatedResource(t *testing.T, backend kv.Backend, gate string, on bool, name 
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := &builtin.Env{Gates: gates, Storage: storagetest.Opener(backend)}
+	env := &builtin.Env{Gates: gates, Storage: builtin.StorageEnv{Open: storagetest.Opener(backend)}}
 	resources, err := builtin.Build(env, all.Groups())
 	if err != nil {
 		t.Fatal(err)

@@ -44,10 +44,10 @@ func buildWith(t *testing.T, set feature.Set, config map[string]string) (resourc
 		}
 	}
 	paths = map[string]string{}
-	env := &builtin.Env{Gates: gates, Enablement: enablement, Storage: func(spec storage.Spec) (storage.Interface, error) {
+	env := &builtin.Env{Gates: gates, Enablement: enablement, Storage: builtin.StorageEnv{Open: func(spec storage.Spec) (storage.Interface, error) {
 		paths[spec.Resource.String()] = "/registry/" + spec.Path
 		return nil, nil
-	}}
+	}}}
 	resources, err = builtin.Build(env, all.Groups())
 	if err != nil {
 		t.Fatal(err)

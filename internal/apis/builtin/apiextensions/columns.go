@@ -14,8 +14,8 @@ import (
 
 // columns returns the table columns of definitions. Like kube-apiserver, the creation column is a
 // time, not an age.
-func columns() *builtin.Columns[apiextensionsv1.CustomResourceDefinition] {
-	return &builtin.Columns[apiextensionsv1.CustomResourceDefinition]{
+func columns() *builtin.Columns[*apiextensionsv1.CustomResourceDefinition] {
+	return &builtin.Columns[*apiextensionsv1.CustomResourceDefinition]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Scope", "string", "Cluster/Namespaced"),

@@ -25,7 +25,7 @@ const (
 func permitAPIService(op *builtin.Operation, f validation.Field, service, _ *apiregistrationv1.APIService) {
 	gv := schema.GroupVersion{Group: service.Spec.Group, Version: service.Spec.Version}
 	named := service.Name == gv.Version+"."+gv.Group
-	if service.Spec.Service != nil && named && op.Env.Own != nil && op.Env.Own(gv) {
+	if service.Spec.Service != nil && named && op.Env.ServesVersion != nil && op.Env.ServesVersion(gv) {
 		f.Child("spec").Child("service").Forbidden("this server serves the group version itself")
 	}
 }

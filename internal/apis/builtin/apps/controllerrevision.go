@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-func controllerRevisionColumns() *builtin.Columns[appsv1.ControllerRevision] {
-	return &builtin.Columns[appsv1.ControllerRevision]{
+func controllerRevisionColumns() *builtin.Columns[*appsv1.ControllerRevision] {
+	return &builtin.Columns[*appsv1.ControllerRevision]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Controller", "string", "Controller of the object"),

@@ -59,7 +59,7 @@ func setTemplateGeneration(ds *appsv1.DaemonSet, generation int64) {
 	ds.Annotations[appsv1.DeprecatedTemplateGeneration] = strconv.FormatInt(generation, 10)
 }
 
-func daemonSetColumns() *builtin.Columns[appsv1.DaemonSet] {
+func daemonSetColumns() *builtin.Columns[*appsv1.DaemonSet] {
 	spec, status := appsv1.DaemonSetSpec{}.SwaggerDoc(), appsv1.DaemonSetStatus{}.SwaggerDoc()
 	definitions := []metav1.TableColumnDefinition{
 		builtin.NameColumn(),
@@ -72,7 +72,7 @@ func daemonSetColumns() *builtin.Columns[appsv1.DaemonSet] {
 		builtin.AgeColumn(),
 	}
 	definitions = append(definitions, builtin.TemplateColumns()...)
-	return &builtin.Columns[appsv1.DaemonSet]{
+	return &builtin.Columns[*appsv1.DaemonSet]{
 		Definitions: append(definitions, builtin.WideColumn("Selector", "string", spec["selector"])),
 		Cells: func(ds *appsv1.DaemonSet, now time.Time) []any {
 			names, images := builtin.TemplateCells(&ds.Spec.Template)

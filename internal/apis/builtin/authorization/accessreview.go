@@ -53,7 +53,7 @@ func (r accessReviews) Create(ctx context.Context, obj codec.Object, validate re
 		}
 	}
 	attributes, problems := attributesOf(user, &q.spec)
-	decision, reason, err := r.env.Authorizer.Authorize(ctx, attributes)
+	decision, reason, err := r.env.Auth.Authorizer.Authorize(ctx, attributes)
 	*q.status = authorizationv1.SubjectAccessReviewStatus{
 		Allowed: decision == authorizer.DecisionAllow, Denied: decision == authorizer.DecisionDeny,
 		Reason: reason, EvaluationError: evaluationError(err, problems),

@@ -15,9 +15,9 @@ import (
 // shownMetrics is how many metrics a table shows; the rest is counted.
 const shownMetrics = 2
 
-func columns() *builtin.Columns[autoscalingv2.HorizontalPodAutoscaler] {
+func columns() *builtin.Columns[*autoscalingv2.HorizontalPodAutoscaler] {
 	spec, status := autoscalingv2.HorizontalPodAutoscalerSpec{}.SwaggerDoc(), autoscalingv2.HorizontalPodAutoscalerStatus{}.SwaggerDoc()
-	return &builtin.Columns[autoscalingv2.HorizontalPodAutoscaler]{
+	return &builtin.Columns[*autoscalingv2.HorizontalPodAutoscaler]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Reference", "string", spec["scaleTargetRef"]),
@@ -55,7 +55,7 @@ func metricsText(hpa *autoscalingv2.HorizontalPodAutoscaler) string {
 		}
 		texts = append(texts, metricText(&hpa.Spec.Metrics[i], &current))
 	}
-	return builtin.Abridged(texts, ", ", shownMetrics)
+	return builtin.JoinFirst(texts, ", ", shownMetrics)
 }
 
 func metricText(metric *autoscalingv2.MetricSpec, status *autoscalingv2.MetricStatus) string {

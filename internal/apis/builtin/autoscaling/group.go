@@ -12,14 +12,20 @@ import (
 // V2 is autoscaling/v2, and autoscaling/v1 besides.
 func V2() builtin.Group {
 	return builtin.Group{GroupVersion: autoscalingv2.SchemeGroupVersion, Resources: []builtin.Entry{
-		builtin.Resource(builtin.Row[autoscalingv2.HorizontalPodAutoscaler]{
-			Name: "horizontalpodautoscalers", Kind: "HorizontalPodAutoscaler", Namespaced: true,
-			ShortNames: []string{"hpa"}, Categories: []string{"all"},
-			Status: true, Generation: true, GenerationGate: feature.HPAGeneration,
-			Default: defaultV2, Prepare: prepare, PrepareUpdate: prepareUpdate, PrepareStatus: prepareUpdate,
-			Validate: validate, ValidateStatus: validateStatus,
+		builtin.Resource(builtin.Row[*autoscalingv2.HorizontalPodAutoscaler]{
+			Names: builtin.Names{
+				Plural: "horizontalpodautoscalers", Kind: "HorizontalPodAutoscaler", ShortNames: []string{"hpa"},
+				Categories: []string{"all"},
+			}, Namespaced: true,
+			Versions:    builtin.Versions{Others: []builtin.Version{{Conversion: v1()}}},
+			WritePolicy: builtin.WritePolicy{Generation: true, GenerationGate: feature.HPAGeneration},
+			Strategy: builtin.Strategy[*autoscalingv2.HorizontalPodAutoscaler]{
+				Default:          defaultV2,
+				PrepareForCreate: prepare, PrepareForUpdate: prepareUpdate,
+				Validate: validate,
+			},
+			Status:  &builtin.Status[*autoscalingv2.HorizontalPodAutoscaler]{PrepareForUpdate: prepareUpdate, Validate: validateStatus},
 			Columns: columns(),
-			Also:    []builtin.Also{{Version: v1()}},
 		}),
 	}}
 }

@@ -22,7 +22,7 @@ func validateCronJobName(name string, prefix bool) []string {
 	return problems
 }
 
-func cronJobColumns() *builtin.Columns[batchv1.CronJob] {
+func cronJobColumns() *builtin.Columns[*batchv1.CronJob] {
 	spec, status := batchv1.CronJobSpec{}.SwaggerDoc(), batchv1.CronJobStatus{}.SwaggerDoc()
 	definitions := []metav1.TableColumnDefinition{
 		builtin.NameColumn(),
@@ -34,7 +34,7 @@ func cronJobColumns() *builtin.Columns[batchv1.CronJob] {
 		builtin.AgeColumn(),
 	}
 	definitions = append(definitions, builtin.TemplateColumns()...)
-	return &builtin.Columns[batchv1.CronJob]{
+	return &builtin.Columns[*batchv1.CronJob]{
 		Definitions: append(definitions, builtin.WideColumn("Selector", "string", batchv1.JobSpec{}.SwaggerDoc()["selector"])),
 		Cells: func(cj *batchv1.CronJob, now time.Time) []any {
 			last, zone := builtin.None, builtin.None

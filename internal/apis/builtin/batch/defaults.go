@@ -22,20 +22,20 @@ func defaultJob(job *batchv1.Job) {
 	labelJob(job)
 	spec := &job.Spec
 	if spec.Parallelism == nil {
-		builtin.Fill(&spec.Completions, 1) // only parallelism is set: a work queue
+		builtin.SetDefault(&spec.Completions, 1) // only parallelism is set: a work queue
 	}
-	builtin.Fill(&spec.Parallelism, 1)
+	builtin.SetDefault(&spec.Parallelism, 1)
 	if spec.BackoffLimitPerIndex != nil {
-		builtin.Fill(&spec.BackoffLimit, backoffLimitPerIndex)
+		builtin.SetDefault(&spec.BackoffLimit, backoffLimitPerIndex)
 	}
-	builtin.Fill(&spec.BackoffLimit, backoffLimit)
-	builtin.Fill(&spec.CompletionMode, batchv1.NonIndexedCompletion)
-	builtin.Fill(&spec.Suspend, false)
-	builtin.Fill(&spec.ManualSelector, false)
+	builtin.SetDefault(&spec.BackoffLimit, backoffLimit)
+	builtin.SetDefault(&spec.CompletionMode, batchv1.NonIndexedCompletion)
+	builtin.SetDefault(&spec.Suspend, false)
+	builtin.SetDefault(&spec.ManualSelector, false)
 	if spec.PodFailurePolicy != nil {
-		builtin.Fill(&spec.PodReplacementPolicy, batchv1.Failed)
+		builtin.SetDefault(&spec.PodReplacementPolicy, batchv1.Failed)
 	}
-	builtin.Fill(&spec.PodReplacementPolicy, batchv1.TerminatingOrFailed)
+	builtin.SetDefault(&spec.PodReplacementPolicy, batchv1.TerminatingOrFailed)
 	defaultFailurePolicy(spec.PodFailurePolicy)
 	podspec.Default(&spec.Template.Spec)
 }
@@ -60,7 +60,7 @@ func defaultFailurePolicy(policy *batchv1.PodFailurePolicy) {
 	for i := range policy.Rules {
 		conditions := policy.Rules[i].OnPodConditions
 		for j := range conditions {
-			builtin.FillEmpty(&conditions[j].Status, corev1.ConditionTrue)
+			builtin.SetDefaultValue(&conditions[j].Status, corev1.ConditionTrue)
 		}
 	}
 }
@@ -68,10 +68,10 @@ func defaultFailurePolicy(policy *batchv1.PodFailurePolicy) {
 // defaultCronJob sets the defaults of the pods in a job template. Jobs get their own defaults on
 // creation.
 func defaultCronJob(cj *batchv1.CronJob) {
-	builtin.FillEmpty(&cj.Spec.ConcurrencyPolicy, batchv1.AllowConcurrent)
-	builtin.Fill(&cj.Spec.Suspend, false)
-	builtin.Fill(&cj.Spec.SuccessfulJobsHistoryLimit, successfulHistory)
-	builtin.Fill(&cj.Spec.FailedJobsHistoryLimit, failedHistory)
+	builtin.SetDefaultValue(&cj.Spec.ConcurrencyPolicy, batchv1.AllowConcurrent)
+	builtin.SetDefault(&cj.Spec.Suspend, false)
+	builtin.SetDefault(&cj.Spec.SuccessfulJobsHistoryLimit, successfulHistory)
+	builtin.SetDefault(&cj.Spec.FailedJobsHistoryLimit, failedHistory)
 	defaultFailurePolicy(cj.Spec.JobTemplate.Spec.PodFailurePolicy)
 	podspec.Default(&cj.Spec.JobTemplate.Spec.Template.Spec)
 }

@@ -66,4 +66,6 @@ func setMissing(set *map[string]string, key, value string) {
 }
 
 // jobScheduling is how the pods of a job are scheduled together.
-func jobScheduling(u *builtin.Use, job *batchv1.Job) { builtin.Take(u, &job.Spec.Scheduling) }
+func jobScheduling(u *builtin.FieldVisitor, job *batchv1.Job) {
+	builtin.VisitField(u, &job.Spec.Scheduling)
+}

@@ -10,5 +10,5 @@ import (
 const maxExpiration = 24 * 60 * 60
 
 func defaultPodRequest(request *certificatesv1.PodCertificateRequest) {
-	builtin.Fill(&request.Spec.MaxExpirationSeconds, maxExpiration)
+	builtin.SetDefault(&request.Spec.MaxExpirationSeconds, maxExpiration)
 }

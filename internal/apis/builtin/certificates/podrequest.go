@@ -16,9 +16,9 @@ func preparePodRequestStatus(_ *builtin.Operation, r, old *certificatesv1.PodCer
 	metav1.ResetObjectMetaForStatus(&r.ObjectMeta, &old.ObjectMeta)
 }
 
-func podRequestColumns() *builtin.Columns[certificatesv1.PodCertificateRequest] {
+func podRequestColumns() *builtin.Columns[*certificatesv1.PodCertificateRequest] {
 	spec := certificatesv1.PodCertificateRequestSpec{}.SwaggerDoc()
-	return &builtin.Columns[certificatesv1.PodCertificateRequest]{
+	return &builtin.Columns[*certificatesv1.PodCertificateRequest]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("PodName", "string", spec["podName"]),

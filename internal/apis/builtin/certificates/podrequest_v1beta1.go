@@ -16,17 +16,17 @@ func podRequestV1beta1() *codec.Version {
 }
 
 func defaultPodRequestV1beta1(r *certificatesv1beta1.PodCertificateRequest) {
-	builtin.Fill(&r.Spec.MaxExpirationSeconds, maxExpiration)
+	builtin.SetDefault(&r.Spec.MaxExpirationSeconds, maxExpiration)
 }
 
 func podRequestFromV1beta1(in *certificatesv1beta1.PodCertificateRequest) (*certificatesv1.PodCertificateRequest, error) {
 	out := &certificatesv1.PodCertificateRequest{}
-	builtin.CopySame(out, in)
+	builtin.CopyMatchingFields(out, in)
 	return out, nil
 }
 
 func podRequestToV1beta1(in *certificatesv1.PodCertificateRequest) (*certificatesv1beta1.PodCertificateRequest, error) {
 	out := &certificatesv1beta1.PodCertificateRequest{}
-	builtin.CopySame(out, in)
+	builtin.CopyMatchingFields(out, in)
 	return out, nil
 }

@@ -93,9 +93,9 @@ func stampConditions(csr, old *certificatesv1.CertificateSigningRequest, now met
 
 // approval is the subresource through which approvers decide.
 func approval() builtin.Subresource {
-	return builtin.PartSubresource(builtin.Part[certificatesv1.CertificateSigningRequest]{
+	return builtin.NewObjectSubresource(builtin.ObjectSubresource[*certificatesv1.CertificateSigningRequest]{
 		Name: "approval", ResetFields: []string{"spec", "status.certificate"},
-		Prepare: prepareApproval, Validate: validateApproval,
+		PrepareForUpdate: prepareApproval, Validate: validateApproval,
 	})
 }
 
@@ -106,11 +106,11 @@ const signerNameDoc = "Requested signer for the request. It is a qualified name 
 	" 3. Otherwise, it is assigned \"kubernetes.io/legacy-unknown\".\n" +
 	"Distribution of trust for signers happens out of band. You can select on this field using `spec.signerName`."
 
-func requestColumns() *builtin.Columns[certificatesv1.CertificateSigningRequest] {
+func requestColumns() *builtin.Columns[*certificatesv1.CertificateSigningRequest] {
 	// As in kube-apiserver, the descriptions are those of v1beta1. Linking that package for them is
 	// not worth its size. The description of the duration is the same in v1.
 	durationDoc := certificatesv1.CertificateSigningRequestSpec{}.SwaggerDoc()["expirationSeconds"]
-	return &builtin.Columns[certificatesv1.CertificateSigningRequest]{
+	return &builtin.Columns[*certificatesv1.CertificateSigningRequest]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.AgeColumn(),

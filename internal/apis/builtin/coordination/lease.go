@@ -10,13 +10,13 @@ import (
 )
 
 // leaseElections connects leases to the coordinated leader elections of the server.
-func leaseElections(u *builtin.Use, lease *coordinationv1.Lease) {
-	builtin.Take(u, &lease.Spec.Strategy)
-	builtin.Take(u, &lease.Spec.PreferredHolder)
+func leaseElections(u *builtin.FieldVisitor, lease *coordinationv1.Lease) {
+	builtin.VisitField(u, &lease.Spec.Strategy)
+	builtin.VisitField(u, &lease.Spec.PreferredHolder)
 }
 
-func leaseColumns() *builtin.Columns[coordinationv1.Lease] {
-	return &builtin.Columns[coordinationv1.Lease]{
+func leaseColumns() *builtin.Columns[*coordinationv1.Lease] {
+	return &builtin.Columns[*coordinationv1.Lease]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Holder", "string", coordinationv1.LeaseSpec{}.SwaggerDoc()["holderIdentity"]),

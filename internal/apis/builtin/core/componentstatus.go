@@ -23,7 +23,7 @@ func componentStatuses() builtin.Virtual {
 		Name: "componentstatuses", Version: version, ShortNames: []string{"cs"},
 		Warning: "v1 ComponentStatus is deprecated in v1.19+", Columns: builtin.Table(componentStatusColumns()),
 		Storage: func(env *builtin.Env) rest.Storage {
-			return &componentReader{kind: &codec.Kind{Hub: version}, health: env.StorageHealth}
+			return &componentReader{kind: &codec.Kind{Hub: version}, health: env.Storage.Health}
 		},
 	}
 }
@@ -86,8 +86,8 @@ func (r *componentReader) status(ctx context.Context) *codec.Record {
 	}, nil, 0)
 }
 
-func componentStatusColumns() *builtin.Columns[corev1.ComponentStatus] {
-	return &builtin.Columns[corev1.ComponentStatus]{
+func componentStatusColumns() *builtin.Columns[*corev1.ComponentStatus] {
+	return &builtin.Columns[*corev1.ComponentStatus]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Status", "string", "Status of the component conditions"),

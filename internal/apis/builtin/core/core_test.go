@@ -38,7 +38,7 @@ func newAPIWith(t *testing.T, gates feature.Gates) *api {
 	return buildAPI(t, &builtin.Env{
 		Gates:    gates,
 		EventTTL: time.Hour,
-		Storage:  storagetest.Opener(backend),
+		Storage:  builtin.StorageEnv{Open: storagetest.Opener(backend)},
 	})
 }
 

@@ -17,7 +17,7 @@ func defaultEndpoints(endpoints *corev1.Endpoints) {
 	for i := range endpoints.Subsets {
 		ports := endpoints.Subsets[i].Ports
 		for j := range ports {
-			builtin.FillEmpty(&ports[j].Protocol, corev1.ProtocolTCP)
+			builtin.SetDefaultValue(&ports[j].Protocol, corev1.ProtocolTCP)
 		}
 	}
 }
@@ -61,9 +61,9 @@ func defaultNode(node *corev1.Node) {
 }
 
 func defaultPersistentVolume(pv *corev1.PersistentVolume) {
-	builtin.FillEmpty(&pv.Status.Phase, corev1.VolumePending)
-	builtin.FillEmpty(&pv.Spec.PersistentVolumeReclaimPolicy, corev1.PersistentVolumeReclaimRetain)
-	builtin.Fill(&pv.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
+	builtin.SetDefaultValue(&pv.Status.Phase, corev1.VolumePending)
+	builtin.SetDefaultValue(&pv.Spec.PersistentVolumeReclaimPolicy, corev1.PersistentVolumeReclaimRetain)
+	builtin.SetDefault(&pv.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
 	podspec.DefaultPersistentVolumeSpec(&pv.Spec)
 }
 
@@ -72,7 +72,7 @@ func defaultPodTemplate(template *corev1.PodTemplate) { podspec.Default(&templat
 // defaultReplicationController copies the labels of the template to the selector and the labels of
 // the controller.
 func defaultReplicationController(rc *corev1.ReplicationController) {
-	builtin.Fill(&rc.Spec.Replicas, 1)
+	builtin.SetDefault(&rc.Spec.Replicas, 1)
 	template := rc.Spec.Template
 	if template == nil {
 		return
@@ -95,7 +95,7 @@ func defaultResourceQuota(quota *corev1.ResourceQuota) {
 }
 
 func defaultSecret(secret *corev1.Secret) {
-	builtin.FillEmpty(&secret.Type, corev1.SecretTypeOpaque)
+	builtin.SetDefaultValue(&secret.Type, corev1.SecretTypeOpaque)
 	mergeStringData(secret)
 }
 
@@ -103,36 +103,36 @@ func defaultSecret(secret *corev1.Secret) {
 // when the service is written.
 func defaultService(service *corev1.Service) {
 	spec := &service.Spec
-	builtin.FillEmpty(&spec.Type, corev1.ServiceTypeClusterIP)
-	builtin.FillEmpty(&spec.SessionAffinity, corev1.ServiceAffinityNone)
+	builtin.SetDefaultValue(&spec.Type, corev1.ServiceTypeClusterIP)
+	builtin.SetDefaultValue(&spec.SessionAffinity, corev1.ServiceAffinityNone)
 	switch spec.SessionAffinity {
 	case corev1.ServiceAffinityNone:
 		spec.SessionAffinityConfig = nil
 	case corev1.ServiceAffinityClientIP:
-		builtin.Fill(&spec.SessionAffinityConfig, corev1.SessionAffinityConfig{})
-		builtin.Fill(&spec.SessionAffinityConfig.ClientIP, corev1.ClientIPConfig{})
-		builtin.Fill(&spec.SessionAffinityConfig.ClientIP.TimeoutSeconds, corev1.DefaultClientIPServiceAffinitySeconds)
+		builtin.SetDefault(&spec.SessionAffinityConfig, corev1.SessionAffinityConfig{})
+		builtin.SetDefault(&spec.SessionAffinityConfig.ClientIP, corev1.ClientIPConfig{})
+		builtin.SetDefault(&spec.SessionAffinityConfig.ClientIP.TimeoutSeconds, corev1.DefaultClientIPServiceAffinitySeconds)
 	}
 	for i := range spec.Ports {
 		port := &spec.Ports[i]
-		builtin.FillEmpty(&port.Protocol, corev1.ProtocolTCP)
+		builtin.SetDefaultValue(&port.Protocol, corev1.ProtocolTCP)
 		if port.TargetPort == intstr.FromInt32(0) || port.TargetPort == intstr.FromString("") {
 			port.TargetPort = intstr.FromInt32(port.Port)
 		}
 	}
 	if isExternal(service) {
-		builtin.FillEmpty(&spec.ExternalTrafficPolicy, corev1.ServiceExternalTrafficPolicyCluster)
+		builtin.SetDefaultValue(&spec.ExternalTrafficPolicy, corev1.ServiceExternalTrafficPolicyCluster)
 	}
 	if needsClusterIP(service) {
-		builtin.Fill(&spec.InternalTrafficPolicy, corev1.ServiceInternalTrafficPolicyCluster)
+		builtin.SetDefault(&spec.InternalTrafficPolicy, corev1.ServiceInternalTrafficPolicyCluster)
 	}
 	if !isLoadBalancer(service) {
 		return
 	}
-	builtin.Fill(&spec.AllocateLoadBalancerNodePorts, true)
+	builtin.SetDefault(&spec.AllocateLoadBalancerNodePorts, true)
 	for i := range service.Status.LoadBalancer.Ingress {
 		if ingress := &service.Status.LoadBalancer.Ingress[i]; ingress.IP != "" {
-			builtin.Fill(&ingress.IPMode, corev1.LoadBalancerIPModeVIP)
+			builtin.SetDefault(&ingress.IPMode, corev1.LoadBalancerIPModeVIP)
 		}
 	}
 }

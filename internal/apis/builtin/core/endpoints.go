@@ -13,8 +13,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-func endpointsColumns() *builtin.Columns[corev1.Endpoints] {
-	return &builtin.Columns[corev1.Endpoints]{
+func endpointsColumns() *builtin.Columns[*corev1.Endpoints] {
+	return &builtin.Columns[*corev1.Endpoints]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Endpoints", "string", corev1.Endpoints{}.SwaggerDoc()["subsets"]),
@@ -49,7 +49,7 @@ func addressText(subsets []corev1.EndpointSubset) string {
 			}
 		}
 	}
-	return builtin.Abridged(shown, ",", shownAddresses)
+	return builtin.JoinFirst(shown, ",", shownAddresses)
 }
 
 // endpointsController is the label value of the Endpoints that the controller creates for a

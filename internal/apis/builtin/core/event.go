@@ -14,16 +14,16 @@ import (
 )
 
 // events declares the resource events, whose objects expire.
-func events() builtin.Row[corev1.Event] {
-	return builtin.Row[corev1.Event]{
-		Name: "events", Kind: "Event", ShortNames: []string{"ev"}, Namespaced: true, AnyFinalizer: true, CreateOnUpdate: true, NoDependents: true,
-		ValidateName:     anyEventName,
-		Validate:         validateEvent,
-		TTL:              func(env *builtin.Env, _ *corev1.Event) time.Duration { return env.EventTTL },
-		SelectableFields: eventFieldKeys(),
-		Fields:           eventFields,
-		Columns:          eventColumns(),
-		Also:             []builtin.Also{{Version: eventsV1(), FieldLabel: eventsV1FieldLabel}},
+func events() builtin.Row[*corev1.Event] {
+	return builtin.Row[*corev1.Event]{
+		Names: builtin.Names{Plural: "events", Kind: "Event", ShortNames: []string{"ev"}}, Namespaced: true,
+		Versions:       builtin.Versions{Others: []builtin.Version{{Conversion: eventsV1(), ConvertLabel: eventsV1FieldLabel}}},
+		Storage:        builtin.Storage{TTL: func(env *builtin.Env) time.Duration { return env.EventTTL }},
+		WritePolicy:    builtin.WritePolicy{AllowCreateOnUpdate: true, AllowAnyFinalizer: true, ValidateName: anyEventName},
+		Strategy:       builtin.Strategy[*corev1.Event]{Validate: validateEvent},
+		Deletion:       builtin.Deletion[*corev1.Event]{NoDependents: true},
+		FieldSelectors: builtin.FieldSelectors[*corev1.Event]{Keys: eventFieldKeys(), Values: eventFields},
+		Columns:        eventColumns(),
 	}
 }
 
@@ -61,11 +61,11 @@ func eventFieldKeys() []string {
 	return keys
 }
 
-func eventColumns() *builtin.Columns[corev1.Event] {
+func eventColumns() *builtin.Columns[*corev1.Event] {
 	event, object := corev1.Event{}.SwaggerDoc(), corev1.ObjectReference{}.SwaggerDoc()
 	name := builtin.NameColumn()
 	name.Priority = 1
-	return &builtin.Columns[corev1.Event]{
+	return &builtin.Columns[*corev1.Event]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.Column("Last Seen", "string", event["lastTimestamp"]),
 			builtin.Column("Type", "string", event["type"]),

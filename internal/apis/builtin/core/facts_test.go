@@ -38,10 +38,10 @@ func listed(items []string) string {
 func TestResources(t *testing.T) {
 	t.Parallel()
 	paths := map[string]string{}
-	resources, err := builtin.Build(&builtin.Env{Storage: func(spec storage.Spec) (storage.Interface, error) {
+	resources, err := builtin.Build(&builtin.Env{Storage: builtin.StorageEnv{Open: func(spec storage.Spec) (storage.Interface, error) {
 		paths[spec.Resource.Resource] = "/registry/" + spec.Path
 		return nil, nil
-	}}, []builtin.Group{core.V1()})
+	}}}, []builtin.Group{core.V1()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,22 +16,28 @@ import (
 
 // namespaces have two kinds of finalizers: those of all objects, and spec.finalizers, which
 // represent the remaining contents.
-func namespaces() builtin.Row[corev1.Namespace] {
-	return builtin.Row[corev1.Namespace]{
-		Name: "namespaces", Kind: "Namespace", ShortNames: []string{"ns"},
-		Status: true, ReturnDeleted: true, Without: []string{"deletecollection"},
-		ValidateName: apivalidation.NameIsDNSLabel,
-		Default:      defaultNamespace, Prepare: prepareNamespace, Validate: validateNamespace,
-		PrepareUpdate: prepareNamespaceUpdate, ValidateStatus: validateNamespaceStatus,
-		Held:             func(ns *corev1.Namespace) bool { return len(ns.Spec.Finalizers) > 0 },
-		OnMark:           markNamespace,
-		SelectableFields: []string{"status.phase"},
-		FieldLabel:       fieldLabel("metadata.name", "status.phase"),
-		Fields: func(ns *corev1.Namespace) fields.Set {
-			return fields.Set{"status.phase": string(ns.Status.Phase)}
+func namespaces() builtin.Row[*corev1.Namespace] {
+	return builtin.Row[*corev1.Namespace]{
+		Names: builtin.Names{Plural: "namespaces", Kind: "Namespace", ShortNames: []string{"ns"}},
+		WritePolicy: builtin.WritePolicy{
+			ReturnDeletedObject: true, DisabledVerbs: []string{"deletecollection"}, ValidateName: apivalidation.NameIsDNSLabel,
 		},
-		Columns:      namespaceColumns(),
-		Subresources: []builtin.Subresource{namespaceFinalize()},
+		Strategy: builtin.Strategy[*corev1.Namespace]{
+			Default:          defaultNamespace,
+			PrepareForCreate: prepareNamespace, PrepareForUpdate: prepareNamespaceUpdate,
+			Validate: validateNamespace,
+		},
+		Status: &builtin.Status[*corev1.Namespace]{Validate: validateNamespaceStatus},
+		Deletion: builtin.Deletion[*corev1.Namespace]{
+			Blocked: func(ns *corev1.Namespace) bool { return len(ns.Spec.Finalizers) > 0 }, Prepare: markNamespace,
+		},
+		FieldSelectors: builtin.FieldSelectors[*corev1.Namespace]{
+			Keys: []string{"status.phase"}, ConvertLabel: fieldLabel("metadata.name", "status.phase"),
+			Values: func(ns *corev1.Namespace) fields.Set {
+				return fields.Set{"status.phase": string(ns.Status.Phase)}
+			},
+		},
+		Columns: namespaceColumns(), Subresources: []builtin.Subresource{namespaceFinalize()},
 	}
 }
 
@@ -111,9 +117,9 @@ func validateNamespaceStatus(f validation.Field, ns, _ *corev1.Namespace) {
 // namespaceFinalize declares the subresource that writes spec.finalizers only. Removing the last
 // finalizer of a namespace that is being deleted deletes it.
 func namespaceFinalize() builtin.Subresource {
-	return builtin.PartSubresource(builtin.Part[corev1.Namespace]{
+	return builtin.NewObjectSubresource(builtin.ObjectSubresource[*corev1.Namespace]{
 		Name: "finalize", WriteOnly: true, ResetFields: []string{"status"},
-		Prepare: func(_ *builtin.Operation, ns, old *corev1.Namespace) { ns.Status = old.Status },
+		PrepareForUpdate: func(_ *builtin.Operation, ns, old *corev1.Namespace) { ns.Status = old.Status },
 		Validate: func(f validation.Field, ns, _ *corev1.Namespace) {
 			finalizers := f.Child("spec").Child("finalizers")
 			for i, finalizer := range ns.Spec.Finalizers {
@@ -123,8 +129,8 @@ func namespaceFinalize() builtin.Subresource {
 	})
 }
 
-func namespaceColumns() *builtin.Columns[corev1.Namespace] {
-	return &builtin.Columns[corev1.Namespace]{
+func namespaceColumns() *builtin.Columns[*corev1.Namespace] {
+	return &builtin.Columns[*corev1.Namespace]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Status", "string", "The status of the namespace"),

@@ -10,18 +10,24 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
 )
 
-func pods() builtin.Row[corev1.Pod] {
-	return builtin.Row[corev1.Pod]{
-		Name: "pods", Kind: "Pod", ShortNames: []string{"po"}, Categories: []string{"all"}, Namespaced: true,
-		Status: true, Generation: true, ReturnDeleted: true,
-		Default: defaultPod, Prepare: preparePod, PrepareUpdate: preparePodUpdate, GracePeriod: podGracePeriod,
-		Validate: validatePod, ValidateStatus: validatePodStatus, Warnings: podWarnings,
-		StatusKeeps: []string{"metadata.ownerReferences"}, PrepareStatus: preparePodStatus,
-		SelectableFields: podFieldKeys(),
-		IndexFields:      []string{"spec.nodeName"},
-		FieldLabel:       podFieldLabel,
-		Fields:           podFields,
-		Columns:          podColumns(),
+func pods() builtin.Row[*corev1.Pod] {
+	return builtin.Row[*corev1.Pod]{
+		Names: builtin.Names{Plural: "pods", Kind: "Pod", ShortNames: []string{"po"}, Categories: []string{"all"}}, Namespaced: true,
+		WritePolicy: builtin.WritePolicy{Generation: true, ReturnDeletedObject: true},
+		Strategy: builtin.Strategy[*corev1.Pod]{
+			Default:          defaultPod,
+			PrepareForCreate: preparePod, PrepareForUpdate: preparePodUpdate,
+			Validate: validatePod, Warnings: podWarnings,
+		},
+		Status: &builtin.Status[*corev1.Pod]{
+			PreservedMetadata: []string{"metadata.ownerReferences"}, PrepareForUpdate: preparePodStatus, Validate: validatePodStatus,
+		},
+		Deletion: builtin.Deletion[*corev1.Pod]{GracePeriod: podGracePeriod},
+		FieldSelectors: builtin.FieldSelectors[*corev1.Pod]{
+			Keys: podFieldKeys(), Indexed: []string{"spec.nodeName"}, ConvertLabel: podFieldLabel,
+			Values: podFields,
+		},
+		Columns: podColumns(),
 		Subresources: []builtin.Subresource{
 			podAttach(), podBinding(), podEphemeralContainers(), podEviction(), podExec(), podLog(), podPortForward(), podProxy(), podResize(),
 		},

@@ -11,9 +11,9 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-func podColumns() *builtin.Columns[corev1.Pod] {
+func podColumns() *builtin.Columns[*corev1.Pod] {
 	spec, status := corev1.PodSpec{}.SwaggerDoc(), corev1.PodStatus{}.SwaggerDoc()
-	return &builtin.Columns[corev1.Pod]{
+	return &builtin.Columns[*corev1.Pod]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Ready", "string", "The aggregate readiness state of this pod for accepting traffic."),

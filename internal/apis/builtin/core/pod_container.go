@@ -26,7 +26,7 @@ func (c podConnection) kubelet(ctx context.Context, node string) (*kubelet.Locat
 	if err != nil {
 		return nil, err
 	}
-	return c.env.Kubelets.Of(found)
+	return c.env.Connections.Kubelets.Of(found)
 }
 
 // assigned returns the kubelet of a pod, or an error if the pod has no node.

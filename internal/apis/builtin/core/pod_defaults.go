@@ -22,7 +22,7 @@ func defaultPod(pod *corev1.Pod) {
 	if period := spec.TerminationGracePeriodSeconds; period != nil && *period < 0 {
 		spec.TerminationGracePeriodSeconds = new(int64(1))
 	}
-	builtin.Fill(&spec.EnableServiceLinks, corev1.DefaultEnableServiceLinks)
+	builtin.SetDefault(&spec.EnableServiceLinks, corev1.DefaultEnableServiceLinks)
 	podspec.Default(spec)
 	roundPodStatus(&pod.Status)
 }
@@ -30,7 +30,7 @@ func defaultPod(pod *corev1.Pod) {
 // defaultHostPorts sets the host ports of containers in the host network to their container ports.
 func defaultHostPorts(ports []corev1.ContainerPort) {
 	for i := range ports {
-		builtin.FillEmpty(&ports[i].HostPort, ports[i].ContainerPort)
+		builtin.SetDefaultValue(&ports[i].HostPort, ports[i].ContainerPort)
 	}
 }
 

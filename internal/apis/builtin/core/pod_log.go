@@ -77,7 +77,7 @@ func (l *logReader) Connect(ctx context.Context, name types.NamespacedName, obj 
 	if err != nil {
 		return nil, err
 	}
-	return l.env.Kubelets.Logs(&kubelet.Log{
+	return l.env.Connections.Kubelets.Logs(&kubelet.Log{
 		At: at, Namespace: pod.Namespace, Pod: pod.Name, Container: container, Query: logQuery(options, splits),
 		Follow: options.Follow, Unverified: options.InsecureSkipTLSVerifyBackend,
 	}, onError), nil

@@ -11,9 +11,9 @@ import (
 // podPart declares a subresource that writes one part of a pod's spec. take copies this part from
 // the request's pod to a copy of the old pod.
 func podPart(name string, take func(to, sent *corev1.Pod), validate func(f validation.Field, pod, old *corev1.Pod)) builtin.Subresource {
-	return builtin.PartSubresource(builtin.Part[corev1.Pod]{
+	return builtin.NewObjectSubresource(builtin.ObjectSubresource[*corev1.Pod]{
 		Name: name, Validate: validate,
-		Prepare: func(op *builtin.Operation, sent, old *corev1.Pod) {
+		PrepareForUpdate: func(op *builtin.Operation, sent, old *corev1.Pod) {
 			pod := old.DeepCopy()
 			keepRequest(pod, sent)
 			take(pod, sent)

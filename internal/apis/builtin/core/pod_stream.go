@@ -90,13 +90,13 @@ func (s *podStreamer) Connect(ctx context.Context, name types.NamespacedName, op
 	if stream.At, err = s.assigned(ctx, pod); err != nil {
 		return nil, err
 	}
-	return s.env.Kubelets.Stream(stream, onError), nil
+	return s.env.Connections.Kubelets.Stream(stream, onError), nil
 }
 
 // authorizeCreate requires permission for the verb create for all methods: a GET that upgrades to a
 // WebSocket has the same effect as a POST.
 func (s *podStreamer) authorizeCreate(ctx context.Context) error {
-	if !s.env.Gates.Enabled(feature.AuthorizePodWebsocketUpgradeCreatePermission) || s.env.Authorizer == nil {
+	if !s.env.Gates.Enabled(feature.AuthorizePodWebsocketUpgradeCreatePermission) || s.env.Auth.Authorizer == nil {
 		return nil
 	}
 	asked := authorizer.AttributesOf(request.UserFrom(ctx), request.InfoFrom(ctx))
@@ -104,7 +104,7 @@ func (s *podStreamer) authorizeCreate(ctx context.Context) error {
 		return nil // already authorized
 	}
 	asked.Verb = "create"
-	decision, reason, err := s.env.Authorizer.Authorize(ctx, &asked)
+	decision, reason, err := s.env.Auth.Authorizer.Authorize(ctx, &asked)
 	switch {
 	case decision == authorizer.DecisionAllow:
 		return nil

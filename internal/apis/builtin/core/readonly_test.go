@@ -29,7 +29,7 @@ func TestComponentStatuses(t *testing.T) {
 		"unknown": {},
 	}
 	for name, test := range tests {
-		a := buildAPI(t, &builtin.Env{StorageHealth: test.health})
+		a := buildAPI(t, &builtin.Env{Storage: builtin.StorageEnv{Health: test.health}})
 		r := a.resource("v1 componentstatuses")
 		list, err := r.Storage.(rest.Lister).List(t.Context(), "", rest.ListOptions{Fields: fields.OneTermEqualSelector("metadata.name", "etcd-0")})
 		if err != nil {

@@ -12,8 +12,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-func resourceQuotaColumns() *builtin.Columns[corev1.ResourceQuota] {
-	return &builtin.Columns[corev1.ResourceQuota]{
+func resourceQuotaColumns() *builtin.Columns[*corev1.ResourceQuota] {
+	return &builtin.Columns[*corev1.ResourceQuota]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Request", "string", "Request represents a minimum amount of cpu/memory that a container may consume."),

@@ -18,13 +18,19 @@ import (
 )
 
 // nodePortLocks declares the locks of node ports, which are stored and not served.
-func nodePortLocks() builtin.Row[networkingv1.IPAddress] {
-	return builtin.Row[networkingv1.IPAddress]{Name: "nodeports", Kind: "NodePort", StoragePath: "services/nodeports"}
+func nodePortLocks() builtin.Row[*networkingv1.IPAddress] {
+	return builtin.Row[*networkingv1.IPAddress]{
+		Names:   builtin.Names{Plural: "nodeports", Kind: "NodePort"},
+		Storage: builtin.Storage{Path: "services/nodeports"},
+	}
 }
 
 // portBitmap declares kube-apiserver's allocation of node ports.
-func portBitmap() builtin.Row[corev1.RangeAllocation] {
-	return builtin.Row[corev1.RangeAllocation]{Name: "rangeallocations", Kind: "RangeAllocation", StoragePath: "ranges"}
+func portBitmap() builtin.Row[*corev1.RangeAllocation] {
+	return builtin.Row[*corev1.RangeAllocation]{
+		Names:   builtin.Names{Plural: "rangeallocations", Kind: "RangeAllocation"},
+		Storage: builtin.Storage{Path: "ranges"},
+	}
 }
 
 // serviceAllocator allocates the addresses and ports of one service and releases unused ones, in
@@ -41,7 +47,7 @@ type serviceAllocator struct {
 // beginService implements the row's Begin. It does not allocate if the control plane has no service
 // ranges.
 func beginService(op *builtin.Operation, service, old *corev1.Service) (registry.Transaction, error) {
-	if len(op.Env.ServiceRanges) == 0 {
+	if len(op.Env.Services.Ranges) == 0 {
 		return registry.Transaction{}, nil
 	}
 	a, err := newServiceAllocator(op, service, old)
@@ -82,7 +88,7 @@ func newServiceAllocator(op *builtin.Operation, service, old *corev1.Service) (*
 
 // families completes the families of a service.
 func (a *serviceAllocator) families(service, old *corev1.Service) error {
-	return invalidService(service, completeFamilies(service, old, clusterFamilies(a.op.Env.ServiceRanges)))
+	return invalidService(service, completeFamilies(service, old, clusterFamilies(a.op.Env.Services.Ranges)))
 }
 
 func invalidService(service *corev1.Service, errs field.ErrorList) error {

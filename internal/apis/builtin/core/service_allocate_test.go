@@ -51,9 +51,9 @@ func newServiceAPI(t testing.TB, ports int, ranges ...string) (*api, *builtin.En
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := &builtin.Env{NodePorts: utilnet.PortRange{Base: 30000, Size: ports}, Storage: opener.Open}
+	env := &builtin.Env{Services: builtin.ServiceNetwork{NodePorts: utilnet.PortRange{Base: 30000, Size: ports}}, Storage: builtin.StorageEnv{Open: opener.Open}}
 	for _, text := range ranges {
-		env.ServiceRanges = append(env.ServiceRanges, netip.MustParsePrefix(text))
+		env.Services.Ranges = append(env.Services.Ranges, netip.MustParsePrefix(text))
 	}
 	a := &api{t: t, resources: map[string]*rest.Resource{}}
 	resources, err := builtin.Build(env, []builtin.Group{core.V1(), networking.V1()})

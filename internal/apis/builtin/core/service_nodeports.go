@@ -126,7 +126,7 @@ func (a *serviceAllocator) anyPort(failure string) (int32, error) {
 		a.guessed = append(a.guessed, guess)
 		return guess, nil
 	}
-	name, err := a.batch.ClaimAny(a.op.Context, a.ports, allocation.Ports(a.op.Env.NodePorts))
+	name, err := a.batch.ClaimAny(a.op.Context, a.ports, allocation.Ports(a.op.Env.Services.NodePorts))
 	if allocation.IsRefusal(err) {
 		err = apierrors.NewInternalError(fmt.Errorf("%s: %w", failure, err))
 	}
@@ -142,7 +142,7 @@ func (a *serviceAllocator) anyPort(failure string) (int32, error) {
 func (a *serviceAllocator) chosenPort(port int32) error {
 	if a.op.DryRun {
 		a.guessed = append(a.guessed, port)
-	} else if ports := a.op.Env.NodePorts; !ports.Contains(int(port)) {
+	} else if ports := a.op.Env.Services.NodePorts; !ports.Contains(int(port)) {
 		return allocation.Refusal("provided port is not in the valid range. The range of valid ports is " + ports.String())
 	}
 	return a.batch.Claim(a.op.Context, a.ports, portName(port))

@@ -35,8 +35,8 @@ func serviceAccountWarnings(_ *builtin.Operation, account, old *corev1.ServiceAc
 	return []string{"metadata.annotations[" + mountableSecrets + "]: deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets"}
 }
 
-func serviceAccountColumns() *builtin.Columns[corev1.ServiceAccount] {
-	return &builtin.Columns[corev1.ServiceAccount]{
+func serviceAccountColumns() *builtin.Columns[*corev1.ServiceAccount] {
+	return &builtin.Columns[*corev1.ServiceAccount]{
 		Definitions: []metav1.TableColumnDefinition{builtin.NameColumn(), builtin.AgeColumn()},
 		Cells: func(account *corev1.ServiceAccount, now time.Time) []any {
 			return []any{account.Name, builtin.Age(account.CreationTimestamp, now)}

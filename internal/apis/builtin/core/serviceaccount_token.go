@@ -130,7 +130,7 @@ func (t *tokenIssuer) complete(asked *authenticationv1.TokenRequest, account *co
 	asked.CreationTimestamp = metav1.NewTime(now)
 	asked.Status = authenticationv1.TokenRequestStatus{}
 	if len(asked.Spec.Audiences) == 0 {
-		asked.Spec.Audiences = t.env.Tokens.Audiences
+		asked.Spec.Audiences = t.env.Auth.Tokens.Audiences
 	}
 	return nil
 }
@@ -213,7 +213,7 @@ func tokenRef(obj metav1.Object) serviceaccount.Ref {
 // issue signs the token and sets the actual lifetime in asked. The response contains the requested
 // expiration of an extended token.
 func (t *tokenIssuer) issue(ctx context.Context, asked *authenticationv1.TokenRequest, bound *serviceaccount.Bound, now time.Time) (string, error) {
-	issuer := t.env.Tokens
+	issuer := t.env.Auth.Tokens
 	seconds := *asked.Spec.ExpirationSeconds
 	if most := int64(issuer.MaxExpiration / time.Second); most > 0 && seconds > most {
 		request.AddWarning(ctx, fmt.Sprintf("requested expiration of %d seconds shortened to %d seconds", seconds, most))

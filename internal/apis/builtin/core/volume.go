@@ -57,12 +57,17 @@ func deref[S ~string](p *S, absent string) string {
 	return string(*p)
 }
 
-func persistentVolumes() builtin.Row[corev1.PersistentVolume] {
-	return builtin.Row[corev1.PersistentVolume]{
-		Name: "persistentvolumes", Kind: "PersistentVolume", ShortNames: []string{"pv"},
-		Status: true, ReturnDeleted: true, Columns: persistentVolumeColumns(),
-		Default: defaultPersistentVolume, Prepare: preparePersistentVolume, PrepareStatus: preparePersistentVolumeStatus,
-		Validate: validatePersistentVolume, Warnings: persistentVolumeWarnings,
+func persistentVolumes() builtin.Row[*corev1.PersistentVolume] {
+	return builtin.Row[*corev1.PersistentVolume]{
+		Names:       builtin.Names{Plural: "persistentvolumes", Kind: "PersistentVolume", ShortNames: []string{"pv"}},
+		WritePolicy: builtin.WritePolicy{ReturnDeletedObject: true},
+		Strategy: builtin.Strategy[*corev1.PersistentVolume]{
+			Default:          defaultPersistentVolume,
+			PrepareForCreate: preparePersistentVolume,
+			Validate:         validatePersistentVolume, Warnings: persistentVolumeWarnings,
+		},
+		Status:  &builtin.Status[*corev1.PersistentVolume]{PrepareForUpdate: preparePersistentVolumeStatus},
+		Columns: persistentVolumeColumns(),
 	}
 }
 
@@ -87,9 +92,9 @@ func thisSecond() *metav1.Time {
 	return &now
 }
 
-func persistentVolumeColumns() *builtin.Columns[corev1.PersistentVolume] {
+func persistentVolumeColumns() *builtin.Columns[*corev1.PersistentVolume] {
 	spec, status := corev1.PersistentVolumeSpec{}.SwaggerDoc(), corev1.PersistentVolumeStatus{}.SwaggerDoc()
-	return &builtin.Columns[corev1.PersistentVolume]{
+	return &builtin.Columns[*corev1.PersistentVolume]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Capacity", "string", spec["capacity"]),

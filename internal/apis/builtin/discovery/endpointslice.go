@@ -94,9 +94,9 @@ func warnings(_ *builtin.Operation, slice, old *discoveryv1.EndpointSlice) []str
 	return found
 }
 
-func columns() *builtin.Columns[discoveryv1.EndpointSlice] {
+func columns() *builtin.Columns[*discoveryv1.EndpointSlice] {
 	doc := discoveryv1.EndpointSlice{}.SwaggerDoc()
-	return &builtin.Columns[discoveryv1.EndpointSlice]{
+	return &builtin.Columns[*discoveryv1.EndpointSlice]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("AddressType", "string", doc["addressType"]),
@@ -128,7 +128,7 @@ func portsText(ports []discoveryv1.EndpointPort) string {
 		}
 		texts = append(texts, text)
 	}
-	return builtin.Abridged(texts, ",", shownParts)
+	return builtin.JoinFirst(texts, ",", shownParts)
 }
 
 func addressesText(endpoints []discoveryv1.Endpoint) string {
@@ -139,5 +139,5 @@ func addressesText(endpoints []discoveryv1.Endpoint) string {
 	if len(addresses) == 0 {
 		return builtin.Unset
 	}
-	return builtin.Abridged(addresses, ",", shownParts)
+	return builtin.JoinFirst(addresses, ",", shownParts)
 }

@@ -11,11 +11,15 @@ import (
 // V1 is discovery.k8s.io/v1.
 func V1() builtin.Group {
 	return builtin.Group{GroupVersion: discoveryv1.SchemeGroupVersion, Resources: []builtin.Entry{
-		builtin.Resource(builtin.Row[discoveryv1.EndpointSlice]{
-			Name: "endpointslices", Kind: "EndpointSlice", Namespaced: true,
-			Generation: true, SpecChanged: never, // prepareUpdate counts
-			Default: defaultSlice, Prepare: prepare, PrepareUpdate: prepareUpdate, Warnings: warnings,
-			Validate: validateSlice, Columns: columns(),
+		builtin.Resource(builtin.Row[*discoveryv1.EndpointSlice]{
+			Names: builtin.Names{Plural: "endpointslices", Kind: "EndpointSlice"}, Namespaced: true,
+			WritePolicy: builtin.WritePolicy{Generation: true},
+			Strategy: builtin.Strategy[*discoveryv1.EndpointSlice]{
+				Default:          defaultSlice,
+				PrepareForCreate: prepare, PrepareForUpdate: prepareUpdate, SpecChanged: never, // prepareUpdate increments the generation
+				Validate: validateSlice, Warnings: warnings,
+			},
+			Columns: columns(),
 		}),
 	}}
 }

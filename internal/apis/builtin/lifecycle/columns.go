@@ -11,9 +11,9 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-func requestColumns() *builtin.Columns[lifecyclev1alpha1.EvictionRequest] {
+func requestColumns() *builtin.Columns[*lifecyclev1alpha1.EvictionRequest] {
 	spec := lifecyclev1alpha1.EvictionRequestSpec{}.SwaggerDoc()
-	return &builtin.Columns[lifecyclev1alpha1.EvictionRequest]{
+	return &builtin.Columns[*lifecyclev1alpha1.EvictionRequest]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Target", "string", spec["target"]),
@@ -36,8 +36,8 @@ func requestColumns() *builtin.Columns[lifecyclev1alpha1.EvictionRequest] {
 	}
 }
 
-func evictionColumns() *builtin.Columns[lifecyclev1alpha1.Eviction] {
-	return &builtin.Columns[lifecyclev1alpha1.Eviction]{
+func evictionColumns() *builtin.Columns[*lifecyclev1alpha1.Eviction] {
+	return &builtin.Columns[*lifecyclev1alpha1.Eviction]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Target", "string", lifecyclev1alpha1.EvictionSpec{}.SwaggerDoc()["target"]),

@@ -72,8 +72,8 @@ func holderOf(op *builtin.Operation, address *networkingv1.IPAddress) (*corev1.S
 
 // ipAddressColumns has more cells than definitions: kube-apiserver sends an
 // age that no column is for.
-func ipAddressColumns() *builtin.Columns[networkingv1.IPAddress] {
-	return &builtin.Columns[networkingv1.IPAddress]{
+func ipAddressColumns() *builtin.Columns[*networkingv1.IPAddress] {
+	return &builtin.Columns[*networkingv1.IPAddress]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("ParentRef", "string", networkingv1.IPAddressSpec{}.SwaggerDoc()["parentRef"]),
@@ -98,8 +98,8 @@ func parentText(ref *networkingv1.ParentReference) string {
 	return strings.ToLower(text + "/" + ref.Name)
 }
 
-func serviceCIDRColumns() *builtin.Columns[networkingv1.ServiceCIDR] {
-	return &builtin.Columns[networkingv1.ServiceCIDR]{
+func serviceCIDRColumns() *builtin.Columns[*networkingv1.ServiceCIDR] {
+	return &builtin.Columns[*networkingv1.ServiceCIDR]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("CIDRs", "string", networkingv1.ServiceCIDRSpec{}.SwaggerDoc()["cidrs"]),
@@ -111,8 +111,8 @@ func serviceCIDRColumns() *builtin.Columns[networkingv1.ServiceCIDR] {
 	}
 }
 
-func networkPolicyColumns() *builtin.Columns[networkingv1.NetworkPolicy] {
-	return &builtin.Columns[networkingv1.NetworkPolicy]{
+func networkPolicyColumns() *builtin.Columns[*networkingv1.NetworkPolicy] {
+	return &builtin.Columns[*networkingv1.NetworkPolicy]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Pod-Selector", "string", networkingv1.NetworkPolicySpec{}.SwaggerDoc()["podSelector"]),

@@ -87,7 +87,7 @@ func (g *grant) authorizeBinding(ref rbacv1.RoleRef) error {
 		resource = "roles"
 	}
 	return g.authorize("bind", resource, ref.Name, func() ([]rbacv1.PolicyRule, error) {
-		rules, found := g.op.Env.Roles.RoleRules(ref, g.namespace)
+		rules, found := g.op.Env.Auth.Roles.RoleRules(ref, g.namespace)
 		if !found {
 			return nil, apierrors.NewNotFound(rbacv1.Resource(resource), ref.Name)
 		}
@@ -98,10 +98,10 @@ func (g *grant) authorizeBinding(ref rbacv1.RoleRef) error {
 // authorize returns nil where the user has a verb on a role, or all of the rules.
 func (g *grant) authorize(verb, resource, role string, rules func() ([]rbacv1.PolicyRule, error)) error {
 	user := request.UserFrom(g.op.Context)
-	if g.op.Env.Roles == nil || user == nil || slices.Contains(user.Groups, request.GroupMasters) {
+	if g.op.Env.Auth.Roles == nil || user == nil || slices.Contains(user.Groups, request.GroupMasters) {
 		return nil // without a user it is the server itself that writes
 	}
-	decision, _, _ := g.op.Env.Authorizer.Authorize(g.op.Context, &authorizer.Attributes{
+	decision, _, _ := g.op.Env.Auth.Authorizer.Authorize(g.op.Context, &authorizer.Attributes{
 		User: user, Verb: verb, ResourceRequest: true, APIGroup: rbacv1.GroupName, APIVersion: "v1",
 		Namespace: g.namespace, Resource: resource, Name: role,
 	})
@@ -118,7 +118,7 @@ func (g *grant) authorize(verb, resource, role string, rules func() ([]rbacv1.Po
 	}
 	text := fmt.Sprintf("user %q (groups=%q) is attempting to grant RBAC permissions not currently held:\n%s",
 		user.Name, user.Groups, strings.Join(describe(missing), "\n"))
-	if _, err := g.op.Env.Roles.Rules(user, g.namespace); err != nil {
+	if _, err := g.op.Env.Auth.Roles.Rules(user, g.namespace); err != nil {
 		text += fmt.Sprintf("; resolution errors: [%v]", err)
 	}
 	return g.forbidden(text)
@@ -126,7 +126,7 @@ func (g *grant) authorize(verb, resource, role string, rules func() ([]rbacv1.Po
 
 // missing returns the permissions in rules that the user does not have.
 func (g *grant) missing(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
-	held, _ := g.op.Env.Roles.Rules(request.UserFrom(g.op.Context), g.namespace)
+	held, _ := g.op.Env.Auth.Roles.Rules(request.UserFrom(g.op.Context), g.namespace)
 	return uncovered(held, rules)
 }
 

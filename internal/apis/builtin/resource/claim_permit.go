@@ -185,7 +185,7 @@ func authorizeAny(op *builtin.Operation, asked authorizer.Attributes, verbs []st
 }
 
 func authorize(op *builtin.Operation, asked authorizer.Attributes) error {
-	decision, reason, err := op.Env.Authorizer.Authorize(op.Context, &asked)
+	decision, reason, err := op.Env.Auth.Authorizer.Authorize(op.Context, &asked)
 	switch {
 	case decision == authorizer.DecisionAllow: // an error does not revoke it
 		return nil

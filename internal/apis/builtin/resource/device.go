@@ -53,9 +53,9 @@ func sliceWarnings(_ *builtin.Operation, slice, _ *resourcev1.ResourceSlice) []s
 	return []string{fmt.Sprintf("spec.driver: driver names should be lowercase; %q contains uppercase characters", driver)}
 }
 
-func sliceColumns() *builtin.Columns[resourcev1.ResourceSlice] {
+func sliceColumns() *builtin.Columns[*resourcev1.ResourceSlice] {
 	spec := resourcev1.ResourceSliceSpec{}.SwaggerDoc()
-	return &builtin.Columns[resourcev1.ResourceSlice]{
+	return &builtin.Columns[*resourcev1.ResourceSlice]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Node", "string", spec["nodeName"]),
@@ -72,8 +72,8 @@ func sliceColumns() *builtin.Columns[resourcev1.ResourceSlice] {
 	}
 }
 
-func deviceClassColumns() *builtin.Columns[resourcev1.DeviceClass] {
-	return &builtin.Columns[resourcev1.DeviceClass]{
+func deviceClassColumns() *builtin.Columns[*resourcev1.DeviceClass] {
+	return &builtin.Columns[*resourcev1.DeviceClass]{
 		Definitions: []metav1.TableColumnDefinition{builtin.NameColumn(), builtin.AgeColumn()},
 		Cells: func(class *resourcev1.DeviceClass, now time.Time) []any {
 			return []any{class.Name, builtin.Age(class.CreationTimestamp, now)}
@@ -90,9 +90,9 @@ func prepareTaintRuleUpdate(op *builtin.Operation, rule, old *resourcev1.DeviceT
 	}
 }
 
-func taintRuleColumns() *builtin.Columns[resourcev1.DeviceTaintRule] {
+func taintRuleColumns() *builtin.Columns[*resourcev1.DeviceTaintRule] {
 	taint := resourcev1.DeviceTaint{}.SwaggerDoc()
-	return &builtin.Columns[resourcev1.DeviceTaintRule]{
+	return &builtin.Columns[*resourcev1.DeviceTaintRule]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Key", "string", taint["key"]),

@@ -10,8 +10,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-func podGroupColumns() *builtin.Columns[schedulingv1beta1.PodGroup] {
-	return &builtin.Columns[schedulingv1beta1.PodGroup]{
+func podGroupColumns() *builtin.Columns[*schedulingv1beta1.PodGroup] {
+	return &builtin.Columns[*schedulingv1beta1.PodGroup]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Policy", "string", schedulingv1beta1.PodGroupSpec{}.SwaggerDoc()["schedulingPolicy"]),
@@ -58,8 +58,8 @@ func podGroupState(conditions []metav1.Condition) string {
 	return state
 }
 
-func compositePodGroupColumns() *builtin.Columns[schedulingv1alpha3.CompositePodGroup] {
-	return &builtin.Columns[schedulingv1alpha3.CompositePodGroup]{
+func compositePodGroupColumns() *builtin.Columns[*schedulingv1alpha3.CompositePodGroup] {
+	return &builtin.Columns[*schedulingv1alpha3.CompositePodGroup]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Policy", "string", schedulingv1alpha3.CompositePodGroupSpec{}.SwaggerDoc()["schedulingPolicy"]),

@@ -10,9 +10,9 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-func classColumns() *builtin.Columns[storagev1.StorageClass] {
+func classColumns() *builtin.Columns[*storagev1.StorageClass] {
 	doc := storagev1.StorageClass{}.SwaggerDoc()
-	return &builtin.Columns[storagev1.StorageClass]{
+	return &builtin.Columns[*storagev1.StorageClass]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Provisioner", "string", doc["provisioner"]),
@@ -64,8 +64,8 @@ func outranks(a, b *storagev1.StorageClass) bool {
 	return a.Name < b.Name
 }
 
-func attributesClassColumns() *builtin.Columns[storagev1.VolumeAttributesClass] {
-	return &builtin.Columns[storagev1.VolumeAttributesClass]{
+func attributesClassColumns() *builtin.Columns[*storagev1.VolumeAttributesClass] {
+	return &builtin.Columns[*storagev1.VolumeAttributesClass]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("DriverName", "string", storagev1.VolumeAttributesClass{}.SwaggerDoc()["driverName"]),
