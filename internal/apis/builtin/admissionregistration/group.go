@@ -26,7 +26,7 @@ func V1() builtin.Group {
 			WritePolicy: builtin.WritePolicy{Generation: true, RequireResourceVersion: true, AllowAnyFinalizer: true, ExpensiveValidation: true},
 			Strategy: builtin.Strategy[*admissionregistrationv1.MutatingAdmissionPolicy]{
 				Default:          defaultMutatingPolicy,
-				ValidateExternal: permitMutatingPolicy, Validate: validateMutatingPolicy,
+				ValidateExternal: validateMutatingPolicyAccess, Validate: validateMutatingPolicy,
 				Warnings: warnOfStatic[admissionregistrationv1.MutatingAdmissionPolicy],
 			},
 			Columns: mutatingPolicyColumns(),
@@ -38,7 +38,7 @@ func V1() builtin.Group {
 			WritePolicy: builtin.WritePolicy{Generation: true, RequireResourceVersion: true, AllowAnyFinalizer: true},
 			Strategy: builtin.Strategy[*admissionregistrationv1.MutatingAdmissionPolicyBinding]{
 				Default:          defaultMutatingBinding,
-				ValidateExternal: permitMutatingBinding, Validate: validateMutatingBinding,
+				ValidateExternal: validateMutatingBindingAccess, Validate: validateMutatingBinding,
 				Warnings: warnOfStatic[admissionregistrationv1.MutatingAdmissionPolicyBinding],
 			},
 			Columns: mutatingBindingColumns(),
@@ -58,7 +58,7 @@ func V1() builtin.Group {
 			Strategy: builtin.Strategy[*admissionregistrationv1.ValidatingAdmissionPolicy]{
 				Default:          defaultValidatingPolicy,
 				PrepareForCreate: prepareValidatingPolicy, PrepareForUpdate: prepareValidatingPolicyUpdate,
-				ValidateExternal: permitValidatingPolicy, Validate: validateValidatingPolicy,
+				ValidateExternal: validateValidatingPolicyAccess, Validate: validateValidatingPolicy,
 				Warnings: warnOfStatic[admissionregistrationv1.ValidatingAdmissionPolicy],
 			},
 			Status: &builtin.Status[*admissionregistrationv1.ValidatingAdmissionPolicy]{
@@ -71,7 +71,7 @@ func V1() builtin.Group {
 			WritePolicy: builtin.WritePolicy{Generation: true, RequireResourceVersion: true, AllowAnyFinalizer: true},
 			Strategy: builtin.Strategy[*admissionregistrationv1.ValidatingAdmissionPolicyBinding]{
 				Default:          defaultValidatingBinding,
-				ValidateExternal: permitValidatingBinding, Validate: validateValidatingBinding,
+				ValidateExternal: validateValidatingBindingAccess, Validate: validateValidatingBinding,
 				Warnings: warnOfStatic[admissionregistrationv1.ValidatingAdmissionPolicyBinding],
 			},
 			Columns: validatingBindingColumns(),

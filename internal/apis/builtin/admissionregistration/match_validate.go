@@ -63,7 +63,7 @@ func validateResources(f validation.Field, resources []string) {
 	if len(resources) == 0 {
 		f.Required("")
 	}
-	everySubresource, everyResource := validation.NewSeen[string](len(resources)), validation.NewSeen[string](len(resources))
+	everySubresource, everyResource := validation.NewDuplicates[string](len(resources)), validation.NewDuplicates[string](len(resources))
 	plain := false // the last one without a slash is no wildcard
 	for i, text := range resources {
 		resource, subresource, slash := strings.Cut(text, "/")
@@ -82,10 +82,10 @@ func validateResources(f validation.Field, resources []string) {
 			f.Index(i).Invalid(text, fmt.Sprintf("if '*/%s' is present, must not specify %s", subresource, text))
 		}
 		if subresource == wildcard {
-			everySubresource.Again(resource)
+			everySubresource.IsDuplicate(resource)
 		}
 		if resource == wildcard {
-			everyResource.Again(subresource)
+			everyResource.IsDuplicate(subresource)
 		}
 	}
 	if len(resources) > 1 && slices.Contains(resources, "*/*") {
@@ -136,11 +136,11 @@ func validateFailurePolicy(f validation.Field, failure *admissionregistrationv1.
 }
 
 func validateNamedRule(f validation.Field, rule *admissionregistrationv1.NamedRuleWithOperations) {
-	names := validation.NewSeen[string](len(rule.ResourceNames))
+	names := validation.NewDuplicates[string](len(rule.ResourceNames))
 	for i, name := range rule.ResourceNames {
 		at := f.Child("resourceNames").Index(i)
 		at.InvalidFor(name, path.IsValidPathSegmentName(name))
-		if names.Again(name) {
+		if names.IsDuplicate(name) {
 			at.Duplicate(name)
 		}
 	}
@@ -152,7 +152,7 @@ func validateMatchConditions(f validation.Field, conditions []admissionregistrat
 	if len(conditions) > maxMatchConditions {
 		f.TooMany(len(conditions), maxMatchConditions)
 	}
-	names := validation.NewSeen[string](len(conditions))
+	names := validation.NewDuplicates[string](len(conditions))
 	for i := range conditions {
 		condition, at := &conditions[i], f.Index(i)
 		sees := policy.Scope{Params: params, Authorizer: true}
@@ -166,7 +166,7 @@ func validateMatchConditions(f validation.Field, conditions []admissionregistrat
 			continue
 		}
 		at.Child("name").QualifiedName(condition.Name)
-		if names.Again(condition.Name) {
+		if names.IsDuplicate(condition.Name) {
 			at.Child("name").Duplicate(condition.Name)
 		}
 	}

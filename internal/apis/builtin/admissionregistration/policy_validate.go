@@ -184,7 +184,7 @@ func (e *expressions) validateAnnotations(f validation.Field, policyName string,
 	if len(annotations) > maxAuditAnnotations {
 		f.Invalid(annotations, fmt.Sprintf("must not have more than %d auditAnnotations", maxAuditAnnotations))
 	}
-	keys := validation.NewSeen[string](len(annotations))
+	keys := validation.NewDuplicates[string](len(annotations))
 	for i := range annotations {
 		a, at := &annotations[i], f.Index(i)
 		if policyName == "" {
@@ -192,7 +192,7 @@ func (e *expressions) validateAnnotations(f validation.Field, policyName string,
 		} else {
 			at.Child("key").QualifiedName(policyName + "/" + a.Key)
 		}
-		if keys.Again(a.Key) {
+		if keys.IsDuplicate(a.Key) {
 			at.Child("key").Duplicate(a.Key)
 		}
 		switch text := strings.TrimSpace(a.ValueExpression); {

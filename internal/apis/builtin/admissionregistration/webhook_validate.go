@@ -84,14 +84,14 @@ func validateHooks(f validation.Field, hooks, old []hook) {
 		tolerated.conditions = true
 	}
 	var compiler policy.Compiler
-	names := validation.NewSeen[string](len(hooks))
+	names := validation.NewDuplicates[string](len(hooks))
 	for i := range hooks {
 		h, at := &hooks[i], f.Index(i)
 		validateHook(at, h, tolerated)
 		if !tolerated.conditions {
 			validateMatchConditions(at.Child("matchConditions"), h.conditions, &compiler, false)
 		}
-		if !tolerated.sameNames && h.name != "" && names.Again(h.name) {
+		if !tolerated.sameNames && h.name != "" && names.IsDuplicate(h.name) {
 			at.Child("name").Duplicate(h.name)
 		}
 	}
@@ -107,12 +107,12 @@ type flaws struct {
 
 func flawsOf(hooks []hook) flaws {
 	var found flaws
-	names := validation.NewSeen[string](len(hooks))
+	names := validation.NewDuplicates[string](len(hooks))
 	for i := range hooks {
 		h := &hooks[i]
 		found.sideEffects = found.sideEffects || h.effects == nil || !harmless(*h.effects)
 		found.unknownVersions = found.unknownVersions || len(h.versions) > 0 && !slices.ContainsFunc(h.versions, isReviewVersion)
-		found.sameNames = names.Again(h.name) || found.sameNames
+		found.sameNames = names.IsDuplicate(h.name) || found.sameNames
 		found.labelValues = found.labelValues || !isSelector(h.namespaces) || !isSelector(h.objects)
 	}
 	return found
@@ -202,9 +202,9 @@ func validateVersions(f validation.Field, versions []string, anyVersion bool) {
 		f.Required("must specify one of v1, v1beta1")
 		return
 	}
-	seen := validation.NewSeen[string](len(versions))
+	seen := validation.NewDuplicates[string](len(versions))
 	for i, version := range versions {
-		if seen.Again(version) {
+		if seen.IsDuplicate(version) {
 			f.Index(i).Invalid(version, "duplicate version")
 			continue
 		}

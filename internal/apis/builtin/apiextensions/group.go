@@ -37,7 +37,7 @@ func V1() builtin.Group {
 				PrepareForUpdate: func(_ *builtin.Operation, crd, old *apiextensionsv1.CustomResourceDefinition) {
 					definition.PrepareUpdate(crd, old)
 				},
-				ValidateExternal: permit, Validate: validate,
+				ValidateExternal: validateStoragePath, Validate: validate,
 				Warnings: func(_ *builtin.Operation, crd, _ *apiextensionsv1.CustomResourceDefinition) []string {
 					return definition.Warnings(crd)
 				},
@@ -49,9 +49,9 @@ func V1() builtin.Group {
 	}}
 }
 
-// permit rejects a new definition if its objects would be stored under the prefix of a built-in
+// validateStoragePath rejects a new definition if its objects would be stored under the prefix of a built-in
 // resource. Otherwise its author could write built-in objects without validation.
-func permit(op *builtin.Operation, f validation.Field, crd, old *apiextensionsv1.CustomResourceDefinition) {
+func validateStoragePath(op *builtin.Operation, f validation.Field, crd, old *apiextensionsv1.CustomResourceDefinition) {
 	if old == nil && op.Env.StoresPath(crd.Spec.Group+"/"+crd.Spec.Names.Plural) {
 		f.Child("metadata").Child("name").Forbidden("the server stores objects of a built-in resource under this name")
 	}

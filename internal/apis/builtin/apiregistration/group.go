@@ -18,7 +18,7 @@ func V1() builtin.Group {
 			Strategy: builtin.Strategy[*apiregistrationv1.APIService]{
 				Default:          defaultAPIService,
 				PrepareForCreate: prepare,
-				ValidateExternal: permitAPIService, Validate: validateAPIService,
+				ValidateExternal: validateLocalVersion, Validate: validateAPIService,
 			},
 			Status:  &builtin.Status[*apiregistrationv1.APIService]{PreservedMetadata: []string{"metadata"}, Validate: validateStatus},
 			Columns: columns(),

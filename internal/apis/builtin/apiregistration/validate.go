@@ -19,10 +19,10 @@ const (
 	maxVersionPriority = 1000
 )
 
-// permitAPIService rejects a registration that gives a built-in group version to another server,
+// validateLocalVersion rejects a registration that gives a built-in group version to another server,
 // which could then receive its requests. A registration under another name is invalid and has no
 // effect.
-func permitAPIService(op *builtin.Operation, f validation.Field, service, _ *apiregistrationv1.APIService) {
+func validateLocalVersion(op *builtin.Operation, f validation.Field, service, _ *apiregistrationv1.APIService) {
 	gv := schema.GroupVersion{Group: service.Spec.Group, Version: service.Spec.Version}
 	named := service.Name == gv.Version+"."+gv.Group
 	if service.Spec.Service != nil && named && op.Env.ServesVersion != nil && op.Env.ServesVersion(gv) {

@@ -30,10 +30,10 @@ func prefixed(prefix string, problems []string) []string {
 
 func validateStatus(f validation.Field, version, _ *apiserverinternalv1alpha1.StorageVersion) {
 	status, f := &version.Status, f.Child("status")
-	servers := validation.NewSeen[string](len(status.StorageVersions))
+	servers := validation.NewDuplicates[string](len(status.StorageVersions))
 	for i := range status.StorageVersions {
 		server, at := &status.StorageVersions[i], f.Child("storageVersions").Index(i)
-		if servers.Again(server.APIServerID) {
+		if servers.IsDuplicate(server.APIServerID) {
 			at.Child("apiServerID").Duplicate(server.APIServerID)
 			continue
 		}

@@ -25,12 +25,12 @@ func startTemplateGeneration(ds *appsv1.DaemonSet) {
 // prepareDaemonSet sets the first template generation. It is stored in an annotation, which clients
 // can set only on creation.
 func prepareDaemonSet(op *builtin.Operation, ds *appsv1.DaemonSet) {
-	podspec.DropDisabled(op.Env.Gates, &ds.Spec.Template.Spec, nil)
+	podspec.DropDisabledFields(op.Env.Gates, &ds.Spec.Template.Spec, nil)
 	setTemplateGeneration(ds, max(templateGeneration(ds), 1))
 }
 
 func prepareDaemonSetUpdate(op *builtin.Operation, ds, old *appsv1.DaemonSet) {
-	podspec.DropDisabled(op.Env.Gates, &ds.Spec.Template.Spec, &old.Spec.Template.Spec)
+	podspec.DropDisabledFields(op.Env.Gates, &ds.Spec.Template.Spec, &old.Spec.Template.Spec)
 	generation := templateGeneration(old)
 	if validation.Changed(ds.Spec.Template, old.Spec.Template) {
 		generation++

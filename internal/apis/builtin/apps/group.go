@@ -36,7 +36,7 @@ func V1() builtin.Group {
 			Strategy: builtin.Strategy[*appsv1.Deployment]{
 				Default:          defaultDeployment,
 				GatedFields:      []builtin.GatedFields[*appsv1.Deployment]{{Gate: feature.DeploymentReplicaSetTerminatingReplicas, Visit: deploymentTerminating}},
-				PrepareForCreate: podspec.Prepare(deploymentPods), PrepareForUpdate: podspec.PrepareUpdate(deploymentPods),
+				PrepareForCreate: podspec.PrepareForCreate(deploymentPods), PrepareForUpdate: podspec.PrepareForUpdate(deploymentPods),
 				SpecChanged: deploymentChanged,
 				Validate:    validateDeployment, Warnings: deploymentWarnings,
 			},
@@ -49,7 +49,7 @@ func V1() builtin.Group {
 			Strategy: builtin.Strategy[*appsv1.ReplicaSet]{
 				Default:          defaultReplicaSet,
 				GatedFields:      []builtin.GatedFields[*appsv1.ReplicaSet]{{Gate: feature.DeploymentReplicaSetTerminatingReplicas, Visit: replicaSetTerminating}},
-				PrepareForCreate: podspec.Prepare(replicaSetPods), PrepareForUpdate: podspec.PrepareUpdate(replicaSetPods),
+				PrepareForCreate: podspec.PrepareForCreate(replicaSetPods), PrepareForUpdate: podspec.PrepareForUpdate(replicaSetPods),
 				Validate: validateReplicaSet, Warnings: replicaSetWarnings,
 			},
 			Status:  &builtin.Status[*appsv1.ReplicaSet]{Validate: validateReplicaSetStatus},
@@ -61,7 +61,7 @@ func V1() builtin.Group {
 			Strategy: builtin.Strategy[*appsv1.StatefulSet]{
 				Default:          defaultStatefulSet,
 				GatedFields:      []builtin.GatedFields[*appsv1.StatefulSet]{{Gate: feature.MaxUnavailableStatefulSet, Visit: maxUnavailable, Default: defaultMaxUnavailable}},
-				PrepareForCreate: podspec.Prepare(statefulSetPods), PrepareForUpdate: podspec.PrepareUpdate(statefulSetPods),
+				PrepareForCreate: podspec.PrepareForCreate(statefulSetPods), PrepareForUpdate: podspec.PrepareForUpdate(statefulSetPods),
 				Validate: validateStatefulSet, Warnings: statefulSetWarnings,
 			},
 			Status:  &builtin.Status[*appsv1.StatefulSet]{Validate: validateStatefulSetStatus},

@@ -75,11 +75,11 @@ func withClaims(spec *appsv1.StatefulSetSpec) *corev1.PodTemplateSpec {
 		return &spec.Template
 	}
 	template := spec.Template
-	claims := validation.NewSeen[string](len(spec.VolumeClaimTemplates))
+	claims := validation.NewDuplicates[string](len(spec.VolumeClaimTemplates))
 	template.Spec.Volumes = make([]corev1.Volume, 0, len(spec.VolumeClaimTemplates)+len(spec.Template.Spec.Volumes))
 	for i := range spec.VolumeClaimTemplates {
 		name := spec.VolumeClaimTemplates[i].Name
-		if claims.Again(name) {
+		if claims.IsDuplicate(name) {
 			continue
 		}
 		template.Spec.Volumes = append(template.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
@@ -108,7 +108,7 @@ func validateStatefulSetPods(f validation.Field, spec *appsv1.StatefulSetSpec, o
 	if err != nil {
 		at.Invalid(spec.Selector, "")
 	} else {
-		podspec.ValidateSelected(f.Child("template"), selector, &spec.Template)
+		podspec.ValidateTemplateLabels(f.Child("template"), selector, &spec.Template)
 		podspec.ValidateTemplate(f.Child("template"), withClaims(spec), old)
 	}
 	podspec.ValidateRestartAlways(f.Child("template"), &spec.Template, "StatefulSet")
@@ -133,7 +133,7 @@ func validateStatefulSetStrategy(f validation.Field, strategy *appsv1.StatefulSe
 			if isZero(n) {
 				at.Child("maxUnavailable").Invalid(*n, "cannot be 0")
 			}
-			at.Child("maxUnavailable").AtMostAll(*n)
+			at.Child("maxUnavailable").AtMost100Percent(*n)
 		}
 	default:
 		f.Invalid(strategy, "must be 'RollingUpdate' or 'OnDelete'")

@@ -36,7 +36,7 @@ func validateReplicated(f validation.Field, selector *metav1.LabelSelector, temp
 		at.Invalid(selector, "invalid label selector")
 		return
 	}
-	podspec.ValidateSelected(f.Child("template"), parsed, template)
+	podspec.ValidateTemplateLabels(f.Child("template"), parsed, template)
 	podspec.ValidateTemplate(f.Child("template"), template, old)
 	podspec.ValidateRestartAlways(f.Child("template"), template, "ReplicaSet")
 }
@@ -50,7 +50,7 @@ func isEmpty(selector *metav1.LabelSelector) bool {
 func validateNumberOrPercent(f validation.Field, n *intstr.IntOrString) {
 	if n != nil {
 		f.NumberOrPercent(*n)
-		f.AtMostAll(*n)
+		f.AtMost100Percent(*n)
 	}
 }
 

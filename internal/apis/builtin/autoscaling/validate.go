@@ -28,7 +28,7 @@ func validate(f validation.Field, hpa, old *autoscalingv2.HorizontalPodAutoscale
 	if old == nil || target.APIVersion != was.APIVersion || target.Kind != was.Kind {
 		validateTargetVersion(f.Child("scaleTargetRef").Child("apiVersion"), target)
 	}
-	if !f.Breaks(func(f validation.Field) { validateObjectVersions(f, before.Metrics) }) {
+	if !f.Violates(func(f validation.Field) { validateObjectVersions(f, before.Metrics) }) {
 		validateObjectVersions(f.Child("metrics"), spec.Metrics)
 	}
 	validateMetrics(f.Child("metrics"), spec)

@@ -106,7 +106,7 @@ func TestScaleToZeroByGate(t *testing.T) {
 		{newHPA(), []string{"spec.minReplicas: Invalid value: 0: must be greater than or equal to 1"}},
 		{hpa, nil},
 	} {
-		if got := validationtest.Faults(t, gates, func(f validation.Field) { validate(f, hpa, tt.old) }); !slices.Equal(got, tt.want) {
+		if got := validationtest.Errors(t, gates, func(f validation.Field) { validate(f, hpa, tt.old) }); !slices.Equal(got, tt.want) {
 			t.Errorf("got %q, want %q", got, tt.want)
 		}
 	}

@@ -18,7 +18,7 @@ func V1() builtin.Group {
 			WritePolicy: builtin.WritePolicy{Generation: true, ValidateName: validateCronJobName},
 			Strategy: builtin.Strategy[*batchv1.CronJob]{
 				Default:          defaultCronJob,
-				PrepareForCreate: podspec.Prepare(cronJobPods), PrepareForUpdate: podspec.PrepareUpdate(cronJobPods),
+				PrepareForCreate: podspec.PrepareForCreate(cronJobPods), PrepareForUpdate: podspec.PrepareForUpdate(cronJobPods),
 				Validate: validateCronJob, Warnings: cronJobWarnings,
 			},
 			Status:  &builtin.Status[*batchv1.CronJob]{},
@@ -30,7 +30,7 @@ func V1() builtin.Group {
 			Strategy: builtin.Strategy[*batchv1.Job]{
 				Default:          defaultJob,
 				GatedFields:      []builtin.GatedFields[*batchv1.Job]{{Gate: feature.WorkloadWithJob, Visit: jobScheduling}},
-				PrepareForCreate: prepareJob, PrepareForUpdate: podspec.PrepareUpdate(jobPods),
+				PrepareForCreate: prepareJob, PrepareForUpdate: podspec.PrepareForUpdate(jobPods),
 				Validate: validateJob, Warnings: jobWarnings,
 			},
 			Status:         &builtin.Status[*batchv1.Job]{Validate: validateJobStatus},

@@ -40,7 +40,7 @@ func jobFieldLabel(label, value string) (string, string, error) {
 // has a manual selector. Values set by the client are not overwritten; validation rejects wrong
 // ones.
 func prepareJob(op *builtin.Operation, job *batchv1.Job) {
-	podspec.DropDisabled(op.Env.Gates, jobPods(job), nil)
+	podspec.DropDisabledFields(op.Env.Gates, jobPods(job), nil)
 	if job.Spec.ManualSelector != nil && *job.Spec.ManualSelector {
 		return
 	}

@@ -39,7 +39,7 @@ func validateJob(f validation.Field, job, old *batchv1.Job) {
 		f.Child("selector").LabelSelector(spec.Selector)
 	}
 	if selector, err := metav1.LabelSelectorAsSelector(spec.Selector); err == nil {
-		podspec.ValidateSelected(f.Child("template"), selector, &spec.Template)
+		podspec.ValidateTemplateLabels(f.Child("template"), selector, &spec.Template)
 	}
 	if old != nil {
 		validateJobUpdate(f, spec, old)

@@ -70,7 +70,7 @@ func validateAnchors(f validation.Field, text string) {
 		f.TooLong(maxBundle)
 		return
 	}
-	faults, n := f.Faults(), 0
+	before, n := f.ErrorCount(), 0
 	indices := map[string][]int{} // of certificates
 	for block, rest := pem.Decode([]byte(text)); block != nil; block, rest = pem.Decode(rest) {
 		if problem := anchorProblem(block); problem != "" {
@@ -80,7 +80,7 @@ func validateAnchors(f validation.Field, text string) {
 		}
 		n++
 	}
-	if f.Faults() > faults {
+	if f.ErrorCount() > before {
 		return
 	}
 	if n == 0 {

@@ -31,9 +31,9 @@ const (
 // that belongs to it.
 func validatePodRequestStatus(f validation.Field, r, old *certificatesv1.PodCertificateRequest) {
 	f, status := f.Child("status"), &r.Status
-	faults := f.Faults()
+	before := f.ErrorCount()
 	validatePodConditions(f.Child("conditions"), status.Conditions)
-	if f.Faults() > faults {
+	if f.ErrorCount() > before {
 		return
 	}
 	changed := validation.Changed(*status, old.Status)
@@ -94,9 +94,9 @@ func validateIssued(f validation.Field, r *certificatesv1.PodCertificateRequest,
 	if leaf == nil {
 		return
 	}
-	faults := f.Faults()
+	before := f.ErrorCount()
 	validateLeaf(f.Child("certificateChain"), r, leaf)
-	if f.Faults() > faults || !hasTimes(f, &r.Status) {
+	if f.ErrorCount() > before || !hasTimes(f, &r.Status) {
 		return
 	}
 	if place, value, problem := timesProblem(r, leaf, now); problem != "" {

@@ -33,10 +33,10 @@ func validateRequest(f validation.Field, csr, old *certificatesv1.CertificateSig
 	if len(spec.Usages) == 0 {
 		f.Child("usages").Required("")
 	}
-	seen := validation.NewSeen[certificatesv1.KeyUsage](len(spec.Usages))
+	seen := validation.NewDuplicates[certificatesv1.KeyUsage](len(spec.Usages))
 	for i, usage := range spec.Usages {
 		validateUsage(f.Child("usages").Index(i), usage)
-		if seen.Again(usage) {
+		if seen.IsDuplicate(usage) {
 			f.Child("usages").Index(i).Duplicate(usage)
 		}
 	}
@@ -109,13 +109,13 @@ func validateRequestConditions(f validation.Field, csr, old *certificatesv1.Cert
 		f.Invalid(`{conditions[{"type": "Approved"}], conditions[{"type": "Denied"}]}`,
 			"must specify at most one of: `conditions[{\"type\": \"Approved\"}]`, `conditions[{\"type\": \"Denied\"}]`")
 	}
-	seen := validation.NewSeen[certificatesv1.RequestConditionType](len(csr.Status.Conditions))
+	seen := validation.NewDuplicates[certificatesv1.RequestConditionType](len(csr.Status.Conditions))
 	for i := range csr.Status.Conditions {
 		condition, at := &csr.Status.Conditions[i], f.Index(i)
 		if condition.Type == "" && !tolerated.nameless {
 			at.Child("type").Required("")
 		}
-		if seen.Again(condition.Type) && !tolerated.duplicate {
+		if seen.IsDuplicate(condition.Type) && !tolerated.duplicate {
 			at.Child("type").Duplicate(condition.Type)
 		}
 		validateConditionStatus(at.Child("status"), condition)
@@ -152,7 +152,7 @@ type flaws struct {
 func flawsOf(conditions []certificatesv1.CertificateSigningRequestCondition) flaws {
 	var found flaws
 	var approved, denied bool
-	seen := validation.NewSeen[certificatesv1.RequestConditionType](len(conditions))
+	seen := validation.NewDuplicates[certificatesv1.RequestConditionType](len(conditions))
 	for i := range conditions {
 		kind := conditions[i].Type
 		switch kind {
@@ -163,7 +163,7 @@ func flawsOf(conditions []certificatesv1.CertificateSigningRequestCondition) fla
 		case "":
 			found.nameless = true
 		}
-		found.duplicate = seen.Again(kind) || found.duplicate
+		found.duplicate = seen.IsDuplicate(kind) || found.duplicate
 	}
 	found.both = approved && denied
 	return found

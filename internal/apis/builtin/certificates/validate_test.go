@@ -357,7 +357,7 @@ func TestPodCertificate(t *testing.T) {
 			if test.status != nil {
 				test.status(&r.Status)
 			}
-			got := validationtest.Faults(t, feature.Defaults(), func(f validation.Field) { validatePodRequestStatus(f, r, valid()) })
+			got := validationtest.Errors(t, feature.Defaults(), func(f validation.Field) { validatePodRequestStatus(f, r, valid()) })
 			if len(got) != len(test.want) {
 				t.Fatalf("%q, want %q", got, test.want)
 			}

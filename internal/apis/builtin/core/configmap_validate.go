@@ -40,7 +40,7 @@ func validateConfigMap(f validation.Field, configMap, old *corev1.ConfigMap) {
 // validateKeys has the rules of the keys of data, and returns how long all values are.
 func validateKeys[V string | []byte](f validation.Field, data map[string]V) (size int) {
 	for key, value := range data {
-		f.Key(key).ConfigKey(key)
+		f.Key(key).ConfigMapKey(key)
 		size += len(value)
 	}
 	return size

@@ -30,11 +30,11 @@ func defaultLimitRange(limits *corev1.LimitRange) {
 			addMissing(&item.DefaultRequest, item.Default)
 			addMissing(&item.DefaultRequest, item.Min)
 		}
-		podspec.RoundUp(item.Max)
-		podspec.RoundUp(item.Min)
-		podspec.RoundUp(item.Default)
-		podspec.RoundUp(item.DefaultRequest)
-		podspec.RoundUp(item.MaxLimitRequestRatio)
+		podspec.RoundUpQuantities(item.Max)
+		podspec.RoundUpQuantities(item.Min)
+		podspec.RoundUpQuantities(item.Default)
+		podspec.RoundUpQuantities(item.DefaultRequest)
+		podspec.RoundUpQuantities(item.MaxLimitRequestRatio)
 	}
 }
 
@@ -56,8 +56,8 @@ func defaultNode(node *corev1.Node) {
 	if len(node.Status.Allocatable) == 0 {
 		addMissing(&node.Status.Allocatable, node.Status.Capacity)
 	}
-	podspec.RoundUp(node.Status.Capacity)
-	podspec.RoundUp(node.Status.Allocatable)
+	podspec.RoundUpQuantities(node.Status.Capacity)
+	podspec.RoundUpQuantities(node.Status.Allocatable)
 }
 
 func defaultPersistentVolume(pv *corev1.PersistentVolume) {
@@ -89,9 +89,9 @@ func defaultReplicationController(rc *corev1.ReplicationController) {
 }
 
 func defaultResourceQuota(quota *corev1.ResourceQuota) {
-	podspec.RoundUp(quota.Spec.Hard)
-	podspec.RoundUp(quota.Status.Hard)
-	podspec.RoundUp(quota.Status.Used)
+	podspec.RoundUpQuantities(quota.Spec.Hard)
+	podspec.RoundUpQuantities(quota.Status.Hard)
+	podspec.RoundUpQuantities(quota.Status.Used)
 }
 
 func defaultSecret(secret *corev1.Secret) {

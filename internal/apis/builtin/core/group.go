@@ -42,7 +42,7 @@ func V1() builtin.Group {
 			WritePolicy: builtin.WritePolicy{Generation: true, ReturnDeletedObject: true},
 			Strategy: builtin.Strategy[*corev1.PodTemplate]{
 				Default:          defaultPodTemplate,
-				PrepareForCreate: podspec.Prepare(podTemplatePods), PrepareForUpdate: podspec.PrepareUpdate(podTemplatePods),
+				PrepareForCreate: podspec.PrepareForCreate(podTemplatePods), PrepareForUpdate: podspec.PrepareForUpdate(podTemplatePods),
 				Validate: validatePodTemplate, Warnings: podTemplateWarnings,
 			},
 			Columns: podTemplateColumns(),
@@ -55,8 +55,8 @@ func V1() builtin.Group {
 			WritePolicy: builtin.WritePolicy{Generation: true, ValidateName: validateReplicationControllerName},
 			Strategy: builtin.Strategy[*corev1.ReplicationController]{
 				Default:          defaultReplicationController,
-				PrepareForCreate: podspec.Prepare(replicationControllerPods),
-				PrepareForUpdate: podspec.PrepareUpdate(replicationControllerPods),
+				PrepareForCreate: podspec.PrepareForCreate(replicationControllerPods),
+				PrepareForUpdate: podspec.PrepareForUpdate(replicationControllerPods),
 				Validate:         validateReplicationController, Warnings: replicationControllerWarnings,
 			},
 			Status:   &builtin.Status[*corev1.ReplicationController]{Validate: validateReplicationControllerStatus},

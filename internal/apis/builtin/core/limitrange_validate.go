@@ -13,11 +13,11 @@ import (
 
 func validateLimitRange(f validation.Field, limits, _ *corev1.LimitRange) {
 	f = f.Child("spec").Child("limits")
-	types := validation.NewSeen[corev1.LimitType](len(limits.Spec.Limits))
+	types := validation.NewDuplicates[corev1.LimitType](len(limits.Spec.Limits))
 	for i := range limits.Spec.Limits {
 		item, at := &limits.Spec.Limits[i], f.Index(i)
 		validateLimitType(at.Child("type"), item.Type)
-		if types.Again(item.Type) {
+		if types.IsDuplicate(item.Type) {
 			at.Child("type").Duplicate(item.Type)
 		}
 		validateLimitItem(at, item)
@@ -30,9 +30,9 @@ func validateLimitType(f validation.Field, limited corev1.LimitType) {
 	case corev1.LimitTypePod, corev1.LimitTypeContainer, corev1.LimitTypePersistentVolumeClaim:
 		return
 	}
-	before := f.Faults()
+	before := f.ErrorCount()
 	f.QualifiedName(string(limited))
-	if f.Faults() == before && !strings.Contains(string(limited), "/") {
+	if f.ErrorCount() == before && !strings.Contains(string(limited), "/") {
 		f.Invalid(limited, "must be a standard limit type or fully qualified")
 	}
 }

@@ -25,7 +25,7 @@ func validateNode(f validation.Field, node, old *corev1.Node) {
 	}
 	validatePodCIDRs(f.Child("spec").Child("podCIDRs"), node.Spec.PodCIDRs, cidrs)
 	if node.Spec.PodPreemptionPolicy != nil { // the only declared value
-		validation.Declared(f.Child("spec"), declared.Validate_NodeSpec, &node.Spec, before, "")
+		validation.ValidateDeclared(f.Child("spec"), declared.Validate_NodeSpec, &node.Spec, before, "")
 	}
 	validateNodeRest(f, node)
 }
@@ -97,7 +97,7 @@ type taintKey struct {
 }
 
 func validateTaints(f validation.Field, taints []corev1.Taint) {
-	seen := validation.NewSeen[taintKey](len(taints))
+	seen := validation.NewDuplicates[taintKey](len(taints))
 	for i := range taints {
 		taint, at := &taints[i], f.Index(i)
 		at.Child("key").QualifiedName(taint.Key)
@@ -109,7 +109,7 @@ func validateTaints(f validation.Field, taints []corev1.Taint) {
 		} else {
 			validation.OneOf(at.Child("effect"), taint.Effect, corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute)
 		}
-		if seen.Again(taintKey{taint.Key, taint.Effect}) {
+		if seen.IsDuplicate(taintKey{taint.Key, taint.Effect}) {
 			fault := field.Duplicate(at.Path(), *taint)
 			fault.Detail = "taints must be unique by key and effect pair"
 			at.Add(fault)
@@ -152,9 +152,9 @@ func validateNodeResources(f validation.Field, resources corev1.ResourceList) {
 }
 
 func validateNodeAddresses(f validation.Field, addresses []corev1.NodeAddress) {
-	seen := validation.NewSeen[corev1.NodeAddress](len(addresses))
+	seen := validation.NewDuplicates[corev1.NodeAddress](len(addresses))
 	for i := range addresses {
-		if seen.Again(addresses[i]) {
+		if seen.IsDuplicate(addresses[i]) {
 			f.Index(i).Duplicate(addresses[i])
 		}
 	}
@@ -231,6 +231,6 @@ func validateConfigSource(f validation.Field, source *corev1.NodeConfigSource, u
 	if ref.KubeletConfigKey == "" {
 		at.Child("kubeletConfigKey").Required("kubeletConfigKey must be set")
 	} else {
-		at.Child("kubeletConfigKey").ConfigKey(ref.KubeletConfigKey)
+		at.Child("kubeletConfigKey").ConfigMapKey(ref.KubeletConfigKey)
 	}
 }

@@ -35,7 +35,7 @@ func pods() builtin.Row[*corev1.Pod] {
 }
 
 func preparePod(op *builtin.Operation, pod *corev1.Pod) {
-	podspec.DropDisabled(op.Env.Gates, &pod.Spec, nil)
+	podspec.DropDisabledFields(op.Env.Gates, &pod.Spec, nil)
 	completePodResources(&pod.Spec)
 	pod.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: qosClass(&pod.Spec)}
 	if len(pod.Spec.SchedulingGates) > 0 {
@@ -49,7 +49,7 @@ func preparePod(op *builtin.Operation, pod *corev1.Pod) {
 }
 
 func preparePodUpdate(op *builtin.Operation, pod, old *corev1.Pod) {
-	podspec.DropDisabled(op.Env.Gates, &pod.Spec, &old.Spec)
+	podspec.DropDisabledFields(op.Env.Gates, &pod.Spec, &old.Spec)
 }
 
 // alignPodIPs makes podIP the first of podIPs, for clients that write or read

@@ -39,10 +39,10 @@ func roundPodStatus(status *corev1.PodStatus) {
 		status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses,
 	} {
 		for i := range containers {
-			podspec.RoundUp(containers[i].AllocatedResources)
-			podspec.RoundUpBoth(containers[i].Resources)
+			podspec.RoundUpQuantities(containers[i].AllocatedResources)
+			podspec.RoundUpRequirements(containers[i].Resources)
 		}
 	}
-	podspec.RoundUp(status.AllocatedResources)
-	podspec.RoundUpBoth(status.Resources)
+	podspec.RoundUpQuantities(status.AllocatedResources)
+	podspec.RoundUpRequirements(status.Resources)
 }

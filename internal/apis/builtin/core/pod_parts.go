@@ -17,7 +17,7 @@ func podPart(name string, take func(to, sent *corev1.Pod), validate func(f valid
 			pod := old.DeepCopy()
 			keepRequest(pod, sent)
 			take(pod, sent)
-			podspec.DropDisabled(op.Env.Gates, &pod.Spec, &old.Spec)
+			podspec.DropDisabledFields(op.Env.Gates, &pod.Spec, &old.Spec)
 			*sent = *pod
 		},
 	})

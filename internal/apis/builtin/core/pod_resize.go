@@ -60,10 +60,10 @@ func validateResize(f validation.Field, pod, old *corev1.Pod) {
 	if !canResize(old) {
 		spec.Forbidden("Pod running on node without support for resize")
 	}
-	before := f.Faults()
+	before := f.ErrorCount()
 	spec.Add(validateSameContainers(pod.Spec.Containers, old.Spec.Containers, spec.Child("containers").Path())...)
 	spec.Add(validateSameContainers(pod.Spec.InitContainers, old.Spec.InitContainers, spec.Child("initContainers").Path())...)
-	if f.Faults() > before {
+	if f.ErrorCount() > before {
 		return
 	}
 	if !f.Enabled(feature.InPlacePodVerticalScalingInitContainers) && changesInit(&pod.Spec, &old.Spec) {

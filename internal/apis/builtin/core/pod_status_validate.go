@@ -37,7 +37,7 @@ func validatePodStatus(f validation.Field, pod, old *corev1.Pod) {
 	validateClaimStatuses(f.Child("resourceClaimStatuses"), s.ResourceClaimStatuses, pod.Spec.ResourceClaims)
 	validateExtendedClaim(f.Child("extendedResourceClaimStatus"), s.ExtendedResourceClaimStatus, &pod.Spec)
 	if len(s.VolumeHealth)+len(s.NodeAllocatableResourceClaimStatuses) > 0 {
-		validation.Declared(f, declared.Validate_PodStatus, s, &old.Status, "status")
+		validation.ValidateDeclared(f, declared.Validate_PodStatus, s, &old.Status, "status")
 	}
 }
 
@@ -51,15 +51,15 @@ func validateObservedGeneration(f validation.Field, generation int64) {
 const oneForEachFamily = "may specify no more than one IP for each IP family"
 
 func validatePodIPs(f validation.Field, ips, old []corev1.PodIP) {
-	valid, families := true, validation.NewSeen[bool](len(ips))
+	valid, families := true, validation.NewDuplicates[bool](len(ips))
 	again := false
 	for i := range ips {
-		before := f.Faults()
+		before := f.ErrorCount()
 		if i >= len(old) || old[i] != ips[i] {
 			f.Index(i).IP(ips[i].IP)
 		}
-		valid = valid && f.Faults() == before
-		again = families.Again(isIPv6(ips[i].IP)) || again
+		valid = valid && f.ErrorCount() == before
+		again = families.IsDuplicate(isIPv6(ips[i].IP)) || again
 	}
 	if valid && again {
 		f.Invalid(internalIPs(ips), oneForEachFamily)
@@ -81,15 +81,15 @@ func validateHostIPs(f validation.Field, s, old *corev1.PodStatus) {
 	if len(ips) > 0 && ips[0].IP != s.HostIP {
 		f.Index(0).Child("ip").Invalid(ips[0].IP, "must be equal to `hostIP`")
 	}
-	valid, families := true, validation.NewSeen[bool](len(ips))
+	valid, families := true, validation.NewDuplicates[bool](len(ips))
 	again := false
 	for i := range ips {
-		before := f.Faults()
+		before := f.ErrorCount()
 		if i >= len(old.HostIPs) || old.HostIPs[i] != ips[i] {
 			f.Index(i).IP(ips[i].IP)
 		}
-		valid = valid && f.Faults() == before
-		again = families.Again(isIPv6(ips[i].IP)) || again
+		valid = valid && f.ErrorCount() == before
+		again = families.IsDuplicate(isIPv6(ips[i].IP)) || again
 	}
 	if valid && again {
 		f.Invalid(ips, oneForEachFamily)
@@ -129,7 +129,7 @@ type restarts struct {
 
 func newRestarts(spec *corev1.PodSpec) restarts {
 	r := restarts{spec: spec}
-	if spec.RestartPolicy == corev1.RestartPolicyAlways || podspec.RestartsAll(spec) {
+	if spec.RestartPolicy == corev1.RestartPolicyAlways || podspec.RestartsAllContainers(spec) {
 		return r
 	}
 	r.containers = make(map[string]*corev1.Container, len(spec.Containers)+len(spec.InitContainers))
@@ -191,10 +191,10 @@ func (l *statusList) validateHealth(f validation.Field, status *corev1.Container
 		case !ofClaim && !hasResource(c, resource.Name):
 			at.Child("name").Invalid(resource.Name, "must match one of the container's resource requests")
 		}
-		ids := validation.NewSeen[corev1.ResourceID](len(resource.Resources))
+		ids := validation.NewDuplicates[corev1.ResourceID](len(resource.Resources))
 		for j := range resource.Resources {
 			health, at := &resource.Resources[j], at.Child("resources").Index(j)
-			if ids.Again(health.ResourceID) {
+			if ids.IsDuplicate(health.ResourceID) {
 				at.Child("resourceID").Duplicate(health.ResourceID)
 			}
 			validation.OneOf(at.Child("health"), health.Health,
@@ -252,16 +252,16 @@ func validateStatusUser(f validation.Field, user *corev1.ContainerUser, os *core
 
 // validateClaimStatuses checks that each status belongs to one of the pod's claims.
 func validateClaimStatuses(f validation.Field, statuses []corev1.PodResourceClaimStatus, claims []corev1.PodResourceClaim) {
-	known, seen := validation.NewSeen[string](len(claims)), validation.NewSeen[string](len(statuses))
+	known, seen := validation.NewDuplicates[string](len(claims)), validation.NewDuplicates[string](len(statuses))
 	for i := range claims {
-		known.Again(claims[i].Name)
+		known.IsDuplicate(claims[i].Name)
 	}
 	for i := range statuses {
 		status, at := &statuses[i], f.Index(i).Child("name")
 		if !known.Has(status.Name) {
 			at.Invalid(status.Name, "must match the name of an entry in `spec.resourceClaims`")
 		}
-		if seen.Again(status.Name) {
+		if seen.IsDuplicate(status.Name) {
 			at.Duplicate(status.Name)
 		}
 		if name := status.ResourceClaimName; name != nil {
@@ -276,10 +276,10 @@ func validateExtendedClaim(f validation.Field, status *corev1.PodExtendedResourc
 	if status == nil {
 		return
 	}
-	names := validation.NewSeen[string](len(spec.Containers) + len(spec.InitContainers))
+	names := validation.NewDuplicates[string](len(spec.Containers) + len(spec.InitContainers))
 	for _, containers := range [...][]corev1.Container{spec.Containers, spec.InitContainers} {
 		for i := range containers {
-			names.Again(containers[i].Name)
+			names.IsDuplicate(containers[i].Name)
 		}
 	}
 	if len(status.RequestMappings) == 0 {

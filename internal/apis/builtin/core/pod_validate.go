@@ -26,7 +26,7 @@ func validatePod(f validation.Field, pod, old *corev1.Pod) {
 		if len(pod.Spec.EphemeralContainers) > 0 {
 			f.Child("spec").Child("ephemeralContainers").Forbidden("cannot be set on create")
 		}
-		podspec.ValidateProfilesMatch(f.Child("spec"), &pod.ObjectMeta, &pod.Spec)
+		podspec.ValidateAnnotationsMatchFields(f.Child("spec"), &pod.ObjectMeta, &pod.Spec)
 		return
 	}
 	validateAnnotationsKept(f, pod, old)
@@ -46,7 +46,7 @@ func validateWholePod(f validation.Field, pod, old *corev1.Pod) {
 
 // validateAnnotationsKept rejects changes of annotations that identify a mirror pod.
 func validateAnnotationsKept(f validation.Field, pod, old *corev1.Pod) {
-	podspec.ValidateAnnotationsKept(f.Child("metadata").Child("annotations"), &pod.ObjectMeta, &old.ObjectMeta)
+	podspec.ValidateAnnotationsUnchanged(f.Child("metadata").Child("annotations"), &pod.ObjectMeta, &old.ObjectMeta)
 }
 
 // mutable is the error for changes of immutable fields, with kube-apiserver's list of the mutable
@@ -64,9 +64,9 @@ func validatePodUpdate(f validation.Field, spec, old *corev1.PodSpec) {
 		f.Child("initContainers").Forbidden("pod updates may not add or remove containers")
 		return
 	}
-	faults := f.Faults()
+	count := f.ErrorCount()
 	validateDeadlineUpdate(f.Child("activeDeadlineSeconds"), spec.ActiveDeadlineSeconds, old.ActiveDeadlineSeconds)
-	if f.Faults() > faults {
+	if f.ErrorCount() > count {
 		return
 	}
 	validateGateUpdate(f.Child("schedulingGates"), spec, old)
@@ -145,9 +145,9 @@ func validateDeadlineUpdate(f validation.Field, seconds, old *int64) {
 
 // validateGateUpdate checks that no gate is added. A new name is reported once, at its last place.
 func validateGateUpdate(f validation.Field, spec, old *corev1.PodSpec) {
-	before := validation.NewSeen[string](len(old.SchedulingGates))
+	before := validation.NewDuplicates[string](len(old.SchedulingGates))
 	for i := range old.SchedulingGates {
-		before.Again(old.SchedulingGates[i].Name)
+		before.IsDuplicate(old.SchedulingGates[i].Name)
 	}
 	for i := range spec.SchedulingGates {
 		name := spec.SchedulingGates[i].Name
@@ -168,9 +168,9 @@ type sameToleration struct {
 // validateAddedTolerations rejects the removal of tolerations.
 func validateAddedTolerations(f validation.Field, tolerations, old []corev1.Toleration) {
 	key := func(t *corev1.Toleration) sameToleration { return sameToleration{t.Key, t.Value, t.Operator, t.Effect} }
-	now := validation.NewSeen[sameToleration](len(tolerations))
+	now := validation.NewDuplicates[sameToleration](len(tolerations))
 	for i := range tolerations {
-		now.Again(key(&tolerations[i]))
+		now.IsDuplicate(key(&tolerations[i]))
 	}
 	for i := range old {
 		if !now.Has(key(&old[i])) {

@@ -30,7 +30,7 @@ func validateReplicationController(f validation.Field, rc, old *corev1.Replicati
 	if old != nil {
 		before = old.Spec.Template
 	}
-	podspec.ValidateSelected(at, labels.SelectorFromSet(spec.Selector), spec.Template)
+	podspec.ValidateTemplateLabels(at, labels.SelectorFromSet(spec.Selector), spec.Template)
 	podspec.ValidateTemplate(at, spec.Template, before)
 	podspec.ValidateRestartAlways(at, spec.Template, "ReplicationController")
 }

@@ -53,9 +53,9 @@ const (
 
 // validateScopes validates the scopes of a quota, which only apply to some resources.
 func validateScopes(f validation.Field, spec *corev1.ResourceQuotaSpec) {
-	seen := validation.NewSeen[corev1.ResourceQuotaScope](len(spec.Scopes))
+	seen := validation.NewDuplicates[corev1.ResourceQuotaScope](len(spec.Scopes))
 	for _, scope := range spec.Scopes {
-		seen.Again(scope)
+		seen.IsDuplicate(scope)
 		if !isScope(scope) {
 			f.Invalid(spec.Scopes, unsupportedScope)
 		}
@@ -72,10 +72,10 @@ func validateScopes(f validation.Field, spec *corev1.ResourceQuotaSpec) {
 // not contain the index of the expression.
 func validateScopeSelector(f validation.Field, spec *corev1.ResourceQuotaSpec) {
 	f, expressions := f.Child("scopeSelector").Child("matchExpressions"), spec.ScopeSelector.MatchExpressions
-	seen := validation.NewSeen[corev1.ResourceQuotaScope](len(expressions))
+	seen := validation.NewDuplicates[corev1.ResourceQuotaScope](len(expressions))
 	for i := range expressions {
 		r := &expressions[i]
-		seen.Again(r.ScopeName)
+		seen.IsDuplicate(r.ScopeName)
 		if !isScope(r.ScopeName) {
 			f.Child("scopeName").Invalid(r.ScopeName, unsupportedScope)
 		}
@@ -152,7 +152,7 @@ func scoped(scope corev1.ResourceQuotaScope, name corev1.ResourceName) bool {
 }
 
 // conflict reports whether two scopes have no object in common.
-func conflict(scopes *validation.Seen[corev1.ResourceQuotaScope]) bool {
+func conflict(scopes *validation.Duplicates[corev1.ResourceQuotaScope]) bool {
 	return scopes.Has(corev1.ResourceQuotaScopeBestEffort) && scopes.Has(corev1.ResourceQuotaScopeNotBestEffort) ||
 		scopes.Has(corev1.ResourceQuotaScopeTerminating) && scopes.Has(corev1.ResourceQuotaScopeNotTerminating)
 }
@@ -163,9 +163,9 @@ func sameScopes(scopes, old []corev1.ResourceQuotaScope) bool {
 }
 
 func hasAll(scopes, wanted []corev1.ResourceQuotaScope) bool {
-	seen := validation.NewSeen[corev1.ResourceQuotaScope](len(scopes))
+	seen := validation.NewDuplicates[corev1.ResourceQuotaScope](len(scopes))
 	for _, scope := range scopes {
-		seen.Again(scope)
+		seen.IsDuplicate(scope)
 	}
 	return !slices.ContainsFunc(wanted, func(scope corev1.ResourceQuotaScope) bool { return !seen.Has(scope) })
 }

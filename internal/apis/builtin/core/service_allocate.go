@@ -134,8 +134,8 @@ func nodePortsOf(service *corev1.Service) []int32 {
 	return slices.Compact(ports)
 }
 
-// AllocatedTo returns the names of the addresses and ports that are allocated to a service.
-func AllocatedTo(service *corev1.Service) (addresses, ports []string) {
+// Allocations returns the names of the addresses and ports that are allocated to a service.
+func Allocations(service *corev1.Service) (addresses, ports []string) {
 	for _, ip := range addressesOf(service) {
 		addresses = append(addresses, canonical(ip))
 	}
@@ -213,7 +213,7 @@ func (a *serviceAllocator) clusterIPs(service, old *corev1.Service) error {
 // nobody's, as kube-apiserver does.
 func (a *serviceAllocator) anyAddress(family corev1.IPFamily) (ip string, err error) {
 	err = a.withCIDRs(func(all allocation.CIDRs) error {
-		cidrs := all.Of(family == corev1.IPv6Protocol)
+		cidrs := all.Family(family == corev1.IPv6Protocol)
 		if a.op.DryRun && len(cidrs) > 0 {
 			ip = cidrs[0].Addr().String()
 			return nil
@@ -225,7 +225,7 @@ func (a *serviceAllocator) anyAddress(family corev1.IPFamily) (ip string, err er
 		ip, err = a.batch.ClaimAny(a.op.Context, a.addresses, ranges...)
 		return err
 	})
-	if allocation.IsRefusal(err) {
+	if allocation.IsUnavailable(err) {
 		err = apierrors.NewInternalError(fmt.Errorf("failed to allocate a serviceIP: %w", err))
 	}
 	return ip, err
@@ -239,18 +239,18 @@ func (a *serviceAllocator) chosenAddress(service *corev1.Service, family corev1.
 		return err // as validation makes sure
 	}
 	err = a.withCIDRs(func(all allocation.CIDRs) error {
-		switch cidrs := all.Of(family == corev1.IPv6Protocol); {
-		case all.Contain(address):
+		switch cidrs := all.Family(family == corev1.IPv6Protocol); {
+		case all.Contains(address):
 			return nil
 		case a.op.DryRun && len(cidrs) > 0:
-			return allocation.Refusal(fmt.Sprintf("the provided IP (%s) is not in the valid range. The range of valid IPs is %s", ip, cidrs[0]))
+			return allocation.UnavailableError(fmt.Sprintf("the provided IP (%s) is not in the valid range. The range of valid IPs is %s", ip, cidrs[0]))
 		}
 		return allocation.ErrMismatchedRange
 	})
 	if err == nil && !a.op.DryRun {
 		err = a.batch.Claim(a.op.Context, a.addresses, address.String())
 	}
-	if allocation.IsRefusal(err) {
+	if allocation.IsUnavailable(err) {
 		return invalidService(service, field.ErrorList{
 			field.Invalid(field.NewPath("spec", "clusterIPs"), service.Spec.ClusterIPs, fmt.Sprintf("failed to allocate IP %s: %v", ip, err)),
 		})

@@ -31,7 +31,7 @@ func (a *serviceAllocator) nodePorts(service, old *corev1.Service) error {
 		case port.NodePort == 0:
 			port.NodePort, err = a.anyPort("failed to allocate a nodePort")
 		default:
-			if err = a.chosenPort(port.NodePort); allocation.IsRefusal(err) {
+			if err = a.chosenPort(port.NodePort); allocation.IsUnavailable(err) {
 				err = invalidService(service, field.ErrorList{
 					field.Invalid(field.NewPath("spec", "ports").Index(i).Child("nodePort"), port.NodePort, err.Error()),
 				})
@@ -104,7 +104,7 @@ func (a *serviceAllocator) healthCheckPort(service, old *corev1.Service) (err er
 	case *port == 0:
 		*port, err = a.anyPort("failed to allocate a HealthCheck NodePort 0")
 	default:
-		if err = a.chosenPort(*port); allocation.IsRefusal(err) {
+		if err = a.chosenPort(*port); allocation.IsUnavailable(err) {
 			err = apierrors.NewInternalError(fmt.Errorf("failed to allocate requested HealthCheck NodePort %d: %w", *port, err))
 		}
 	}
@@ -127,7 +127,7 @@ func (a *serviceAllocator) anyPort(failure string) (int32, error) {
 		return guess, nil
 	}
 	name, err := a.batch.ClaimAny(a.op.Context, a.ports, allocation.Ports(a.op.Env.Services.NodePorts))
-	if allocation.IsRefusal(err) {
+	if allocation.IsUnavailable(err) {
 		err = apierrors.NewInternalError(fmt.Errorf("%s: %w", failure, err))
 	}
 	if err != nil {
@@ -143,7 +143,7 @@ func (a *serviceAllocator) chosenPort(port int32) error {
 	if a.op.DryRun {
 		a.guessed = append(a.guessed, port)
 	} else if ports := a.op.Env.Services.NodePorts; !ports.Contains(int(port)) {
-		return allocation.Refusal("provided port is not in the valid range. The range of valid ports is " + ports.String())
+		return allocation.UnavailableError("provided port is not in the valid range. The range of valid ports is " + ports.String())
 	}
 	return a.batch.Claim(a.op.Context, a.ports, portName(port))
 }

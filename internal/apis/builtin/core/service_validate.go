@@ -25,9 +25,9 @@ func validateService(f validation.Field, service, old *corev1.Service) {
 	}
 	f = f.Child("spec")
 	if spec.Type != corev1.ServiceTypeExternalName {
-		faults := f.Faults()
+		count := f.ErrorCount()
 		validateAddresses(f, spec, before)
-		if f.Faults() > faults {
+		if f.ErrorCount() > count {
 			return // kube-apiserver allocates addresses before it validates the rest
 		}
 	}
@@ -48,13 +48,13 @@ func validateService(f validation.Field, service, old *corev1.Service) {
 
 // validateAddresses validates the addresses and families of a service that has any.
 func validateAddresses(f validation.Field, spec, before *corev1.ServiceSpec) {
-	faults := f.Faults()
+	count := f.ErrorCount()
 	valid := validateClusterIPs(f, spec, before)
 	validateIPFamilies(f, spec)
 	if valid {
 		validateFamiliesOfIPs(f.Child("clusterIPs"), spec)
 	}
-	if f.Faults() == faults {
+	if f.ErrorCount() == count {
 		validateSingleStack(f.Child("ipFamilyPolicy"), spec)
 		validateReleasedFamily(f.Child("ipFamilyPolicy"), spec, before)
 	}
@@ -88,8 +88,8 @@ func validateServicePorts(f validation.Field, spec *corev1.ServiceSpec, creation
 		number
 		of int32
 	}
-	names := validation.NewSeen[string](len(spec.Ports))
-	ports, nodePorts := validation.NewSeen[number](len(spec.Ports)), validation.NewSeen[nodePort](len(spec.Ports))
+	names := validation.NewDuplicates[string](len(spec.Ports))
+	ports, nodePorts := validation.NewDuplicates[number](len(spec.Ports)), validation.NewDuplicates[nodePort](len(spec.Ports))
 	allocated := creation && hasNodePorts(spec)
 	for i := range spec.Ports {
 		port, at := &spec.Ports[i], f.Index(i)
@@ -97,17 +97,17 @@ func validateServicePorts(f validation.Field, spec *corev1.ServiceSpec, creation
 		if spec.Type == corev1.ServiceTypeClusterIP && port.NodePort != 0 {
 			at.Child("nodePort").Forbidden("may not be used when `type` is 'ClusterIP'")
 		}
-		if port.Name != "" && names.Again(port.Name) {
+		if port.Name != "" && names.IsDuplicate(port.Name) {
 			at.Child("name").Duplicate(port.Name)
 		}
-		if ports.Again(number{port.Port, port.Protocol}) {
+		if ports.IsDuplicate(number{port.Port, port.Protocol}) {
 			at.Duplicate(corev1.ServicePort{Protocol: port.Protocol, Port: port.Port})
 		}
 		onNode := nodePort{number: number{port.NodePort, port.Protocol}}
 		if allocated {
 			onNode.of = port.Port
 		}
-		if port.NodePort != 0 && nodePorts.Again(onNode) {
+		if port.NodePort != 0 && nodePorts.IsDuplicate(onNode) {
 			at.Child("nodePort").Duplicate(port.NodePort)
 		}
 	}
@@ -165,9 +165,9 @@ func validateSessionAffinity(f validation.Field, spec *corev1.ServiceSpec) {
 
 func validateExternalIPs(f validation.Field, ips, old []string) {
 	for i, ip := range ips {
-		at, before := f.Index(i), f.Faults()
+		at, before := f.Index(i), f.ErrorCount()
 		at.IP(ip, old...)
-		if f.Faults() == before {
+		if f.ErrorCount() == before {
 			at.NonSpecialIP(ip)
 		}
 	}
@@ -266,9 +266,9 @@ func validateClusterIPs(f validation.Field, spec, before *corev1.ServiceSpec) (v
 	valid = true
 	for i, ip := range ips {
 		if i > 0 || ip != corev1.ClusterIPNone {
-			faults := f.Faults()
+			count := f.ErrorCount()
 			at.Index(i).IP(ip, before.ClusterIPs...)
-			valid = valid && f.Faults() == faults
+			valid = valid && f.ErrorCount() == count
 		}
 	}
 	if len(ips) > 2 {
@@ -285,11 +285,11 @@ func isIPv6(ip string) bool {
 }
 
 func validateIPFamilies(f validation.Field, spec *corev1.ServiceSpec) {
-	families := validation.NewSeen[corev1.IPFamily](len(spec.IPFamilies))
+	families := validation.NewDuplicates[corev1.IPFamily](len(spec.IPFamilies))
 	for i, family := range spec.IPFamilies {
 		at := f.Child("ipFamilies").Index(i)
 		validation.OneOf(at, family, corev1.IPv4Protocol, corev1.IPv6Protocol)
-		if families.Again(family) {
+		if families.IsDuplicate(family) {
 			at.Duplicate(family)
 		}
 	}

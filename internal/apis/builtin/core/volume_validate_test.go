@@ -150,7 +150,7 @@ func TestPersistentVolumeUpdates(t *testing.T) {
 	}
 	moved := near()
 	moved.Spec.NodeAffinity = nodesWith("zone")
-	if faults := validationtest.Faults(t, gates, func(f validation.Field) { validatePersistentVolume(f, moved, near()) }); len(faults) > 0 {
+	if faults := validationtest.Errors(t, gates, func(f validation.Field) { validatePersistentVolume(f, moved, near()) }); len(faults) > 0 {
 		t.Errorf("with the gate: %q", faults)
 	}
 }

@@ -80,7 +80,7 @@ func validateVolumeClaimStatus(f validation.Field, claim, old *corev1.Persistent
 		podspec.ValidateBasicQuantity(f.Child("capacity").Key(string(name)), quantity)
 	}
 	if status.HealthStatus != nil {
-		validation.Declared(f, declared.Validate_PersistentVolumeClaimStatus, status, &old.Status, "status")
+		validation.ValidateDeclared(f, declared.Validate_PersistentVolumeClaimStatus, status, &old.Status, "status")
 	}
 	at := f.Child("allocatedResourceStatuses")
 	for name, state := range status.AllocatedResourceStatuses {
@@ -95,9 +95,9 @@ func validateVolumeClaimStatus(f validation.Field, claim, old *corev1.Persistent
 	}
 	at = f.Child("allocatedResources")
 	for name, quantity := range status.AllocatedResources {
-		before := f.Faults()
+		before := f.ErrorCount()
 		validateClaimResource(at, name)
-		if f.Faults() == before {
+		if f.ErrorCount() == before {
 			podspec.ValidateBasicQuantity(at.Key(string(name)), quantity)
 		}
 	}
@@ -105,10 +105,10 @@ func validateVolumeClaimStatus(f validation.Field, claim, old *corev1.Persistent
 
 // validateClaimResource accepts storage as the only unprefixed resource of a volume.
 func validateClaimResource(f validation.Field, name corev1.ResourceName) {
-	before := f.Faults()
+	before := f.ErrorCount()
 	f.QualifiedName(string(name))
 	native := podspec.CanOvercommit(name) || podspec.IsHugePages(name)
-	if f.Faults() == before && native && name != corev1.ResourceStorage {
+	if f.ErrorCount() == before && native && name != corev1.ResourceStorage {
 		validation.NotSupported(f, name, corev1.ResourceStorage)
 	}
 }

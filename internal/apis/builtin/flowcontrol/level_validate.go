@@ -123,14 +123,14 @@ func positive(f validation.Field, n int32) {
 
 func validatePriorityLevelStatus(f validation.Field, level, _ *flowcontrolv1.PriorityLevelConfiguration) {
 	conditions := level.Status.Conditions
-	types := validation.NewSeen[flowcontrolv1.PriorityLevelConfigurationConditionType](len(conditions))
+	types := validation.NewDuplicates[flowcontrolv1.PriorityLevelConfigurationConditionType](len(conditions))
 	for i := range conditions {
 		validateConditionType(f.Child("status").Child("conditions").Index(i).Child("type"), conditions[i].Type, &types)
 	}
 }
 
-func validateConditionType[T ~string](f validation.Field, kind T, seen *validation.Seen[T]) {
-	if seen.Again(kind) {
+func validateConditionType[T ~string](f validation.Field, kind T, seen *validation.Duplicates[T]) {
+	if seen.IsDuplicate(kind) {
 		f.Duplicate(kind)
 	}
 	if kind == "" {

@@ -196,7 +196,7 @@ func validatePath(f validation.Field, path string) {
 
 func validateFlowSchemaStatus(f validation.Field, schema, _ *flowcontrolv1.FlowSchema) {
 	conditions := schema.Status.Conditions
-	types := validation.NewSeen[flowcontrolv1.FlowSchemaConditionType](len(conditions))
+	types := validation.NewDuplicates[flowcontrolv1.FlowSchemaConditionType](len(conditions))
 	for i := range conditions {
 		validateConditionType(f.Child("status").Child("conditions").Index(i).Child("type"), conditions[i].Type, &types)
 	}

@@ -62,9 +62,9 @@ func wellFormed[T any](list []T, name func(*T) string) bool {
 	if len(list) > maxResponders {
 		return false
 	}
-	seen := validation.NewSeen[string](len(list))
+	seen := validation.NewDuplicates[string](len(list))
 	for i := range list {
-		if seen.Again(name(&list[i])) {
+		if seen.IsDuplicate(name(&list[i])) {
 			return false
 		}
 	}

@@ -23,8 +23,8 @@ func validateIngress(f validation.Field, ingress, old *networkingv1.Ingress) {
 	if old == nil {
 		validateClassAnnotation(f.Child("annotations").Child(annotationIngressClass), ingress)
 	} else {
-		ratchet.secretNames = f.Breaks(func(f validation.Field) { validateSecretNames(f, old.Spec.TLS) })
-		ratchet.wildcardRules = f.Breaks(func(f validation.Field) { validateWildcardRules(f, old.Spec.Rules) })
+		ratchet.secretNames = f.Violates(func(f validation.Field) { validateSecretNames(f, old.Spec.TLS) })
+		ratchet.wildcardRules = f.Violates(func(f validation.Field) { validateWildcardRules(f, old.Spec.Rules) })
 	}
 	f, spec := f.Child("spec"), &ingress.Spec
 	if len(spec.Rules) == 0 && spec.DefaultBackend == nil {

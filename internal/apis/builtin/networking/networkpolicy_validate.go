@@ -86,7 +86,7 @@ func newPolicyRatchet(f validation.Field, old *networkingv1.NetworkPolicy) polic
 	if old == nil {
 		return policyRatchet{}
 	}
-	loose := f.Breaks(func(f validation.Field) { f.LabelSelector(&old.Spec.PodSelector) })
+	loose := f.Violates(func(f validation.Field) { f.LabelSelector(&old.Spec.PodSelector) })
 	return policyRatchet{old: &old.Spec, looseSelectors: loose}
 }
 

@@ -186,7 +186,7 @@ func TestCIDRsWithoutStrictness(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if faults := validationtest.Faults(t, gates, func(f validation.Field) { validateNetworkPolicy(f, policy, nil) }); faults != nil {
+	if faults := validationtest.Errors(t, gates, func(f validation.Field) { validateNetworkPolicy(f, policy, nil) }); faults != nil {
 		t.Error(faults)
 	}
 	want := []string{

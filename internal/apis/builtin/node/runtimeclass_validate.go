@@ -9,7 +9,7 @@ import (
 
 func validateRuntimeClass(f validation.Field, class, old *nodev1.RuntimeClass) {
 	validateHandler(f.Child("handler"), class, old)
-	podspec.ValidateRuntime(f, class, old)
+	podspec.ValidateRuntimeClass(f, class, old)
 }
 
 // validateHandler: one that cannot be may stay where it is.

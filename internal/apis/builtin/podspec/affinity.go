@@ -53,7 +53,7 @@ func breaksNodeValues(f validation.Field, a *corev1.NodeAffinity) bool {
 		return false
 	}
 	terms := a.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
-	return f.Breaks(func(f validation.Field) {
+	return f.Violates(func(f validation.Field) {
 		for i := range terms {
 			for j := range terms[i].MatchExpressions {
 				for _, value := range terms[i].MatchExpressions[j].Values {
@@ -67,7 +67,7 @@ func breaksNodeValues(f validation.Field, a *corev1.NodeAffinity) bool {
 // breaksSelectors reports whether any selector of pods breaks the rule of them, which
 // came later than pods that do.
 func breaksSelectors(f validation.Field, a *corev1.Affinity) bool {
-	return f.Breaks(func(f validation.Field) {
+	return f.Violates(func(f validation.Field) {
 		if a := a.PodAffinity; a != nil {
 			validateSelectors(f, a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution)
 		}
@@ -229,12 +229,12 @@ func validateUnmergedKeys(f validation.Field, match []string, selector *metav1.L
 		f.Forbidden("must not be specified when labelSelector is not set")
 		return
 	}
-	keys := validation.NewSeen[string](len(selector.MatchExpressions) + len(selector.MatchLabels))
+	keys := validation.NewDuplicates[string](len(selector.MatchExpressions) + len(selector.MatchLabels))
 	for key := range selector.MatchLabels {
-		keys.Again(key)
+		keys.IsDuplicate(key)
 	}
 	for i := range selector.MatchExpressions {
-		keys.Again(selector.MatchExpressions[i].Key)
+		keys.IsDuplicate(selector.MatchExpressions[i].Key)
 	}
 	for i, key := range match {
 		f.Index(i).QualifiedName(key)
@@ -245,14 +245,14 @@ func validateUnmergedKeys(f validation.Field, match []string, selector *metav1.L
 }
 
 func validateMergedKeys(f validation.Field, match []string, selector *metav1.LabelSelector) {
-	seen := validation.NewSeen[string](len(selector.MatchExpressions) + len(selector.MatchLabels))
+	seen := validation.NewDuplicates[string](len(selector.MatchExpressions) + len(selector.MatchLabels))
 	for key := range selector.MatchLabels {
-		seen.Again(key)
+		seen.IsDuplicate(key)
 	}
 	var positions map[string]int // of keys, where there is a fault
 	for i := range selector.MatchExpressions {
 		key := selector.MatchExpressions[i].Key
-		if !seen.Again(key) {
+		if !seen.IsDuplicate(key) {
 			continue
 		}
 		if positions == nil {
@@ -268,9 +268,9 @@ func validateMergedKeys(f validation.Field, match []string, selector *metav1.Lab
 }
 
 func validateOpposedKeys(f validation.Field, match, mismatch []string) {
-	opposed := validation.NewSeen[string](len(mismatch))
+	opposed := validation.NewDuplicates[string](len(mismatch))
 	for _, key := range mismatch {
-		opposed.Again(key)
+		opposed.IsDuplicate(key)
 	}
 	for i, key := range match {
 		if opposed.Has(key) {

@@ -103,8 +103,8 @@ func containerNames(spec *corev1.PodSpec) map[string]bool {
 	return names
 }
 
-// ValidateAnnotationsKept requires that annotations that define the pod are unchanged.
-func ValidateAnnotationsKept(f validation.Field, meta, old *metav1.ObjectMeta) {
+// ValidateAnnotationsUnchanged requires that annotations that define the pod are unchanged.
+func ValidateAnnotationsUnchanged(f validation.Field, meta, old *metav1.ObjectMeta) {
 	for key, value := range old.Annotations {
 		if now, ok := meta.Annotations[key]; !ok || now != value {
 			forbidChange(f, key, "remove or update")
@@ -126,9 +126,9 @@ func forbidChange(f validation.Field, key, change string) {
 	}
 }
 
-// ValidateProfilesMatch requires that annotations of a new pod equal the fields that replaced them,
+// ValidateAnnotationsMatchFields requires that annotations of a new pod equal the fields that replaced them,
 // if both are present.
-func ValidateProfilesMatch(f validation.Field, meta *metav1.ObjectMeta, spec *corev1.PodSpec) {
+func ValidateAnnotationsMatchFields(f validation.Field, meta *metav1.ObjectMeta, spec *corev1.PodSpec) {
 	if !hasProfiles(meta) {
 		return
 	}

@@ -22,7 +22,7 @@ func (p *pod) validateContainers(f validation.Field) {
 	if len(spec.Containers) == 0 {
 		f.Child("containers").Required("")
 	}
-	names := validation.NewSeen[string](len(spec.Containers) + len(spec.InitContainers) + len(spec.EphemeralContainers))
+	names := validation.NewDuplicates[string](len(spec.Containers) + len(spec.InitContainers) + len(spec.EphemeralContainers))
 	for i := range spec.Containers {
 		at := f.Child("containers").Index(i)
 		c := container{&spec.Containers[i], p}
@@ -39,13 +39,13 @@ func (p *pod) validateContainers(f validation.Field) {
 	p.validateHostPorts(f)
 }
 
-func (p *pod) validateEphemerals(f validation.Field, names *validation.Seen[string]) {
+func (p *pod) validateEphemerals(f validation.Field, names *validation.Duplicates[string]) {
 	if len(p.spec.EphemeralContainers) == 0 {
 		return
 	}
-	targets := validation.NewSeen[string](len(p.spec.Containers))
+	targets := validation.NewDuplicates[string](len(p.spec.Containers))
 	for i := range p.spec.Containers {
-		targets.Again(p.spec.Containers[i].Name)
+		targets.IsDuplicate(p.spec.Containers[i].Name)
 	}
 	for i := range p.spec.EphemeralContainers {
 		p.validateEphemeral(f.Index(i), &p.spec.EphemeralContainers[i], &targets)
@@ -53,8 +53,8 @@ func (p *pod) validateEphemerals(f validation.Field, names *validation.Seen[stri
 	}
 }
 
-func validateUnique(f validation.Field, names *validation.Seen[string], name string) {
-	if name != "" && names.Again(name) {
+func validateUnique(f validation.Field, names *validation.Duplicates[string], name string) {
+	if name != "" && names.IsDuplicate(name) {
 		f.Duplicate(name)
 	}
 }
@@ -186,8 +186,8 @@ func (p *pod) validateRestartAction(f validation.Field, action corev1.ContainerR
 	validation.OneOf(f, action, one)
 }
 
-// RestartsAll reports whether a container restarts all others when it ends.
-func RestartsAll(spec *corev1.PodSpec) bool {
+// RestartsAllContainers reports whether a container restarts all others when it ends.
+func RestartsAllContainers(spec *corev1.PodSpec) bool {
 	for _, containers := range [...][]corev1.Container{spec.Containers, spec.InitContainers} {
 		for i := range containers {
 			for j := range containers[i].RestartPolicyRules {
@@ -201,12 +201,12 @@ func RestartsAll(spec *corev1.PodSpec) bool {
 }
 
 func (c *container) validatePorts(f validation.Field) {
-	names := validation.NewSeen[string](len(c.Ports))
+	names := validation.NewDuplicates[string](len(c.Ports))
 	for i := range c.Ports {
 		port, at := &c.Ports[i], f.Index(i)
 		if port.Name != "" {
 			at.Child("name").PortName(port.Name)
-			if names.Again(port.Name) {
+			if names.IsDuplicate(port.Name) {
 				at.Child("name").Duplicate(port.Name)
 			}
 		}
@@ -239,11 +239,11 @@ func hostPortText(port *corev1.ContainerPort) string {
 
 // validateHostPorts: the ports that containers take of their node.
 func (p *pod) validateHostPorts(f validation.Field) {
-	taken := validation.NewSeen[hostPort](0)
+	taken := validation.NewDuplicates[hostPort](0)
 	for i := range p.spec.Containers {
 		for j := range p.spec.Containers[i].Ports {
 			port, at := &p.spec.Containers[i].Ports[j], f.Child("containers").Index(i).Child("ports").Index(j).Child("hostPort")
-			if port.HostPort != 0 && taken.Again(hostPort{port.Protocol, port.HostIP, port.HostPort}) {
+			if port.HostPort != 0 && taken.IsDuplicate(hostPort{port.Protocol, port.HostIP, port.HostPort}) {
 				at.Duplicate(hostPortText(port))
 			}
 			p.validateNodePort(at, port)
@@ -258,10 +258,10 @@ func (p *pod) validateHostPorts(f validation.Field) {
 // conflict. As in kube-apiserver, the error is reported for the first init container.
 func (p *pod) validateInitHostPorts(f validation.Field, i int) {
 	ports := p.spec.InitContainers[i].Ports
-	taken := validation.NewSeen[hostPort](len(ports))
+	taken := validation.NewDuplicates[hostPort](len(ports))
 	for j := range ports {
 		port := &ports[j]
-		if port.HostPort != 0 && taken.Again(hostPort{port.Protocol, port.HostIP, port.HostPort}) {
+		if port.HostPort != 0 && taken.IsDuplicate(hostPort{port.Protocol, port.HostIP, port.HostPort}) {
 			f.Index(0).Child("ports").Index(j).Child("hostPort").Duplicate(hostPortText(port))
 		}
 		p.validateNodePort(f.Index(i).Child("ports").Index(j).Child("hostPort"), port)

@@ -35,8 +35,8 @@ func Default(spec *corev1.PodSpec) {
 	for i := range spec.EphemeralContainers {
 		defaultContainer((*corev1.Container)(&spec.EphemeralContainers[i].EphemeralContainerCommon))
 	}
-	RoundUp(spec.Overhead)
-	RoundUpBoth(spec.Resources)
+	RoundUpQuantities(spec.Overhead)
+	RoundUpRequirements(spec.Resources)
 }
 
 func defaultContainer(c *corev1.Container) {
@@ -56,7 +56,7 @@ func defaultContainer(c *corev1.Container) {
 			}
 		}
 	}
-	RoundUpBoth(&c.Resources)
+	RoundUpRequirements(&c.Resources)
 	defaultProbe(c.LivenessProbe)
 	defaultProbe(c.ReadinessProbe)
 	defaultProbe(c.StartupProbe)

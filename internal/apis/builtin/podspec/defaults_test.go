@@ -75,7 +75,7 @@ func TestRoundUp(t *testing.T) {
 		"12345678901234567890.5u": "12345678901234568m",
 	} {
 		list := corev1.ResourceList{"x": resource.MustParse(text)}
-		RoundUp(list)
+		RoundUpQuantities(list)
 		if got := list["x"]; got.Cmp(resource.MustParse(want)) != 0 {
 			t.Errorf("%s is rounded up to %s, want %s", text, got.String(), want)
 		}

@@ -7,20 +7,20 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// Prepare and PrepareUpdate are the rules of a kind that makes pods of the
+// PrepareForCreate and PrepareForUpdate are the rules of a kind that makes pods of the
 // specification that spec returns: fields of features that are off are dropped.
-func Prepare[T any](spec func(*T) *corev1.PodSpec) func(*builtin.Operation, *T) {
-	return func(op *builtin.Operation, obj *T) { DropDisabled(op.Env.Gates, spec(obj), nil) }
+func PrepareForCreate[T any](spec func(*T) *corev1.PodSpec) func(*builtin.Operation, *T) {
+	return func(op *builtin.Operation, obj *T) { DropDisabledFields(op.Env.Gates, spec(obj), nil) }
 }
 
-// PrepareUpdate is described with Prepare.
-func PrepareUpdate[T any](spec func(*T) *corev1.PodSpec) func(*builtin.Operation, *T, *T) {
-	return func(op *builtin.Operation, obj, old *T) { DropDisabled(op.Env.Gates, spec(obj), spec(old)) }
+// PrepareForUpdate is described with PrepareForCreate.
+func PrepareForUpdate[T any](spec func(*T) *corev1.PodSpec) func(*builtin.Operation, *T, *T) {
+	return func(op *builtin.Operation, obj, old *T) { DropDisabledFields(op.Env.Gates, spec(obj), spec(old)) }
 }
 
-// DropDisabled clears the fields of disabled features, except those that the old specification
+// DropDisabledFields clears the fields of disabled features, except those that the old specification
 // uses. Both may be nil. Feature gates that are locked to their default are not checked.
-func DropDisabled(gates feature.Gates, spec, old *corev1.PodSpec) {
+func DropDisabledFields(gates feature.Gates, spec, old *corev1.PodSpec) {
 	if spec == nil {
 		return
 	}

@@ -66,7 +66,7 @@ func validateConfigKey(f validation.Field, key string) {
 		f.Required("")
 		return
 	}
-	f.ConfigKey(key)
+	f.ConfigMapKey(key)
 }
 
 // validateFileRef: a variable can be read from a file that an init container has

@@ -8,7 +8,7 @@ import (
 
 // validateEphemeral: an ephemeral container cannot change the pod or reserve resources. targets are
 // its possible target containers.
-func (p *pod) validateEphemeral(f validation.Field, e *corev1.EphemeralContainer, targets *validation.Seen[string]) {
+func (p *pod) validateEphemeral(f validation.Field, e *corev1.EphemeralContainer, targets *validation.Duplicates[string]) {
 	const reason = "cannot be set for an Ephemeral Container"
 	c := container{(*corev1.Container)(&e.EphemeralContainerCommon), p}
 	c.validateCommon(f)

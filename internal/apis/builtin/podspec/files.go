@@ -94,7 +94,7 @@ func validateDownwardFile(f validation.Field, file *corev1.DownwardAPIVolumeFile
 // projection is a projected volume during its validation: paths are the paths of earlier files.
 type projection struct {
 	validation.Field
-	paths validation.Seen[string]
+	paths validation.Duplicates[string]
 }
 
 func validateProjected(f validation.Field, volume *corev1.Volume) {
@@ -108,7 +108,7 @@ func validateProjected(f validation.Field, volume *corev1.Volume) {
 
 // path records the path of a file. A duplicate is an error, in which of is the source.
 func (p *projection) path(path, of string) {
-	if path != "" && p.paths.Again(path) {
+	if path != "" && p.paths.IsDuplicate(path) {
 		p.Invalid(of, "conflicting duplicate paths")
 	}
 }

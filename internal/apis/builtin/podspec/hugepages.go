@@ -16,7 +16,7 @@ func IsHugePages(name corev1.ResourceName) bool {
 
 // validateHugePages: there are no parts of a page. It was not so always.
 func (p *pod) validateHugePages(f validation.Field) {
-	if p.old != nil && f.Breaks(func(f validation.Field) { (&pod{spec: p.old}).validateHugePages(f) }) {
+	if p.old != nil && f.Violates(func(f validation.Field) { (&pod{spec: p.old}).validateHugePages(f) }) {
 		return
 	}
 	validatePages(f.Child("overhead").Child("limits"), p.spec.Overhead)

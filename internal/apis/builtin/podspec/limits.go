@@ -105,9 +105,9 @@ func ValidateResourceName(f validation.Field, name corev1.ResourceName) bool {
 	if isBasic(name) {
 		return true
 	}
-	before := f.Faults()
+	before := f.ErrorCount()
 	f.QualifiedName(string(name))
-	if f.Faults() > before {
+	if f.ErrorCount() > before {
 		return false
 	}
 	if !strings.Contains(string(name), "/") && !IsStandardResource(name) {
@@ -124,7 +124,7 @@ func ValidateContainerResource(f validation.Field, name corev1.ResourceName) {
 		if !isBasic(name) && name != corev1.ResourceEphemeralStorage && !IsHugePages(name) {
 			f.Invalid(string(name), "must be a standard resource for containers")
 		}
-	} else if !isNative(name) && !IsExtended(name) {
+	} else if !isNative(name) && !IsExtendedResource(name) {
 		f.Invalid(string(name), "doesn't follow extended resource name standard")
 	}
 }
@@ -144,9 +144,9 @@ func isNative(name corev1.ResourceName) bool {
 	return !strings.Contains(string(name), "/") || strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix)
 }
 
-// IsExtended reports whether a resource is an extended resource, which quotas prefix with
+// IsExtendedResource reports whether a resource is an extended resource, which quotas prefix with
 // "requests.".
-func IsExtended(name corev1.ResourceName) bool {
+func IsExtendedResource(name corev1.ResourceName) bool {
 	if isNative(name) || strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix) {
 		return false
 	}
@@ -180,10 +180,10 @@ func isCounted(name corev1.ResourceName) bool {
 }
 
 // isCount reports whether there are no fractions of a resource.
-func isCount(name corev1.ResourceName) bool { return isCounted(name) || IsExtended(name) }
+func isCount(name corev1.ResourceName) bool { return isCounted(name) || IsExtendedResource(name) }
 
 func (c *container) validateResizePolicies(f validation.Field) {
-	seen := validation.NewSeen[corev1.ResourceName](len(c.ResizePolicy))
+	seen := validation.NewDuplicates[corev1.ResourceName](len(c.ResizePolicy))
 	for i := range c.ResizePolicy {
 		policy := &c.ResizePolicy[i]
 		if policy.ResourceName == "" {
@@ -191,7 +191,7 @@ func (c *container) validateResizePolicies(f validation.Field) {
 		} else {
 			validation.OneOf(f, policy.ResourceName, corev1.ResourceCPU, corev1.ResourceMemory)
 		}
-		if seen.Again(policy.ResourceName) {
+		if seen.IsDuplicate(policy.ResourceName) {
 			f.Index(i).Duplicate(policy.ResourceName)
 		}
 		if policy.RestartPolicy == "" {
@@ -207,14 +207,14 @@ func (c *container) validateResizePolicies(f validation.Field) {
 
 // validateClaims validates the resource claims of a pod.
 func (p *pod) validateClaims(f validation.Field) {
-	p.claims = validation.NewSeen[string](len(p.spec.ResourceClaims))
+	p.claims = validation.NewDuplicates[string](len(p.spec.ResourceClaims))
 	for i := range p.spec.ResourceClaims {
 		claim, at := &p.spec.ResourceClaims[i], f.Index(i)
 		if claim.Name == "" {
 			at.Child("name").Required("")
 		} else {
 			at.Child("name").DNSLabel(claim.Name)
-			if p.claims.Again(claim.Name) {
+			if p.claims.IsDuplicate(claim.Name) {
 				at.Child("name").Duplicate(claim.Name)
 			}
 		}
@@ -238,7 +238,7 @@ func (p *pod) validateUsedClaims(f validation.Field, claims []corev1.ResourceCla
 	if len(claims) == 0 {
 		return
 	}
-	seen := validation.NewSeen[corev1.ResourceClaim](len(claims))
+	seen := validation.NewDuplicates[corev1.ResourceClaim](len(claims))
 	for i := range claims {
 		claim, at := &claims[i], f.Index(i)
 		if claim.Request != "" {
@@ -248,7 +248,7 @@ func (p *pod) validateUsedClaims(f validation.Field, claims []corev1.ResourceCla
 			at.Required("")
 			continue
 		}
-		if seen.Again(*claim) {
+		if seen.IsDuplicate(*claim) {
 			name := claim.Name
 			if claim.Request != "" {
 				name += "/" + claim.Request

@@ -48,7 +48,7 @@ func (x *volumeIndex) find(name string) *corev1.Volume {
 // validateMounts: each path of a container has one file system or device. As in kube-apiserver,
 // errors of some fields are reported for the list.
 func (c *container) validateMounts(f validation.Field) {
-	paths := validation.NewSeen[string](len(c.VolumeMounts))
+	paths := validation.NewDuplicates[string](len(c.VolumeMounts))
 	devices := c.devicePlaces()
 	for i := range c.VolumeMounts {
 		m, at := &c.VolumeMounts[i], f.Index(i)
@@ -61,7 +61,7 @@ func (c *container) validateMounts(f validation.Field) {
 		if m.MountPath == "" {
 			at.Child("mountPath").Required("")
 		}
-		if paths.Again(m.MountPath) {
+		if paths.IsDuplicate(m.MountPath) {
 			at.Child("mountPath").Invalid(m.MountPath, "must be unique")
 		}
 		if devices.names.Has(m.Name) {
@@ -82,11 +82,11 @@ func (c *container) validateMountOptions(f validation.Field, m *corev1.VolumeMou
 	if volume := c.pod.volumes.find(m.Name); volume != nil && volume.Image != nil {
 		f.Forbidden("may not be set for image volumes")
 	}
-	options := validation.NewSeen[string](len(m.BindMountOptions))
+	options := validation.NewDuplicates[string](len(m.BindMountOptions))
 	for i, option := range m.BindMountOptions {
 		validation.OneOf(f.Index(i), corev1.BindMountOption(option),
 			corev1.BindMountOptionNoDev, corev1.BindMountOptionNoExec, corev1.BindMountOptionNoSUID)
-		if options.Again(option) {
+		if options.IsDuplicate(option) {
 			f.Index(i).Duplicate(option)
 		}
 	}
@@ -132,22 +132,22 @@ func validateRecursiveReadOnly(f validation.Field, mode corev1.RecursiveReadOnly
 }
 
 // places are the names and paths of mounts or devices.
-type places struct{ names, paths validation.Seen[string] }
+type places struct{ names, paths validation.Duplicates[string] }
 
 func (c *container) devicePlaces() places {
-	p := places{validation.NewSeen[string](len(c.VolumeDevices)), validation.NewSeen[string](len(c.VolumeDevices))}
+	p := places{validation.NewDuplicates[string](len(c.VolumeDevices)), validation.NewDuplicates[string](len(c.VolumeDevices))}
 	for i := range c.VolumeDevices {
-		p.names.Again(c.VolumeDevices[i].Name)
-		p.paths.Again(c.VolumeDevices[i].DevicePath)
+		p.names.IsDuplicate(c.VolumeDevices[i].Name)
+		p.paths.IsDuplicate(c.VolumeDevices[i].DevicePath)
 	}
 	return p
 }
 
 func (c *container) mountPlaces() places {
-	p := places{validation.NewSeen[string](len(c.VolumeMounts)), validation.NewSeen[string](len(c.VolumeMounts))}
+	p := places{validation.NewDuplicates[string](len(c.VolumeMounts)), validation.NewDuplicates[string](len(c.VolumeMounts))}
 	for i := range c.VolumeMounts {
-		p.names.Again(c.VolumeMounts[i].Name)
-		p.paths.Again(c.VolumeMounts[i].MountPath)
+		p.names.IsDuplicate(c.VolumeMounts[i].Name)
+		p.paths.IsDuplicate(c.VolumeMounts[i].MountPath)
 	}
 	return p
 }
@@ -173,10 +173,10 @@ func (c *container) validateDevices(f validation.Field) {
 		} else if hasBacksteps(d.DevicePath) {
 			path.Invalid(d.DevicePath, "can not contain backsteps ('..')")
 		}
-		if seen.names.Again(d.Name) {
+		if seen.names.IsDuplicate(d.Name) {
 			name.Invalid(d.Name, "must be unique")
 		}
-		if seen.paths.Again(d.DevicePath) {
+		if seen.paths.IsDuplicate(d.DevicePath) {
 			path.Invalid(d.DevicePath, "must be unique")
 		}
 		if mounts.names.Has(d.Name) {

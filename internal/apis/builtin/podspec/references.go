@@ -95,15 +95,15 @@ func EachConfigMap(spec *corev1.PodSpec, f func(name string)) {
 // EachClaim calls f with the name of each PersistentVolumeClaim of a pod.
 func EachClaim(pod *corev1.Pod, f func(name string)) {
 	for i := range pod.Spec.Volumes {
-		if name := ClaimOf(pod.Name, &pod.Spec.Volumes[i]); name != "" {
+		if name := ClaimName(pod.Name, &pod.Spec.Volumes[i]); name != "" {
 			f(name)
 		}
 	}
 }
 
-// ClaimOf returns the PersistentVolumeClaim of a pod's volume, or "" if it has none. The claim of
+// ClaimName returns the PersistentVolumeClaim of a pod's volume, or "" if it has none. The claim of
 // an ephemeral volume is created under a name derived from the pod and the volume.
-func ClaimOf(pod string, v *corev1.Volume) string {
+func ClaimName(pod string, v *corev1.Volume) string {
 	switch {
 	case v.PersistentVolumeClaim != nil:
 		return v.PersistentVolumeClaim.ClaimName
@@ -184,9 +184,9 @@ func named(f func(string)) func(string) {
 	}
 }
 
-// FirstReference returns the first kind of API object that a pod references, in kube-apiserver's
+// FirstReferencedKind returns the first kind of API object that a pod references, in kube-apiserver's
 // words, or "" if there is none. An unknown volume type counts as a reference.
-func FirstReference(spec *corev1.PodSpec) string {
+func FirstReferencedKind(spec *corev1.PodSpec) string {
 	if spec.ServiceAccountName != "" {
 		return "serviceaccounts"
 	}

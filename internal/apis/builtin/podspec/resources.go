@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// RoundUp rounds quantities up to thousandths, the finest there are.
-func RoundUp(list corev1.ResourceList) {
+// RoundUpQuantities rounds quantities up to thousandths, the finest there are.
+func RoundUpQuantities(list corev1.ResourceList) {
 	for name, quantity := range list {
 		if exact := quantity.RoundUp(resource.Milli); !exact {
 			list[name] = quantity
@@ -14,10 +14,10 @@ func RoundUp(list corev1.ResourceList) {
 	}
 }
 
-// RoundUpBoth does it with requests and limits. The requirements may be nil.
-func RoundUpBoth(r *corev1.ResourceRequirements) {
+// RoundUpRequirements does it with requests and limits. The requirements may be nil.
+func RoundUpRequirements(r *corev1.ResourceRequirements) {
 	if r != nil {
-		RoundUp(r.Limits)
-		RoundUp(r.Requests)
+		RoundUpQuantities(r.Limits)
+		RoundUpQuantities(r.Requests)
 	}
 }

@@ -20,11 +20,11 @@ func (p *pod) validateScheduling(f validation.Field) {
 	for i := range p.spec.ReadinessGates {
 		f.Child("readinessGates").Index(i).Child("conditionType").QualifiedName(string(p.spec.ReadinessGates[i].ConditionType))
 	}
-	gates := validation.NewSeen[string](len(p.spec.SchedulingGates))
+	gates := validation.NewDuplicates[string](len(p.spec.SchedulingGates))
 	for i := range p.spec.SchedulingGates {
 		name, at := p.spec.SchedulingGates[i].Name, f.Child("schedulingGates").Index(i)
 		at.QualifiedName(name)
-		if gates.Again(name) {
+		if gates.IsDuplicate(name) {
 			at.Duplicate(name)
 		}
 	}
@@ -82,12 +82,12 @@ func (p *pod) validateSpread(f validation.Field) {
 		action corev1.UnsatisfiableConstraintAction
 	}
 	rules := p.keptSpread(f)
-	seen := validation.NewSeen[spread](len(p.spec.TopologySpreadConstraints))
+	seen := validation.NewDuplicates[spread](len(p.spec.TopologySpreadConstraints))
 	for i := len(p.spec.TopologySpreadConstraints) - 1; i >= 0; i-- { // a fault is that of the first of two
 		c, at := &p.spec.TopologySpreadConstraints[i], f.Index(i)
 		validateSpreadConstraint(at, c)
 		rules.validate(at, c)
-		if seen.Again(spread{c.TopologyKey, c.WhenUnsatisfiable}) {
+		if seen.IsDuplicate(spread{c.TopologyKey, c.WhenUnsatisfiable}) {
 			at.Child("{topologyKey, whenUnsatisfiable}").Duplicate(fmt.Sprintf("{%v, %v}", c.TopologyKey, c.WhenUnsatisfiable))
 		}
 	}
@@ -103,12 +103,12 @@ func (p *pod) keptSpread(f validation.Field) spreadRules {
 		return rules
 	}
 	before := p.old.TopologySpreadConstraints
-	rules.anySelector = f.Breaks(func(f validation.Field) {
+	rules.anySelector = f.Violates(func(f validation.Field) {
 		for i := range before {
 			f.LabelSelector(before[i].LabelSelector)
 		}
 	})
-	rules.anyKeys = f.Breaks(func(f validation.Field) {
+	rules.anyKeys = f.Violates(func(f validation.Field) {
 		for i := range before {
 			rules.validateKeys(f, &before[i])
 		}

@@ -165,7 +165,7 @@ const (
 func (p *pod) validateSysctls(f validation.Field) {
 	sysctls := p.spec.SecurityContext.Sysctls
 	ofNode := p.old != nil && hasNodeSysctls(p.old) // was allowed once
-	names := validation.NewSeen[string](len(sysctls))
+	names := validation.NewDuplicates[string](len(sysctls))
 	for i := range sysctls {
 		name, at := sysctls[i].Name, f.Index(i).Child("name")
 		if name == "" {
@@ -177,7 +177,7 @@ func (p *pod) validateSysctls(f validation.Field) {
 			continue
 		}
 		name = strings.ReplaceAll(name, "/", ".")
-		if names.Again(name) {
+		if names.IsDuplicate(name) {
 			at.Duplicate(sysctls[i].Name)
 		}
 		if namespace := nodeNamespace(p.spec, name); namespace != "" && !ofNode {

@@ -19,7 +19,7 @@ type Options struct {
 // Validate validates the specification of a pod or template. old is the previous specification, or
 // nil on creation.
 func Validate(f validation.Field, spec, old *corev1.PodSpec, options Options) {
-	p := pod{spec: spec, old: old, options: options, restartedAll: old != nil && RestartsAll(old)}
+	p := pod{spec: spec, old: old, options: options, restartedAll: old != nil && RestartsAllContainers(old)}
 	p.validateVolumes(f.Child("volumes"))
 	p.validateClaims(f.Child("resourceClaims"))
 	p.validateContainers(f)
@@ -41,8 +41,8 @@ type pod struct {
 	spec, old    *corev1.PodSpec // old may be nil
 	options      Options
 	volumes      volumeIndex
-	claims       validation.Seen[string] // names of the resource claims that containers can use
-	restartedAll bool                    // a previous container has a rule that restarts all containers
+	claims       validation.Duplicates[string] // names of the resource claims that containers can use
+	restartedAll bool                          // a previous container has a rule that restarts all containers
 }
 
 // restartable reports whether an init container is a sidecar.

@@ -99,7 +99,7 @@ func defaultAzureDisk(s *corev1.AzureDiskVolumeSource) {
 // DefaultPersistentVolumeSpec sets the defaults of the volume in a PersistentVolume or
 // VolumeAttachment.
 func DefaultPersistentVolumeSpec(spec *corev1.PersistentVolumeSpec) {
-	RoundUp(spec.Capacity)
+	RoundUpQuantities(spec.Capacity)
 	if s := spec.ISCSI; s != nil {
 		builtin.SetDefaultValue(&s.ISCSIInterface, iscsiInterface)
 	}
@@ -118,12 +118,12 @@ func DefaultPersistentVolumeSpec(spec *corev1.PersistentVolumeSpec) {
 func DefaultVolumeClaim(claim *corev1.PersistentVolumeClaim) {
 	builtin.SetDefaultValue(&claim.Status.Phase, corev1.ClaimPending)
 	defaultClaimSpec(&claim.Spec)
-	RoundUp(claim.Status.Capacity)
-	RoundUp(claim.Status.AllocatedResources)
+	RoundUpQuantities(claim.Status.Capacity)
+	RoundUpQuantities(claim.Status.AllocatedResources)
 }
 
 func defaultClaimSpec(spec *corev1.PersistentVolumeClaimSpec) {
 	builtin.SetDefault(&spec.VolumeMode, corev1.PersistentVolumeFilesystem)
-	RoundUp(spec.Resources.Limits)
-	RoundUp(spec.Resources.Requests)
+	RoundUpQuantities(spec.Resources.Limits)
+	RoundUpQuantities(spec.Resources.Requests)
 }

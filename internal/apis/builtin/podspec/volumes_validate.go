@@ -13,11 +13,11 @@ import (
 )
 
 func (p *pod) validateVolumes(f validation.Field) {
-	names := validation.NewSeen[string](len(p.spec.Volumes))
-	anyTokenPath := p.old != nil && f.Breaks(func(f validation.Field) { validateTokenPaths(f, p.old) })
+	names := validation.NewDuplicates[string](len(p.spec.Volumes))
+	anyTokenPath := p.old != nil && f.Violates(func(f validation.Field) { validateTokenPaths(f, p.old) })
 	var faulty map[int]bool
 	for i := range p.spec.Volumes {
-		volume, at, before := &p.spec.Volumes[i], f.Index(i), f.Faults()
+		volume, at, before := &p.spec.Volumes[i], f.Index(i), f.ErrorCount()
 		if volume.Name == "" {
 			at.Child("name").Required("")
 		} else {
@@ -28,14 +28,14 @@ func (p *pod) validateVolumes(f validation.Field) {
 		}
 		validateSources(at, volume)
 		p.validateInPod(at, volume, anyTokenPath)
-		if f.Faults() > before {
+		if f.ErrorCount() > before {
 			if faulty == nil {
 				faulty = make(map[int]bool)
 			}
 			faulty[i] = true
 			continue
 		}
-		names.Again(volume.Name)
+		names.IsDuplicate(volume.Name)
 	}
 	p.volumes = indexVolumes(p.spec.Volumes, faulty)
 }

@@ -179,16 +179,16 @@ func (w *warner) appArmor() {
 }
 
 func (w *warner) lists() {
-	ips := validation.NewSeen[string](len(w.spec.HostAliases))
+	ips := validation.NewDuplicates[string](len(w.spec.HostAliases))
 	for i := range w.spec.HostAliases {
-		if ip := w.spec.HostAliases[i].IP; ips.Again(ip) {
+		if ip := w.spec.HostAliases[i].IP; ips.IsDuplicate(ip) {
 			w.say("%s.hostAliases[%d].ip: duplicate ip %q", w.path, i, ip)
 		}
 	}
-	secrets := validation.NewSeen[string](len(w.spec.ImagePullSecrets))
+	secrets := validation.NewDuplicates[string](len(w.spec.ImagePullSecrets))
 	for i := range w.spec.ImagePullSecrets {
 		name := w.spec.ImagePullSecrets[i].Name
-		if secrets.Again(name) {
+		if secrets.IsDuplicate(name) {
 			w.say("%s.imagePullSecrets[%d].name: duplicate name %q", w.path, i, name)
 		}
 		if name == "" {
@@ -232,9 +232,9 @@ func (w *warner) containers() {
 		}
 		w.fractions(path+".resources.limits", c.Resources.Limits)
 		w.fractions(path+".resources.requests", c.Resources.Requests)
-		names := validation.NewSeen[string](len(c.Env))
+		names := validation.NewDuplicates[string](len(c.Env))
 		for i := range c.Env {
-			if name := c.Env[i].Name; names.Again(name) && hides(&c.Env[i]) {
+			if name := c.Env[i].Name; names.IsDuplicate(name) && hides(&c.Env[i]) {
 				w.say("%s.env[%d]: hides previous definition of %q, which may be dropped when using apply", path, i, name)
 			}
 		}

@@ -27,5 +27,5 @@ func (p *pod) validateEvictionResponders(f validation.Field) {
 	if p.spec.SchedulingGroup != nil {
 		f.Child("evictionResponders").Forbidden("may not be set when schedulingGroup is set")
 	}
-	validation.Declared(f, declared.Validate_PodSpec, p.spec, p.old, "")
+	validation.ValidateDeclared(f, declared.Validate_PodSpec, p.spec, p.old, "")
 }

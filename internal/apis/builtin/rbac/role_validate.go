@@ -51,9 +51,9 @@ func validateAggregation(f validation.Field, rule *rbacv1.AggregationRule) {
 		f.Required("at least one clusterRoleSelector required if aggregationRule is non-nil")
 	}
 	for i := range rule.ClusterRoleSelectors {
-		at, faults := f.Index(i), f.Faults()
+		at, before := f.Index(i), f.ErrorCount()
 		at.LabelSelector(&rule.ClusterRoleSelectors[i])
-		if f.Faults() > faults {
+		if f.ErrorCount() > before {
 			at.Invalid(nil, "invalid label selector.")
 		}
 	}

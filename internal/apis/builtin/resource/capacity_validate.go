@@ -69,7 +69,7 @@ func validateValidValues(f validation.Field, values []resource.Quantity, initial
 
 // validateEachValue reports whether the default is among the values.
 func validateEachValue(f validation.Field, values []resource.Quantity, initial, capacity resource.Quantity) (found bool) {
-	seen := validation.NewSeen[string](len(values))
+	seen := validation.NewDuplicates[string](len(values))
 	for i, value := range values {
 		if compare(value, capacity) > 0 {
 			f.Index(i).Invalid(value.String(), "option is larger than capacity value: "+capacity.String())
@@ -79,7 +79,7 @@ func validateEachValue(f validation.Field, values []resource.Quantity, initial, 
 		if f.Enabled(feature.DRAFractionalCapacityRange) {
 			amount = value.AsDec().String()
 		}
-		if seen.Again(amount) {
+		if seen.IsDuplicate(amount) {
 			f.Index(i).Duplicate(amount)
 		}
 	}

@@ -22,7 +22,7 @@ func validateClaimStatus(f validation.Field, claim, old *resourcev1.ResourceClai
 	if status.Allocation != nil && old.Status.Allocation == nil {
 		validateAllocation(at.Child("allocation"), status.Allocation, claim.Spec.Devices.Requests)
 	}
-	validation.Declared(f, declared.Validate_ResourceClaim, claim, old, "status")
+	validation.ValidateDeclared(f, declared.Validate_ResourceClaim, claim, old, "status")
 }
 
 func validateConsumers(f validation.Field, consumers []resourcev1.ResourceClaimConsumerReference) {

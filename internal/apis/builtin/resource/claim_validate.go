@@ -19,7 +19,7 @@ func (s *selectors) validateClaim(f validation.Field, claim, old *resourcev1.Res
 	if old == nil {
 		s.validateDeviceClaim(f.Child("spec").Child("devices"), &claim.Spec.Devices)
 	}
-	validation.Declared(f, declared.Validate_ResourceClaim, claim, old, "")
+	validation.ValidateDeclared(f, declared.Validate_ResourceClaim, claim, old, "")
 }
 
 // validateClaimTemplate validates a template. Unlike for claims, all errors of a changed template
@@ -33,7 +33,7 @@ func (s *selectors) validateClaimTemplate(f validation.Field, template, old *res
 	if old != nil {
 		validation.Immutable(spec, template.Spec, old.Spec)
 	}
-	validation.Declared(f, declared.Validate_ResourceClaimTemplate, template, old, "")
+	validation.ValidateDeclared(f, declared.Validate_ResourceClaimTemplate, template, old, "")
 }
 
 // validateDeviceClaim validates the requests of a claim. Markers reject lists that are too long,
@@ -122,7 +122,7 @@ func (d *derivedAttributes) validate(f validation.Field, attributes []resourcev1
 	if len(attributes) > resourcev1.DeviceDerivedAttributesMaxSize {
 		return // a marker rejects the list
 	}
-	names := validation.NewSeen[resourcev1.FullyQualifiedName](len(attributes))
+	names := validation.NewDuplicates[resourcev1.FullyQualifiedName](len(attributes))
 	for i := range attributes {
 		a, at := &attributes[i], f.Index(i)
 		if a.Name != "" && !d.constrained(a.Name, of) {
@@ -135,7 +135,7 @@ func (d *derivedAttributes) validate(f validation.Field, attributes []resourcev1
 			}
 			d.cost += cost
 		}
-		if names.Again(a.Name) {
+		if names.IsDuplicate(a.Name) {
 			at.Duplicate(a.Name)
 		}
 	}

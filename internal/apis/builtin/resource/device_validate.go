@@ -233,15 +233,15 @@ func validateBindingConditions(f validation.Field, conditions, failures []string
 	met, failed := f.Child("bindingConditions"), f.Child("bindingFailureConditions")
 	validateConditionTypes(met, conditions, resourcev1.BindingConditionsMaxSize)
 	validateConditionTypes(failed, failures, resourcev1.BindingFailureConditionsMaxSize)
-	seen := validation.NewSeen[string](len(conditions))
+	seen := validation.NewDuplicates[string](len(conditions))
 	for i, condition := range conditions {
-		if seen.Again(condition) {
+		if seen.IsDuplicate(condition) {
 			met.Index(i).Duplicate(condition)
 		}
 	}
-	seenFailed := validation.NewSeen[string](len(failures))
+	seenFailed := validation.NewDuplicates[string](len(failures))
 	for i, condition := range failures {
-		if seenFailed.Again(condition) {
+		if seenFailed.IsDuplicate(condition) {
 			failed.Index(i).Duplicate(condition)
 		}
 		if seen.Has(condition) {

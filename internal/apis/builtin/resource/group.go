@@ -49,10 +49,10 @@ func V1() builtin.Group {
 			Strategy: builtin.Strategy[*resourcev1.ResourceClaim]{
 				Default:          defaultClaim,
 				GatedFields:      gatedClaim(),
-				ValidateExternal: permitClaim, Validate: rules.validateClaim,
+				ValidateExternal: validateClaimAccess, Validate: rules.validateClaim,
 			},
 			Status: &builtin.Status[*resourcev1.ResourceClaim]{
-				PreservedMetadata: []string{"metadata"}, PrepareForUpdate: prepareClaimStatus, ValidateExternal: permitClaimStatus,
+				PreservedMetadata: []string{"metadata"}, PrepareForUpdate: prepareClaimStatus, ValidateExternal: validateClaimStatusAccess,
 				Validate: validateClaimStatus,
 			},
 			Columns: claimColumns(),
@@ -64,7 +64,7 @@ func V1() builtin.Group {
 			Strategy: builtin.Strategy[*resourcev1.ResourceClaimTemplate]{
 				Default:          defaultClaimTemplate,
 				GatedFields:      gatedClaimTemplate(),
-				ValidateExternal: permitClaimTemplate, Validate: rules.validateClaimTemplate,
+				ValidateExternal: validateClaimTemplateAccess, Validate: rules.validateClaimTemplate,
 			},
 			Columns: claimTemplateColumns(),
 		}),

@@ -62,19 +62,21 @@ func validateIdentifier(f validation.Field, id string) {
 type requestRef struct{ request, alternative string }
 
 // requestNames are the names of a claim's requests, to validate references.
-type requestNames struct{ seen validation.Seen[requestRef] }
+type requestNames struct {
+	seen validation.Duplicates[requestRef]
+}
 
 func namesOf(requests []resourcev1.DeviceRequest) requestNames {
 	n := len(requests)
 	for i := range requests {
 		n += len(requests[i].FirstAvailable)
 	}
-	names := requestNames{validation.NewSeen[requestRef](n)}
+	names := requestNames{validation.NewDuplicates[requestRef](n)}
 	for i := range requests {
 		r := &requests[i]
-		names.seen.Again(requestRef{r.Name, ""})
+		names.seen.IsDuplicate(requestRef{r.Name, ""})
 		for j := range r.FirstAvailable {
-			names.seen.Again(requestRef{r.Name, r.FirstAvailable[j].Name})
+			names.seen.IsDuplicate(requestRef{r.Name, r.FirstAvailable[j].Name})
 		}
 	}
 	return names

@@ -35,7 +35,7 @@ func validateSlice(f validation.Field, slice, old *resourcev1.ResourceSlice) {
 	}
 	validatePartitionType(at, spec)
 	validateSkippedOperations(at.Child("skipNodeOperations"), spec.SkipNodeOperations)
-	validation.Declared(f, declared.Validate_ResourceSlice, slice, old, "")
+	validation.ValidateDeclared(f, declared.Validate_ResourceSlice, slice, old, "")
 }
 
 func validatePool(f validation.Field, pool *resourcev1.ResourcePool) {
@@ -73,11 +73,11 @@ func validateDevices(f validation.Field, spec *resourcev1.ResourceSliceSpec, old
 	}
 	before := devicesOf(old)
 	ownNodes := isTrue(spec.PerDeviceNodeSelection)
-	names := validation.NewSeen[string](len(spec.Devices))
+	names := validation.NewDuplicates[string](len(spec.Devices))
 	for i := range spec.Devices {
 		device := &spec.Devices[i]
 		validateDevice(f.Index(i), device, before[device.Name], ownNodes)
-		if names.Again(device.Name) {
+		if names.IsDuplicate(device.Name) {
 			f.Index(i).Duplicate(device.Name)
 		}
 	}

@@ -25,12 +25,12 @@ func validateTaintRule(f validation.Field, rule, old *resourcev1.DeviceTaintRule
 		}
 	}
 	validateTaint(spec.Child("taint"), &rule.Spec.Taint)
-	validation.Declared(f, declared.Validate_DeviceTaintRule, rule, old, "")
+	validation.ValidateDeclared(f, declared.Validate_DeviceTaintRule, rule, old, "")
 }
 
 func validateTaintRuleStatus(f validation.Field, rule, old *resourcev1.DeviceTaintRule) {
 	validateConditions(f.Child("status").Child("conditions"), rule.Status.Conditions, resourcev1.DeviceTaintRuleStatusMaxConditions)
-	validation.Declared(f, declared.Validate_DeviceTaintRule, rule, old, "status")
+	validation.ValidateDeclared(f, declared.Validate_DeviceTaintRule, rule, old, "status")
 }
 
 // validateTaint: its effect is up to markers.

@@ -17,7 +17,7 @@ func validateWorkload(f validation.Field, workload, old *schedulingv1beta1.Workl
 	validateTemplateDepth(at.Child("compositePodGroupTemplates"), spec.CompositePodGroupTemplates)
 	validatePriorities(at, spec)
 	validateChildren(at.Child("compositePodGroupTemplates"), spec.CompositePodGroupTemplates)
-	validation.Declared(f, declared.Validate_Workload, workload, old, "")
+	validation.ValidateDeclared(f, declared.Validate_Workload, workload, old, "")
 }
 
 // templateNames are the names of the templates so far. A marker rejects duplicates in one list, so

@@ -70,9 +70,9 @@ func (f Field) NumberOrPercent(value intstr.IntOrString) {
 	}
 }
 
-// AtMostAll requires that a percentage is no more than everything. Numbers are in
+// AtMost100Percent requires that a percentage is no more than everything. Numbers are in
 // order, as it is not known of how many.
-func (f Field) AtMostAll(value intstr.IntOrString) {
+func (f Field) AtMost100Percent(value intstr.IntOrString) {
 	if value.Type == intstr.Int || len(validation.IsValidPercent(value.StrVal)) > 0 {
 		return
 	}
@@ -106,8 +106,8 @@ func (f Field) PortName(name string) {
 	}
 }
 
-// ConfigKey requires a key that a ConfigMap or a Secret can have.
-func (f Field) ConfigKey(key string) {
+// ConfigMapKey requires a key that a ConfigMap or a Secret can have.
+func (f Field) ConfigMapKey(key string) {
 	if !names.IsLabelValue(key) { // most are, and there may be a hundred thousand
 		f.InvalidFor(key, validation.IsConfigMapKey(key))
 	}

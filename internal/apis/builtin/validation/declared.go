@@ -15,10 +15,10 @@ import (
 // declarative).
 type DeclaredRules[T any] func(ctx context.Context, op operation.Operation, path *field.Path, obj, old *T) field.ErrorList
 
-// Declared runs generated rules on obj, whose field is f, and reports the enforced errors: those of
+// ValidateDeclared runs generated rules on obj, whose field is f, and reports the enforced errors: those of
 // beta markers with DeclarativeValidationBeta, never those of alpha markers (KEP-5073). old is nil
 // on creation. subresource is the written subresource, "" for the object.
-func Declared[T any](f Field, rules DeclaredRules[T], obj, old *T, subresource string) {
+func ValidateDeclared[T any](f Field, rules DeclaredRules[T], obj, old *T, subresource string) {
 	op := operation.Operation{Type: operation.Create, Options: f.object.validator.options}
 	if old != nil {
 		op.Type = operation.Update
@@ -26,9 +26,9 @@ func Declared[T any](f Field, rules DeclaredRules[T], obj, old *T, subresource s
 	if subresource != "" {
 		op.Request.Subresources = strings.Split(subresource, "/")
 	}
-	faults := rules(f.Context(), op, f.Path(), obj, old)
+	errs := rules(f.Context(), op, f.Path(), obj, old)
 	beta := f.Enabled(feature.DeclarativeValidationBeta)
-	f.Add(slices.DeleteFunc(faults, func(e *field.Error) bool { return e.IsAlpha() || e.IsBeta() && !beta })...)
+	f.Add(slices.DeleteFunc(errs, func(e *field.Error) bool { return e.IsAlpha() || e.IsBeta() && !beta })...)
 }
 
 // declaredOptions are the gates that markers mention, and whether they are on.

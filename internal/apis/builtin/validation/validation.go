@@ -10,7 +10,7 @@
 // The same function serves creation (old is nil) and update. It says what is
 // wrong and returns nothing; where nothing is wrong, nothing is allocated: a
 // Field is two words, and becomes a path only when there is a fault to report.
-// The checks here are those that many kinds share; the words of their faults
+// The checks here are those that many kinds share; the words of their errs
 // are kube-apiserver's, by way of apimachinery's field.Error.
 package validation
 
@@ -23,9 +23,9 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// maxFaults is how many faults of one object are reported. A client reads a few;
+// maxErrors is how many errs of one object are reported. A client reads a few;
 // an object with a hundred thousand would cost more to refuse than to store.
-const maxFaults = 1000
+const maxErrors = 1000
 
 // Validator runs rules. It is safe for concurrent use.
 type Validator struct {
@@ -43,19 +43,19 @@ func NewValidator(gates feature.Gates) *Validator {
 	return &Validator{gates: gates, options: declaredOptions(gates)}
 }
 
-// Validate runs rules on one object and returns their faults, at most a thousand.
+// Validate runs rules on one object and returns their errs, at most a thousand.
 // The Field it passes is the object itself; it is not valid after rules returned.
 func (v *Validator) Validate(ctx context.Context, rules func(Field)) field.ErrorList {
 	o, _ := v.objects.Get().(*object)
 	if o == nil {
 		o = &object{validator: v}
 	}
-	o.ctx, o.places, o.faults = ctx, append(o.places[:0], place{parent: -1}), nil
+	o.ctx, o.places, o.errs = ctx, append(o.places[:0], place{parent: -1}), nil
 	rules(Field{object: o})
-	faults := o.faults
-	o.ctx, o.faults = nil, nil
+	errs := o.errs
+	o.ctx, o.errs = nil, nil
 	v.objects.Put(o)
-	return faults
+	return errs
 }
 
 // object is one object on its way through its rules.
@@ -63,7 +63,7 @@ type object struct {
 	ctx       context.Context
 	validator *Validator
 	places    []place
-	faults    field.ErrorList
+	errs      field.ErrorList
 }
 
 // place is a step of a path: a name, an element or a key below its parent.
@@ -82,7 +82,7 @@ const (
 	keyed
 )
 
-// Field is a place in an object that is being validated, and where faults found
+// Field is a place in an object that is being validated, and where errs found
 // there go. It is passed by value and belongs to the one goroutine that runs the
 // rules.
 type Field struct {
@@ -133,25 +133,25 @@ func (f Field) Enabled(gate feature.Gate) bool { return f.object.validator.gates
 // DenyPrivileged reports whether privileged containers are rejected.
 func (f Field) DenyPrivileged() bool { return f.object.validator.DenyPrivileged }
 
-// Faults returns how many faults of the object were found so far, for rules that
+// Faults returns how many errs of the object were found so far, for rules that
 // only go on where others were met.
-func (f Field) Faults() int { return len(f.object.faults) }
+func (f Field) ErrorCount() int { return len(f.object.errs) }
 
-// Breaks reports whether rules find errors, and drops these. It is for rules that are newer than
+// Violates reports whether rules find errors, and drops these. It is for rules that are newer than
 // stored objects: if the old object breaks a rule, the new one may as well.
-func (f Field) Breaks(rules func(Field)) bool {
-	kept := f.object.faults
-	f.object.faults = nil
+func (f Field) Violates(rules func(Field)) bool {
+	kept := f.object.errs
+	f.object.errs = nil
 	rules(f)
-	broken := len(f.object.faults) > 0
-	f.object.faults = kept
+	broken := len(f.object.errs) > 0
+	f.object.errs = kept
 	return broken
 }
 
 // Add reports errors of a library, with complete paths.
-func (f Field) Add(faults ...*field.Error) {
-	room := max(0, maxFaults-len(f.object.faults))
-	f.object.faults = append(f.object.faults, faults[:min(room, len(faults))]...)
+func (f Field) Add(errs ...*field.Error) {
+	room := max(0, maxErrors-len(f.object.errs))
+	f.object.errs = append(f.object.errs, errs[:min(room, len(errs))]...)
 }
 
 // Required reports that a value is missing.

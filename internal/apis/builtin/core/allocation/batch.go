@@ -83,7 +83,7 @@ func (b *Batch) Release(ctx context.Context, locks *Locks, name string) error {
 	if err != nil {
 		return err
 	}
-	if holder, ok := Holder(object); !ok || holder != b.Service {
+	if holder, ok := Owner(object); !ok || holder != b.Service {
 		return nil
 	}
 	return b.prepare(ctx, locks, name, storage.OpRequest{Current: lock})

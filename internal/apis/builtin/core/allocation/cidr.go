@@ -63,7 +63,7 @@ func parse(texts []string) []netip.Prefix {
 }
 
 // Of returns the CIDRs of a family, in random order.
-func (c CIDRs) Of(ipv6 bool) []netip.Prefix {
+func (c CIDRs) Family(ipv6 bool) []netip.Prefix {
 	var cidrs []netip.Prefix
 	for _, cidr := range c {
 		if cidr.Addr().Is6() == ipv6 && !slices.Contains(cidrs, cidr) {
@@ -75,6 +75,6 @@ func (c CIDRs) Of(ipv6 bool) []netip.Prefix {
 }
 
 // Contain reports whether an address can be allocated of one of the CIDRs.
-func (c CIDRs) Contain(address netip.Addr) bool {
+func (c CIDRs) Contains(address netip.Addr) bool {
 	return slices.ContainsFunc(c, func(cidr netip.Prefix) bool { return Contains(cidr, address) })
 }

@@ -18,21 +18,21 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// Refusal is an error that explains why a number cannot be allocated, with kube-apiserver's
+// UnavailableError is an error that explains why a number cannot be allocated, with kube-apiserver's
 // message. All other errors are storage errors.
-type Refusal string
+type UnavailableError string
 
-func (r Refusal) Error() string { return string(r) }
+func (r UnavailableError) Error() string { return string(r) }
 
 const (
-	ErrFull            = Refusal("range is full")
-	ErrAddressTaken    = Refusal("provided IP is already allocated")
-	ErrPortTaken       = Refusal("provided port is already allocated")
-	ErrMismatchedRange = Refusal("the provided network does not match the current range")
+	ErrFull            = UnavailableError("range is full")
+	ErrAddressTaken    = UnavailableError("provided IP is already allocated")
+	ErrPortTaken       = UnavailableError("provided port is already allocated")
+	ErrMismatchedRange = UnavailableError("the provided network does not match the current range")
 )
 
-// IsRefusal reports whether an error is a Refusal.
-func IsRefusal(err error) bool { return errors.As(err, new(Refusal)) }
+// IsUnavailable reports whether an error is a UnavailableError.
+func IsUnavailable(err error) bool { return errors.As(err, new(UnavailableError)) }
 
 // Locks stores one object per allocated number. Its key is unique, and Spec.ParentRef is the owner.
 // Locks of ports have the type IPAddress too.
@@ -149,13 +149,13 @@ func newLock(name string, service types.NamespacedName) *networkingv1.IPAddress 
 // services is the resource of which parents are.
 const services = "services"
 
-// Manager is the value of the managed-by label of the IPAddress objects of services.
-const Manager = "ipallocator.k8s.io"
+// ManagedBy is the value of the managed-by label of the IPAddress objects of services.
+const ManagedBy = "ipallocator.k8s.io"
 
 // newAddress returns the IPAddress object as kube-apiserver creates it.
 func newAddress(name string, service types.NamespacedName) *networkingv1.IPAddress {
 	address := newLock(name, service)
-	address.Labels = map[string]string{networkingv1.LabelIPAddressFamily: string(familyOf(name)), networkingv1.LabelManagedBy: Manager}
+	address.Labels = map[string]string{networkingv1.LabelIPAddressFamily: string(familyOf(name)), networkingv1.LabelManagedBy: ManagedBy}
 	address.ManagedFields = []metav1.ManagedFieldsEntry{{
 		Manager: "kube-apiserver", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: networkingv1.SchemeGroupVersion.String(),
 		Time: &address.CreationTimestamp, FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(addressFields)},
@@ -174,8 +174,8 @@ func familyOf(address string) corev1.IPFamily {
 	return corev1.IPv4Protocol
 }
 
-// Holder returns the service that owns a lock, or false if the parent is not a service.
-func Holder(lock *networkingv1.IPAddress) (types.NamespacedName, bool) {
+// Owner returns the service that owns a lock, or false if the parent is not a service.
+func Owner(lock *networkingv1.IPAddress) (types.NamespacedName, bool) {
 	parent := lock.Spec.ParentRef
 	if parent == nil || parent.Group != "" || parent.Resource != services {
 		return types.NamespacedName{}, false

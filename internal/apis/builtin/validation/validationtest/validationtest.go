@@ -40,19 +40,19 @@ func (r Rules[T]) run(t *testing.T, base func() *T, old *T, cases []Case[T]) {
 	for _, c := range cases {
 		obj := base()
 		c.Change(obj)
-		faults := Faults(t, feature.Defaults(), func(f validation.Field) { r(f, obj, old) })
-		if !slices.EqualFunc(faults, c.Want, strings.Contains) {
-			t.Errorf("%s:\n got %q\nwant %q", c.Name, faults, c.Want)
+		errs := Errors(t, feature.Defaults(), func(f validation.Field) { r(f, obj, old) })
+		if !slices.EqualFunc(errs, c.Want, strings.Contains) {
+			t.Errorf("%s:\n got %q\nwant %q", c.Name, errs, c.Want)
 		}
 	}
 }
 
-// Faults returns the errors of rules with some feature gates.
-func Faults(t testing.TB, gates feature.Gates, rules func(validation.Field)) []string {
+// Errors returns the errors of rules with some feature gates.
+func Errors(t testing.TB, gates feature.Gates, rules func(validation.Field)) []string {
 	t.Helper()
-	var faults []string
+	var errs []string
 	for _, err := range validation.NewValidator(gates).Validate(t.Context(), rules) {
-		faults = append(faults, err.Error())
+		errs = append(errs, err.Error())
 	}
-	return faults
+	return errs
 }

@@ -48,7 +48,7 @@ func statusFaults(t *testing.T, claim, old *resourcev1.ResourceClaim, authz auth
 	request.SetUser(ctx, user)
 	op := &builtin.Operation{Context: ctx, Env: &builtin.Env{Auth: builtin.Auth{Authorizer: authz}}}
 	var texts []string
-	for _, fault := range validation.NewValidator(feature.Defaults()).Validate(ctx, func(f validation.Field) { permitClaimStatus(op, f, claim, old) }) {
+	for _, fault := range validation.NewValidator(feature.Defaults()).Validate(ctx, func(f validation.Field) { validateClaimStatusAccess(op, f, claim, old) }) {
 		texts = append(texts, fault.Error())
 	}
 	return texts

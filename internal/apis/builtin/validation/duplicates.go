@@ -4,24 +4,24 @@ package validation
 // no memory.
 const smallList = 16
 
-// Seen finds duplicates in linear time. The zero value is ready for a short list; NewSeen has a
+// Duplicates finds duplicates in linear time. The zero value is ready for a short list; NewDuplicates has a
 // capacity.
-type Seen[T comparable] struct {
+type Duplicates[T comparable] struct {
 	few  [smallList]T
 	n    int
 	many map[T]struct{}
 }
 
-// NewSeen returns a Seen for a list of n elements.
-func NewSeen[T comparable](n int) Seen[T] {
+// NewDuplicates returns a Duplicates for a list of n elements.
+func NewDuplicates[T comparable](n int) Duplicates[T] {
 	if n <= smallList {
-		return Seen[T]{}
+		return Duplicates[T]{}
 	}
-	return Seen[T]{many: make(map[T]struct{}, n)}
+	return Duplicates[T]{many: make(map[T]struct{}, n)}
 }
 
 // Has reports whether a value was added, without adding it.
-func (s *Seen[T]) Has(value T) bool {
+func (s *Duplicates[T]) Has(value T) bool {
 	if s.many != nil {
 		_, has := s.many[value]
 		return has
@@ -34,10 +34,10 @@ func (s *Seen[T]) Has(value T) bool {
 	return false
 }
 
-// Again adds a value, and reports whether it was added before.
-func (s *Seen[T]) Again(value T) bool {
+// IsDuplicate adds a value, and reports whether it was added before.
+func (s *Duplicates[T]) IsDuplicate(value T) bool {
 	if s.many != nil {
-		if _, again := s.many[value]; again {
+		if _, present := s.many[value]; present {
 			return true
 		}
 		s.many[value] = struct{}{}

@@ -20,23 +20,23 @@ import (
 // therefore needs permission to read all objects of the parameter kind, and the author of a binding
 // needs permission to read the referenced objects.
 
-func permitValidatingPolicy(op *builtin.Operation, f validation.Field, p, old *admissionregistrationv1.ValidatingAdmissionPolicy) {
+func validateValidatingPolicyAccess(op *builtin.Operation, f validation.Field, p, old *admissionregistrationv1.ValidatingAdmissionPolicy) {
 	var was *admissionregistrationv1.ParamKind
 	if old != nil {
 		was = old.Spec.ParamKind
 	}
-	permitParamKind(op, f, p.Spec.ParamKind, was)
+	validateParamKindAccess(op, f, p.Spec.ParamKind, was)
 }
 
-func permitMutatingPolicy(op *builtin.Operation, f validation.Field, p, old *admissionregistrationv1.MutatingAdmissionPolicy) {
+func validateMutatingPolicyAccess(op *builtin.Operation, f validation.Field, p, old *admissionregistrationv1.MutatingAdmissionPolicy) {
 	var was *admissionregistrationv1.ParamKind
 	if old != nil {
 		was = old.Spec.ParamKind
 	}
-	permitParamKind(op, f, p.Spec.ParamKind, was)
+	validateParamKindAccess(op, f, p.Spec.ParamKind, was)
 }
 
-func permitParamKind(op *builtin.Operation, f validation.Field, kind, was *admissionregistrationv1.ParamKind) {
+func validateParamKindAccess(op *builtin.Operation, f validation.Field, kind, was *admissionregistrationv1.ParamKind) {
 	if kind == nil || was != nil && *was == *kind {
 		return
 	}
@@ -47,11 +47,11 @@ func permitParamKind(op *builtin.Operation, f validation.Field, kind, was *admis
 	}
 }
 
-func permitValidatingBinding(op *builtin.Operation, f validation.Field, b, old *admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
+func validateValidatingBindingAccess(op *builtin.Operation, f validation.Field, b, old *admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
 	if old != nil && old.Spec.PolicyName == b.Spec.PolicyName && !validation.Changed(b.Spec.ParamRef, old.Spec.ParamRef) {
 		return
 	}
-	permitParamRef(op, f, b.Spec.ParamRef, func() *admissionregistrationv1.ParamKind {
+	validateParamRefAccess(op, f, b.Spec.ParamRef, func() *admissionregistrationv1.ParamKind {
 		if p := policyOf[*admissionregistrationv1.ValidatingAdmissionPolicy](op, "validatingadmissionpolicies", b.Spec.PolicyName); p != nil {
 			return p.Spec.ParamKind
 		}
@@ -59,11 +59,11 @@ func permitValidatingBinding(op *builtin.Operation, f validation.Field, b, old *
 	})
 }
 
-func permitMutatingBinding(op *builtin.Operation, f validation.Field, b, old *admissionregistrationv1.MutatingAdmissionPolicyBinding) {
+func validateMutatingBindingAccess(op *builtin.Operation, f validation.Field, b, old *admissionregistrationv1.MutatingAdmissionPolicyBinding) {
 	if old != nil && old.Spec.PolicyName == b.Spec.PolicyName && !validation.Changed(b.Spec.ParamRef, old.Spec.ParamRef) {
 		return
 	}
-	permitParamRef(op, f, b.Spec.ParamRef, func() *admissionregistrationv1.ParamKind {
+	validateParamRefAccess(op, f, b.Spec.ParamRef, func() *admissionregistrationv1.ParamKind {
 		if p := policyOf[*admissionregistrationv1.MutatingAdmissionPolicy](op, "mutatingadmissionpolicies", b.Spec.PolicyName); p != nil {
 			return p.Spec.ParamKind
 		}
@@ -71,8 +71,8 @@ func permitMutatingBinding(op *builtin.Operation, f validation.Field, b, old *ad
 	})
 }
 
-// permitParamRef: where the policy is not there, its parameters may be of any kind.
-func permitParamRef(op *builtin.Operation, f validation.Field, ref *admissionregistrationv1.ParamRef, kindOf func() *admissionregistrationv1.ParamKind) {
+// validateParamRefAccess: where the policy is not there, its parameters may be of any kind.
+func validateParamRefAccess(op *builtin.Operation, f validation.Field, ref *admissionregistrationv1.ParamRef, kindOf func() *admissionregistrationv1.ParamKind) {
 	if ref == nil {
 		return
 	}

@@ -20,35 +20,35 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-func permitClaim(op *builtin.Operation, f validation.Field, claim, old *resourcev1.ResourceClaim) {
+func validateClaimAccess(op *builtin.Operation, f validation.Field, claim, old *resourcev1.ResourceClaim) {
 	if old == nil {
-		permitAdminRequests(op, f, claim.Namespace, claim.Spec.Devices.Requests)
+		validateAdminRequests(op, f, claim.Namespace, claim.Spec.Devices.Requests)
 	}
 }
 
-func permitClaimTemplate(op *builtin.Operation, f validation.Field, template, old *resourcev1.ResourceClaimTemplate) {
+func validateClaimTemplateAccess(op *builtin.Operation, f validation.Field, template, old *resourcev1.ResourceClaimTemplate) {
 	if old == nil {
-		permitAdminRequests(op, f, template.Namespace, template.Spec.Spec.Devices.Requests)
+		validateAdminRequests(op, f, template.Namespace, template.Spec.Spec.Devices.Requests)
 	}
 }
 
-func permitClaimStatus(op *builtin.Operation, f validation.Field, claim, old *resourcev1.ResourceClaim) {
+func validateClaimStatusAccess(op *builtin.Operation, f validation.Field, claim, old *resourcev1.ResourceClaim) {
 	f = f.Child("status")
 	if given := adminResult(claim); given >= 0 && adminResult(old) < 0 {
-		permitAdmin(op, f.Child("allocation").Child("devices").Child("results").Index(given), claim.Namespace)
+		validateAdminAccess(op, f.Child("allocation").Child("devices").Child("results").Index(given), claim.Namespace)
 	}
 	if f.Enabled(feature.DRAResourceClaimGranularStatusAuthorization) && request.InfoFrom(op.Context) != nil { // not the server itself
-		permitBinding(op, f, claim, old)
-		permitDrivers(op, f.Child("devices"), claim, old)
+		validateBindingAccess(op, f, claim, old)
+		validateDriverAccess(op, f.Child("devices"), claim, old)
 	}
 }
 
-// permitAdminRequests: faults name the field where it stood in v1beta1, and as if
+// validateAdminRequests: faults name the field where it stood in v1beta1, and as if
 // templates were claims, as kube-apiserver's do.
-func permitAdminRequests(op *builtin.Operation, f validation.Field, namespace string, requests []resourcev1.DeviceRequest) {
+func validateAdminRequests(op *builtin.Operation, f validation.Field, namespace string, requests []resourcev1.DeviceRequest) {
 	asks := func(r resourcev1.DeviceRequest) bool { return r.Exactly != nil && isTrue(r.Exactly.AdminAccess) }
 	if i := slices.IndexFunc(requests, asks); i >= 0 {
-		permitAdmin(op, f.Child("spec").Child("devices").Child("requests").Index(i), namespace)
+		validateAdminAccess(op, f.Child("spec").Child("devices").Child("requests").Index(i), namespace)
 	}
 }
 
@@ -63,9 +63,9 @@ func adminResult(claim *resourcev1.ResourceClaim) int {
 
 func isTrue(b *bool) bool { return b != nil && *b }
 
-// permitAdmin requires a label of the namespace for admin access, which allows access to devices in
+// validateAdminAccess requires a label of the namespace for admin access, which allows access to devices in
 // use.
-func permitAdmin(op *builtin.Operation, f validation.Field, namespace string) {
+func validateAdminAccess(op *builtin.Operation, f validation.Field, namespace string) {
 	f = f.Child("adminAccess")
 	record, err := op.Env.Store(corev1.Resource("namespaces")).Get(op.Context, types.NamespacedName{Name: namespace}, metav1.GetOptions{})
 	if err == nil {
@@ -81,9 +81,9 @@ func permitAdmin(op *builtin.Operation, f validation.Field, namespace string) {
 	f.Add(field.InternalError(f.Path(), fmt.Errorf("could not retrieve namespace to verify admin access: %w", err)))
 }
 
-// permitBinding: to allocate and to reserve is for schedulers and controllers, in all
+// validateBindingAccess: to allocate and to reserve is for schedulers and controllers, in all
 // namespaces.
-func permitBinding(op *builtin.Operation, f validation.Field, claim, old *resourcev1.ResourceClaim) {
+func validateBindingAccess(op *builtin.Operation, f validation.Field, claim, old *resourcev1.ResourceClaim) {
 	if !validation.Changed(claim.Status.Allocation, old.Status.Allocation) && !validation.Changed(claim.Status.ReservedFor, old.Status.ReservedFor) {
 		return
 	}
@@ -94,9 +94,9 @@ func permitBinding(op *builtin.Operation, f validation.Field, claim, old *resour
 	}
 }
 
-// permitDrivers allows a driver to report on its own devices, and a driver on a node to report on
+// validateDriverAccess allows a driver to report on its own devices, and a driver on a node to report on
 // devices allocated to that node.
-func permitDrivers(op *builtin.Operation, f validation.Field, claim, old *resourcev1.ResourceClaim) {
+func validateDriverAccess(op *builtin.Operation, f validation.Field, claim, old *resourcev1.ResourceClaim) {
 	drivers := changedDrivers(claim, old)
 	if len(drivers) == 0 {
 		return
