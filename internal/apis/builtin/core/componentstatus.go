@@ -15,8 +15,9 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// componentStatuses reports the health of the storage under the names that clients expect. It does
-// not contact other components, which can be observed by their leases.
+// componentStatuses declares the component statuses, which report the health of the storage under
+// the names that clients expect. The server does not contact other components; their leases show
+// whether they run.
 func componentStatuses() builtin.Virtual {
 	version := builtin.VirtualVersion[corev1.ComponentStatus](corev1.SchemeGroupVersion.WithKind("ComponentStatus"))
 	return builtin.Virtual{
@@ -28,12 +29,12 @@ func componentStatuses() builtin.Virtual {
 	}
 }
 
-// storageComponent is the name of the first, and here the only, etcd.
+// storageComponent is the name of the first etcd member. It represents the storage.
 const storageComponent = "etcd-0"
 
 type componentReader struct {
 	kind *codec.Kind
-	// health is nil if the health is unknown.
+	// health returns the error of the storage. It is nil if the health is unknown.
 	health func(context.Context) error
 }
 

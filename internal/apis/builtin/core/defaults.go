@@ -10,8 +10,9 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
 )
 
-// The functions in this file set default values. They are called for every object that is decoded,
-// from a request or from storage. On a complete object they must not change or allocate anything.
+// The functions in this file set default values. They are called for every object that is decoded
+// from a request or from storage. They must not modify a complete object, or allocate memory for
+// it.
 
 func defaultEndpoints(endpoints *corev1.Endpoints) {
 	for i := range endpoints.Subsets {
@@ -99,8 +100,8 @@ func defaultSecret(secret *corev1.Secret) {
 	mergeStringData(secret)
 }
 
-// defaultService does not allocate: addresses and ports of nodes are given out
-// when the service is written.
+// defaultService does not allocate addresses and node ports. They are allocated when the service is
+// written.
 func defaultService(service *corev1.Service) {
 	spec := &service.Spec
 	builtin.SetDefaultValue(&spec.Type, corev1.ServiceTypeClusterIP)

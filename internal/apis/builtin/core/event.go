@@ -13,7 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// events declares the resource events, whose objects expire.
+// events declares events, which expire.
 func events() builtin.Row[*corev1.Event] {
 	return builtin.Row[*corev1.Event]{
 		Names: builtin.Names{Plural: "events", Kind: "Event", ShortNames: []string{"ev"}}, Namespaced: true,
@@ -27,8 +27,8 @@ func events() builtin.Row[*corev1.Event] {
 	}
 }
 
-// anyEventName accepts all names: which there may be depends on the version, see
-// validateEvent.
+// anyEventName accepts all names. The valid names depend on the version, so validateEvent validates
+// them.
 func anyEventName(string, bool) []string { return nil }
 
 func eventFields(event *corev1.Event) fields.Set {
@@ -95,7 +95,7 @@ func eventCells(event *corev1.Event, now time.Time) []any {
 	if event.Series != nil {
 		last, count = builtin.Age(metav1.Time(event.Series.LastObservedTime), now), int64(event.Series.Count)
 	} else if count == 0 {
-		count = 1 // reported as a single occurrence
+		count = 1 // a single occurrence
 	}
 	object := strings.ToLower(event.InvolvedObject.Kind)
 	if event.InvolvedObject.Name != "" {

@@ -8,7 +8,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
 )
 
-// V1 is v1 of the core group. Events are served in events.k8s.io/v1 as well.
+// V1 returns the group version v1. Events are also served in events.k8s.io/v1.
 func V1() builtin.Group {
 	return builtin.Group{GroupVersion: corev1.SchemeGroupVersion, Resources: []builtin.Entry{
 		bindings(),

@@ -14,8 +14,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// namespaces have two kinds of finalizers: those of all objects, and spec.finalizers, which
-// represent the remaining contents.
+// namespaces declares namespaces. They have two kinds of finalizers: those of all objects, and
+// spec.finalizers, which represent the remaining contents.
 func namespaces() builtin.Row[*corev1.Namespace] {
 	return builtin.Row[*corev1.Namespace]{
 		Names: builtin.Names{Plural: "namespaces", Kind: "Namespace", ShortNames: []string{"ns"}},
@@ -48,11 +48,10 @@ func defaultNamespace(ns *corev1.Namespace) {
 	}
 }
 
-// labelNamespace labels every namespace with its own name, so that selectors
-// can choose it.
+// labelNamespace labels a namespace with its name, so that label selectors can select it.
 func labelNamespace(ns *corev1.Namespace) {
 	if ns.Name == "" {
-		return // its name is still to be generated
+		return // the name is generated later
 	}
 	if ns.Labels == nil {
 		ns.Labels = map[string]string{}
@@ -72,7 +71,8 @@ func prepareNamespaceUpdate(_ *builtin.Operation, ns, old *corev1.Namespace) {
 	ns.Spec.Finalizers = old.Spec.Finalizers
 }
 
-// markNamespace sets the visible state of a deletion: the phase. Namespaces have no grace period.
+// markNamespace sets the phase of a namespace that is being deleted. Namespaces have no grace
+// period.
 func markNamespace(ns *corev1.Namespace) {
 	ns.DeletionGracePeriodSeconds = nil
 	ns.Status.Phase = corev1.NamespaceTerminating
@@ -80,10 +80,10 @@ func markNamespace(ns *corev1.Namespace) {
 
 func validateNamespace(f validation.Field, ns, old *corev1.Namespace) {
 	if old != nil {
-		return // only /finalize changes them
+		return // the subresource /finalize changes them
 	}
 	for _, finalizer := range ns.Spec.Finalizers {
-		validateFinalizer(f.Child("spec").Child("finalizers"), finalizer) // as kube-apiserver: without the index
+		validateFinalizer(f.Child("spec").Child("finalizers"), finalizer) // as in kube-apiserver, the path has no index
 	}
 }
 
@@ -92,7 +92,7 @@ func validateFinalizer(f validation.Field, finalizer corev1.FinalizerName) {
 	validateFinalizerDomain(f, string(finalizer))
 }
 
-// validateFinalizerDomain requires a finalizer with a domain, except for Kubernetes' own.
+// validateFinalizerDomain requires a finalizer with a domain, except for those of Kubernetes.
 func validateFinalizerDomain(f validation.Field, finalizer string) {
 	switch finalizer {
 	case string(corev1.FinalizerKubernetes), metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents:
@@ -103,9 +103,10 @@ func validateFinalizerDomain(f validation.Field, finalizer string) {
 	}
 }
 
-// validateNamespaceStatus ties the phase to the deletion.
+// validateNamespaceStatus requires that the phase is Terminating if and only if the namespace is
+// being deleted.
 func validateNamespaceStatus(f validation.Field, ns, _ *corev1.Namespace) {
-	phase := f.Child("status").Child("Phase") // as kube-apiserver spells it
+	phase := f.Child("status").Child("Phase") // the field name of kube-apiserver
 	switch {
 	case ns.DeletionTimestamp == nil && ns.Status.Phase != corev1.NamespaceActive:
 		phase.Invalid(ns.Status.Phase, "may only be 'Active' if `deletionTimestamp` is empty")
@@ -114,8 +115,8 @@ func validateNamespaceStatus(f validation.Field, ns, _ *corev1.Namespace) {
 	}
 }
 
-// namespaceFinalize declares the subresource that writes spec.finalizers only. Removing the last
-// finalizer of a namespace that is being deleted deletes it.
+// namespaceFinalize declares the subresource /finalize, which writes only spec.finalizers. Removing
+// the last finalizer of a namespace that is being deleted deletes it.
 func namespaceFinalize() builtin.Subresource {
 	return builtin.NewObjectSubresource(builtin.ObjectSubresource[*corev1.Namespace]{
 		Name: "finalize", WriteOnly: true, ResetFields: []string{"status"},

@@ -41,7 +41,7 @@ func nodes() builtin.Row[*corev1.Node] {
 	}
 }
 
-// prepareNode drops the status of the former dynamic kubelet configuration.
+// prepareNode drops the fields of the former dynamic kubelet configuration.
 func prepareNode(op *builtin.Operation, node *corev1.Node) {
 	prepareNodeUpdate(op, node, &corev1.Node{})
 	prepareNodeStatus(op, node, &corev1.Node{})
@@ -67,7 +67,8 @@ func prepareNodeStatus(_ *builtin.Operation, node, old *corev1.Node) {
 	}
 }
 
-// nodeWarnings warns about fields without effect and about addresses in ambiguous formats.
+// nodeWarnings warns about fields without effect, and about addresses that programs parse in
+// different ways.
 func nodeWarnings(_ *builtin.Operation, node, _ *corev1.Node) []string {
 	var warnings []string
 	if node.Spec.ConfigSource != nil {
@@ -82,8 +83,8 @@ func nodeWarnings(_ *builtin.Operation, node, _ *corev1.Node) []string {
 	return warnings
 }
 
-// alignPodCIDRs makes podCIDR the first of podCIDRs, for clients that write or
-// read only one of them. Where they differ, the older field counts.
+// alignPodCIDRs sets podCIDR to the first of podCIDRs, for clients that use only one of them. If
+// they differ, the older field takes precedence.
 func alignPodCIDRs(node *corev1.Node) {
 	spec := &node.Spec
 	switch {

@@ -52,8 +52,8 @@ func preparePodUpdate(op *builtin.Operation, pod, old *corev1.Pod) {
 	podspec.DropDisabledFields(op.Env.Gates, &pod.Spec, &old.Spec)
 }
 
-// alignPodIPs makes podIP the first of podIPs, for clients that write or read
-// only one of them. Where they differ, the older field counts.
+// alignPodIPs sets podIP to the first of podIPs, for clients that use only one of them. If they
+// differ, the older field takes precedence.
 func alignPodIPs(pod *corev1.Pod) {
 	status := &pod.Status
 	switch {
@@ -64,7 +64,7 @@ func alignPodIPs(pod *corev1.Pod) {
 	}
 }
 
-// preparePodStatus keeps the fields that kubelets must not change.
+// preparePodStatus preserves fields that kubelets may omit, and drops fields of disabled features.
 func preparePodStatus(op *builtin.Operation, pod, old *corev1.Pod) {
 	dropDisabledStatus(op.Env.Gates, &pod.Status, &old.Status)
 	if pod.Status.QOSClass == "" {
@@ -81,8 +81,8 @@ func preparePodStatus(op *builtin.Operation, pod, old *corev1.Pod) {
 // defaultGracePeriod is the default grace period of a pod's deletion, in seconds.
 const defaultGracePeriod = 30
 
-// podGracePeriod returns 0 for pods that are certainly not running, and otherwise the requested
-// grace period or the pod's.
+// podGracePeriod returns 0 for pods that cannot be running, and otherwise the requested grace
+// period or the grace period of the pod, in seconds.
 func podGracePeriod(pod *corev1.Pod, asked *int64) int64 {
 	if pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
 		return 0
@@ -123,8 +123,7 @@ func podFieldKeys() []string {
 	}
 }
 
-// podFieldLabel also accepts an old name of a key, and a key that no pod has and that matches no
-// pod.
+// podFieldLabel also accepts an older name of a key, and status.podIPs, which matches no pod.
 func podFieldLabel(label, value string) (string, string, error) {
 	if label == "spec.host" {
 		label = "spec.nodeName"

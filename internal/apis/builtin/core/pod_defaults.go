@@ -7,7 +7,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
 )
 
-// defaultPod sets the defaults of templates, and those of pods that templates do not get.
+// defaultPod sets the defaults of pod specifications, and further defaults that templates do not
+// have.
 func defaultPod(pod *corev1.Pod) {
 	alignPodIPs(pod)
 	spec := &pod.Spec

@@ -7,7 +7,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// dropDisabledStatus drops the fields of disabled features, except those that the old status has.
+// dropDisabledStatus clears the fields of disabled features, except those that the old status uses.
 func dropDisabledStatus(gates feature.Gates, status, old *corev1.PodStatus) {
 	builtin.DropDisabledFields(gates, []builtin.GatedFields[*corev1.PodStatus]{
 		{Gate: feature.InPlacePodLevelResourcesVerticalScaling, Visit: statusResources},
@@ -18,7 +18,7 @@ func dropDisabledStatus(gates feature.Gates, status, old *corev1.PodStatus) {
 	}, status, old)
 }
 
-// Each of the following is a Fields of a builtin.Gated.
+// The following functions are hooks for GatedFields.Visit.
 
 func statusResources(u *builtin.FieldVisitor, status *corev1.PodStatus) {
 	builtin.VisitField(u, &status.Resources)

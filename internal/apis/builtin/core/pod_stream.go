@@ -22,8 +22,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// podStreams declares a subresource that upgrades the connection: exec, attach or
-// portforward.
+// podStreams declares a subresource that upgrades the connection: exec, attach or portforward.
 func podStreams(name, options string, decode func(*query) runtime.Object) builtin.Subresource {
 	return connectSubresource(name, options, func(env *builtin.Env, store *registry.Store) rest.Storage {
 		return &podStreamer{podConnection{env, store}, options, decode}
@@ -101,7 +100,7 @@ func (s *podStreamer) authorizeCreate(ctx context.Context) error {
 	}
 	asked := authorizer.AttributesOf(request.UserFrom(ctx), request.InfoFrom(ctx))
 	if asked.Verb == "create" {
-		return nil // already authorized
+		return nil // the request is already authorized
 	}
 	asked.Verb = "create"
 	decision, reason, err := s.env.Auth.Authorizer.Authorize(ctx, &asked)
@@ -139,7 +138,7 @@ func streamOf(pod *corev1.Pod, options runtime.Object) (*kubelet.Stream, error) 
 	return nil, fmt.Errorf("admission left options of type %T", options)
 }
 
-// commandStream returns the kubelet request that runs a command or attaches to one.
+// commandStream returns the kubelet request for exec or attach.
 func commandStream(what string, pod *corev1.Pod, asked string, streams kubelet.Streams) (*kubelet.Stream, error) {
 	container, err := containerOf(pod, asked)
 	if err != nil {

@@ -23,8 +23,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// locate returns where requests for an object go, and by which transport. The name is
-// [scheme:]name[:port].
+// locate returns the target URL of requests for an object, and the transport to it.
 type locate func(ctx context.Context, env *builtin.Env, store *registry.Store, name proxyName) (*url.URL, http.RoundTripper, error)
 
 // proxyName is the parsed name of a proxy request: [SCHEME:]NAME[:PORT].
@@ -33,7 +32,7 @@ type proxyName struct {
 	scheme, port string
 }
 
-// proxySubresource declares the proxy of a resource.
+// proxySubresource declares the subresource proxy. kind is the kind of its options.
 func proxySubresource(kind string, locate locate, newOptions func(path string) runtime.Object, pathOf func(runtime.Object) string) builtin.Subresource {
 	options := kind + "ProxyOptions"
 	return connectSubresource("proxy", options, func(env *builtin.Env, store *registry.Store) rest.Storage {
@@ -138,7 +137,7 @@ func locatePod(ctx context.Context, env *builtin.Env, pods *registry.Store, name
 	return to, env.Connections.Kubelets.Direct(), nil
 }
 
-// firstPort returns the first port of the first container that has one.
+// firstPort returns the first port of the first container that has ports.
 func firstPort(pod *corev1.Pod) string {
 	for i := range pod.Spec.Containers {
 		if ports := pod.Spec.Containers[i].Ports; len(ports) > 0 {
@@ -185,7 +184,7 @@ func locateService(ctx context.Context, env *builtin.Env, services *registry.Sto
 	return &url.URL{Scheme: name.scheme, Host: host}, env.Connections.Kubelets.Direct(), nil
 }
 
-// servicePortName returns the name of a port that is named or numbered.
+// servicePortName returns the name of a service port. port is its name or number.
 func servicePortName(service *corev1.Service, port string) (string, error) {
 	number, err := strconv.ParseInt(port, 10, 64)
 	if err != nil {
@@ -199,8 +198,9 @@ func servicePortName(service *corev1.Service, port string) (string, error) {
 	return "", apierrors.NewServiceUnavailable(fmt.Sprintf("no service port %d found for service %q", number, service.Name))
 }
 
-// isPodAddress reports whether an endpoint is the address of a pod in the service's namespace.
-// Otherwise an author of Endpoints could make the server connect to any address.
+// isPodAddress reports whether an endpoint is the address of a pod in the namespace of the service.
+// Without this check, the author of an Endpoints object could make the server connect to any
+// address.
 func isPodAddress(ctx context.Context, env *builtin.Env, pods *registry.Store, namespace string, endpoint *egress.EndpointAddress) bool {
 	ref := endpoint.TargetRef
 	if ref == nil || ref.Namespace != namespace || !env.Connections.Kubelets.AllowedAddress(endpoint.IP) {

@@ -60,7 +60,7 @@ func serviceColumns() *builtin.Columns[*corev1.Service] {
 	}
 }
 
-// externalText shows where a service can be reached from outside.
+// externalText formats the external addresses of a service.
 func externalText(service *corev1.Service) string {
 	external := service.Spec.ExternalIPs
 	switch service.Spec.Type {
@@ -78,7 +78,7 @@ func externalText(service *corev1.Service) string {
 	return builtin.Unknown
 }
 
-// ingressAddresses are the addresses of a load balancer, each once.
+// ingressAddresses returns the addresses of a load balancer without duplicates.
 func ingressAddresses(status *corev1.LoadBalancerStatus) []string {
 	var addresses []string
 	for i := range status.Ingress {

@@ -17,7 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/registry"
 )
 
-// nodePortLocks declares the locks of node ports, which are stored and not served.
+// nodePortLocks declares the locks of node ports, which the API does not serve.
 func nodePortLocks() builtin.Row[*networkingv1.IPAddress] {
 	return builtin.Row[*networkingv1.IPAddress]{
 		Names:   builtin.Names{Plural: "nodeports", Kind: "NodePort"},
@@ -25,7 +25,7 @@ func nodePortLocks() builtin.Row[*networkingv1.IPAddress] {
 	}
 }
 
-// portBitmap declares kube-apiserver's allocation of node ports.
+// portBitmap declares the bitmap in which kube-apiserver allocates node ports.
 func portBitmap() builtin.Row[*corev1.RangeAllocation] {
 	return builtin.Row[*corev1.RangeAllocation]{
 		Names:   builtin.Names{Plural: "rangeallocations", Kind: "RangeAllocation"},
@@ -40,12 +40,12 @@ type serviceAllocator struct {
 	addresses, ports *allocation.Locks
 	bitmap           *allocation.Bitmap // nil if the store has none
 	batch            allocation.Batch
-	// guessed are the ports of a dry run.
+	// guessed contains the ports of a dry run.
 	guessed []int32
 }
 
-// beginService implements the row's Begin. It does not allocate if the control plane has no service
-// ranges.
+// beginService implements Strategy.BeginTransaction. It does not allocate if the control plane has
+// no address ranges for services.
 func beginService(op *builtin.Operation, service, old *corev1.Service) (registry.Transaction, error) {
 	if len(op.Env.Services.Ranges) == 0 {
 		return registry.Transaction{}, nil
@@ -118,8 +118,8 @@ func portsOf(service *corev1.Service) []int32 {
 	return ports
 }
 
-// nodePortsOf returns the distinct allocated node ports of a service. Node ports of a type without
-// them are not allocated.
+// nodePortsOf returns the distinct allocated node ports of a service. It ignores node ports of a
+// service type that has none.
 func nodePortsOf(service *corev1.Service) []int32 {
 	if !hasNodePorts(&service.Spec) {
 		return nil
@@ -173,8 +173,8 @@ func (a *serviceAllocator) release(service, old *corev1.Service) error {
 
 func portName(port int32) string { return strconv.Itoa(int(port)) }
 
-// canonical returns the one form of an address in which locks are named. Stored
-// services may have others.
+// canonical returns the canonical form of an address, which is the name of its lock. Stored
+// services may have other forms.
 func canonical(ip string) string {
 	if address, err := netip.ParseAddr(ip); err == nil {
 		return address.String()
@@ -189,7 +189,7 @@ func (a *serviceAllocator) clusterIPs(service, old *corev1.Service) error {
 		return nil
 	}
 	held := addressesOf(old)
-	ips := make([]string, len(spec.IPFamilies)) // clusterIPs may be the old service's own
+	ips := make([]string, len(spec.IPFamilies)) // spec.ClusterIPs may share memory with the old service
 	copy(ips, spec.ClusterIPs)
 	for i, family := range spec.IPFamilies {
 		var err error
@@ -209,8 +209,8 @@ func (a *serviceAllocator) clusterIPs(service, old *corev1.Service) error {
 	return nil
 }
 
-// anyAddress allocates an address. A dry run returns the first of a range, which is
-// nobody's, as kube-apiserver does.
+// anyAddress allocates an address. As in kube-apiserver, a dry run returns the first address of a
+// range, which is never allocated.
 func (a *serviceAllocator) anyAddress(family corev1.IPFamily) (ip string, err error) {
 	err = a.withCIDRs(func(all allocation.CIDRs) error {
 		cidrs := all.Family(family == corev1.IPv6Protocol)
@@ -231,12 +231,12 @@ func (a *serviceAllocator) anyAddress(family corev1.IPFamily) (ip string, err er
 	return ip, err
 }
 
-// chosenAddress allocates an address that the client chose. A dry run looks at the
-// range only, as kube-apiserver does.
+// chosenAddress allocates an address that the client chose. As in kube-apiserver, a dry run checks
+// only that a range contains it.
 func (a *serviceAllocator) chosenAddress(service *corev1.Service, family corev1.IPFamily, ip string) error {
 	address, err := netip.ParseAddr(ip)
 	if err != nil {
-		return err // as validation makes sure
+		return err // validation rejects this before
 	}
 	err = a.withCIDRs(func(all allocation.CIDRs) error {
 		switch cidrs := all.Family(family == corev1.IPv6Protocol); {

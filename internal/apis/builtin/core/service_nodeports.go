@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/core/allocation"
 )
 
-// nodePorts allocates the ports that are to be open on nodes.
+// nodePorts allocates the node ports of a service.
 func (a *serviceAllocator) nodePorts(service, old *corev1.Service) error {
 	spec := &service.Spec
 	if !hasNodePorts(spec) {
@@ -46,14 +46,14 @@ func (a *serviceAllocator) nodePorts(service, old *corev1.Service) error {
 }
 
 // sharedPorts tracks the node ports of one service. In a new service, ports with the same number
-// and different protocols share one node port. On update the client decides which ports share one.
+// and different protocols share a node port. On update, the client decides which ports share one.
 type sharedPorts struct {
 	creation bool
 	byNumber map[int32]int32
 	known    map[sharedPort]bool
 }
 
-// sharedPort is a node port, and in a new service the port it is for.
+// sharedPort is a node port. In a new service, number is the number of its port.
 type sharedPort struct{ nodePort, number int32 }
 
 func newSharedPorts(service, old *corev1.Service) *sharedPorts {
@@ -65,7 +65,7 @@ func newSharedPorts(service, old *corev1.Service) *sharedPorts {
 		return s
 	}
 	s.byNumber = map[int32]int32{}
-	for _, port := range slices.Backward(service.Spec.Ports) { // the first chosen one counts
+	for _, port := range slices.Backward(service.Spec.Ports) { // the first chosen node port takes precedence
 		if port.NodePort != 0 {
 			s.byNumber[port.Port] = port.NodePort
 		}
@@ -80,7 +80,7 @@ func (s *sharedPorts) key(port *corev1.ServicePort) sharedPort {
 	return sharedPort{nodePort: port.NodePort}
 }
 
-// fill sets a missing node port to that of the other port with the same number.
+// fill sets a missing node port to the node port of another port with the same number.
 func (s *sharedPorts) fill(port *corev1.ServicePort) {
 	if port.NodePort == 0 {
 		port.NodePort = s.byNumber[port.Port]
@@ -114,9 +114,8 @@ func (a *serviceAllocator) healthCheckPort(service, old *corev1.Service) (err er
 // firstGuess is the first node port in kube-apiserver's responses to dry runs.
 const firstGuess = 32769
 
-// anyPort allocates a port; failure begins the text of an error. A dry run returns
-// the port after the greatest so far, or one that is outside the range, as
-// kube-apiserver does.
+// anyPort allocates a port. failure is the prefix of errors. As in kube-apiserver, a dry run
+// returns the port after the highest port so far, or a port outside the range.
 func (a *serviceAllocator) anyPort(failure string) (int32, error) {
 	if a.op.DryRun {
 		guess := int32(firstGuess)
@@ -137,8 +136,7 @@ func (a *serviceAllocator) anyPort(failure string) (int32, error) {
 	return int32(port), err
 }
 
-// chosenPort allocates a port that the client chose, which in a dry run may be outside
-// the range.
+// chosenPort allocates a port that the client chose. In a dry run, it may be outside the range.
 func (a *serviceAllocator) chosenPort(port int32) error {
 	if a.op.DryRun {
 		a.guessed = append(a.guessed, port)

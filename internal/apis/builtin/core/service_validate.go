@@ -13,11 +13,12 @@ const (
 	onlyForLoadBalancers    = "may only be used when `type` is 'LoadBalancer'"
 	notForExternalNames     = "may not be set for ExternalName services"
 	onlyWithHealthCheckPort = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
-	// maxAffinitySeconds is one day.
+	// maxAffinitySeconds is one day, in seconds.
 	maxAffinitySeconds = 86400
 )
 
-// validateService validates a service. The allocator checks which addresses and ports it may have.
+// validateService validates a service. Whether its addresses and ports are available is decided by
+// the allocator.
 func validateService(f validation.Field, service, old *corev1.Service) {
 	spec, before := &service.Spec, &corev1.ServiceSpec{}
 	if old != nil {
@@ -46,7 +47,8 @@ func validateService(f validation.Field, service, old *corev1.Service) {
 	}
 }
 
-// validateAddresses validates the addresses and families of a service that has any.
+// validateAddresses validates the addresses and families of a service, unless its type is
+// ExternalName.
 func validateAddresses(f validation.Field, spec, before *corev1.ServiceSpec) {
 	count := f.ErrorCount()
 	valid := validateClusterIPs(f, spec, before)
@@ -113,8 +115,8 @@ func validateServicePorts(f validation.Field, spec *corev1.ServiceSpec, creation
 	}
 }
 
-// validatePort has the rules that ports of services and of their endpoints share.
-// Where there are several, they are named.
+// validatePort contains the rules that ports of services and of Endpoints share. named is set if
+// the port requires a name, because there are several.
 func validatePort(f validation.Field, name string, port int32, protocol corev1.Protocol, named bool) {
 	if name != "" {
 		f.Child("name").DNSLabel(name)
@@ -204,7 +206,7 @@ func validateTrafficPolicies(f validation.Field, service *corev1.Service) {
 
 func validateLoadBalancer(f validation.Field, spec, before *corev1.ServiceSpec) {
 	if len(spec.LoadBalancerSourceRanges) > 0 {
-		ranges := f.Child("LoadBalancerSourceRanges") // as kube-apiserver spells it
+		ranges := f.Child("LoadBalancerSourceRanges") // the field name of kube-apiserver
 		if spec.Type != corev1.ServiceTypeLoadBalancer {
 			ranges.Forbidden(onlyForLoadBalancers)
 		}
@@ -239,7 +241,7 @@ func validateExternalName(f validation.Field, spec *corev1.ServiceSpec) {
 		f.Child("externalName").Required("")
 		return
 	}
-	if name[len(name)-1] == '.' { // an absolute name
+	if name[len(name)-1] == '.' { // the name is absolute
 		name = name[:len(name)-1]
 	}
 	f.Child("externalName").DNSSubdomain(name)
@@ -311,7 +313,7 @@ func validateFamiliesOfIPs(f validation.Field, spec *corev1.ServiceSpec) {
 	}
 }
 
-// validateReleasedFamily: the second address, or family, is given up by saying so.
+// validateReleasedFamily requires the policy SingleStack to remove the second address or family.
 func validateReleasedFamily(f validation.Field, spec, before *corev1.ServiceSpec) {
 	if isSingleStack(spec) || spec.IPFamilyPolicy == nil {
 		return
@@ -324,9 +326,9 @@ func validateReleasedFamily(f validation.Field, spec, before *corev1.ServiceSpec
 	}
 }
 
-// validateIPFamiliesUpdate: the first family of a service with addresses stays, and the
-// second one until it is given up. Where the number of families changes,
-// kube-apiserver shows the addresses, which is odd.
+// validateIPFamiliesUpdate rejects changes of the families of a service with addresses, except
+// adding or removing the second one. As in kube-apiserver, the error contains the addresses instead
+// of the families if the number of families changes.
 func validateIPFamiliesUpdate(f validation.Field, service, old *corev1.Service) {
 	families, before := service.Spec.IPFamilies, old.Spec.IPFamilies
 	if len(addressesOf(service)) == 0 || len(addressesOf(old)) == 0 || len(families) == 0 {
@@ -372,7 +374,8 @@ func validateServiceUpdate(f validation.Field, service, old *corev1.Service) {
 	}
 }
 
-// validateClusterIPsUpdate: addresses stay, as long as the service has any.
+// validateClusterIPsUpdate rejects changes of addresses while the type of the service has
+// addresses.
 func validateClusterIPsUpdate(f validation.Field, service, old *corev1.Service) {
 	if service.Spec.Type == corev1.ServiceTypeExternalName || !needsClusterIP(old) || old.Spec.ClusterIP == "" {
 		return

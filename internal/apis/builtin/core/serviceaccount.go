@@ -20,7 +20,7 @@ func prepareServiceAccountUpdate(op *builtin.Operation, account, _ *corev1.Servi
 	prepareServiceAccount(op, account)
 }
 
-// mountableSecrets let an account's pods use no secrets but its own.
+// mountableSecrets is the annotation that restricts the pods of an account to its secrets.
 const mountableSecrets = "kubernetes.io/enforce-mountable-secrets"
 
 func serviceAccountWarnings(_ *builtin.Operation, account, old *corev1.ServiceAccount) []string {

@@ -11,7 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// accessModes are all modes with their short forms, in the order shown.
+// accessModes contains all access modes with their short forms, in the order in which they are
+// shown.
 var accessModes = [...]struct {
 	mode  corev1.PersistentVolumeAccessMode
 	short string
@@ -32,7 +33,7 @@ func accessModeText(modes []corev1.PersistentVolumeAccessMode) string {
 	return strings.Join(texts, ",")
 }
 
-// phaseText shows a phase, unless the object is going.
+// phaseText returns the phase, or Terminating if the object is being deleted.
 func phaseText(meta *metav1.ObjectMeta, phase string) string {
 	if meta.DeletionTimestamp != nil {
 		return "Terminating"
@@ -40,8 +41,7 @@ func phaseText(meta *metav1.ObjectMeta, phase string) string {
 	return phase
 }
 
-// className is the storage class, in the older form of an annotation or in
-// the field.
+// className returns the storage class in the annotation, which is older, or in the field.
 func className(meta *metav1.ObjectMeta, field *string) string {
 	if name, ok := meta.Annotations[corev1.BetaStorageClassAnnotation]; ok {
 		return name

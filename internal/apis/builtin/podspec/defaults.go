@@ -20,7 +20,7 @@ func Default(spec *corev1.PodSpec) {
 	builtin.SetDefaultValue(&spec.SchedulerName, corev1.DefaultSchedulerName)
 	builtin.SetDefault(&spec.SecurityContext, corev1.PodSecurityContext{})
 	builtin.SetDefault(&spec.TerminationGracePeriodSeconds, gracePeriod)
-	// The account has two names: clients may write either and read both.
+	// The account has a deprecated and a current field: clients may write either and read both.
 	builtin.SetDefaultValue(&spec.ServiceAccountName, spec.DeprecatedServiceAccount)
 	spec.DeprecatedServiceAccount = spec.ServiceAccountName
 	for i := range spec.Volumes {

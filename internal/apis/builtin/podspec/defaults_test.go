@@ -25,7 +25,7 @@ func TestServiceAccountHasTwoNames(t *testing.T) {
 	}
 }
 
-// Volumes of kinds that recorded requests do not have.
+// TestVolumes checks the defaults of volume types that recorded requests do not contain.
 func TestVolumes(t *testing.T) {
 	t.Parallel()
 	mode := int32(0o644)

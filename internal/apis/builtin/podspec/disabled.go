@@ -7,19 +7,21 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// PrepareForCreate and PrepareForUpdate are the rules of a kind that makes pods of the
-// specification that spec returns: fields of features that are off are dropped.
+// PrepareForCreate returns a hook for Strategy.PrepareForCreate that drops the fields of disabled
+// features from a pod specification. spec returns the specification of an object.
 func PrepareForCreate[T any](spec func(*T) *corev1.PodSpec) func(*builtin.Operation, *T) {
 	return func(op *builtin.Operation, obj *T) { DropDisabledFields(op.Env.Gates, spec(obj), nil) }
 }
 
-// PrepareForUpdate is described with PrepareForCreate.
+// PrepareForUpdate returns the corresponding hook for Strategy.PrepareForUpdate. Fields that the
+// old object uses are preserved.
 func PrepareForUpdate[T any](spec func(*T) *corev1.PodSpec) func(*builtin.Operation, *T, *T) {
 	return func(op *builtin.Operation, obj, old *T) { DropDisabledFields(op.Env.Gates, spec(obj), spec(old)) }
 }
 
-// DropDisabledFields clears the fields of disabled features, except those that the old specification
-// uses. Both may be nil. Feature gates that are locked to their default are not checked.
+// DropDisabledFields clears the fields of disabled features, except those that the old
+// specification uses. Both specifications may be nil. Feature gates that are locked to their
+// default are not checked.
 func DropDisabledFields(gates feature.Gates, spec, old *corev1.PodSpec) {
 	if spec == nil {
 		return
@@ -40,7 +42,7 @@ func DropDisabledFields(gates feature.Gates, spec, old *corev1.PodSpec) {
 	}, spec, old)
 }
 
-// Each of the following is the Fields of a builtin.Gated.
+// The following functions are hooks for GatedFields.Visit.
 
 func schedulingGroup(u *builtin.FieldVisitor, spec *corev1.PodSpec) {
 	builtin.VisitField(u, &spec.SchedulingGroup)
@@ -56,8 +58,8 @@ func spreadLabelKeys(u *builtin.FieldVisitor, spec *corev1.PodSpec) {
 	}
 }
 
-// restartRules: that an init container always restarts, as sidecars do, is older
-// than the feature, and stays.
+// restartRules visits the restart policies of containers and init containers, except Always of init
+// containers: sidecars are older than the feature.
 func restartRules(u *builtin.FieldVisitor, spec *corev1.PodSpec) {
 	eachContainer(spec, func(c *corev1.Container) {
 		builtin.VisitField(u, &c.RestartPolicyRules)
@@ -72,7 +74,7 @@ func restartRules(u *builtin.FieldVisitor, spec *corev1.PodSpec) {
 	}
 }
 
-// stopSignals: a lifecycle with a signal only is removed with it.
+// stopSignals visits stop signals. It also removes a lifecycle that contains only a signal.
 func stopSignals(u *builtin.FieldVisitor, spec *corev1.PodSpec) {
 	eachContainer(spec, func(c *corev1.Container) {
 		if c.Lifecycle == nil || c.Lifecycle.StopSignal == nil {

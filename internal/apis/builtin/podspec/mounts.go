@@ -6,14 +6,14 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// volumeIndex contains the valid volumes by name.
+// volumeIndex finds the valid volumes of a pod by name.
 type volumeIndex struct {
 	volumes []corev1.Volume
-	faulty  map[int]bool   // nil without invalid volumes
-	at      map[string]int // nil: there are so few that a look at each is quicker
+	faulty  map[int]bool   // nil if all volumes are valid
+	at      map[string]int // nil for at most fewVolumes volumes, for which a linear search is faster
 }
 
-// fewVolumes is up to how many volumes have no map.
+// fewVolumes is the maximum number of volumes that are searched linearly.
 const fewVolumes = 16
 
 func indexVolumes(volumes []corev1.Volume, faulty map[int]bool) volumeIndex {
@@ -45,8 +45,8 @@ func (x *volumeIndex) find(name string) *corev1.Volume {
 	return nil
 }
 
-// validateMounts: each path of a container has one file system or device. As in kube-apiserver,
-// errors of some fields are reported for the list.
+// validateMounts requires that each path of a container has at most one mount or device. As in
+// kube-apiserver, errors of some fields are reported for the list.
 func (c *container) validateMounts(f validation.Field) {
 	paths := validation.NewDuplicates[string](len(c.VolumeMounts))
 	devices := c.devicePlaces()
@@ -131,7 +131,7 @@ func validateRecursiveReadOnly(f validation.Field, mode corev1.RecursiveReadOnly
 	}
 }
 
-// places are the names and paths of mounts or devices.
+// places contains the names and paths of mounts or devices.
 type places struct{ names, paths validation.Duplicates[string] }
 
 func (c *container) devicePlaces() places {

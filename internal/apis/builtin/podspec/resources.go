@@ -5,7 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// RoundUpQuantities rounds quantities up to thousandths, the finest there are.
+// RoundUpQuantities rounds quantities up to multiples of 0.001, the highest precision of
+// Kubernetes.
 func RoundUpQuantities(list corev1.ResourceList) {
 	for name, quantity := range list {
 		if exact := quantity.RoundUp(resource.Milli); !exact {
@@ -14,7 +15,7 @@ func RoundUpQuantities(list corev1.ResourceList) {
 	}
 }
 
-// RoundUpRequirements does it with requests and limits. The requirements may be nil.
+// RoundUpRequirements rounds up the quantities of requests and limits. r may be nil.
 func RoundUpRequirements(r *corev1.ResourceRequirements) {
 	if r != nil {
 		RoundUpQuantities(r.Limits)

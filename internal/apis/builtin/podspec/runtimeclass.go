@@ -31,7 +31,7 @@ func addedBy(class *nodev1.RuntimeClass) *corev1.PodSpec {
 	return &spec
 }
 
-// validateDistinct requires that no toleration is there twice, which pods may have.
+// validateDistinct rejects duplicate tolerations, which pods may have.
 func validateDistinct(f validation.Field, tolerations []corev1.Toleration) {
 	type toleration struct {
 		key, value string

@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// validateScheduling: where the pod may run, and from when on.
+// validateScheduling validates the fields that determine when and on which node a pod is scheduled.
 func (p *pod) validateScheduling(f validation.Field) {
 	f.Child("nodeSelector").Labels(p.spec.NodeSelector)
 	p.validateAffinity(f.Child("affinity"))
@@ -50,7 +50,7 @@ func (p *pod) validateTolerations(f validation.Field) {
 	}
 }
 
-// compared reports whether values of taints are numbers to be compared with.
+// compared reports whether the operator of a toleration compares numbers.
 func compared(t corev1.Toleration) bool {
 	return t.Operator == corev1.TolerationOpLt || t.Operator == corev1.TolerationOpGt
 }
@@ -83,7 +83,7 @@ func (p *pod) validateSpread(f validation.Field) {
 	}
 	rules := p.keptSpread(f)
 	seen := validation.NewDuplicates[spread](len(p.spec.TopologySpreadConstraints))
-	for i := len(p.spec.TopologySpreadConstraints) - 1; i >= 0; i-- { // a fault is that of the first of two
+	for i := len(p.spec.TopologySpreadConstraints) - 1; i >= 0; i-- { // an error is reported for the first of two equal constraints
 		c, at := &p.spec.TopologySpreadConstraints[i], f.Index(i)
 		validateSpreadConstraint(at, c)
 		rules.validate(at, c)

@@ -8,7 +8,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// Options distinguish the specifications of pods and templates.
+// Options contains the differences between the validation of pods and of pod templates.
 type Options struct {
 	// Pod is set for a pod. Templates may omit fields that are set when pods are created from them.
 	Pod bool
@@ -36,7 +36,7 @@ func Validate(f validation.Field, spec, old *corev1.PodSpec, options Options) {
 	p.validateHugePages(f)
 }
 
-// pod is a specification during validation, with the state that several rules need.
+// pod is a pod specification during validation, with the state that several rules share.
 type pod struct {
 	spec, old    *corev1.PodSpec // old may be nil
 	options      Options
@@ -94,7 +94,7 @@ func (p *pod) validateNames(f validation.Field) {
 	p.validateHostAliases(f.Child("hostAliases"))
 }
 
-// maxHostname is the limit of Linux.
+// maxHostname is the maximum length of a host name on Linux.
 const maxHostname = 64
 
 func (p *pod) validateHostname(f validation.Field) {
