@@ -13,7 +13,7 @@ func uncovered(rules, wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	var missing []rbacv1.PolicyRule
 	for i := range wanted {
 		if slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool { return covers(&r, &wanted[i]) }) {
-			continue // as a whole, which is nearly always so
+			continue // the common case: one rule covers all of it
 		}
 		for _, single := range singles(&wanted[i]) {
 			if !slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool { return covers(&r, &single) }) {
@@ -24,7 +24,7 @@ func uncovered(rules, wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return missing
 }
 
-// singles splits a rule.
+// singles splits a rule into rules with one verb and one resource or path each.
 func singles(rule *rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	var all []rbacv1.PolicyRule
 	for _, verb := range rule.Verbs {
@@ -48,7 +48,7 @@ func singles(rule *rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return all
 }
 
-// covers reports whether a rule allows all that another one does.
+// covers reports whether a rule allows everything that another rule allows.
 func covers(rule, other *rbacv1.PolicyRule) bool {
 	return coversAll(rule.Verbs, other.Verbs, nil) &&
 		coversAll(rule.APIGroups, other.APIGroups, nil) &&
@@ -57,8 +57,8 @@ func covers(rule, other *rbacv1.PolicyRule) bool {
 		(len(rule.ResourceNames) == 0 || len(other.ResourceNames) > 0 && coversAll(rule.ResourceNames, other.ResourceNames, nil))
 }
 
-// coversAll reports whether each of wanted is in values or covered by one of them. An asterisk
-// covers everything.
+// coversAll reports whether each element of wanted is in values or covered by an element of values.
+// An asterisk covers everything.
 func coversAll(values, wanted []string, coveredBy func(value, wanted string) bool) bool {
 	for _, want := range wanted {
 		if !slices.ContainsFunc(values, func(value string) bool {

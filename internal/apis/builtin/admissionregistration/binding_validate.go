@@ -49,7 +49,8 @@ func validateActions(f validation.Field, actions []admissionregistrationv1.Valid
 	}
 }
 
-// validateParamRef: parameters are chosen by name or by labels.
+// validateParamRef validates a reference to parameters, which selects objects either by name or by
+// labels.
 func validateParamRef(f validation.Field, ref *admissionregistrationv1.ParamRef) {
 	if ref == nil {
 		return

@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// V1 is admissionregistration.k8s.io/v1.
+// V1 returns the group version admissionregistration.k8s.io/v1.
 func V1() builtin.Group {
 	extensions := []string{"api-extensions"}
 	v1beta1 := schema.GroupVersion{Group: admissionregistrationv1.GroupName, Version: "v1beta1"}

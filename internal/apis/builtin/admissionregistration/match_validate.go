@@ -36,7 +36,7 @@ func validateRule(f validation.Field, rule *admissionregistrationv1.RuleWithOper
 		validation.OneOf(operations.Index(i), operation, admissionregistrationv1.OperationAll, admissionregistrationv1.Connect,
 			admissionregistrationv1.Create, admissionregistrationv1.Delete, admissionregistrationv1.Update)
 	}
-	if len(rule.APIGroups) == 0 { // one of them may be empty
+	if len(rule.APIGroups) == 0 { // more than one list may be empty
 		f.Child("apiGroups").Required("")
 	}
 	alone(f.Child("apiGroups"), rule.APIGroups, "API groups")
@@ -64,7 +64,7 @@ func validateResources(f validation.Field, resources []string) {
 		f.Required("")
 	}
 	everySubresource, everyResource := validation.NewDuplicates[string](len(resources)), validation.NewDuplicates[string](len(resources))
-	plain := false // the last one without a slash is no wildcard
+	plain := false // the last entry without a slash is not a wildcard
 	for i, text := range resources {
 		resource, subresource, slash := strings.Cut(text, "/")
 		if text == "" {
@@ -96,8 +96,8 @@ func validateResources(f validation.Field, resources []string) {
 	}
 }
 
-// validateMatchResources validates the match constraints of a policy or a binding. All fields have
-// their defaults.
+// validateMatchResources validates the match constraints of a policy or binding. All fields have
+// default values.
 func validateMatchResources(f validation.Field, match *admissionregistrationv1.MatchResources) {
 	if match == nil {
 		return
@@ -147,7 +147,7 @@ func validateNamedRule(f validation.Field, rule *admissionregistrationv1.NamedRu
 	validateRule(f, &rule.RuleWithOperations)
 }
 
-// validateMatchConditions validates match conditions, which have unique names.
+// validateMatchConditions validates match conditions, whose names must be unique.
 func validateMatchConditions(f validation.Field, conditions []admissionregistrationv1.MatchCondition, compiler *policy.Compiler, params bool) {
 	if len(conditions) > maxMatchConditions {
 		f.TooMany(len(conditions), maxMatchConditions)
@@ -172,8 +172,8 @@ func validateMatchConditions(f validation.Field, conditions []admissionregistrat
 	}
 }
 
-// compile reports the errors of an expression. Compilation takes long, so it stops when the request
-// is canceled.
+// compile reports the errors of an expression. Compilation is slow, so it returns an error if the
+// request is canceled.
 func compile(f validation.Field, compiler *policy.Compiler, text string, sees policy.Scope, results ...*cel.Type) error {
 	if err := f.Context().Err(); err != nil {
 		return fmt.Errorf("compile expressions: %w", err)

@@ -71,7 +71,8 @@ func validateMutatingBindingAccess(op *builtin.Operation, f validation.Field, b,
 	})
 }
 
-// validateParamRefAccess: where the policy is not there, its parameters may be of any kind.
+// validateParamRefAccess requires permission to read the referenced parameters. If the policy does
+// not exist, they may be of any kind.
 func validateParamRefAccess(op *builtin.Operation, f validation.Field, ref *admissionregistrationv1.ParamRef, kindOf func() *admissionregistrationv1.ParamKind) {
 	if ref == nil {
 		return
@@ -82,7 +83,7 @@ func validateParamRefAccess(op *builtin.Operation, f validation.Field, ref *admi
 	}
 }
 
-// policyOf reads the policy of a binding; nil where it cannot be read.
+// policyOf returns the policy of a binding, or nil if it cannot be read.
 func policyOf[T codec.Object](op *builtin.Operation, resource, name string) T {
 	var none T
 	store := op.Env.Store(schema.GroupResource{Group: admissionregistrationv1.GroupName, Resource: resource})
@@ -100,8 +101,9 @@ func policyOf[T codec.Object](op *builtin.Operation, resource, name string) T {
 	return policy
 }
 
-// mayNotRead returns the user if the user is not allowed to read the objects of kind, or of any
-// kind if kind is nil. It returns nil for writes of the server itself, which have no user.
+// mayNotRead returns the user of the request if it is not allowed to read the objects of kind, or
+// of all kinds if kind is nil. It returns nil if it is allowed, and for writes of the server
+// itself, which have no user.
 func mayNotRead(op *builtin.Operation, kind *admissionregistrationv1.ParamKind, asked authorizer.Attributes) *request.User {
 	user := request.UserFrom(op.Context)
 	if op.Env.Auth.Authorizer == nil || user == nil || slices.Contains(user.Groups, request.GroupMasters) {

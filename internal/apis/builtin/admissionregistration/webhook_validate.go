@@ -16,7 +16,7 @@ import (
 
 const maxWebhookTimeout = 30 // seconds
 
-// hook has the common fields of validating and mutating webhooks.
+// hook contains the common fields of validating and mutating webhooks.
 type hook struct {
 	name         string
 	client       *admissionregistrationv1.WebhookClientConfig
@@ -76,8 +76,8 @@ func validateMutatingWebhooks(f validation.Field, configuration, old *admissionr
 	validateHooks(f.Child("webhooks"), mutatingHooks(configuration.Webhooks), before)
 }
 
-// validateHooks validates webhooks. A violation that a stored webhook already has is tolerated in
-// all webhooks.
+// validateHooks validates webhooks. It tolerates a violation in all webhooks if a stored webhook
+// already has it.
 func validateHooks(f validation.Field, hooks, old []hook) {
 	tolerated := flawsOf(old)
 	if len(hooks) == len(old) && slices.EqualFunc(hooks, old, func(a, b hook) bool { return !validation.Changed(a.conditions, b.conditions) }) {
@@ -97,11 +97,11 @@ func validateHooks(f validation.Field, hooks, old []hook) {
 	}
 }
 
-// flaws are violations that stored webhooks may have and new ones may not.
+// flaws are violations that are tolerated in stored webhooks only.
 type flaws struct {
 	sideEffects, unknownVersions, sameNames, labelValues bool
-	// conditions is set if the match conditions have not changed. The environment that compiled
-	// them may no longer exist.
+	// conditions is set if the match conditions have not changed. A newer CEL environment might
+	// reject them.
 	conditions bool
 }
 
@@ -195,8 +195,8 @@ func validateClient(f validation.Field, client *admissionregistrationv1.WebhookC
 	}
 }
 
-// validateVersions requires a version that the previous release of the server supports. Otherwise
-// it could not call the webhook after a downgrade.
+// validateVersions requires an AdmissionReview version that the previous release of the server
+// supports. Otherwise, it could not call the webhook after a downgrade.
 func validateVersions(f validation.Field, versions []string, anyVersion bool) {
 	if len(versions) == 0 {
 		f.Required("must specify one of v1, v1beta1")

@@ -1,5 +1,5 @@
-// Package apiextensions declares the resource of apiextensions.k8s.io. Package definition has the
-// rules of definitions, and package custom serves the defined resources.
+// Package apiextensions declares the resource of apiextensions.k8s.io. Package definition contains
+// the rules for definitions, and package custom serves the defined resources.
 package apiextensions
 
 import (
@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// V1 is apiextensions.k8s.io/v1.
+// V1 returns the group version apiextensions.k8s.io/v1.
 func V1() builtin.Group {
 	v1beta1 := apiextensionsv1beta1.SchemeGroupVersion
 	stored := builtin.ConvertedVersion(v1beta1.WithKind("CustomResourceDefinition"),
@@ -49,8 +49,8 @@ func V1() builtin.Group {
 	}}
 }
 
-// validateStoragePath rejects a new definition if its objects would be stored under the prefix of a built-in
-// resource. Otherwise its author could write built-in objects without validation.
+// validateStoragePath rejects a new definition if its objects would be stored under the prefix of a
+// built-in resource. Otherwise, its author could write built-in objects without validation.
 func validateStoragePath(op *builtin.Operation, f validation.Field, crd, old *apiextensionsv1.CustomResourceDefinition) {
 	if old == nil && op.Env.StoresPath(crd.Spec.Group+"/"+crd.Spec.Names.Plural) {
 		f.Child("metadata").Child("name").Forbidden("the server stores objects of a built-in resource under this name")

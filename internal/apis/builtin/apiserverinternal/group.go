@@ -13,7 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// V1Alpha1 is internal.apiserver.k8s.io/v1alpha1.
+// V1Alpha1 returns the group version internal.apiserver.k8s.io/v1alpha1.
 func V1Alpha1() builtin.Group {
 	return builtin.Group{GroupVersion: apiserverinternalv1alpha1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[*apiserverinternalv1alpha1.StorageVersion]{
@@ -25,7 +25,7 @@ func V1Alpha1() builtin.Group {
 	}}
 }
 
-// shownServers is for how many servers a table has room.
+// shownServers is the maximum number of servers in a cell.
 const shownServers = 3
 
 func columns() *builtin.Columns[*apiserverinternalv1alpha1.StorageVersion] {

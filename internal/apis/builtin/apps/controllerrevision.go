@@ -28,7 +28,7 @@ func controllerRevisionColumns() *builtin.Columns[*appsv1.ControllerRevision] {
 	}
 }
 
-// controllerText shows an owner as kubectl names objects.
+// controllerText formats an owner like kubectl.
 func controllerText(owner *metav1.OwnerReference) string {
 	if owner == nil {
 		return builtin.None

@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// startTemplateGeneration sets the annotation before fields are tracked, so that its author becomes
+// startTemplateGeneration sets the annotation when an object is decoded, so that its author becomes
 // its field manager, as in kube-apiserver.
 func startTemplateGeneration(ds *appsv1.DaemonSet) {
 	if _, ok := ds.Annotations[appsv1.DeprecatedTemplateGeneration]; !ok {
@@ -38,8 +38,8 @@ func prepareDaemonSetUpdate(op *builtin.Operation, ds, old *appsv1.DaemonSet) {
 	setTemplateGeneration(ds, generation)
 }
 
-// prepareDaemonSetStatus keeps the template generation, because a write to /status can change other
-// annotations.
+// prepareDaemonSetStatus preserves the template generation, because a write to /status can change
+// other annotations.
 func prepareDaemonSetStatus(_ *builtin.Operation, ds, old *appsv1.DaemonSet) {
 	setTemplateGeneration(ds, templateGeneration(old))
 }

@@ -58,14 +58,13 @@ func defaultStatefulSet(set *appsv1.StatefulSet) {
 	builtin.SetDefaultValue(&spec.PersistentVolumeClaimRetentionPolicy.WhenScaled, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
 	for i := range spec.VolumeClaimTemplates {
 		claim := &spec.VolumeClaimTemplates[i]
-		claim.APIVersion, claim.Kind = corev1.SchemeGroupVersion.String(), "PersistentVolumeClaim" // overrides the client's values
+		claim.APIVersion, claim.Kind = corev1.SchemeGroupVersion.String(), "PersistentVolumeClaim" // overwrites the values of the client
 		podspec.DefaultVolumeClaim(claim)
 	}
 	podspec.Default(&spec.Template.Spec)
 }
 
-// defaultUpdateStrategy sets the parameters of a rolling update only if the server also set its
-// type.
+// defaultUpdateStrategy sets the parameters of a rolling update only if it has also set the type.
 func defaultUpdateStrategy(strategy *appsv1.StatefulSetUpdateStrategy) {
 	if strategy.Type == "" {
 		strategy.Type = appsv1.RollingUpdateStatefulSetStrategyType

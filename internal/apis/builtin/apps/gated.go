@@ -7,7 +7,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// Fields of features that can be off.
+// The functions in this file are hooks for GatedFields.
 
 func deploymentTerminating(u *builtin.FieldVisitor, deployment *appsv1.Deployment) {
 	builtin.VisitField(u, &deployment.Status.TerminatingReplicas)

@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// V1 is apps/v1.
+// V1 returns the group version apps/v1.
 func V1() builtin.Group {
 	all := []string{"all"}
 	return builtin.Group{GroupVersion: appsv1.SchemeGroupVersion, Resources: []builtin.Entry{

@@ -17,7 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// review sends a body to one of the resources, as user jane.
+// review creates a review with a body, as user jane.
 func review(t *testing.T, env *builtin.Env, resource, body string) (string, error) {
 	t.Helper()
 	ctx := request.NewContext(t.Context(), &request.Info{}, time.Time{})

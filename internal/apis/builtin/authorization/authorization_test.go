@@ -21,8 +21,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// review sends a body to one of the resources as user jane, and returns the status of the response,
-// or the error.
+// review creates a review with a body, as user jane, and returns the status of the response or the
+// error.
 func review(t *testing.T, env *builtin.Env, resource, body string) (status, problem string) {
 	t.Helper()
 	ctx := request.NewContext(t.Context(), &request.Info{}, time.Time{})
@@ -61,7 +61,7 @@ func review(t *testing.T, env *builtin.Env, resource, body string) (status, prob
 	return "", ""
 }
 
-// TestRefusals compares rejections with those of a recorded kube-apiserver.
+// TestRefusals compares errors with those of a recorded kube-apiserver.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	const begin = `.authorization.k8s.io "" is invalid: `

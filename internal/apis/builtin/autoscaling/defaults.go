@@ -7,7 +7,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// scalingPeriod is over how many seconds the default policies look.
+// scalingPeriod is the period of the default policies, in seconds.
 const scalingPeriod = 15
 
 // defaultV1 sets fewer defaults than defaultV2, because the default metric depends on the converted
@@ -29,7 +29,7 @@ func defaultV2(hpa *autoscalingv2.HorizontalPodAutoscaler) {
 	}
 }
 
-// defaultScaleUp doubles the pods, or adds four, at once.
+// defaultScaleUp sets the policies: at most double the number of pods, or add four.
 func defaultScaleUp(rules *autoscalingv2.HPAScalingRules) {
 	builtin.SetDefault(&rules.StabilizationWindowSeconds, 0)
 	builtin.SetDefault(&rules.SelectPolicy, autoscalingv2.MaxChangePolicySelect)
@@ -41,7 +41,8 @@ func defaultScaleUp(rules *autoscalingv2.HPAScalingRules) {
 	}
 }
 
-// defaultScaleDown does not set the stabilization window, which is a flag of the controller.
+// defaultScaleDown does not set the stabilization window, whose default is a flag of the
+// controller.
 func defaultScaleDown(rules *autoscalingv2.HPAScalingRules) {
 	builtin.SetDefault(&rules.SelectPolicy, autoscalingv2.MaxChangePolicySelect)
 	if rules.Policies == nil {

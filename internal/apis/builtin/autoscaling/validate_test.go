@@ -88,7 +88,8 @@ func TestUpdateRules(t *testing.T) {
 	})
 }
 
-// TestScaleToZeroByGate: without the gate an autoscaler scales to zero if it did before.
+// TestScaleToZeroByGate checks that without the gate, an autoscaler may scale to zero only if it
+// did before.
 func TestScaleToZeroByGate(t *testing.T) {
 	t.Parallel()
 	gates, err := feature.Defaults().Parse("HPAScaleToZero=false")

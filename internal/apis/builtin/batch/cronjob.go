@@ -11,7 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// maxCronJobName is the maximum length of a CronJob's name. The names of its jobs have a suffix.
+// maxCronJobName is the maximum length of the name of a CronJob. The names of its jobs have a
+// suffix.
 const maxCronJobName = 52
 
 func validateCronJobName(name string, prefix bool) []string {
@@ -54,7 +55,8 @@ func cronJobColumns() *builtin.Columns[*batchv1.CronJob] {
 	}
 }
 
-// suspendText is a text, although its column is one of booleans.
+// suspendText formats spec.suspend. The column is declared as boolean, but kube-apiserver sends a
+// string.
 func suspendText(suspend *bool) string {
 	switch {
 	case suspend == nil:

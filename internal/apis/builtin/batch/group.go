@@ -9,7 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// V1 is batch/v1.
+// V1 returns the group version batch/v1.
 func V1() builtin.Group {
 	all := []string{"all"}
 	return builtin.Group{GroupVersion: batchv1.SchemeGroupVersion, Resources: []builtin.Entry{

@@ -34,7 +34,7 @@ func jobColumns() *builtin.Columns[*batchv1.Job] {
 	}
 }
 
-// jobStatus is the first of these that is true of a job.
+// jobStatus returns the first status that applies to a job.
 func jobStatus(job *batchv1.Job) string {
 	switch {
 	case hasCondition(job, batchv1.JobComplete):

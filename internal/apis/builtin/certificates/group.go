@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// V1 is certificates.k8s.io/v1.
+// V1 returns the group version certificates.k8s.io/v1.
 func V1() builtin.Group {
 	v1beta1 := schema.GroupVersion{Group: certificatesv1.GroupName, Version: "v1beta1"}
 	return builtin.Group{GroupVersion: certificatesv1.SchemeGroupVersion, Resources: []builtin.Entry{

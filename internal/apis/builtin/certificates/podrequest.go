@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// preparePodRequestStatus keeps the metadata. Unlike for other kinds with this rule, the client
+// preparePodRequestStatus preserves the metadata. Unlike for other kinds with this rule, the client
 // becomes a manager of the metadata, as in kube-apiserver.
 func preparePodRequestStatus(_ *builtin.Operation, r, old *certificatesv1.PodCertificateRequest) {
 	metav1.ResetObjectMetaForStatus(&r.ObjectMeta, &old.ObjectMeta)

@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// V1 is coordination.k8s.io/v1.
+// V1 returns the group version coordination.k8s.io/v1.
 func V1() builtin.Group {
 	return builtin.Group{GroupVersion: coordinationv1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[*coordinationv1.Lease]{
@@ -25,7 +25,8 @@ func V1() builtin.Group {
 	}}
 }
 
-// V1Beta1 is coordination.k8s.io/v1beta1, and v1alpha2 besides.
+// V1Beta1 returns the group version coordination.k8s.io/v1beta1, whose resources are also served in
+// v1alpha2.
 func V1Beta1() builtin.Group {
 	return builtin.Group{GroupVersion: coordinationv1beta1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[*coordinationv1beta1.LeaseCandidate]{

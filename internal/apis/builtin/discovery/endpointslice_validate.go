@@ -16,7 +16,7 @@ const (
 	maxAddresses = 100
 	maxPorts     = 20000
 	maxHints     = 8
-	// maxTopology is how many keys a topology has, from the time when it was written.
+	// maxTopology is the maximum number of keys in a topology. Clients no longer write topologies.
 	maxTopology = 16
 )
 
@@ -67,7 +67,7 @@ func validatePorts(f validation.Field, ports []discoveryv1.EndpointPort) {
 	}
 }
 
-// endpointRules are the rules of the endpoints of one slice.
+// endpointRules validates the endpoints of one slice.
 type endpointRules struct {
 	addressType discoveryv1.AddressType
 	old         []discoveryv1.Endpoint
@@ -120,8 +120,8 @@ func (r *endpointRules) validateAddresses(f validation.Field, addresses []string
 	}
 }
 
-// validateIP validates an address. f is the address list: kube-apiserver reports addresses of the
-// wrong family there.
+// validateIP validates an address. f is the address list, for which kube-apiserver reports
+// addresses of the wrong family.
 func (r *endpointRules) validateIP(f validation.Field, i int, address string) {
 	at, before := f.Index(i), f.ErrorCount()
 	ip, err := netip.ParseAddr(address)
@@ -142,7 +142,7 @@ func (r *endpointRules) validateIP(f validation.Field, i int, address string) {
 	at.NonSpecialIP(address)
 }
 
-// had reports whether an address stood in the slice before.
+// had reports whether the old slice contains an address.
 func (r *endpointRules) had(address string) bool {
 	if r.addresses == nil {
 		r.addresses = make(map[string]struct{})

@@ -1,5 +1,5 @@
-// Package discovery declares the resources of discovery.k8s.io: where services
-// are to be found. Discovery of the API itself is not its concern.
+// Package discovery declares the resources of discovery.k8s.io, which contain the endpoints of
+// services. The discovery of the API itself is in internal/endpoints/discovery.
 package discovery
 
 import (
@@ -8,7 +8,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// V1 is discovery.k8s.io/v1.
+// V1 returns the group version discovery.k8s.io/v1.
 func V1() builtin.Group {
 	return builtin.Group{GroupVersion: discoveryv1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[*discoveryv1.EndpointSlice]{

@@ -8,7 +8,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// V1 is flowcontrol.apiserver.k8s.io/v1.
+// V1 returns the group version flowcontrol.apiserver.k8s.io/v1.
 func V1() builtin.Group {
 	return builtin.Group{GroupVersion: flowcontrolv1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[*flowcontrolv1.FlowSchema]{

@@ -9,7 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// V1Alpha1 is lifecycle.k8s.io/v1alpha1.
+// V1Alpha1 returns the group version lifecycle.k8s.io/v1alpha1.
 func V1Alpha1() builtin.Group {
 	return builtin.Group{GroupVersion: lifecyclev1alpha1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[*lifecyclev1alpha1.EvictionRequest]{

@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// Markers declare the rules of both specs.
+// Markers of k8s.io/api declare the rules of both specs.
 
 func validateRequest(f validation.Field, request, old *lifecyclev1alpha1.EvictionRequest) {
 	validation.ValidateDeclared(f, declared.Validate_EvictionRequest, request, old, "")

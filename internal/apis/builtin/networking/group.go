@@ -7,7 +7,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// V1 is networking.k8s.io/v1.
+// V1 returns the group version networking.k8s.io/v1.
 func V1() builtin.Group {
 	return builtin.Group{GroupVersion: networkingv1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[*networkingv1.Ingress]{

@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// V1 is node.k8s.io/v1.
+// V1 returns the group version node.k8s.io/v1.
 func V1() builtin.Group {
 	return builtin.Group{GroupVersion: nodev1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[*nodev1.RuntimeClass]{
@@ -26,7 +26,7 @@ func runtimeClassColumns() *builtin.Columns[*nodev1.RuntimeClass] {
 	return &builtin.Columns[*nodev1.RuntimeClass]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
-			builtin.Column("Handler", "string", ""), // kube-apiserver describes it by a field that is no more
+			builtin.Column("Handler", "string", ""), // kube-apiserver uses the description of a field that no longer exists
 			builtin.AgeColumn(),
 		},
 		Cells: func(class *nodev1.RuntimeClass, now time.Time) []any {

@@ -12,7 +12,7 @@ func validateRuntimeClass(f validation.Field, class, old *nodev1.RuntimeClass) {
 	podspec.ValidateRuntimeClass(f, class, old)
 }
 
-// validateHandler: one that cannot be may stay where it is.
+// validateHandler validates the handler, unless it is unchanged.
 func validateHandler(f validation.Field, class, old *nodev1.RuntimeClass) {
 	switch handler := class.Handler; {
 	case old != nil && handler == old.Handler:

@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// V1 is policy/v1.
+// V1 returns the group version policy/v1.
 func V1() builtin.Group {
 	return builtin.Group{GroupVersion: policyv1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[*policyv1.PodDisruptionBudget]{

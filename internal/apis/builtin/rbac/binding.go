@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// bindingDefinitions returns the columns of bindings. roles and kind are the role kinds in the
+// bindingDefinitions returns the columns of bindings. roles and kind are the kinds of roles in the
 // descriptions. As in kube-apiserver, the description of the role is that of v1beta1.
 func bindingDefinitions(roles, kind string) []metav1.TableColumnDefinition {
 	return []metav1.TableColumnDefinition{

@@ -37,14 +37,14 @@ func validateClaimStatusAccess(op *builtin.Operation, f validation.Field, claim,
 	if given := adminResult(claim); given >= 0 && adminResult(old) < 0 {
 		validateAdminAccess(op, f.Child("allocation").Child("devices").Child("results").Index(given), claim.Namespace)
 	}
-	if f.Enabled(feature.DRAResourceClaimGranularStatusAuthorization) && request.InfoFrom(op.Context) != nil { // not the server itself
+	if f.Enabled(feature.DRAResourceClaimGranularStatusAuthorization) && request.InfoFrom(op.Context) != nil { // writes of the server itself have no info
 		validateBindingAccess(op, f, claim, old)
 		validateDriverAccess(op, f.Child("devices"), claim, old)
 	}
 }
 
-// validateAdminRequests: faults name the field where it stood in v1beta1, and as if
-// templates were claims, as kube-apiserver's do.
+// validateAdminRequests validates requests for admin access. As in kube-apiserver, paths are those
+// of v1beta1, and those of claims for templates.
 func validateAdminRequests(op *builtin.Operation, f validation.Field, namespace string, requests []resourcev1.DeviceRequest) {
 	asks := func(r resourcev1.DeviceRequest) bool { return r.Exactly != nil && isTrue(r.Exactly.AdminAccess) }
 	if i := slices.IndexFunc(requests, asks); i >= 0 {
@@ -63,8 +63,8 @@ func adminResult(claim *resourcev1.ResourceClaim) int {
 
 func isTrue(b *bool) bool { return b != nil && *b }
 
-// validateAdminAccess requires a label of the namespace for admin access, which allows access to devices in
-// use.
+// validateAdminAccess requires a label of the namespace for admin access, which includes access to
+// devices in use.
 func validateAdminAccess(op *builtin.Operation, f validation.Field, namespace string) {
 	f = f.Child("adminAccess")
 	record, err := op.Env.Store(corev1.Resource("namespaces")).Get(op.Context, types.NamespacedName{Name: namespace}, metav1.GetOptions{})
@@ -81,8 +81,8 @@ func validateAdminAccess(op *builtin.Operation, f validation.Field, namespace st
 	f.Add(field.InternalError(f.Path(), fmt.Errorf("could not retrieve namespace to verify admin access: %w", err)))
 }
 
-// validateBindingAccess: to allocate and to reserve is for schedulers and controllers, in all
-// namespaces.
+// validateBindingAccess requires permission to allocate and reserve claims, which schedulers and
+// controllers have in all namespaces.
 func validateBindingAccess(op *builtin.Operation, f validation.Field, claim, old *resourcev1.ResourceClaim) {
 	if !validation.Changed(claim.Status.Allocation, old.Status.Allocation) && !validation.Changed(claim.Status.ReservedFor, old.Status.ReservedFor) {
 		return
@@ -94,8 +94,8 @@ func validateBindingAccess(op *builtin.Operation, f validation.Field, claim, old
 	}
 }
 
-// validateDriverAccess allows a driver to report on its own devices, and a driver on a node to report on
-// devices allocated to that node.
+// validateDriverAccess requires permission to report on devices of a driver. A driver on a node can
+// be restricted to devices that are allocated to the node.
 func validateDriverAccess(op *builtin.Operation, f validation.Field, claim, old *resourcev1.ResourceClaim) {
 	drivers := changedDrivers(claim, old)
 	if len(drivers) == 0 {
@@ -114,8 +114,8 @@ func validateDriverAccess(op *builtin.Operation, f validation.Field, claim, old 
 	}
 }
 
-// changedDrivers are the drivers of devices that are reported on now and were not, or
-// otherwise, or not any more; in order.
+// changedDrivers returns the sorted names of drivers whose device statuses were added, changed or
+// removed.
 func changedDrivers(claim, old *resourcev1.ResourceClaim) []string {
 	if !validation.Changed(claim.Status.Devices, old.Status.Devices) {
 		return nil
@@ -139,7 +139,8 @@ func changedDrivers(claim, old *resourcev1.ResourceClaim) []string {
 	return slices.Sorted(maps.Keys(drivers))
 }
 
-// allocatedNode returns the only node of an allocation, or "" if the allocation does not name one.
+// allocatedNode returns the only node of an allocation, or "" if the allocation does not name one
+// node.
 func allocatedNode(allocation *resourcev1.AllocationResult) string {
 	if allocation == nil || allocation.NodeSelector == nil || len(allocation.NodeSelector.NodeSelectorTerms) != 1 {
 		return ""
@@ -164,12 +165,12 @@ func runsOn(user *request.User, node string) bool {
 	return len(nodes) == 1 && nodes[0] == node
 }
 
-// attributesOf returns a copy of the request's attributes, for further authorization checks.
+// attributesOf returns a copy of the attributes of the request, for further authorization checks.
 func attributesOf(op *builtin.Operation) authorizer.Attributes {
 	return authorizer.AttributesOf(request.UserFrom(op.Context), request.InfoFrom(op.Context))
 }
 
-// authorizeAny checks each verb until one is allowed. The error is that of the first verb.
+// authorizeAny checks each verb until one is allowed. It returns the error for the first verb.
 func authorizeAny(op *builtin.Operation, asked authorizer.Attributes, verbs []string) (first error) {
 	for _, verb := range verbs {
 		asked.Verb = verb
@@ -187,7 +188,7 @@ func authorizeAny(op *builtin.Operation, asked authorizer.Attributes, verbs []st
 func authorize(op *builtin.Operation, asked authorizer.Attributes) error {
 	decision, reason, err := op.Env.Auth.Authorizer.Authorize(op.Context, &asked)
 	switch {
-	case decision == authorizer.DecisionAllow: // an error does not revoke it
+	case decision == authorizer.DecisionAllow: // an error does not revoke the permission
 		return nil
 	case err != nil && reason != "":
 		reason = fmt.Sprintf("%v: %s", err, reason)

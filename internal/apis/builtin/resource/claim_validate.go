@@ -13,8 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// validateClaim validates a claim. A marker makes the spec immutable, so it is validated on
-// creation only.
+// validateClaim validates a new claim. A marker makes the spec immutable.
 func (s *selectors) validateClaim(f validation.Field, claim, old *resourcev1.ResourceClaim) {
 	if old == nil {
 		s.validateDeviceClaim(f.Child("spec").Child("devices"), &claim.Spec.Devices)
@@ -100,7 +99,8 @@ func (s *selectors) validateSubRequest(f validation.Field, sub *resourcev1.Devic
 	validateTolerations(f.Child("tolerations"), sub.Tolerations)
 }
 
-// validateCount: a number belongs to one of the modes.
+// validateCount requires a number of devices in the mode ExactCount, and rejects one in the mode
+// All.
 func validateCount(f validation.Field, mode resourcev1.DeviceAllocationMode, count int64) {
 	switch {
 	case mode == resourcev1.DeviceAllocationModeAll && count != 0:
@@ -110,7 +110,7 @@ func validateCount(f validation.Field, mode resourcev1.DeviceAllocationMode, cou
 	}
 }
 
-// derivedAttributes collects the derived attributes of all requests of a claim, which have a common
+// derivedAttributes contains the derived attributes of all requests of a claim, which have a common
 // cost limit.
 type derivedAttributes struct {
 	selectors   *selectors
@@ -141,8 +141,8 @@ func (d *derivedAttributes) validate(f validation.Field, attributes []resourcev1
 	}
 }
 
-// constrained reports whether a constraint is on an attribute of a request: one of
-// all requests, of this one, or of this alternative.
+// constrained reports whether a constraint on an attribute applies to a request: a constraint on
+// all requests, on this request, or on this alternative of it.
 func (d *derivedAttributes) constrained(name resourcev1.FullyQualifiedName, of requestRef) bool {
 	return slices.ContainsFunc(d.constraints, func(c resourcev1.DeviceConstraint) bool {
 		attribute := c.MatchAttribute
@@ -168,7 +168,7 @@ func validateConstraint(f validation.Field, constraint *resourcev1.DeviceConstra
 	}
 }
 
-// validateConfiguration: there is one kind of configuration, that of drivers.
+// validateConfiguration validates a configuration. The only type is that of drivers.
 func validateConfiguration(f validation.Field, config *resourcev1.DeviceConfiguration) {
 	f = f.Child("opaque")
 	if config.Opaque == nil {
@@ -178,8 +178,8 @@ func validateConfiguration(f validation.Field, config *resourcev1.DeviceConfigur
 	validateObject(f.Child("parameters"), config.Opaque.Parameters.Raw, resourcev1.OpaqueParametersMaxLength)
 }
 
-// validateObject requires an object in JSON. Faults do not show it: it may be large,
-// and secret.
+// validateObject requires a JSON object. Errors do not contain it, because it may be large and
+// secret.
 func validateObject(f validation.Field, raw []byte, longest int) {
 	const omitted = "<value omitted>"
 	switch {
@@ -201,7 +201,7 @@ func validateObject(f validation.Field, raw []byte, longest int) {
 	}
 }
 
-// firstByte is the first byte of a value in JSON, after white space.
+// firstByte returns the first byte of a JSON value after white space.
 func firstByte(raw []byte) byte {
 	for _, c := range raw {
 		switch c {

@@ -25,7 +25,8 @@ func sliceFields(slice *resourcev1.ResourceSlice) fields.Set {
 	return fields.Set{nodeName: text(slice.Spec.NodeName), driver: slice.Spec.Driver}
 }
 
-// sliceFieldLabel has no field metadata.namespace, because slices are cluster-scoped.
+// sliceFieldLabel returns a function that rejects metadata.namespace, because slices are
+// cluster-scoped.
 func sliceFieldLabel(gv schema.GroupVersion) func(label, value string) (string, string, error) {
 	return func(label, value string) (string, string, error) {
 		switch label {
@@ -36,8 +37,8 @@ func sliceFieldLabel(gv schema.GroupVersion) func(label, value string) (string, 
 	}
 }
 
-// countSliceUpdate increments the generation before the fields of disabled features are dropped: as
-// in kube-apiserver, a write that only changes such fields counts.
+// countSliceUpdate increments the generation before the fields of disabled features are dropped. As
+// in kube-apiserver, an update that only changes such fields increments the generation.
 func countSliceUpdate(_ *builtin.Operation, slice, old *resourcev1.ResourceSlice) {
 	if validation.Changed(slice.Spec, old.Spec) {
 		slice.Generation = old.Generation + 1
@@ -81,8 +82,8 @@ func deviceClassColumns() *builtin.Columns[*resourcev1.DeviceClass] {
 	}
 }
 
-// prepareTaintRuleUpdate sets the time when the effect changes. Tolerations with a duration start
-// at this time.
+// prepareTaintRuleUpdate sets the time at which the effect changes. Tolerations with a duration
+// start at this time.
 func prepareTaintRuleUpdate(op *builtin.Operation, rule, old *resourcev1.DeviceTaintRule) {
 	taint, was := &rule.Spec.Taint, &old.Spec.Taint
 	if taint.Effect != was.Effect && taint.TimeAdded.Equal(was.TimeAdded) {

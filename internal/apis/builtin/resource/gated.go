@@ -7,7 +7,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// Fields of features that can be off, by kind.
+// This file declares the gated fields of each kind.
 
 func gatedSlice() []builtin.GatedFields[*resourcev1.ResourceSlice] {
 	return []builtin.GatedFields[*resourcev1.ResourceSlice]{

@@ -1,5 +1,5 @@
-// Package resource declares the resources of resource.k8s.io: devices and claims. The scheduler
-// allocates them.
+// Package resource declares the resources of resource.k8s.io: devices and claims for them. The
+// scheduler allocates devices.
 package resource
 
 import (
@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// V1 is resource.k8s.io/v1.
+// V1 returns the group version resource.k8s.io/v1.
 func V1() builtin.Group {
 	v1beta2 := schema.GroupVersion{Group: resourcev1.GroupName, Version: "v1beta2"}
 	deprecatedV1beta2 := builtin.Version{GroupVersion: v1beta2, Deprecated: 36}
@@ -91,7 +91,7 @@ func V1() builtin.Group {
 	}}
 }
 
-// V1Alpha3 returns the resources that only resource.k8s.io/v1alpha3 has.
+// V1Alpha3 returns the resources that only exist in resource.k8s.io/v1alpha3.
 func V1Alpha3() builtin.Group {
 	return builtin.Group{GroupVersion: resourcev1alpha3.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[*resourcev1alpha3.ResourcePoolStatusRequest]{

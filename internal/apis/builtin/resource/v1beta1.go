@@ -10,8 +10,8 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// defaultThrough fills in the defaults of v1 in an object of v1beta1. The functions
-// that convert do not fail.
+// defaultThrough returns a function that sets the defaults of v1 in an object of v1beta1. The
+// conversion functions must not fail.
 func defaultThrough[Old, Hub any](defaults func(*Hub), from func(*Old) (*Hub, error), to func(*Hub) (*Old, error)) func(*Old) {
 	return func(obj *Old) {
 		hub, _ := from(obj)
@@ -62,7 +62,7 @@ func claimTemplateToV1beta1(in *resourcev1.ResourceClaimTemplate) (*resourcev1be
 	return out, nil
 }
 
-// requestsFromV1beta1 sets requests[].exactly for requests without subrequests.
+// requestsFromV1beta1 sets requests[].exactly for requests without alternatives.
 func requestsFromV1beta1(out []resourcev1.DeviceRequest, in []resourcev1beta1.DeviceRequest) {
 	for i := range in {
 		exactly := &resourcev1.ExactDeviceRequest{}

@@ -13,7 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// V1 is scheduling.k8s.io/v1.
+// V1 returns the group version scheduling.k8s.io/v1.
 func V1() builtin.Group {
 	return builtin.Group{GroupVersion: schedulingv1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[*schedulingv1.PriorityClass]{
@@ -29,7 +29,8 @@ func V1() builtin.Group {
 	}}
 }
 
-// V1Beta1 is scheduling.k8s.io/v1beta1, and v1alpha3 of the same kinds.
+// V1Beta1 returns the group version scheduling.k8s.io/v1beta1, whose resources are also served in
+// v1alpha3.
 func V1Beta1() builtin.Group {
 	v1alpha3 := []builtin.Version{{GroupVersion: schedulingv1alpha3.SchemeGroupVersion}}
 	return builtin.Group{GroupVersion: schedulingv1beta1.SchemeGroupVersion, Resources: []builtin.Entry{
@@ -52,7 +53,7 @@ func V1Beta1() builtin.Group {
 	}}
 }
 
-// V1Alpha3 returns the resources that only scheduling.k8s.io/v1alpha3 has.
+// V1Alpha3 returns the resources that only exist in scheduling.k8s.io/v1alpha3.
 func V1Alpha3() builtin.Group {
 	return builtin.Group{GroupVersion: schedulingv1alpha3.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[*schedulingv1alpha3.CompositePodGroup]{
@@ -66,7 +67,7 @@ func V1Alpha3() builtin.Group {
 	}}
 }
 
-// never counts no generation beyond the first, as kube-apiserver.
+// never disables the generation of priority classes: as in kube-apiserver, it is always 1.
 func never(_, _ *schedulingv1.PriorityClass) bool { return false }
 
 func priorityClassColumns() *builtin.Columns[*schedulingv1.PriorityClass] {

@@ -39,7 +39,8 @@ func policy(gang bool) string {
 	return "Basic"
 }
 
-// podGroupState is why a group is disrupted, or else whether it was ever scheduled.
+// podGroupState returns the reason of a disruption or, if there is none, whether the group was
+// scheduled.
 func podGroupState(conditions []metav1.Condition) string {
 	state := "Pending"
 	for i := range conditions {

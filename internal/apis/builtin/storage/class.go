@@ -32,14 +32,14 @@ func classColumns() *builtin.Columns[*storagev1.StorageClass] {
 	}
 }
 
-// Annotations that make a class the default.
+// Annotations that mark the default class.
 const (
 	defaultAnnotation     = "storageclass.kubernetes.io/is-default-class"
 	betaDefaultAnnotation = "storageclass.beta.kubernetes.io/is-default-class"
 )
 
-// markDefault marks the effective default class: the newest class with the annotation or, of
-// several equally new ones, the first by name.
+// markDefault marks the effective default class: the newest class with the annotation. If several
+// are equally new, it is the first by name.
 func markDefault(classes []*storagev1.StorageClass, rows [][]any) []int {
 	order, chosen := make([]int, len(classes)), -1
 	for i, class := range classes {

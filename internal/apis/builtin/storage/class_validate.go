@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// Limits of a class's parameters.
+// Limits of the parameters of a class.
 const (
 	maxParameters     = 512
 	maxParametersSize = 256 << 10
@@ -37,7 +37,7 @@ func validateClass(f validation.Field, class, old *storagev1.StorageClass) {
 	}
 }
 
-// validateProvisioner: names of drivers are compared in lower case.
+// validateProvisioner requires a qualified name. Upper-case letters are accepted.
 func validateProvisioner(f validation.Field, name string) {
 	if name == "" {
 		f.Required("")
@@ -63,7 +63,7 @@ func validateParameters(f validation.Field, parameters map[string]string) {
 	}
 }
 
-// validateTopologies validates topology terms. As in kube-apiserver, an empty term counts as a
+// validateTopologies validates topology terms. As in kube-apiserver, an empty term is reported as a
 // duplicate, even if it is the only term.
 func validateTopologies(f validation.Field, terms []corev1.TopologySelectorTerm) {
 	seen := validation.NewDuplicates[string](len(terms))

@@ -74,12 +74,12 @@ func or[T any](p *T, otherwise T) T {
 	return *p
 }
 
-// storageHealth handles the storage health in the status of nodes.
+// storageHealth visits the storage health in the status of nodes.
 func storageHealth(u *builtin.FieldVisitor, node *storagev1.CSINode) {
 	builtin.VisitField(u, &node.Status.StorageHealth)
 }
 
-// volumeLimits handles the driver field about pods with unknown volume limits.
+// volumeLimits visits the driver field about pods with unknown volume limits.
 func volumeLimits(u *builtin.FieldVisitor, driver *storagev1.CSIDriver) {
 	builtin.VisitField(u, &driver.Spec.PreventPodSchedulingIfMissing)
 }

@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// Limits of drivers and of the fields about nodes.
+// Limits of drivers and of their fields for nodes.
 const (
 	minAllocatablePeriod = 10 // seconds
 	minTokenExpiration   = 600
@@ -20,7 +20,7 @@ const (
 
 func validateDriver(f validation.Field, driver, old *storagev1.CSIDriver) {
 	f, spec := f.Child("spec"), &driver.Spec
-	// As kube-apiserver spells the first; all of them have defaults.
+	// The first name is that of kube-apiserver. All these fields have defaults.
 	requireSet(f.Child("attachedRequired"), spec.AttachRequired)
 	requireSet(f.Child("podInfoOnMount"), spec.PodInfoOnMount)
 	requireSet(f.Child("storageCapacity"), spec.StorageCapacity)
@@ -97,7 +97,7 @@ func validateNodeDriver(f validation.Field, driver *storagev1.CSINodeDriver) {
 		f.Child("allocatable").Child("count").NonNegative(int64(*a.Count))
 	}
 	keys := validation.NewDuplicates[string](len(driver.TopologyKeys))
-	for _, key := range driver.TopologyKeys { // as kube-apiserver: their faults are the driver's
+	for _, key := range driver.TopologyKeys { // as in kube-apiserver, errors are reported for the driver
 		if key == "" {
 			f.Required("")
 		}
@@ -108,7 +108,7 @@ func validateNodeDriver(f validation.Field, driver *storagev1.CSINodeDriver) {
 	}
 }
 
-// validateSameDrivers allows adding and removing drivers. Of an existing driver, only the
+// validateSameDrivers accepts added and removed drivers. Of an existing driver, only the
 // allocatable volumes may change.
 func validateSameDrivers(f validation.Field, drivers, old []storagev1.CSINodeDriver) {
 	before := make(map[string]*storagev1.CSINodeDriver, len(old))

@@ -1,5 +1,5 @@
-// Package storage declares the resources of storage.k8s.io, about the storage of pods. The server's
-// own storage is in internal/storage.
+// Package storage declares the resources of storage.k8s.io, about volumes of pods. The storage of
+// the server itself is in internal/storage.
 package storage
 
 import (
@@ -9,7 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// V1 is storage.k8s.io/v1.
+// V1 returns the group version storage.k8s.io/v1.
 func V1() builtin.Group {
 	return builtin.Group{GroupVersion: storagev1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[*storagev1.CSIDriver]{

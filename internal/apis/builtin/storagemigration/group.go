@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// V1 is storagemigration.k8s.io/v1.
+// V1 returns the group version storagemigration.k8s.io/v1.
 func V1() builtin.Group {
 	v1beta1 := schema.GroupVersion{Group: storagemigrationv1.GroupName, Version: "v1beta1"}
 	return builtin.Group{GroupVersion: storagemigrationv1.SchemeGroupVersion, Resources: []builtin.Entry{
@@ -48,7 +48,7 @@ func migrationColumns() *builtin.Columns[*storagemigrationv1.StorageVersionMigra
 	}
 }
 
-// migrationState is the last of the conditions that are true.
+// migrationState returns the type of the last true condition.
 func migrationState(m *storagemigrationv1.StorageVersionMigration) string {
 	state := "Unknown"
 	for i := range m.Status.Conditions {

@@ -60,8 +60,8 @@ func TestDeclared(t *testing.T) {
 	}
 }
 
-// TestDeclaredOptions: rules that depend on an option which is not defined refuse
-// everything, so each gate that the generated ones mention must be.
+// TestDeclaredOptions checks that all feature gates in markers are defined as options: rules that
+// depend on an undefined option reject all objects.
 func TestDeclaredOptions(t *testing.T) {
 	t.Parallel()
 	var files []string

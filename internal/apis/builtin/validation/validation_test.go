@@ -139,7 +139,7 @@ func TestLabelsByHand(t *testing.T) {
 	}
 }
 
-// TestNothingWrongAllocatesNothing checks that successful validation does not allocate.
+// TestNothingWrongAllocatesNothing checks that the validation of a valid object does not allocate.
 func TestNothingWrongAllocatesNothing(t *testing.T) {
 	v := validation.NewValidator(feature.Defaults())
 	ports := make([]corev1.ServicePort, 10)

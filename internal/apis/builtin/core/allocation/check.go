@@ -15,7 +15,7 @@ type Check struct {
 	bitmap           *Bitmap
 }
 
-// account records the users of a number and the owner of its lock.
+// account contains the users of a number and the owner of its lock.
 type account struct {
 	held, allocated map[string]types.NamespacedName
 	found           []string
@@ -39,7 +39,7 @@ func (a *account) hold(service types.NamespacedName, numbers []string) {
 	}
 }
 
-// Address adds an IPAddress object. Objects that were not created for a service are ignored.
+// Address adds an IPAddress object. It ignores objects that were not created for a service.
 func (c *Check) Address(lock *networkingv1.IPAddress) {
 	if lock.Labels[networkingv1.LabelManagedBy] == ManagedBy {
 		c.addresses.allocate(lock)
@@ -49,7 +49,7 @@ func (c *Check) Address(lock *networkingv1.IPAddress) {
 // Port adds the lock of a port.
 func (c *Check) Port(lock *networkingv1.IPAddress) { c.ports.allocate(lock) }
 
-// Bitmap adds kube-apiserver's bitmap, which replaces the locks of ports.
+// Bitmap adds the bitmap of kube-apiserver, which replaces the locks of ports.
 func (c *Check) Bitmap(bitmap *Bitmap) { c.bitmap = bitmap }
 
 func (a *account) allocate(lock *networkingv1.IPAddress) {
@@ -59,8 +59,8 @@ func (a *account) allocate(lock *networkingv1.IPAddress) {
 	a.allocated[lock.Name], _ = Owner(lock)
 }
 
-// Inconsistencies returns the inconsistencies, one text each. There are none unless another program has
-// written to the store.
+// Inconsistencies returns a description of each inconsistency. There are none unless another
+// program has written to the store.
 func (c *Check) Inconsistencies() []string {
 	found := c.addresses.compare(nil)
 	return append(found, c.ports.compare(c.bitmap)...)

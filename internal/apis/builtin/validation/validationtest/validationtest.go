@@ -19,17 +19,17 @@ type Case[T any] struct {
 	Want []string
 }
 
-// Rules are the rules of one kind, as a row has them.
+// Rules validates objects of one kind, like Strategy.Validate.
 type Rules[T any] func(f validation.Field, obj, old *T)
 
-// Create changes new objects. The valid one is accepted.
+// Create validates changed copies of a new object. The object itself must be valid.
 func (r Rules[T]) Create(t *testing.T, valid func() *T, cases []Case[T]) {
 	t.Helper()
 	r.run(t, valid, nil, append(cases, Case[T]{Name: "valid", Change: func(*T) {}}))
 }
 
-// Update changes an object that is stored. It is accepted as it is, which an invalid one
-// is too.
+// Update validates changed copies of a stored object. An update without changes must be accepted,
+// even if the object is invalid.
 func (r Rules[T]) Update(t *testing.T, stored func() *T, cases []Case[T]) {
 	t.Helper()
 	r.run(t, stored, stored(), append(cases, Case[T]{Name: "as it is", Change: func(*T) {}}))
@@ -47,7 +47,7 @@ func (r Rules[T]) run(t *testing.T, base func() *T, old *T, cases []Case[T]) {
 	}
 }
 
-// Errors returns the errors of rules with some feature gates.
+// Errors returns the errors that rules report with the given feature gates.
 func Errors(t testing.TB, gates feature.Gates, rules func(validation.Field)) []string {
 	t.Helper()
 	var errs []string
