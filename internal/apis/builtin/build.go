@@ -145,7 +145,7 @@ type servedVersion struct {
 }
 
 // Paths maps the paths of stored objects below the storage prefix to their resources, for all rows,
-// including those that are not served.
+// including rows that are not served.
 func Paths(groups []Group) map[string]schema.GroupResource {
 	paths := map[string]schema.GroupResource{}
 	for _, group := range groups {

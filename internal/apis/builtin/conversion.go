@@ -14,7 +14,7 @@ type object[T any] interface {
 	codec.Object
 }
 
-// hubVersion returns the hub version of a kind, whose Go type is T. defaults may be nil.
+// hubVersion returns the hub version of a kind with the Go type T. defaults may be nil.
 func hubVersion[T any, P object[T]](gvk schema.GroupVersionKind, defaults func(*T)) *codec.Version {
 	v := &codec.Version{GVK: gvk, New: func() codec.Object { return P(new(T)) }}
 	if defaults != nil {
@@ -23,7 +23,7 @@ func hubVersion[T any, P object[T]](gvk schema.GroupVersionKind, defaults func(*
 	return v
 }
 
-// ConvertedVersion returns a version with the Go type T of a kind whose hub version has the type H.
+// ConvertedVersion returns a version with the Go type T of a kind with the hub type H.
 // defaults may be nil. The results of toHub and fromHub may share memory with their argument.
 func ConvertedVersion[T, H any, P object[T], Q object[H]](gvk schema.GroupVersionKind, defaults func(*T), toHub func(*T) (*H, error), fromHub func(*H) (*T, error)) *codec.Version {
 	v := hubVersion[T, P](gvk, defaults)

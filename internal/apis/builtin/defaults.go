@@ -1,6 +1,6 @@
 package builtin
 
-// SetDefault sets a nil pointer to a new copy of value. It allocates nothing if the pointer is set.
+// SetDefault sets a nil pointer to a new copy of value. It allocates no memory if the pointer is set.
 func SetDefault[T any](field **T, value T) {
 	if *field == nil {
 		*field = new(value)

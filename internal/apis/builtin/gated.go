@@ -37,7 +37,7 @@ func VisitField[T any](v *FieldVisitor, field *T) {
 	}
 }
 
-// DropDisabledFields clears the fields of disabled features, except those that old uses. old is the
+// DropDisabledFields clears the fields of disabled features, unless old uses them. old is the
 // zero value of O, a nil pointer, on creation.
 func DropDisabledFields[O comparable](gates feature.Gates, all []GatedFields[O], obj, old O) {
 	var absent O

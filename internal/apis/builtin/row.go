@@ -37,7 +37,7 @@ type Entry interface {
 type Row[O codec.Object] struct {
 	Names      Names
 	Namespaced bool
-	// Gate is the feature gate that the resource requires; "" if there is none.
+	// Gate is the feature gate that the resource requires; "" for a resource without one.
 	Gate feature.Gate
 
 	Versions    Versions
@@ -84,7 +84,7 @@ type Version struct {
 	// Deprecated is the minor version of Kubernetes that deprecated this version; 0 if it is not
 	// deprecated.
 	Deprecated int
-	// Successor is the version that the deprecation warning recommends; "" if there is none.
+	// Successor is the version that the deprecation warning recommends; "" recommends no version.
 	Successor string
 }
 
@@ -129,7 +129,7 @@ type WritePolicy struct {
 	// Generation enables metadata.generation: 1 on creation, incremented by each update for which
 	// Strategy.SpecChanged returns true.
 	Generation bool
-	// GenerationGate is the feature gate that Generation requires; "" if there is none.
+	// GenerationGate is the feature gate that Generation requires; "" enables it always.
 	GenerationGate feature.Gate
 	// AllowCreateOnUpdate lets PUT create a missing object.
 	AllowCreateOnUpdate bool
@@ -152,7 +152,7 @@ type WritePolicy struct {
 }
 
 // FieldSelectors declares the field selectors of a kind besides metadata.name and
-// metadata.namespace. The zero value declares none.
+// metadata.namespace. The zero value has no further selectors.
 type FieldSelectors[O codec.Object] struct {
 	// Keys are the supported keys, and Values returns their values.
 	Keys   []string
@@ -164,6 +164,6 @@ type FieldSelectors[O codec.Object] struct {
 	ConvertLabel FieldLabelFunc
 }
 
-// FieldLabelFunc converts a key and value of a field selector to those of the hub version. It
+// FieldLabelFunc converts a key and value of a field selector to the key and value of the hub version. It
 // returns an error for an unsupported key.
 type FieldLabelFunc func(label, value string) (string, string, error)

@@ -15,7 +15,7 @@ type Operation struct {
 	Context context.Context
 	// Env is the environment of the control plane that is written to.
 	Env *Env
-	// DryRun reports that nothing is written. It is set for BeginTransaction only.
+	// DryRun reports that the write is not committed. It is set for BeginTransaction only.
 	DryRun bool
 }
 
@@ -59,7 +59,7 @@ type Status[O codec.Object] struct {
 	// "metadata.ownerReferences".
 	PreservedMetadata []string
 	// ResetFields are the dotted paths of further fields that a write to /status does not change,
-	// and MainResetFields those of a write to the resource itself. They affect managed fields only;
+	// and MainResetFields the paths for a write to the resource itself. They affect managed fields only;
 	// the hooks must preserve the values.
 	ResetFields, MainResetFields []string
 
@@ -75,7 +75,7 @@ type Status[O codec.Object] struct {
 type Deletion[O codec.Object] struct {
 	// OrphanByDefault orphans dependents if a deletion has no propagation policy.
 	OrphanByDefault bool
-	// OrphanWarning is sent for a deletion without a propagation policy; "" sends none.
+	// OrphanWarning is sent for a deletion without a propagation policy; "" sends no warning.
 	OrphanWarning string
 	// NoDependents reports that objects of the kind own no others. Propagation policies are then
 	// ignored.

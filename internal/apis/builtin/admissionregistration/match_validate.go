@@ -147,7 +147,7 @@ func validateNamedRule(f validation.Field, rule *admissionregistrationv1.NamedRu
 	validateRule(f, &rule.RuleWithOperations)
 }
 
-// validateMatchConditions validates match conditions, whose names must be unique.
+// validateMatchConditions validates match conditions and requires unique names.
 func validateMatchConditions(f validation.Field, conditions []admissionregistrationv1.MatchCondition, compiler *policy.Compiler, params bool) {
 	if len(conditions) > maxMatchConditions {
 		f.TooMany(len(conditions), maxMatchConditions)

@@ -111,7 +111,7 @@ func (s *server) put(t *testing.T, name string, obj codec.Object) (codec.Object,
 	return object(t, record), nil
 }
 
-// TestRules compares the results of writes with those of a recorded kube-apiserver.
+// TestRules compares the results of writes with a recorded kube-apiserver.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	s := serve(t)

@@ -66,7 +66,7 @@ var reworded = map[string]bool{
 // check them.
 var widened = map[string]bool{"customresourcedefinitions": true}
 
-// TestColumns compares column definitions with those of a recorded kube-apiserver.
+// TestColumns compares column definitions with a recorded kube-apiserver.
 func TestColumns(t *testing.T) {
 	t.Parallel()
 	resources := byName(t)

@@ -61,7 +61,7 @@ func review(t *testing.T, env *builtin.Env, resource, body string) (status, prob
 	return "", ""
 }
 
-// TestRefusals compares errors with those of a recorded kube-apiserver.
+// TestRefusals compares errors with a recorded kube-apiserver.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	const begin = `.authorization.k8s.io "" is invalid: `

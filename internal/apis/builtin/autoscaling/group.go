@@ -9,7 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// V2 returns the group version autoscaling/v2, whose resource is also served in autoscaling/v1.
+// V2 returns the group version autoscaling/v2, with a resource that is also served in autoscaling/v1.
 func V2() builtin.Group {
 	return builtin.Group{GroupVersion: autoscalingv2.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[*autoscalingv2.HorizontalPodAutoscaler]{

@@ -43,7 +43,7 @@ func v1() *codec.Version {
 	return builtin.ConvertedVersion(autoscalingv1.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"), defaultV1, fromV1, toV1)
 }
 
-// withoutOurs returns a copy of annotations without those of v1. It does not modify its argument.
+// withoutOurs returns a copy of annotations without the annotations of v1. It does not modify its argument.
 func withoutOurs(annotations map[string]string) map[string]string {
 	ours := [...]string{
 		metricsAnnotation, currentMetricsAnnotation, conditionsAnnotation, behaviorAnnotation,

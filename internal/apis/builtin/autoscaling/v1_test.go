@@ -152,7 +152,7 @@ func FuzzAnnotations(f *testing.F) {
 	})
 }
 
-// TestAnnotations compares annotations with those of a recorded kube-apiserver.
+// TestAnnotations compares annotations with a recorded kube-apiserver.
 func TestAnnotations(t *testing.T) {
 	t.Parallel()
 	percent, window, selected := int32(70), int32(60), autoscalingv2.MaxChangePolicySelect

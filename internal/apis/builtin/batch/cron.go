@@ -14,7 +14,7 @@ type cronField struct {
 }
 
 // checkCron validates a schedule: five fields, or a descriptor such as @daily. Its messages are
-// those of the parser of the CronJob controller.
+// the messages of the parser of the CronJob controller.
 func checkCron(schedule string) error {
 	if strings.HasPrefix(schedule, "@") {
 		return checkDescriptor(schedule)

@@ -107,7 +107,7 @@ const signerNameDoc = "Requested signer for the request. It is a qualified name 
 	"Distribution of trust for signers happens out of band. You can select on this field using `spec.signerName`."
 
 func requestColumns() *builtin.Columns[*certificatesv1.CertificateSigningRequest] {
-	// As in kube-apiserver, the descriptions are those of v1beta1. Linking its package would
+	// As in kube-apiserver, the descriptions come from v1beta1. Linking its package would
 	// increase the size of the binary. The description of the duration is the same in v1.
 	durationDoc := certificatesv1.CertificateSigningRequestSpec{}.SwaggerDoc()["expirationSeconds"]
 	return &builtin.Columns[*certificatesv1.CertificateSigningRequest]{

@@ -25,7 +25,7 @@ func V1() builtin.Group {
 	}}
 }
 
-// V1Beta1 returns the group version coordination.k8s.io/v1beta1, whose resources are also served in
+// V1Beta1 returns the group version coordination.k8s.io/v1beta1, with resources that are also served in
 // v1alpha2.
 func V1Beta1() builtin.Group {
 	return builtin.Group{GroupVersion: coordinationv1beta1.SchemeGroupVersion, Resources: []builtin.Entry{

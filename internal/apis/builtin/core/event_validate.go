@@ -20,7 +20,7 @@ const (
 )
 
 // validateEvent validates events of both versions. The rules of events.k8s.io are stricter than
-// those of core, which has older clients.
+// the rules of core, which has older clients.
 func validateEvent(f validation.Field, event, old *corev1.Event) {
 	info := request.InfoFrom(f.Context())
 	newer := info != nil && info.Group == eventsv1.GroupName

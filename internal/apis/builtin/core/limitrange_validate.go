@@ -76,7 +76,7 @@ func amountOf(resources corev1.ResourceList, name corev1.ResourceName) *resource
 	return nil
 }
 
-// validateLimitNames validates resource names, whose rules for claims differ from those for pods
+// validateLimitNames validates resource names, whose rules for claims differ from the rules for pods
 // and containers.
 func validateLimitNames(f validation.Field, limited corev1.LimitType, resources corev1.ResourceList) {
 	for name := range resources {

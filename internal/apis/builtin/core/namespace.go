@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// namespaces declares namespaces. They have two kinds of finalizers: those of all objects, and
+// namespaces declares namespaces. They have two kinds of finalizers: the finalizers of all objects, and
 // spec.finalizers, which represent the remaining contents.
 func namespaces() builtin.Row[*corev1.Namespace] {
 	return builtin.Row[*corev1.Namespace]{
@@ -92,7 +92,7 @@ func validateFinalizer(f validation.Field, finalizer corev1.FinalizerName) {
 	validateFinalizerDomain(f, string(finalizer))
 }
 
-// validateFinalizerDomain requires a finalizer with a domain, except for those of Kubernetes.
+// validateFinalizerDomain requires a finalizer with a domain, except for finalizers of Kubernetes.
 func validateFinalizerDomain(f validation.Field, finalizer string) {
 	switch finalizer {
 	case string(corev1.FinalizerKubernetes), metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents:

@@ -79,7 +79,7 @@ type podSummary struct {
 	restarts     int
 	restarted    metav1.Time // time of the last restart; zero if unknown
 
-	// Restarts of sidecars. They are added to those of the containers after initialization.
+	// Restarts of sidecars. They are added to the restarts of the containers after initialization.
 	sidecarRestarts  int
 	sidecarRestarted metav1.Time
 }

@@ -7,7 +7,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// dropDisabledStatus clears the fields of disabled features, except those that the old status uses.
+// dropDisabledStatus clears the fields of disabled features, unless the old status uses them.
 func dropDisabledStatus(gates feature.Gates, status, old *corev1.PodStatus) {
 	builtin.DropDisabledFields(gates, []builtin.GatedFields[*corev1.PodStatus]{
 		{Gate: feature.InPlacePodLevelResourcesVerticalScaling, Visit: statusResources},

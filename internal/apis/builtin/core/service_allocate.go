@@ -98,7 +98,7 @@ func invalidService(service *corev1.Service, errs field.ErrorList) error {
 	return apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), service.Name, errs)
 }
 
-// addressesOf returns the allocated addresses of a service. A nil service has none.
+// addressesOf returns the allocated addresses of a service. service may be nil.
 func addressesOf(service *corev1.Service) []string {
 	if service == nil || !needsClusterIP(service) || service.Spec.ClusterIP == corev1.ClusterIPNone {
 		return nil
@@ -106,7 +106,7 @@ func addressesOf(service *corev1.Service) []string {
 	return service.Spec.ClusterIPs
 }
 
-// portsOf returns the allocated ports of a service. A nil service has none.
+// portsOf returns the allocated ports of a service. service may be nil.
 func portsOf(service *corev1.Service) []int32 {
 	if service == nil {
 		return nil

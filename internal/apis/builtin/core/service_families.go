@@ -71,7 +71,7 @@ func keepsPreferredFamilies(service, old *corev1.Service) bool {
 }
 
 // completeFamilies adds the missing families of a service: first the families of its addresses,
-// then those of the cluster, up to the number that the policy requires. It returns errors for
+// then the families of the cluster, up to the number that the policy requires. It returns errors for
 // families that the cluster does not have.
 func completeFamilies(service, old *corev1.Service, cluster []corev1.IPFamily) field.ErrorList {
 	if !needsClusterIP(service) || keepsPreferredFamilies(service, old) {

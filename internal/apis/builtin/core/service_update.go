@@ -84,7 +84,7 @@ func keepClusterIPs(service, old *corev1.Service) {
 	}
 }
 
-// keepNodePorts sets missing node ports to those of the old ports with the same name, unless
+// keepNodePorts sets missing node ports to the node ports of the old ports with the same name, unless
 // another port uses them.
 func keepNodePorts(service, old *corev1.Service) {
 	if !hasNodePorts(&service.Spec) || !hasNodePorts(&old.Spec) {

@@ -19,7 +19,7 @@ const (
 	skew = 30 * time.Second
 	// longestExpectation limits the expected completion time of a responder.
 	longestExpectation = 10 * 365 * 24 * time.Hour
-	// maxResponders is the maximum number of responders: those of a pod and the default one. A
+	// maxResponders is the maximum number of responders: the responders of a pod and the default responder. A
 	// marker rejects longer lists.
 	maxResponders = 11
 )

@@ -19,8 +19,8 @@ func PrepareForUpdate[T any](spec func(*T) *corev1.PodSpec) func(*builtin.Operat
 	return func(op *builtin.Operation, obj, old *T) { DropDisabledFields(op.Env.Gates, spec(obj), spec(old)) }
 }
 
-// DropDisabledFields clears the fields of disabled features, except those that the old
-// specification uses. Both specifications may be nil. Feature gates that are locked to their
+// DropDisabledFields clears the fields of disabled features, unless the old specification
+// uses them. Both specifications may be nil. Feature gates that are locked to their
 // default are not checked.
 func DropDisabledFields(gates feature.Gates, spec, old *corev1.PodSpec) {
 	if spec == nil {

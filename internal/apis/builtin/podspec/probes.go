@@ -9,7 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// validateSoleProbe validates a liveness or startup probe, whose success threshold must be 1.
+// validateSoleProbe validates a liveness or startup probe and requires the success threshold 1.
 func (p *pod) validateSoleProbe(f validation.Field, probe *corev1.Probe) {
 	if probe == nil {
 		return

@@ -34,7 +34,7 @@ func EachSecret(spec *corev1.PodSpec, f func(name string)) {
 	})
 }
 
-// secretOf returns the secret of a volume that is not projected, or "" if it has none.
+// secretOf returns the secret of a volume that is not projected, or "" for volumes without a secret.
 func secretOf(v *corev1.VolumeSource) string {
 	var ref *corev1.LocalObjectReference
 	switch {

@@ -20,7 +20,7 @@ import (
 // its permissions, or the verb "escalate" on it. To write a binding, a user needs all permissions
 // of its role, or the verb "bind" on that role.
 //
-// As in kube-apiserver, this applies to all changes except those of the garbage collector. It
+// As in kube-apiserver, this applies to all changes except changes by the garbage collector. It
 // includes unchanged rules, because labels determine which roles aggregate them.
 
 func authorizeRole(op *builtin.Operation, role, old *rbacv1.Role) error {

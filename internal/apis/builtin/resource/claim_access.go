@@ -43,8 +43,8 @@ func validateClaimStatusAccess(op *builtin.Operation, f validation.Field, claim,
 	}
 }
 
-// validateAdminRequests validates requests for admin access. As in kube-apiserver, paths are those
-// of v1beta1, and those of claims for templates.
+// validateAdminRequests validates requests for admin access. As in kube-apiserver, paths are the
+// paths of v1beta1, and also for templates the paths of claims.
 func validateAdminRequests(op *builtin.Operation, f validation.Field, namespace string, requests []resourcev1.DeviceRequest) {
 	asks := func(r resourcev1.DeviceRequest) bool { return r.Exactly != nil && isTrue(r.Exactly.AdminAccess) }
 	if i := slices.IndexFunc(requests, asks); i >= 0 {

@@ -199,7 +199,7 @@ func (p deviceProvider) FindStructFieldType(name, field string) (*types.FieldTyp
 }
 
 // includes implements VALUE.includes(VALUE). It reports whether an attribute equals a value, or is
-// a list that contains it. The cost of lists that are longer than those of devices exceeds the
+// a list that contains it. The cost of lists that are longer than lists of devices exceeds the
 // estimate.
 func includes(target, value ref.Val) ref.Val {
 	list, ok := target.(traits.Lister)

@@ -29,7 +29,7 @@ func V1() builtin.Group {
 	}}
 }
 
-// V1Beta1 returns the group version scheduling.k8s.io/v1beta1, whose resources are also served in
+// V1Beta1 returns the group version scheduling.k8s.io/v1beta1, with resources that are also served in
 // v1alpha3.
 func V1Beta1() builtin.Group {
 	v1alpha3 := []builtin.Version{{GroupVersion: schedulingv1alpha3.SchemeGroupVersion}}

@@ -16,7 +16,7 @@ import (
 type DeclaredRules[T any] func(ctx context.Context, op operation.Operation, path *field.Path, obj, old *T) field.ErrorList
 
 // ValidateDeclared runs generated rules on obj, whose field is f, and reports the enforced errors:
-// those of beta markers with the feature gate DeclarativeValidationBeta, and never those of alpha
+// errors of beta markers with the feature gate DeclarativeValidationBeta, and never of alpha
 // markers (KEP-5073). old is nil on creation. subresource is the written subresource, or "" for the
 // resource itself.
 func ValidateDeclared[T any](f Field, rules DeclaredRules[T], obj, old *T, subresource string) {

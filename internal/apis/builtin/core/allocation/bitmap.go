@@ -30,7 +30,7 @@ type Bitmap struct {
 	changed bool
 }
 
-// ReadBitmap returns the bitmap, or nil if the store has none.
+// ReadBitmap returns the bitmap, or nil if the store has no bitmap.
 func ReadBitmap(ctx context.Context, ranges storage.Interface) (*Bitmap, error) {
 	record, err := ranges.Get(ctx, types.NamespacedName{Name: BitmapName}, storage.ReadOptions{})
 	if errors.Is(err, storage.ErrNotFound) {

@@ -59,7 +59,7 @@ func (a *account) allocate(lock *networkingv1.IPAddress) {
 	a.allocated[lock.Name], _ = Owner(lock)
 }
 
-// Inconsistencies returns a description of each inconsistency. There are none unless another
+// Inconsistencies returns a description of each inconsistency. There should be no inconsistency unless another
 // program has written to the store.
 func (c *Check) Inconsistencies() []string {
 	found := c.addresses.compare(nil)

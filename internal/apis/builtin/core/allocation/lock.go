@@ -40,7 +40,7 @@ type Locks struct {
 	storage storage.Interface
 	new     func(name string, service types.NamespacedName) *networkingv1.IPAddress
 	taken   error
-	// bitmap replaces the locks for the ports that it contains; nil if the store has none.
+	// bitmap replaces the locks for the ports that it contains; nil if the store has no bitmap.
 	bitmap *Bitmap
 }
 
@@ -152,7 +152,7 @@ const services = "services"
 // ManagedBy is the value of the managed-by label of the IPAddress objects of services.
 const ManagedBy = "ipallocator.k8s.io"
 
-// newAddress returns an IPAddress object like those of kube-apiserver.
+// newAddress returns an IPAddress object like kube-apiserver.
 func newAddress(name string, service types.NamespacedName) *networkingv1.IPAddress {
 	address := newLock(name, service)
 	address.Labels = map[string]string{networkingv1.LabelIPAddressFamily: string(familyOf(name)), networkingv1.LabelManagedBy: ManagedBy}
