@@ -28,7 +28,7 @@ func (i *instance) openAggregated() error {
 	i.aggregated, err = aggregated.New(aggregated.Config{
 		APIServices: services, Client: loopback.For[*apiregistrationv1.APIService](i.local, apiServices),
 		Own: groupVersions(i.served), Served: i.custom.Serves,
-		Cluster: i.rows.Cluster, Resolver: i.services, Endpoints: serviceCollections(i.rows),
+		Cluster: i.rows.Connections.Cluster, Resolver: i.services, Endpoints: serviceCollections(i.rows),
 		Certificate: i.env.Identity.ProxyCertificate, Dial: i.networks().Cluster, PassRedirects: i.options.PassRedirects, Proxy: i.proxy, Stopping: i.env.Tunnels,
 		Documents: i.documents, Logger: i.env.Logger, Metrics: i.env.Metrics.Aggregation, Reflectors: i.env.Metrics.Reflectors,
 	})

@@ -357,7 +357,7 @@ func (i *instance) term(ctx context.Context, was bool) (beside bool) {
 	}
 	defer end() // before waiting for the controllers
 	changes.New(changes.Config{
-		Backend: i.env.Backend, Apart: i.apart(), Plain: i.plain(), Prefix: i.prefix, Stores: i.rows.Keeps, Logger: i.env.Logger,
+		Backend: i.env.Backend, Apart: i.apart(), Plain: i.plain(), Prefix: i.prefix, Stores: i.rows.StoresPath, Logger: i.env.Logger,
 	}, subscribers...).Run(ctx)
 	return beside
 }

@@ -24,7 +24,7 @@ func (i *instance) openCustom() error {
 	i.custom, err = custom.New(custom.Config{
 		Definitions: definitions,
 		Storage:     i.openNamespaced,
-		PathShared:  i.rows.Keeps,
+		PathShared:  i.rows.StoresPath,
 		Shared:      i.env.Shared,
 		Changed: func(versions []schema.GroupVersion) {
 			describeCustom(i.lifetime, i.documents, i.static, i.custom, versions)

@@ -144,8 +144,8 @@ func (i *instance) buildRows() error {
 		i.served = route.NewStatic(slices.DeleteFunc(slices.Clone(resources), func(r *rest.Resource) bool { return !served.Serves(r.GVR()) }))
 	}
 	i.local = &loopback.Access{Find: i.find, Manager: manager}
-	i.rows.Cluster = newCluster(i.local)
-	i.services = &egress.Services{Cluster: i.rows.Cluster, ToEndpoints: i.options.AggregatorRouting, Self: i.env.Address}
+	i.rows.Connections.Cluster = newCluster(i.local)
+	i.services = &egress.Services{Cluster: i.rows.Connections.Cluster, ToEndpoints: i.options.AggregatorRouting, Self: i.env.Address}
 	i.documents = openapi.New(openapi.Config{Version: kubernetesMajor + "." + kubernetesMinor, Issuer: true, Parts: openAPIParts(i.served)})
 	i.leases, err = i.uncached(coordinationv1.Resource("leases"))
 	return err

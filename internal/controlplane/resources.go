@@ -61,26 +61,29 @@ func (i *instance) rowEnv() *builtin.Env {
 		Gates:             i.options.Gates(),
 		DenyPrivileged:    i.options.DenyPrivileged,
 		EventTTL:          i.options.EventTTL,
-		ServiceRanges:     i.options.ServiceClusterIPRange,
-		NodePorts:         i.options.ServiceNodePortRange,
-		Shared:            i.env.Shared,
-		Limiter:           i.env.Limiter,
-		StorageHealth:     func(ctx context.Context) error { return i.env.Backend.Health(ctx) },
-		Storage:           i.openRow,
-		Authorizer:        i.authorizer,
-		ResourceOf:        i.nameOf,
-		AuthenticateToken: i.authenticateToken,
-		Tokens:            i.issuer(),
-		Rules:             i.reviewRules,
-		Own:               func(gv schema.GroupVersion) bool { return slices.Contains(groupVersions(i.served), gv) },
+		ValidationLimiter: i.env.Limiter,
+		Storage: builtin.StorageEnv{
+			Open:   i.openRow,
+			Shared: i.env.Shared,
+			Health: func(ctx context.Context) error { return i.env.Backend.Health(ctx) },
+		},
+		Services: builtin.ServiceNetwork{Ranges: i.options.ServiceClusterIPRange, NodePorts: i.options.ServiceNodePortRange},
+		Auth: builtin.Auth{
+			Authorizer:        i.authorizer,
+			ResourceFor:       i.nameOf,
+			UserRules:         i.reviewRules,
+			AuthenticateToken: i.authenticateToken,
+			Tokens:            i.issuer(),
+		},
+		ServesVersion: func(gv schema.GroupVersion) bool { return slices.Contains(groupVersions(i.served), gv) },
 	}
-	env.Kubelets = kubelet.New(kubelet.Config{
+	env.Connections.Kubelets = kubelet.New(kubelet.Config{
 		AddressTypes: i.options.KubeletPreferredAddressTypes, Port: i.options.KubeletPort, Timeout: i.options.KubeletTimeout,
 		Certificate: i.env.Identity.KubeletCertificate, Authorities: i.env.Identity.KubeletAuthorities,
 		Gates: env.Gates, Proxy: i.proxy, Dial: i.env.Networks.Cluster,
 	})
 	if i.rbac != nil {
-		env.Roles = i.rbac
+		env.Auth.Roles = i.rbac
 	}
 	if i.options.runs(policyStatus) {
 		env.Types = &typeResolver{instance: i}

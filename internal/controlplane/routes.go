@@ -29,7 +29,7 @@ func Routes(host map[string]http.Handler) ([]Route, error) {
 		routes = append(routes, Route{Verb: "get", Method: "GET", Path: path})
 	}
 	env := (&instance{env: &Env{}, options: Options{}.WithDefaults()}).rowEnv()
-	env.Storage = nil
+	env.Storage = builtin.StorageEnv{}
 	resources, err := builtin.Build(env, all.Groups())
 	if err != nil {
 		return nil, err

@@ -54,7 +54,7 @@ func NewStoreCheck(prefix string) (*StoreCheck, error) {
 	}
 	add(corev1.Resource("services"), func(_ string, obj codec.Object) error {
 		service := obj.(*corev1.Service)
-		addresses, ports := core.AllocatedTo(service)
+		addresses, ports := core.Allocations(service)
 		c.allocations.Service(types.NamespacedName{Namespace: service.Namespace, Name: service.Name}, addresses, ports)
 		return nil
 	})
@@ -136,7 +136,7 @@ func (c *StoreCheck) Err() error {
 		}
 		return fmt.Errorf("%d objects cannot be decrypted: %s", c.count, strings.Join(c.unreadable, "; "))
 	}
-	faults := c.allocations.Faults()
+	faults := c.allocations.Inconsistencies()
 	if len(faults) == 0 {
 		return nil
 	}

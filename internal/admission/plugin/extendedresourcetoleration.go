@@ -30,7 +30,7 @@ func (ExtendedResourceToleration) Mutate(_ context.Context, a *admission.Attribu
 	for _, containers := range [...][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
 		for i := range containers {
 			for name := range containers[i].Resources.Requests {
-				if podspec.IsExtended(name) {
+				if podspec.IsExtendedResource(name) {
 					asked[string(name)] = true
 				}
 			}

@@ -158,7 +158,7 @@ func (p NodeRestriction) newMirrorPod(ctx context.Context, a *admission.Attribut
 	if uid := pod.OwnerReferences[0].UID; uid != owner.UID {
 		return refuse(a, fmt.Errorf("node %s UID mismatch: expected %s got %s", node, uid, owner.UID))
 	}
-	if reference := podspec.FirstReference(&pod.Spec); reference != "" {
+	if reference := podspec.FirstReferencedKind(&pod.Spec); reference != "" {
 		return refuse(a, fmt.Errorf("node %q can not create pods that reference %s", node, reference))
 	}
 	return nil

@@ -86,7 +86,7 @@ func (p NodeRestriction) driverNames(ctx context.Context, pod *corev1.Pod, v *co
 
 // driverOf returns the CSI driver of a pod's volume, or "" if it has none.
 func (p NodeRestriction) driverOf(ctx context.Context, pod *corev1.Pod, v *corev1.Volume) (string, error) {
-	name := podspec.ClaimOf(pod.Name, v)
+	name := podspec.ClaimName(pod.Name, v)
 	if name == "" {
 		if v.CSI != nil {
 			return v.CSI.Driver, nil

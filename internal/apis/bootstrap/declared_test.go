@@ -58,7 +58,7 @@ func keyOf(document map[string]any) string {
 	return strings.Join([]string{u.GetKind(), u.GetNamespace(), u.GetName()}, "/")
 }
 
-// document returns an object as it is written, without empty fields.
+// document returns an object in the form in which it is written, without empty fields.
 func document(t *testing.T, kind string, obj codec.Object) map[string]any {
 	t.Helper()
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
@@ -95,8 +95,8 @@ func prune(content map[string]any) map[string]any {
 	return content
 }
 
-// TestDeclared compares each declaration with kube-apiserver's object. Tests of whole servers check
-// the parts that depend on the server and the time.
+// TestDeclared compares each declaration with the object of kube-apiserver. Tests of whole servers
+// check the parts that depend on the server and the time.
 func TestDeclared(t *testing.T) {
 	t.Parallel()
 	b := New(Config{ServiceRanges: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}})

@@ -3,7 +3,7 @@
 // control, and the service default/kubernetes with its endpoints.
 //
 // The declarations are in one file per kind. ensure.go creates, updates and deletes the objects,
-// hooks.go schedules this, endpoints.go publishes the addresses of a cluster's servers, and
-// identity.go maintains the lease that identifies each server. A first start writes most objects
-// from seed.go, which contains their recorded encodings.
+// hooks.go runs the reconciliation, endpoints.go publishes the addresses of the servers of a
+// cluster, and identity.go maintains the lease that identifies each server. On its first start, a
+// server writes most objects from seed.go, which contains their recorded encodings.
 package bootstrap

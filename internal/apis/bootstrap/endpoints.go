@@ -19,28 +19,27 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// leaseTime is the duration of a server's lease, which is renewed every runInterval. Both
-// are kube-apiserver's.
+// leaseTime is the duration of the lease of a server, which is renewed every runInterval.
+// kube-apiserver has the same values.
 const leaseTime = 15 * time.Second
 
 // skipMirrorLabel prevents controllers from mirroring endpoints to endpoint slices.
 const skipMirrorLabel = "endpointslice.kubernetes.io/skip-mirror"
 
-// endpoints reconciles the endpoints of default/kubernetes with the addresses of all
-// servers that hold a lease. All servers that share a store do so, with the same result.
+// endpoints reconciles the endpoints of default/kubernetes with the addresses of all servers that
+// hold a lease. If servers share a store, all of them do so, with the same result.
 type endpoints struct {
 	bootstrap *Bootstrap
 	mu        struct {
 		sync.Mutex
 		withdrawn bool
-		// published is set after the ports have been corrected once. From then on they are not
+		// published is set after the ports have been corrected once. Afterwards, they are not
 		// changed, so that servers with different ports do not overwrite each other forever.
 		published bool
 	}
 }
 
-// publish renews this server's lease, and sets the endpoints to the addresses of all
-// leases.
+// publish renews the lease of this server, and sets the endpoints to the addresses of all leases.
 func (e *endpoints) publish(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -65,7 +64,7 @@ func (e *endpoints) publish(ctx context.Context) error {
 	return nil
 }
 
-// withdraw removes this server's lease and address. The endpoints of other servers stay.
+// withdraw removes the lease and address of this server. The endpoints of other servers remain.
 func (e *endpoints) withdraw(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -85,7 +84,7 @@ func (e *endpoints) withdraw(ctx context.Context) error {
 	return e.write(ctx, others)
 }
 
-// write sets the endpoints to addresses, of which there must be one.
+// write sets the endpoints to addresses, which must not be empty.
 func (e *endpoints) write(ctx context.Context, addresses []string) error {
 	if len(addresses) == 0 {
 		return errors.New("no server has a lease")
@@ -150,21 +149,20 @@ func (e *endpoints) reviseSlice() func(existing, wanted codec.Object) bool {
 	}
 }
 
-// otherAddressType reports whether a slice is of another family of addresses,
-// which cannot be changed.
+// otherAddressType reports whether a slice has another address family, which is immutable.
 func otherAddressType(existing, wanted codec.Object) bool {
 	return existing.(*discoveryv1.EndpointSlice).AddressType != wanted.(*discoveryv1.EndpointSlice).AddressType
 }
 
-// addressOf makes a lease one of an address.
+// addressOf returns a function that sets the address of a lease.
 func addressOf(address string) func(*corev1.Endpoints) {
 	return func(lease *corev1.Endpoints) {
 		lease.Subsets = []corev1.EndpointSubset{{Addresses: []corev1.EndpointAddress{{IP: address}}}}
 	}
 }
 
-// renewLease extends a lease by leaseTime. A lease is an Endpoints object, as
-// kube-apiserver stores it, so that servers of both kinds can share a store.
+// renewLease extends a lease by leaseTime. As in kube-apiserver, a lease is an Endpoints object, so
+// that servers of both kinds can share a store. describe sets the content of the lease.
 func renewLease(ctx context.Context, leases storage.Interface, name string, describe func(*corev1.Endpoints)) error {
 	_, err := leases.Update(ctx, types.NamespacedName{Name: name}, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
 		lease := &corev1.Endpoints{}
@@ -176,7 +174,7 @@ func renewLease(ctx context.Context, leases storage.Interface, name string, desc
 			lease = obj.(*corev1.Endpoints)
 		}
 		describe(lease)
-		lease.Generation++ // an unchanged object is not written, and its time is not renewed
+		lease.Generation++ // an unchanged object is not written, and its TTL is not renewed
 		return lease, storage.WriteOptions{TTL: leaseTime}, nil
 	}, storage.UpdateOptions{})
 	if err != nil {
@@ -185,7 +183,7 @@ func renewLease(ctx context.Context, leases storage.Interface, name string, desc
 	return nil
 }
 
-// leased returns the addresses that are leased now.
+// leased returns the addresses of all leases that have not expired.
 func leased(ctx context.Context, leases storage.Interface) ([]string, error) {
 	list, err := leases.List(ctx, "", rest.ListOptions{})
 	if err != nil {

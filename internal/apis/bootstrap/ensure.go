@@ -26,25 +26,25 @@ const serverManager = "kube-apiserver"
 // writes of a first start share fsyncs.
 const writers = 256
 
-// set is declared objects of one resource.
+// set contains declared objects of one resource.
 type set struct {
 	resource schema.GroupVersionResource
-	// manager is the field manager; "": serverManager.
+	// manager is the field manager; "" selects serverManager.
 	manager string
 	objects []codec.Object
 	// revise updates an existing object and reports whether it changed it; nil does not change
 	// existing objects.
 	revise func(existing, wanted codec.Object) bool
-	// replace reports whether an existing object must be deleted and created again;
-	// nil: never.
+	// replace reports whether an existing object must be deleted and created again; nil replaces no
+	// objects.
 	replace func(existing, wanted codec.Object) bool
 	// retired reports whether an existing object that is not declared was declared by an older
 	// version and must be deleted; nil deletes no objects.
 	retired func(existing codec.Object) bool
 }
 
-// target is the destination of a set's objects, and the stored objects, which are read without the
-// cache: they are only read once, and the cache would be loaded for that.
+// target contains the destination of the objects of a set, and the stored objects. They are read
+// without the cache, which would otherwise be loaded for a single read.
 type target struct {
 	stored storage.Interface
 	client *loopback.Client[codec.Object]
@@ -58,8 +58,8 @@ func (b *Bootstrap) target(s *set) (*target, error) {
 	return &target{stored, loopback.For[codec.Object](b.config.Access.As(nil, s.fieldManager()), s.resource)}, nil
 }
 
-// ensure creates and updates the objects of sets, concurrently. It writes only objects
-// that differ. It returns the error of one object, after trying all.
+// ensure creates and updates the objects of sets concurrently. It writes only objects that differ.
+// It tries all objects and returns one of the errors.
 func (b *Bootstrap) ensure(ctx context.Context, sets ...set) error {
 	var group errgroup.Group
 	group.SetLimit(writers)
@@ -74,7 +74,7 @@ func (b *Bootstrap) ensure(ctx context.Context, sets ...set) error {
 		for _, wanted := range s.objects {
 			group.Go(func() error {
 				err := b.ensureOne(ctx, target, &s, wanted)
-				// Another server that starts at the same time creates the same.
+				// Another server that starts at the same time creates the same objects.
 				if err == nil || apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) {
 					return nil
 				}
@@ -125,7 +125,7 @@ func retire(ctx context.Context, target *target, s *set) error {
 			return err
 		}
 		if s.declares(record.Name()) {
-			continue // it need not be decoded
+			continue // the object need not be decoded
 		}
 		existing, err := record.Shared()
 		if err != nil || !s.retired(existing) {
@@ -144,7 +144,7 @@ func (s *set) declares(name types.NamespacedName) bool {
 	return slices.ContainsFunc(s.objects, func(o codec.Object) bool { return nameOf(o) == name })
 }
 
-// create stores a copy of wanted, which the caller may need again.
+// create stores a copy of wanted, because the caller may retry.
 func create(ctx context.Context, target *target, wanted codec.Object) error {
 	_, err := target.client.Create(ctx, wanted.DeepCopyObject().(codec.Object))
 	return err

@@ -11,11 +11,11 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// flowControlManager is whom the managed fields name.
+// flowControlManager is the field manager of the objects of flow control.
 const flowControlManager = "api-priority-and-fairness-config-producer-v1"
 
-// flowControlObjects returns the levels and schemas of flow control. Mandatory ones are always
-// corrected; the others until an administrator changes them.
+// flowControlObjects returns the priority levels and flow schemas. The server always corrects
+// mandatory objects, and others until an administrator changes them.
 func flowControlObjects() []set {
 	v1 := flowcontrolv1.SchemeGroupVersion
 	return []set{
@@ -65,19 +65,18 @@ func flowSchemas() []*flowcontrolv1.FlowSchema {
 	}
 }
 
-// MandatoryFlowSchemas returns the flow schemas that must be as they are declared here.
+// MandatoryFlowSchemas returns the flow schemas that cannot be changed. The caller owns the result.
 func MandatoryFlowSchemas() []*flowcontrolv1.FlowSchema {
 	return []*flowcontrolv1.FlowSchema{exemptSchema(), catchAllSchema()}
 }
 
-// MandatoryPriorityLevels returns the mandatory priority levels. Only the fields of exempt that
-// administrators may set can differ.
+// MandatoryPriorityLevels returns the mandatory priority levels. Administrators can only change
+// some fields of the level exempt. The caller owns the result.
 func MandatoryPriorityLevels() []*flowcontrolv1.PriorityLevelConfiguration {
 	return []*flowcontrolv1.PriorityLevelConfiguration{exemptLevel(flowcontrolv1.PriorityLevelConfigurationNameExempt), catchAllLevel()}
 }
 
-// MandatoryFlowSchema returns the flow schema of a name that must be as it is declared
-// here, and nil for other names.
+// MandatoryFlowSchema returns the mandatory flow schema with a name, or nil for other names.
 func MandatoryFlowSchema(name string) *flowcontrolv1.FlowSchema {
 	switch name {
 	case flowcontrolv1.FlowSchemaNameExempt:
@@ -88,8 +87,7 @@ func MandatoryFlowSchema(name string) *flowcontrolv1.FlowSchema {
 	return nil
 }
 
-// MandatoryPriorityLevel returns the priority level of a name that must be as it is
-// declared here, and nil for other names.
+// MandatoryPriorityLevel returns the mandatory priority level with a name, or nil for other names.
 func MandatoryPriorityLevel(name string) *flowcontrolv1.PriorityLevelConfiguration {
 	switch name {
 	case flowcontrolv1.PriorityLevelConfigurationNameExempt:
@@ -158,8 +156,8 @@ func flowSchema(name, level string, precedence int32, method flowcontrolv1.FlowD
 	return schema
 }
 
-// flowRule is about resources in all namespaces, and without one where cluster is
-// set.
+// flowRule returns a rule for resources in all namespaces and, if cluster is set, for
+// cluster-scoped resources.
 func flowRule(verbs, group, resources string, cluster bool) flowcontrolv1.ResourcePolicyRule {
 	return flowcontrolv1.ResourcePolicyRule{
 		Verbs: strings.Fields(verbs), APIGroups: []string{group}, Resources: strings.Fields(resources),
@@ -183,8 +181,8 @@ func flowUser(name string) flowcontrolv1.Subject {
 	return flowcontrolv1.Subject{Kind: flowcontrolv1.SubjectKindUser, User: &flowcontrolv1.UserSubject{Name: name}}
 }
 
-// kept reports whether an object is corrected: always if it is mandatory, otherwise according to
-// the annotation or, without it, if the object was never changed.
+// kept reports whether the server corrects an object: always if it is mandatory, otherwise
+// according to the annotation or, without it, if the object was never changed.
 func kept(existing codec.Object) bool {
 	switch existing.GetName() {
 	case flowcontrolv1.FlowSchemaNameExempt, flowcontrolv1.FlowSchemaNameCatchAll: // the levels have the same names
@@ -197,7 +195,7 @@ func kept(existing codec.Object) bool {
 	return automatic
 }
 
-// automatic reports whether the server corrects an object according to its annotation.
+// automatic reports whether the annotation of an object requires that the server corrects it.
 func automatic(existing codec.Object) bool {
 	kept, err := strconv.ParseBool(existing.GetAnnotations()[flowcontrolv1.AutoUpdateAnnotationKey])
 	return err == nil && kept
@@ -210,7 +208,7 @@ func revisePriorityLevel(existing, wanted codec.Object) bool {
 	}
 	spec := should.Spec
 	if is.Spec.Exempt != nil && spec.Exempt != nil {
-		spec.Exempt = is.Spec.Exempt // administrators may set that
+		spec.Exempt = is.Spec.Exempt // administrators may change this field
 	}
 	changed := markKept(is) || !equality.Semantic.DeepEqual(is.Spec, spec)
 	is.Spec = spec
@@ -227,7 +225,7 @@ func reviseFlowSchema(existing, wanted codec.Object) bool {
 	return changed
 }
 
-// markKept and markTakenOver set the annotation accordingly.
+// markKept and markTakenOver set the annotation to true and false.
 func markKept(obj codec.Object) bool { return markAutoUpdate(obj, true) }
 
 func markTakenOver(obj codec.Object) bool { return markAutoUpdate(obj, false) }

@@ -17,23 +17,23 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// Config configures a Bootstrap. All fields but Endpoint, Leases, Identity, PeerLeases,
+// Config configures a Bootstrap. All fields except Endpoint, Leases, Identity, PeerLeases,
 // ReportVersions and Revision are required.
 type Config struct {
-	// Access is the server's own, to the control plane.
+	// Access gives the server access to its own control plane.
 	Access *loopback.Access
 	// Stored returns the storage of a resource without a cache.
 	Stored func(resource schema.GroupResource) (storage.Interface, error)
-	// ServiceRanges are one or two ranges of cluster IPs; the first address of
-	// the first is the service's of the API.
+	// ServiceRanges are one or two ranges of cluster IPs. The first address of the first range is
+	// the cluster IP of the service default/kubernetes.
 	ServiceRanges []netip.Prefix
 	// Port is the port of the API.
 	Port int
 	// Endpoint is the address under which clients reach this server. The zero value publishes no
 	// address.
 	Endpoint netip.Addr
-	// Leases hold the addresses of the servers that share a store; nil: no other
-	// server does.
+	// Leases stores the addresses of the servers that share a store; nil if no other server uses
+	// it.
 	Leases storage.Interface
 	// Identity describes this server in its identity lease; nil disables the lease.
 	Identity *Identity
@@ -43,8 +43,8 @@ type Config struct {
 	// ReportVersions reports the storage version of each resource. It is called after the identity
 	// lease exists, which requires Identity; nil disables it.
 	ReportVersions func(ctx context.Context) error
-	// Revision returns the newest revision of the store if no other server writes to it: nothing is
-	// read again until the revision has changed. nil: other servers may write.
+	// Revision returns the newest revision of the store. Objects are then read again only if the
+	// revision has changed. nil if other servers may write to the store.
 	Revision func(ctx context.Context) (int64, error)
 	Logger   *slog.Logger
 }
@@ -55,8 +55,8 @@ type Bootstrap struct {
 	hooks     []*Hook
 	endpoints endpoints
 	identity  *identity   // nil without an identity lease
-	published atomic.Bool // by the last turn
-	versions  *Hook       // nil: they are not reported
+	published atomic.Bool // by the last round
+	versions  *Hook       // nil if storage versions are not reported
 	// changed contains one token if versions must be reported before their interval; nil disables
 	// this.
 	changed chan struct{}
@@ -64,28 +64,29 @@ type Bootstrap struct {
 	seen atomic.Int64
 }
 
-// Hook is a part of the bootstrap, under the name of kube-apiserver's
-// post-start hook that does the same.
+// Hook is a part of the bootstrap. It has the name of the post-start hook of kube-apiserver with
+// the same function.
 type Hook struct {
 	Name string
-	// every is how often it is run again, in turns of Run: 1, minutely, or 0, not
-	// once it is done.
+	// every is the interval of the hook, in rounds of Run. If it is 0, the hook does not run again
+	// after it has succeeded.
 	every int
 	run   func(ctx context.Context) error
-	// recorded: all that it makes is in Seed.
+	// recorded is set if Seed contains all objects of the hook.
 	recorded bool
 	// after is the hook that must succeed before this one runs; nil if there is none.
 	after *Hook
 	done  atomic.Bool
-	// failure is why it is not done, of the last attempt; nil before the first.
+	// failure is the error of the last attempt if the hook has not succeeded yet; nil before the
+	// first attempt.
 	failure atomic.Pointer[error]
 }
 
-// ErrNotFinished is returned by Check until a hook is done.
+// ErrNotFinished is returned by Hook.Check until the hook has succeeded.
 var ErrNotFinished = errors.New("not finished")
 
-// Check returns nil after the hook has succeeded for the first time, and before that an
-// ErrNotFinished with the last error.
+// Check returns nil if the hook has succeeded once. Otherwise, it returns an error that wraps
+// ErrNotFinished, with the last error.
 func (h *Hook) Check(context.Context) error {
 	if h.done.Load() {
 		return nil
@@ -97,15 +98,15 @@ func (h *Hook) Check(context.Context) error {
 }
 
 const (
-	// runInterval is the interval of Run; kube-apiserver's for default/kubernetes.
+	// runInterval is the interval of rounds, which kube-apiserver has for default/kubernetes.
 	runInterval = 10 * time.Second
 	// retry is the interval of Run after a failure.
 	retry = time.Second
-	// everyMinute is a minute in turns.
+	// everyMinute is the number of rounds per minute.
 	everyMinute = int(time.Minute / runInterval)
 )
 
-// New returns a Bootstrap. Start must be called before Run.
+// New returns a Bootstrap. StartNamespaces and Start must be called before Run.
 func New(config Config) *Bootstrap {
 	b := &Bootstrap{config: config}
 	b.endpoints.bootstrap = b
@@ -120,7 +121,7 @@ func New(config Config) *Bootstrap {
 		{Name: "rbac/bootstrap-roles", recorded: true, run: func(ctx context.Context) error { return b.ensure(ctx, rbacObjects()...) }, after: system},
 		{Name: "scheduling/bootstrap-system-priority-classes", recorded: true, run: func(ctx context.Context) error { return b.ensure(ctx, priorityClasses()) }},
 		{Name: "priority-and-fairness-config-producer", recorded: true, every: everyMinute, run: func(ctx context.Context) error { return b.ensure(ctx, flowControlObjects()...) }},
-		{Name: "bootstrap-controller", every: 1, run: b.ensureService, after: ranges}, // of which it is allocated its address
+		{Name: "bootstrap-controller", every: 1, run: b.ensureService, after: ranges}, // the allocation of its address requires the ranges
 		ranges,
 	}
 	if config.ReportVersions != nil {
@@ -130,12 +131,11 @@ func New(config Config) *Bootstrap {
 	return b
 }
 
-// Hooks returns the hooks, in the order of kube-apiserver's. The caller must not change
-// the slice.
+// Hooks returns the hooks in the order of kube-apiserver. The caller must not modify the slice.
 func (b *Bootstrap) Hooks() []*Hook { return b.hooks }
 
-// Seeded records that Seed was just stored, so the hooks of these objects have no work at startup.
-// It must be called before StartNamespaces.
+// Seeded records that Seed was stored, so that the hooks of its objects have no work at startup. It
+// must be called before StartNamespaces.
 func (b *Bootstrap) Seeded() {
 	for _, hook := range b.hooks {
 		if hook.recorded {
@@ -144,18 +144,18 @@ func (b *Bootstrap) Seeded() {
 	}
 }
 
-// StartNamespaces creates the system's namespaces. It must be called before Start.
+// StartNamespaces creates the system namespaces. It must be called before Start.
 func (b *Bootstrap) StartNamespaces(ctx context.Context) error { return b.startHook(ctx, b.hooks[0]) }
 
-// Start runs each other hook once and publishes this server's endpoint, concurrently but
-// for hooks that are after others. Failures are logged, and retried by Run.
+// Start runs all other hooks once and publishes the endpoint of this server. Hooks run
+// concurrently, unless they depend on each other. Failures are logged, and Run retries them.
 func (b *Bootstrap) Start(ctx context.Context) {
 	var running sync.WaitGroup
 	ran := map[*Hook]chan struct{}{}
 	for _, hook := range b.hooks {
 		ran[hook] = make(chan struct{})
 	}
-	close(ran[b.hooks[0]]) // by StartNamespaces
+	close(ran[b.hooks[0]]) // StartNamespaces has run the first hook
 	for _, hook := range b.hooks[1:] {
 		running.Go(func() {
 			defer close(ran[hook])
@@ -170,7 +170,7 @@ func (b *Bootstrap) Start(ctx context.Context) {
 	b.seen.Store(b.revision(ctx))
 }
 
-// Run runs the hooks that are due until ctx ends.
+// Run runs the hooks at their intervals until ctx is canceled.
 func (b *Bootstrap) Run(ctx context.Context) {
 	for n := 1; ; n++ {
 		b.keepIdentity(ctx)
@@ -183,7 +183,7 @@ func (b *Bootstrap) Run(ctx context.Context) {
 		}
 		revision := b.revision(ctx)
 		if wait == runInterval && revision != 0 && revision == b.seen.Load() {
-			continue // an idle server stays so
+			continue // an idle server writes nothing
 		}
 		all := n%everyMinute == 0
 		for _, hook := range b.hooks {
@@ -198,8 +198,8 @@ func (b *Bootstrap) Run(ctx context.Context) {
 	}
 }
 
-// sleep waits for the next round, and reports changed storage versions until then. It returns false
-// if ctx has ended.
+// sleep waits for the next round. During this time, it reports changed storage versions. It returns
+// false if ctx is canceled.
 func (b *Bootstrap) sleep(ctx context.Context, wait time.Duration) bool {
 	turn := time.After(wait)
 	for {
@@ -214,7 +214,7 @@ func (b *Bootstrap) sleep(ctx context.Context, wait time.Duration) bool {
 	}
 }
 
-// revision returns the newest revision of the store, 0 if unknown.
+// revision returns the newest revision of the store, or 0 if it is unknown.
 func (b *Bootstrap) revision(ctx context.Context) int64 {
 	if b.config.Revision == nil {
 		return 0
@@ -235,7 +235,7 @@ func (b *Bootstrap) finished() bool {
 	return true
 }
 
-// startHook runs a hook that is not done yet.
+// startHook runs a hook unless it has succeeded already.
 func (b *Bootstrap) startHook(ctx context.Context, hook *Hook) error {
 	if hook.done.Load() {
 		return nil
@@ -243,7 +243,8 @@ func (b *Bootstrap) startHook(ctx context.Context, hook *Hook) error {
 	return b.runHook(ctx, hook)
 }
 
-// runHook runs a hook, and logs and stores its error, or the error of an unfinished predecessor.
+// runHook runs a hook. It logs and stores its error, or the error of a predecessor that has not
+// succeeded.
 func (b *Bootstrap) runHook(ctx context.Context, hook *Hook) error {
 	if before := hook.after; before != nil && !before.done.Load() {
 		hook.failure.Store(before.failure.Load())
@@ -277,8 +278,8 @@ func (b *Bootstrap) keepIdentity(ctx context.Context) {
 	}
 }
 
-// Withdraw removes this server's endpoint and identity lease before it stops. The last endpoint of
-// a cluster remains, so that the service keeps its address during a restart.
+// Withdraw removes the endpoint and the identity lease of this server before it stops. The last
+// endpoint of a cluster remains, so that the service keeps its address during a restart.
 func (b *Bootstrap) Withdraw(ctx context.Context) error {
 	var errs []error
 	if err := b.endpoints.withdraw(ctx); err != nil {

@@ -26,16 +26,16 @@ import (
 )
 
 const (
-	// identityDuration is how long an identity lease is valid that is not renewed, and
-	// how often expired ones are looked for. Both are kube-apiserver's.
+	// identityDuration is the validity of an identity lease after a renewal, and the interval at
+	// which expired leases are deleted. kube-apiserver has the same values.
 	identityDuration = time.Hour
 	// identityLabel marks a lease as the identity of a server, with the server type as value.
 	identityLabel = "apiserver.kubernetes.io/identity"
 	identityKind  = "kube-apiserver"
 )
 
-// IdentitySelector selects the identity leases of a cluster's servers, which are in
-// kube-system.
+// IdentitySelector selects the identity leases of the servers of a cluster, which are in the
+// namespace kube-system.
 func IdentitySelector() labels.Selector {
 	return labels.SelectorFromSet(labels.Set{identityLabel: identityKind})
 }
@@ -44,18 +44,18 @@ func IdentitySelector() labels.Selector {
 type Identity struct {
 	// ID is the name of the lease.
 	ID string
-	// Hostname is that of the machine.
+	// Hostname is the host name of the machine.
 	Hostname string
-	// PeerAddress is the host:port at which other servers reach this one; "": they
-	// do not.
+	// PeerAddress is the HOST:PORT at which other servers reach this server; "" if they do not
+	// connect to it.
 	PeerAddress string
 }
 
 // identity maintains the identity lease of this server, and deletes expired leases of all servers.
 //
-// If servers share a store, the lease is renewed in every round and deleted on shutdown, as by
-// kube-apiserver. A server with its own store renews it only often enough to remain valid, and does
-// not delete it: neither an idle server nor a restart writes anything.
+// If servers share a store, the lease is renewed in every round and deleted on shutdown, as in
+// kube-apiserver. A server with its own store renews its lease only when necessary, and does not
+// delete it, so that neither an idle server nor a restart writes anything.
 type identity struct {
 	config *Config
 	leases *loopback.Client[*coordinationv1.Lease]
@@ -63,7 +63,7 @@ type identity struct {
 	mu     struct {
 		sync.Mutex
 		withdrawn          bool
-		renewed, collected time.Time // zero: never
+		renewed, collected time.Time // zero if it has not happened yet
 	}
 }
 
@@ -78,7 +78,7 @@ func identityKey(id string) types.NamespacedName {
 	return types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: id}
 }
 
-// keep renews and deletes leases as necessary.
+// keep renews and deletes leases if necessary.
 func (i *identity) keep(ctx context.Context) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -86,7 +86,7 @@ func (i *identity) keep(ctx context.Context) error {
 		return nil
 	}
 	var errs []error
-	if i.config.PeerLeases != nil && i.config.Identity.PeerAddress != "" { // which is looked for when the other lease appears
+	if i.config.PeerLeases != nil && i.config.Identity.PeerAddress != "" { // other servers look for the peer lease when the identity lease appears
 		errs = append(errs, renewLease(ctx, i.config.PeerLeases, i.config.Identity.ID, i.config.Identity.describePeer))
 	}
 	if !i.validLocked(ctx) {
@@ -130,8 +130,8 @@ func (i *identity) storedExpiry(ctx context.Context) time.Time {
 	return expiry(lease)
 }
 
-// renewLocked writes the lease. The first time, it replaces an existing lease, which belongs to a
-// former process: the data about that process does not apply to this one.
+// renewLocked writes the lease. The first time, it replaces an existing lease: it belongs to a
+// former process, whose data does not apply to this process.
 func (i *identity) renewLocked(ctx context.Context) error {
 	if i.mu.renewed.IsZero() {
 		if err := i.delete(ctx, i.config.Identity.ID, metav1.DeleteOptions{}); err != nil {
@@ -155,8 +155,7 @@ func (i *identity) renewLocked(ctx context.Context) error {
 	return nil
 }
 
-// describe sets everything but the holder, which stays that of the process that
-// created the lease.
+// describe sets all fields except the holder, which remains the process that created the lease.
 func (i *identity) describe(ctx context.Context, lease *coordinationv1.Lease) {
 	now := metav1.NewMicroTime(simulation.Now(ctx))
 	lease.Spec.LeaseDurationSeconds, lease.Spec.RenewTime = new(int32(identityDuration/time.Second)), &now
@@ -169,7 +168,7 @@ func (i *identity) describe(ctx context.Context, lease *coordinationv1.Lease) {
 	}
 }
 
-// collectLocked deletes the leases that have expired.
+// collectLocked deletes expired leases.
 func (i *identity) collectLocked(ctx context.Context) error {
 	stored, err := i.config.Stored(coordinationv1.Resource("leases"))
 	if err != nil {
@@ -207,7 +206,7 @@ func expiry(lease *coordinationv1.Lease) time.Time {
 	return lease.Spec.RenewTime.Add(time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second)
 }
 
-// withdraw deletes the lease of this server, before it stops.
+// withdraw deletes the lease of this server before it stops.
 func (i *identity) withdraw(ctx context.Context) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -224,10 +223,10 @@ func (i *identity) withdraw(ctx context.Context) error {
 	return nil
 }
 
-// peerIdentityLabel names the server that a peer lease is of.
+// peerIdentityLabel is the label with the name of the server of a peer lease.
 const peerIdentityLabel = "apiserverIdentity"
 
-// describePeer makes a lease one of this server's PeerAddress, as kube-apiserver stores it.
+// describePeer sets the content of the peer lease of this server, as in kube-apiserver.
 func (id *Identity) describePeer(lease *corev1.Endpoints) {
 	host, portText, _ := net.SplitHostPort(id.PeerAddress)
 	port, _ := strconv.ParseInt(portText, 10, 32)

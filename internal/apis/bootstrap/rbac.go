@@ -14,15 +14,15 @@ import (
 const (
 	bootstrappingLabel   = "kubernetes.io/bootstrapping"
 	bootstrappingDefault = "rbac-defaults"
-	// aggregateLabelPrefix and the name of an aggregated role make the label of the roles
-	// that it is made of.
+	// aggregateLabelPrefix and the name of an aggregated role are the label of the roles that it
+	// aggregates.
 	aggregateLabelPrefix = "rbac.authorization.k8s.io/aggregate-to-"
 	controllerPrefix     = "system:controller:"
 	rbacGroup            = rbacv1.GroupName
 	coreGroupInTables    = "core"
 )
 
-// rbacObjects are the default roles and bindings.
+// rbacObjects returns the default roles and bindings.
 func rbacObjects() []set {
 	rbac := rbacv1.SchemeGroupVersion
 	roles, bindings := grants(controllerRoles())
@@ -32,7 +32,7 @@ func rbacObjects() []set {
 	)
 }
 
-// grants are the roles of controllers, bound to their accounts.
+// grants returns the roles of controllers, and their bindings to the service accounts.
 func grants(controllers []controllerRole) (roles []*rbacv1.ClusterRole, bindings []*rbacv1.ClusterRoleBinding) {
 	for _, controller := range controllers {
 		name := controllerPrefix + controller.name
@@ -58,10 +58,10 @@ func objects[T codec.Object](list []T) []codec.Object {
 	return all
 }
 
-// The functions below are the vocabulary of the tables.
+// The following functions create the elements of the tables.
 
-// allow is a rule about resources. Verbs, groups and resources are separated by
-// spaces; the core group is written core.
+// allow returns a rule for resources. Verbs, groups and resources are separated by spaces. The name
+// of the core group is "core".
 func allow(verbs, groups, resources string, names ...string) rbacv1.PolicyRule {
 	apiGroups := strings.Fields(groups)
 	for i, group := range apiGroups {
@@ -89,7 +89,7 @@ func clusterRole(name string, rules ...rbacv1.PolicyRule) *rbacv1.ClusterRole {
 	return &rbacv1.ClusterRole{ObjectMeta: rbacMeta("", name), Rules: rules}
 }
 
-// aggregatedFrom makes a role the aggregation of all roles labeled for name.
+// aggregatedFrom makes role an aggregation of all roles with the label for name.
 func aggregatedFrom(name string, role *rbacv1.ClusterRole) *rbacv1.ClusterRole {
 	role.AggregationRule = &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{
 		{MatchLabels: map[string]string{aggregateLabelPrefix + name: "true"}},
@@ -97,7 +97,7 @@ func aggregatedFrom(name string, role *rbacv1.ClusterRole) *rbacv1.ClusterRole {
 	return role
 }
 
-// aggregatesTo labels a role as a part of the aggregated role name.
+// aggregatesTo labels a role as a part of the aggregated role with a name.
 func aggregatesTo(name string, role *rbacv1.ClusterRole) *rbacv1.ClusterRole {
 	role.Labels[aggregateLabelPrefix+name] = "true"
 	return role
@@ -129,13 +129,13 @@ func user(name string) rbacv1.Subject {
 	return rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacGroup, Name: name}
 }
 
-// account is a service account in kube-system.
+// account returns the service account with a name in kube-system.
 func account(name string) rbacv1.Subject {
 	return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: metav1.NamespaceSystem, Name: name}
 }
 
-// reviseRole adds the missing rules to a role and keeps additional rules, unless an administrator
-// has disabled that.
+// reviseRole adds missing rules to a role and preserves additional rules, unless an administrator
+// has disabled this by an annotation.
 func reviseRole(existing, wanted codec.Object) bool {
 	if protected(existing) {
 		return false
@@ -163,7 +163,8 @@ func reviseRole(existing, wanted codec.Object) bool {
 	return changed
 }
 
-// reviseBinding adds the missing subjects to a binding, with the same exception.
+// reviseBinding adds missing subjects to a binding, unless an administrator has disabled this by an
+// annotation.
 func reviseBinding(existing, wanted codec.Object) bool {
 	if protected(existing) {
 		return false
@@ -179,8 +180,7 @@ func reviseBinding(existing, wanted codec.Object) bool {
 	return changed
 }
 
-// otherRole reports whether a binding is of another role than it should be,
-// which cannot be changed.
+// otherRole reports whether a binding has another role than declared. The role is immutable.
 func otherRole(existing, wanted codec.Object) bool {
 	_, is := bindingOf(existing)
 	_, should := bindingOf(wanted)
@@ -191,8 +191,7 @@ func protected(obj codec.Object) bool {
 	return obj.GetAnnotations()[rbacv1.AutoUpdateAnnotationKey] == "false"
 }
 
-// reviseMeta adds labels and annotations that are missing; others keep their
-// values.
+// reviseMeta adds missing labels and annotations. It preserves the values of existing ones.
 func reviseMeta(existing, wanted codec.Object) bool {
 	labels, newLabels := withDefaults(existing.GetLabels(), wanted.GetLabels())
 	annotations, newAnnotations := withDefaults(existing.GetAnnotations(), wanted.GetAnnotations())

@@ -22,7 +22,7 @@ func systemBindings() []*rbacv1.ClusterRoleBinding {
 	}
 }
 
-// namespacedRoles are the roles within namespaces.
+// namespacedRoles returns the default roles in namespaces.
 func namespacedRoles() []*rbacv1.Role {
 	return []*rbacv1.Role{
 		role("kube-public", "system:controller:bootstrap-signer",
@@ -54,7 +54,7 @@ func namespacedRoles() []*rbacv1.Role {
 	}
 }
 
-// namespacedBindings bind them.
+// namespacedBindings returns the bindings of namespacedRoles.
 func namespacedBindings() []*rbacv1.RoleBinding {
 	return []*rbacv1.RoleBinding{
 		binding("kube-public", "system:controller:bootstrap-signer", "system:controller:bootstrap-signer", account("bootstrap-signer")),

@@ -7,15 +7,15 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// uncovered returns the permissions in wanted that rules do not grant, as rules with one verb and
+// uncovered returns the permissions in required that rules do not grant, as rules with one verb and
 // one resource or path each.
-func uncovered(rules, wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+func uncovered(rules, required []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	var missing []rbacv1.PolicyRule
-	for i := range wanted {
-		if slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool { return covers(&r, &wanted[i]) }) {
-			continue // as a whole, which is nearly always so
+	for i := range required {
+		if slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool { return covers(&r, &required[i]) }) {
+			continue // the common case: one rule covers all of it
 		}
-		for _, single := range singles(&wanted[i]) {
+		for _, single := range singles(&required[i]) {
 			if !slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool { return covers(&r, &single) }) {
 				missing = append(missing, single)
 			}
@@ -24,7 +24,7 @@ func uncovered(rules, wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return missing
 }
 
-// singles splits a rule.
+// singles splits a rule into rules with one verb and one resource or path each.
 func singles(rule *rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	var all []rbacv1.PolicyRule
 	for _, verb := range rule.Verbs {
@@ -48,7 +48,7 @@ func singles(rule *rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return all
 }
 
-// covers reports whether a rule allows all that another one does.
+// covers reports whether a rule allows everything that another rule allows.
 func covers(rule, other *rbacv1.PolicyRule) bool {
 	return coversAll(rule.Verbs, other.Verbs, nil) &&
 		coversAll(rule.APIGroups, other.APIGroups, nil) &&
@@ -57,10 +57,10 @@ func covers(rule, other *rbacv1.PolicyRule) bool {
 		(len(rule.ResourceNames) == 0 || len(other.ResourceNames) > 0 && coversAll(rule.ResourceNames, other.ResourceNames, nil))
 }
 
-// coversAll reports whether each of wanted is in values or covered by one of them. An asterisk
-// covers everything.
-func coversAll(values, wanted []string, coveredBy func(value, wanted string) bool) bool {
-	for _, want := range wanted {
+// coversAll reports whether each element of required is in values or covered by an element of values.
+// An asterisk covers everything.
+func coversAll(values, required []string, coveredBy func(value, required string) bool) bool {
+	for _, want := range required {
 		if !slices.ContainsFunc(values, func(value string) bool {
 			return value == want || value == "*" || coveredBy != nil && coveredBy(value, want)
 		}) {
@@ -70,14 +70,14 @@ func coversAll(values, wanted []string, coveredBy func(value, wanted string) boo
 	return true
 }
 
-// coversSubresource reports whether value is */SUBRESOURCE and covers wanted.
-func coversSubresource(value, wanted string) bool {
-	_, subresource, ok := strings.Cut(wanted, "/")
+// coversSubresource reports whether value is */SUBRESOURCE and covers required.
+func coversSubresource(value, required string) bool {
+	_, subresource, ok := strings.Cut(required, "/")
 	return ok && value == "*/"+subresource
 }
 
-// coversBelow reports whether value is a path with a final asterisk and covers wanted.
-func coversBelow(value, wanted string) bool {
+// coversBelow reports whether value is a path with a final asterisk and covers required.
+func coversBelow(value, required string) bool {
 	prefix, ok := strings.CutSuffix(value, "*")
-	return ok && strings.HasPrefix(wanted, prefix)
+	return ok && strings.HasPrefix(required, prefix)
 }

@@ -137,8 +137,8 @@ func systemRoles() []*rbacv1.ClusterRole {
 	}
 }
 
-// NodeRules returns the rules of nodes: those of the role system:node, which the Node authorizer
-// also uses for requests without its own rules.
+// NodeRules returns the rules of the role system:node. The Node authorizer also uses them, for
+// requests without specific rules.
 func NodeRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		allow("create", "authentication.k8s.io", "tokenreviews"),

@@ -2,8 +2,7 @@ package bootstrap
 
 import rbacv1 "k8s.io/api/rbac/v1"
 
-// userRoles returns the roles for users. Three of them are aggregated from others by a
-// label.
+// userRoles returns the roles for users. Three of them aggregate other roles by a label.
 func userRoles() []*rbacv1.ClusterRole {
 	return []*rbacv1.ClusterRole{
 		aggregatedFrom("admin", clusterRole("admin")),

@@ -59,7 +59,7 @@ func TestReviseAggregatedRole(t *testing.T) {
 	t.Parallel()
 	wanted := aggregatedFrom("edit", clusterRole("edit"))
 	existing := wanted.DeepCopy()
-	existing.Rules = []rbacv1.PolicyRule{allow("get", "core", "pods")} // as a controller gathers them
+	existing.Rules = []rbacv1.PolicyRule{allow("get", "core", "pods")} // as aggregated by a controller
 	own := metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
 	existing.AggregationRule.ClusterRoleSelectors = []metav1.LabelSelector{own}
 	if !reviseRole(existing, wanted) || len(existing.Rules) != 1 || len(existing.AggregationRule.ClusterRoleSelectors) != 2 {
@@ -119,7 +119,7 @@ func TestUncovered(t *testing.T) {
 	}
 }
 
-// TestReviseFlowSchema checks that changes by administrators are preserved, except of mandatory
+// TestReviseFlowSchema checks that changes by administrators are preserved, except for mandatory
 // objects.
 func TestReviseFlowSchema(t *testing.T) {
 	t.Parallel()

@@ -14,8 +14,8 @@ import (
 )
 
 // seedFile contains the encodings of the objects of a first start that are equal in every cluster
-// except for UIDs and times. A test of package controlplane records it: EncodeSeed of entries with
-// the UID SeedUID and the time SeedTime.
+// except for UIDs and times. A test of package controlplane records it, by calling EncodeSeed for
+// objects with the UID SeedUID and the time SeedTime.
 //
 //go:embed data/seed.bin
 var seedFile string
@@ -28,15 +28,15 @@ const SeedUID types.UID = "5eed5eed-5eed-4eed-8eed-5eed5eed5eed"
 // 1978 to 3058.
 func SeedTime() time.Time { return time.Unix(0x5eed5eed, 0) }
 
-// Stored is a stored object: its key below the prefix of all keys, and its value.
+// Stored is a stored object. Key does not include the prefix of all keys.
 type Stored struct {
 	Key   string
 	Value []byte
 }
 
-// Seed returns the recorded objects as a first start at now stores them: namespaces, roles,
-// bindings, priority classes, and the configuration of flow control. It returns nil for times
-// before 1978 or after 3058.
+// Seed returns the recorded objects for a first start at now: namespaces, roles, bindings, priority
+// classes, and the configuration of flow control. uidOf returns the UID for a key. Seed returns nil
+// for times before 1978 or after 3058.
 func Seed(now time.Time, uidOf func(key string) types.UID) ([]Stored, error) {
 	entries, err := readSeed(seedFile)
 	if err != nil {
@@ -53,12 +53,13 @@ func Seed(now time.Time, uidOf func(key string) types.UID) ([]Stored, error) {
 	return entries, nil
 }
 
-// protobufSeconds returns the encoded field of a timestamp's seconds.
+// protobufSeconds returns the encoded field with the seconds of a timestamp.
 func protobufSeconds(t time.Time) []byte {
 	return binary.AppendUvarint([]byte{1 << 3}, uint64(t.Unix()))
 }
 
-// replaceInPlace replaces all of from, which are as long as to.
+// replaceInPlace replaces all occurrences of from in value with to, which must have the same
+// length.
 func replaceInPlace(value, from, to []byte) {
 	for {
 		at := bytes.Index(value, from)
@@ -70,7 +71,8 @@ func replaceInPlace(value, from, to []byte) {
 	}
 }
 
-// EncodeSeed encodes entries for readSeed: each key and value with its length, compressed.
+// EncodeSeed encodes entries in the compressed format that readSeed reads: each key and value with
+// its length.
 func EncodeSeed(entries []Stored) ([]byte, error) {
 	var plain []byte
 	for _, e := range entries {

@@ -26,12 +26,12 @@ const (
 	serviceName     = "kubernetes"
 	servicePort     = 443
 	servicePortName = "https"
-	// cidrManager is whom managed fields name for the status of the service CIDR.
+	// cidrManager is the field manager of the status of the service CIDR.
 	cidrManager = "kubernetes-service-cidr-controller"
 )
 
-// ensureService makes the service of the API, and on the first call puts its type
-// and port right.
+// ensureService creates the service of the API. On the first call, it also corrects its type and
+// port.
 func (b *Bootstrap) ensureService(ctx context.Context) error {
 	service := set{resource: corev1.SchemeGroupVersion.WithResource("services"), objects: []codec.Object{b.service()}}
 	if !b.hook("bootstrap-controller").done.Load() {
@@ -42,7 +42,7 @@ func (b *Bootstrap) ensureService(ctx context.Context) error {
 		return err
 	}
 	if is == nil || is.Spec.ClusterIP != b.serviceIP().String() {
-		// The address is assigned on creation; an existing address of another range is not changed.
+		// The address is assigned on creation. An existing address of another range is not changed.
 		return b.ensure(ctx, service)
 	}
 	return b.ensure(ctx, service, b.serviceAddress())
@@ -72,7 +72,8 @@ func (b *Bootstrap) hook(name string) *Hook {
 
 func (b *Bootstrap) serviceIP() netip.Addr { return b.config.ServiceRanges[0].Masked().Addr().Next() }
 
-// service chooses its address; all else is as defaults and allocation have it.
+// service returns the service of the API. Its address is chosen here; other fields are set by
+// defaults and allocation.
 func (b *Bootstrap) service() *corev1.Service {
 	policy, internal := corev1.IPFamilyPolicySingleStack, corev1.ServiceInternalTrafficPolicyCluster
 	return &corev1.Service{
@@ -106,7 +107,7 @@ func reviseService(existing, wanted codec.Object) bool {
 	return true
 }
 
-// serviceAddress is the allocation of the service's cluster IP.
+// serviceAddress returns the allocation of the cluster IP of the service.
 func (b *Bootstrap) serviceAddress() set {
 	ip := b.serviceIP()
 	return set{resource: networkingv1.SchemeGroupVersion.WithResource("ipaddresses"), objects: []codec.Object{&networkingv1.IPAddress{

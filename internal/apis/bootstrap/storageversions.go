@@ -10,7 +10,8 @@ import (
 // StorageVersionsHook is the name of the hook that reports storage versions.
 const StorageVersionsHook = "built-in-resources-storage-version-updater"
 
-// VersionsChanged has storage versions reported soon, where they are.
+// VersionsChanged requests a report of the storage versions before the next interval. It does
+// nothing if they are not reported.
 func (b *Bootstrap) VersionsChanged() {
 	select {
 	case b.changed <- struct{}{}:
@@ -19,8 +20,8 @@ func (b *Bootstrap) VersionsChanged() {
 }
 
 // reportVersions runs after the identity lease exists, because the versions of servers without one
-// are removed. The role belongs to the controller that removes them, if that is a
-// kube-controller-manager; kube-apiserver also has it only with this feature.
+// are removed. The role belongs to the controller that removes them if this controller runs in a
+// kube-controller-manager; kube-apiserver also has the role only with this feature.
 func (b *Bootstrap) reportVersions(ctx context.Context) error {
 	if err := b.identity.keep(ctx); err != nil {
 		return err

@@ -1,17 +1,16 @@
 package builtin
 
 import (
-	"context"
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
@@ -22,85 +21,131 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// Build creates the resources of all rows. They retain the Env. An error contains the storage that
-// could not be opened.
+// Build creates the resources of all rows. They retain env. If storage cannot be opened, it returns
+// the resources together with an error.
 func Build(env *Env, groups []Group) ([]*rest.Resource, error) {
-	env.stores, env.paths = map[schema.GroupResource]*registry.Store{}, map[string]bool{}
-	env.specs = map[schema.GroupResource]*storage.Spec{}
-	env.validator = validation.NewValidator(env.Gates)
-	env.validator.DenyPrivileged = env.DenyPrivileged
+	env.built = built{
+		stores:    map[schema.GroupResource]*registry.Store{},
+		specs:     map[schema.GroupResource]*storage.Spec{},
+		paths:     map[string]bool{},
+		validator: validation.NewValidator(env.Gates),
+	}
+	env.built.validator.DenyPrivileged = env.DenyPrivileged
 	var resources []*rest.Resource
 	for _, group := range groups {
 		for _, entry := range group.Resources {
 			resources = append(resources, entry.build(env, group.GroupVersion)...)
 		}
 	}
-	return resources, errors.Join(env.errs...)
+	return resources, errors.Join(env.built.errs...)
 }
 
-// open opens the storage of a k.
+// open opens the storage of a kind. It records an error in env.
 func (env *Env) open(spec storage.Spec) storage.Interface {
-	env.specs[spec.Resource], env.paths[spec.Path] = &spec, true
-	if env.Storage == nil {
+	env.built.specs[spec.Resource], env.built.paths[spec.Path] = &spec, true
+	if env.Storage.Open == nil {
 		return nil
 	}
-	opened, err := env.Storage(spec)
+	opened, err := env.Storage.Open(spec)
 	if err != nil {
-		env.errs = append(env.errs, err)
+		env.built.errs = append(env.built.errs, err)
 	}
 	return opened
 }
 
-func (k *kindRow) build(env *Env, gv schema.GroupVersion) []*rest.Resource {
-	if !env.needs(k, gv) {
+// resource is a Row without its type.
+type resource struct {
+	Row[codec.Object] // without Columns
+	goType            reflect.Type
+	newObject         func() codec.Object
+	table             rest.TableConvertor // nil shows name and age
+}
+
+// Resource creates the entry of a row.
+func Resource[T any, O object[T]](row Row[O]) Entry {
+	r := &resource{Row: erase(&row), goType: reflect.TypeFor[T](), newObject: func() codec.Object { return O(new(T)) }}
+	if row.Columns != nil {
+		r.table = Table(row.Columns)
+	}
+	return r
+}
+
+// InternalResource creates the entry of a row for objects that the hooks of other rows store and
+// that the API does not serve. Env.Store returns their store.
+func InternalResource[T any, O object[T]](row Row[O]) Entry {
+	return internalResource{Resource[T, O](row)}
+}
+
+type internalResource struct{ Entry }
+
+func (r internalResource) build(env *Env, gv schema.GroupVersion) []*rest.Resource {
+	r.Entry.build(env, gv)
+	return nil
+}
+
+func (r *resource) build(env *Env, gv schema.GroupVersion) []*rest.Resource {
+	if !env.needs(r, gv) {
 		return nil
 	}
-	partsOf(k.goType).check(k.goType, k.Status)
-	kind := k.kind(gv, env.Gates)
-	if env.Shared && k.StoredShared != nil {
-		kind.Stored = k.StoredShared
-	}
-	resource := schema.GroupResource{Group: gv.Group, Resource: k.Name}
-	path, _ := k.stored()
-	store := &registry.Store{
-		Resource: resource, Kind: kind, Strategy: k.strategy(env),
-		Storage: env.open(storage.Spec{Path: path, Kind: kind, Namespaced: k.Namespaced, Resource: resource, IndexFields: k.IndexFields}),
-	}
-	if k.Expensive {
-		store.Limiter = env.Limiter
-	}
-	env.stores[resource] = store
-	hubLabel := k.FieldLabel
-	if hubLabel == nil {
-		hubLabel = fieldLabels(k.SelectableFields)
+	store := r.store(env, gv)
+	convertLabel := r.FieldSelectors.ConvertLabel
+	if convertLabel == nil {
+		convertLabel = checkFieldLabel(r.FieldSelectors.Keys)
 	}
 	var resources []*rest.Resource
-	if env.builds(gv.WithResource(k.Name)) {
-		deprecated := deprecation{warning: k.Warning}
-		if k.Deprecated > 0 {
-			deprecated = deprecatedSince(k.Deprecated, kind.Hub.GVK, "")
+	hub := store.Kind.Hub
+	if env.builds(gv.WithResource(r.Names.Plural)) {
+		deprecated := deprecation{warning: r.Versions.Warning}
+		if r.Versions.Deprecated > 0 {
+			deprecated = deprecatedSince(r.Versions.Deprecated, hub.GVK, "")
 		}
-		resources = k.serve(env, store, kind.Hub, hubLabel, deprecated)
+		resources = r.serve(env, store, servedVersion{hub, convertLabel, deprecated})
 	}
-	for i := range k.Also {
-		also := &k.Also[i]
-		v := kind.Version(also.groupVersion())
-		if !env.builds(v.GVK.GroupVersion().WithResource(k.Name)) {
+	for i := range r.Versions.Others {
+		other := &r.Versions.Others[i]
+		version := store.Kind.Version(other.groupVersion())
+		if !env.builds(version.GVK.GroupVersion().WithResource(r.Names.Plural)) {
 			continue
 		}
-		label := also.FieldLabel
-		if label == nil {
-			label = hubLabel
-		}
 		named := *store // its errors contain the requested group
-		named.Resource.Group = v.GVK.Group
-		resources = append(resources, k.serve(env, &named, v, label, deprecatedSince(also.Deprecated, v.GVK, also.Successor))...)
+		named.Resource.Group = version.GVK.Group
+		served := servedVersion{version, convertLabel, deprecatedSince(other.Deprecated, version.GVK, other.Successor)}
+		if other.ConvertLabel != nil {
+			served.convertLabel = other.ConvertLabel
+		}
+		resources = append(resources, r.serve(env, &named, served)...)
 	}
 	return resources
 }
 
-// Paths returns the resources of all rows, served or not, by the paths of their objects
-// below the storage prefix.
+// store creates the store of the resource.
+func (r *resource) store(env *Env, gv schema.GroupVersion) *registry.Store {
+	kind := r.kind(gv, env.Gates)
+	if env.Storage.Shared && r.Storage.SharedVersion != nil {
+		kind.Stored = r.Storage.SharedVersion
+	}
+	name := schema.GroupResource{Group: gv.Group, Resource: r.Names.Plural}
+	path, _ := r.stored()
+	store := &registry.Store{
+		Resource: name, Kind: kind, Strategy: r.strategy(env),
+		Storage: env.open(storage.Spec{Path: path, Kind: kind, Namespaced: r.Namespaced, Resource: name, IndexFields: r.FieldSelectors.Indexed}),
+	}
+	if r.WritePolicy.ExpensiveValidation {
+		store.Limiter = env.ValidationLimiter
+	}
+	env.built.stores[name] = store
+	return store
+}
+
+// servedVersion is a version in which a resource is served.
+type servedVersion struct {
+	version      *codec.Version
+	convertLabel FieldLabelFunc
+	deprecated   deprecation
+}
+
+// Paths maps the paths of stored objects below the storage prefix to their resources, for all rows,
+// including rows that are not served.
 func Paths(groups []Group) map[string]schema.GroupResource {
 	paths := map[string]schema.GroupResource{}
 	for _, group := range groups {
@@ -113,79 +158,77 @@ func Paths(groups []Group) map[string]schema.GroupResource {
 	return paths
 }
 
-func (k *kindRow) stored() (path, name string) {
-	if k.StoragePath != "" {
-		return k.StoragePath, k.Name
-	}
-	return k.Name, k.Name
+func (r *resource) stored() (path, name string) {
+	return cmp.Or(r.Storage.Path, r.Names.Plural), r.Names.Plural
 }
 
-func (k *kindRow) versions(gv schema.GroupVersion) []schema.GroupVersion {
+func (r *resource) versions(gv schema.GroupVersion) []schema.GroupVersion {
 	versions := []schema.GroupVersion{gv}
-	for i := range k.Also {
-		versions = append(versions, k.Also[i].groupVersion())
+	for i := range r.Versions.Others {
+		versions = append(versions, r.Versions.Others[i].groupVersion())
 	}
 	return versions
 }
 
-// storage is the REST storage of the resource itself.
-func (k *kindRow) storage(store *registry.Store) rest.Storage {
+// storage returns the REST storage of the resource itself.
+func (r *resource) storage(store *registry.Store) rest.Storage {
 	switch {
-	case k.OrphanWarning != "":
-		return orphanWarner{store, k.OrphanWarning}
-	case k.NoDependents:
-		return childless{store}
-	case k.Undeletable != nil:
-		return undeletable{store, k.Undeletable}
+	case r.Deletion.OrphanWarning != "":
+		return orphanWarner{store, r.Deletion.OrphanWarning}
+	case r.Deletion.NoDependents:
+		return noDependents{store}
+	case r.Deletion.ForbidName != nil:
+		return deletionForbidder{store, r.Deletion.ForbidName}
 	}
 	return store
 }
 
-// serve makes the resource and its subresources in one version.
-func (k *kindRow) serve(env *Env, store *registry.Store, v *codec.Version, label func(string, string) (string, string, error), deprecated deprecation) []*rest.Resource {
+// serve creates the resource and its subresources in one version.
+func (r *resource) serve(env *Env, store *registry.Store, served servedVersion) []*rest.Resource {
+	gvk := served.version.GVK
 	main := &rest.Resource{
-		GroupVersion: v.GVK.GroupVersion(), Name: k.Name, Singular: strings.ToLower(k.Kind),
-		ShortNames: k.ShortNames, Categories: k.Categories, Namespaced: k.Namespaced,
-		Kind: store.Kind, Version: v, StorageVersionHash: storageVersionHash(k.hashedGVK(store.Kind)), Storage: k.storage(store),
-		WithoutVerbs: k.Without, FieldLabel: label, Warning: deprecated.warning, RemovedRelease: deprecated.removedRelease, ReturnDeleted: k.ReturnDeleted,
-		Table: k.table,
+		GroupVersion: gvk.GroupVersion(), Name: r.Names.Plural, Singular: strings.ToLower(r.Names.Kind),
+		ShortNames: r.Names.ShortNames, Categories: r.Names.Categories, Namespaced: r.Namespaced,
+		Kind: store.Kind, Version: served.version, StorageVersionHash: storageVersionHash(r.hashedGVK(store.Kind)), Storage: r.storage(store),
+		WithoutVerbs: r.WritePolicy.DisabledVerbs, ReturnDeleted: r.WritePolicy.ReturnDeletedObject,
+		FieldLabel: served.convertLabel, Warning: served.deprecated.warning, RemovedRelease: served.deprecated.removedRelease,
+		Table: r.table,
 	}
 	resources := []*rest.Resource{main}
-	if k.Status {
-		main.ResetFields = resetFields(v.GVK, append([]string{"status"}, k.Resets...)...)
+	if s := r.Status; s != nil {
+		main.ResetFields = resetFields(gvk, append([]string{"status"}, s.MainResetFields...)...)
 		status := *main
 		status.Subresource, status.ShortNames, status.Categories, status.StorageVersionHash = "status", nil, nil, ""
-		status.Storage = &registry.Part{Store: store, Strategy: k.statusStrategy(env, store.Strategy)}
-		status.ResetFields = resetFields(v.GVK, slices.Concat([]string{"spec"}, k.StatusKeeps, k.StatusResets)...)
+		status.Storage = &registry.Part{Store: store, Strategy: r.statusStrategy(env, store.Strategy)}
+		status.ResetFields = resetFields(gvk, slices.Concat([]string{"spec"}, s.PreservedMetadata, s.ResetFields)...)
 		resources = append(resources, &status)
 	}
-	for _, sub := range k.Subresources {
+	for _, sub := range r.Subresources {
 		resources = append(resources, sub.build(env, main, store))
 	}
 	return resources
 }
 
-func (k *kindRow) kind(gv schema.GroupVersion, gates feature.Gates) *codec.Kind {
-	hub := &codec.Version{GVK: gv.WithKind(k.Kind), New: k.hub, Default: k.defaultsOf(gates)}
-	kind := &codec.Kind{Hub: hub, Versions: []*codec.Version{hub}, StoredAsJSON: k.StoredAsJSON}
-	for i := range k.Also {
-		kind.Versions = append(kind.Versions, k.Also[i].version(hub))
+func (r *resource) kind(gv schema.GroupVersion, gates feature.Gates) *codec.Kind {
+	hub := &codec.Version{GVK: gv.WithKind(r.Names.Kind), New: r.newObject, Default: r.Strategy.defaultsFor(gates)}
+	kind := &codec.Kind{Hub: hub, Versions: []*codec.Version{hub}, Fields: r.FieldSelectors.Values, StoredAsJSON: r.Storage.JSON}
+	for i := range r.Versions.Others {
+		kind.Versions = append(kind.Versions, r.Versions.Others[i].codec(hub))
 	}
-	kind.Versions = append(kind.Versions, k.StoredAlso...)
-	if sv := k.StorageVersion; !sv.Empty() && sv != gv {
-		if kind.Stored = kind.Version(sv); kind.Stored == nil {
-			kind.Stored = relabelled(hub, sv)
+	kind.Versions = append(kind.Versions, r.Storage.ReadableVersions...)
+	if stored := r.Storage.Version; !stored.Empty() && stored != gv {
+		if kind.Stored = kind.Version(stored); kind.Stored == nil {
+			kind.Stored = relabelled(hub, stored)
 			kind.Versions = append(kind.Versions, kind.Stored)
 		}
 	}
-	kind.Fields = k.fields
 	return kind
 }
 
 // hashedGVK returns the input of the storage version hash.
-func (k *kindRow) hashedGVK(kind *codec.Kind) schema.GroupVersionKind {
-	if !k.HashedAs.Empty() {
-		return k.HashedAs.WithKind(k.Kind)
+func (r *resource) hashedGVK(kind *codec.Kind) schema.GroupVersionKind {
+	if !r.Storage.HashedVersion.Empty() {
+		return r.Storage.HashedVersion.WithKind(r.Names.Kind)
 	}
 	if kind.Stored != nil {
 		return kind.Stored.GVK
@@ -193,13 +236,13 @@ func (k *kindRow) hashedGVK(kind *codec.Kind) schema.GroupVersionKind {
 	return kind.Hub.GVK
 }
 
-// storageVersionHash returns the hash of a storage version, as in kube-apiserver.
+// storageVersionHash returns the hash of a storage version, with the algorithm of kube-apiserver.
 func storageVersionHash(gvk schema.GroupVersionKind) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s/%s", gvk.Group, gvk.Version, gvk.Kind))
 	return base64.StdEncoding.EncodeToString(sum[:8])
 }
 
-// resetFields names fields by their dotted paths.
+// resetFields returns the reset fields of a version for dotted paths.
 func resetFields(gvk schema.GroupVersionKind, paths ...string) map[fieldpath.APIVersion]*fieldpath.Set {
 	set := fieldpath.NewSet()
 	for _, path := range paths {
@@ -212,8 +255,8 @@ func resetFields(gvk schema.GroupVersionKind, paths ...string) map[fieldpath.API
 	return map[fieldpath.APIVersion]*fieldpath.Set{fieldpath.APIVersion(gvk.GroupVersion().String()): set}
 }
 
-// fieldLabels accepts the keys of all kinds, and the given ones.
-func fieldLabels(selectable []string) func(label, value string) (string, string, error) {
+// checkFieldLabel returns a function that accepts the keys of all kinds and the given keys.
+func checkFieldLabel(selectable []string) FieldLabelFunc {
 	return func(label, value string) (string, string, error) {
 		if label == "metadata.name" || label == "metadata.namespace" || slices.Contains(selectable, label) {
 			return label, value, nil
@@ -222,137 +265,5 @@ func fieldLabels(selectable []string) func(label, value string) (string, string,
 			return "", "", fmt.Errorf("%q is not a known field selector: only %q, %q", label, "metadata.name", "metadata.namespace")
 		}
 		return "", "", fmt.Errorf("field label not supported: %s", label)
-	}
-}
-
-// strategy makes the rules of the resource itself.
-func (k *kindRow) strategy(env *Env) *registry.Strategy {
-	p := partsOf(k.goType)
-	s := &registry.Strategy{
-		Namespaced: k.Namespaced, ValidateName: k.ValidateName,
-		Generation:          k.Generation && (k.GenerationGate == "" || env.Gates.Enabled(k.GenerationGate)),
-		AllowCreateOnUpdate: k.CreateOnUpdate, RequireResourceVersion: k.RequireResourceVersion,
-		ExactGenerateName: k.ExactGenerateName, OrphanByDefault: k.OrphanByDefault, Finalizers: registry.RefuseFinalizers,
-	}
-	if k.AnyFinalizer {
-		s.Finalizers = registry.AcceptFinalizers
-	}
-	s.SpecChanged = k.specChanged
-	if s.SpecChanged == nil {
-		s.SpecChanged = func(obj, old codec.Object) bool { return p.specChanged(obj, old) }
-	}
-	if k.authorize != nil {
-		s.Authorize = func(ctx context.Context, obj, old codec.Object) error {
-			return k.authorize(&Operation{Context: ctx, Env: env}, obj, old)
-		}
-	}
-	s.PrepareForCreate = func(ctx context.Context, obj codec.Object) {
-		if k.Status && !k.StatusOnCreate {
-			p.clearStatus(obj)
-		}
-		k.dropDisabled(env, obj, nil)
-		if k.prepare != nil {
-			k.prepare(&Operation{Context: ctx, Env: env}, obj)
-		}
-	}
-	s.PrepareForUpdate = func(ctx context.Context, obj, old codec.Object) {
-		if k.Status {
-			p.keepStatus(obj, old)
-		}
-		if k.prepareUpdate != nil {
-			k.prepareUpdate(&Operation{Context: ctx, Env: env}, obj, old)
-		}
-		k.dropDisabled(env, obj, old)
-	}
-	rules := permitted(env, k.permit, k.validate)
-	if rules != nil {
-		s.Validate = func(ctx context.Context, obj codec.Object) field.ErrorList {
-			return env.validator.Validate(ctx, func(f validation.Field) { rules(f, obj, nil) })
-		}
-	}
-	s.ValidateUpdate = validateUpdate(env, rules)
-	k.warn(env, s)
-	s.GracePeriod, s.Held, s.OnMark = k.gracePeriod, k.held, k.onMark
-	if k.begin != nil {
-		s.Begin = func(ctx context.Context, obj, old codec.Object, dryRun bool) (registry.Transaction, error) {
-			return k.begin(&Operation{Context: ctx, Env: env, DryRun: dryRun}, obj, old)
-		}
-	}
-	if k.ttl != nil {
-		s.TTL = func(obj codec.Object) time.Duration { return k.ttl(env, obj) }
-	}
-	return s
-}
-
-func (k *kindRow) warn(env *Env, s *registry.Strategy) {
-	if k.warnings == nil {
-		return
-	}
-	s.WarningsOnCreate = func(ctx context.Context, obj codec.Object) []string {
-		return k.warnings(&Operation{Context: ctx, Env: env}, obj, nil)
-	}
-	s.WarningsOnUpdate = func(ctx context.Context, obj, old codec.Object) []string {
-		return k.warnings(&Operation{Context: ctx, Env: env}, obj, old)
-	}
-}
-
-// statusStrategy creates the strategy of /status from that of the resource.
-func (k *kindRow) statusStrategy(env *Env, main *registry.Strategy) *registry.Strategy {
-	p := partsOf(k.goType)
-	var keeps []func(obj, old codec.Object)
-	for _, name := range k.StatusKeeps {
-		keeps = append(keeps, keepMetadata(name))
-	}
-	s := *main
-	s.SpecChanged = nil // a status does not count
-	s.Begin = beginRemovals(main.Begin)
-	s.PrepareForUpdate = func(ctx context.Context, obj, old codec.Object) {
-		p.keepAllButStatus(obj, old)
-		for _, keep := range keeps {
-			keep(obj, old)
-		}
-		k.dropDisabled(env, obj, old)
-		if k.prepareStatus != nil {
-			k.prepareStatus(&Operation{Context: ctx, Env: env}, obj, old)
-		}
-	}
-	s.ValidateUpdate = validateUpdate(env, permitted(env, k.permitStatus, k.validateStatus))
-	s.WarningsOnUpdate = nil
-	return &s
-}
-
-// beginRemovals returns the Begin of /status: a status has no allocations, but its write can remove
-// the last finalizer, and with it the object.
-func beginRemovals(begin registry.Begin) registry.Begin {
-	if begin == nil {
-		return nil
-	}
-	return func(ctx context.Context, obj, old codec.Object, dryRun bool) (registry.Transaction, error) {
-		if obj != nil {
-			return registry.Transaction{}, nil
-		}
-		return begin(ctx, nil, old, dryRun)
-	}
-}
-
-// permitted returns the strategy with a Permit hook in front.
-func permitted(env *Env, permit func(op *Operation, f validation.Field, obj, old codec.Object), rules func(f validation.Field, obj, old codec.Object)) func(f validation.Field, obj, old codec.Object) {
-	if permit == nil {
-		return rules
-	}
-	return func(f validation.Field, obj, old codec.Object) {
-		permit(&Operation{Context: f.Context(), Env: env}, f, obj, old)
-		if rules != nil {
-			rules(f, obj, old)
-		}
-	}
-}
-
-func validateUpdate(env *Env, rules func(f validation.Field, obj, old codec.Object)) func(context.Context, codec.Object, codec.Object) field.ErrorList {
-	if rules == nil {
-		return nil
-	}
-	return func(ctx context.Context, obj, old codec.Object) field.ErrorList {
-		return env.validator.Validate(ctx, func(f validation.Field) { rules(f, obj, old) })
 	}
 }

@@ -11,41 +11,41 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Columns are how objects of a kind are shown in a table.
-type Columns[T any] struct {
+// Columns are the table columns of a kind. O is a pointer to its type.
+type Columns[O codec.Object] struct {
 	Definitions []metav1.TableColumnDefinition
-	// Cells returns one cell for each definition. now is the reference time of ages.
-	Cells func(obj *T, now time.Time) []any
-	// Conditions returns the row's conditions; may be nil.
-	Conditions func(obj *T) []metav1.TableRowCondition
-	// Arrange processes all rows of a list, if they depend on each other. It may modify cells, and
-	// returns the order of the rows as indexes.
-	Arrange func(list []*T, rows [][]any) (order []int)
+	// Cells returns one cell for each definition. Ages are relative to now.
+	Cells func(obj O, now time.Time) []any
+	// Conditions returns the conditions of the table row; it may be nil.
+	Conditions func(obj O) []metav1.TableRowCondition
+	// Arrange processes all rows of a list, if they depend on each other; it may be nil. It may
+	// modify cells, and returns the order of the rows as indexes.
+	Arrange func(list []O, rows [][]any) (order []int)
 }
 
-// Column is a definition of a column that is always shown.
+// Column returns the definition of a column that is always shown.
 func Column(name, kind, description string) metav1.TableColumnDefinition {
 	return metav1.TableColumnDefinition{Name: name, Type: kind, Description: description}
 }
 
-// WideColumn is a definition of a column that is shown on demand.
+// WideColumn returns the definition of a column that is shown on request (kubectl get -o wide).
 func WideColumn(name, kind, description string) metav1.TableColumnDefinition {
 	column := Column(name, kind, description)
 	column.Priority = 1
 	return column
 }
 
-// NameColumn is the definition of the column of names.
+// NameColumn returns the definition of the name column.
 func NameColumn() metav1.TableColumnDefinition {
 	return metav1.TableColumnDefinition{Name: "Name", Type: "string", Format: "name", Description: metav1.ObjectMeta{}.SwaggerDoc()["name"]}
 }
 
-// AgeColumn is the definition of the column of ages.
+// AgeColumn returns the definition of the age column.
 func AgeColumn() metav1.TableColumnDefinition {
 	return Column("Age", "string", metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"])
 }
 
-// Age is how long ago something was, in short form.
+// Age formats the duration from then to now, for example "5d", or "<unknown>" for a zero then.
 func Age(then metav1.Time, now time.Time) string {
 	if then.IsZero() {
 		return "<unknown>"
@@ -53,43 +53,52 @@ func Age(then metav1.Time, now time.Time) string {
 	return duration.HumanDuration(now.Sub(then.Time))
 }
 
-// Table shows objects that are not of a row in columns.
-func Table[T any, P object[T]](columns *Columns[T]) rest.TableConvertor {
+// Table returns the table converter of columns, for objects that do not belong to a row.
+func Table[O codec.Object](columns *Columns[O]) rest.TableConvertor {
 	if columns.Arrange != nil {
-		return arrangedTable[T, P]{table[T, P]{columns}}
+		return arrangedTable[O]{table[O]{columns}}
 	}
-	return table[T, P]{columns}
+	return table[O]{columns}
 }
 
 // table adapts Columns to rest.TableConvertor.
-type table[T any, P object[T]] struct{ columns *Columns[T] }
+type table[O codec.Object] struct{ columns *Columns[O] }
 
 // arrangedTable is a table with rows that depend on each other.
-type arrangedTable[T any, P object[T]] struct{ table[T, P] }
+type arrangedTable[O codec.Object] struct{ table[O] }
 
 // Arrange implements rest.Arranger.
-func (t arrangedTable[T, P]) Arrange(list []codec.Object, rows [][]any) ([]int, error) {
-	objs := make([]*T, len(list))
+func (t arrangedTable[O]) Arrange(list []codec.Object, rows [][]any) ([]int, error) {
+	objs := make([]O, len(list))
 	for i, obj := range list {
-		typed, ok := obj.(P)
-		if !ok {
-			return nil, fmt.Errorf("table of %T cannot show a %T", *new(P), obj)
+		var err error
+		if objs[i], err = t.typed(obj); err != nil {
+			return nil, err
 		}
-		objs[i] = typed
 	}
 	return t.columns.Arrange(objs, rows), nil
 }
 
-func (t table[T, P]) Columns() []metav1.TableColumnDefinition { return t.columns.Definitions }
+// Columns implements rest.TableConvertor.
+func (t table[O]) Columns() []metav1.TableColumnDefinition { return t.columns.Definitions }
 
-func (t table[T, P]) Cells(obj codec.Object, now time.Time) ([]any, []metav1.TableRowCondition, error) {
-	typed, ok := obj.(P)
-	if !ok {
-		return nil, nil, fmt.Errorf("table of %T cannot show a %T", *new(P), obj)
+// Cells implements rest.TableConvertor.
+func (t table[O]) Cells(obj codec.Object, now time.Time) ([]any, []metav1.TableRowCondition, error) {
+	shown, err := t.typed(obj)
+	if err != nil {
+		return nil, nil, err
 	}
 	var conditions []metav1.TableRowCondition
 	if t.columns.Conditions != nil {
-		conditions = t.columns.Conditions((*T)(typed))
+		conditions = t.columns.Conditions(shown)
 	}
-	return t.columns.Cells((*T)(typed), now), conditions, nil
+	return t.columns.Cells(shown, now), conditions, nil
+}
+
+func (t table[O]) typed(obj codec.Object) (O, error) {
+	shown, ok := obj.(O)
+	if !ok {
+		return shown, fmt.Errorf("table of %T cannot show a %T", shown, obj)
+	}
+	return shown, nil
 }

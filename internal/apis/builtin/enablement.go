@@ -18,7 +18,7 @@ type Enablement struct {
 	resources map[schema.GroupVersionResource]bool
 }
 
-// Keys for several versions, in order of application.
+// Keys that select several versions, in the order in which they are applied.
 const (
 	everyVersion  = "api/all"
 	stableVersion = "api/ga"
@@ -26,7 +26,7 @@ const (
 	alphaVersion  = "api/alpha"
 )
 
-// stageOf returns the key for versions of the same stage.
+// stageOf returns the --runtime-config key for all versions with the stability of version.
 func stageOf(version string) string {
 	const digits = "0123456789"
 	stage := strings.TrimLeft(strings.TrimPrefix(version, "v"), digits)
@@ -42,8 +42,8 @@ func stageOf(version string) string {
 func isStable(version string) bool { return stageOf(version) == stableVersion }
 
 // NewEnablement parses --runtime-config. Keys are "api/" and a stage, GROUP/VERSION or
-// GROUP/VERSION/RESOURCE. known are the existing versions, and former versions, which are accepted.
-// The error has kube-apiserver's message.
+// GROUP/VERSION/RESOURCE. known contains all versions that keys may name, including removed
+// versions. The error has the message of kube-apiserver.
 func NewEnablement(config map[string]string, known []schema.GroupVersion) (Enablement, error) {
 	e := Enablement{map[schema.GroupVersion]bool{}, map[schema.GroupVersionResource]bool{}}
 	if config[everyVersion] == "false" && len(config) == 1 {
@@ -69,7 +69,7 @@ func NewEnablement(config map[string]string, known []schema.GroupVersion) (Enabl
 	return e, errors.Join(errs...)
 }
 
-// set reads a key that names a version, or a resource of one.
+// set applies a key that names a version or a resource.
 func (e *Enablement) set(key, value string, known []schema.GroupVersion) error {
 	switch key {
 	case everyVersion, stableVersion, betaVersion, alphaVersion:
@@ -104,7 +104,7 @@ func (e *Enablement) set(key, value string, known []schema.GroupVersion) error {
 	return nil
 }
 
-// Serves reports whether a resource is served, its subresources with it.
+// Serves reports whether a resource and its subresources are served.
 func (e Enablement) Serves(resource schema.GroupVersionResource) bool {
 	if on, ok := e.resources[resource]; ok {
 		return on
@@ -115,7 +115,7 @@ func (e Enablement) Serves(resource schema.GroupVersionResource) bool {
 	return isStable(resource.Version)
 }
 
-// All reports whether everything that is built is served.
+// All reports whether all built resources are served.
 func (e Enablement) All() bool {
 	for _, on := range e.versions {
 		if !on {
@@ -135,17 +135,16 @@ func (env *Env) builds(resource schema.GroupVersionResource) bool {
 	return isStable(resource.Version) || env.Enablement.Serves(resource)
 }
 
-// needs reports whether a row is built in any version. Where it is not, its
-// storage is not opened.
-func (env *Env) needs(k *kindRow, gv schema.GroupVersion) bool {
-	if k.Gate != "" && !env.Gates.Enabled(k.Gate) {
+// needs reports whether a row is built in any version. Otherwise, its storage is not opened.
+func (env *Env) needs(r *resource, gv schema.GroupVersion) bool {
+	if r.Gate != "" && !env.Gates.Enabled(r.Gate) {
 		return false
 	}
-	return slices.ContainsFunc(k.versions(gv), func(gv schema.GroupVersion) bool { return env.builds(gv.WithResource(k.Name)) })
+	return slices.ContainsFunc(r.versions(gv), func(gv schema.GroupVersion) bool { return env.builds(gv.WithResource(r.Names.Plural)) })
 }
 
-// Versions returns all versions that resources of the groups can be served in.
-func Versions(groups []Group) []schema.GroupVersion {
+// AllVersions returns all versions in which the resources of groups can be served, without duplicates.
+func AllVersions(groups []Group) []schema.GroupVersion {
 	var versions []schema.GroupVersion
 	for _, group := range groups {
 		for _, entry := range group.Resources {
@@ -159,19 +158,19 @@ func Versions(groups []Group) []schema.GroupVersion {
 	return versions
 }
 
-// releasesServed is for how many minor versions a version is served after its
-// deprecation.
+// releasesServed is the number of minor releases between the deprecation and the removal of a
+// version.
 const releasesServed = 3
 
-// deprecation is the warning for a deprecated version. The zero value is not deprecated.
+// deprecation describes a deprecated version. The zero value is a version that is not deprecated.
 type deprecation struct {
 	warning        string
-	removedRelease string // of Kubernetes; "": not known
+	removedRelease string // a Kubernetes release; "" if it is unknown
 }
 
-// deprecatedSince returns the deprecation of a version since a minor version of Kubernetes; 0 means
-// not deprecated. As in kube-apiserver, it has a successor only if the types of k8s.io/api declare
-// one.
+// deprecatedSince returns the deprecation of a version. since is the minor version of Kubernetes that
+// deprecated it, or 0 if it is not deprecated. As in kube-apiserver, the warning has a successor
+// only if the types of k8s.io/api declare one.
 func deprecatedSince(since int, gvk schema.GroupVersionKind, successor string) deprecation {
 	if since == 0 {
 		return deprecation{}

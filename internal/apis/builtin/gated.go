@@ -7,107 +7,76 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// Gated contains the fields of a kind that belong to a feature. While the feature is disabled, they
-// are dropped from written objects, including the status, unless the old object has them.
-type Gated[T any] struct {
+// GatedFields declares the fields of a type that belong to a feature gate. O is a pointer. While the
+// gate is disabled, the fields are dropped from written objects, including the status, unless the
+// old object uses them.
+type GatedFields[O any] struct {
 	Gate feature.Gate
-	// Fields calls Take for all fields of the feature.
-	Fields func(u *Use, obj *T)
-	// Default sets defaults while the feature is enabled; may be nil. It runs after the row's
-	// defaults.
-	Default func(obj *T)
+	// Visit calls VisitField for all fields of the feature.
+	Visit func(v *FieldVisitor, obj O)
+	// Default sets defaults while the gate is enabled; it may be nil. It runs after the defaults of
+	// the row.
+	Default func(obj O)
 }
 
-// Use determines whether an object uses a feature, or removes its fields.
-type Use struct{ drop, found bool }
+// FieldVisitor detects whether an object uses a feature, or clears the fields of the feature.
+type FieldVisitor struct{ clear, found bool }
 
-// Drops reports whether fields are removed. Otherwise, the object may be shared, so values that
-// cannot be modified in place, such as map values, must be written back only if Drops returns true.
-func (u *Use) Drops() bool { return u.drop }
+// Clears reports whether fields are cleared. If it returns false, the object may be shared. Values
+// that cannot be modified in place, such as map values, must then not be written back.
+func (v *FieldVisitor) Clears() bool { return v.clear }
 
-// Take clears a field or records its use. The zero value of its type does not count as use.
-func Take[T any](u *Use, field *T) {
+// VisitField clears a field or records its use. A zero value does not count as use.
+func VisitField[T any](v *FieldVisitor, field *T) {
 	value := reflect.ValueOf(field).Elem()
 	if value.IsZero() {
 		return
 	}
-	if u.found = true; u.drop {
+	if v.found = true; v.clear {
 		value.SetZero()
 	}
 }
 
-// DropDisabled clears the fields of disabled features, except those that old uses. old is nil on
-// creation.
-func DropDisabled[T any](gates feature.Gates, all []Gated[T], obj, old *T) {
-	drop, before := &Use{drop: true}, &Use{}
+// DropDisabledFields clears the fields of disabled features, unless old uses them. old is the
+// zero value of O, a nil pointer, on creation.
+func DropDisabledFields[O comparable](gates feature.Gates, all []GatedFields[O], obj, old O) {
+	var absent O
+	clearing, detecting := &FieldVisitor{clear: true}, &FieldVisitor{}
 	for i := range all {
 		g := &all[i]
 		if gates.Enabled(g.Gate) {
 			continue
 		}
-		if before.found = false; old != nil {
-			g.Fields(before, old)
+		if detecting.found = false; old != absent {
+			g.Visit(detecting, old)
 		}
-		if !before.found {
-			g.Fields(drop, obj)
-		}
-	}
-}
-
-// gatedFields are all Gated of a kind, without its type.
-type gatedFields struct {
-	drop     func(gates feature.Gates, obj, old codec.Object) // nil without gated fields
-	defaults []gatedDefaults
-}
-
-type gatedDefaults struct {
-	gate feature.Gate
-	set  func(obj codec.Object)
-}
-
-func untypedGated[T any, P object[T]](all []Gated[T]) gatedFields {
-	var out gatedFields
-	if len(all) > 0 {
-		out.drop = func(gates feature.Gates, obj, old codec.Object) {
-			var before *T
-			if old != nil {
-				before = typed[T, P](old)
-			}
-			DropDisabled(gates, all, typed[T, P](obj), before)
+		if !detecting.found {
+			g.Visit(clearing, obj)
 		}
 	}
-	for _, g := range all {
-		if g.Default != nil {
-			out.defaults = append(out.defaults, gatedDefaults{g.Gate, onOne[T, P](g.Default)})
-		}
-	}
-	return out
 }
 
-// dropDisabled clears the fields of disabled features, except those that old uses. old is nil on
-// creation.
-func (k *kindRow) dropDisabled(env *Env, obj, old codec.Object) {
-	if k.gated.drop != nil {
-		k.gated.drop(env.Gates, obj, old)
-	}
-}
-
-// defaultsOf returns the defaults of a row and of enabled features, or nil if there are no
-// defaults.
-func (k *kindRow) defaultsOf(gates feature.Gates) func(codec.Object) {
-	all := k.defaults
-	for i := range k.gated.defaults {
-		g, first := &k.gated.defaults[i], all
+// defaultsFor returns the function that sets the defaults of a row and of enabled features, or nil
+// if there are no defaults.
+func (s *Strategy[O]) defaultsFor(gates feature.Gates) func(O) {
+	all := s.Default
+	for i := range s.GatedFields {
+		g, first := &s.GatedFields[i], all
 		switch {
-		case !gates.Enabled(g.gate):
+		case g.Default == nil || !gates.Enabled(g.Gate):
 		case first == nil:
-			all = g.set
+			all = g.Default
 		default:
-			all = func(obj codec.Object) {
+			all = func(obj O) {
 				first(obj)
-				g.set(obj)
+				g.Default(obj)
 			}
 		}
 	}
 	return all
+}
+
+// dropDisabled clears the fields of disabled features of a row. old is nil on creation.
+func (r *resource) dropDisabled(env *Env, obj, old codec.Object) {
+	DropDisabledFields(env.Gates, r.Strategy.GatedFields, obj, old)
 }

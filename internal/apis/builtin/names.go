@@ -6,13 +6,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// PodNameWarnings is a Row.Warnings hook that warns of object names that result in invalid host
-// names of pods.
-func PodNameWarnings[T any, P object[T]](_ *Operation, obj, old *T) []string {
+// PodNameWarnings is a hook for Strategy.Warnings. It warns of new objects whose names result in
+// invalid host names of pods.
+func PodNameWarnings[T any, O object[T]](_ *Operation, obj, old O) []string {
 	if old != nil {
 		return nil
 	}
-	problems := validation.IsDNS1123Label(P(obj).GetName())
+	problems := validation.IsDNS1123Label(obj.GetName())
 	if len(problems) == 0 {
 		return nil
 	}

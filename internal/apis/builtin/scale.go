@@ -15,37 +15,37 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Scale specifies where a kind stores the fields of an autoscaling/v1 Scale. The desired number
-// must be at spec.replicas.
-type Scale[T any] struct {
-	// Replicas returns the field with the desired number, which may be nil.
-	Replicas func(obj *T) **int32
-	// Observed returns how many there are.
-	Observed func(obj *T) int32
-	// Selector returns the selector of the scaled pods, as text.
-	Selector func(obj *T) (string, error)
+// Scale specifies the fields of a kind that an autoscaling/v1 Scale contains. The desired number of
+// replicas must be at spec.replicas. O is a pointer to the type of the kind.
+type Scale[O codec.Object] struct {
+	// Replicas returns the address of the field spec.replicas, which may be nil.
+	Replicas func(obj O) **int32
+	// Observed returns the number of existing replicas.
+	Observed func(obj O) int32
+	// Selector returns the selector of the scaled pods, in string form.
+	Selector func(obj O) (string, error)
 }
 
-// ScaleSubresource is the subresource /scale of a row: the same object, shown
-// and written as a Scale.
-func ScaleSubresource[T any, P object[T]](scale Scale[T]) Subresource {
+// ScaleSubresource returns the subresource /scale of a row. It reads and writes the object of the row
+// in the form of a Scale.
+func ScaleSubresource[O codec.Object](scale Scale[O]) Subresource {
 	kind := &codec.Kind{Hub: hubVersion[autoscalingv1.Scale](autoscalingv1.SchemeGroupVersion.WithKind("Scale"), nil)}
 	return Subresource{
-		Name: "scale", Version: kind.Hub, Kind: kind, Table: table[autoscalingv1.Scale, *autoscalingv1.Scale]{scaleColumns()},
+		Name: "scale", Version: kind.Hub, Kind: kind, Table: Table(scaleColumns()),
 		Storage: func(_ *Env, store *registry.Store) rest.Storage {
 			version := store.Kind.Hub.GVK.GroupVersion()
 			scalable := &registry.Scalable{
 				Objects: &registry.Part{Store: store, Strategy: store.Strategy},
 				Version: version, ReplicasPaths: managedfields.ResourcePathMappings{version.String(): fieldpath.MakePathOrDie("spec", "replicas")},
 				Read: func(obj codec.Object) (registry.ScaleValues, error) {
-					values, err := scale.values((*T)(obj.(P)))
+					values, err := scale.values(typed[O](obj))
 					if err != nil {
 						err = fmt.Errorf("selector of %s %q: %w", store.Resource, obj.GetName(), err)
 					}
 					return values, err
 				},
 				Write: func(obj codec.Object, replicas int32) error {
-					*scale.Replicas((*T)(obj.(P))) = &replicas
+					*scale.Replicas(typed[O](obj)) = &replicas
 					return nil
 				},
 			}
@@ -54,7 +54,7 @@ func ScaleSubresource[T any, P object[T]](scale Scale[T]) Subresource {
 	}
 }
 
-func (s Scale[T]) values(obj *T) (registry.ScaleValues, error) {
+func (s Scale[O]) values(obj O) (registry.ScaleValues, error) {
 	selector, err := s.Selector(obj)
 	values := registry.ScaleValues{Observed: s.Observed(obj), Selector: selector}
 	if replicas := *s.Replicas(obj); replicas != nil {
@@ -63,10 +63,10 @@ func (s Scale[T]) values(obj *T) (registry.ScaleValues, error) {
 	return values, err
 }
 
-func scaleColumns() *Columns[autoscalingv1.Scale] {
+func scaleColumns() *Columns[*autoscalingv1.Scale] {
 	name := NameColumn()
 	name.Format = ""
-	return &Columns[autoscalingv1.Scale]{
+	return &Columns[*autoscalingv1.Scale]{
 		Definitions: []metav1.TableColumnDefinition{
 			name,
 			Column("Desired", "integer", autoscalingv1.ScaleSpec{}.SwaggerDoc()["replicas"]),

@@ -10,21 +10,21 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Subresource is something that an object of a row has, besides status.
+// Subresource declares a subresource of a row besides status.
 type Subresource struct {
 	Name string
-	// Version is the version of the bodies; nil selects the version of the resource.
+	// Version is the version of request and response bodies; nil selects the version of the
+	// resource.
 	Version *codec.Version
-	// Kind is set, with Version, where bodies are of another kind and their
-	// fields have managers.
+	// Kind is set, together with Version, if bodies have another kind than the resource and managed
+	// fields.
 	Kind *codec.Kind
-	// Table makes rows of bodies that are of another kind; nil: these have no
-	// table.
+	// Table converts bodies of another kind to tables; nil if they have no table.
 	Table rest.TableConvertor
-	// Storage makes the REST storage over the resource's own.
+	// Storage creates the REST storage on top of the store of the resource.
 	Storage func(env *Env, store *registry.Store) rest.Storage
-	// ResetFields is as in rest.Resource: the dotted paths of fields that this
-	// subresource does not write.
+	// ResetFields are the dotted paths of fields that the subresource does not write: see
+	// rest.Resource.
 	ResetFields []string
 }
 
@@ -43,22 +43,22 @@ func (s Subresource) build(env *Env, main *rest.Resource, store *registry.Store)
 	return r
 }
 
-// Virtual is a resource that is not stored: reviews, bindings, statuses made
-// on reading.
+// Virtual declares a resource whose objects are not stored, such as reviews, bindings and component
+// statuses. It is an Entry.
 type Virtual struct {
 	Name    string
 	Version *codec.Version
-	// Kind is set for subresources with managed fields whose objects are not stored.
+	// Kind is set if objects have managed fields.
 	Kind       *codec.Kind
 	ShortNames []string
 	Namespaced bool
 	Warning    string
-	// Columns make rows; nil: there is no table.
+	// Columns converts objects to tables; nil if they have no table.
 	Columns rest.TableConvertor
 	Storage func(env *Env) rest.Storage
 }
 
-// VirtualVersion is the version of a type that is not stored.
+// VirtualVersion returns the version of a type whose objects are not stored.
 func VirtualVersion[T any, P object[T]](gvk schema.GroupVersionKind) *codec.Version {
 	return hubVersion[T, P](gvk, nil)
 }

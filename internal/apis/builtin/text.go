@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Words that tables show in place of a value.
+// Texts that tables show instead of a value.
 const (
 	None    = "<none>"
 	Unset   = "<unset>"
@@ -23,16 +23,16 @@ func OrNone(s string) string {
 	return s
 }
 
-// Abridged joins the first max texts of a list, and appends the number of the others.
-func Abridged(list []string, separator string, max int) string {
+// JoinFirst joins the first max elements of a list and appends the number of the others.
+func JoinFirst(list []string, separator string, max int) string {
 	if len(list) <= max {
 		return strings.Join(list, separator)
 	}
 	return fmt.Sprintf("%s + %d more...", strings.Join(list[:max], separator), len(list)-max)
 }
 
-// TemplateColumns are the definitions of the columns that show the containers
-// of a pod template; TemplateCells has their cells.
+// TemplateColumns returns the definitions of the columns for the containers of a pod template.
+// TemplateCells returns their cells.
 func TemplateColumns() []metav1.TableColumnDefinition {
 	return []metav1.TableColumnDefinition{
 		WideColumn("Containers", "string", "Names of each container in the template."),
@@ -40,7 +40,8 @@ func TemplateColumns() []metav1.TableColumnDefinition {
 	}
 }
 
-// TemplateCells shows the names and the images of a pod template's containers.
+// TemplateCells returns the names and images of the containers of a pod template, separated by
+// commas.
 func TemplateCells(template *corev1.PodTemplateSpec) (names, images string) {
 	var name, image []string
 	for i := range template.Spec.Containers {

@@ -66,7 +66,7 @@ func addCompute(used, requests, limits corev1.ResourceList) {
 		case name == corev1.ResourceCPU, name == corev1.ResourceMemory, name == corev1.ResourceEphemeralStorage, podspec.IsHugePages(name):
 			used[name] = quantity
 			used[corev1.DefaultResourceRequestsPrefix+name] = quantity
-		case podspec.IsExtended(name), strings.HasPrefix(string(name), implicitPrefix):
+		case podspec.IsExtendedResource(name), strings.HasPrefix(string(name), implicitPrefix):
 			used[corev1.DefaultResourceRequestsPrefix+name] = quantity
 		}
 	}

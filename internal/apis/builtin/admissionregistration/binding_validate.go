@@ -37,10 +37,10 @@ func validateActions(f validation.Field, actions []admissionregistrationv1.Valid
 	if len(actions) == 0 {
 		f.Required("at least one validation action is required")
 	}
-	seen := validation.NewSeen[admissionregistrationv1.ValidationAction](len(actions))
+	seen := validation.NewDuplicates[admissionregistrationv1.ValidationAction](len(actions))
 	for i, action := range actions {
 		validation.OneOf(f.Index(i), action, admissionregistrationv1.Audit, admissionregistrationv1.Deny, admissionregistrationv1.Warn)
-		if seen.Again(action) {
+		if seen.IsDuplicate(action) {
 			f.Index(i).Duplicate(action)
 		}
 	}
@@ -49,7 +49,8 @@ func validateActions(f validation.Field, actions []admissionregistrationv1.Valid
 	}
 }
 
-// validateParamRef: parameters are chosen by name or by labels.
+// validateParamRef validates a reference to parameters, which selects objects either by name or by
+// labels.
 func validateParamRef(f validation.Field, ref *admissionregistrationv1.ParamRef) {
 	if ref == nil {
 		return

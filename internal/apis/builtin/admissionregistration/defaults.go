@@ -16,8 +16,8 @@ const (
 func defaultValidatingWebhooks(configuration *admissionregistrationv1.ValidatingWebhookConfiguration) {
 	for i := range configuration.Webhooks {
 		w := &configuration.Webhooks[i]
-		builtin.Fill(&w.FailurePolicy, admissionregistrationv1.Fail)
-		builtin.Fill(&w.TimeoutSeconds, webhookTimeout)
+		builtin.SetDefault(&w.FailurePolicy, admissionregistrationv1.Fail)
+		builtin.SetDefault(&w.TimeoutSeconds, webhookTimeout)
 		defaultMatch(&w.MatchPolicy, &w.NamespaceSelector, &w.ObjectSelector)
 		defaultService(w.ClientConfig.Service)
 		defaultRules(w.Rules)
@@ -27,9 +27,9 @@ func defaultValidatingWebhooks(configuration *admissionregistrationv1.Validating
 func defaultMutatingWebhooks(configuration *admissionregistrationv1.MutatingWebhookConfiguration) {
 	for i := range configuration.Webhooks {
 		w := &configuration.Webhooks[i]
-		builtin.Fill(&w.FailurePolicy, admissionregistrationv1.Fail)
-		builtin.Fill(&w.TimeoutSeconds, webhookTimeout)
-		builtin.Fill(&w.ReinvocationPolicy, admissionregistrationv1.NeverReinvocationPolicy)
+		builtin.SetDefault(&w.FailurePolicy, admissionregistrationv1.Fail)
+		builtin.SetDefault(&w.TimeoutSeconds, webhookTimeout)
+		builtin.SetDefault(&w.ReinvocationPolicy, admissionregistrationv1.NeverReinvocationPolicy)
 		defaultMatch(&w.MatchPolicy, &w.NamespaceSelector, &w.ObjectSelector)
 		defaultService(w.ClientConfig.Service)
 		defaultRules(w.Rules)
@@ -37,12 +37,12 @@ func defaultMutatingWebhooks(configuration *admissionregistrationv1.MutatingWebh
 }
 
 func defaultValidatingPolicy(policy *admissionregistrationv1.ValidatingAdmissionPolicy) {
-	builtin.Fill(&policy.Spec.FailurePolicy, admissionregistrationv1.Fail)
+	builtin.SetDefault(&policy.Spec.FailurePolicy, admissionregistrationv1.Fail)
 	defaultMatchResources(policy.Spec.MatchConstraints)
 }
 
 func defaultMutatingPolicy(policy *admissionregistrationv1.MutatingAdmissionPolicy) {
-	builtin.Fill(&policy.Spec.FailurePolicy, admissionregistrationv1.Fail)
+	builtin.SetDefault(&policy.Spec.FailurePolicy, admissionregistrationv1.Fail)
 	defaultMatchResources(policy.Spec.MatchConstraints)
 }
 
@@ -54,12 +54,12 @@ func defaultMutatingBinding(binding *admissionregistrationv1.MutatingAdmissionPo
 	defaultMatchResources(binding.Spec.MatchResources)
 }
 
-// defaultMatch sets the match policy Equivalent: a rule matches a request in any version of its
-// resource.
+// defaultMatch sets the match policy Equivalent, so that a rule matches requests in all versions of
+// its resource, and selectors that match all objects.
 func defaultMatch(policy **admissionregistrationv1.MatchPolicyType, namespaces, objects **metav1.LabelSelector) {
-	builtin.Fill(policy, admissionregistrationv1.Equivalent)
-	builtin.Fill(namespaces, metav1.LabelSelector{})
-	builtin.Fill(objects, metav1.LabelSelector{})
+	builtin.SetDefault(policy, admissionregistrationv1.Equivalent)
+	builtin.SetDefault(namespaces, metav1.LabelSelector{})
+	builtin.SetDefault(objects, metav1.LabelSelector{})
 }
 
 func defaultMatchResources(match *admissionregistrationv1.MatchResources) {
@@ -69,19 +69,19 @@ func defaultMatchResources(match *admissionregistrationv1.MatchResources) {
 	defaultMatch(&match.MatchPolicy, &match.NamespaceSelector, &match.ObjectSelector)
 	for _, rules := range [...][]admissionregistrationv1.NamedRuleWithOperations{match.ResourceRules, match.ExcludeResourceRules} {
 		for i := range rules {
-			builtin.Fill(&rules[i].Scope, admissionregistrationv1.AllScopes)
+			builtin.SetDefault(&rules[i].Scope, admissionregistrationv1.AllScopes)
 		}
 	}
 }
 
 func defaultRules(rules []admissionregistrationv1.RuleWithOperations) {
 	for i := range rules {
-		builtin.Fill(&rules[i].Scope, admissionregistrationv1.AllScopes)
+		builtin.SetDefault(&rules[i].Scope, admissionregistrationv1.AllScopes)
 	}
 }
 
 func defaultService(service *admissionregistrationv1.ServiceReference) {
 	if service != nil {
-		builtin.Fill(&service.Port, webhookPort)
+		builtin.SetDefault(&service.Port, webhookPort)
 	}
 }

@@ -36,7 +36,7 @@ func validateRule(f validation.Field, rule *admissionregistrationv1.RuleWithOper
 		validation.OneOf(operations.Index(i), operation, admissionregistrationv1.OperationAll, admissionregistrationv1.Connect,
 			admissionregistrationv1.Create, admissionregistrationv1.Delete, admissionregistrationv1.Update)
 	}
-	if len(rule.APIGroups) == 0 { // one of them may be empty
+	if len(rule.APIGroups) == 0 { // more than one list may be empty
 		f.Child("apiGroups").Required("")
 	}
 	alone(f.Child("apiGroups"), rule.APIGroups, "API groups")
@@ -63,8 +63,8 @@ func validateResources(f validation.Field, resources []string) {
 	if len(resources) == 0 {
 		f.Required("")
 	}
-	everySubresource, everyResource := validation.NewSeen[string](len(resources)), validation.NewSeen[string](len(resources))
-	plain := false // the last one without a slash is no wildcard
+	everySubresource, everyResource := validation.NewDuplicates[string](len(resources)), validation.NewDuplicates[string](len(resources))
+	plain := false // the last entry without a slash is not a wildcard
 	for i, text := range resources {
 		resource, subresource, slash := strings.Cut(text, "/")
 		if text == "" {
@@ -82,10 +82,10 @@ func validateResources(f validation.Field, resources []string) {
 			f.Index(i).Invalid(text, fmt.Sprintf("if '*/%s' is present, must not specify %s", subresource, text))
 		}
 		if subresource == wildcard {
-			everySubresource.Again(resource)
+			everySubresource.IsDuplicate(resource)
 		}
 		if resource == wildcard {
-			everyResource.Again(subresource)
+			everyResource.IsDuplicate(subresource)
 		}
 	}
 	if len(resources) > 1 && slices.Contains(resources, "*/*") {
@@ -96,8 +96,8 @@ func validateResources(f validation.Field, resources []string) {
 	}
 }
 
-// validateMatchResources validates the match constraints of a policy or a binding. All fields have
-// their defaults.
+// validateMatchResources validates the match constraints of a policy or binding. All fields have
+// default values.
 func validateMatchResources(f validation.Field, match *admissionregistrationv1.MatchResources) {
 	if match == nil {
 		return
@@ -136,23 +136,23 @@ func validateFailurePolicy(f validation.Field, failure *admissionregistrationv1.
 }
 
 func validateNamedRule(f validation.Field, rule *admissionregistrationv1.NamedRuleWithOperations) {
-	names := validation.NewSeen[string](len(rule.ResourceNames))
+	names := validation.NewDuplicates[string](len(rule.ResourceNames))
 	for i, name := range rule.ResourceNames {
 		at := f.Child("resourceNames").Index(i)
 		at.InvalidFor(name, path.IsValidPathSegmentName(name))
-		if names.Again(name) {
+		if names.IsDuplicate(name) {
 			at.Duplicate(name)
 		}
 	}
 	validateRule(f, &rule.RuleWithOperations)
 }
 
-// validateMatchConditions validates match conditions, which have unique names.
+// validateMatchConditions validates match conditions and requires unique names.
 func validateMatchConditions(f validation.Field, conditions []admissionregistrationv1.MatchCondition, compiler *policy.Compiler, params bool) {
 	if len(conditions) > maxMatchConditions {
 		f.TooMany(len(conditions), maxMatchConditions)
 	}
-	names := validation.NewSeen[string](len(conditions))
+	names := validation.NewDuplicates[string](len(conditions))
 	for i := range conditions {
 		condition, at := &conditions[i], f.Index(i)
 		sees := policy.Scope{Params: params, Authorizer: true}
@@ -166,14 +166,14 @@ func validateMatchConditions(f validation.Field, conditions []admissionregistrat
 			continue
 		}
 		at.Child("name").QualifiedName(condition.Name)
-		if names.Again(condition.Name) {
+		if names.IsDuplicate(condition.Name) {
 			at.Child("name").Duplicate(condition.Name)
 		}
 	}
 }
 
-// compile reports the errors of an expression. Compilation takes long, so it stops when the request
-// is canceled.
+// compile reports the errors of an expression. Compilation is slow, so it returns an error if the
+// request is canceled.
 func compile(f validation.Field, compiler *policy.Compiler, text string, sees policy.Scope, results ...*cel.Type) error {
 	if err := f.Context().Err(); err != nil {
 		return fmt.Errorf("compile expressions: %w", err)

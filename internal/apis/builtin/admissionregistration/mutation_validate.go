@@ -53,7 +53,7 @@ func validateMutable(f validation.Field, match *admissionregistrationv1.MatchRes
 	}
 }
 
-// validateMutation: the type of a patch names the one of two fields that is set.
+// validateMutation requires exactly one of two fields, according to the type of the patch.
 func (e *expressions) validateMutation(f validation.Field, m *admissionregistrationv1.Mutation) {
 	patch, apply := f.Child("jsonPatch"), f.Child("applyConfiguration")
 	switch m.PatchType {

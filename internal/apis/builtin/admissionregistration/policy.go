@@ -18,8 +18,8 @@ func policyDefinitions(rules metav1.TableColumnDefinition) []metav1.TableColumnD
 	}
 }
 
-func mutatingPolicyColumns() *builtin.Columns[admissionregistrationv1.MutatingAdmissionPolicy] {
-	return &builtin.Columns[admissionregistrationv1.MutatingAdmissionPolicy]{
+func mutatingPolicyColumns() *builtin.Columns[*admissionregistrationv1.MutatingAdmissionPolicy] {
+	return &builtin.Columns[*admissionregistrationv1.MutatingAdmissionPolicy]{
 		Definitions: policyDefinitions(builtin.Column("Mutations", "integer",
 			"Mutation indicates the number of mutations rules defined in this configuration")),
 		Cells: func(p *admissionregistrationv1.MutatingAdmissionPolicy, now time.Time) []any {
@@ -28,8 +28,8 @@ func mutatingPolicyColumns() *builtin.Columns[admissionregistrationv1.MutatingAd
 	}
 }
 
-func validatingPolicyColumns() *builtin.Columns[admissionregistrationv1.ValidatingAdmissionPolicy] {
-	return &builtin.Columns[admissionregistrationv1.ValidatingAdmissionPolicy]{
+func validatingPolicyColumns() *builtin.Columns[*admissionregistrationv1.ValidatingAdmissionPolicy] {
+	return &builtin.Columns[*admissionregistrationv1.ValidatingAdmissionPolicy]{
 		Definitions: policyDefinitions(builtin.Column("Validations", "integer",
 			"Validations indicates the number of validation rules defined in this configuration")),
 		Cells: func(p *admissionregistrationv1.ValidatingAdmissionPolicy, now time.Time) []any {
@@ -54,8 +54,8 @@ func bindingDefinitions() []metav1.TableColumnDefinition {
 	}
 }
 
-func mutatingBindingColumns() *builtin.Columns[admissionregistrationv1.MutatingAdmissionPolicyBinding] {
-	return &builtin.Columns[admissionregistrationv1.MutatingAdmissionPolicyBinding]{
+func mutatingBindingColumns() *builtin.Columns[*admissionregistrationv1.MutatingAdmissionPolicyBinding] {
+	return &builtin.Columns[*admissionregistrationv1.MutatingAdmissionPolicyBinding]{
 		Definitions: bindingDefinitions(),
 		Cells: func(b *admissionregistrationv1.MutatingAdmissionPolicyBinding, now time.Time) []any {
 			return []any{b.Name, b.Spec.PolicyName, paramRefText(b.Spec.ParamRef), builtin.Age(b.CreationTimestamp, now)}
@@ -63,8 +63,8 @@ func mutatingBindingColumns() *builtin.Columns[admissionregistrationv1.MutatingA
 	}
 }
 
-func validatingBindingColumns() *builtin.Columns[admissionregistrationv1.ValidatingAdmissionPolicyBinding] {
-	return &builtin.Columns[admissionregistrationv1.ValidatingAdmissionPolicyBinding]{
+func validatingBindingColumns() *builtin.Columns[*admissionregistrationv1.ValidatingAdmissionPolicyBinding] {
+	return &builtin.Columns[*admissionregistrationv1.ValidatingAdmissionPolicyBinding]{
 		Definitions: bindingDefinitions(),
 		Cells: func(b *admissionregistrationv1.ValidatingAdmissionPolicyBinding, now time.Time) []any {
 			return []any{b.Name, b.Spec.PolicyName, paramRefText(b.Spec.ParamRef), builtin.Age(b.CreationTimestamp, now)}
@@ -77,7 +77,7 @@ func paramRefText(ref *admissionregistrationv1.ParamRef) string {
 	case ref == nil:
 		return builtin.Unset
 	case ref.Name == "":
-		return ref.Selector.String() // as kube-apiserver: by the names of fields of Go
+		return ref.Selector.String() // as in kube-apiserver, with the names of Go fields
 	case ref.Namespace == "":
 		return "*/" + ref.Name
 	}

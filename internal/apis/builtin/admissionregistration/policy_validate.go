@@ -17,22 +17,23 @@ import (
 
 const (
 	maxAuditAnnotations = 20
-	// maxAnnotationExpression is the maximum length of an audit annotation's expression, in bytes.
+	// maxAnnotationExpression is the maximum length of the expression of an audit annotation, in
+	// bytes.
 	maxAnnotationExpression = 5 << 10
 )
 
-// expressions validates the expressions of one policy in their order of evaluation. Unchanged
-// expressions of a stored policy are not validated again.
+// expressions validates the expressions of one policy in their order of evaluation. It does not
+// validate unchanged expressions of a stored policy again.
 type expressions struct {
 	compiler  policy.Compiler
 	params    bool
 	unchanged bool
 }
 
-// scope returns the variables of an expression that validates or mutates.
+// scope returns the variables of expressions for validation and mutation.
 func (e *expressions) scope() policy.Scope { return policy.Scope{Params: e.params, Authorizer: true} }
 
-// check reports the errors of an expression. written is the value in the error.
+// check reports the errors of an expression. written is the value that errors contain.
 func (e *expressions) check(f validation.Field, text, written string, sees policy.Scope, results ...*cel.Type) {
 	if e.unchanged {
 		return
@@ -139,7 +140,7 @@ func (e *expressions) validateVariables(f validation.Field, variables []admissio
 	}
 }
 
-// isIdentifier reports whether expressions can name a variable so.
+// isIdentifier reports whether name can be the name of a variable in expressions.
 func isIdentifier(name string) bool {
 	switch name {
 	case "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let",
@@ -179,12 +180,13 @@ func (e *expressions) validateValidation(f validation.Field, v *admissionregistr
 	}
 }
 
-// validateAnnotations: the keys of annotations are below the name of the policy.
+// validateAnnotations validates audit annotations. Their keys are prefixed with the name of the
+// policy.
 func (e *expressions) validateAnnotations(f validation.Field, policyName string, annotations []admissionregistrationv1.AuditAnnotation) {
 	if len(annotations) > maxAuditAnnotations {
 		f.Invalid(annotations, fmt.Sprintf("must not have more than %d auditAnnotations", maxAuditAnnotations))
 	}
-	keys := validation.NewSeen[string](len(annotations))
+	keys := validation.NewDuplicates[string](len(annotations))
 	for i := range annotations {
 		a, at := &annotations[i], f.Index(i)
 		if policyName == "" {
@@ -192,7 +194,7 @@ func (e *expressions) validateAnnotations(f validation.Field, policyName string,
 		} else {
 			at.Child("key").QualifiedName(policyName + "/" + a.Key)
 		}
-		if keys.Again(a.Key) {
+		if keys.IsDuplicate(a.Key) {
 			at.Child("key").Duplicate(a.Key)
 		}
 		switch text := strings.TrimSpace(a.ValueExpression); {

@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// staticSuffix ends the names of configurations that files hold.
+// staticSuffix is the suffix of the names of configurations in files.
 const staticSuffix = ".static.k8s.io"
 
 func isStatic(name string) bool { return strings.HasSuffix(name, staticSuffix) }
@@ -27,8 +27,8 @@ func validateNotStatic(f validation.Field, name string, isNew bool) {
 	}
 }
 
-// warnOfStatic implements Row.Warnings. It warns about a name that is reserved on servers with
-// configurations in files.
+// warnOfStatic is a hook for Strategy.Warnings. It warns about a name that servers with
+// configurations in files reject.
 func warnOfStatic[T any, P interface {
 	*T
 	metav1.Object

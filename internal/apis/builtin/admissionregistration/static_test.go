@@ -10,7 +10,8 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// TestWarnedOfStaticNames: a name that another server would refuse is warned of, once.
+// TestWarnedOfStaticNames checks that a new object whose name other servers reject causes a
+// warning.
 func TestWarnedOfStaticNames(t *testing.T) {
 	t.Parallel()
 	off, err := feature.Defaults().Parse("ManifestBasedAdmissionControlConfig=false")

@@ -16,14 +16,15 @@ import (
 	"mainstay.dev/mainstay/internal/cel/typed"
 )
 
-// maxTypesToCheck bounds the kinds that the expressions of a policy are checked with.
+// maxTypesToCheck is the maximum number of kinds for which the expressions of a policy are
+// type-checked.
 const maxTypesToCheck = 10
 
 func prepareValidatingPolicy(op *builtin.Operation, p *admissionregistrationv1.ValidatingAdmissionPolicy) {
 	typeCheck(op, p, 1)
 }
 
-// prepareValidatingPolicyUpdate checks a policy that has changed, or was not checked yet.
+// prepareValidatingPolicyUpdate type-checks a policy that has changed or was never checked.
 func prepareValidatingPolicyUpdate(op *builtin.Operation, p, old *admissionregistrationv1.ValidatingAdmissionPolicy) {
 	generation := old.Generation
 	if validation.Changed(p.Spec, old.Spec) {
@@ -34,8 +35,8 @@ func prepareValidatingPolicyUpdate(op *builtin.Operation, p, old *admissionregis
 	}
 }
 
-// typeCheck writes the type errors of a policy's expressions to its status, for the types that its
-// rules name. kube-apiserver does this in a controller, after the policy has become effective.
+// typeCheck writes the type errors in the expressions of a policy to its status, for the types that
+// its rules name. kube-apiserver does this in a controller, after the policy has become effective.
 func typeCheck(op *builtin.Operation, p *admissionregistrationv1.ValidatingAdmissionPolicy, generation int64) {
 	types := op.Env.Types
 	if types == nil {
@@ -54,8 +55,7 @@ func typeCheck(op *builtin.Operation, p *admissionregistrationv1.ValidatingAdmis
 	p.Status.TypeChecking = &admissionregistrationv1.TypeChecking{ExpressionWarnings: c.check()}
 }
 
-// typesToCheck returns the kinds that rules name without an asterisk, in order. They are
-// few: the stable sort is less code.
+// typesToCheck returns the sorted kinds that rules name without a wildcard.
 func typesToCheck(types builtin.TypeResolver, spec *admissionregistrationv1.ValidatingAdmissionPolicySpec) []schema.GroupVersionKind {
 	if spec.MatchConstraints == nil {
 		return nil
@@ -106,7 +106,7 @@ type typeChecker struct {
 type checkedKind struct {
 	gvk      schema.GroupVersionKind
 	typ      *typed.Type
-	compiler *policy.Compiler // nil until it is used
+	compiler *policy.Compiler // nil before the first use
 }
 
 func (c *typeChecker) check() []admissionregistrationv1.ExpressionWarning {
@@ -127,7 +127,7 @@ func (c *typeChecker) check() []admissionregistrationv1.ExpressionWarning {
 	return warnings
 }
 
-// issues returns the errors of an expression, for each kind.
+// issues returns the errors of an expression for each kind.
 func (c *typeChecker) issues(text string) string {
 	var all []string
 	for i := range c.kinds {
@@ -146,14 +146,14 @@ func (c *typeChecker) scope() policy.Scope {
 	return policy.Scope{Params: c.spec.ParamKind != nil, Authorizer: true}
 }
 
-// compiler returns a compiler for expressions about a kind, with the policy's variables.
+// compiler returns a compiler for expressions about a kind, with the variables of the policy.
 func (c *typeChecker) compiler(k *checkedKind) *policy.Compiler {
 	if k.compiler != nil {
 		return k.compiler
 	}
 	k.compiler = &policy.Compiler{Variables: true, Object: k.typ, Params: c.params}
 	for i := range c.spec.Variables {
-		_ = k.compiler.Declare(c.spec.Variables[i].Name, c.spec.Variables[i].Expression, c.scope()) // its faults show where it is used
+		_ = k.compiler.Declare(c.spec.Variables[i].Name, c.spec.Variables[i].Expression, c.scope()) // errors are reported where the variable is used
 	}
 	return k.compiler
 }

@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation/validationtest"
 )
 
-// oneRule is for all that is done with some resources.
+// oneRule returns a rule for all operations on some resources.
 func oneRule(resources ...string) admissionregistrationv1.RuleWithOperations {
 	scope := admissionregistrationv1.AllScopes
 	return admissionregistrationv1.RuleWithOperations{
@@ -75,12 +75,13 @@ func TestWebhooks(t *testing.T) {
 		{Name: "all subresources", Change: resources("pods/*", "pods/status"), Want: []string{rule + `[1]: Invalid value: "pods/status": if 'pods/*' is present`}},
 		{Name: "of all resources", Change: resources("*/scale", "pods/scale"), Want: []string{rule + `[1]: Invalid value: "pods/scale": if '*/scale' is present`}},
 		{Name: "everything", Change: resources("*/*", "pods"), Want: []string{rule + `: Invalid value: ["*/*","pods"]: if '*/*' is present`}},
-		{Name: "wildcard last", Change: resources("pods", "*")}, // as kube-apiserver
+		{Name: "wildcard last", Change: resources("pods", "*")}, // as in kube-apiserver
 		{Name: "wildcard first", Change: resources("*", "pods"), Want: []string{"if '*' is present, must not specify other resources without subresources"}},
 	})
 }
 
-// TestOldWebhooks checks that formerly valid values do not prevent updates of a configuration.
+// TestOldWebhooks checks that values that were valid in the past do not prevent updates of a
+// configuration.
 func TestOldWebhooks(t *testing.T) {
 	t.Parallel()
 	stored := func() *hooks {

@@ -17,8 +17,8 @@ func webhookDefinitions() []metav1.TableColumnDefinition {
 	}
 }
 
-func mutatingWebhookColumns() *builtin.Columns[admissionregistrationv1.MutatingWebhookConfiguration] {
-	return &builtin.Columns[admissionregistrationv1.MutatingWebhookConfiguration]{
+func mutatingWebhookColumns() *builtin.Columns[*admissionregistrationv1.MutatingWebhookConfiguration] {
+	return &builtin.Columns[*admissionregistrationv1.MutatingWebhookConfiguration]{
 		Definitions: webhookDefinitions(),
 		Cells: func(c *admissionregistrationv1.MutatingWebhookConfiguration, now time.Time) []any {
 			return []any{c.Name, int64(len(c.Webhooks)), builtin.Age(c.CreationTimestamp, now)}
@@ -26,8 +26,8 @@ func mutatingWebhookColumns() *builtin.Columns[admissionregistrationv1.MutatingW
 	}
 }
 
-func validatingWebhookColumns() *builtin.Columns[admissionregistrationv1.ValidatingWebhookConfiguration] {
-	return &builtin.Columns[admissionregistrationv1.ValidatingWebhookConfiguration]{
+func validatingWebhookColumns() *builtin.Columns[*admissionregistrationv1.ValidatingWebhookConfiguration] {
+	return &builtin.Columns[*admissionregistrationv1.ValidatingWebhookConfiguration]{
 		Definitions: webhookDefinitions(),
 		Cells: func(c *admissionregistrationv1.ValidatingWebhookConfiguration, now time.Time) []any {
 			return []any{c.Name, int64(len(c.Webhooks)), builtin.Age(c.CreationTimestamp, now)}

@@ -16,7 +16,7 @@ import (
 
 const maxWebhookTimeout = 30 // seconds
 
-// hook has the common fields of validating and mutating webhooks.
+// hook contains the common fields of validating and mutating webhooks.
 type hook struct {
 	name         string
 	client       *admissionregistrationv1.WebhookClientConfig
@@ -76,43 +76,43 @@ func validateMutatingWebhooks(f validation.Field, configuration, old *admissionr
 	validateHooks(f.Child("webhooks"), mutatingHooks(configuration.Webhooks), before)
 }
 
-// validateHooks validates webhooks. A violation that a stored webhook already has is tolerated in
-// all webhooks.
+// validateHooks validates webhooks. It tolerates a violation in all webhooks if a stored webhook
+// already has it.
 func validateHooks(f validation.Field, hooks, old []hook) {
 	tolerated := flawsOf(old)
 	if len(hooks) == len(old) && slices.EqualFunc(hooks, old, func(a, b hook) bool { return !validation.Changed(a.conditions, b.conditions) }) {
 		tolerated.conditions = true
 	}
 	var compiler policy.Compiler
-	names := validation.NewSeen[string](len(hooks))
+	names := validation.NewDuplicates[string](len(hooks))
 	for i := range hooks {
 		h, at := &hooks[i], f.Index(i)
 		validateHook(at, h, tolerated)
 		if !tolerated.conditions {
 			validateMatchConditions(at.Child("matchConditions"), h.conditions, &compiler, false)
 		}
-		if !tolerated.sameNames && h.name != "" && names.Again(h.name) {
+		if !tolerated.sameNames && h.name != "" && names.IsDuplicate(h.name) {
 			at.Child("name").Duplicate(h.name)
 		}
 	}
 }
 
-// flaws are violations that stored webhooks may have and new ones may not.
+// flaws are violations that are tolerated in stored webhooks only.
 type flaws struct {
 	sideEffects, unknownVersions, sameNames, labelValues bool
-	// conditions is set if the match conditions have not changed. The environment that compiled
-	// them may no longer exist.
+	// conditions is set if the match conditions have not changed. A newer CEL environment might
+	// reject them.
 	conditions bool
 }
 
 func flawsOf(hooks []hook) flaws {
 	var found flaws
-	names := validation.NewSeen[string](len(hooks))
+	names := validation.NewDuplicates[string](len(hooks))
 	for i := range hooks {
 		h := &hooks[i]
 		found.sideEffects = found.sideEffects || h.effects == nil || !harmless(*h.effects)
 		found.unknownVersions = found.unknownVersions || len(h.versions) > 0 && !slices.ContainsFunc(h.versions, isReviewVersion)
-		found.sameNames = names.Again(h.name) || found.sameNames
+		found.sameNames = names.IsDuplicate(h.name) || found.sameNames
 		found.labelValues = found.labelValues || !isSelector(h.namespaces) || !isSelector(h.objects)
 	}
 	return found
@@ -195,16 +195,16 @@ func validateClient(f validation.Field, client *admissionregistrationv1.WebhookC
 	}
 }
 
-// validateVersions requires a version that the previous release of the server supports. Otherwise
-// it could not call the webhook after a downgrade.
+// validateVersions requires an AdmissionReview version that the previous release of the server
+// supports. Otherwise, it could not call the webhook after a downgrade.
 func validateVersions(f validation.Field, versions []string, anyVersion bool) {
 	if len(versions) == 0 {
 		f.Required("must specify one of v1, v1beta1")
 		return
 	}
-	seen := validation.NewSeen[string](len(versions))
+	seen := validation.NewDuplicates[string](len(versions))
 	for i, version := range versions {
-		if seen.Again(version) {
+		if seen.IsDuplicate(version) {
 			f.Index(i).Invalid(version, "duplicate version")
 			continue
 		}

@@ -32,14 +32,14 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/storagemigration"
 )
 
-// Groups returns all groups in the order of discovery. A group without resources reserves the place
-// of resources that another group declares.
+// Groups returns all groups in the order of discovery. A group without resources reserves the
+// position of resources that another group declares.
 func Groups() []builtin.Group {
 	return []builtin.Group{
 		core.V1(),
 		apiregistration.V1(),
 		apps.V1(),
-		{GroupVersion: eventsv1.SchemeGroupVersion}, // events are declared by the core group
+		{GroupVersion: eventsv1.SchemeGroupVersion}, // the core group declares events
 		authentication.V1(),
 		authorization.V1(),
 		autoscaling.V2(),
@@ -59,7 +59,7 @@ func Groups() []builtin.Group {
 		flowcontrol.V1(),
 		storagemigration.V1(),
 
-		// Kinds that no stable version has.
+		// Kinds without a stable version.
 		coordination.V1Beta1(),
 		resource.V1Alpha3(),
 		scheduling.V1Beta1(),
@@ -69,10 +69,10 @@ func Groups() []builtin.Group {
 	}
 }
 
-// Versions returns all versions that --runtime-config may name: the available versions, and removed
-// versions, which have no effect.
+// Versions returns all versions that --runtime-config may name, including removed versions, which
+// have no effect.
 func Versions() []schema.GroupVersion {
-	versions := builtin.Versions(Groups())
+	versions := builtin.AllVersions(Groups())
 	for _, gone := range [...]schema.GroupVersion{
 		{Group: "admission.k8s.io", Version: "v1"}, {Group: "admission.k8s.io", Version: "v1beta1"},
 		{Group: "apps", Version: "v1beta1"}, {Group: "apps", Version: "v1beta2"},

@@ -20,8 +20,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// server has all resources over a store in memory, and a recorded object for
-// each.
+// server provides all resources over a store in memory, and a recorded object of each.
 type server struct {
 	resources map[string]*rest.Resource
 	samples   map[string]json.RawMessage
@@ -30,7 +29,7 @@ type server struct {
 func serve(t *testing.T) *server {
 	t.Helper()
 	backend := storagetest.InMemory(t)
-	env := &builtin.Env{Gates: feature.Defaults(), Storage: storagetest.Opener(backend)}
+	env := &builtin.Env{Gates: feature.Defaults(), Storage: builtin.StorageEnv{Open: storagetest.Opener(backend)}}
 	s := &server{resources: map[string]*rest.Resource{}, samples: map[string]json.RawMessage{}}
 	resources, err := builtin.Build(env, all.Groups())
 	if err != nil {
@@ -48,8 +47,7 @@ func serve(t *testing.T) *server {
 	return s
 }
 
-// sample returns a recorded object in the hub version, as a client would send
-// it to be created.
+// sample returns a recorded object in the hub version, as clients send it for creation.
 func (s *server) sample(t *testing.T, name string) codec.Object {
 	t.Helper()
 	r := s.resources[name]
@@ -72,7 +70,7 @@ func (s *server) sample(t *testing.T, name string) codec.Object {
 	return hub
 }
 
-// dropRules removes validation rules, which definitions may not have yet.
+// dropRules removes validation rules, which the API server may not support.
 func dropRules(schema *apiextensionsv1.JSONSchemaProps) {
 	schema.XValidations = nil
 	for name, property := range schema.Properties {
@@ -99,7 +97,7 @@ func object(t *testing.T, record *codec.Record) codec.Object {
 	return obj
 }
 
-// put sends an object to a resource or subresource.
+// put updates an object through a resource or subresource.
 func (s *server) put(t *testing.T, name string, obj codec.Object) (codec.Object, error) {
 	t.Helper()
 	key := types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
@@ -113,7 +111,7 @@ func (s *server) put(t *testing.T, name string, obj codec.Object) (codec.Object,
 	return object(t, record), nil
 }
 
-// TestRules compares the results of writes with those of a recorded kube-apiserver.
+// TestRules compares the results of writes with a recorded kube-apiserver.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -147,7 +145,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// checkStatus checks which metadata a write to /status can change.
+// checkStatus checks which parts of metadata a write to /status can change.
 func (s *server) checkStatus(t *testing.T, name, want string) {
 	t.Helper()
 	key := s.sample(t, name)
@@ -181,7 +179,8 @@ func (s *server) checkStatus(t *testing.T, name, want string) {
 	}
 }
 
-// TestFieldLabels compares the supported field selectors, and the errors for all others.
+// TestFieldLabels compares the supported field selectors, and the errors for unsupported ones, with
+// kube-apiserver.
 func TestFieldLabels(t *testing.T) {
 	t.Parallel()
 	s := serve(t)

@@ -17,7 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// recorded reads a testdata file of JSON lines, compressed.
+// recorded reads a compressed testdata file of JSON lines.
 func recorded[T any](t *testing.T, name string) []T {
 	t.Helper()
 	file, err := os.Open("testdata/" + name)
@@ -55,18 +55,18 @@ func byName(t *testing.T) map[string]*rest.Resource {
 	return named
 }
 
-// reworded are columns with descriptions that have changed since the recording, because they are
-// derived from the types.
+// reworded contains the columns whose descriptions have changed since the recording, because they
+// are derived from the types.
 var reworded = map[string]bool{
 	"ipaddresses ParentRef": true, "servicecidrs CIDRs": true, "resourceslices Pool": true,
 	"volumeattributesclasses DriverName": true, "clusterrolebindings Role": true, "rolebindings Role": true,
 }
 
-// widened are resources that have gained columns since the tables were recorded;
-// their own tests look at them.
+// widened contains the resources that have additional columns since the recording. Their own tests
+// check them.
 var widened = map[string]bool{"customresourcedefinitions": true}
 
-// TestColumns compares column definitions with those of a recorded kube-apiserver.
+// TestColumns compares column definitions with a recorded kube-apiserver.
 func TestColumns(t *testing.T) {
 	t.Parallel()
 	resources := byName(t)
@@ -132,7 +132,7 @@ func TestColumnsOfBetas(t *testing.T) {
 	}
 }
 
-// TestCells compares rows with recorded ones, but for ages.
+// TestCells compares cells, except ages, with the recording.
 func TestCells(t *testing.T) {
 	t.Parallel()
 	resources := byName(t)
@@ -168,7 +168,7 @@ func TestCells(t *testing.T) {
 	}
 }
 
-// cells makes a row when the object has just been made, as JSON has it.
+// cells returns the table row of an object at its creation, in the types of JSON.
 func cells(t *testing.T, r *rest.Resource, obj codec.Object) ([]any, []metav1.TableRowCondition) {
 	t.Helper()
 	now := obj.GetCreationTimestamp().Time.Add(time.Second / 2)

@@ -21,16 +21,16 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// creation is a recorded request with the response 201, without values that are unique per object,
-// and with UID as the object's UID.
+// creation is a recorded request with the response 201. Values that are unique per object are
+// removed, and the UID of the object is UID.
 type creation struct {
 	GV, Resource, Scenario, Namespace string
 	Request                           json.RawMessage
 	Answer                            map[string]any
 }
 
-// later are fields that neither defaults nor preparation set: they are set by allocators, admission
-// and clocks. Some were added or changed since the recording.
+// later contains fields that neither defaults nor preparation set, but allocators, admission and
+// clocks. Some were added or changed after the recording.
 var later = map[string][]string{
 	"certificatesigningrequests": {"spec.username", "spec.groups", "spec.extra"}, // T the user
 	"csidrivers":                 {"spec.preventPodSchedulingIfMissing"},         // VolumeLimitScaling: since 1.37
@@ -50,7 +50,7 @@ var later = map[string][]string{
 	"volumeattributesclasses": {"metadata.finalizers"},
 }
 
-// since137 are creations with a different response now, by the feature gate that is the reason.
+// since137 maps creations with a different response since 1.37 to the responsible feature gate.
 var since137 = map[string]string{
 	"pods.v1/create-faults 1775": "ClusterTrustBundleProjection",
 	"pods.v1/create-faults 1778": "PodCertificateRequest",
@@ -93,7 +93,8 @@ func TestCreations(t *testing.T) {
 	}
 }
 
-// prepared returns the server's object for a request before allocation, admission and validation.
+// prepared returns the object of the server for a request, before allocation, admission and
+// validation.
 func prepared(t *testing.T, env *builtin.Env, r *rest.Resource, c *creation) (map[string]any, error) {
 	t.Helper()
 	obj, err := r.Version.Decode(c.Request, codec.JSON, false)
@@ -131,7 +132,7 @@ func prepared(t *testing.T, env *builtin.Env, r *rest.Resource, c *creation) (ma
 	return document, json.Unmarshal(text, &document)
 }
 
-// remove removes a field, in every element of the lists on its path.
+// remove removes a field. If its path contains lists, it is removed from all elements.
 func remove(value any, path []string) {
 	switch value := value.(type) {
 	case []any:
@@ -147,8 +148,8 @@ func remove(value any, path []string) {
 	}
 }
 
-// TestDefaultsOnce sets the defaults of recorded objects twice. The second time must neither change
-// nor allocate anything, because defaults are set on every read.
+// TestDefaultsOnce sets the defaults of recorded objects twice. The second time must not modify or
+// allocate anything, because defaults are set on every read.
 func TestDefaultsOnce(t *testing.T) {
 	resources := byName(t)
 	seen := map[string]int{}
@@ -173,7 +174,7 @@ func TestDefaultsOnce(t *testing.T) {
 	}
 }
 
-// twice sets defaults, and checks that repeating it has no effect.
+// twice sets defaults, and checks that setting them again has no effect.
 func twice(t *testing.T, name string, v *codec.Version, obj codec.Object) codec.Object {
 	t.Helper()
 	v.Default(obj)
@@ -185,7 +186,7 @@ func twice(t *testing.T, name string, v *codec.Version, obj codec.Object) codec.
 	return again
 }
 
-// TestDefaultsOfFixtures does the same with objects that have all fields.
+// TestDefaultsOfFixtures is TestDefaultsOnce for objects with all fields.
 func TestDefaultsOfFixtures(t *testing.T) {
 	t.Parallel()
 	found, err := exec.Command("go", "list", "-f", "{{.Dir}}", "k8s.io/api/core/v1").Output()
@@ -205,7 +206,7 @@ func TestDefaultsOfFixtures(t *testing.T) {
 		}
 		body, err := os.ReadFile(filepath.Join(types, "../../testdata/HEAD", group+"."+v.GVK.Version+"."+v.GVK.Kind+".json"))
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // types of other modules
+			continue // types that other modules declare
 		}
 		if err != nil {
 			t.Fatal(err)

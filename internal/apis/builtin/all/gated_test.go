@@ -18,8 +18,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// gatedFields are objects with a field of a feature, which is named last. The field is preserved
-// while the feature is enabled, and afterwards as long as the stored object has it.
+// gatedFields contains objects that use a feature gate, and the field of the feature. The field is
+// preserved while the gate is enabled, and afterwards as long as the stored object has it.
 var gatedFields = [...]struct{ gate, resource, object, field string }{
 	{"CoordinatedLeaderElection", "coordination.k8s.io/v1 leases", `{"spec":{"strategy":"OldestEmulationVersion"}}`, "spec.strategy"},
 	{
@@ -51,7 +51,7 @@ var gatedFields = [...]struct{ gate, resource, object, field string }{
 	},
 }
 
-// TestGated writes each of them with its feature on and off.
+// TestGated writes each object with the gate enabled and disabled.
 func TestGated(t *testing.T) {
 	t.Parallel()
 	for _, tt := range gatedFields {
@@ -74,14 +74,14 @@ func TestGated(t *testing.T) {
 	}
 }
 
-// gatedResource is a resource with one gate set, over a store.
+// gatedResource returns a resource over backend, built with one gate enabled or disabled.
 func gatedResource(t *testing.T, backend kv.Backend, gate string, on bool, name string) *rest.Resource {
 	t.Helper()
 	gates, err := feature.Defaults().With(feature.Set{feature.Gate(gate): on})
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := &builtin.Env{Gates: gates, Storage: storagetest.Opener(backend)}
+	env := &builtin.Env{Gates: gates, Storage: builtin.StorageEnv{Open: storagetest.Opener(backend)}}
 	resources, err := builtin.Build(env, all.Groups())
 	if err != nil {
 		t.Fatal(err)
@@ -131,7 +131,8 @@ func rewrite(t *testing.T, r *rest.Resource, obj codec.Object) codec.Object {
 	return object(t, record)
 }
 
-// has reports whether an object has a field, by its path with dots, or at any place by its name.
+// has reports whether an object has a field, which is a dotted path, or a name that may occur
+// anywhere.
 func has(t *testing.T, obj codec.Object, field string) bool {
 	t.Helper()
 	text, err := json.Marshal(obj)

@@ -25,7 +25,7 @@ func build(t *testing.T) (resources []*rest.Resource, paths map[string]string) {
 	return buildWith(t, feature.Set{}, nil)
 }
 
-// buildAll makes the resources of all versions.
+// buildAll is build for the resources of all versions.
 func buildAll(t *testing.T) (resources []*rest.Resource, paths map[string]string) {
 	t.Helper()
 	return buildWith(t, feature.Set{"AllAlpha": true, "AllBeta": true}, map[string]string{"api/all": "true"})
@@ -44,10 +44,10 @@ func buildWith(t *testing.T, set feature.Set, config map[string]string) (resourc
 		}
 	}
 	paths = map[string]string{}
-	env := &builtin.Env{Gates: gates, Enablement: enablement, Storage: func(spec storage.Spec) (storage.Interface, error) {
+	env := &builtin.Env{Gates: gates, Enablement: enablement, Storage: builtin.StorageEnv{Open: func(spec storage.Spec) (storage.Interface, error) {
 		paths[spec.Resource.String()] = "/registry/" + spec.Path
 		return nil, nil
-	}}
+	}}}
 	resources, err = builtin.Build(env, all.Groups())
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +55,7 @@ func buildWith(t *testing.T, set feature.Set, config map[string]string) (resourc
 	return resources, paths
 }
 
-// table reads a testdata file of columns that are separated by tabs.
+// table reads a testdata file of tab-separated columns.
 func table(t *testing.T, name string) [][]string {
 	t.Helper()
 	file, err := os.Open("testdata/" + name)
@@ -72,7 +72,7 @@ func table(t *testing.T, name string) [][]string {
 	return rows
 }
 
-// fullName names a resource or subresource in one version.
+// fullName returns the name of a resource or subresource in one version.
 func fullName(group, version, name string) string {
 	if group == `""` || group == "" {
 		return version + " " + name
@@ -94,7 +94,7 @@ func TestResources(t *testing.T) {
 	compareResources(t, resources, paths, table(t, "resources.tsv"))
 }
 
-// TestAllResources does the same with all versions on.
+// TestAllResources is TestResources with all versions enabled.
 func TestAllResources(t *testing.T) {
 	t.Parallel()
 	resources, paths := buildAll(t)
@@ -126,7 +126,7 @@ func compareResources(t *testing.T, resources []*rest.Resource, paths map[string
 	}
 }
 
-// TestSubresources does the same with subresources.
+// TestSubresources compares the discovery information of subresources with that of kube-apiserver.
 func TestSubresources(t *testing.T) {
 	t.Parallel()
 	resources, _ := buildAll(t)
@@ -144,7 +144,7 @@ func TestSubresources(t *testing.T) {
 	}
 }
 
-// TestOrder checks the order of groups, by which discovery lists them.
+// TestOrder checks the order of groups in discovery.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	var got []string
@@ -166,7 +166,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestNoPathTwice checks that no two resources are stored in the same place.
+// TestNoPathTwice checks that no two resources have the same storage path.
 func TestNoPathTwice(t *testing.T) {
 	t.Parallel()
 	_, paths := buildAll(t)

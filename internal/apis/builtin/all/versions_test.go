@@ -21,8 +21,8 @@ import (
 	storagemigrationv1beta1 "k8s.io/api/storagemigration/v1beta1"
 )
 
-// TestSameVersions checks that versions which rows take for the same as the group's
-// own, but for their name, are written the same, as JSON and as protobuf.
+// TestSameVersions checks that versions without a conversion have the same JSON and protobuf
+// encoding as the version of the group, except for their name.
 func TestSameVersions(t *testing.T) {
 	t.Parallel()
 	for _, pair := range [][2]any{

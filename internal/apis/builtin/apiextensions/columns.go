@@ -12,10 +12,10 @@ import (
 	"mainstay.dev/mainstay/internal/apis/custom/definition"
 )
 
-// columns returns the table columns of definitions. Like kube-apiserver, the creation column is a
+// columns returns the table columns of definitions. As in kube-apiserver, the creation column is a
 // time, not an age.
-func columns() *builtin.Columns[apiextensionsv1.CustomResourceDefinition] {
-	return &builtin.Columns[apiextensionsv1.CustomResourceDefinition]{
+func columns() *builtin.Columns[*apiextensionsv1.CustomResourceDefinition] {
+	return &builtin.Columns[*apiextensionsv1.CustomResourceDefinition]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Scope", "string", "Cluster/Namespaced"),
@@ -36,8 +36,7 @@ func columns() *builtin.Columns[apiextensionsv1.CustomResourceDefinition] {
 	}
 }
 
-// servedVersions are the versions that are served, with a mark at the one that
-// objects are stored in.
+// servedVersions lists the served versions and marks the stored version.
 func servedVersions(crd *apiextensionsv1.CustomResourceDefinition) string {
 	var versions []string
 	for i := range crd.Spec.Versions {

@@ -1,5 +1,5 @@
-// Package apiextensions declares the resource of apiextensions.k8s.io. Package definition has the
-// rules of definitions, and package custom serves the defined resources.
+// Package apiextensions declares the resource of apiextensions.k8s.io. Package definition contains
+// the rules for definitions, and package custom serves the defined resources.
 package apiextensions
 
 import (
@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// V1 is apiextensions.k8s.io/v1.
+// V1 returns the group version apiextensions.k8s.io/v1.
 func V1() builtin.Group {
 	v1beta1 := apiextensionsv1beta1.SchemeGroupVersion
 	stored := builtin.ConvertedVersion(v1beta1.WithKind("CustomResourceDefinition"),
@@ -21,30 +21,38 @@ func V1() builtin.Group {
 		// kube-apiserver stores definitions as JSON of v1beta1, and discovery contains the hash of
 		// that version: jfWCUB31mvA=. Mainstay stores them in this form in etcd. In the embedded
 		// store they are JSON of v1, which is sent to clients unchanged and can be decoded in part.
-		builtin.Resource(builtin.Row[apiextensionsv1.CustomResourceDefinition]{
-			Name: "customresourcedefinitions", Kind: "CustomResourceDefinition", ShortNames: []string{"crd", "crds"}, AnyFinalizer: true,
-			Categories:  []string{"api-extensions"},
-			StoragePath: "apiextensions.k8s.io/customresourcedefinitions", HashedAs: v1beta1,
-			StoredAsJSON: true, StoredAlso: []*codec.Version{stored}, StoredShared: stored,
-			Status: true, Generation: true, RequireResourceVersion: true,
-			Default: definition.Default,
-			Prepare: func(_ *builtin.Operation, crd *apiextensionsv1.CustomResourceDefinition) { definition.Prepare(crd) },
-			PrepareUpdate: func(_ *builtin.Operation, crd, old *apiextensionsv1.CustomResourceDefinition) {
-				definition.PrepareUpdate(crd, old)
+		builtin.Resource(builtin.Row[*apiextensionsv1.CustomResourceDefinition]{
+			Names: builtin.Names{
+				Plural: "customresourcedefinitions", Kind: "CustomResourceDefinition", ShortNames: []string{"crd", "crds"},
+				Categories: []string{"api-extensions"},
 			},
-			Expensive: true, Permit: permit, Validate: validate, ValidateStatus: validateStatus,
-			Warnings: func(_ *builtin.Operation, crd, _ *apiextensionsv1.CustomResourceDefinition) []string {
-				return definition.Warnings(crd)
+			Storage: builtin.Storage{
+				Path: "apiextensions.k8s.io/customresourcedefinitions", HashedVersion: v1beta1, JSON: true,
+				ReadableVersions: []*codec.Version{stored}, SharedVersion: stored,
 			},
-			Columns: columns(), Held: definition.Held, OnMark: definition.OnMark,
+			WritePolicy: builtin.WritePolicy{Generation: true, RequireResourceVersion: true, AllowAnyFinalizer: true, ExpensiveValidation: true},
+			Strategy: builtin.Strategy[*apiextensionsv1.CustomResourceDefinition]{
+				Default:          definition.Default,
+				PrepareForCreate: func(_ *builtin.Operation, crd *apiextensionsv1.CustomResourceDefinition) { definition.Prepare(crd) },
+				PrepareForUpdate: func(_ *builtin.Operation, crd, old *apiextensionsv1.CustomResourceDefinition) {
+					definition.PrepareUpdate(crd, old)
+				},
+				ValidateExternal: validateStoragePath, Validate: validate,
+				Warnings: func(_ *builtin.Operation, crd, _ *apiextensionsv1.CustomResourceDefinition) []string {
+					return definition.Warnings(crd)
+				},
+			},
+			Status:   &builtin.Status[*apiextensionsv1.CustomResourceDefinition]{Validate: validateStatus},
+			Deletion: builtin.Deletion[*apiextensionsv1.CustomResourceDefinition]{Blocked: definition.Held, Prepare: definition.OnMark},
+			Columns:  columns(),
 		}),
 	}}
 }
 
-// permit rejects a new definition if its objects would be stored under the prefix of a built-in
-// resource. Otherwise its author could write built-in objects without validation.
-func permit(op *builtin.Operation, f validation.Field, crd, old *apiextensionsv1.CustomResourceDefinition) {
-	if old == nil && op.Env.Keeps(crd.Spec.Group+"/"+crd.Spec.Names.Plural) {
+// validateStoragePath rejects a new definition if its objects would be stored under the prefix of a
+// built-in resource. Otherwise, its author could write built-in objects without validation.
+func validateStoragePath(op *builtin.Operation, f validation.Field, crd, old *apiextensionsv1.CustomResourceDefinition) {
+	if old == nil && op.Env.StoresPath(crd.Spec.Group+"/"+crd.Spec.Names.Plural) {
 		f.Child("metadata").Child("name").Forbidden("the server stores objects of a built-in resource under this name")
 	}
 }

@@ -21,8 +21,8 @@ func prepare(_ *builtin.Operation, service *apiregistrationv1.APIService) {
 	}}
 }
 
-func columns() *builtin.Columns[apiregistrationv1.APIService] {
-	return &builtin.Columns[apiregistrationv1.APIService]{
+func columns() *builtin.Columns[*apiregistrationv1.APIService] {
+	return &builtin.Columns[*apiregistrationv1.APIService]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Service", "string", "The reference to the service that hosts this API endpoint."),

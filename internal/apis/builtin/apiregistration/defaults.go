@@ -10,6 +10,6 @@ const servicePort = 443
 
 func defaultAPIService(service *apiregistrationv1.APIService) {
 	if s := service.Spec.Service; s != nil {
-		builtin.Fill(&s.Port, servicePort)
+		builtin.SetDefault(&s.Port, servicePort)
 	}
 }

@@ -8,15 +8,20 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// V1 is apiregistration.k8s.io/v1.
+// V1 returns the group version apiregistration.k8s.io/v1.
 func V1() builtin.Group {
 	return builtin.Group{GroupVersion: apiregistrationv1.SchemeGroupVersion, Resources: []builtin.Entry{
-		builtin.Resource(builtin.Row[apiregistrationv1.APIService]{
-			Name: "apiservices", Kind: "APIService", Categories: []string{"api-extensions"}, AnyFinalizer: true,
-			StoragePath: "apiregistration.k8s.io/apiservices",
-			Status:      true, StatusKeeps: []string{"metadata"}, RequireResourceVersion: true,
-			ValidateName: anyName, Validate: validateAPIService, ValidateStatus: validateStatus,
-			Permit: permitAPIService, Default: defaultAPIService, Prepare: prepare, Columns: columns(),
+		builtin.Resource(builtin.Row[*apiregistrationv1.APIService]{
+			Names:       builtin.Names{Plural: "apiservices", Kind: "APIService", Categories: []string{"api-extensions"}},
+			Storage:     builtin.Storage{Path: "apiregistration.k8s.io/apiservices"},
+			WritePolicy: builtin.WritePolicy{RequireResourceVersion: true, AllowAnyFinalizer: true, ValidateName: anyName},
+			Strategy: builtin.Strategy[*apiregistrationv1.APIService]{
+				Default:          defaultAPIService,
+				PrepareForCreate: prepare,
+				ValidateExternal: validateLocalVersion, Validate: validateAPIService,
+			},
+			Status:  &builtin.Status[*apiregistrationv1.APIService]{PreservedMetadata: []string{"metadata"}, Validate: validateStatus},
+			Columns: columns(),
 		}),
 	}}
 }

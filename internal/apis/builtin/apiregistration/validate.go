@@ -19,13 +19,13 @@ const (
 	maxVersionPriority = 1000
 )
 
-// permitAPIService rejects a registration that gives a built-in group version to another server,
-// which could then receive its requests. A registration under another name is invalid and has no
-// effect.
-func permitAPIService(op *builtin.Operation, f validation.Field, service, _ *apiregistrationv1.APIService) {
+// validateLocalVersion rejects a registration that assigns a built-in group version to another
+// server, which would then receive its requests. A registration with another name is invalid and
+// has no effect.
+func validateLocalVersion(op *builtin.Operation, f validation.Field, service, _ *apiregistrationv1.APIService) {
 	gv := schema.GroupVersion{Group: service.Spec.Group, Version: service.Spec.Version}
 	named := service.Name == gv.Version+"."+gv.Group
-	if service.Spec.Service != nil && named && op.Env.Own != nil && op.Env.Own(gv) {
+	if service.Spec.Service != nil && named && op.Env.ServesVersion != nil && op.Env.ServesVersion(gv) {
 		f.Child("spec").Child("service").Forbidden("this server serves the group version itself")
 	}
 }
@@ -70,7 +70,7 @@ func validateName(f validation.Field, service *apiregistrationv1.APIService) {
 	}
 }
 
-// validateLocal rejects fields about connections in registrations without a service.
+// validateLocal rejects connection settings in registrations without a service.
 func validateLocal(f validation.Field, spec *apiregistrationv1.APIServiceSpec) {
 	if len(spec.CABundle) > 0 {
 		f.Child("caBundle").Invalid(fmt.Sprintf("%d bytes", len(spec.CABundle)), "local APIServices may not have a caBundle")

@@ -13,23 +13,24 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// V1Alpha1 is internal.apiserver.k8s.io/v1alpha1.
+// V1Alpha1 returns the group version internal.apiserver.k8s.io/v1alpha1.
 func V1Alpha1() builtin.Group {
 	return builtin.Group{GroupVersion: apiserverinternalv1alpha1.SchemeGroupVersion, Resources: []builtin.Entry{
-		builtin.Resource(builtin.Row[apiserverinternalv1alpha1.StorageVersion]{
-			Name: "storageversions", Kind: "StorageVersion",
-			RequireResourceVersion: true, Status: true, ValidateName: versionName,
-			ValidateStatus: validateStatus, Columns: columns(),
+		builtin.Resource(builtin.Row[*apiserverinternalv1alpha1.StorageVersion]{
+			Names:       builtin.Names{Plural: "storageversions", Kind: "StorageVersion"},
+			WritePolicy: builtin.WritePolicy{RequireResourceVersion: true, ValidateName: versionName},
+			Status:      &builtin.Status[*apiserverinternalv1alpha1.StorageVersion]{Validate: validateStatus},
+			Columns:     columns(),
 		}),
 	}}
 }
 
-// shownServers is for how many servers a table has room.
+// shownServers is the maximum number of servers in a cell.
 const shownServers = 3
 
-func columns() *builtin.Columns[apiserverinternalv1alpha1.StorageVersion] {
+func columns() *builtin.Columns[*apiserverinternalv1alpha1.StorageVersion] {
 	status := apiserverinternalv1alpha1.StorageVersionStatus{}.SwaggerDoc()
-	return &builtin.Columns[apiserverinternalv1alpha1.StorageVersion]{
+	return &builtin.Columns[*apiserverinternalv1alpha1.StorageVersion]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("CommonEncodingVersion", "string", status["commonEncodingVersion"]),

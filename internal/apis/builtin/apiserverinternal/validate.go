@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// versionName validates a name of the form GROUP.RESOURCE, such as apps.deployments.
+// versionName requires a name of the form GROUP.RESOURCE, such as apps.deployments.
 func versionName(name string, _ bool) []string {
 	at := strings.LastIndex(name, ".")
 	if at < 0 {
@@ -30,10 +30,10 @@ func prefixed(prefix string, problems []string) []string {
 
 func validateStatus(f validation.Field, version, _ *apiserverinternalv1alpha1.StorageVersion) {
 	status, f := &version.Status, f.Child("status")
-	servers := validation.NewSeen[string](len(status.StorageVersions))
+	servers := validation.NewDuplicates[string](len(status.StorageVersions))
 	for i := range status.StorageVersions {
 		server, at := &status.StorageVersions[i], f.Child("storageVersions").Index(i)
-		if servers.Again(server.APIServerID) {
+		if servers.IsDuplicate(server.APIServerID) {
 			at.Child("apiServerID").Duplicate(server.APIServerID)
 			continue
 		}
@@ -90,7 +90,7 @@ func CommonEncodingVersion(servers []apiserverinternalv1alpha1.ServerStorageVers
 	return new(servers[0].EncodingVersion)
 }
 
-// validateConditions finds, as kube-apiserver, the conditions in the status itself.
+// validateConditions validates conditions. As in kube-apiserver, their path is that of the status.
 func validateConditions(f validation.Field, conditions []apiserverinternalv1alpha1.StorageVersionCondition) {
 	first := map[apiserverinternalv1alpha1.StorageVersionConditionType]int{}
 	for i := range conditions {

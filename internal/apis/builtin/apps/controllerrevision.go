@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-func controllerRevisionColumns() *builtin.Columns[appsv1.ControllerRevision] {
-	return &builtin.Columns[appsv1.ControllerRevision]{
+func controllerRevisionColumns() *builtin.Columns[*appsv1.ControllerRevision] {
+	return &builtin.Columns[*appsv1.ControllerRevision]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Controller", "string", "Controller of the object"),
@@ -28,7 +28,7 @@ func controllerRevisionColumns() *builtin.Columns[appsv1.ControllerRevision] {
 	}
 }
 
-// controllerText shows an owner as kubectl names objects.
+// controllerText formats an owner like kubectl.
 func controllerText(owner *metav1.OwnerReference) string {
 	if owner == nil {
 		return builtin.None

@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// startTemplateGeneration sets the annotation before fields are tracked, so that its author becomes
+// startTemplateGeneration sets the annotation when an object is decoded, so that its author becomes
 // its field manager, as in kube-apiserver.
 func startTemplateGeneration(ds *appsv1.DaemonSet) {
 	if _, ok := ds.Annotations[appsv1.DeprecatedTemplateGeneration]; !ok {
@@ -25,12 +25,12 @@ func startTemplateGeneration(ds *appsv1.DaemonSet) {
 // prepareDaemonSet sets the first template generation. It is stored in an annotation, which clients
 // can set only on creation.
 func prepareDaemonSet(op *builtin.Operation, ds *appsv1.DaemonSet) {
-	podspec.DropDisabled(op.Env.Gates, &ds.Spec.Template.Spec, nil)
+	podspec.DropDisabledFields(op.Env.Gates, &ds.Spec.Template.Spec, nil)
 	setTemplateGeneration(ds, max(templateGeneration(ds), 1))
 }
 
 func prepareDaemonSetUpdate(op *builtin.Operation, ds, old *appsv1.DaemonSet) {
-	podspec.DropDisabled(op.Env.Gates, &ds.Spec.Template.Spec, &old.Spec.Template.Spec)
+	podspec.DropDisabledFields(op.Env.Gates, &ds.Spec.Template.Spec, &old.Spec.Template.Spec)
 	generation := templateGeneration(old)
 	if validation.Changed(ds.Spec.Template, old.Spec.Template) {
 		generation++
@@ -38,8 +38,8 @@ func prepareDaemonSetUpdate(op *builtin.Operation, ds, old *appsv1.DaemonSet) {
 	setTemplateGeneration(ds, generation)
 }
 
-// prepareDaemonSetStatus keeps the template generation, because a write to /status can change other
-// annotations.
+// prepareDaemonSetStatus preserves the template generation, because a write to /status can change
+// other annotations.
 func prepareDaemonSetStatus(_ *builtin.Operation, ds, old *appsv1.DaemonSet) {
 	setTemplateGeneration(ds, templateGeneration(old))
 }
@@ -59,7 +59,7 @@ func setTemplateGeneration(ds *appsv1.DaemonSet, generation int64) {
 	ds.Annotations[appsv1.DeprecatedTemplateGeneration] = strconv.FormatInt(generation, 10)
 }
 
-func daemonSetColumns() *builtin.Columns[appsv1.DaemonSet] {
+func daemonSetColumns() *builtin.Columns[*appsv1.DaemonSet] {
 	spec, status := appsv1.DaemonSetSpec{}.SwaggerDoc(), appsv1.DaemonSetStatus{}.SwaggerDoc()
 	definitions := []metav1.TableColumnDefinition{
 		builtin.NameColumn(),
@@ -72,7 +72,7 @@ func daemonSetColumns() *builtin.Columns[appsv1.DaemonSet] {
 		builtin.AgeColumn(),
 	}
 	definitions = append(definitions, builtin.TemplateColumns()...)
-	return &builtin.Columns[appsv1.DaemonSet]{
+	return &builtin.Columns[*appsv1.DaemonSet]{
 		Definitions: append(definitions, builtin.WideColumn("Selector", "string", spec["selector"])),
 		Cells: func(ds *appsv1.DaemonSet, now time.Time) []any {
 			names, images := builtin.TemplateCells(&ds.Spec.Template)

@@ -18,7 +18,7 @@ func validateDaemonSet(f validation.Field, ds, old *appsv1.DaemonSet) {
 	}
 	f.Child("selector").LabelSelector(spec.Selector)
 	if selector, err := metav1.LabelSelectorAsSelector(spec.Selector); err == nil {
-		podspec.ValidateSelected(f.Child("template"), selector, &spec.Template)
+		podspec.ValidateTemplateLabels(f.Child("template"), selector, &spec.Template)
 	}
 	if spec.Selector != nil && isEmpty(spec.Selector) {
 		f.Child("selector").Invalid(spec.Selector, "empty selector is invalid for daemonset")

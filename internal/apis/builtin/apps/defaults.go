@@ -16,62 +16,61 @@ const revisionHistory = 10
 const progressDeadline = 600
 
 func defaultDeployment(d *appsv1.Deployment) {
-	builtin.Fill(&d.Spec.Replicas, 1)
-	builtin.Fill(&d.Spec.RevisionHistoryLimit, revisionHistory)
-	builtin.Fill(&d.Spec.ProgressDeadlineSeconds, progressDeadline)
+	builtin.SetDefault(&d.Spec.Replicas, 1)
+	builtin.SetDefault(&d.Spec.RevisionHistoryLimit, revisionHistory)
+	builtin.SetDefault(&d.Spec.ProgressDeadlineSeconds, progressDeadline)
 	strategy := &d.Spec.Strategy
-	builtin.FillEmpty(&strategy.Type, appsv1.RollingUpdateDeploymentStrategyType)
+	builtin.SetDefaultValue(&strategy.Type, appsv1.RollingUpdateDeploymentStrategyType)
 	if strategy.Type == appsv1.RollingUpdateDeploymentStrategyType {
-		builtin.Fill(&strategy.RollingUpdate, appsv1.RollingUpdateDeployment{})
-		builtin.Fill(&strategy.RollingUpdate.MaxUnavailable, intstr.FromString("25%"))
-		builtin.Fill(&strategy.RollingUpdate.MaxSurge, intstr.FromString("25%"))
+		builtin.SetDefault(&strategy.RollingUpdate, appsv1.RollingUpdateDeployment{})
+		builtin.SetDefault(&strategy.RollingUpdate.MaxUnavailable, intstr.FromString("25%"))
+		builtin.SetDefault(&strategy.RollingUpdate.MaxSurge, intstr.FromString("25%"))
 	}
 	podspec.Default(&d.Spec.Template.Spec)
 }
 
 func defaultReplicaSet(rs *appsv1.ReplicaSet) {
-	builtin.Fill(&rs.Spec.Replicas, 1)
+	builtin.SetDefault(&rs.Spec.Replicas, 1)
 	podspec.Default(&rs.Spec.Template.Spec)
 }
 
 func defaultDaemonSet(ds *appsv1.DaemonSet) {
 	startTemplateGeneration(ds)
-	builtin.Fill(&ds.Spec.RevisionHistoryLimit, revisionHistory)
+	builtin.SetDefault(&ds.Spec.RevisionHistoryLimit, revisionHistory)
 	strategy := &ds.Spec.UpdateStrategy
-	builtin.FillEmpty(&strategy.Type, appsv1.RollingUpdateDaemonSetStrategyType)
+	builtin.SetDefaultValue(&strategy.Type, appsv1.RollingUpdateDaemonSetStrategyType)
 	if strategy.Type == appsv1.RollingUpdateDaemonSetStrategyType {
-		builtin.Fill(&strategy.RollingUpdate, appsv1.RollingUpdateDaemonSet{})
-		builtin.Fill(&strategy.RollingUpdate.MaxUnavailable, intstr.FromInt32(1))
-		builtin.Fill(&strategy.RollingUpdate.MaxSurge, intstr.FromInt32(0))
+		builtin.SetDefault(&strategy.RollingUpdate, appsv1.RollingUpdateDaemonSet{})
+		builtin.SetDefault(&strategy.RollingUpdate.MaxUnavailable, intstr.FromInt32(1))
+		builtin.SetDefault(&strategy.RollingUpdate.MaxSurge, intstr.FromInt32(0))
 	}
 	podspec.Default(&ds.Spec.Template.Spec)
 }
 
 func defaultStatefulSet(set *appsv1.StatefulSet) {
 	spec := &set.Spec
-	builtin.Fill(&spec.Replicas, 1)
-	builtin.Fill(&spec.RevisionHistoryLimit, revisionHistory)
-	builtin.FillEmpty(&spec.PodManagementPolicy, appsv1.OrderedReadyPodManagement)
+	builtin.SetDefault(&spec.Replicas, 1)
+	builtin.SetDefault(&spec.RevisionHistoryLimit, revisionHistory)
+	builtin.SetDefaultValue(&spec.PodManagementPolicy, appsv1.OrderedReadyPodManagement)
 	defaultUpdateStrategy(&spec.UpdateStrategy)
-	builtin.Fill(&spec.PersistentVolumeClaimRetentionPolicy, appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{})
-	builtin.FillEmpty(&spec.PersistentVolumeClaimRetentionPolicy.WhenDeleted, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
-	builtin.FillEmpty(&spec.PersistentVolumeClaimRetentionPolicy.WhenScaled, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
+	builtin.SetDefault(&spec.PersistentVolumeClaimRetentionPolicy, appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{})
+	builtin.SetDefaultValue(&spec.PersistentVolumeClaimRetentionPolicy.WhenDeleted, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
+	builtin.SetDefaultValue(&spec.PersistentVolumeClaimRetentionPolicy.WhenScaled, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
 	for i := range spec.VolumeClaimTemplates {
 		claim := &spec.VolumeClaimTemplates[i]
-		claim.APIVersion, claim.Kind = corev1.SchemeGroupVersion.String(), "PersistentVolumeClaim" // overrides the client's values
+		claim.APIVersion, claim.Kind = corev1.SchemeGroupVersion.String(), "PersistentVolumeClaim" // overwrites the values of the client
 		podspec.DefaultVolumeClaim(claim)
 	}
 	podspec.Default(&spec.Template.Spec)
 }
 
-// defaultUpdateStrategy sets the parameters of a rolling update only if the server also set its
-// type.
+// defaultUpdateStrategy sets the parameters of a rolling update only if it has also set the type.
 func defaultUpdateStrategy(strategy *appsv1.StatefulSetUpdateStrategy) {
 	if strategy.Type == "" {
 		strategy.Type = appsv1.RollingUpdateStatefulSetStrategyType
-		builtin.Fill(&strategy.RollingUpdate, appsv1.RollingUpdateStatefulSetStrategy{})
+		builtin.SetDefault(&strategy.RollingUpdate, appsv1.RollingUpdateStatefulSetStrategy{})
 	}
 	if strategy.Type == appsv1.RollingUpdateStatefulSetStrategyType && strategy.RollingUpdate != nil {
-		builtin.Fill(&strategy.RollingUpdate.Partition, 0)
+		builtin.SetDefault(&strategy.RollingUpdate.Partition, 0)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// deploymentChanged reports whether an update starts a new generation. Changed annotations do,
+// deploymentChanged reports whether an update increments the generation. Changed annotations do,
 // because they describe a rollout.
 func deploymentChanged(deployment, old *appsv1.Deployment) bool {
 	return validation.Changed(deployment.Spec, old.Spec) ||
@@ -19,14 +19,14 @@ func deploymentChanged(deployment, old *appsv1.Deployment) bool {
 }
 
 func deploymentScale() builtin.Subresource {
-	return builtin.ScaleSubresource(builtin.Scale[appsv1.Deployment]{
+	return builtin.ScaleSubresource(builtin.Scale[*appsv1.Deployment]{
 		Replicas: func(d *appsv1.Deployment) **int32 { return &d.Spec.Replicas },
 		Observed: func(d *appsv1.Deployment) int32 { return d.Status.Replicas },
 		Selector: func(d *appsv1.Deployment) (string, error) { return selectorText(d.Spec.Selector) },
 	})
 }
 
-func deploymentColumns() *builtin.Columns[appsv1.Deployment] {
+func deploymentColumns() *builtin.Columns[*appsv1.Deployment] {
 	spec, status := appsv1.DeploymentSpec{}.SwaggerDoc(), appsv1.DeploymentStatus{}.SwaggerDoc()
 	definitions := []metav1.TableColumnDefinition{
 		builtin.NameColumn(),
@@ -36,7 +36,7 @@ func deploymentColumns() *builtin.Columns[appsv1.Deployment] {
 		builtin.AgeColumn(),
 	}
 	definitions = append(definitions, builtin.TemplateColumns()...)
-	return &builtin.Columns[appsv1.Deployment]{
+	return &builtin.Columns[*appsv1.Deployment]{
 		Definitions: append(definitions, builtin.WideColumn("Selector", "string", spec["selector"])),
 		Cells: func(d *appsv1.Deployment, now time.Time) []any {
 			names, images := builtin.TemplateCells(&d.Spec.Template)

@@ -7,25 +7,25 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// Fields of features that can be off.
+// The functions in this file are hooks for GatedFields.
 
-func deploymentTerminating(u *builtin.Use, deployment *appsv1.Deployment) {
-	builtin.Take(u, &deployment.Status.TerminatingReplicas)
+func deploymentTerminating(u *builtin.FieldVisitor, deployment *appsv1.Deployment) {
+	builtin.VisitField(u, &deployment.Status.TerminatingReplicas)
 }
 
-func replicaSetTerminating(u *builtin.Use, set *appsv1.ReplicaSet) {
-	builtin.Take(u, &set.Status.TerminatingReplicas)
+func replicaSetTerminating(u *builtin.FieldVisitor, set *appsv1.ReplicaSet) {
+	builtin.VisitField(u, &set.Status.TerminatingReplicas)
 }
 
-func maxUnavailable(u *builtin.Use, set *appsv1.StatefulSet) {
+func maxUnavailable(u *builtin.FieldVisitor, set *appsv1.StatefulSet) {
 	if rolling := set.Spec.UpdateStrategy.RollingUpdate; rolling != nil {
-		builtin.Take(u, &rolling.MaxUnavailable)
+		builtin.VisitField(u, &rolling.MaxUnavailable)
 	}
 }
 
 func defaultMaxUnavailable(set *appsv1.StatefulSet) {
 	strategy := &set.Spec.UpdateStrategy
 	if rolling := strategy.RollingUpdate; rolling != nil && strategy.Type == appsv1.RollingUpdateStatefulSetStrategyType {
-		builtin.Fill(&rolling.MaxUnavailable, intstr.FromInt32(1))
+		builtin.SetDefault(&rolling.MaxUnavailable, intstr.FromInt32(1))
 	}
 }

@@ -10,14 +10,14 @@ import (
 )
 
 func replicaSetScale() builtin.Subresource {
-	return builtin.ScaleSubresource(builtin.Scale[appsv1.ReplicaSet]{
+	return builtin.ScaleSubresource(builtin.Scale[*appsv1.ReplicaSet]{
 		Replicas: func(rs *appsv1.ReplicaSet) **int32 { return &rs.Spec.Replicas },
 		Observed: func(rs *appsv1.ReplicaSet) int32 { return rs.Status.Replicas },
 		Selector: func(rs *appsv1.ReplicaSet) (string, error) { return selectorText(rs.Spec.Selector) },
 	})
 }
 
-func replicaSetColumns() *builtin.Columns[appsv1.ReplicaSet] {
+func replicaSetColumns() *builtin.Columns[*appsv1.ReplicaSet] {
 	spec, status := appsv1.ReplicaSetSpec{}.SwaggerDoc(), appsv1.ReplicaSetStatus{}.SwaggerDoc()
 	definitions := []metav1.TableColumnDefinition{
 		builtin.NameColumn(),
@@ -27,7 +27,7 @@ func replicaSetColumns() *builtin.Columns[appsv1.ReplicaSet] {
 		builtin.AgeColumn(),
 	}
 	definitions = append(definitions, builtin.TemplateColumns()...)
-	return &builtin.Columns[appsv1.ReplicaSet]{
+	return &builtin.Columns[*appsv1.ReplicaSet]{
 		Definitions: append(definitions, builtin.WideColumn("Selector", "string", spec["selector"])),
 		Cells: func(rs *appsv1.ReplicaSet, now time.Time) []any {
 			names, images := builtin.TemplateCells(&rs.Spec.Template)

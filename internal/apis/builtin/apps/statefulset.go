@@ -24,20 +24,20 @@ func statefulSetWarnings(_ *builtin.Operation, set, old *appsv1.StatefulSet) []s
 }
 
 func statefulSetScale() builtin.Subresource {
-	return builtin.ScaleSubresource(builtin.Scale[appsv1.StatefulSet]{
+	return builtin.ScaleSubresource(builtin.Scale[*appsv1.StatefulSet]{
 		Replicas: func(s *appsv1.StatefulSet) **int32 { return &s.Spec.Replicas },
 		Observed: func(s *appsv1.StatefulSet) int32 { return s.Status.Replicas },
 		Selector: func(s *appsv1.StatefulSet) (string, error) { return selectorText(s.Spec.Selector) },
 	})
 }
 
-func statefulSetColumns() *builtin.Columns[appsv1.StatefulSet] {
+func statefulSetColumns() *builtin.Columns[*appsv1.StatefulSet] {
 	definitions := []metav1.TableColumnDefinition{
 		builtin.NameColumn(),
 		builtin.Column("Ready", "string", readyDoc),
 		builtin.AgeColumn(),
 	}
-	return &builtin.Columns[appsv1.StatefulSet]{
+	return &builtin.Columns[*appsv1.StatefulSet]{
 		Definitions: append(definitions, builtin.TemplateColumns()...),
 		Cells: func(s *appsv1.StatefulSet, now time.Time) []any {
 			names, images := builtin.TemplateCells(&s.Spec.Template)

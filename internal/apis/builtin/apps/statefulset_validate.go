@@ -37,7 +37,7 @@ func validateStatefulSet(f validation.Field, set, old *appsv1.StatefulSet) {
 	validateStatefulSetPods(f, spec, before)
 }
 
-// validateStatefulSetOnce validates the immutable fields.
+// validateStatefulSetOnce validates immutable fields, on creation only.
 func validateStatefulSetOnce(f validation.Field, spec *appsv1.StatefulSetSpec) {
 	if spec.ServiceName != "" {
 		f.Child("serviceName").DNSLabel(spec.ServiceName)
@@ -58,7 +58,7 @@ func validatePodManagement(f validation.Field, policy appsv1.PodManagementPolicy
 }
 
 func validateStatefulSetUpdate(f validation.Field, spec, old *appsv1.StatefulSetSpec) {
-	same := *spec // except the mutable fields
+	same := *spec // a copy that is compared except for mutable fields
 	same.Replicas, same.Ordinals, same.Template, same.UpdateStrategy = old.Replicas, old.Ordinals, old.Template, old.UpdateStrategy
 	same.MinReadySeconds, same.RevisionHistoryLimit = old.MinReadySeconds, old.RevisionHistoryLimit
 	same.PersistentVolumeClaimRetentionPolicy = old.PersistentVolumeClaimRetentionPolicy
@@ -68,18 +68,18 @@ func validateStatefulSetUpdate(f validation.Field, spec, old *appsv1.StatefulSet
 	}
 }
 
-// withClaims returns the pod template as the pods have it: with a volume for each volume claim
-// template before all other volumes. It replaces volumes of the same name.
+// withClaims returns the pod template as pods use it: with a volume for each volume claim template
+// before all other volumes. Such a volume replaces a volume with the same name.
 func withClaims(spec *appsv1.StatefulSetSpec) *corev1.PodTemplateSpec {
 	if len(spec.VolumeClaimTemplates) == 0 {
 		return &spec.Template
 	}
 	template := spec.Template
-	claims := validation.NewSeen[string](len(spec.VolumeClaimTemplates))
+	claims := validation.NewDuplicates[string](len(spec.VolumeClaimTemplates))
 	template.Spec.Volumes = make([]corev1.Volume, 0, len(spec.VolumeClaimTemplates)+len(spec.Template.Spec.Volumes))
 	for i := range spec.VolumeClaimTemplates {
 		name := spec.VolumeClaimTemplates[i].Name
-		if claims.Again(name) {
+		if claims.IsDuplicate(name) {
 			continue
 		}
 		template.Spec.Volumes = append(template.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
@@ -108,7 +108,7 @@ func validateStatefulSetPods(f validation.Field, spec *appsv1.StatefulSetSpec, o
 	if err != nil {
 		at.Invalid(spec.Selector, "")
 	} else {
-		podspec.ValidateSelected(f.Child("template"), selector, &spec.Template)
+		podspec.ValidateTemplateLabels(f.Child("template"), selector, &spec.Template)
 		podspec.ValidateTemplate(f.Child("template"), withClaims(spec), old)
 	}
 	podspec.ValidateRestartAlways(f.Child("template"), &spec.Template, "StatefulSet")
@@ -133,7 +133,7 @@ func validateStatefulSetStrategy(f validation.Field, strategy *appsv1.StatefulSe
 			if isZero(n) {
 				at.Child("maxUnavailable").Invalid(*n, "cannot be 0")
 			}
-			at.Child("maxUnavailable").AtMostAll(*n)
+			at.Child("maxUnavailable").AtMost100Percent(*n)
 		}
 	default:
 		f.Invalid(strategy, "must be 'RollingUpdate' or 'OnDelete'")

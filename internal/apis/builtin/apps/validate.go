@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// Rules of all workloads. Fields that are pointers in newer versions are nil only in objects
-// without defaults.
+// This file contains rules that all workloads share. Fields that are pointers in newer versions are
+// nil only in objects without defaults.
 
 func validateCount(f validation.Field, n *int32) {
 	if n != nil {
@@ -36,7 +36,7 @@ func validateReplicated(f validation.Field, selector *metav1.LabelSelector, temp
 		at.Invalid(selector, "invalid label selector")
 		return
 	}
-	podspec.ValidateSelected(f.Child("template"), parsed, template)
+	podspec.ValidateTemplateLabels(f.Child("template"), parsed, template)
 	podspec.ValidateTemplate(f.Child("template"), template, old)
 	podspec.ValidateRestartAlways(f.Child("template"), template, "ReplicaSet")
 }
@@ -45,16 +45,15 @@ func isEmpty(selector *metav1.LabelSelector) bool {
 	return len(selector.MatchLabels)+len(selector.MatchExpressions) == 0
 }
 
-// validateNumberOrPercent requires a number, or a percentage of at most all, where one is
-// given.
+// validateNumberOrPercent validates a number or a percentage of at most 100. n may be nil.
 func validateNumberOrPercent(f validation.Field, n *intstr.IntOrString) {
 	if n != nil {
 		f.NumberOrPercent(*n)
-		f.AtMostAll(*n)
+		f.AtMost100Percent(*n)
 	}
 }
 
-// isZero reports whether a number is zero, or a percentage is, or neither is there.
+// isZero reports whether value is zero, zero percent or nil.
 func isZero(value *intstr.IntOrString) bool {
 	if value == nil || value.Type == intstr.String && len(apivalidation.IsValidPercent(value.StrVal)) > 0 {
 		return true
@@ -63,7 +62,7 @@ func isZero(value *intstr.IntOrString) bool {
 	return err != nil || n == 0
 }
 
-// counter is a number of a status.
+// counter is a number in a status.
 type counter struct {
 	name string
 	n    int64
@@ -75,14 +74,14 @@ func validateCounters(f validation.Field, counters ...counter) {
 	}
 }
 
-// atMost requires that some of the replicas are no more than there are.
+// atMost requires that a number of replicas is at most another number, whose name is of.
 func atMost(f validation.Field, name string, n, most int32, of string) {
 	if n > most {
 		f.Child(name).Invalid(n, "cannot be greater than "+of)
 	}
 }
 
-// validateCollisions: how often names were taken is counted up.
+// validateCollisions requires that the number of name collisions does not decrease.
 func validateCollisions(f validation.Field, n, old *int32) {
 	if n != nil {
 		f.NonNegative(int64(*n))

@@ -17,7 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// review sends a body to one of the resources, as user jane.
+// review creates a review with a body, as user jane.
 func review(t *testing.T, env *builtin.Env, resource, body string) (string, error) {
 	t.Helper()
 	ctx := request.NewContext(t.Context(), &request.Info{}, time.Time{})
@@ -71,7 +71,7 @@ func TestSelf(t *testing.T) {
 
 func TestToken(t *testing.T) {
 	t.Parallel()
-	env := &builtin.Env{AuthenticateToken: func(_ context.Context, token string, audiences []string) (*request.Authentication, error) {
+	env := &builtin.Env{Auth: builtin.Auth{AuthenticateToken: func(_ context.Context, token string, audiences []string) (*request.Authentication, error) {
 		switch token {
 		case "good":
 			return &request.Authentication{User: &request.User{Name: "ann", UID: "1"}, Audiences: []string{"api"}}, nil
@@ -79,7 +79,7 @@ func TestToken(t *testing.T) {
 			return nil, nil
 		}
 		return nil, errors.New("invalid bearer token")
-	}}
+	}}}
 	const head = `{"kind":"TokenReview","apiVersion":"authentication.k8s.io/v1","metadata":{},`
 	for body, want := range map[string]string{
 		`{"spec":{"token":"good"}}`:    head + `"spec":{"token":"good"},"status":{"authenticated":true,"user":{"username":"ann","uid":"1"},"audiences":["api"]}}`,

@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// V1 is authentication.k8s.io/v1.
+// V1 returns the group version authentication.k8s.io/v1.
 func V1() builtin.Group {
 	gv := authenticationv1.SchemeGroupVersion
 	self := &codec.Kind{Hub: builtin.VirtualVersion[authenticationv1.SelfSubjectReview](gv.WithKind("SelfSubjectReview"))}

@@ -33,7 +33,7 @@ func (r tokenReviews) Create(ctx context.Context, obj codec.Object, validate res
 			return nil, err
 		}
 	}
-	found, err := r.env.AuthenticateToken(ctx, review.Spec.Token, review.Spec.Audiences)
+	found, err := r.env.Auth.AuthenticateToken(ctx, review.Spec.Token, review.Spec.Audiences)
 	review.Status = authenticationv1.TokenReviewStatus{Authenticated: found != nil}
 	if err != nil {
 		review.Status.Error = err.Error()

@@ -24,7 +24,7 @@ type accessReviews struct {
 	open func(codec.Object) question
 }
 
-// question has the common fields of the three reviews.
+// question contains the common fields of the three reviews.
 type question struct {
 	// spec is the requested action. It has no user if self is set.
 	spec authorizationv1.SubjectAccessReviewSpec
@@ -40,7 +40,7 @@ var _ rest.Creater = accessReviews{}
 func (r accessReviews) Create(ctx context.Context, obj codec.Object, validate rest.ValidateObject, _ metav1.CreateOptions) (*codec.Record, error) {
 	q := r.open(obj)
 	if len(q.errs) > 0 {
-		// Like kube-apiserver, the error has no kind.
+		// As in kube-apiserver, the error has no kind.
 		return nil, apierrors.NewInvalid(schema.GroupKind{Group: authorizationv1.GroupName}, "", q.errs)
 	}
 	user, err := r.user(ctx, &q)
@@ -53,7 +53,7 @@ func (r accessReviews) Create(ctx context.Context, obj codec.Object, validate re
 		}
 	}
 	attributes, problems := attributesOf(user, &q.spec)
-	decision, reason, err := r.env.Authorizer.Authorize(ctx, attributes)
+	decision, reason, err := r.env.Auth.Authorizer.Authorize(ctx, attributes)
 	*q.status = authorizationv1.SubjectAccessReviewStatus{
 		Allowed: decision == authorizer.DecisionAllow, Denied: decision == authorizer.DecisionDeny,
 		Reason: reason, EvaluationError: evaluationError(err, problems),

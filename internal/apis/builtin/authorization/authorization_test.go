@@ -21,8 +21,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// review sends a body to one of the resources as user jane, and returns the status of the response,
-// or the error.
+// review creates a review with a body, as user jane, and returns the status of the response or the
+// error.
 func review(t *testing.T, env *builtin.Env, resource, body string) (status, problem string) {
 	t.Helper()
 	ctx := request.NewContext(t.Context(), &request.Info{}, time.Time{})
@@ -61,7 +61,7 @@ func review(t *testing.T, env *builtin.Env, resource, body string) (status, prob
 	return "", ""
 }
 
-// TestRefusals compares rejections with those of a recorded kube-apiserver.
+// TestRefusals compares errors with a recorded kube-apiserver.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	const begin = `.authorization.k8s.io "" is invalid: `
@@ -124,10 +124,10 @@ func TestQuestions(t *testing.T) {
 			}, `{"allowed":true,"reason":"because","evaluationError":"spec.resourceAttributes.fieldSelector partially ignored due to parse error"}`},
 	} {
 		var got authorizer.Attributes
-		env := &builtin.Env{Authorizer: authorizerFunc(func(attributes *authorizer.Attributes) (authorizer.Decision, string, error) {
+		env := &builtin.Env{Auth: builtin.Auth{Authorizer: authorizerFunc(func(attributes *authorizer.Attributes) (authorizer.Decision, string, error) {
 			got = *attributes
 			return authorizer.DecisionAllow, "because", nil
-		})}
+		})}}
 		status, problem := review(t, env, test.resource, test.body)
 		if unread := strings.Contains(test.status, "parse error"); (got.FieldSelectorParsingErr != nil) != unread {
 			t.Errorf("%s: error %v", test.body, got.FieldSelectorParsingErr)
@@ -144,9 +144,9 @@ func TestQuestions(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	t.Parallel()
-	env := &builtin.Env{Authorizer: authorizerFunc(func(*authorizer.Attributes) (authorizer.Decision, string, error) {
+	env := &builtin.Env{Auth: builtin.Auth{Authorizer: authorizerFunc(func(*authorizer.Attributes) (authorizer.Decision, string, error) {
 		return authorizer.DecisionDeny, "no", errors.New("webhook is gone")
-	})}
+	})}}
 	got, _ := review(t, env, "selfsubjectaccessreviews", `{"spec":{"resourceAttributes":{"resource":"pods","labelSelector":{"rawSelector":"!!"}}}}`)
 	want := `{"allowed":false,"denied":true,"reason":"no","evaluationError":"webhook is gone; spec.resourceAttributes.labelSelector ignored due to parse error"}`
 	if got != want {
@@ -156,9 +156,9 @@ func TestErrors(t *testing.T) {
 
 func TestRules(t *testing.T) {
 	t.Parallel()
-	env := &builtin.Env{Rules: func(_ context.Context, user *request.User, namespace string) authorizationv1.SubjectRulesReviewStatus {
+	env := &builtin.Env{Auth: builtin.Auth{UserRules: func(_ context.Context, user *request.User, namespace string) authorizationv1.SubjectRulesReviewStatus {
 		return authorizationv1.SubjectRulesReviewStatus{EvaluationError: user.Name + " in " + namespace, Incomplete: true}
-	}}
+	}}}
 	got, _ := review(t, env, "selfsubjectrulesreviews", `{"spec":{"namespace":"n"}}`)
 	if want := `{"resourceRules":[],"nonResourceRules":[],"incomplete":true,"evaluationError":"jane in n"}`; got != want {
 		t.Errorf("status %s, want %s", got, want)

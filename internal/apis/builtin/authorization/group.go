@@ -9,7 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// V1 is authorization.k8s.io/v1.
+// V1 returns the group version authorization.k8s.io/v1.
 func V1() builtin.Group {
 	gv := authorizationv1.SchemeGroupVersion
 	local := &codec.Kind{Hub: builtin.VirtualVersion[authorizationv1.LocalSubjectAccessReview](gv.WithKind("LocalSubjectAccessReview"))}

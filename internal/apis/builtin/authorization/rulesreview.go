@@ -36,7 +36,7 @@ func (r rulesReviews) Create(ctx context.Context, obj codec.Object, validate res
 			return nil, err
 		}
 	}
-	answer := &authorizationv1.SelfSubjectRulesReview{Status: r.env.Rules(ctx, user, review.Spec.Namespace)}
+	answer := &authorizationv1.SelfSubjectRulesReview{Status: r.env.Auth.UserRules(ctx, user, review.Spec.Namespace)}
 	if answer.Status.ResourceRules == nil {
 		answer.Status.ResourceRules = []authorizationv1.ResourceRule{}
 	}

@@ -12,8 +12,8 @@ import (
 
 func specPath() *field.Path { return field.NewPath("spec") }
 
-// shown is how kube-apiserver shows a path in its messages: by the names of
-// fields of Go.
+// shown returns the attributes in the form in which kube-apiserver formats them in errors: with the
+// names of Go fields.
 func shown(attributes *authorizationv1.NonResourceAttributes) any {
 	return struct{ Path, Verb string }{attributes.Path, attributes.Verb}
 }
@@ -36,8 +36,7 @@ func validateUser(spec *authorizationv1.SubjectAccessReviewSpec) field.ErrorList
 	return field.ErrorList{field.Invalid(specPath().Child("user"), spec.User, "at least one of user or group must be specified")}
 }
 
-// validateMetadata allows no metadata but managed fields, which the server
-// itself adds.
+// validateMetadata rejects metadata, except managed fields, which the server adds.
 func validateMetadata(metadata metav1.ObjectMeta, message string) field.ErrorList {
 	rest := metadata
 	rest.ManagedFields = nil
@@ -72,7 +71,7 @@ func validateSelectors(resource *authorizationv1.ResourceAttributes) field.Error
 	return errs
 }
 
-// validateForm checks that a selector is given in one of its two forms.
+// validateForm requires at most one of the two forms of a selector.
 func validateForm(path *field.Path, raw string, requirements int) field.ErrorList {
 	switch {
 	case raw != "" && requirements > 0:

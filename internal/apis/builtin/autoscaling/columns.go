@@ -12,12 +12,12 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// shownMetrics is how many metrics a table shows; the rest is counted.
+// shownMetrics is the maximum number of metrics in a cell.
 const shownMetrics = 2
 
-func columns() *builtin.Columns[autoscalingv2.HorizontalPodAutoscaler] {
+func columns() *builtin.Columns[*autoscalingv2.HorizontalPodAutoscaler] {
 	spec, status := autoscalingv2.HorizontalPodAutoscalerSpec{}.SwaggerDoc(), autoscalingv2.HorizontalPodAutoscalerStatus{}.SwaggerDoc()
-	return &builtin.Columns[autoscalingv2.HorizontalPodAutoscaler]{
+	return &builtin.Columns[*autoscalingv2.HorizontalPodAutoscaler]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Reference", "string", spec["scaleTargetRef"]),
@@ -55,7 +55,7 @@ func metricsText(hpa *autoscalingv2.HorizontalPodAutoscaler) string {
 		}
 		texts = append(texts, metricText(&hpa.Spec.Metrics[i], &current))
 	}
-	return builtin.Abridged(texts, ", ", shownMetrics)
+	return builtin.JoinFirst(texts, ", ", shownMetrics)
 }
 
 func metricText(metric *autoscalingv2.MetricSpec, status *autoscalingv2.MetricStatus) string {
@@ -90,7 +90,7 @@ func metricText(metric *autoscalingv2.MetricSpec, status *autoscalingv2.MetricSt
 	return "<unknown type>"
 }
 
-// valueText shows a metric of something that is not one of the pods.
+// valueText formats a metric that is not about pods.
 func valueText(target *autoscalingv2.MetricTarget, current *autoscalingv2.MetricValueStatus) string {
 	if target.AverageValue != nil {
 		return fmt.Sprintf("%s/%s (avg)", quantityText(current.AverageValue), target.AverageValue)
@@ -98,7 +98,7 @@ func valueText(target *autoscalingv2.MetricTarget, current *autoscalingv2.Metric
 	return quantityText(current.Value) + "/" + target.Value.String()
 }
 
-// useText shows the use of a resource.
+// useText formats the utilization of a resource.
 func useText(target *autoscalingv2.MetricTarget, current *autoscalingv2.MetricValueStatus) string {
 	if target.AverageValue != nil {
 		return quantityText(current.AverageValue) + "/" + target.AverageValue.String()

@@ -7,30 +7,32 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// scalingPeriod is over how many seconds the default policies look.
+// scalingPeriod is the period of the default policies, in seconds.
 const scalingPeriod = 15
 
 // defaultV1 sets fewer defaults than defaultV2, because the default metric depends on the converted
 // object.
-func defaultV1(hpa *autoscalingv1.HorizontalPodAutoscaler) { builtin.Fill(&hpa.Spec.MinReplicas, 1) }
+func defaultV1(hpa *autoscalingv1.HorizontalPodAutoscaler) {
+	builtin.SetDefault(&hpa.Spec.MinReplicas, 1)
+}
 
 func defaultV2(hpa *autoscalingv2.HorizontalPodAutoscaler) {
-	builtin.Fill(&hpa.Spec.MinReplicas, 1)
+	builtin.SetDefault(&hpa.Spec.MinReplicas, 1)
 	if len(hpa.Spec.Metrics) == 0 {
 		hpa.Spec.Metrics = []autoscalingv2.MetricSpec{cpuUtilization(defaultCPUUtilization)}
 	}
 	if behavior := hpa.Spec.Behavior; behavior != nil {
-		builtin.Fill(&behavior.ScaleUp, autoscalingv2.HPAScalingRules{})
-		builtin.Fill(&behavior.ScaleDown, autoscalingv2.HPAScalingRules{})
+		builtin.SetDefault(&behavior.ScaleUp, autoscalingv2.HPAScalingRules{})
+		builtin.SetDefault(&behavior.ScaleDown, autoscalingv2.HPAScalingRules{})
 		defaultScaleUp(behavior.ScaleUp)
 		defaultScaleDown(behavior.ScaleDown)
 	}
 }
 
-// defaultScaleUp doubles the pods, or adds four, at once.
+// defaultScaleUp sets the policies: at most double the number of pods, or add four.
 func defaultScaleUp(rules *autoscalingv2.HPAScalingRules) {
-	builtin.Fill(&rules.StabilizationWindowSeconds, 0)
-	builtin.Fill(&rules.SelectPolicy, autoscalingv2.MaxChangePolicySelect)
+	builtin.SetDefault(&rules.StabilizationWindowSeconds, 0)
+	builtin.SetDefault(&rules.SelectPolicy, autoscalingv2.MaxChangePolicySelect)
 	if rules.Policies == nil {
 		rules.Policies = []autoscalingv2.HPAScalingPolicy{
 			{Type: autoscalingv2.PodsScalingPolicy, Value: 4, PeriodSeconds: scalingPeriod},
@@ -39,9 +41,10 @@ func defaultScaleUp(rules *autoscalingv2.HPAScalingRules) {
 	}
 }
 
-// defaultScaleDown does not set the stabilization window, which is a flag of the controller.
+// defaultScaleDown does not set the stabilization window, whose default is a flag of the
+// controller.
 func defaultScaleDown(rules *autoscalingv2.HPAScalingRules) {
-	builtin.Fill(&rules.SelectPolicy, autoscalingv2.MaxChangePolicySelect)
+	builtin.SetDefault(&rules.SelectPolicy, autoscalingv2.MaxChangePolicySelect)
 	if rules.Policies == nil {
 		rules.Policies = []autoscalingv2.HPAScalingPolicy{
 			{Type: autoscalingv2.PercentScalingPolicy, Value: 100, PeriodSeconds: scalingPeriod},

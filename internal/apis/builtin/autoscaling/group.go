@@ -1,5 +1,5 @@
-// Package autoscaling declares the resources of the autoscaling group. Their
-// hub is autoscaling/v2; v1 is converted to and from it.
+// Package autoscaling declares the resources of the autoscaling group. The hub version is
+// autoscaling/v2; autoscaling/v1 is converted.
 package autoscaling
 
 import (
@@ -9,17 +9,23 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// V2 is autoscaling/v2, and autoscaling/v1 besides.
+// V2 returns the group version autoscaling/v2, with a resource that is also served in autoscaling/v1.
 func V2() builtin.Group {
 	return builtin.Group{GroupVersion: autoscalingv2.SchemeGroupVersion, Resources: []builtin.Entry{
-		builtin.Resource(builtin.Row[autoscalingv2.HorizontalPodAutoscaler]{
-			Name: "horizontalpodautoscalers", Kind: "HorizontalPodAutoscaler", Namespaced: true,
-			ShortNames: []string{"hpa"}, Categories: []string{"all"},
-			Status: true, Generation: true, GenerationGate: feature.HPAGeneration,
-			Default: defaultV2, Prepare: prepare, PrepareUpdate: prepareUpdate, PrepareStatus: prepareUpdate,
-			Validate: validate, ValidateStatus: validateStatus,
+		builtin.Resource(builtin.Row[*autoscalingv2.HorizontalPodAutoscaler]{
+			Names: builtin.Names{
+				Plural: "horizontalpodautoscalers", Kind: "HorizontalPodAutoscaler", ShortNames: []string{"hpa"},
+				Categories: []string{"all"},
+			}, Namespaced: true,
+			Versions:    builtin.Versions{Others: []builtin.Version{{Conversion: v1()}}},
+			WritePolicy: builtin.WritePolicy{Generation: true, GenerationGate: feature.HPAGeneration},
+			Strategy: builtin.Strategy[*autoscalingv2.HorizontalPodAutoscaler]{
+				Default:          defaultV2,
+				PrepareForCreate: prepare, PrepareForUpdate: prepareUpdate,
+				Validate: validate,
+			},
+			Status:  &builtin.Status[*autoscalingv2.HorizontalPodAutoscaler]{PrepareForUpdate: prepareUpdate, Validate: validateStatus},
 			Columns: columns(),
-			Also:    []builtin.Also{{Version: v1()}},
 		}),
 	}}
 }

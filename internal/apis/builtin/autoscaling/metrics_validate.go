@@ -25,8 +25,8 @@ func validateMetrics(f validation.Field, spec *autoscalingv2.HorizontalPodAutosc
 	}
 }
 
-// validateObjectVersions has the rule of the versions of measured objects, which came
-// late.
+// validateObjectVersions validates the API versions of measured objects. The rule is newer than
+// stored autoscalers.
 func validateObjectVersions(f validation.Field, metrics []autoscalingv2.MetricSpec) {
 	for i := range metrics {
 		if metrics[i].Type != autoscalingv2.ObjectMetricSourceType || metrics[i].Object == nil {
@@ -39,8 +39,8 @@ func validateObjectVersions(f validation.Field, metrics []autoscalingv2.MetricSp
 	}
 }
 
-// validateMetric: a metric has one source, that of its type. Of several the first one is
-// looked at, as with kube-apiserver.
+// validateMetric requires the source of the type of the metric. As in kube-apiserver, only the
+// first of several sources is validated.
 func validateMetric(f validation.Field, metric *autoscalingv2.MetricSpec) {
 	if metric.Type == "" {
 		f.Child("type").Required("must specify a metric source type")
@@ -145,7 +145,7 @@ func validateMetricName(f validation.Field, name string) {
 	}
 }
 
-// validateUse has the rules of the target for the use of a resource.
+// validateUse validates the target for the utilization of a resource.
 func validateUse(f validation.Field, target *autoscalingv2.MetricTarget) {
 	validateTarget(f, target)
 	switch {

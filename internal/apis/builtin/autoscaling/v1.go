@@ -20,8 +20,7 @@ const (
 	currentMetricsAnnotation = "autoscaling.alpha.kubernetes.io/current-metrics"
 	conditionsAnnotation     = "autoscaling.alpha.kubernetes.io/conditions"
 	behaviorAnnotation       = "autoscaling.alpha.kubernetes.io/behavior"
-	// These two were another way to show parts of the behavior. They are not
-	// written any more.
+	// Older annotations for parts of the behavior. They are not written any more.
 	scaleDownToleranceAnnotation = "autoscaling.alpha.kubernetes.io/scale-down-tolerance"
 	scaleUpToleranceAnnotation   = "autoscaling.alpha.kubernetes.io/scale-up-tolerance"
 )
@@ -29,7 +28,7 @@ const (
 // defaultCPUUtilization is the target of a v1 autoscaler without metrics, in percent.
 const defaultCPUUtilization = 80
 
-// prepare drops the annotations: they are nobody's but v1's.
+// prepare drops the annotations, which only v1 has.
 func prepare(_ *builtin.Operation, hpa *autoscalingv2.HorizontalPodAutoscaler) {
 	hpa.Annotations = withoutOurs(hpa.Annotations)
 }
@@ -38,14 +37,13 @@ func prepareUpdate(op *builtin.Operation, hpa, _ *autoscalingv2.HorizontalPodAut
 	prepare(op, hpa)
 }
 
-// v1 is how autoscalers look in autoscaling/v1: with one metric, the use of
-// CPU, and all others in annotations.
+// v1 returns the version autoscaling/v1. It has one field for a metric, the CPU utilization, and
+// annotations for all others.
 func v1() *codec.Version {
 	return builtin.ConvertedVersion(autoscalingv1.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"), defaultV1, fromV1, toV1)
 }
 
-// withoutOurs returns a copy of annotations without the annotations of v1. It does not modify its
-// argument.
+// withoutOurs returns a copy of annotations without the annotations of v1. It does not modify its argument.
 func withoutOurs(annotations map[string]string) map[string]string {
 	ours := [...]string{
 		metricsAnnotation, currentMetricsAnnotation, conditionsAnnotation, behaviorAnnotation,
@@ -85,8 +83,8 @@ func toV1(in *autoscalingv2.HorizontalPodAutoscaler) (*autoscalingv1.HorizontalP
 			out.Spec.TargetCPUUtilizationPercentage = metric.Resource.Target.AverageUtilization
 		}
 	}
-	// All of the current metrics go into the annotation, CPU too: v1 has no
-	// field for its value.
+	// The annotation contains all current metrics, including CPU, because v1 has no field for its
+	// value.
 	var current []autoscalingv1.MetricStatus
 	for i := range in.Status.CurrentMetrics {
 		metric := &in.Status.CurrentMetrics[i]
@@ -198,7 +196,7 @@ func statusFromV1(in *autoscalingv1.HorizontalPodAutoscaler, out *autoscalingv2.
 	}
 }
 
-// annotation decodes the value of an annotation. An invalid quantity is an error.
+// annotation decodes the value of an annotation. ok is false if it is missing or invalid.
 func annotation[T any](in *autoscalingv1.HorizontalPodAutoscaler, key string) (value T, ok bool) {
 	text, ok := in.Annotations[key]
 	if !ok || quantity.ShapeOf(&value).CheckJSON([]byte(text)) != nil || json.Unmarshal([]byte(text), &value) != nil {

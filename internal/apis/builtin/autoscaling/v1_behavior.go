@@ -6,7 +6,7 @@ import (
 )
 
 // behavior is the JSON form of the behavior annotation: the types of v2 with the Go names of their
-// fields. kube-apiserver stores this form, and clients compare it.
+// fields. kube-apiserver writes this form, and clients compare it.
 type behavior struct {
 	ScaleUp, ScaleDown *scalingRules
 }

@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// In v1 the type of a target follows from which of its fields are set, and
-// quantities that must be there are no pointers.
+// In v1, the fields that are set determine the type of a target, and required quantities are not
+// pointers.
 
 func valueOf(q *resource.Quantity) resource.Quantity {
 	if q == nil {
@@ -86,7 +86,8 @@ func metricFromV1(in *autoscalingv1.MetricSpec) autoscalingv2.MetricSpec {
 	return out
 }
 
-// objectTarget treats a zero value as missing if there is an average. v1 cannot omit the value.
+// objectTarget treats a zero value as missing if there is an average value, because v1 cannot omit
+// the value.
 func objectTarget(m *autoscalingv1.ObjectMetricSource) autoscalingv2.MetricTarget {
 	if m.AverageValue == nil {
 		return autoscalingv2.MetricTarget{Type: autoscalingv2.ValueMetricType, Value: &m.TargetValue}

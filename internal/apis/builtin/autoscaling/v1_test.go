@@ -17,8 +17,8 @@ import (
 
 func quantityOf(n int64) *resource.Quantity { return resource.NewQuantity(n, resource.DecimalSI) }
 
-// filler creates random objects that both versions can represent: quantities and times in JSON's
-// precision, targets with the type of their values.
+// filler creates random objects that both versions can represent: quantities and times have the
+// precision of JSON, and targets have the type of their values.
 func filler(seed int64) *randfill.Filler {
 	return randfill.New().RandSource(rand.NewSource(seed)).NilChance(0.3).NumElements(1, 3).Funcs(
 		func(q *resource.Quantity, c randfill.Continue) { *q = *quantityOf(c.Int63n(1000) + 1) },
@@ -94,7 +94,7 @@ func fillStatus(m *autoscalingv2.MetricStatus, c randfill.Continue) {
 	}
 }
 
-// FuzzRoundTrip converts autoscalers to v1 and back, and once more to v1.
+// FuzzRoundTrip converts autoscalers to v1, back, and again to v1.
 func FuzzRoundTrip(f *testing.F) {
 	for seed := range int64(200) {
 		f.Add(seed)
@@ -103,7 +103,7 @@ func FuzzRoundTrip(f *testing.F) {
 		fill := filler(seed)
 		hpa := &autoscalingv2.HorizontalPodAutoscaler{}
 		fill.Fill(hpa)
-		// In v1, the only metric with its own field is last.
+		// In v1, the metric with its own field is last.
 		if seed%2 == 0 || len(hpa.Spec.Metrics) == 0 {
 			hpa.Spec.Metrics = append(hpa.Spec.Metrics, cpuUtilization(int32(seed&0xff)))
 		}
@@ -131,7 +131,7 @@ func FuzzRoundTrip(f *testing.F) {
 	})
 }
 
-// FuzzAnnotations reads any text as the annotations of v1.
+// FuzzAnnotations decodes arbitrary text as the annotations of v1.
 func FuzzAnnotations(f *testing.F) {
 	f.Add(`[{"type":"Pods","pods":{"metricName":"qps","targetAverageValue":"10"}}]`, `{"ScaleDown":{"Policies":[{"Type":"Pods","Value":1}]}}`)
 	f.Add(`{`, `null`)
@@ -152,7 +152,7 @@ func FuzzAnnotations(f *testing.F) {
 	})
 }
 
-// TestAnnotations compares annotations with those of a recorded kube-apiserver.
+// TestAnnotations compares annotations with a recorded kube-apiserver.
 func TestAnnotations(t *testing.T) {
 	t.Parallel()
 	percent, window, selected := int32(70), int32(60), autoscalingv2.MaxChangePolicySelect
@@ -186,7 +186,7 @@ func TestAnnotations(t *testing.T) {
 	}
 }
 
-// TestDefaultMetric checks that v1 without any metric aims at the use of CPU.
+// TestDefaultMetric checks that v1 without metrics has the CPU utilization as its metric.
 func TestDefaultMetric(t *testing.T) {
 	t.Parallel()
 	hpa, err := fromV1(&autoscalingv1.HorizontalPodAutoscaler{})
@@ -198,7 +198,7 @@ func TestDefaultMetric(t *testing.T) {
 	}
 }
 
-// An annotation with an amount that no field may have is one that cannot be read.
+// TestAnnotationWithAbsurdQuantity checks that an annotation with an invalid quantity is ignored.
 func TestAnnotationWithAbsurdQuantity(t *testing.T) {
 	t.Parallel()
 	in := &autoscalingv1.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{

@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// Limits of how an autoscaler behaves.
+// Limits of the behavior of an autoscaler.
 const (
 	maxWindowSeconds = 3600
 	maxPeriodSeconds = 1800
@@ -28,7 +28,7 @@ func validate(f validation.Field, hpa, old *autoscalingv2.HorizontalPodAutoscale
 	if old == nil || target.APIVersion != was.APIVersion || target.Kind != was.Kind {
 		validateTargetVersion(f.Child("scaleTargetRef").Child("apiVersion"), target)
 	}
-	if !f.Breaks(func(f validation.Field) { validateObjectVersions(f, before.Metrics) }) {
+	if !f.Violates(func(f validation.Field) { validateObjectVersions(f, before.Metrics) }) {
 		validateObjectVersions(f.Child("metrics"), spec.Metrics)
 	}
 	validateMetrics(f.Child("metrics"), spec)
@@ -38,7 +38,8 @@ func validate(f validation.Field, hpa, old *autoscalingv2.HorizontalPodAutoscale
 	}
 }
 
-// validateReplicas: an autoscaler that scales to zero stays one where the gate is off.
+// validateReplicas validates the numbers of replicas. Without the feature gate, only autoscalers
+// that already scale to zero may do so.
 func validateReplicas(f validation.Field, spec, old *autoscalingv2.HorizontalPodAutoscalerSpec) {
 	switch most := spec.MaxReplicas; {
 	case most == 0:
@@ -70,8 +71,8 @@ func validateReference(f validation.Field, ref *autoscalingv2.CrossVersionObject
 	f.Child("name").RequiredPathSegment(ref.Name)
 }
 
-// validateTargetVersion requires a group in the target's API version, except for the only scalable
-// kind of the core group.
+// validateTargetVersion requires a group in the API version of the target, except for the only
+// scalable kind of the core group.
 func validateTargetVersion(f validation.Field, target *autoscalingv2.CrossVersionObjectReference) {
 	version, err := schema.ParseGroupVersion(target.APIVersion)
 	switch {

@@ -88,7 +88,8 @@ func TestUpdateRules(t *testing.T) {
 	})
 }
 
-// TestScaleToZeroByGate: without the gate an autoscaler scales to zero if it did before.
+// TestScaleToZeroByGate checks that without the gate, an autoscaler may scale to zero only if it
+// did before.
 func TestScaleToZeroByGate(t *testing.T) {
 	t.Parallel()
 	gates, err := feature.Defaults().Parse("HPAScaleToZero=false")
@@ -106,7 +107,7 @@ func TestScaleToZeroByGate(t *testing.T) {
 		{newHPA(), []string{"spec.minReplicas: Invalid value: 0: must be greater than or equal to 1"}},
 		{hpa, nil},
 	} {
-		if got := validationtest.Faults(t, gates, func(f validation.Field) { validate(f, hpa, tt.old) }); !slices.Equal(got, tt.want) {
+		if got := validationtest.Errors(t, gates, func(f validation.Field) { validate(f, hpa, tt.old) }); !slices.Equal(got, tt.want) {
 			t.Errorf("got %q, want %q", got, tt.want)
 		}
 	}

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// cronField specifies the range of one of the five fields of a schedule.
+// cronField specifies the values of one of the five fields of a schedule.
 type cronField struct {
 	least, most int
-	names       string // of the numbers from least on, separated by spaces
+	names       string // names of the numbers from least on, separated by spaces
 }
 
 // checkCron validates a schedule: five fields, or a descriptor such as @daily. Its messages are
-// those of the parser in the CronJob controller.
+// the messages of the parser of the CronJob controller.
 func checkCron(schedule string) error {
 	if strings.HasPrefix(schedule, "@") {
 		return checkDescriptor(schedule)

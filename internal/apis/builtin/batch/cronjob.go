@@ -11,7 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// maxCronJobName is the maximum length of a CronJob's name. The names of its jobs have a suffix.
+// maxCronJobName is the maximum length of the name of a CronJob. The names of its jobs have a
+// suffix.
 const maxCronJobName = 52
 
 func validateCronJobName(name string, prefix bool) []string {
@@ -22,7 +23,7 @@ func validateCronJobName(name string, prefix bool) []string {
 	return problems
 }
 
-func cronJobColumns() *builtin.Columns[batchv1.CronJob] {
+func cronJobColumns() *builtin.Columns[*batchv1.CronJob] {
 	spec, status := batchv1.CronJobSpec{}.SwaggerDoc(), batchv1.CronJobStatus{}.SwaggerDoc()
 	definitions := []metav1.TableColumnDefinition{
 		builtin.NameColumn(),
@@ -34,7 +35,7 @@ func cronJobColumns() *builtin.Columns[batchv1.CronJob] {
 		builtin.AgeColumn(),
 	}
 	definitions = append(definitions, builtin.TemplateColumns()...)
-	return &builtin.Columns[batchv1.CronJob]{
+	return &builtin.Columns[*batchv1.CronJob]{
 		Definitions: append(definitions, builtin.WideColumn("Selector", "string", batchv1.JobSpec{}.SwaggerDoc()["selector"])),
 		Cells: func(cj *batchv1.CronJob, now time.Time) []any {
 			last, zone := builtin.None, builtin.None
@@ -54,7 +55,8 @@ func cronJobColumns() *builtin.Columns[batchv1.CronJob] {
 	}
 }
 
-// suspendText is a text, although its column is one of booleans.
+// suspendText formats spec.suspend. The column is declared as boolean, but kube-apiserver sends a
+// string.
 func suspendText(suspend *bool) string {
 	switch {
 	case suspend == nil:

@@ -17,7 +17,7 @@ func validateCronJob(f validation.Field, cj, old *batchv1.CronJob) {
 	if spec.Schedule == "" {
 		f.Child("schedule").Required("")
 	} else {
-		zoned := old != nil && old.Spec.Schedule == spec.Schedule // was allowed once
+		zoned := old != nil && old.Spec.Schedule == spec.Schedule // stored schedules may contain a time zone
 		validateSchedule(f.Child("schedule"), spec.Schedule, zoned)
 	}
 	if seconds := spec.StartingDeadlineSeconds; seconds != nil {
@@ -42,7 +42,7 @@ func validateCronJob(f validation.Field, cj, old *batchv1.CronJob) {
 	validateJobTemplate(f.Child("jobTemplate").Child("spec"), &spec.JobTemplate.Spec)
 }
 
-// validateJobTemplate: the jobs get a selector each.
+// validateJobTemplate rejects a selector, which each job gets on creation.
 func validateJobTemplate(f validation.Field, spec *batchv1.JobSpec) {
 	validateJobSpec(f, spec, nil)
 	if spec.Selector != nil {

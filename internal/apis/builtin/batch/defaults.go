@@ -13,7 +13,7 @@ import (
 // Default values of jobs and cron jobs.
 const (
 	backoffLimit         = 6
-	backoffLimitPerIndex = math.MaxInt32 // of all indexes together, where each has its own
+	backoffLimitPerIndex = math.MaxInt32 // for all indexes together, if there is a limit for each index
 	successfulHistory    = 3
 	failedHistory        = 1
 )
@@ -22,20 +22,20 @@ func defaultJob(job *batchv1.Job) {
 	labelJob(job)
 	spec := &job.Spec
 	if spec.Parallelism == nil {
-		builtin.Fill(&spec.Completions, 1) // only parallelism is set: a work queue
+		builtin.SetDefault(&spec.Completions, 1) // a work queue: only parallelism is set
 	}
-	builtin.Fill(&spec.Parallelism, 1)
+	builtin.SetDefault(&spec.Parallelism, 1)
 	if spec.BackoffLimitPerIndex != nil {
-		builtin.Fill(&spec.BackoffLimit, backoffLimitPerIndex)
+		builtin.SetDefault(&spec.BackoffLimit, backoffLimitPerIndex)
 	}
-	builtin.Fill(&spec.BackoffLimit, backoffLimit)
-	builtin.Fill(&spec.CompletionMode, batchv1.NonIndexedCompletion)
-	builtin.Fill(&spec.Suspend, false)
-	builtin.Fill(&spec.ManualSelector, false)
+	builtin.SetDefault(&spec.BackoffLimit, backoffLimit)
+	builtin.SetDefault(&spec.CompletionMode, batchv1.NonIndexedCompletion)
+	builtin.SetDefault(&spec.Suspend, false)
+	builtin.SetDefault(&spec.ManualSelector, false)
 	if spec.PodFailurePolicy != nil {
-		builtin.Fill(&spec.PodReplacementPolicy, batchv1.Failed)
+		builtin.SetDefault(&spec.PodReplacementPolicy, batchv1.Failed)
 	}
-	builtin.Fill(&spec.PodReplacementPolicy, batchv1.TerminatingOrFailed)
+	builtin.SetDefault(&spec.PodReplacementPolicy, batchv1.TerminatingOrFailed)
 	defaultFailurePolicy(spec.PodFailurePolicy)
 	podspec.Default(&spec.Template.Spec)
 }
@@ -44,9 +44,9 @@ func jobPods(job *batchv1.Job) *corev1.PodSpec { return &job.Spec.Template.Spec 
 
 func cronJobPods(cj *batchv1.CronJob) *corev1.PodSpec { return &cj.Spec.JobTemplate.Spec.Template.Spec }
 
-// labelJob copies the template's labels to a job without labels. The two share one map, so that the
-// labels which prepareJob adds to the template appear on the job as well. Clients select jobs by
-// them.
+// labelJob copies the labels of the template to a job without labels. Both share one map, so that
+// the job also gets the labels that prepareJob adds to the template. Clients select jobs by these
+// labels.
 func labelJob(job *batchv1.Job) {
 	if len(job.Labels) == 0 && len(job.Spec.Template.Labels) > 0 {
 		job.Labels = job.Spec.Template.Labels
@@ -60,18 +60,18 @@ func defaultFailurePolicy(policy *batchv1.PodFailurePolicy) {
 	for i := range policy.Rules {
 		conditions := policy.Rules[i].OnPodConditions
 		for j := range conditions {
-			builtin.FillEmpty(&conditions[j].Status, corev1.ConditionTrue)
+			builtin.SetDefaultValue(&conditions[j].Status, corev1.ConditionTrue)
 		}
 	}
 }
 
-// defaultCronJob sets the defaults of the pods in a job template. Jobs get their own defaults on
-// creation.
+// defaultCronJob sets the defaults of the pods in a job template. Other defaults of jobs are set
+// when they are created.
 func defaultCronJob(cj *batchv1.CronJob) {
-	builtin.FillEmpty(&cj.Spec.ConcurrencyPolicy, batchv1.AllowConcurrent)
-	builtin.Fill(&cj.Spec.Suspend, false)
-	builtin.Fill(&cj.Spec.SuccessfulJobsHistoryLimit, successfulHistory)
-	builtin.Fill(&cj.Spec.FailedJobsHistoryLimit, failedHistory)
+	builtin.SetDefaultValue(&cj.Spec.ConcurrencyPolicy, batchv1.AllowConcurrent)
+	builtin.SetDefault(&cj.Spec.Suspend, false)
+	builtin.SetDefault(&cj.Spec.SuccessfulJobsHistoryLimit, successfulHistory)
+	builtin.SetDefault(&cj.Spec.FailedJobsHistoryLimit, failedHistory)
 	defaultFailurePolicy(cj.Spec.JobTemplate.Spec.PodFailurePolicy)
 	podspec.Default(&cj.Spec.JobTemplate.Spec.Template.Spec)
 }

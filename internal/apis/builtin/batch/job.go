@@ -15,13 +15,14 @@ import (
 const orphanWarning = "child pods are preserved by default when jobs are deleted; " +
 	"set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning"
 
-// Labels by which pods were found before they had a prefix. They are still set.
+// Pod labels without a prefix. Newer labels have replaced them, but they are still set for older
+// clients.
 const (
 	legacyJobNameLabel       = "job-name"
 	legacyControllerUIDLabel = "controller-uid"
 )
 
-// successfulField is the one selectable field of jobs.
+// successfulField is the only selectable field of jobs.
 const successfulField = "status.successful"
 
 func jobFields(job *batchv1.Job) fields.Set {
@@ -37,10 +38,10 @@ func jobFieldLabel(label, value string) (string, string, error) {
 }
 
 // prepareJob labels the pods of a job with its name and UID and selects them by UID, unless the job
-// has a manual selector. Values set by the client are not overwritten; validation rejects wrong
-// ones.
+// has a manual selector. It does not overwrite values of the client; validation rejects wrong
+// values.
 func prepareJob(op *builtin.Operation, job *batchv1.Job) {
-	podspec.DropDisabled(op.Env.Gates, jobPods(job), nil)
+	podspec.DropDisabledFields(op.Env.Gates, jobPods(job), nil)
 	if job.Spec.ManualSelector != nil && *job.Spec.ManualSelector {
 		return
 	}
@@ -65,5 +66,7 @@ func setMissing(set *map[string]string, key, value string) {
 	}
 }
 
-// jobScheduling is how the pods of a job are scheduled together.
-func jobScheduling(u *builtin.Use, job *batchv1.Job) { builtin.Take(u, &job.Spec.Scheduling) }
+// jobScheduling visits the field for the scheduling of all pods of a job.
+func jobScheduling(u *builtin.FieldVisitor, job *batchv1.Job) {
+	builtin.VisitField(u, &job.Spec.Scheduling)
+}

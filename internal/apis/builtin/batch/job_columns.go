@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-func jobColumns() *builtin.Columns[batchv1.Job] {
+func jobColumns() *builtin.Columns[*batchv1.Job] {
 	spec, status := batchv1.JobSpec{}.SwaggerDoc(), batchv1.JobStatus{}.SwaggerDoc()
 	definitions := []metav1.TableColumnDefinition{
 		builtin.NameColumn(),
@@ -22,7 +22,7 @@ func jobColumns() *builtin.Columns[batchv1.Job] {
 		builtin.AgeColumn(),
 	}
 	definitions = append(definitions, builtin.TemplateColumns()...)
-	return &builtin.Columns[batchv1.Job]{
+	return &builtin.Columns[*batchv1.Job]{
 		Definitions: append(definitions, builtin.WideColumn("Selector", "string", spec["selector"])),
 		Cells: func(job *batchv1.Job, now time.Time) []any {
 			names, images := builtin.TemplateCells(&job.Spec.Template)
@@ -34,7 +34,7 @@ func jobColumns() *builtin.Columns[batchv1.Job] {
 	}
 }
 
-// jobStatus is the first of these that is true of a job.
+// jobStatus returns the first status that applies to a job.
 func jobStatus(job *batchv1.Job) string {
 	switch {
 	case hasCondition(job, batchv1.JobComplete):

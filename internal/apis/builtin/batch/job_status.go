@@ -13,11 +13,11 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// jobStatusUpdate is a status of a job that replaces another one. Since KEP-4368, controllers
-// other than the job controller may write it, so the server checks it. Most rules
-// apply only if one of their fields changes: a stored status that breaks them can be updated.
+// jobStatusUpdate is an update of the status of a job. Since KEP-4368, other controllers than the
+// job controller may write it, so the server validates it. Most rules apply only if one of their
+// fields changes, so that a stored status that violates them can be updated.
 type jobStatusUpdate struct {
-	f        validation.Field // of the status
+	f        validation.Field // path of the status
 	job, old *batchv1.Job
 }
 
@@ -84,8 +84,8 @@ func (u *jobStatusUpdate) validateUncounted() {
 	validate(f.Child("failed"), uncounted.Failed)
 }
 
-// validateConditions checks which conditions exclude or require each other, and that true
-// conditions stay true.
+// validateConditions validates the combination of conditions, and requires that true conditions
+// stay true.
 func (u *jobStatusUpdate) validateConditions() {
 	const (
 		complete, failed     = batchv1.JobComplete, batchv1.JobFailed
@@ -119,7 +119,7 @@ func (u *jobStatusUpdate) validateConditions() {
 
 func (u *jobStatusUpdate) has(kind batchv1.JobConditionType) bool { return hasCondition(u.job, kind) }
 
-// isChanged reports whether one of the conditions becomes true, or is true no more.
+// isChanged reports whether one of the conditions changes to or from true.
 func (u *jobStatusUpdate) isChanged(kinds ...batchv1.JobConditionType) bool {
 	return slices.ContainsFunc(kinds, func(kind batchv1.JobConditionType) bool { return u.has(kind) != hasCondition(u.old, kind) })
 }
@@ -128,7 +128,7 @@ func isFinished(job *batchv1.Job) bool {
 	return hasCondition(job, batchv1.JobComplete) || hasCondition(job, batchv1.JobFailed)
 }
 
-// validateFinished checks that a finished job has no pods left and has been started.
+// validateFinished requires that a finished job has been started and has no pods left.
 func (u *jobStatusUpdate) validateFinished() {
 	if !isFinished(u.job) {
 		return
@@ -214,10 +214,10 @@ func (u *jobStatusUpdate) validateIndexes() {
 	}
 }
 
-// indexRange is a range of indexes of pods, both ends included.
+// indexRange is an inclusive range of pod indexes.
 type indexRange struct{ first, last int }
 
-// parseIndexes parses a list of increasing numbers and ranges below the completions: "0,2-3".
+// parseIndexes parses a list of increasing numbers and ranges below completions, such as "0,2-3".
 func parseIndexes(list string, completions int32) ([]indexRange, error) {
 	if list == "" {
 		return nil, nil
@@ -258,7 +258,7 @@ func parseIndex(text string, completions int32) (int, error) {
 	return n, nil
 }
 
-// countIndexes returns the number of indexes in a list for parseIndexes.
+// countIndexes returns the number of indexes in a list. See parseIndexes for its format.
 func countIndexes(list string, completions int32) (int, error) {
 	ranges, err := parseIndexes(list, completions)
 	total := 0
@@ -268,7 +268,7 @@ func countIndexes(list string, completions int32) (int, error) {
 	return total, err
 }
 
-// firstOverlap returns the first index that is in a range of both lists, which are sorted.
+// firstOverlap returns the first index that both lists contain. The lists are sorted.
 func firstOverlap(a, b []indexRange) (index int, overlap bool) {
 	for i, j := 0, 0; i < len(a) && j < len(b); {
 		if first := max(a[i].first, b[j].first); first <= min(a[i].last, b[j].last) {

@@ -39,14 +39,15 @@ func validateJob(f validation.Field, job, old *batchv1.Job) {
 		f.Child("selector").LabelSelector(spec.Selector)
 	}
 	if selector, err := metav1.LabelSelectorAsSelector(spec.Selector); err == nil {
-		podspec.ValidateSelected(f.Child("template"), selector, &spec.Template)
+		podspec.ValidateTemplateLabels(f.Child("template"), selector, &spec.Template)
 	}
 	if old != nil {
 		validateJobUpdate(f, spec, old)
 	}
 }
 
-// validateJobPodNames: the pods of an Indexed job have its name and their index.
+// validateJobPodNames validates the names of the pods of an Indexed job, which consist of the name
+// of the job and an index.
 func validateJobPodNames(f validation.Field, job *batchv1.Job) {
 	if !isIndexed(&job.Spec) || job.Spec.Completions == nil || *job.Spec.Completions <= 0 {
 		return
@@ -78,7 +79,7 @@ func validateGeneratedSelector(f validation.Field, job *batchv1.Job) {
 	selector := job.Spec.Selector
 	uid := string(job.UID)
 	generated := len(selector.MatchLabels) == 1 && (selector.MatchLabels[batchv1.ControllerUidLabel] == uid || selector.MatchLabels[legacyControllerUIDLabel] == uid)
-	if len(selector.MatchLabels) > 0 && !generated { // it is there when a job is made, and immutable then
+	if len(selector.MatchLabels) > 0 && !generated { // a job has a selector since its creation, and it is immutable
 		f.Child("selector").Invalid(selector, "`selector` not auto-generated")
 	}
 }
@@ -87,7 +88,8 @@ func isIndexed(spec *batchv1.JobSpec) bool {
 	return spec.CompletionMode != nil && *spec.CompletionMode == batchv1.IndexedCompletion
 }
 
-// validateJobSpec validates the spec of a job, or of a CronJob's template, for which old is nil.
+// validateJobSpec validates the spec of a job, or of the template of a CronJob. old is nil on
+// creation and for templates.
 func validateJobSpec(f validation.Field, spec *batchv1.JobSpec, old *batchv1.Job) {
 	for _, count := range [...]struct {
 		name string
@@ -140,7 +142,7 @@ func validateJobRestart(f validation.Field, spec *batchv1.JobSpec) {
 	}
 }
 
-// validateIndexes: only pods that are numbered can succeed and fail one by one.
+// validateIndexes rejects fields about individual indexes in jobs that are not Indexed.
 func validateIndexes(f validation.Field, spec *batchv1.JobSpec) {
 	if !isIndexed(spec) {
 		const reason = "requires indexed completion mode"
@@ -194,8 +196,8 @@ func validateReplacement(f validation.Field, spec *batchv1.JobSpec) {
 	validation.OneOf(f, *policy, batchv1.Failed, batchv1.TerminatingOrFailed)
 }
 
-// validateJobUpdate checks that the fields that determine a job's pods do not change, except
-// their number and, while no pods run, scheduling directives and resources.
+// validateJobUpdate rejects changes of fields that determine the pods of a job, except their number
+// and, while no pods run, scheduling directives and resources.
 func validateJobUpdate(f validation.Field, spec *batchv1.JobSpec, oldJob *batchv1.Job) {
 	old, mutable := &oldJob.Spec, hasMutableTemplate(oldJob)
 	validateCompletionsUpdate(f.Child("completions"), spec, old)
@@ -220,10 +222,10 @@ func hasMutableTemplate(job *batchv1.Job) bool {
 	return isSuspended(&job.Spec) && (job.Status.StartTime == nil || hasCondition(job, batchv1.JobSuspended))
 }
 
-// withoutPlacement returns the specification of the pods with the fields that a suspended job
-// may change taken from the old one.
+// withoutPlacement returns the pod specification with the old values of fields that a suspended job
+// may change.
 func withoutPlacement(spec, old *batchv1.JobSpec) *corev1.PodSpec {
-	pods, before := spec.Template.Spec, &old.Template.Spec // a copy
+	pods, before := spec.Template.Spec, &old.Template.Spec // pods is a copy
 	pods.NodeSelector, pods.Tolerations, pods.SchedulingGates = before.NodeSelector, before.Tolerations, before.SchedulingGates
 	affinity := corev1.Affinity{}
 	if pods.Affinity != nil {
@@ -251,7 +253,8 @@ func withResources(containers, old []corev1.Container) []corev1.Container {
 	return containers
 }
 
-// validateCompletionsUpdate: an Indexed job may grow and shrink as a whole.
+// validateCompletionsUpdate rejects changes of completions, except if an Indexed job changes
+// parallelism in the same way.
 func validateCompletionsUpdate(f validation.Field, spec, old *batchv1.JobSpec) {
 	if !isIndexed(spec) || spec.Completions == nil || old.Completions == nil {
 		validation.Immutable(f, spec.Completions, old.Completions)

@@ -85,12 +85,12 @@ func validateExitCodes(f validation.Field, spec *batchv1.JobSpec, codes *batchv1
 	} else if len(codes.Values) > maxRuleValues {
 		values.TooMany(len(codes.Values), maxRuleValues)
 	}
-	seen, ordered := validation.NewSeen[int32](len(codes.Values)), true
+	seen, ordered := validation.NewDuplicates[int32](len(codes.Values)), true
 	for i, value := range codes.Values {
 		if codes.Operator == batchv1.PodFailurePolicyOnExitCodesOpIn && value == 0 {
 			values.Index(i).Invalid(value, "must not be 0 for the In operator")
 		}
-		if seen.Again(value) {
+		if seen.IsDuplicate(value) {
 			values.Index(i).Duplicate(value)
 		}
 		ordered = ordered && (i == 0 || codes.Values[i-1] <= value)

@@ -12,8 +12,8 @@ import (
 // anyName accepts all names. validateBundle validates them together with the signer.
 func anyName(string, bool) []string { return nil }
 
-func bundleColumns() *builtin.Columns[certificatesv1.ClusterTrustBundle] {
-	return &builtin.Columns[certificatesv1.ClusterTrustBundle]{
+func bundleColumns() *builtin.Columns[*certificatesv1.ClusterTrustBundle] {
+	return &builtin.Columns[*certificatesv1.ClusterTrustBundle]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("SignerName", "string", certificatesv1.ClusterTrustBundleSpec{}.SwaggerDoc()["signerName"]),

@@ -18,8 +18,8 @@ const (
 	hidden = "<value omitted>"
 )
 
-// validateBundle validates certificates only if they change, so that labels can be updated after a
-// Go release has made the parser stricter.
+// validateBundle validates certificates only if they change, so that labels of a bundle can be
+// updated after the parser of a Go release has become stricter.
 func validateBundle(f validation.Field, bundle, old *certificatesv1.ClusterTrustBundle) {
 	validateBundleName(f, bundle, old)
 	f = f.Child("spec")
@@ -34,8 +34,8 @@ func validateBundle(f validation.Field, bundle, old *certificatesv1.ClusterTrust
 	}
 }
 
-// validateBundleName ties the name to the signer: without one it is a DNS
-// subdomain, with one it begins with the signer's name.
+// validateBundleName validates the name of a bundle: a DNS subdomain, which starts with the name of
+// the signer if the bundle has one.
 func validateBundleName(f validation.Field, bundle, old *certificatesv1.ClusterTrustBundle) {
 	if old != nil && bundle.Spec.SignerName == old.Spec.SignerName {
 		return
@@ -64,14 +64,14 @@ func bundleNameProblems(signer, name string, prefix bool) []string {
 	return apivalidation.NameIsDNSSubdomain(rest, prefix)
 }
 
-// validateAnchors requires certificates of authorities, each once.
+// validateAnchors requires certificates of authorities without duplicates.
 func validateAnchors(f validation.Field, text string) {
 	if len(text) > maxBundle {
 		f.TooLong(maxBundle)
 		return
 	}
-	faults, n := f.Faults(), 0
-	indices := map[string][]int{} // of certificates
+	before, n := f.ErrorCount(), 0
+	indices := map[string][]int{} // indexes of certificates
 	for block, rest := pem.Decode([]byte(text)); block != nil; block, rest = pem.Decode(rest) {
 		if problem := anchorProblem(block); problem != "" {
 			f.Invalid(hidden, fmt.Sprintf("entry %d %s", n, problem))
@@ -80,7 +80,7 @@ func validateAnchors(f validation.Field, text string) {
 		}
 		n++
 	}
-	if f.Faults() > faults {
+	if f.ErrorCount() > before {
 		return
 	}
 	if n == 0 {

@@ -6,9 +6,9 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// maxExpiration is the default maximum lifetime of a pod's certificate, in seconds.
+// maxExpiration is the default maximum lifetime of the certificate of a pod, in seconds.
 const maxExpiration = 24 * 60 * 60
 
 func defaultPodRequest(request *certificatesv1.PodCertificateRequest) {
-	builtin.Fill(&request.Spec.MaxExpirationSeconds, maxExpiration)
+	builtin.SetDefault(&request.Spec.MaxExpirationSeconds, maxExpiration)
 }

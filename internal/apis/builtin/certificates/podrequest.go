@@ -10,15 +10,15 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// preparePodRequestStatus keeps the metadata. Unlike for other kinds with this rule, the client
+// preparePodRequestStatus preserves the metadata. Unlike for other kinds with this rule, the client
 // becomes a manager of the metadata, as in kube-apiserver.
 func preparePodRequestStatus(_ *builtin.Operation, r, old *certificatesv1.PodCertificateRequest) {
 	metav1.ResetObjectMetaForStatus(&r.ObjectMeta, &old.ObjectMeta)
 }
 
-func podRequestColumns() *builtin.Columns[certificatesv1.PodCertificateRequest] {
+func podRequestColumns() *builtin.Columns[*certificatesv1.PodCertificateRequest] {
 	spec := certificatesv1.PodCertificateRequestSpec{}.SwaggerDoc()
-	return &builtin.Columns[certificatesv1.PodCertificateRequest]{
+	return &builtin.Columns[*certificatesv1.PodCertificateRequest]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("PodName", "string", spec["podName"]),

@@ -20,20 +20,19 @@ import (
 const (
 	maxChain    = 100 << 10
 	minLifetime = time.Hour
-	// maxClockSkew is how far the clock of a signer may be off this server's.
+	// maxClockSkew is the maximum difference between the clocks of a signer and this server.
 	maxClockSkew = 5 * time.Minute
-	// refreshMargin is how long before and after it is refreshed a certificate is
-	// valid.
+	// refreshMargin is the minimum validity of a certificate before and after its refresh time.
 	refreshMargin = 10 * time.Minute
 )
 
-// validatePodRequestStatus: a request is issued, denied or failed, once, with all
-// that belongs to it.
+// validatePodRequestStatus validates the result of a request: a certificate with its times, or a
+// condition that it was denied or has failed. The result cannot change.
 func validatePodRequestStatus(f validation.Field, r, old *certificatesv1.PodCertificateRequest) {
 	f, status := f.Child("status"), &r.Status
-	faults := f.Faults()
+	before := f.ErrorCount()
 	validatePodConditions(f.Child("conditions"), status.Conditions)
-	if f.Faults() > faults {
+	if f.ErrorCount() > before {
 		return
 	}
 	changed := validation.Changed(*status, old.Status)
@@ -60,7 +59,7 @@ func validatePodConditions(f validation.Field, conditions []metav1.Condition) {
 		certificatesv1.PodCertificateRequestConditionTypeDenied, certificatesv1.PodCertificateRequestConditionTypeFailed
 	outcomes := 0
 	for i := range conditions {
-		// As kube-apiserver writes these paths: with a dot before the index.
+		// As in kube-apiserver, these paths have a dot before the index.
 		at := f.Child(fmt.Sprintf("[%d]", i))
 		switch kind := conditions[i].Type; kind {
 		case issued, denied, failed:
@@ -77,7 +76,8 @@ func validatePodConditions(f validation.Field, conditions []metav1.Condition) {
 	}
 }
 
-// outcome is the condition that a request has ended with; empty: it has not.
+// outcome returns the type of the condition with the result of a request, or "" if there is no
+// result.
 func outcome(r *certificatesv1.PodCertificateRequest) string {
 	for i := range r.Status.Conditions {
 		if c := &r.Status.Conditions[i]; c.Status == metav1.ConditionTrue && podRequestState(r) == c.Type {
@@ -87,16 +87,16 @@ func outcome(r *certificatesv1.PodCertificateRequest) string {
 	return ""
 }
 
-// validateIssued: as kube-apiserver, the first fault is the only one, as later
-// rules rely on earlier ones.
+// validateIssued validates an issued certificate. As in kube-apiserver, it reports only the first
+// error, because later rules depend on earlier ones.
 func validateIssued(f validation.Field, r *certificatesv1.PodCertificateRequest, now time.Time) {
 	leaf, rest := parseLeaf(f.Child("certificateChain"), r.Status.CertificateChain)
 	if leaf == nil {
 		return
 	}
-	faults := f.Faults()
+	before := f.ErrorCount()
 	validateLeaf(f.Child("certificateChain"), r, leaf)
-	if f.Faults() > faults || !hasTimes(f, &r.Status) {
+	if f.ErrorCount() > before || !hasTimes(f, &r.Status) {
 		return
 	}
 	if place, value, problem := timesProblem(r, leaf, now); problem != "" {
@@ -149,7 +149,7 @@ func validateLeaf(f validation.Field, r *certificatesv1.PodCertificateRequest, l
 		}
 	}
 	request, err := x509.ParseCertificateRequest(r.Spec.StubPKCS10Request)
-	if err != nil { // the request was created with the fields of an older version, which v1 does not have
+	if err != nil { // v1 does not have the fields of the older version that the request was created with
 		return
 	}
 	asked, ok := request.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
@@ -172,8 +172,8 @@ func hasTimes(f validation.Field, status *certificatesv1.PodCertificateRequestSt
 	return status.NotBefore != nil && status.NotAfter != nil && status.BeginRefreshAt != nil
 }
 
-// timesProblem returns the first violation of the times in a status, with its field and value. The
-// problem is empty if there is none.
+// timesProblem returns the first invalid time in a status, with its field and value. problem is
+// empty if all times are valid.
 func timesProblem(r *certificatesv1.PodCertificateRequest, leaf *x509.Certificate, now time.Time) (place string, value any, problem string) {
 	begin, end, refresh := r.Status.NotBefore.Time, r.Status.NotAfter.Time, r.Status.BeginRefreshAt.Time
 	lifetime, most := leaf.NotAfter.Sub(leaf.NotBefore), *r.Spec.MaxExpirationSeconds
@@ -197,7 +197,7 @@ func timesProblem(r *certificatesv1.PodCertificateRequest, leaf *x509.Certificat
 }
 
 // validateIntermediates validates the syntax of intermediate certificates. It does not verify the
-// chain, which is the task of a client that trusts one of them.
+// chain; a client that trusts one of the certificates does.
 func validateIntermediates(f validation.Field, chain string, text []byte) {
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type != certificateBlock {

@@ -8,25 +8,25 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// podRequestV1beta1 returns the version v1beta1 of requests. Its fields pkixPublicKey and
-// proofOfPossession are dropped; v1 has stubPKCS10Request instead.
+// podRequestV1beta1 returns the version v1beta1 of pod certificate requests. Its fields
+// pkixPublicKey and proofOfPossession are dropped; v1 has stubPKCS10Request instead.
 func podRequestV1beta1() *codec.Version {
 	gvk := certificatesv1beta1.SchemeGroupVersion.WithKind("PodCertificateRequest")
 	return builtin.ConvertedVersion(gvk, defaultPodRequestV1beta1, podRequestFromV1beta1, podRequestToV1beta1)
 }
 
 func defaultPodRequestV1beta1(r *certificatesv1beta1.PodCertificateRequest) {
-	builtin.Fill(&r.Spec.MaxExpirationSeconds, maxExpiration)
+	builtin.SetDefault(&r.Spec.MaxExpirationSeconds, maxExpiration)
 }
 
 func podRequestFromV1beta1(in *certificatesv1beta1.PodCertificateRequest) (*certificatesv1.PodCertificateRequest, error) {
 	out := &certificatesv1.PodCertificateRequest{}
-	builtin.CopySame(out, in)
+	builtin.CopyMatchingFields(out, in)
 	return out, nil
 }
 
 func podRequestToV1beta1(in *certificatesv1.PodCertificateRequest) (*certificatesv1beta1.PodCertificateRequest, error) {
 	out := &certificatesv1beta1.PodCertificateRequest{}
-	builtin.CopySame(out, in)
+	builtin.CopyMatchingFields(out, in)
 	return out, nil
 }

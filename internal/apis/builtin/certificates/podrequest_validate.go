@@ -29,7 +29,7 @@ const (
 	maxStubRequest          = 10 << 10
 )
 
-// validatePodRequest: a request does not change.
+// validatePodRequest validates a new request, and requires that its spec does not change.
 func validatePodRequest(f validation.Field, r, old *certificatesv1.PodCertificateRequest) {
 	f, spec := f.Child("spec"), &r.Spec
 	if old != nil {

@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// prepareRequest sets the user of the request in the spec. Approvers rely on it.
+// prepareRequest sets the user of the request in the spec. Approvers depend on it.
 func prepareRequest(op *builtin.Operation, csr *certificatesv1.CertificateSigningRequest) {
 	csr.Spec.Username, csr.Spec.UID, csr.Spec.Groups, csr.Spec.Extra = "", "", nil, nil
 	user := request.UserFrom(op.Context)
@@ -30,12 +30,12 @@ func prepareRequest(op *builtin.Operation, csr *certificatesv1.CertificateSignin
 	}
 }
 
-// prepareRequestUpdate keeps everything except metadata.
+// prepareRequestUpdate preserves everything except metadata.
 func prepareRequestUpdate(_ *builtin.Operation, csr, old *certificatesv1.CertificateSigningRequest) {
 	csr.Spec = old.Spec
 }
 
-// prepareRequestStatus keeps the approvers' conditions. If the client adds or removes one,
+// prepareRequestStatus preserves the conditions of approvers. If the client adds or removes one,
 // validation rejects the request.
 func prepareRequestStatus(op *builtin.Operation, csr, old *certificatesv1.CertificateSigningRequest) {
 	keepConditions(csr, old, certificatesv1.CertificateApproved)
@@ -43,7 +43,7 @@ func prepareRequestStatus(op *builtin.Operation, csr, old *certificatesv1.Certif
 	stampConditions(csr, old, metav1.NewTime(simulation.Now(op.Context)))
 }
 
-// prepareApproval keeps everything except conditions and metadata.
+// prepareApproval preserves everything except conditions and metadata.
 func prepareApproval(op *builtin.Operation, csr, old *certificatesv1.CertificateSigningRequest) {
 	stampConditions(csr, old, metav1.NewTime(simulation.Now(op.Context)))
 	conditions := csr.Status.Conditions
@@ -71,7 +71,7 @@ func conditionsOf(csr *certificatesv1.CertificateSigningRequest, kind certificat
 	return found
 }
 
-// stampConditions fills in the times that are left out.
+// stampConditions sets missing times of conditions.
 func stampConditions(csr, old *certificatesv1.CertificateSigningRequest, now metav1.Time) {
 	for i := range csr.Status.Conditions {
 		c := &csr.Status.Conditions[i]
@@ -91,26 +91,26 @@ func stampConditions(csr, old *certificatesv1.CertificateSigningRequest, now met
 	}
 }
 
-// approval is the subresource through which approvers decide.
+// approval declares the subresource with which approvers decide about a request.
 func approval() builtin.Subresource {
-	return builtin.PartSubresource(builtin.Part[certificatesv1.CertificateSigningRequest]{
+	return builtin.NewObjectSubresource(builtin.ObjectSubresource[*certificatesv1.CertificateSigningRequest]{
 		Name: "approval", ResetFields: []string{"spec", "status.certificate"},
-		Prepare: prepareApproval, Validate: validateApproval,
+		PrepareForUpdate: prepareApproval, Validate: validateApproval,
 	})
 }
 
-// signerNameDoc is the description that v1beta1 has of spec.signerName.
+// signerNameDoc is the description of spec.signerName in v1beta1.
 const signerNameDoc = "Requested signer for the request. It is a qualified name in the form: `scope-hostname.io/name`. If empty, it will be defaulted:\n" +
 	" 1. If it's a kubelet client certificate, it is assigned\n    \"kubernetes.io/kube-apiserver-client-kubelet\".\n" +
 	" 2. If it's a kubelet serving certificate, it is assigned\n    \"kubernetes.io/kubelet-serving\".\n" +
 	" 3. Otherwise, it is assigned \"kubernetes.io/legacy-unknown\".\n" +
 	"Distribution of trust for signers happens out of band. You can select on this field using `spec.signerName`."
 
-func requestColumns() *builtin.Columns[certificatesv1.CertificateSigningRequest] {
-	// As in kube-apiserver, the descriptions are those of v1beta1. Linking that package for them is
-	// not worth its size. The description of the duration is the same in v1.
+func requestColumns() *builtin.Columns[*certificatesv1.CertificateSigningRequest] {
+	// As in kube-apiserver, the descriptions come from v1beta1. Linking its package would
+	// increase the size of the binary. The description of the duration is the same in v1.
 	durationDoc := certificatesv1.CertificateSigningRequestSpec{}.SwaggerDoc()["expirationSeconds"]
-	return &builtin.Columns[certificatesv1.CertificateSigningRequest]{
+	return &builtin.Columns[*certificatesv1.CertificateSigningRequest]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.AgeColumn(),

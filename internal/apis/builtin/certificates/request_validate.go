@@ -21,7 +21,7 @@ const (
 	certificateBlock = "CERTIFICATE"
 )
 
-// validateRequest has the rules of a new request: its specification stays as it is.
+// validateRequest validates a new request. The spec is immutable.
 func validateRequest(f validation.Field, csr, old *certificatesv1.CertificateSigningRequest) {
 	if old != nil {
 		return
@@ -33,10 +33,10 @@ func validateRequest(f validation.Field, csr, old *certificatesv1.CertificateSig
 	if len(spec.Usages) == 0 {
 		f.Child("usages").Required("")
 	}
-	seen := validation.NewSeen[certificatesv1.KeyUsage](len(spec.Usages))
+	seen := validation.NewDuplicates[certificatesv1.KeyUsage](len(spec.Usages))
 	for i, usage := range spec.Usages {
 		validateUsage(f.Child("usages").Index(i), usage)
-		if seen.Again(usage) {
+		if seen.IsDuplicate(usage) {
 			f.Child("usages").Index(i).Duplicate(usage)
 		}
 	}
@@ -50,7 +50,7 @@ func validateRequest(f validation.Field, csr, old *certificatesv1.CertificateSig
 	}
 }
 
-// checkRequest requires a request (PKCS #10) that its own key has signed.
+// checkRequest requires a PKCS #10 request that is signed with its own key.
 func checkRequest(text []byte) error {
 	request, err := pki.ParseRequest(text)
 	if err != nil {
@@ -77,7 +77,8 @@ func validateUsage(f validation.Field, usage certificatesv1.KeyUsage) {
 		certificatesv1.UsageSMIME, certificatesv1.UsageServerAuth, certificatesv1.UsageSigning, certificatesv1.UsageTimestamping)
 }
 
-// validateRequestStatus: signers neither decide nor take decisions back.
+// validateRequestStatus rejects the addition and removal of decisions, which signers must not
+// change.
 func validateRequestStatus(f validation.Field, csr, old *certificatesv1.CertificateSigningRequest) {
 	f = f.Child("status")
 	validateRequestConditions(f.Child("conditions"), csr, old)
@@ -101,7 +102,8 @@ func validateApproval(f validation.Field, csr, old *certificatesv1.CertificateSi
 	validateRequestConditions(f.Child("status").Child("conditions"), csr, old)
 }
 
-// validateRequestConditions tolerates the violations of stored conditions.
+// validateRequestConditions validates conditions. It tolerates violations that stored conditions
+// already have.
 func validateRequestConditions(f validation.Field, csr, old *certificatesv1.CertificateSigningRequest) {
 	tolerated := flawsOf(old.Status.Conditions)
 	flaws := flawsOf(csr.Status.Conditions)
@@ -109,13 +111,13 @@ func validateRequestConditions(f validation.Field, csr, old *certificatesv1.Cert
 		f.Invalid(`{conditions[{"type": "Approved"}], conditions[{"type": "Denied"}]}`,
 			"must specify at most one of: `conditions[{\"type\": \"Approved\"}]`, `conditions[{\"type\": \"Denied\"}]`")
 	}
-	seen := validation.NewSeen[certificatesv1.RequestConditionType](len(csr.Status.Conditions))
+	seen := validation.NewDuplicates[certificatesv1.RequestConditionType](len(csr.Status.Conditions))
 	for i := range csr.Status.Conditions {
 		condition, at := &csr.Status.Conditions[i], f.Index(i)
 		if condition.Type == "" && !tolerated.nameless {
 			at.Child("type").Required("")
 		}
-		if seen.Again(condition.Type) && !tolerated.duplicate {
+		if seen.IsDuplicate(condition.Type) && !tolerated.duplicate {
 			at.Child("type").Duplicate(condition.Type)
 		}
 		validateConditionStatus(at.Child("status"), condition)
@@ -142,17 +144,17 @@ func validateConditionStatus(f validation.Field, condition *certificatesv1.Certi
 	}
 }
 
-// flaws are violations in conditions that older servers stored.
+// flaws are violations in conditions that older servers have stored.
 type flaws struct {
-	both      bool // both decisions
-	nameless  bool // a type is empty
-	duplicate bool // a duplicate type
+	both      bool // approved and denied
+	nameless  bool // a condition without a type
+	duplicate bool // several conditions of a type
 }
 
 func flawsOf(conditions []certificatesv1.CertificateSigningRequestCondition) flaws {
 	var found flaws
 	var approved, denied bool
-	seen := validation.NewSeen[certificatesv1.RequestConditionType](len(conditions))
+	seen := validation.NewDuplicates[certificatesv1.RequestConditionType](len(conditions))
 	for i := range conditions {
 		kind := conditions[i].Type
 		switch kind {
@@ -163,7 +165,7 @@ func flawsOf(conditions []certificatesv1.CertificateSigningRequestCondition) fla
 		case "":
 			found.nameless = true
 		}
-		found.duplicate = seen.Again(kind) || found.duplicate
+		found.duplicate = seen.IsDuplicate(kind) || found.duplicate
 	}
 	found.both = approved && denied
 	return found
@@ -179,7 +181,7 @@ func count(csr *certificatesv1.CertificateSigningRequest, kind certificatesv1.Re
 	return n
 }
 
-// checkCertificates requires empty text or PEM blocks with certificates.
+// checkCertificates requires PEM blocks with certificates, or an empty text.
 func checkCertificates(text []byte) error {
 	if len(text) == 0 {
 		return nil

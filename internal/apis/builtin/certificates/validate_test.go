@@ -27,7 +27,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// newKey makes a key that pods may have.
+// newKey creates a key of a type that pods may use.
 func newKey(t *testing.T) crypto.Signer {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -46,7 +46,7 @@ func stubOf(t *testing.T, key crypto.Signer) []byte {
 	return stub
 }
 
-// issue makes a certificate that is its own authority.
+// issue creates a self-signed certificate.
 func issue(t *testing.T, key crypto.Signer, change func(*x509.Certificate)) []byte {
 	t.Helper()
 	now := time.Now().Truncate(time.Second)
@@ -169,7 +169,7 @@ func TestDecisions(t *testing.T) {
 	status.Update(t, stored(failed), []validationtest.Case[csr]{
 		{Name: "not failed", Change: decided(), Want: []string{"updates may not remove a condition of type \"Failed\""}},
 	})
-	status.Update(t, stored(approved, denied, "", ""), []validationtest.Case[csr]{ // from before there were rules
+	status.Update(t, stored(approved, denied, "", ""), []validationtest.Case[csr]{ // stored before the rules existed
 		{Name: "failed", Change: decided(approved, denied, "", "", failed)},
 	})
 }
@@ -274,7 +274,7 @@ func TestPodRequest(t *testing.T) {
 	})
 }
 
-// ended makes a request have conditions.
+// ended returns a change that adds conditions to a request.
 func ended(kinds ...string) func(*podRequest) {
 	return func(r *podRequest) {
 		for _, kind := range kinds {
@@ -315,7 +315,7 @@ func TestPodCertificate(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		leaf   func(*x509.Certificate)
-		key    crypto.Signer // nil: that of the request
+		key    crypto.Signer // nil selects the key of the request
 		status func(*certificatesv1.PodCertificateRequestStatus)
 		want   []string
 	}{
@@ -357,7 +357,7 @@ func TestPodCertificate(t *testing.T) {
 			if test.status != nil {
 				test.status(&r.Status)
 			}
-			got := validationtest.Faults(t, feature.Defaults(), func(f validation.Field) { validatePodRequestStatus(f, r, valid()) })
+			got := validationtest.Errors(t, feature.Defaults(), func(f validation.Field) { validatePodRequestStatus(f, r, valid()) })
 			if len(got) != len(test.want) {
 				t.Fatalf("%q, want %q", got, test.want)
 			}

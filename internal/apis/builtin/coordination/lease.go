@@ -9,14 +9,14 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// leaseElections connects leases to the coordinated leader elections of the server.
-func leaseElections(u *builtin.Use, lease *coordinationv1.Lease) {
-	builtin.Take(u, &lease.Spec.Strategy)
-	builtin.Take(u, &lease.Spec.PreferredHolder)
+// leaseElections visits the fields for coordinated leader election.
+func leaseElections(u *builtin.FieldVisitor, lease *coordinationv1.Lease) {
+	builtin.VisitField(u, &lease.Spec.Strategy)
+	builtin.VisitField(u, &lease.Spec.PreferredHolder)
 }
 
-func leaseColumns() *builtin.Columns[coordinationv1.Lease] {
-	return &builtin.Columns[coordinationv1.Lease]{
+func leaseColumns() *builtin.Columns[*coordinationv1.Lease] {
+	return &builtin.Columns[*coordinationv1.Lease]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Holder", "string", coordinationv1.LeaseSpec{}.SwaggerDoc()["holderIdentity"]),

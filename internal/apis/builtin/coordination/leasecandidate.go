@@ -9,8 +9,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-func candidateColumns() *builtin.Columns[coordinationv1beta1.LeaseCandidate] {
-	return &builtin.Columns[coordinationv1beta1.LeaseCandidate]{
+func candidateColumns() *builtin.Columns[*coordinationv1beta1.LeaseCandidate] {
+	return &builtin.Columns[*coordinationv1beta1.LeaseCandidate]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("LeaseName", "string", coordinationv1beta1.LeaseCandidateSpec{}.SwaggerDoc()["leaseName"]),

@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// candidateName accepts the names of ConfigMap keys, unlike most kinds.
+// candidateName requires the name of a ConfigMap key, unlike for most kinds.
 func candidateName(name string, _ bool) []string { return apivalidation.IsConfigMapKey(name) }
 
 func validateCandidate(f validation.Field, candidate, old *coordinationv1beta1.LeaseCandidate) {
@@ -57,8 +57,8 @@ func validateSemanticVersion(f validation.Field, text string) *version.Version {
 	return parsed
 }
 
-// validateCandidateStrategy accepts the strategies of Kubernetes and prefixed custom strategies.
-// Like kube-apiserver, it reports errors for a child field.
+// validateCandidateStrategy accepts the strategies of Kubernetes and prefixed custom strategies. As
+// in kube-apiserver, errors are reported for a child field.
 func validateCandidateStrategy(f validation.Field, strategy coordinationv1.CoordinatedLeaseStrategy) {
 	below := f.Child("strategy")
 	switch {

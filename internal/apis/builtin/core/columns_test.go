@@ -15,7 +15,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// Columns and cells as kube-apiserver shows them.
+// testdata contains recorded columns and cells of kube-apiserver.
 //
 //go:embed testdata
 var testdata embed.FS
@@ -45,7 +45,7 @@ func TestColumnDefinitions(t *testing.T) {
 	}
 }
 
-// recordedRow is an object with its table row at an age of Age seconds.
+// recordedRow is an object with its table row. Age is its age in seconds.
 type recordedRow struct {
 	Resource   string
 	Age        int
@@ -84,7 +84,7 @@ func checkRow(t *testing.T, a *api, row *recordedRow) {
 		t.Fatal(err)
 	}
 	if r.Table == nil {
-		return // name and creation, for all kinds alike
+		return // name and age, as for all kinds
 	}
 	now := obj.GetCreationTimestamp().Add(time.Duration(row.Age) * time.Second)
 	cells, conditions, err := r.Table.Cells(obj, now)

@@ -15,25 +15,26 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// componentStatuses reports the health of the storage under the names that clients expect. It does
-// not contact other components, which can be observed by their leases.
+// componentStatuses declares the component statuses, which report the health of the storage under
+// the names that clients expect. The server does not contact other components; their leases show
+// whether they run.
 func componentStatuses() builtin.Virtual {
 	version := builtin.VirtualVersion[corev1.ComponentStatus](corev1.SchemeGroupVersion.WithKind("ComponentStatus"))
 	return builtin.Virtual{
 		Name: "componentstatuses", Version: version, ShortNames: []string{"cs"},
 		Warning: "v1 ComponentStatus is deprecated in v1.19+", Columns: builtin.Table(componentStatusColumns()),
 		Storage: func(env *builtin.Env) rest.Storage {
-			return &componentReader{kind: &codec.Kind{Hub: version}, health: env.StorageHealth}
+			return &componentReader{kind: &codec.Kind{Hub: version}, health: env.Storage.Health}
 		},
 	}
 }
 
-// storageComponent is the name of the first, and here the only, etcd.
+// storageComponent is the name of the first etcd member. It represents the storage.
 const storageComponent = "etcd-0"
 
 type componentReader struct {
 	kind *codec.Kind
-	// health is nil if the health is unknown.
+	// health returns the error of the storage. It is nil if the health is unknown.
 	health func(context.Context) error
 }
 
@@ -86,8 +87,8 @@ func (r *componentReader) status(ctx context.Context) *codec.Record {
 	}, nil, 0)
 }
 
-func componentStatusColumns() *builtin.Columns[corev1.ComponentStatus] {
-	return &builtin.Columns[corev1.ComponentStatus]{
+func componentStatusColumns() *builtin.Columns[*corev1.ComponentStatus] {
+	return &builtin.Columns[*corev1.ComponentStatus]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Status", "string", "Status of the component conditions"),

@@ -9,8 +9,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-func configMapColumns() *builtin.Columns[corev1.ConfigMap] {
-	return &builtin.Columns[corev1.ConfigMap]{
+func configMapColumns() *builtin.Columns[*corev1.ConfigMap] {
+	return &builtin.Columns[*corev1.ConfigMap]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Data", "string", corev1.ConfigMap{}.SwaggerDoc()["data"]),

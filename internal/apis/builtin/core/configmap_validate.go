@@ -33,14 +33,14 @@ func validateConfigMap(f validation.Field, configMap, old *corev1.ConfigMap) {
 		}
 	}
 	if size > corev1.MaxSecretSize {
-		f.Child("").TooLong(corev1.MaxSecretSize) // the empty name is the whole object
+		f.Child("").TooLong(corev1.MaxSecretSize) // the empty name stands for the whole object
 	}
 }
 
-// validateKeys has the rules of the keys of data, and returns how long all values are.
+// validateKeys validates the keys of data, and returns the total size of the values in bytes.
 func validateKeys[V string | []byte](f validation.Field, data map[string]V) (size int) {
 	for key, value := range data {
-		f.Key(key).ConfigKey(key)
+		f.Key(key).ConfigMapKey(key)
 		size += len(value)
 	}
 	return size

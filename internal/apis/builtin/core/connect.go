@@ -14,8 +14,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// connectSubresource declares a subresource that requests are connected to, with
-// options of a kind.
+// connectSubresource declares a subresource that connects requests to another server. options is
+// the kind of its options.
 func connectSubresource(name, options string, storage func(env *builtin.Env, store *registry.Store) rest.Storage) builtin.Subresource {
 	return builtin.Subresource{
 		Name: name, Storage: storage,
@@ -26,21 +26,21 @@ func connectSubresource(name, options string, storage func(env *builtin.Env, sto
 // streamMethods returns the methods that upgrade a connection. Browsers can only use GET.
 func streamMethods() []string { return []string{http.MethodGet, http.MethodPost} }
 
-// proxyMethods returns the methods that are forwarded.
+// proxyMethods returns the HTTP methods that proxy subresources forward.
 func proxyMethods() []string {
 	return []string{
 		http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodHead, http.MethodOptions,
 	}
 }
 
-// query decodes the options in a query like kube-apiserver: unknown keys are ignored, and the first
-// of several values is used. It keeps the first error.
+// query decodes options from a URL query like kube-apiserver: it ignores unknown keys, and uses the
+// first of several values. It keeps the first error.
 type query struct {
 	values url.Values
 	err    error
 }
 
-// read calls a conversion with the values of a key, if there are any.
+// read calls convert with the values of a key, if the query contains it.
 func read[T any](q *query, key string, convert func(in *[]string, out *T) error) T {
 	var out T
 	values, ok := q.values[key]

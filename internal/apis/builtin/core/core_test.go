@@ -20,11 +20,11 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// api are the resources of the core group over a store in memory, used as the
-// HTTP layer uses them.
+// api provides the resources of the core group over a store in memory. Tests call them like the
+// HTTP layer does.
 type api struct {
 	t         testing.TB
-	resources map[string]*rest.Resource // by "v1 pods/status"
+	resources map[string]*rest.Resource // keys such as "v1 pods/status"
 }
 
 func newAPI(t *testing.T) *api {
@@ -38,11 +38,11 @@ func newAPIWith(t *testing.T, gates feature.Gates) *api {
 	return buildAPI(t, &builtin.Env{
 		Gates:    gates,
 		EventTTL: time.Hour,
-		Storage:  storagetest.Opener(backend),
+		Storage:  builtin.StorageEnv{Open: storagetest.Opener(backend)},
 	})
 }
 
-// declared are the resources without anything to keep objects in.
+// declared returns the resources without storage.
 func declared(t testing.TB) *api {
 	t.Helper()
 	return buildAPI(t, &builtin.Env{})
@@ -114,7 +114,7 @@ func (a *api) tryGet(resource string, name types.NamespacedName) (codec.Object, 
 	return a.object(record, err)
 }
 
-// update changes an object like a PUT of the result of change.
+// update replaces an object with the result of change, like a PUT.
 func update[P codec.Object](a *api, resource string, name types.NamespacedName, change func(P)) (P, error) {
 	a.t.Helper()
 	r := a.resource(resource)

@@ -85,7 +85,7 @@ func TestSecrets(t *testing.T) {
 	})
 }
 
-// BenchmarkValidateConfigMap is of one with as many keys as there is room for.
+// BenchmarkValidateConfigMap validates a ConfigMap with the maximum number of keys.
 func BenchmarkValidateConfigMap(b *testing.B) {
 	m, validator := &corev1.ConfigMap{Data: map[string]string{}}, validation.NewValidator(feature.Defaults())
 	for i := range 100_000 {
@@ -112,7 +112,7 @@ func allocations[T any](t *testing.T, rules func(f validation.Field, obj, old *T
 	}
 }
 
-// Validating a valid object does not allocate.
+// TestValidAllocatesNothing checks that validation of a valid object does not allocate.
 func TestValidAllocatesNothing(t *testing.T) {
 	allocations(t, validateConfigMap, newConfigMap())
 	allocations(t, validateSecret, &corev1.Secret{Data: map[string][]byte{"a": nil}})

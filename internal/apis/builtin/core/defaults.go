@@ -10,14 +10,15 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
 )
 
-// The functions in this file set default values. They are called for every object that is decoded,
-// from a request or from storage. On a complete object they must not change or allocate anything.
+// The functions in this file set default values. They are called for every object that is decoded
+// from a request or from storage. They must not modify a complete object, or allocate memory for
+// it.
 
 func defaultEndpoints(endpoints *corev1.Endpoints) {
 	for i := range endpoints.Subsets {
 		ports := endpoints.Subsets[i].Ports
 		for j := range ports {
-			builtin.FillEmpty(&ports[j].Protocol, corev1.ProtocolTCP)
+			builtin.SetDefaultValue(&ports[j].Protocol, corev1.ProtocolTCP)
 		}
 	}
 }
@@ -30,11 +31,11 @@ func defaultLimitRange(limits *corev1.LimitRange) {
 			addMissing(&item.DefaultRequest, item.Default)
 			addMissing(&item.DefaultRequest, item.Min)
 		}
-		podspec.RoundUp(item.Max)
-		podspec.RoundUp(item.Min)
-		podspec.RoundUp(item.Default)
-		podspec.RoundUp(item.DefaultRequest)
-		podspec.RoundUp(item.MaxLimitRequestRatio)
+		podspec.RoundUpQuantities(item.Max)
+		podspec.RoundUpQuantities(item.Min)
+		podspec.RoundUpQuantities(item.Default)
+		podspec.RoundUpQuantities(item.DefaultRequest)
+		podspec.RoundUpQuantities(item.MaxLimitRequestRatio)
 	}
 }
 
@@ -56,14 +57,14 @@ func defaultNode(node *corev1.Node) {
 	if len(node.Status.Allocatable) == 0 {
 		addMissing(&node.Status.Allocatable, node.Status.Capacity)
 	}
-	podspec.RoundUp(node.Status.Capacity)
-	podspec.RoundUp(node.Status.Allocatable)
+	podspec.RoundUpQuantities(node.Status.Capacity)
+	podspec.RoundUpQuantities(node.Status.Allocatable)
 }
 
 func defaultPersistentVolume(pv *corev1.PersistentVolume) {
-	builtin.FillEmpty(&pv.Status.Phase, corev1.VolumePending)
-	builtin.FillEmpty(&pv.Spec.PersistentVolumeReclaimPolicy, corev1.PersistentVolumeReclaimRetain)
-	builtin.Fill(&pv.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
+	builtin.SetDefaultValue(&pv.Status.Phase, corev1.VolumePending)
+	builtin.SetDefaultValue(&pv.Spec.PersistentVolumeReclaimPolicy, corev1.PersistentVolumeReclaimRetain)
+	builtin.SetDefault(&pv.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
 	podspec.DefaultPersistentVolumeSpec(&pv.Spec)
 }
 
@@ -72,7 +73,7 @@ func defaultPodTemplate(template *corev1.PodTemplate) { podspec.Default(&templat
 // defaultReplicationController copies the labels of the template to the selector and the labels of
 // the controller.
 func defaultReplicationController(rc *corev1.ReplicationController) {
-	builtin.Fill(&rc.Spec.Replicas, 1)
+	builtin.SetDefault(&rc.Spec.Replicas, 1)
 	template := rc.Spec.Template
 	if template == nil {
 		return
@@ -89,50 +90,50 @@ func defaultReplicationController(rc *corev1.ReplicationController) {
 }
 
 func defaultResourceQuota(quota *corev1.ResourceQuota) {
-	podspec.RoundUp(quota.Spec.Hard)
-	podspec.RoundUp(quota.Status.Hard)
-	podspec.RoundUp(quota.Status.Used)
+	podspec.RoundUpQuantities(quota.Spec.Hard)
+	podspec.RoundUpQuantities(quota.Status.Hard)
+	podspec.RoundUpQuantities(quota.Status.Used)
 }
 
 func defaultSecret(secret *corev1.Secret) {
-	builtin.FillEmpty(&secret.Type, corev1.SecretTypeOpaque)
+	builtin.SetDefaultValue(&secret.Type, corev1.SecretTypeOpaque)
 	mergeStringData(secret)
 }
 
-// defaultService does not allocate: addresses and ports of nodes are given out
-// when the service is written.
+// defaultService does not allocate addresses and node ports. They are allocated when the service is
+// written.
 func defaultService(service *corev1.Service) {
 	spec := &service.Spec
-	builtin.FillEmpty(&spec.Type, corev1.ServiceTypeClusterIP)
-	builtin.FillEmpty(&spec.SessionAffinity, corev1.ServiceAffinityNone)
+	builtin.SetDefaultValue(&spec.Type, corev1.ServiceTypeClusterIP)
+	builtin.SetDefaultValue(&spec.SessionAffinity, corev1.ServiceAffinityNone)
 	switch spec.SessionAffinity {
 	case corev1.ServiceAffinityNone:
 		spec.SessionAffinityConfig = nil
 	case corev1.ServiceAffinityClientIP:
-		builtin.Fill(&spec.SessionAffinityConfig, corev1.SessionAffinityConfig{})
-		builtin.Fill(&spec.SessionAffinityConfig.ClientIP, corev1.ClientIPConfig{})
-		builtin.Fill(&spec.SessionAffinityConfig.ClientIP.TimeoutSeconds, corev1.DefaultClientIPServiceAffinitySeconds)
+		builtin.SetDefault(&spec.SessionAffinityConfig, corev1.SessionAffinityConfig{})
+		builtin.SetDefault(&spec.SessionAffinityConfig.ClientIP, corev1.ClientIPConfig{})
+		builtin.SetDefault(&spec.SessionAffinityConfig.ClientIP.TimeoutSeconds, corev1.DefaultClientIPServiceAffinitySeconds)
 	}
 	for i := range spec.Ports {
 		port := &spec.Ports[i]
-		builtin.FillEmpty(&port.Protocol, corev1.ProtocolTCP)
+		builtin.SetDefaultValue(&port.Protocol, corev1.ProtocolTCP)
 		if port.TargetPort == intstr.FromInt32(0) || port.TargetPort == intstr.FromString("") {
 			port.TargetPort = intstr.FromInt32(port.Port)
 		}
 	}
 	if isExternal(service) {
-		builtin.FillEmpty(&spec.ExternalTrafficPolicy, corev1.ServiceExternalTrafficPolicyCluster)
+		builtin.SetDefaultValue(&spec.ExternalTrafficPolicy, corev1.ServiceExternalTrafficPolicyCluster)
 	}
 	if needsClusterIP(service) {
-		builtin.Fill(&spec.InternalTrafficPolicy, corev1.ServiceInternalTrafficPolicyCluster)
+		builtin.SetDefault(&spec.InternalTrafficPolicy, corev1.ServiceInternalTrafficPolicyCluster)
 	}
 	if !isLoadBalancer(service) {
 		return
 	}
-	builtin.Fill(&spec.AllocateLoadBalancerNodePorts, true)
+	builtin.SetDefault(&spec.AllocateLoadBalancerNodePorts, true)
 	for i := range service.Status.LoadBalancer.Ingress {
 		if ingress := &service.Status.LoadBalancer.Ingress[i]; ingress.IP != "" {
-			builtin.Fill(&ingress.IPMode, corev1.LoadBalancerIPModeVIP)
+			builtin.SetDefault(&ingress.IPMode, corev1.LoadBalancerIPModeVIP)
 		}
 	}
 }

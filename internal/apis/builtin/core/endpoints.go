@@ -13,8 +13,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-func endpointsColumns() *builtin.Columns[corev1.Endpoints] {
-	return &builtin.Columns[corev1.Endpoints]{
+func endpointsColumns() *builtin.Columns[*corev1.Endpoints] {
+	return &builtin.Columns[*corev1.Endpoints]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Endpoints", "string", corev1.Endpoints{}.SwaggerDoc()["subsets"]),
@@ -26,10 +26,10 @@ func endpointsColumns() *builtin.Columns[corev1.Endpoints] {
 	}
 }
 
-// shownAddresses is how many addresses a cell has room for.
+// shownAddresses is the maximum number of addresses in a cell.
 const shownAddresses = 3
 
-// addressText shows the ready addresses with each of their ports.
+// addressText formats the ready addresses with their ports.
 func addressText(subsets []corev1.EndpointSubset) string {
 	if len(subsets) == 0 {
 		return builtin.None
@@ -49,7 +49,7 @@ func addressText(subsets []corev1.EndpointSubset) string {
 			}
 		}
 	}
-	return builtin.Abridged(shown, ",", shownAddresses)
+	return builtin.JoinFirst(shown, ",", shownAddresses)
 }
 
 // endpointsController is the label value of the Endpoints that the controller creates for a
@@ -73,7 +73,7 @@ func endpointsWarnings(_ *builtin.Operation, endpoints, _ *corev1.Endpoints) []s
 	return warnings
 }
 
-// endpointWarnings reports addresses in forms that are read in more than one way.
+// endpointWarnings warns about addresses that programs parse in different ways.
 func endpointWarnings(path *field.Path, addresses []corev1.EndpointAddress) []string {
 	var warnings []string
 	for i := range addresses {

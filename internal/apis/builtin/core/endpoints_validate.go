@@ -50,11 +50,11 @@ func validateEndpointPort(f validation.Field, port *corev1.EndpointPort, named b
 	}
 }
 
-// storedIPs finds the addresses of a stored object in formats that new addresses must not have. It
-// searches only objects that need it, because nearly all objects have none.
+// storedIPs finds the addresses of a stored object in formats that are invalid for new addresses.
+// It searches an object only when necessary, because few objects have such addresses.
 type storedIPs struct {
 	subsets []corev1.EndpointSubset
-	odd     map[string]bool // nil: not searched yet
+	odd     map[string]bool // nil before the first search
 }
 
 func (s *storedIPs) has(ip string) bool {
@@ -79,7 +79,8 @@ func (s *storedIPs) add(addresses []corev1.EndpointAddress) {
 	}
 }
 
-// isOdd reports whether a text may be an address in a form that is read in more than one way.
+// isOdd reports whether a text may be an IP address in a format that programs parse in different
+// ways.
 func isOdd(ip string) bool {
 	addr, err := netip.ParseAddr(ip)
 	return err != nil || addr.Is4In6()

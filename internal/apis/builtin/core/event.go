@@ -13,22 +13,22 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// events declares the resource events, whose objects expire.
-func events() builtin.Row[corev1.Event] {
-	return builtin.Row[corev1.Event]{
-		Name: "events", Kind: "Event", ShortNames: []string{"ev"}, Namespaced: true, AnyFinalizer: true, CreateOnUpdate: true, NoDependents: true,
-		ValidateName:     anyEventName,
-		Validate:         validateEvent,
-		TTL:              func(env *builtin.Env, _ *corev1.Event) time.Duration { return env.EventTTL },
-		SelectableFields: eventFieldKeys(),
-		Fields:           eventFields,
-		Columns:          eventColumns(),
-		Also:             []builtin.Also{{Version: eventsV1(), FieldLabel: eventsV1FieldLabel}},
+// events declares events, which expire.
+func events() builtin.Row[*corev1.Event] {
+	return builtin.Row[*corev1.Event]{
+		Names: builtin.Names{Plural: "events", Kind: "Event", ShortNames: []string{"ev"}}, Namespaced: true,
+		Versions:       builtin.Versions{Others: []builtin.Version{{Conversion: eventsV1(), ConvertLabel: eventsV1FieldLabel}}},
+		Storage:        builtin.Storage{TTL: func(env *builtin.Env) time.Duration { return env.EventTTL }},
+		WritePolicy:    builtin.WritePolicy{AllowCreateOnUpdate: true, AllowAnyFinalizer: true, ValidateName: anyEventName},
+		Strategy:       builtin.Strategy[*corev1.Event]{Validate: validateEvent},
+		Deletion:       builtin.Deletion[*corev1.Event]{NoDependents: true},
+		FieldSelectors: builtin.FieldSelectors[*corev1.Event]{Keys: eventFieldKeys(), Values: eventFields},
+		Columns:        eventColumns(),
 	}
 }
 
-// anyEventName accepts all names: which there may be depends on the version, see
-// validateEvent.
+// anyEventName accepts all names. The valid names depend on the version, so validateEvent validates
+// them.
 func anyEventName(string, bool) []string { return nil }
 
 func eventFields(event *corev1.Event) fields.Set {
@@ -61,11 +61,11 @@ func eventFieldKeys() []string {
 	return keys
 }
 
-func eventColumns() *builtin.Columns[corev1.Event] {
+func eventColumns() *builtin.Columns[*corev1.Event] {
 	event, object := corev1.Event{}.SwaggerDoc(), corev1.ObjectReference{}.SwaggerDoc()
 	name := builtin.NameColumn()
 	name.Priority = 1
-	return &builtin.Columns[corev1.Event]{
+	return &builtin.Columns[*corev1.Event]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.Column("Last Seen", "string", event["lastTimestamp"]),
 			builtin.Column("Type", "string", event["type"]),
@@ -95,7 +95,7 @@ func eventCells(event *corev1.Event, now time.Time) []any {
 	if event.Series != nil {
 		last, count = builtin.Age(metav1.Time(event.Series.LastObservedTime), now), int64(event.Series.Count)
 	} else if count == 0 {
-		count = 1 // reported as a single occurrence
+		count = 1 // a single occurrence
 	}
 	object := strings.ToLower(event.InvolvedObject.Kind)
 	if event.InvolvedObject.Name != "" {

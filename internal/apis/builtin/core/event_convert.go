@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// eventsV1 is how events look in events.k8s.io: the same, with other names.
+// eventsV1 returns the version events.k8s.io/v1, with other field names.
 func eventsV1() *codec.Version {
 	return builtin.ConvertedVersion(eventsv1.SchemeGroupVersion.WithKind("Event"), nil, eventFromV1, eventToV1)
 }
@@ -37,7 +37,7 @@ func eventToV1(in *corev1.Event) (*eventsv1.Event, error) {
 	}, nil
 }
 
-// eventsV1FieldLabel names the fields as the core version does.
+// eventsV1FieldLabel converts field selectors of events.k8s.io/v1 to the fields of the core version.
 func eventsV1FieldLabel(label, value string) (string, string, error) {
 	switch label {
 	case "metadata.name", "metadata.namespace", "reason", "type":

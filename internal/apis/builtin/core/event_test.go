@@ -13,7 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// fill sets every field of a value to something other than its zero.
+// fill sets all fields of a value to nonzero values.
 func fill(v reflect.Value) {
 	switch value := v.Addr().Interface().(type) {
 	case *metav1.Time:
@@ -52,7 +52,7 @@ func fill(v reflect.Value) {
 	}
 }
 
-// roundTrip converts an event of one version to the other and back.
+// roundTrip converts an event to the other version and back.
 func roundTrip(t *testing.T, v *codec.Version, event *corev1.Event) *corev1.Event {
 	t.Helper()
 	other, err := v.FromHubTo(event.DeepCopy())

@@ -20,7 +20,7 @@ const (
 )
 
 // validateEvent validates events of both versions. The rules of events.k8s.io are stricter than
-// those of core, which has older clients.
+// the rules of core, which has older clients.
 func validateEvent(f validation.Field, event, old *corev1.Event) {
 	info := request.InfoFrom(f.Context())
 	newer := info != nil && info.Group == eventsv1.GroupName
@@ -29,7 +29,7 @@ func validateEvent(f validation.Field, event, old *corev1.Event) {
 		reporter = "reportingController"
 	}
 	validateInvolvedNamespace(f.Child("involvedObject").Child("namespace"), event)
-	if !event.EventTime.IsZero() { // as events are since they tell of series
+	if !event.EventTime.IsZero() { // new events have an event time
 		validateReport(f, event, reporter)
 	}
 	if newer {
@@ -41,7 +41,7 @@ func validateEvent(f validation.Field, event, old *corev1.Event) {
 	case old == nil && newer:
 		validateEventNames(f.Child("metadata"), event, apivalidation.NameIsDNSSubdomain)
 		validateNewEvent(f, event)
-	case old == nil: // the general rules of names apply, which accept every path segment
+	case old == nil: // a name is a path segment
 		validateEventNames(f.Child("metadata"), event, path.ValidatePathSegmentName)
 	case newer:
 		validateEventUpdate(f, event, old)
@@ -94,7 +94,7 @@ func validateReport(f validation.Field, event *corev1.Event, reporter string) {
 	validateEventText(f.Child("message"), event.Message, maxEventNote)
 }
 
-// validateEventText does not show the text, which is long.
+// validateEventText validates the length of a text. Error messages do not contain the long text.
 func validateEventText(f validation.Field, text string, most int) {
 	if len(text) > most {
 		f.Invalid("", fmt.Sprintf("can have at most %d characters", most))
@@ -102,7 +102,7 @@ func validateEventText(f validation.Field, text string, most int) {
 }
 
 // validateNewEvent validates events of events.k8s.io. Its deprecated fields are reserved for events
-// that were created through core.
+// that clients of core have created.
 func validateNewEvent(f validation.Field, event *corev1.Event) {
 	validateSeries(f.Child("series"), event.Series)
 	if event.EventTime.IsZero() {
@@ -124,7 +124,7 @@ func validateNewEvent(f validation.Field, event *corev1.Event) {
 	}
 }
 
-// validateEventUpdate: that it happens again is all that there can be news of.
+// validateEventUpdate requires that an update changes only the series of an event.
 func validateEventUpdate(f validation.Field, event, old *corev1.Event) {
 	if validation.Changed(event.Series, old.Series) {
 		validateSeries(f.Child("series"), event.Series)

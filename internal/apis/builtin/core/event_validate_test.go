@@ -31,7 +31,7 @@ func newReport() *event {
 	return e
 }
 
-// oldReport is as clients wrote that knew of no rules.
+// oldReport returns an event of a client that does not set the newer fields.
 func oldReport() *event {
 	e := &event{InvolvedObject: corev1.ObjectReference{Namespace: "ns"}}
 	e.Namespace, e.Name = "ns", "E_1"
@@ -68,7 +68,7 @@ func TestEvents(t *testing.T) {
 	rules.Update(t, oldReport, []eventCase{{Name: "anything", Change: func(e *event) { e.Reason, e.Count = "r", 7 }}})
 }
 
-// TestNewerEvents validates events of events.k8s.io.
+// TestNewerEvents checks the validation of events of events.k8s.io.
 func TestNewerEvents(t *testing.T) {
 	t.Parallel()
 	now := metav1.NewMicroTime(time.Unix(2000, 0))

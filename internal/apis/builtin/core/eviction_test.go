@@ -17,7 +17,7 @@ func eviction(name string, options *metav1.DeleteOptions) *policyv1.Eviction {
 	return &policyv1.Eviction{ObjectMeta: named("ns", name), DeleteOptions: options}
 }
 
-// withBudget is a running pod, ready or not, with a budget of that status.
+// withBudget creates a running pod, which is ready or not, and a disruption budget with a status.
 func withBudget(t *testing.T, ready bool, status policyv1.PodDisruptionBudgetStatus) *api {
 	t.Helper()
 	a := newAPI(t)
@@ -104,7 +104,7 @@ func TestEvictionWithinBudget(t *testing.T) {
 	if c := pdb.Status.Conditions; len(c) != 1 || c[0].Reason != policyv1.InsufficientPodsReason || c[0].ObservedGeneration != 1 {
 		t.Errorf("budget's conditions are %+v", c)
 	}
-	pod := a.get("v1 pods", in("ns", "p")).(*corev1.Pod) // for its grace period
+	pod := a.get("v1 pods", in("ns", "p")).(*corev1.Pod) // has a grace period
 	found := false
 	for _, c := range pod.Status.Conditions {
 		found = found || c.Type == corev1.DisruptionTarget && c.Reason == "EvictionByEvictionAPI" && c.Message == "Eviction API: evicting"
@@ -165,7 +165,7 @@ func TestEvictionWithTwoBudgets(t *testing.T) {
 	t.Parallel()
 	a := withBudget(t, true, policyv1.PodDisruptionBudgetStatus{})
 	other := budget("of-others")
-	other.Spec.Selector = nil // T matches no pod
+	other.Spec.Selector = nil // a nil selector matches no pod
 	a.create("policy/v1 poddisruptionbudgets", other)
 	wantMessage(t, a.createNamed("v1 pods/eviction", in("ns", "p"), eviction("p", nil)), overBudget)
 	a.create("policy/v1 poddisruptionbudgets", budget("pdb2"))

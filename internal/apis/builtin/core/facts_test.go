@@ -13,7 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// facts reads a table of Kubernetes behavior.
+// facts reads a table of recorded behavior of kube-apiserver.
 func facts(t *testing.T, name string) [][]string {
 	t.Helper()
 	b, err := testdata.ReadFile("testdata/" + name)
@@ -27,7 +27,7 @@ func facts(t *testing.T, name string) [][]string {
 	return rows
 }
 
-// listed is a list as the tables have it.
+// listed formats a list like the tables.
 func listed(items []string) string {
 	if len(items) == 0 {
 		return "-"
@@ -38,10 +38,10 @@ func listed(items []string) string {
 func TestResources(t *testing.T) {
 	t.Parallel()
 	paths := map[string]string{}
-	resources, err := builtin.Build(&builtin.Env{Storage: func(spec storage.Spec) (storage.Interface, error) {
+	resources, err := builtin.Build(&builtin.Env{Storage: builtin.StorageEnv{Open: func(spec storage.Spec) (storage.Interface, error) {
 		paths[spec.Resource.Resource] = "/registry/" + spec.Path
 		return nil, nil
-	}}, []builtin.Group{core.V1()})
+	}}}, []builtin.Group{core.V1()})
 	if err != nil {
 		t.Fatal(err)
 	}

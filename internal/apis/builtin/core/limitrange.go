@@ -7,7 +7,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// prepareLimitRange generates a name for an object without one. This behavior is older than
+// prepareLimitRange generates a name for an object without a name. This behavior is older than
 // generateName.
 func prepareLimitRange(_ *builtin.Operation, limits *corev1.LimitRange) {
 	if limits.Name == "" {

@@ -13,26 +13,27 @@ import (
 
 func validateLimitRange(f validation.Field, limits, _ *corev1.LimitRange) {
 	f = f.Child("spec").Child("limits")
-	types := validation.NewSeen[corev1.LimitType](len(limits.Spec.Limits))
+	types := validation.NewDuplicates[corev1.LimitType](len(limits.Spec.Limits))
 	for i := range limits.Spec.Limits {
 		item, at := &limits.Spec.Limits[i], f.Index(i)
 		validateLimitType(at.Child("type"), item.Type)
-		if types.Again(item.Type) {
+		if types.IsDuplicate(item.Type) {
 			at.Child("type").Duplicate(item.Type)
 		}
 		validateLimitItem(at, item)
 	}
 }
 
-// validateLimitType: types without a prefix are Kubernetes' own.
+// validateLimitType validates the type of a limit. Types without a prefix are reserved for
+// Kubernetes.
 func validateLimitType(f validation.Field, limited corev1.LimitType) {
 	switch limited {
 	case corev1.LimitTypePod, corev1.LimitTypeContainer, corev1.LimitTypePersistentVolumeClaim:
 		return
 	}
-	before := f.Faults()
+	before := f.ErrorCount()
 	f.QualifiedName(string(limited))
-	if f.Faults() == before && !strings.Contains(string(limited), "/") {
+	if f.ErrorCount() == before && !strings.Contains(string(limited), "/") {
 		f.Invalid(limited, "must be a standard limit type or fully qualified")
 	}
 }
@@ -67,7 +68,7 @@ func validateLimitItem(f validation.Field, item *corev1.LimitRangeItem) {
 	}
 }
 
-// amountOf returns the quantity of a resource, or nil if there is none.
+// amountOf returns the quantity of a resource, or nil if the list does not contain it.
 func amountOf(resources corev1.ResourceList, name corev1.ResourceName) *resource.Quantity {
 	if quantity, ok := resources[name]; ok {
 		return &quantity
@@ -75,7 +76,8 @@ func amountOf(resources corev1.ResourceList, name corev1.ResourceName) *resource
 	return nil
 }
 
-// validateLimitNames accepts other resource names for claims than for pods and containers.
+// validateLimitNames validates resource names, whose rules for claims differ from the rules for pods
+// and containers.
 func validateLimitNames(f validation.Field, limited corev1.LimitType, resources corev1.ResourceList) {
 	for name := range resources {
 		switch limited {
@@ -107,8 +109,8 @@ func validateLimitOrder(f validation.Field, item *corev1.LimitRangeItem, limit, 
 	validateAtMost(at, limit, most, most, "default value %s is greater than max value %s")
 }
 
-// validateAtMost requires that amounts are no more than others of the same resources. A
-// fault quotes the amount in blamed.
+// validateAtMost requires that each quantity in less is at most the quantity of the same resource
+// in more. Errors are reported for the quantity in blamed.
 func validateAtMost(f validation.Field, less, more, blamed corev1.ResourceList, words string) {
 	for name, least := range less {
 		if most, ok := more[name]; ok && least.Cmp(most) > 0 {
@@ -118,8 +120,8 @@ func validateAtMost(f validation.Field, less, more, blamed corev1.ResourceList, 
 	}
 }
 
-// validateLimitRatio: a limit is no less than the request, and the ratio of the two no
-// more than that of the most and the least there may be.
+// validateLimitRatio requires that a ratio of limit to request is at least 1 and at most the ratio
+// of maximum to minimum.
 func validateLimitRatio(f validation.Field, ratio resource.Quantity, least, most *resource.Quantity) {
 	if ratio.CmpInt64(1) < 0 {
 		f.Invalid(ratio.String(), fmt.Sprintf("ratio %s is less than 1", ratio.String()))

@@ -14,24 +14,30 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// namespaces have two kinds of finalizers: those of all objects, and spec.finalizers, which
-// represent the remaining contents.
-func namespaces() builtin.Row[corev1.Namespace] {
-	return builtin.Row[corev1.Namespace]{
-		Name: "namespaces", Kind: "Namespace", ShortNames: []string{"ns"},
-		Status: true, ReturnDeleted: true, Without: []string{"deletecollection"},
-		ValidateName: apivalidation.NameIsDNSLabel,
-		Default:      defaultNamespace, Prepare: prepareNamespace, Validate: validateNamespace,
-		PrepareUpdate: prepareNamespaceUpdate, ValidateStatus: validateNamespaceStatus,
-		Held:             func(ns *corev1.Namespace) bool { return len(ns.Spec.Finalizers) > 0 },
-		OnMark:           markNamespace,
-		SelectableFields: []string{"status.phase"},
-		FieldLabel:       fieldLabel("metadata.name", "status.phase"),
-		Fields: func(ns *corev1.Namespace) fields.Set {
-			return fields.Set{"status.phase": string(ns.Status.Phase)}
+// namespaces declares namespaces. They have two kinds of finalizers: the finalizers of all objects, and
+// spec.finalizers, which represent the remaining contents.
+func namespaces() builtin.Row[*corev1.Namespace] {
+	return builtin.Row[*corev1.Namespace]{
+		Names: builtin.Names{Plural: "namespaces", Kind: "Namespace", ShortNames: []string{"ns"}},
+		WritePolicy: builtin.WritePolicy{
+			ReturnDeletedObject: true, DisabledVerbs: []string{"deletecollection"}, ValidateName: apivalidation.NameIsDNSLabel,
 		},
-		Columns:      namespaceColumns(),
-		Subresources: []builtin.Subresource{namespaceFinalize()},
+		Strategy: builtin.Strategy[*corev1.Namespace]{
+			Default:          defaultNamespace,
+			PrepareForCreate: prepareNamespace, PrepareForUpdate: prepareNamespaceUpdate,
+			Validate: validateNamespace,
+		},
+		Status: &builtin.Status[*corev1.Namespace]{Validate: validateNamespaceStatus},
+		Deletion: builtin.Deletion[*corev1.Namespace]{
+			Blocked: func(ns *corev1.Namespace) bool { return len(ns.Spec.Finalizers) > 0 }, Prepare: markNamespace,
+		},
+		FieldSelectors: builtin.FieldSelectors[*corev1.Namespace]{
+			Keys: []string{"status.phase"}, ConvertLabel: fieldLabel("metadata.name", "status.phase"),
+			Values: func(ns *corev1.Namespace) fields.Set {
+				return fields.Set{"status.phase": string(ns.Status.Phase)}
+			},
+		},
+		Columns: namespaceColumns(), Subresources: []builtin.Subresource{namespaceFinalize()},
 	}
 }
 
@@ -42,11 +48,10 @@ func defaultNamespace(ns *corev1.Namespace) {
 	}
 }
 
-// labelNamespace labels every namespace with its own name, so that selectors
-// can choose it.
+// labelNamespace labels a namespace with its name, so that label selectors can select it.
 func labelNamespace(ns *corev1.Namespace) {
 	if ns.Name == "" {
-		return // its name is still to be generated
+		return // the name is generated later
 	}
 	if ns.Labels == nil {
 		ns.Labels = map[string]string{}
@@ -66,7 +71,8 @@ func prepareNamespaceUpdate(_ *builtin.Operation, ns, old *corev1.Namespace) {
 	ns.Spec.Finalizers = old.Spec.Finalizers
 }
 
-// markNamespace sets the visible state of a deletion: the phase. Namespaces have no grace period.
+// markNamespace sets the phase of a namespace that is being deleted. Namespaces have no grace
+// period.
 func markNamespace(ns *corev1.Namespace) {
 	ns.DeletionGracePeriodSeconds = nil
 	ns.Status.Phase = corev1.NamespaceTerminating
@@ -74,10 +80,10 @@ func markNamespace(ns *corev1.Namespace) {
 
 func validateNamespace(f validation.Field, ns, old *corev1.Namespace) {
 	if old != nil {
-		return // only /finalize changes them
+		return // the subresource /finalize changes them
 	}
 	for _, finalizer := range ns.Spec.Finalizers {
-		validateFinalizer(f.Child("spec").Child("finalizers"), finalizer) // as kube-apiserver: without the index
+		validateFinalizer(f.Child("spec").Child("finalizers"), finalizer) // as in kube-apiserver, the path has no index
 	}
 }
 
@@ -86,7 +92,7 @@ func validateFinalizer(f validation.Field, finalizer corev1.FinalizerName) {
 	validateFinalizerDomain(f, string(finalizer))
 }
 
-// validateFinalizerDomain requires a finalizer with a domain, except for Kubernetes' own.
+// validateFinalizerDomain requires a finalizer with a domain, except for finalizers of Kubernetes.
 func validateFinalizerDomain(f validation.Field, finalizer string) {
 	switch finalizer {
 	case string(corev1.FinalizerKubernetes), metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents:
@@ -97,9 +103,10 @@ func validateFinalizerDomain(f validation.Field, finalizer string) {
 	}
 }
 
-// validateNamespaceStatus ties the phase to the deletion.
+// validateNamespaceStatus requires that the phase is Terminating if and only if the namespace is
+// being deleted.
 func validateNamespaceStatus(f validation.Field, ns, _ *corev1.Namespace) {
-	phase := f.Child("status").Child("Phase") // as kube-apiserver spells it
+	phase := f.Child("status").Child("Phase") // the field name of kube-apiserver
 	switch {
 	case ns.DeletionTimestamp == nil && ns.Status.Phase != corev1.NamespaceActive:
 		phase.Invalid(ns.Status.Phase, "may only be 'Active' if `deletionTimestamp` is empty")
@@ -108,12 +115,12 @@ func validateNamespaceStatus(f validation.Field, ns, _ *corev1.Namespace) {
 	}
 }
 
-// namespaceFinalize declares the subresource that writes spec.finalizers only. Removing the last
-// finalizer of a namespace that is being deleted deletes it.
+// namespaceFinalize declares the subresource /finalize, which writes only spec.finalizers. Removing
+// the last finalizer of a namespace that is being deleted deletes it.
 func namespaceFinalize() builtin.Subresource {
-	return builtin.PartSubresource(builtin.Part[corev1.Namespace]{
+	return builtin.NewObjectSubresource(builtin.ObjectSubresource[*corev1.Namespace]{
 		Name: "finalize", WriteOnly: true, ResetFields: []string{"status"},
-		Prepare: func(_ *builtin.Operation, ns, old *corev1.Namespace) { ns.Status = old.Status },
+		PrepareForUpdate: func(_ *builtin.Operation, ns, old *corev1.Namespace) { ns.Status = old.Status },
 		Validate: func(f validation.Field, ns, _ *corev1.Namespace) {
 			finalizers := f.Child("spec").Child("finalizers")
 			for i, finalizer := range ns.Spec.Finalizers {
@@ -123,8 +130,8 @@ func namespaceFinalize() builtin.Subresource {
 	})
 }
 
-func namespaceColumns() *builtin.Columns[corev1.Namespace] {
-	return &builtin.Columns[corev1.Namespace]{
+func namespaceColumns() *builtin.Columns[*corev1.Namespace] {
+	return &builtin.Columns[*corev1.Namespace]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Status", "string", "The status of the namespace"),

@@ -16,32 +16,32 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-func nodes() builtin.Row[corev1.Node] {
-	return builtin.Row[corev1.Node]{
-		Name: "nodes", Kind: "Node", ShortNames: []string{"no"}, StoragePath: "minions",
-		Status: true, StatusOnCreate: true, // kubelets register with it
-		Default: defaultNode,
-		Gated: []builtin.Gated[corev1.Node]{
-			{Gate: feature.InPlacePodVerticalScalingSchedulerPreemption, Fields: podPreemption},
-			{Gate: feature.KubeletInUserNamespace, Fields: userNamespaces},
+func nodes() builtin.Row[*corev1.Node] {
+	return builtin.Row[*corev1.Node]{
+		Names:   builtin.Names{Plural: "nodes", Kind: "Node", ShortNames: []string{"no"}},
+		Storage: builtin.Storage{Path: "minions"},
+		Strategy: builtin.Strategy[*corev1.Node]{
+			Default: defaultNode,
+			GatedFields: []builtin.GatedFields[*corev1.Node]{
+				{Gate: feature.InPlacePodVerticalScalingSchedulerPreemption, Visit: podPreemption},
+				{Gate: feature.KubeletInUserNamespace, Visit: userNamespaces},
+			},
+			PrepareForCreate: prepareNode, PrepareForUpdate: prepareNodeUpdate,
+			Validate: validateNode, Warnings: nodeWarnings,
 		},
-		Prepare:          prepareNode,
-		PrepareUpdate:    prepareNodeUpdate,
-		PrepareStatus:    prepareNodeStatus,
-		Validate:         validateNode,
-		ValidateStatus:   validateNodeStatus,
-		Warnings:         nodeWarnings,
-		SelectableFields: []string{"spec.unschedulable"},
-		FieldLabel:       fieldLabel("metadata.name", "spec.unschedulable"),
-		Fields: func(node *corev1.Node) fields.Set {
-			return fields.Set{"spec.unschedulable": strconv.FormatBool(node.Spec.Unschedulable)}
+		// Kubelets register nodes together with their status.
+		Status: &builtin.Status[*corev1.Node]{AllowOnCreate: true, PrepareForUpdate: prepareNodeStatus, Validate: validateNodeStatus},
+		FieldSelectors: builtin.FieldSelectors[*corev1.Node]{
+			Keys: []string{"spec.unschedulable"}, ConvertLabel: fieldLabel("metadata.name", "spec.unschedulable"),
+			Values: func(node *corev1.Node) fields.Set {
+				return fields.Set{"spec.unschedulable": strconv.FormatBool(node.Spec.Unschedulable)}
+			},
 		},
-		Columns:      nodeColumns(),
-		Subresources: []builtin.Subresource{nodeProxy()},
+		Columns: nodeColumns(), Subresources: []builtin.Subresource{nodeProxy()},
 	}
 }
 
-// prepareNode drops the status of the former dynamic kubelet configuration.
+// prepareNode drops the fields of the former dynamic kubelet configuration.
 func prepareNode(op *builtin.Operation, node *corev1.Node) {
 	prepareNodeUpdate(op, node, &corev1.Node{})
 	prepareNodeStatus(op, node, &corev1.Node{})
@@ -53,12 +53,12 @@ func prepareNodeUpdate(op *builtin.Operation, node, old *corev1.Node) {
 	}
 }
 
-func podPreemption(u *builtin.Use, node *corev1.Node) {
-	builtin.Take(u, &node.Spec.PodPreemptionPolicy)
+func podPreemption(u *builtin.FieldVisitor, node *corev1.Node) {
+	builtin.VisitField(u, &node.Spec.PodPreemptionPolicy)
 }
 
-func userNamespaces(u *builtin.Use, node *corev1.Node) {
-	builtin.Take(u, &node.Status.NodeInfo.RunningInUserNamespace)
+func userNamespaces(u *builtin.FieldVisitor, node *corev1.Node) {
+	builtin.VisitField(u, &node.Status.NodeInfo.RunningInUserNamespace)
 }
 
 func prepareNodeStatus(_ *builtin.Operation, node, old *corev1.Node) {
@@ -67,7 +67,8 @@ func prepareNodeStatus(_ *builtin.Operation, node, old *corev1.Node) {
 	}
 }
 
-// nodeWarnings warns about fields without effect and about addresses in ambiguous formats.
+// nodeWarnings warns about fields without effect, and about addresses that programs parse in
+// different ways.
 func nodeWarnings(_ *builtin.Operation, node, _ *corev1.Node) []string {
 	var warnings []string
 	if node.Spec.ConfigSource != nil {
@@ -82,8 +83,8 @@ func nodeWarnings(_ *builtin.Operation, node, _ *corev1.Node) []string {
 	return warnings
 }
 
-// alignPodCIDRs makes podCIDR the first of podCIDRs, for clients that write or
-// read only one of them. Where they differ, the older field counts.
+// alignPodCIDRs sets podCIDR to the first of podCIDRs, for clients that use only one of them. If
+// they differ, the older field takes precedence.
 func alignPodCIDRs(node *corev1.Node) {
 	spec := &node.Spec
 	switch {
@@ -94,9 +95,9 @@ func alignPodCIDRs(node *corev1.Node) {
 	}
 }
 
-func nodeColumns() *builtin.Columns[corev1.Node] {
+func nodeColumns() *builtin.Columns[*corev1.Node] {
 	info, status := corev1.NodeSystemInfo{}.SwaggerDoc(), corev1.NodeStatus{}.SwaggerDoc()
-	return &builtin.Columns[corev1.Node]{
+	return &builtin.Columns[*corev1.Node]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Status", "string", "The status of the node"),

@@ -24,22 +24,22 @@ func validateNode(f validation.Field, node, old *corev1.Node) {
 		validateNodeUpdate(f.Child("spec"), &node.Spec, before)
 	}
 	validatePodCIDRs(f.Child("spec").Child("podCIDRs"), node.Spec.PodCIDRs, cidrs)
-	if node.Spec.PodPreemptionPolicy != nil { // the only declared value
-		validation.Declared(f.Child("spec"), declared.Validate_NodeSpec, &node.Spec, before, "")
+	if node.Spec.PodPreemptionPolicy != nil { // NodePreemptionPolicy has one value
+		validation.ValidateDeclared(f.Child("spec"), declared.Validate_NodeSpec, &node.Spec, before, "")
 	}
 	validateNodeRest(f, node)
 }
 
 func validateNodeStatus(f validation.Field, node, _ *corev1.Node) {
-	validateNodeAddresses(f.Child("status").Child("addresses"), node.Status.Addresses) // a new node may have one twice
+	validateNodeAddresses(f.Child("status").Child("addresses"), node.Status.Addresses) // a new node may have duplicate addresses
 	validateNodeRest(f, node)
 }
 
-// validateNodeRest has the rules that hold however a node is written.
+// validateNodeRest contains the rules for all writes of a node.
 func validateNodeRest(f validation.Field, node *corev1.Node) {
 	meta, status := f.Child("metadata"), f.Child("status")
 	validateNodeAnnotations(meta.Child("annotations"), node.Annotations)
-	validateTaints(meta.Child("taints"), node.Spec.Taints) // as kube-apiserver: metadata
+	validateTaints(meta.Child("taints"), node.Spec.Taints) // as in kube-apiserver, the path is below metadata
 	validateNodeResources(status.Child("capacity"), node.Status.Capacity)
 	validateNodeResources(status.Child("allocatable"), node.Status.Allocatable)
 	validateDeclaredFeatures(status.Child("declaredFeatures"), node.Status.DeclaredFeatures)
@@ -52,8 +52,8 @@ func validateNodeRest(f validation.Field, node *corev1.Node) {
 	}
 }
 
-// validateNodeUpdate rejects changes of fields that controllers set once and that pods and volumes
-// depend on.
+// validateNodeUpdate rejects changes of fields that controllers set once and on which pods and
+// volumes depend.
 func validateNodeUpdate(f validation.Field, spec, old *corev1.NodeSpec) {
 	if len(old.PodCIDRs) > 0 && !slices.Equal(spec.PodCIDRs, old.PodCIDRs) {
 		f.Child("podCIDRs").Forbidden(`node updates may not change podCIDR except from "" to valid`)
@@ -66,7 +66,7 @@ func validateNodeUpdate(f validation.Field, spec, old *corev1.NodeSpec) {
 	}
 }
 
-// validatePodCIDRs: a node has addresses for pods of each family once at most.
+// validatePodCIDRs validates the pod CIDRs of a node: at most one for each family.
 func validatePodCIDRs(f validation.Field, cidrs, old []string) {
 	for i, cidr := range cidrs {
 		f.Index(i).CIDR(cidr, old...)
@@ -79,7 +79,7 @@ func validatePodCIDRs(f validation.Field, cidrs, old []string) {
 		prefix, err := netip.ParsePrefix(cidr)
 		if err == nil {
 			ipv4, ipv6 = ipv4 || !prefix.Addr().Is6(), ipv6 || prefix.Addr().Is6()
-		} else if !invalid { // kube-apiserver reports only the first
+		} else if !invalid { // as in kube-apiserver, only the first error is reported
 			invalid = true
 			f.Add(field.InternalError(f.Path(), fmt.Errorf(
 				"invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR[%d]: <nil> (invalid CIDR address: %s)", i, cidr)))
@@ -97,7 +97,7 @@ type taintKey struct {
 }
 
 func validateTaints(f validation.Field, taints []corev1.Taint) {
-	seen := validation.NewSeen[taintKey](len(taints))
+	seen := validation.NewDuplicates[taintKey](len(taints))
 	for i := range taints {
 		taint, at := &taints[i], f.Index(i)
 		at.Child("key").QualifiedName(taint.Key)
@@ -109,7 +109,7 @@ func validateTaints(f validation.Field, taints []corev1.Taint) {
 		} else {
 			validation.OneOf(at.Child("effect"), taint.Effect, corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute)
 		}
-		if seen.Again(taintKey{taint.Key, taint.Effect}) {
+		if seen.IsDuplicate(taintKey{taint.Key, taint.Effect}) {
 			fault := field.Duplicate(at.Path(), *taint)
 			fault.Detail = "taints must be unique by key and effect pair"
 			at.Add(fault)
@@ -117,7 +117,7 @@ func validateTaints(f validation.Field, taints []corev1.Taint) {
 	}
 }
 
-// validateNodeAnnotations validates annotations that are older forms of fields.
+// validateNodeAnnotations validates annotations that fields have replaced.
 func validateNodeAnnotations(f validation.Field, annotations map[string]string) {
 	if text := annotations[corev1.TaintsAnnotationKey]; text != "" {
 		var taints []corev1.Taint
@@ -152,15 +152,15 @@ func validateNodeResources(f validation.Field, resources corev1.ResourceList) {
 }
 
 func validateNodeAddresses(f validation.Field, addresses []corev1.NodeAddress) {
-	seen := validation.NewSeen[corev1.NodeAddress](len(addresses))
+	seen := validation.NewDuplicates[corev1.NodeAddress](len(addresses))
 	for i := range addresses {
-		if seen.Again(addresses[i]) {
+		if seen.IsDuplicate(addresses[i]) {
 			f.Index(i).Duplicate(addresses[i])
 		}
 	}
 }
 
-// validateDeclaredFeatures: the features of a node are a set, and in order.
+// validateDeclaredFeatures requires sorted features without duplicates.
 func validateDeclaredFeatures(f validation.Field, features []string) {
 	for i, feature := range features {
 		at := f.Index(i)
@@ -181,10 +181,10 @@ func validateDeclaredFeatures(f validation.Field, features []string) {
 	}
 }
 
-// isFeatureName reports whether a text is the name of a feature, or of a part of one after a
-// slash: letters and digits, of which the first is a letter, and the very first is upper case.
+// isFeatureName reports whether text is the name of a feature, or of a part of it after a slash.
+// Names consist of letters and digits, start with a letter, and the first letter is upper case.
 func isFeatureName(text string) bool {
-	first := true // of its segment
+	first := true // first byte of the segment
 	for i := range len(text) {
 		c := text[i]
 		upper, lower := 'A' <= c && c <= 'Z', 'a' <= c && c <= 'z'
@@ -201,7 +201,7 @@ func isFeatureName(text string) bool {
 }
 
 // validateConfigSource validates the source of the former dynamic kubelet configuration. In the
-// status, the source has a UID and a resource version; in the spec it has not.
+// status, it has a UID and a resource version; in the spec, it must not have them.
 func validateConfigSource(f validation.Field, source *corev1.NodeConfigSource, used bool) {
 	if source == nil {
 		return
@@ -231,6 +231,6 @@ func validateConfigSource(f validation.Field, source *corev1.NodeConfigSource, u
 	if ref.KubeletConfigKey == "" {
 		at.Child("kubeletConfigKey").Required("kubeletConfigKey must be set")
 	} else {
-		at.Child("kubeletConfigKey").ConfigKey(ref.KubeletConfigKey)
+		at.Child("kubeletConfigKey").ConfigMapKey(ref.KubeletConfigKey)
 	}
 }

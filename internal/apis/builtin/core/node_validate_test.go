@@ -68,7 +68,7 @@ func TestNodes(t *testing.T) {
 		{Name: "what is set now", Change: func(n *corev1.Node) { n.Spec.PodCIDRs, n.Spec.ProviderID = []string{"10.0.0.0/24"}, "x" }},
 	})
 	rules.Update(t, func() *corev1.Node {
-		return &corev1.Node{Spec: corev1.NodeSpec{PodCIDRs: []string{"010.0.0.0/24", "10.0.1.0/24"}}} // from before there were rules
+		return &corev1.Node{Spec: corev1.NodeSpec{PodCIDRs: []string{"010.0.0.0/24", "10.0.1.0/24"}}} // stored before the rules existed
 	}, nil)
 }
 
@@ -102,8 +102,8 @@ func TestNodeStatuses(t *testing.T) {
 	})
 }
 
-// The fields of the former dynamic kubelet configuration are dropped, unless they are already
-// stored.
+// TestNodeFields checks that the fields of the former dynamic kubelet configuration are dropped,
+// unless they are already stored.
 func TestNodeFields(t *testing.T) {
 	t.Parallel()
 	op := &builtin.Operation{Env: &builtin.Env{Gates: feature.Defaults()}}

@@ -131,7 +131,8 @@ func TestNodeRegistersWithStatus(t *testing.T) {
 	}
 }
 
-// Old clients write and read one address, new ones a list of them.
+// TestAddressesInBothForms checks that a single address and a list of addresses are kept
+// consistent, for old and new clients.
 func TestAddressesInBothForms(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
@@ -177,7 +178,8 @@ func TestEventsOwnNothing(t *testing.T) {
 	}
 }
 
-// Names are validated as in kube-apiserver: for events, every path segment is valid.
+// TestNames checks that names are validated as in kube-apiserver. For events, every path segment is
+// valid.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)

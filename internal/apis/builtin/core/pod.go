@@ -10,18 +10,24 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
 )
 
-func pods() builtin.Row[corev1.Pod] {
-	return builtin.Row[corev1.Pod]{
-		Name: "pods", Kind: "Pod", ShortNames: []string{"po"}, Categories: []string{"all"}, Namespaced: true,
-		Status: true, Generation: true, ReturnDeleted: true,
-		Default: defaultPod, Prepare: preparePod, PrepareUpdate: preparePodUpdate, GracePeriod: podGracePeriod,
-		Validate: validatePod, ValidateStatus: validatePodStatus, Warnings: podWarnings,
-		StatusKeeps: []string{"metadata.ownerReferences"}, PrepareStatus: preparePodStatus,
-		SelectableFields: podFieldKeys(),
-		IndexFields:      []string{"spec.nodeName"},
-		FieldLabel:       podFieldLabel,
-		Fields:           podFields,
-		Columns:          podColumns(),
+func pods() builtin.Row[*corev1.Pod] {
+	return builtin.Row[*corev1.Pod]{
+		Names: builtin.Names{Plural: "pods", Kind: "Pod", ShortNames: []string{"po"}, Categories: []string{"all"}}, Namespaced: true,
+		WritePolicy: builtin.WritePolicy{Generation: true, ReturnDeletedObject: true},
+		Strategy: builtin.Strategy[*corev1.Pod]{
+			Default:          defaultPod,
+			PrepareForCreate: preparePod, PrepareForUpdate: preparePodUpdate,
+			Validate: validatePod, Warnings: podWarnings,
+		},
+		Status: &builtin.Status[*corev1.Pod]{
+			PreservedMetadata: []string{"metadata.ownerReferences"}, PrepareForUpdate: preparePodStatus, Validate: validatePodStatus,
+		},
+		Deletion: builtin.Deletion[*corev1.Pod]{GracePeriod: podGracePeriod},
+		FieldSelectors: builtin.FieldSelectors[*corev1.Pod]{
+			Keys: podFieldKeys(), Indexed: []string{"spec.nodeName"}, ConvertLabel: podFieldLabel,
+			Values: podFields,
+		},
+		Columns: podColumns(),
 		Subresources: []builtin.Subresource{
 			podAttach(), podBinding(), podEphemeralContainers(), podEviction(), podExec(), podLog(), podPortForward(), podProxy(), podResize(),
 		},
@@ -29,7 +35,7 @@ func pods() builtin.Row[corev1.Pod] {
 }
 
 func preparePod(op *builtin.Operation, pod *corev1.Pod) {
-	podspec.DropDisabled(op.Env.Gates, &pod.Spec, nil)
+	podspec.DropDisabledFields(op.Env.Gates, &pod.Spec, nil)
 	completePodResources(&pod.Spec)
 	pod.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: qosClass(&pod.Spec)}
 	if len(pod.Spec.SchedulingGates) > 0 {
@@ -43,11 +49,11 @@ func preparePod(op *builtin.Operation, pod *corev1.Pod) {
 }
 
 func preparePodUpdate(op *builtin.Operation, pod, old *corev1.Pod) {
-	podspec.DropDisabled(op.Env.Gates, &pod.Spec, &old.Spec)
+	podspec.DropDisabledFields(op.Env.Gates, &pod.Spec, &old.Spec)
 }
 
-// alignPodIPs makes podIP the first of podIPs, for clients that write or read
-// only one of them. Where they differ, the older field counts.
+// alignPodIPs sets podIP to the first of podIPs, for clients that use only one of them. If they
+// differ, the older field takes precedence.
 func alignPodIPs(pod *corev1.Pod) {
 	status := &pod.Status
 	switch {
@@ -58,7 +64,7 @@ func alignPodIPs(pod *corev1.Pod) {
 	}
 }
 
-// preparePodStatus keeps the fields that kubelets must not change.
+// preparePodStatus preserves fields that kubelets may omit, and drops fields of disabled features.
 func preparePodStatus(op *builtin.Operation, pod, old *corev1.Pod) {
 	dropDisabledStatus(op.Env.Gates, &pod.Status, &old.Status)
 	if pod.Status.QOSClass == "" {
@@ -75,8 +81,8 @@ func preparePodStatus(op *builtin.Operation, pod, old *corev1.Pod) {
 // defaultGracePeriod is the default grace period of a pod's deletion, in seconds.
 const defaultGracePeriod = 30
 
-// podGracePeriod returns 0 for pods that are certainly not running, and otherwise the requested
-// grace period or the pod's.
+// podGracePeriod returns 0 for pods that cannot be running, and otherwise the requested grace
+// period or the grace period of the pod, in seconds.
 func podGracePeriod(pod *corev1.Pod, asked *int64) int64 {
 	if pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
 		return 0
@@ -117,8 +123,7 @@ func podFieldKeys() []string {
 	}
 }
 
-// podFieldLabel also accepts an old name of a key, and a key that no pod has and that matches no
-// pod.
+// podFieldLabel also accepts an older name of a key, and status.podIPs, which matches no pod.
 func podFieldLabel(label, value string) (string, string, error) {
 	if label == "spec.host" {
 		label = "spec.nodeName"

@@ -23,7 +23,7 @@ func bindingVersion() *codec.Version {
 	return builtin.VirtualVersion[corev1.Binding](corev1.SchemeGroupVersion.WithKind("Binding"))
 }
 
-// podBinding assigns a pod to a node: how schedulers set spec.nodeName.
+// podBinding declares the subresource with which schedulers assign a pod to a node.
 func podBinding() builtin.Subresource {
 	return builtin.Subresource{
 		Name: "binding", Version: bindingVersion(),
@@ -31,7 +31,8 @@ func podBinding() builtin.Subresource {
 	}
 }
 
-// bindings is the older way of the same, with the pod's name in the body.
+// bindings declares the older API for assigning a pod to a node. The body contains the name of the
+// pod.
 func bindings() builtin.Virtual {
 	return builtin.Virtual{
 		Name: "bindings", Version: bindingVersion(), Namespaced: true,
@@ -41,7 +42,7 @@ func bindings() builtin.Virtual {
 
 type bindingCollection struct{ env *builtin.Env }
 
-// Create implements rest.Creater. The record is nil: the answer is a Status.
+// Create implements rest.Creater. The record is nil, because the response is a Status.
 func (c bindingCollection) Create(ctx context.Context, obj codec.Object, validate rest.ValidateObject, options metav1.CreateOptions) (*codec.Record, error) {
 	name := types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 	return binder{pods: c.env.Store(podResource())}.CreateNamed(ctx, name, obj, validate, options)
@@ -53,15 +54,15 @@ type binder struct{ pods *registry.Store }
 
 var _ rest.NamedCreater = binder{}
 
-// CreateNamed implements rest.NamedCreater. The record is nil: the answer is a
-// Status.
+// CreateNamed implements rest.NamedCreater. The record is nil, because the response is a Status.
 func (b binder) CreateNamed(ctx context.Context, name types.NamespacedName, obj codec.Object, validate rest.ValidateObject, options metav1.CreateOptions) (*codec.Record, error) {
 	binding := obj.(*corev1.Binding)
 	if binding.Name != name.Name {
 		return nil, apierrors.NewBadRequest("name in URL does not match name in Binding object")
 	}
 	if errs := validateBinding(binding); len(errs) > 0 {
-		// The words are kube-apiserver's, but not its 500: it is the client's mistake.
+		// The message is that of kube-apiserver. The code is not 500, because the request is
+		// invalid.
 		return nil, apierrors.NewBadRequest(errs.ToAggregate().Error())
 	}
 	if validate != nil {
@@ -81,7 +82,7 @@ func (b binder) CreateNamed(ctx context.Context, name types.NamespacedName, obj 
 	return nil, err
 }
 
-// rawPods writes pods without the rules for client requests.
+// rawPods returns a storage that writes pods without the rules for client requests.
 func rawPods(pods *registry.Store) *registry.Part {
 	return &registry.Part{Store: pods, Strategy: &registry.Strategy{Namespaced: true}}
 }
@@ -98,7 +99,7 @@ func validateBinding(binding *corev1.Binding) field.ErrorList {
 	return errs
 }
 
-// preconditionsOf returns the preconditions of a binding: UID and resource version.
+// preconditionsOf returns the UID and resource version that a binding requires of its pod.
 func preconditionsOf(binding *corev1.Binding) *metav1.Preconditions {
 	var p metav1.Preconditions
 	if binding.UID != "" {

@@ -21,14 +21,14 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// maxDisruptedPods is how many evictions a budget's status may hold of which
-// the controller has not yet taken note.
+// maxDisruptedPods is the maximum number of evictions in the status of a budget that the controller
+// has not processed.
 const maxDisruptedPods = 2000
 
 func budgetResource() schema.GroupResource { return policyv1.Resource("poddisruptionbudgets") }
 
-// budgetOf returns the disruption budget of a pod, or nil if it has none. More than one budget is
-// an error, because the eviction could use only one of them.
+// budgetOf returns the disruption budget of a pod, or nil if it has none. It returns an error for
+// more than one budget, because the eviction could update only one of them.
 func (e *evicter) budgetOf(ctx context.Context, pod *corev1.Pod) (*policyv1.PodDisruptionBudget, error) {
 	store := e.env.Store(budgetResource())
 	if store == nil {
@@ -52,7 +52,8 @@ func (e *evicter) budgetOf(ctx context.Context, pod *corev1.Pod) (*policyv1.PodD
 			continue // an invalid selector matches no pod
 		}
 		if found != nil {
-			// kube-apiserver has a 500 with these words, as if it were at fault.
+			// kube-apiserver also responds with 500, although the objects of the client are the
+			// cause.
 			return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
 				Status: metav1.StatusFailure, Code: http.StatusConflict, Reason: metav1.StatusReasonConflict,
 				Message: "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
@@ -99,7 +100,7 @@ func checkBudget(budget *policyv1.PodDisruptionBudget) error {
 	resource := policyv1.Resource("poddisruptionbudget")
 	switch {
 	case status.ObservedGeneration < budget.Generation:
-		const seconds = 10 // by then the controller has seen it
+		const seconds = 10 // the controller will have processed the eviction by then
 		return overBudget(seconds, fmt.Sprintf("The disruption budget %s is still being processed by the server.", budget.Name))
 	case status.DisruptionsAllowed < 0:
 		return apierrors.NewForbidden(resource, budget.Name, fmt.Errorf("pdb disruptions allowed is negative"))

@@ -11,9 +11,9 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-func podColumns() *builtin.Columns[corev1.Pod] {
+func podColumns() *builtin.Columns[*corev1.Pod] {
 	spec, status := corev1.PodSpec{}.SwaggerDoc(), corev1.PodStatus{}.SwaggerDoc()
-	return &builtin.Columns[corev1.Pod]{
+	return &builtin.Columns[*corev1.Pod]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Ready", "string", "The aggregate readiness state of this pod for accepting traffic."),
@@ -41,7 +41,7 @@ func podColumns() *builtin.Columns[corev1.Pod] {
 	}
 }
 
-// podRowConditions let clients tell finished pods apart.
+// podRowConditions returns the row conditions with which clients recognize completed pods.
 func podRowConditions(pod *corev1.Pod) []metav1.TableRowCondition {
 	switch pod.Status.Phase {
 	case corev1.PodSucceeded:
@@ -72,14 +72,14 @@ func readinessGateText(pod *corev1.Pod) string {
 	return fmt.Sprintf("%d/%d", open, len(gates))
 }
 
-// podSummary is a pod in one line.
+// podSummary contains the values of the cells of a pod.
 type podSummary struct {
 	ready, total int
 	reason       string
 	restarts     int
-	restarted    metav1.Time // the last restart; zero where not known
+	restarted    metav1.Time // time of the last restart; zero if unknown
 
-	// Restarts of sidecars. They are added to those of the containers after initialization.
+	// Restarts of sidecars. They are added to the restarts of the containers after initialization.
 	sidecarRestarts  int
 	sidecarRestarted metav1.Time
 }
@@ -106,10 +106,11 @@ func summarize(pod *corev1.Pod) *podSummary {
 	return s
 }
 
-// nodeLost is the reason of pods on an unreachable node.
+// nodeLost is the reason of pods on unreachable nodes.
 const nodeLost = "NodeLost"
 
-// addInitContainers reads the init containers up to the first one that is not complete.
+// addInitContainers evaluates the init containers up to the first one that is not complete. It
+// reports whether the pod is still initializing.
 func (s *podSummary) addInitContainers(pod *corev1.Pod) (initializing bool) {
 	sidecars := map[string]bool{}
 	for i := range pod.Spec.InitContainers {
@@ -162,11 +163,11 @@ func terminationText(terminated *corev1.ContainerStateTerminated) string {
 	return fmt.Sprintf("ExitCode:%d", terminated.ExitCode)
 }
 
-// completed is the reason of containers that ended well.
+// completed is the reason of containers that ended successfully.
 const completed = "Completed"
 
-// addContainers reads the containers from last to first, so that the reason of the first container
-// with a reason is used.
+// addContainers evaluates the containers from last to first, so that the result has the reason of
+// the first container with a reason.
 func (s *podSummary) addContainers(pod *corev1.Pod) {
 	s.restarts, s.restarted = s.sidecarRestarts, s.sidecarRestarted
 	running, failure := false, ""
@@ -211,7 +212,7 @@ func (s *podSummary) addRestarts(status *corev1.ContainerStatus) {
 	s.restarted = later(s.restarted, status)
 }
 
-// later is the later of a time and the last end of a container.
+// later returns the later of t and the time of the last termination of a container.
 func later(t metav1.Time, status *corev1.ContainerStatus) metav1.Time {
 	if last := status.LastTerminationState.Terminated; last != nil && t.Before(&last.FinishedAt) {
 		return last.FinishedAt

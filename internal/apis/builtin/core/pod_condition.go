@@ -17,7 +17,7 @@ func podCondition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCond
 	return nil
 }
 
-// setPodCondition sets a condition, which has changed now if its status has.
+// setPodCondition sets a condition. It updates the transition time if the status has changed.
 func setPodCondition(pod *corev1.Pod, condition corev1.PodCondition) {
 	condition.LastTransitionTime = metav1.NewTime(time.Now().Truncate(time.Second))
 	old := podCondition(pod, condition.Type)

@@ -14,19 +14,19 @@ import (
 	"mainstay.dev/mainstay/internal/registry"
 )
 
-// podConnection finds pods, and the kubelets that run them.
+// podConnection finds pods and their kubelets.
 type podConnection struct {
 	env  *builtin.Env
 	pods *registry.Store
 }
 
-// kubelet returns where the kubelet of a node is.
+// kubelet returns the location of the kubelet of a node.
 func (c podConnection) kubelet(ctx context.Context, node string) (*kubelet.Location, error) {
 	found, err := readStored[*corev1.Node](ctx, c.env.Store(corev1.Resource("nodes")), types.NamespacedName{Name: node})
 	if err != nil {
 		return nil, err
 	}
-	return c.env.Kubelets.Of(found)
+	return c.env.Connections.Kubelets.Of(found)
 }
 
 // assigned returns the kubelet of a pod, or an error if the pod has no node.
@@ -52,8 +52,9 @@ func containerNames(pod *corev1.Pod) []string {
 	return names
 }
 
-// containerOf returns the requested container, or the only one if asked is empty. The name becomes
-// part of a kubelet path, so the pod must have a container of this name.
+// containerOf returns the requested container, or the only container if asked is empty. The name
+// becomes part of a path, so the function returns an error if the pod has no container with this
+// name.
 func containerOf(pod *corev1.Pod, asked string) (string, error) {
 	switch {
 	case asked != "" && !slices.Contains(containerNames(pod), asked):

@@ -7,7 +7,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
 )
 
-// defaultPod sets the defaults of templates, and those of pods that templates do not get.
+// defaultPod sets the defaults of pod specifications, and further defaults that templates do not
+// have.
 func defaultPod(pod *corev1.Pod) {
 	alignPodIPs(pod)
 	spec := &pod.Spec
@@ -22,7 +23,7 @@ func defaultPod(pod *corev1.Pod) {
 	if period := spec.TerminationGracePeriodSeconds; period != nil && *period < 0 {
 		spec.TerminationGracePeriodSeconds = new(int64(1))
 	}
-	builtin.Fill(&spec.EnableServiceLinks, corev1.DefaultEnableServiceLinks)
+	builtin.SetDefault(&spec.EnableServiceLinks, corev1.DefaultEnableServiceLinks)
 	podspec.Default(spec)
 	roundPodStatus(&pod.Status)
 }
@@ -30,7 +31,7 @@ func defaultPod(pod *corev1.Pod) {
 // defaultHostPorts sets the host ports of containers in the host network to their container ports.
 func defaultHostPorts(ports []corev1.ContainerPort) {
 	for i := range ports {
-		builtin.FillEmpty(&ports[i].HostPort, ports[i].ContainerPort)
+		builtin.SetDefaultValue(&ports[i].HostPort, ports[i].ContainerPort)
 	}
 }
 
@@ -39,10 +40,10 @@ func roundPodStatus(status *corev1.PodStatus) {
 		status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses,
 	} {
 		for i := range containers {
-			podspec.RoundUp(containers[i].AllocatedResources)
-			podspec.RoundUpBoth(containers[i].Resources)
+			podspec.RoundUpQuantities(containers[i].AllocatedResources)
+			podspec.RoundUpRequirements(containers[i].Resources)
 		}
 	}
-	podspec.RoundUp(status.AllocatedResources)
-	podspec.RoundUpBoth(status.Resources)
+	podspec.RoundUpQuantities(status.AllocatedResources)
+	podspec.RoundUpRequirements(status.Resources)
 }

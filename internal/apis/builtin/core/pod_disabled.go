@@ -7,47 +7,47 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// dropDisabledStatus drops the fields of disabled features, except those that the old status has.
+// dropDisabledStatus clears the fields of disabled features, unless the old status uses them.
 func dropDisabledStatus(gates feature.Gates, status, old *corev1.PodStatus) {
-	builtin.DropDisabled(gates, []builtin.Gated[corev1.PodStatus]{
-		{Gate: feature.InPlacePodLevelResourcesVerticalScaling, Fields: statusResources},
-		{Gate: feature.ResourceHealthStatusMessage, Fields: healthMessages},
-		{Gate: feature.DRANodeAllocatableResources, Fields: nodeAllocatables},
-		{Gate: feature.CSIVolumeHealth, Fields: volumeHealth},
-		{Gate: feature.ImageVolumeWithDigest, Fields: imageVolumes},
+	builtin.DropDisabledFields(gates, []builtin.GatedFields[*corev1.PodStatus]{
+		{Gate: feature.InPlacePodLevelResourcesVerticalScaling, Visit: statusResources},
+		{Gate: feature.ResourceHealthStatusMessage, Visit: healthMessages},
+		{Gate: feature.DRANodeAllocatableResources, Visit: nodeAllocatables},
+		{Gate: feature.CSIVolumeHealth, Visit: volumeHealth},
+		{Gate: feature.ImageVolumeWithDigest, Visit: imageVolumes},
 	}, status, old)
 }
 
-// Each of the following is a Fields of a builtin.Gated.
+// The following functions are hooks for GatedFields.Visit.
 
-func statusResources(u *builtin.Use, status *corev1.PodStatus) {
-	builtin.Take(u, &status.Resources)
-	builtin.Take(u, &status.AllocatedResources)
+func statusResources(u *builtin.FieldVisitor, status *corev1.PodStatus) {
+	builtin.VisitField(u, &status.Resources)
+	builtin.VisitField(u, &status.AllocatedResources)
 }
 
-func healthMessages(u *builtin.Use, status *corev1.PodStatus) {
+func healthMessages(u *builtin.FieldVisitor, status *corev1.PodStatus) {
 	eachContainerStatus(status, func(c *corev1.ContainerStatus) {
 		for i := range c.AllocatedResourcesStatus {
 			resources := c.AllocatedResourcesStatus[i].Resources
 			for j := range resources {
-				builtin.Take(u, &resources[j].Message)
+				builtin.VisitField(u, &resources[j].Message)
 			}
 		}
 	})
 }
 
-func nodeAllocatables(u *builtin.Use, status *corev1.PodStatus) {
-	builtin.Take(u, &status.NodeAllocatableResourceClaimStatuses)
+func nodeAllocatables(u *builtin.FieldVisitor, status *corev1.PodStatus) {
+	builtin.VisitField(u, &status.NodeAllocatableResourceClaimStatuses)
 }
 
-func volumeHealth(u *builtin.Use, status *corev1.PodStatus) {
-	builtin.Take(u, &status.VolumeHealth)
+func volumeHealth(u *builtin.FieldVisitor, status *corev1.PodStatus) {
+	builtin.VisitField(u, &status.VolumeHealth)
 }
 
-func imageVolumes(u *builtin.Use, status *corev1.PodStatus) {
+func imageVolumes(u *builtin.FieldVisitor, status *corev1.PodStatus) {
 	eachContainerStatus(status, func(c *corev1.ContainerStatus) {
 		for i := range c.VolumeMounts {
-			builtin.Take(u, &c.VolumeMounts[i].VolumeStatus)
+			builtin.VisitField(u, &c.VolumeMounts[i].VolumeStatus)
 		}
 	})
 }

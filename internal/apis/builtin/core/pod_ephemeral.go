@@ -10,14 +10,16 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// podEphemeralContainers adds containers to a running pod, for debugging.
+// podEphemeralContainers declares the subresource that adds containers to a running pod, for
+// debugging.
 func podEphemeralContainers() builtin.Subresource {
 	return podPart("ephemeralcontainers", func(to, sent *corev1.Pod) {
 		to.Spec.EphemeralContainers = sent.Spec.EphemeralContainers
 	}, validateEphemeralContainers)
 }
 
-// validateEphemeralContainers allows new containers, and no change or removal of existing ones.
+// validateEphemeralContainers accepts new containers. It rejects changes and removals of existing
+// containers.
 func validateEphemeralContainers(f validation.Field, pod, old *corev1.Pod) {
 	if isMirror(old) {
 		f.Child("").Forbidden("static pods do not support ephemeral containers")

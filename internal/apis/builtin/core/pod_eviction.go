@@ -19,7 +19,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// podEviction deletes a pod if its disruption budget allows.
+// podEviction declares the subresource that deletes a pod if its disruption budget permits it.
 func podEviction() builtin.Subresource {
 	version := builtin.VirtualVersion[policyv1.Eviction](policyv1.SchemeGroupVersion.WithKind("Eviction"))
 	version.Also = []schema.GroupVersionKind{{Group: policyv1.GroupName, Version: "v1beta1", Kind: "Eviction"}}
@@ -38,12 +38,10 @@ type evicter struct {
 
 var _ rest.NamedCreater = (*evicter)(nil)
 
-// evictionAttempts is how often an eviction is tried that others get in the
-// way of.
+// evictionAttempts is the maximum number of attempts if the pod or its budget changes concurrently.
 const evictionAttempts = 20
 
-// CreateNamed implements rest.NamedCreater. The record is nil: the answer is a
-// Status.
+// CreateNamed implements rest.NamedCreater. The record is nil, because the response is a Status.
 func (e *evicter) CreateNamed(ctx context.Context, name types.NamespacedName, obj codec.Object, validate rest.ValidateObject, options metav1.CreateOptions) (*codec.Record, error) {
 	eviction := obj.(*policyv1.Eviction)
 	if eviction.Name != name.Name {
@@ -91,7 +89,7 @@ func (e *evicter) evict(ctx context.Context, name types.NamespacedName, deletion
 	}
 	if needsNoBudget(pod) {
 		if pod.Status.Phase == corev1.PodPending {
-			return e.removeUnchanged(ctx, pod, deletion) // the pod must not have started since it was read
+			return e.removeUnchanged(ctx, pod, deletion) // the pod may have started since it was read
 		}
 		return false, e.remove(ctx, name, deletion)
 	}
@@ -119,8 +117,8 @@ func needsNoBudget(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil
 }
 
-// mayGoUnhealthy reports whether a pod that is not ready may go without being
-// counted.
+// mayGoUnhealthy reports whether a pod that is not ready may be evicted without using a disruption
+// of the budget.
 func mayGoUnhealthy(pod *corev1.Pod, budget *policyv1.PodDisruptionBudget) bool {
 	if isTrue(podCondition(pod, corev1.PodReady)) {
 		return false
@@ -131,8 +129,8 @@ func mayGoUnhealthy(pod *corev1.Pod, budget *policyv1.PodDisruptionBudget) bool 
 	return budget.Status.DesiredHealthy > 0 && budget.Status.CurrentHealthy >= budget.Status.DesiredHealthy
 }
 
-// removeUnchanged deletes a pod if it has not changed since it was read. It does not retry if the
-// client set preconditions.
+// removeUnchanged deletes a pod unless it has changed since it was read. It does not retry if the
+// client has set preconditions.
 func (e *evicter) removeUnchanged(ctx context.Context, pod *corev1.Pod, deletion metav1.DeleteOptions) (again bool, err error) {
 	var preconditions metav1.Preconditions
 	if deletion.Preconditions != nil {
@@ -148,7 +146,7 @@ func (e *evicter) removeUnchanged(ctx context.Context, pod *corev1.Pod, deletion
 	return again && apierrors.IsConflict(err), err
 }
 
-// remove marks the pod as a target of disruption and deletes it.
+// remove sets the condition DisruptionTarget of a pod and deletes it.
 func (e *evicter) remove(ctx context.Context, name types.NamespacedName, deletion metav1.DeleteOptions) error {
 	if errs := metav1validation.ValidateDeleteOptions(&deletion); len(errs) > 0 {
 		return apierrors.NewInvalid(metav1.SchemeGroupVersion.WithKind("DeleteOptions").GroupKind(), "", errs)
@@ -160,7 +158,7 @@ func (e *evicter) remove(ctx context.Context, name types.NamespacedName, deletio
 		}
 		if p := deletion.Preconditions; p != nil && p.ResourceVersion != nil {
 			preconditions, version := *p, fmt.Sprint(marked.Revision())
-			preconditions.ResourceVersion = &version // marking has made a new one
+			preconditions.ResourceVersion = &version // setting the condition has changed the version
 			deletion.Preconditions = &preconditions
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// mergeLabelKeys converts matchLabelKeys and mismatchLabelKeys of a new pod to label selectors with
-// the pod's own values, so that the scheduler only evaluates selectors.
+// mergeLabelKeys adds the matchLabelKeys and mismatchLabelKeys of a new pod to its label selectors,
+// with the values of the pod's labels, so that the scheduler evaluates selectors only.
 func mergeLabelKeys(op *builtin.Operation, pod *corev1.Pod) {
 	for i := range pod.Spec.TopologySpreadConstraints {
 		if c := &pod.Spec.TopologySpreadConstraints[i]; op.Env.Gates.Enabled(feature.MatchLabelKeysInPodTopologySpreadSelectorMerge) {
@@ -41,7 +41,7 @@ func mergeTermKeys(labels map[string]string, required []corev1.PodAffinityTerm, 
 	}
 }
 
-// addLabelKeys adds requirements for the labels' values of the keys to selector. A nil selector
+// addLabelKeys adds requirements for keys to selector, with the values in labels. A nil selector
 // matches no object and is not changed.
 func addLabelKeys(selector *metav1.LabelSelector, labels map[string]string, keys []string, operator metav1.LabelSelectorOperator) {
 	if selector == nil {

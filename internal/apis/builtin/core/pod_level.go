@@ -6,8 +6,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
 )
 
-// completePodResources completes partial pod-level resources. It is not part of the decoding
-// defaults, because admission may add containers, which count too.
+// completePodResources completes partial pod-level resources. It is not part of the defaults on
+// decoding, because admission may add containers.
 func completePodResources(spec *corev1.PodSpec) {
 	whole := spec.Resources
 	if whole == nil || len(whole.Requests) == 0 && len(whole.Limits) == 0 {
@@ -56,5 +56,5 @@ func allLimit(spec *corev1.PodSpec, name corev1.ResourceName) bool {
 			}
 		}
 	}
-	return len(spec.EphemeralContainers) == 0 // these never have any
+	return len(spec.EphemeralContainers) == 0 // ephemeral containers have no limits
 }

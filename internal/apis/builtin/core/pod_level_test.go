@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// requirements reads "cpu=1 memory=1Gi / cpu=2": requests and limits.
+// requirements parses requests and limits such as "cpu=1 memory=1Gi / cpu=2".
 func requirements(t *testing.T, text string) corev1.ResourceRequirements {
 	t.Helper()
 	requests, limits, _ := strings.Cut(text, "/")
@@ -35,7 +35,7 @@ func requirements(t *testing.T, text string) corev1.ResourceRequirements {
 func TestPodLevelResources(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		pod        string // T "" if there are none
+		pod        string // T "" for a pod without resources
 		init       []string
 		sidecars   []string
 		containers []string
@@ -104,7 +104,7 @@ func TestPodDefaults(t *testing.T) {
 	}
 }
 
-// fullPod is a pod of about 4 KiB in JSON, as its author wrote it.
+// fullPod returns a pod of about 4 KiB in JSON, without defaults.
 func fullPod() *corev1.Pod {
 	pod := newPod("p", "n")
 	pod.Spec.Containers = nil

@@ -23,7 +23,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// podLog reads the log of a container. In discovery its kind is that of pods.
+// podLog declares the subresource that reads the log of a container. Its kind in discovery is Pod.
 func podLog() builtin.Subresource {
 	return builtin.Subresource{Name: "log", Storage: func(env *builtin.Env, store *registry.Store) rest.Storage {
 		return &logReader{podConnection{env, store}}
@@ -54,8 +54,7 @@ func (*logReader) ConnectOptions(values url.Values, _ string) (runtime.Object, e
 	return options, q.err
 }
 
-// Connect implements rest.Connecter. The answer for a pod that is not on a node yet is
-// 204.
+// Connect implements rest.Connecter. The response for an unscheduled pod is 204.
 func (l *logReader) Connect(ctx context.Context, name types.NamespacedName, obj runtime.Object, onError rest.ErrorWriter) (http.Handler, error) {
 	options := obj.(*corev1.PodLogOptions)
 	splits := l.env.Gates.Enabled(feature.PodLogsQuerySplitStreams)
@@ -77,7 +76,7 @@ func (l *logReader) Connect(ctx context.Context, name types.NamespacedName, obj 
 	if err != nil {
 		return nil, err
 	}
-	return l.env.Kubelets.Logs(&kubelet.Log{
+	return l.env.Connections.Kubelets.Logs(&kubelet.Log{
 		At: at, Namespace: pod.Namespace, Pod: pod.Name, Container: container, Query: logQuery(options, splits),
 		Follow: options.Follow, Unverified: options.InsecureSkipTLSVerifyBackend,
 	}, onError), nil
@@ -114,7 +113,7 @@ func validateLogStream(o *corev1.PodLogOptions, splits bool) field.ErrorList {
 	return nil
 }
 
-// logQuery returns the query of a request to a kubelet.
+// logQuery returns the query of the request to the kubelet.
 func logQuery(o *corev1.PodLogOptions, splits bool) url.Values {
 	query := url.Values{}
 	for name, set := range map[string]bool{"follow": o.Follow, "previous": o.Previous, "timestamps": o.Timestamps} {

@@ -5,14 +5,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// qosResources are the resources that decide the class.
+// qosResources are the resources that determine the QoS class.
 var qosResources = [...]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 
 // qosClass returns the quality of service class: Guaranteed if all containers have limits equal to
 // their requests, BestEffort if no container has requests or limits, and Burstable otherwise.
 func qosClass(spec *corev1.PodSpec) corev1.PodQOSClass {
 	requests, limits := corev1.ResourceList{}, corev1.ResourceList{}
-	limited := true // everything has limits for all the resources
+	limited := true // all containers have limits for all resources
 	add := func(r *corev1.ResourceRequirements) {
 		addPositive(requests, r.Requests)
 		if addPositive(limits, r.Limits) < len(qosResources) {

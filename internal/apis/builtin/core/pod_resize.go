@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// podResize changes the resources of containers that may be running.
+// podResize declares the subresource that changes the resources of running containers.
 func podResize() builtin.Subresource {
 	return podPart("resize", func(to, sent *corev1.Pod) {
 		to.Spec.Containers = resized(to.Spec.Containers, sent.Spec.Containers)
@@ -22,8 +22,9 @@ func podResize() builtin.Subresource {
 	}, validateResize)
 }
 
-// resized returns the old containers with the resources and resize policies of the new ones. New
-// containers whose index has a different name are included, so that validation rejects them.
+// resized returns the old containers with the resources and resize policies of the new containers.
+// It includes new containers whose name differs from the old container with the same index, so that
+// validation rejects them.
 func resized(old, sent []corev1.Container) []corev1.Container {
 	containers := make([]corev1.Container, len(sent))
 	for i := range sent {
@@ -60,10 +61,10 @@ func validateResize(f validation.Field, pod, old *corev1.Pod) {
 	if !canResize(old) {
 		spec.Forbidden("Pod running on node without support for resize")
 	}
-	before := f.Faults()
+	before := f.ErrorCount()
 	spec.Add(validateSameContainers(pod.Spec.Containers, old.Spec.Containers, spec.Child("containers").Path())...)
 	spec.Add(validateSameContainers(pod.Spec.InitContainers, old.Spec.InitContainers, spec.Child("initContainers").Path())...)
-	if f.Faults() > before {
+	if f.ErrorCount() > before {
 		return
 	}
 	if !f.Enabled(feature.InPlacePodVerticalScalingInitContainers) && changesInit(&pod.Spec, &old.Spec) {
@@ -73,8 +74,8 @@ func validateResize(f validation.Field, pod, old *corev1.Pod) {
 	validateRest(spec, withoutResizable(&pod.Spec), withoutResizable(&old.Spec))
 }
 
-// validateRest requires that only resizable resources have changed, which the arguments do not
-// contain.
+// validateRest requires that nothing except resizable resources has changed. The arguments do not
+// contain these resources.
 func validateRest(f validation.Field, spec, old *corev1.PodSpec) {
 	for i := range old.InitContainers {
 		if validation.Changed(&spec.InitContainers[i], &old.InitContainers[i]) {
@@ -96,7 +97,7 @@ func hasResources(spec *corev1.PodSpec) bool {
 	return spec.Resources != nil && len(spec.Resources.Requests)+len(spec.Resources.Limits) > 0
 }
 
-// changesInit reports whether containers that end before the others begin differ.
+// changesInit reports whether the resources of init containers that are not sidecars differ.
 func changesInit(spec, old *corev1.PodSpec) bool {
 	for i := range old.InitContainers {
 		policy := old.InitContainers[i].RestartPolicy
@@ -108,8 +109,8 @@ func changesInit(spec, old *corev1.PodSpec) bool {
 	return false
 }
 
-// canResize reports whether the pod has no kubelet yet, or its kubelet reports the actual resources
-// of containers.
+// canResize reports whether a pod is unscheduled, or its kubelet reports the actual resources of
+// containers.
 func canResize(pod *corev1.Pod) bool {
 	for i := range pod.Status.ContainerStatuses {
 		if status := &pod.Status.ContainerStatuses[i]; status.State.Running != nil {
@@ -154,8 +155,8 @@ func validateResources(pod, old *corev1.Pod, spec *field.Path) field.ErrorList {
 	return errs
 }
 
-// validateNoneRemoved checks that no request and no limit is removed. Errors have the prefix before the word
-// "resource".
+// validateNoneRemoved rejects the removal of requests and limits. prefix precedes the word
+// "resource" in errors.
 func validateNoneRemoved(now, old *corev1.ResourceRequirements, path *field.Path, prefix string) field.ErrorList {
 	var errs field.ErrorList
 	if anyRemoved(now.Requests, old.Requests) {
@@ -176,7 +177,7 @@ func anyRemoved(now, old corev1.ResourceList) bool {
 	return false
 }
 
-// withoutResizable is a spec without all that a resize may change.
+// withoutResizable returns a copy of spec without the fields that a resize may change.
 func withoutResizable(spec *corev1.PodSpec) *corev1.PodSpec {
 	rest := spec.DeepCopy()
 	for _, containers := range [][]corev1.Container{rest.Containers, rest.InitContainers} {

@@ -16,7 +16,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// nodeTerms is an affinity to nodes of these terms.
+// nodeTerms returns a node affinity with required terms.
 func nodeTerms(terms ...corev1.NodeSelectorTerm) *corev1.Affinity {
 	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms},
@@ -52,8 +52,7 @@ func TestGatedTerms(t *testing.T) {
 	}
 }
 
-// TestAnnotationsAreKept: which pod is a mirror, and how AppArmor confines it, does
-// not change.
+// TestAnnotationsAreKept checks that annotations for mirror pods and AppArmor cannot change.
 func TestAnnotationsAreKept(t *testing.T) {
 	t.Parallel()
 	const key = podspec.AppArmorContainer + "c"
@@ -134,7 +133,7 @@ func TestAppArmor(t *testing.T) {
 	}
 }
 
-// TestPodStatusRules checks the rules for kubelets' updates that no recording contains.
+// TestPodStatusRules checks rules for status updates that the recordings do not contain.
 func TestPodStatusRules(t *testing.T) {
 	t.Parallel()
 	ended := func(name string, code int32) corev1.ContainerStatus {
@@ -257,7 +256,7 @@ func TestPodStatusRules(t *testing.T) {
 	}
 }
 
-// TestStatusOfGates: fields of gates that are off are dropped.
+// TestStatusOfGates checks that fields of disabled features are dropped.
 func TestStatusOfGates(t *testing.T) {
 	t.Parallel()
 	write := func(pod *corev1.Pod) {

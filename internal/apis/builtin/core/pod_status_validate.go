@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// validatePodStatus validates a status that a kubelet or scheduler wrote.
+// validatePodStatus validates the status of a pod.
 func validatePodStatus(f validation.Field, pod, old *corev1.Pod) {
 	validateAnnotationsKept(f, pod, old)
 	f, s := f.Child("status"), &pod.Status
@@ -21,7 +21,7 @@ func validatePodStatus(f validation.Field, pod, old *corev1.Pod) {
 	}
 	for i := range s.Conditions {
 		at := f.Child("conditions").Index(i)
-		at.Child("Type").QualifiedName(string(s.Conditions[i].Type)) // as kube-apiserver spells it
+		at.Child("Type").QualifiedName(string(s.Conditions[i].Type)) // the field name of kube-apiserver
 		validateObservedGeneration(at, s.Conditions[i].ObservedGeneration)
 	}
 	if name := s.NominatedNodeName; name != "" && name != old.Status.NominatedNodeName {
@@ -37,11 +37,11 @@ func validatePodStatus(f validation.Field, pod, old *corev1.Pod) {
 	validateClaimStatuses(f.Child("resourceClaimStatuses"), s.ResourceClaimStatuses, pod.Spec.ResourceClaims)
 	validateExtendedClaim(f.Child("extendedResourceClaimStatus"), s.ExtendedResourceClaimStatus, &pod.Spec)
 	if len(s.VolumeHealth)+len(s.NodeAllocatableResourceClaimStatuses) > 0 {
-		validation.Declared(f, declared.Validate_PodStatus, s, &old.Status, "status")
+		validation.ValidateDeclared(f, declared.Validate_PodStatus, s, &old.Status, "status")
 	}
 }
 
-// validateObservedGeneration validates the field observedGeneration of an object at f.
+// validateObservedGeneration validates the field observedGeneration of the object at f.
 func validateObservedGeneration(f validation.Field, generation int64) {
 	if generation < 0 {
 		f.Child("observedGeneration").Invalid(generation, "must be a non-negative integer")
@@ -51,22 +51,23 @@ func validateObservedGeneration(f validation.Field, generation int64) {
 const oneForEachFamily = "may specify no more than one IP for each IP family"
 
 func validatePodIPs(f validation.Field, ips, old []corev1.PodIP) {
-	valid, families := true, validation.NewSeen[bool](len(ips))
+	valid, families := true, validation.NewDuplicates[bool](len(ips))
 	again := false
 	for i := range ips {
-		before := f.Faults()
+		before := f.ErrorCount()
 		if i >= len(old) || old[i] != ips[i] {
 			f.Index(i).IP(ips[i].IP)
 		}
-		valid = valid && f.Faults() == before
-		again = families.Again(isIPv6(ips[i].IP)) || again
+		valid = valid && f.ErrorCount() == before
+		again = families.IsDuplicate(isIPv6(ips[i].IP)) || again
 	}
 	if valid && again {
 		f.Invalid(internalIPs(ips), oneForEachFamily)
 	}
 }
 
-// internalIPs returns addresses as kube-apiserver quotes them, with the field name of its internal type.
+// internalIPs returns addresses as kube-apiserver formats them in errors, with the field name of
+// its internal type.
 func internalIPs(ips []corev1.PodIP) []struct{ IP string } {
 	quoted := make([]struct{ IP string }, len(ips))
 	for i := range ips {
@@ -75,33 +76,34 @@ func internalIPs(ips []corev1.PodIP) []struct{ IP string } {
 	return quoted
 }
 
-// validateHostIPs: hostIP is the first of hostIPs.
+// validateHostIPs requires that hostIP is the first of hostIPs.
 func validateHostIPs(f validation.Field, s, old *corev1.PodStatus) {
 	ips := s.HostIPs
 	if len(ips) > 0 && ips[0].IP != s.HostIP {
 		f.Index(0).Child("ip").Invalid(ips[0].IP, "must be equal to `hostIP`")
 	}
-	valid, families := true, validation.NewSeen[bool](len(ips))
+	valid, families := true, validation.NewDuplicates[bool](len(ips))
 	again := false
 	for i := range ips {
-		before := f.Faults()
+		before := f.ErrorCount()
 		if i >= len(old.HostIPs) || old.HostIPs[i] != ips[i] {
 			f.Index(i).IP(ips[i].IP)
 		}
-		valid = valid && f.Faults() == before
-		again = families.Again(isIPv6(ips[i].IP)) || again
+		valid = valid && f.ErrorCount() == before
+		again = families.IsDuplicate(isIPv6(ips[i].IP)) || again
 	}
 	if valid && again {
 		f.Invalid(ips, oneForEachFamily)
 	}
 }
 
-// statusList are the statuses of one of the three kinds of containers.
+// statusList contains the statuses of the containers, init containers or ephemeral containers of a
+// pod.
 type statusList struct {
 	name       string
 	now, old   []corev1.ContainerStatus
 	containers []corev1.Container
-	ephemeral  bool // they have no resources of their own, and run once
+	ephemeral  bool // ephemeral containers have no resources and run once
 }
 
 func validateContainerStatuses(f validation.Field, pod *corev1.Pod, old *corev1.PodStatus) {
@@ -121,15 +123,15 @@ func validateContainerStatuses(f validation.Field, pod *corev1.Pod, old *corev1.
 	}
 }
 
-// restarts determines which containers of a pod may restart after they have ended.
+// restarts determines which terminated containers of a pod may restart.
 type restarts struct {
 	spec       *corev1.PodSpec
-	containers map[string]*corev1.Container // nil: all may
+	containers map[string]*corev1.Container // nil if all may restart
 }
 
 func newRestarts(spec *corev1.PodSpec) restarts {
 	r := restarts{spec: spec}
-	if spec.RestartPolicy == corev1.RestartPolicyAlways || podspec.RestartsAll(spec) {
+	if spec.RestartPolicy == corev1.RestartPolicyAlways || podspec.RestartsAllContainers(spec) {
 		return r
 	}
 	r.containers = make(map[string]*corev1.Container, len(spec.Containers)+len(spec.InitContainers))
@@ -141,7 +143,7 @@ func newRestarts(spec *corev1.PodSpec) restarts {
 	return r
 }
 
-// validate rejects a container that runs again although it must not restart.
+// validate rejects the restart of a container that must not restart.
 func (r *restarts) validate(f validation.Field, list *statusList) {
 	if r.containers == nil && !list.ephemeral || len(list.old) == 0 {
 		return
@@ -161,8 +163,8 @@ func (r *restarts) validate(f validation.Field, list *statusList) {
 	}
 }
 
-// allowed reports whether a container that ended with code may restart, according to its own rules
-// and policy or, if it has none, the pod's policy.
+// allowed reports whether a container that terminated with an exit code may restart, according to
+// its own rules and policy or, if it has none, to the policy of the pod.
 func (r *restarts) allowed(name string, code int32) bool {
 	policy := corev1.ContainerRestartPolicy(r.spec.RestartPolicy)
 	if c := r.containers[name]; c != nil && c.RestartPolicy != nil {
@@ -191,10 +193,10 @@ func (l *statusList) validateHealth(f validation.Field, status *corev1.Container
 		case !ofClaim && !hasResource(c, resource.Name):
 			at.Child("name").Invalid(resource.Name, "must match one of the container's resource requests")
 		}
-		ids := validation.NewSeen[corev1.ResourceID](len(resource.Resources))
+		ids := validation.NewDuplicates[corev1.ResourceID](len(resource.Resources))
 		for j := range resource.Resources {
 			health, at := &resource.Resources[j], at.Child("resources").Index(j)
-			if ids.Again(health.ResourceID) {
+			if ids.IsDuplicate(health.ResourceID) {
 				at.Child("resourceID").Duplicate(health.ResourceID)
 			}
 			validation.OneOf(at.Child("health"), health.Health,
@@ -223,8 +225,8 @@ func hasResource(c *corev1.Container, name corev1.ResourceName) bool {
 	return requested || limited
 }
 
-// hasClaim reports whether a container, which may be nil, uses a claim or a request of it, as
-// "claim" or "claim/request".
+// hasClaim reports whether a container, which may be nil, uses a claim or a request of a claim.
+// name is "claim" or "claim/request".
 func hasClaim(c *corev1.Container, name string) bool {
 	return c != nil && slices.ContainsFunc(c.Resources.Claims, func(claim corev1.ResourceClaim) bool {
 		if claim.Request != "" {
@@ -250,18 +252,18 @@ func validateStatusUser(f validation.Field, user *corev1.ContainerUser, os *core
 	}
 }
 
-// validateClaimStatuses checks that each status belongs to one of the pod's claims.
+// validateClaimStatuses requires that each status belongs to a claim of the pod.
 func validateClaimStatuses(f validation.Field, statuses []corev1.PodResourceClaimStatus, claims []corev1.PodResourceClaim) {
-	known, seen := validation.NewSeen[string](len(claims)), validation.NewSeen[string](len(statuses))
+	known, seen := validation.NewDuplicates[string](len(claims)), validation.NewDuplicates[string](len(statuses))
 	for i := range claims {
-		known.Again(claims[i].Name)
+		known.IsDuplicate(claims[i].Name)
 	}
 	for i := range statuses {
 		status, at := &statuses[i], f.Index(i).Child("name")
 		if !known.Has(status.Name) {
 			at.Invalid(status.Name, "must match the name of an entry in `spec.resourceClaims`")
 		}
-		if seen.Again(status.Name) {
+		if seen.IsDuplicate(status.Name) {
 			at.Duplicate(status.Name)
 		}
 		if name := status.ResourceClaimName; name != nil {
@@ -270,16 +272,16 @@ func validateClaimStatuses(f validation.Field, statuses []corev1.PodResourceClai
 	}
 }
 
-// validateExtendedClaim: which requests of the claim that was made for a pod's
-// extended resources are for which of its containers.
+// validateExtendedClaim validates the mapping from the extended resources of containers to the
+// requests of the claim that was created for them.
 func validateExtendedClaim(f validation.Field, status *corev1.PodExtendedResourceClaimStatus, spec *corev1.PodSpec) {
 	if status == nil {
 		return
 	}
-	names := validation.NewSeen[string](len(spec.Containers) + len(spec.InitContainers))
+	names := validation.NewDuplicates[string](len(spec.Containers) + len(spec.InitContainers))
 	for _, containers := range [...][]corev1.Container{spec.Containers, spec.InitContainers} {
 		for i := range containers {
-			names.Again(containers[i].Name)
+			names.IsDuplicate(containers[i].Name)
 		}
 	}
 	if len(status.RequestMappings) == 0 {
@@ -296,12 +298,12 @@ func validateExtendedClaim(f validation.Field, status *corev1.PodExtendedResourc
 		case names.Has(mapping.ContainerName) && !requestsExtended(spec, corev1.ResourceName(mapping.ResourceName)):
 			at.Child("resourceName").Invalid(mapping.ResourceName, "must match the extended resource name of an entry in spec.initContainers.resources.requests or spec.containers.resources.requests")
 		}
-		f.Child("requestName").DNSLabel(mapping.RequestName) // as kube-apiserver names it, without the mapping
+		f.Child("requestName").DNSLabel(mapping.RequestName) // as in kube-apiserver, the path does not contain the mapping
 	}
 	f.Child("resourceClaimName").DNSSubdomain(status.ResourceClaimName)
 }
 
-// requestsExtended reports whether a container of a pod requests a resource.
+// requestsExtended reports whether a container of the pod requests a resource.
 func requestsExtended(spec *corev1.PodSpec, name corev1.ResourceName) bool {
 	for _, containers := range [...][]corev1.Container{spec.Containers, spec.InitContainers} {
 		for i := range containers {

@@ -22,8 +22,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// podStreams declares a subresource that upgrades the connection: exec, attach or
-// portforward.
+// podStreams declares a subresource that upgrades the connection: exec, attach or portforward.
 func podStreams(name, options string, decode func(*query) runtime.Object) builtin.Subresource {
 	return connectSubresource(name, options, func(env *builtin.Env, store *registry.Store) rest.Storage {
 		return &podStreamer{podConnection{env, store}, options, decode}
@@ -90,21 +89,21 @@ func (s *podStreamer) Connect(ctx context.Context, name types.NamespacedName, op
 	if stream.At, err = s.assigned(ctx, pod); err != nil {
 		return nil, err
 	}
-	return s.env.Kubelets.Stream(stream, onError), nil
+	return s.env.Connections.Kubelets.Stream(stream, onError), nil
 }
 
 // authorizeCreate requires permission for the verb create for all methods: a GET that upgrades to a
 // WebSocket has the same effect as a POST.
 func (s *podStreamer) authorizeCreate(ctx context.Context) error {
-	if !s.env.Gates.Enabled(feature.AuthorizePodWebsocketUpgradeCreatePermission) || s.env.Authorizer == nil {
+	if !s.env.Gates.Enabled(feature.AuthorizePodWebsocketUpgradeCreatePermission) || s.env.Auth.Authorizer == nil {
 		return nil
 	}
 	asked := authorizer.AttributesOf(request.UserFrom(ctx), request.InfoFrom(ctx))
 	if asked.Verb == "create" {
-		return nil // already authorized
+		return nil // the request is already authorized
 	}
 	asked.Verb = "create"
-	decision, reason, err := s.env.Authorizer.Authorize(ctx, &asked)
+	decision, reason, err := s.env.Auth.Authorizer.Authorize(ctx, &asked)
 	switch {
 	case decision == authorizer.DecisionAllow:
 		return nil
@@ -139,7 +138,7 @@ func streamOf(pod *corev1.Pod, options runtime.Object) (*kubelet.Stream, error) 
 	return nil, fmt.Errorf("admission left options of type %T", options)
 }
 
-// commandStream returns the kubelet request that runs a command or attaches to one.
+// commandStream returns the kubelet request for exec or attach.
 func commandStream(what string, pod *corev1.Pod, asked string, streams kubelet.Streams) (*kubelet.Stream, error) {
 	container, err := containerOf(pod, asked)
 	if err != nil {

@@ -150,7 +150,7 @@ func TestPodDeletion(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		node  string
-		grace *int64 // of the spec
+		grace *int64 // grace period in the spec
 		asked *int64
 		phase corev1.PodPhase
 		want  int64 // T 0 deletes immediately

@@ -16,7 +16,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// validatePod validates a pod, and its changes if old is not nil.
+// validatePod validates a pod and, if old is not nil, its changes.
 func validatePod(f validation.Field, pod, old *corev1.Pod) {
 	validateWholePod(f, pod, old)
 	if old == nil {
@@ -26,14 +26,14 @@ func validatePod(f validation.Field, pod, old *corev1.Pod) {
 		if len(pod.Spec.EphemeralContainers) > 0 {
 			f.Child("spec").Child("ephemeralContainers").Forbidden("cannot be set on create")
 		}
-		podspec.ValidateProfilesMatch(f.Child("spec"), &pod.ObjectMeta, &pod.Spec)
+		podspec.ValidateAnnotationsMatchFields(f.Child("spec"), &pod.ObjectMeta, &pod.Spec)
 		return
 	}
 	validateAnnotationsKept(f, pod, old)
 	validatePodUpdate(f.Child("spec"), &pod.Spec, &old.Spec)
 }
 
-// validateWholePod has the rules that hold for a pod however it is written.
+// validateWholePod contains the rules for all writes of a pod.
 func validateWholePod(f validation.Field, pod, old *corev1.Pod) {
 	var before *corev1.PodSpec
 	var meta *metav1.ObjectMeta
@@ -46,11 +46,11 @@ func validateWholePod(f validation.Field, pod, old *corev1.Pod) {
 
 // validateAnnotationsKept rejects changes of annotations that identify a mirror pod.
 func validateAnnotationsKept(f validation.Field, pod, old *corev1.Pod) {
-	podspec.ValidateAnnotationsKept(f.Child("metadata").Child("annotations"), &pod.ObjectMeta, &old.ObjectMeta)
+	podspec.ValidateAnnotationsUnchanged(f.Child("metadata").Child("annotations"), &pod.ObjectMeta, &old.ObjectMeta)
 }
 
-// mutable is the error for changes of immutable fields, with kube-apiserver's list of the mutable
-// ones.
+// mutable is the error for changes of immutable fields. It lists the mutable fields like
+// kube-apiserver.
 const mutable = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`," +
 	"`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations)," +
 	"`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)\n"
@@ -64,9 +64,9 @@ func validatePodUpdate(f validation.Field, spec, old *corev1.PodSpec) {
 		f.Child("initContainers").Forbidden("pod updates may not add or remove containers")
 		return
 	}
-	faults := f.Faults()
+	count := f.ErrorCount()
 	validateDeadlineUpdate(f.Child("activeDeadlineSeconds"), spec.ActiveDeadlineSeconds, old.ActiveDeadlineSeconds)
-	if f.Faults() > faults {
+	if f.ErrorCount() > count {
 		return
 	}
 	validateGateUpdate(f.Child("schedulingGates"), spec, old)
@@ -75,7 +75,7 @@ func validatePodUpdate(f validation.Field, spec, old *corev1.PodSpec) {
 		validateGatedUpdate(f, spec, old)
 	}
 	if validation.Equal(spec, old) {
-		return // by far the most updates
+		return // the common case
 	}
 	after, before := withoutMutable(spec, old), old
 	if !equality.Semantic.DeepEqual(after, before) {
@@ -103,8 +103,8 @@ func withoutMutable(spec, old *corev1.PodSpec) *corev1.PodSpec {
 	return rest
 }
 
-// keepNodeChoice restores the node selector and node affinity of old. Pods that are not scheduled
-// may add requirements.
+// keepNodeChoice restores the node selector and node affinity of old, because unscheduled pods may
+// add requirements.
 func keepNodeChoice(rest, old *corev1.PodSpec) {
 	rest.NodeSelector = old.NodeSelector
 	now, before := nodeAffinity(rest), nodeAffinity(old)
@@ -143,11 +143,12 @@ func validateDeadlineUpdate(f validation.Field, seconds, old *int64) {
 	}
 }
 
-// validateGateUpdate checks that no gate is added. A new name is reported once, at its last place.
+// validateGateUpdate rejects new scheduling gates. A new name is reported once, for its last
+// occurrence.
 func validateGateUpdate(f validation.Field, spec, old *corev1.PodSpec) {
-	before := validation.NewSeen[string](len(old.SchedulingGates))
+	before := validation.NewDuplicates[string](len(old.SchedulingGates))
 	for i := range old.SchedulingGates {
-		before.Again(old.SchedulingGates[i].Name)
+		before.IsDuplicate(old.SchedulingGates[i].Name)
 	}
 	for i := range spec.SchedulingGates {
 		name := spec.SchedulingGates[i].Name
@@ -168,9 +169,9 @@ type sameToleration struct {
 // validateAddedTolerations rejects the removal of tolerations.
 func validateAddedTolerations(f validation.Field, tolerations, old []corev1.Toleration) {
 	key := func(t *corev1.Toleration) sameToleration { return sameToleration{t.Key, t.Value, t.Operator, t.Effect} }
-	now := validation.NewSeen[sameToleration](len(tolerations))
+	now := validation.NewDuplicates[sameToleration](len(tolerations))
 	for i := range tolerations {
-		now.Again(key(&tolerations[i]))
+		now.IsDuplicate(key(&tolerations[i]))
 	}
 	for i := range old {
 		if !now.Has(key(&old[i])) {
@@ -180,7 +181,7 @@ func validateAddedTolerations(f validation.Field, tolerations, old []corev1.Tole
 	}
 }
 
-// validateGatedUpdate accepts only stricter node selectors and affinities.
+// validateGatedUpdate rejects changes of node selectors and affinities that are less strict.
 func validateGatedUpdate(f validation.Field, spec, old *corev1.PodSpec) {
 	for key, value := range old.NodeSelector {
 		if now, ok := spec.NodeSelector[key]; !ok || now != value {
@@ -218,8 +219,8 @@ func extends(now, before []corev1.NodeSelectorRequirement) bool {
 	})
 }
 
-// podWarnings returns the warnings for a new pod. Updates cause none, because most of them come
-// from controllers.
+// podWarnings returns the warnings for a new pod. Updates have no warnings, because most of them
+// come from controllers.
 func podWarnings(_ *builtin.Operation, pod, old *corev1.Pod) []string {
 	if old != nil {
 		return nil

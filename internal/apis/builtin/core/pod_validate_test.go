@@ -29,7 +29,7 @@ func TestPodUpdates(t *testing.T) {
 	for _, tt := range []struct {
 		name, pod string
 		change    func(spec *corev1.PodSpec)
-		want      string // "": it is allowed
+		want      string // "" if the pod is valid
 	}{
 		{"image", "bound", func(s *corev1.PodSpec) { s.Containers[0].Image = "other" }, ""},
 		{"image with spaces", "bound", func(s *corev1.PodSpec) { s.Containers[0].Image = " other" }, "must not have leading or trailing whitespace"},

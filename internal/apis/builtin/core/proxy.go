@@ -23,8 +23,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// locate returns where requests for an object go, and by which transport. The name is
-// [scheme:]name[:port].
+// locate returns the target URL of requests for an object, and the transport to it.
 type locate func(ctx context.Context, env *builtin.Env, store *registry.Store, name proxyName) (*url.URL, http.RoundTripper, error)
 
 // proxyName is the parsed name of a proxy request: [SCHEME:]NAME[:PORT].
@@ -33,7 +32,7 @@ type proxyName struct {
 	scheme, port string
 }
 
-// proxySubresource declares the proxy of a resource.
+// proxySubresource declares the subresource proxy. kind is the kind of its options.
 func proxySubresource(kind string, locate locate, newOptions func(path string) runtime.Object, pathOf func(runtime.Object) string) builtin.Subresource {
 	options := kind + "ProxyOptions"
 	return connectSubresource("proxy", options, func(env *builtin.Env, store *registry.Store) rest.Storage {
@@ -94,7 +93,7 @@ func (p *proxier) Connect(ctx context.Context, name types.NamespacedName, option
 		to.Scheme = "http"
 	}
 	to.Path = cleanPath(p.pathOf(options))
-	return p.env.Kubelets.Forward(to, transport, onError), nil
+	return p.env.Connections.Kubelets.Forward(to, transport, onError), nil
 }
 
 // cleanPath removes . and .. segments from a path and keeps a final slash.
@@ -121,7 +120,7 @@ func locatePod(ctx context.Context, env *builtin.Env, pods *registry.Store, name
 	if len(pod.Status.PodIPs) > 0 {
 		address = pod.Status.PodIPs[0].IP
 	}
-	if !env.Kubelets.AllowedAddress(address) {
+	if !env.Connections.Kubelets.AllowedAddress(address) {
 		return nil, nil, errAddress()
 	}
 	port := name.port
@@ -135,10 +134,10 @@ func locatePod(ctx context.Context, env *builtin.Env, pods *registry.Store, name
 	case strings.Contains(address, ":"):
 		to.Host = "[" + address + "]"
 	}
-	return to, env.Kubelets.Direct(), nil
+	return to, env.Connections.Kubelets.Direct(), nil
 }
 
-// firstPort returns the first port of the first container that has one.
+// firstPort returns the first port of the first container that has ports.
 func firstPort(pod *corev1.Pod) string {
 	for i := range pod.Spec.Containers {
 		if ports := pod.Spec.Containers[i].Ports; len(ports) > 0 {
@@ -153,17 +152,17 @@ func locateNode(ctx context.Context, env *builtin.Env, nodes *registry.Store, na
 	if err != nil {
 		return nil, nil, err
 	}
-	at, err := env.Kubelets.Of(node)
+	at, err := env.Connections.Kubelets.Of(node)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := env.Kubelets.CheckHost(ctx, at.Host); err != nil {
+	if err := env.Connections.Kubelets.CheckHost(ctx, at.Host); err != nil {
 		return nil, nil, apierrors.NewBadRequest(err.Error())
 	}
 	if name.port == "" || name.port == at.Port {
-		return at.URL(), env.Kubelets.Transport(), nil
+		return at.URL(), env.Connections.Kubelets.Transport(), nil
 	}
-	return &url.URL{Scheme: name.scheme, Host: net.JoinHostPort(at.Host, name.port)}, env.Kubelets.Direct(), nil
+	return &url.URL{Scheme: name.scheme, Host: net.JoinHostPort(at.Host, name.port)}, env.Connections.Kubelets.Direct(), nil
 }
 
 func locateService(ctx context.Context, env *builtin.Env, services *registry.Store, name proxyName) (*url.URL, http.RoundTripper, error) {
@@ -176,16 +175,16 @@ func locateService(ctx context.Context, env *builtin.Env, services *registry.Sto
 		return nil, nil, err
 	}
 	pods := env.Store(corev1.Resource("pods"))
-	host, err := egress.Endpoint(ctx, env.Cluster, service, port, func(endpoint *egress.EndpointAddress) bool {
+	host, err := egress.Endpoint(ctx, env.Connections.Cluster, service, port, func(endpoint *egress.EndpointAddress) bool {
 		return isPodAddress(ctx, env, pods, service.Namespace, endpoint)
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	return &url.URL{Scheme: name.scheme, Host: host}, env.Kubelets.Direct(), nil
+	return &url.URL{Scheme: name.scheme, Host: host}, env.Connections.Kubelets.Direct(), nil
 }
 
-// servicePortName returns the name of a port that is named or numbered.
+// servicePortName returns the name of a service port. port is its name or number.
 func servicePortName(service *corev1.Service, port string) (string, error) {
 	number, err := strconv.ParseInt(port, 10, 64)
 	if err != nil {
@@ -199,11 +198,12 @@ func servicePortName(service *corev1.Service, port string) (string, error) {
 	return "", apierrors.NewServiceUnavailable(fmt.Sprintf("no service port %d found for service %q", number, service.Name))
 }
 
-// isPodAddress reports whether an endpoint is the address of a pod in the service's namespace.
-// Otherwise an author of Endpoints could make the server connect to any address.
+// isPodAddress reports whether an endpoint is the address of a pod in the namespace of the service.
+// Without this check, the author of an Endpoints object could make the server connect to any
+// address.
 func isPodAddress(ctx context.Context, env *builtin.Env, pods *registry.Store, namespace string, endpoint *egress.EndpointAddress) bool {
 	ref := endpoint.TargetRef
-	if ref == nil || ref.Namespace != namespace || !env.Kubelets.AllowedAddress(endpoint.IP) {
+	if ref == nil || ref.Namespace != namespace || !env.Connections.Kubelets.AllowedAddress(endpoint.IP) {
 		return false
 	}
 	pod, err := readStored[*corev1.Pod](ctx, pods, types.NamespacedName{Namespace: namespace, Name: ref.Name})

@@ -29,7 +29,7 @@ func TestComponentStatuses(t *testing.T) {
 		"unknown": {},
 	}
 	for name, test := range tests {
-		a := buildAPI(t, &builtin.Env{StorageHealth: test.health})
+		a := buildAPI(t, &builtin.Env{Storage: builtin.StorageEnv{Health: test.health}})
 		r := a.resource("v1 componentstatuses")
 		list, err := r.Storage.(rest.Lister).List(t.Context(), "", rest.ListOptions{Fields: fields.OneTermEqualSelector("metadata.name", "etcd-0")})
 		if err != nil {
@@ -64,7 +64,7 @@ func TestComponentStatuses(t *testing.T) {
 func TestFieldSelectors(t *testing.T) {
 	t.Parallel()
 	const unsupported = "field label not supported: "
-	tests := []struct{ resource, key, want string }{ // want: the key of the object's fields, or the refusal
+	tests := []struct{ resource, key, want string }{ // want is the key of the fields of the object, or the error
 		{"v1 pods", "spec.nodeName", "spec.nodeName"},
 		{"v1 pods", "spec.host", "spec.nodeName"},
 		{"v1 pods", "status.podIPs", "status.podIPs"},

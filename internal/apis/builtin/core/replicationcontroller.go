@@ -14,8 +14,8 @@ import (
 
 func podTemplatePods(template *corev1.PodTemplate) *corev1.PodSpec { return &template.Template.Spec }
 
-// replicationControllerPods returns the template, or nil if there is none, which validation
-// rejects.
+// replicationControllerPods returns the pod specification, or nil if there is none, which
+// validation rejects.
 func replicationControllerPods(rc *corev1.ReplicationController) *corev1.PodSpec {
 	if rc.Spec.Template == nil {
 		return nil
@@ -27,8 +27,8 @@ func replicationControllerFields(rc *corev1.ReplicationController) fields.Set {
 	return fields.Set{"status.replicas": strconv.Itoa(int(rc.Status.Replicas))}
 }
 
-func replicationControllerScale() builtin.Scale[corev1.ReplicationController] {
-	return builtin.Scale[corev1.ReplicationController]{
+func replicationControllerScale() builtin.Scale[*corev1.ReplicationController] {
+	return builtin.Scale[*corev1.ReplicationController]{
 		Replicas: func(rc *corev1.ReplicationController) **int32 { return &rc.Spec.Replicas },
 		Observed: func(rc *corev1.ReplicationController) int32 { return rc.Status.Replicas },
 		Selector: func(rc *corev1.ReplicationController) (string, error) {
@@ -37,7 +37,7 @@ func replicationControllerScale() builtin.Scale[corev1.ReplicationController] {
 	}
 }
 
-func replicationControllerColumns() *builtin.Columns[corev1.ReplicationController] {
+func replicationControllerColumns() *builtin.Columns[*corev1.ReplicationController] {
 	spec, status := corev1.ReplicationControllerSpec{}.SwaggerDoc(), corev1.ReplicationControllerStatus{}.SwaggerDoc()
 	definitions := []metav1.TableColumnDefinition{
 		builtin.NameColumn(),
@@ -48,7 +48,7 @@ func replicationControllerColumns() *builtin.Columns[corev1.ReplicationControlle
 	}
 	definitions = append(definitions, builtin.TemplateColumns()...)
 	definitions = append(definitions, builtin.WideColumn("Selector", "string", spec["selector"]))
-	return &builtin.Columns[corev1.ReplicationController]{
+	return &builtin.Columns[*corev1.ReplicationController]{
 		Definitions: definitions,
 		Cells: func(rc *corev1.ReplicationController, now time.Time) []any {
 			var desired int64
@@ -67,14 +67,14 @@ func replicationControllerColumns() *builtin.Columns[corev1.ReplicationControlle
 	}
 }
 
-func podTemplateColumns() *builtin.Columns[corev1.PodTemplate] {
+func podTemplateColumns() *builtin.Columns[*corev1.PodTemplate] {
 	definitions := []metav1.TableColumnDefinition{builtin.NameColumn()}
 	for _, column := range builtin.TemplateColumns() {
 		column.Priority = 0
 		definitions = append(definitions, column)
 	}
 	definitions = append(definitions, builtin.Column("Pod Labels", "string", "The labels for the pod template."))
-	return &builtin.Columns[corev1.PodTemplate]{
+	return &builtin.Columns[*corev1.PodTemplate]{
 		Definitions: definitions,
 		Cells: func(template *corev1.PodTemplate, _ time.Time) []any {
 			names, images := builtin.TemplateCells(&template.Template)

@@ -30,7 +30,7 @@ func validateReplicationController(f validation.Field, rc, old *corev1.Replicati
 	if old != nil {
 		before = old.Spec.Template
 	}
-	podspec.ValidateSelected(at, labels.SelectorFromSet(spec.Selector), spec.Template)
+	podspec.ValidateTemplateLabels(at, labels.SelectorFromSet(spec.Selector), spec.Template)
 	podspec.ValidateTemplate(at, spec.Template, before)
 	podspec.ValidateRestartAlways(at, spec.Template, "ReplicationController")
 }
@@ -63,8 +63,8 @@ func validatePodTemplate(f validation.Field, template, old *corev1.PodTemplate) 
 	podspec.ValidateTemplate(f.Child("template"), &template.Template, before)
 }
 
-// validateReplicationControllerName accepts every name prefix. As in kube-apiserver, the generated
-// name is validated instead, unlike for most kinds.
+// validateReplicationControllerName accepts every generateName. As in kube-apiserver, it validates
+// the generated name instead, unlike for most kinds.
 func validateReplicationControllerName(name string, prefix bool) []string {
 	if prefix {
 		return nil

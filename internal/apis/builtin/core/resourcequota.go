@@ -12,8 +12,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-func resourceQuotaColumns() *builtin.Columns[corev1.ResourceQuota] {
-	return &builtin.Columns[corev1.ResourceQuota]{
+func resourceQuotaColumns() *builtin.Columns[*corev1.ResourceQuota] {
+	return &builtin.Columns[*corev1.ResourceQuota]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Request", "string", "Request represents a minimum amount of cpu/memory that a container may consume."),
@@ -27,10 +27,10 @@ func resourceQuotaColumns() *builtin.Columns[corev1.ResourceQuota] {
 	}
 }
 
-// limitsPrefix is the prefix of limits. A resource name without prefix stands for requests.
+// limitsPrefix is the prefix of limits. Resource names without a prefix are requests.
 const limitsPrefix = "limits."
 
-// usageTexts formats USED/HARD, for limits and for all other resources.
+// usageTexts formats "USED/HARD" for limits and for all other resources.
 func usageTexts(status *corev1.ResourceQuotaStatus) (requests, limits string) {
 	names := make([]corev1.ResourceName, 0, len(status.Hard))
 	for name := range status.Hard {
@@ -50,8 +50,8 @@ func usageTexts(status *corev1.ResourceQuotaStatus) (requests, limits string) {
 	return strings.Join(request, ", "), strings.Join(limit, ", ")
 }
 
-// resourceQuotaWarnings warns about requests above the limits. Like kube-apiserver, it does so for
-// new quotas only.
+// resourceQuotaWarnings warns about requests above the limits. As in kube-apiserver, updates cause
+// no warnings.
 func resourceQuotaWarnings(_ *builtin.Operation, quota, old *corev1.ResourceQuota) []string {
 	if old != nil {
 		return nil

@@ -39,8 +39,8 @@ func validateQuotaAmounts(f validation.Field, amounts corev1.ResourceList) {
 	}
 }
 
-// isQuotaResource reports whether a resource without a prefix can have a quota. Storage needs the
-// prefix requests.
+// isQuotaResource reports whether quotas can limit a resource with a name without a prefix. Storage
+// requires the prefix "requests.".
 func isQuotaResource(name corev1.ResourceName) bool {
 	return podspec.IsStandardResource(name) && name != corev1.ResourceStorage
 }
@@ -53,9 +53,9 @@ const (
 
 // validateScopes validates the scopes of a quota, which only apply to some resources.
 func validateScopes(f validation.Field, spec *corev1.ResourceQuotaSpec) {
-	seen := validation.NewSeen[corev1.ResourceQuotaScope](len(spec.Scopes))
+	seen := validation.NewDuplicates[corev1.ResourceQuotaScope](len(spec.Scopes))
 	for _, scope := range spec.Scopes {
-		seen.Again(scope)
+		seen.IsDuplicate(scope)
 		if !isScope(scope) {
 			f.Invalid(spec.Scopes, unsupportedScope)
 		}
@@ -68,14 +68,14 @@ func validateScopes(f validation.Field, spec *corev1.ResourceQuotaSpec) {
 	}
 }
 
-// validateScopeSelector validates the newer form of scopes, with values. kube-apiserver's errors do
-// not contain the index of the expression.
+// validateScopeSelector validates the newer form of scopes, which has values. As in kube-apiserver,
+// paths do not contain the index of the expression.
 func validateScopeSelector(f validation.Field, spec *corev1.ResourceQuotaSpec) {
 	f, expressions := f.Child("scopeSelector").Child("matchExpressions"), spec.ScopeSelector.MatchExpressions
-	seen := validation.NewSeen[corev1.ResourceQuotaScope](len(expressions))
+	seen := validation.NewDuplicates[corev1.ResourceQuotaScope](len(expressions))
 	for i := range expressions {
 		r := &expressions[i]
-		seen.Again(r.ScopeName)
+		seen.IsDuplicate(r.ScopeName)
 		if !isScope(r.ScopeName) {
 			f.Child("scopeName").Invalid(r.ScopeName, unsupportedScope)
 		}
@@ -122,8 +122,7 @@ func isScope(scope corev1.ResourceQuotaScope) bool {
 	return false
 }
 
-// applies reports whether all resources of a quota that have no prefix are of objects
-// that can have a scope: pods or claims.
+// applies reports whether a scope applies to all resources of a quota that have no prefix.
 func applies(scope corev1.ResourceQuotaScope, hard corev1.ResourceList) bool {
 	for name := range hard {
 		if isQuotaResource(name) && !scoped(scope, name) {
@@ -151,8 +150,8 @@ func scoped(scope corev1.ResourceQuotaScope, name corev1.ResourceName) bool {
 	return true
 }
 
-// conflict reports whether two scopes have no object in common.
-func conflict(scopes *validation.Seen[corev1.ResourceQuotaScope]) bool {
+// conflict reports whether two of the scopes exclude each other.
+func conflict(scopes *validation.Duplicates[corev1.ResourceQuotaScope]) bool {
 	return scopes.Has(corev1.ResourceQuotaScopeBestEffort) && scopes.Has(corev1.ResourceQuotaScopeNotBestEffort) ||
 		scopes.Has(corev1.ResourceQuotaScopeTerminating) && scopes.Has(corev1.ResourceQuotaScopeNotTerminating)
 }
@@ -163,9 +162,9 @@ func sameScopes(scopes, old []corev1.ResourceQuotaScope) bool {
 }
 
 func hasAll(scopes, wanted []corev1.ResourceQuotaScope) bool {
-	seen := validation.NewSeen[corev1.ResourceQuotaScope](len(scopes))
+	seen := validation.NewDuplicates[corev1.ResourceQuotaScope](len(scopes))
 	for _, scope := range scopes {
-		seen.Again(scope)
+		seen.IsDuplicate(scope)
 	}
 	return !slices.ContainsFunc(wanted, func(scope corev1.ResourceQuotaScope) bool { return !seen.Has(scope) })
 }

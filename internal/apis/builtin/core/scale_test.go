@@ -72,8 +72,8 @@ func TestScale(t *testing.T) {
 	}
 }
 
-// A client that sets the replicas through /scale becomes their manager instead of the previous one,
-// in the Scale and in the object.
+// TestScaleManagers checks that a client that sets the replicas through /scale becomes their
+// manager, in the Scale and in the object.
 func TestScaleManagers(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)

@@ -13,15 +13,16 @@ import (
 
 func secretFields(secret *corev1.Secret) fields.Set { return fields.Set{"type": string(secret.Type)} }
 
-func secrets() builtin.Row[corev1.Secret] {
-	return builtin.Row[corev1.Secret]{
-		Name: "secrets", Kind: "Secret", Namespaced: true, Columns: secretColumns(),
-		Default: defaultSecret, Validate: validateSecret, Warnings: secretWarnings,
-		SelectableFields: []string{"type"}, Fields: secretFields,
+func secrets() builtin.Row[*corev1.Secret] {
+	return builtin.Row[*corev1.Secret]{
+		Names: builtin.Names{Plural: "secrets", Kind: "Secret"}, Namespaced: true,
+		Strategy:       builtin.Strategy[*corev1.Secret]{Default: defaultSecret, Validate: validateSecret, Warnings: secretWarnings},
+		FieldSelectors: builtin.FieldSelectors[*corev1.Secret]{Keys: []string{"type"}, Values: secretFields},
+		Columns:        secretColumns(),
 	}
 }
 
-// mergeStringData moves stringData to data. stringData is write-only.
+// mergeStringData moves stringData, which is write-only, to data.
 func mergeStringData(secret *corev1.Secret) {
 	if len(secret.StringData) > 0 && secret.Data == nil {
 		secret.Data = make(map[string][]byte, len(secret.StringData))
@@ -32,7 +33,7 @@ func mergeStringData(secret *corev1.Secret) {
 	secret.StringData = nil
 }
 
-// secretWarnings reports certificates that cannot be used.
+// secretWarnings warns about certificates that cannot be used.
 func secretWarnings(_ *builtin.Operation, secret, _ *corev1.Secret) []string {
 	if secret.Type != corev1.SecretTypeTLS {
 		return nil
@@ -43,9 +44,9 @@ func secretWarnings(_ *builtin.Operation, secret, _ *corev1.Secret) []string {
 	return nil
 }
 
-func secretColumns() *builtin.Columns[corev1.Secret] {
+func secretColumns() *builtin.Columns[*corev1.Secret] {
 	doc := corev1.Secret{}.SwaggerDoc()
-	return &builtin.Columns[corev1.Secret]{
+	return &builtin.Columns[*corev1.Secret]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Type", "string", doc["type"]),

@@ -29,7 +29,7 @@ func validateSecret(f validation.Field, secret, old *corev1.Secret) {
 	validateSecretData(f, secret)
 }
 
-// validateSecretData validates the data of secrets with a type of Kubernetes.
+// validateSecretData validates the data of secrets whose type Kubernetes defines.
 func validateSecretData(f validation.Field, secret *corev1.Secret) {
 	data := f.Child("data")
 	switch secret.Type {
@@ -41,7 +41,7 @@ func validateSecretData(f validation.Field, secret *corev1.Secret) {
 		validateJSON(data, secret.Data, corev1.DockerConfigKey)
 	case corev1.SecretTypeDockerConfigJson:
 		validateJSON(data, secret.Data, corev1.DockerConfigJsonKey)
-	case corev1.SecretTypeBasicAuth: // one of them does, and may be empty
+	case corev1.SecretTypeBasicAuth: // one of the keys is required; its value may be empty
 		_, user := secret.Data[corev1.BasicAuthUsernameKey]
 		_, password := secret.Data[corev1.BasicAuthPasswordKey]
 		if !user && !password {

@@ -14,26 +14,30 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-func services() builtin.Row[corev1.Service] {
-	return builtin.Row[corev1.Service]{
-		Name: "services", Kind: "Service", ShortNames: []string{"svc"}, Categories: []string{"all"}, Namespaced: true,
-		StoragePath: "services/specs", Status: true, CreateOnUpdate: true, ReturnDeleted: true,
-		ValidateName: validation.NameIsDNSLabel,
-		Default:      defaultService, Prepare: prepareService, PrepareUpdate: prepareServiceUpdate,
-		Validate: validateService, ValidateStatus: validateServiceStatus, Warnings: serviceWarnings,
-		Begin:            beginService,
-		SelectableFields: []string{"spec.clusterIP", "spec.type"},
-		Fields: func(service *corev1.Service) fields.Set {
-			return fields.Set{"spec.clusterIP": service.Spec.ClusterIP, "spec.type": string(service.Spec.Type)}
+func services() builtin.Row[*corev1.Service] {
+	return builtin.Row[*corev1.Service]{
+		Names: builtin.Names{Plural: "services", Kind: "Service", ShortNames: []string{"svc"}, Categories: []string{"all"}}, Namespaced: true,
+		Storage:     builtin.Storage{Path: "services/specs"},
+		WritePolicy: builtin.WritePolicy{AllowCreateOnUpdate: true, ReturnDeletedObject: true, ValidateName: validation.NameIsDNSLabel},
+		Strategy: builtin.Strategy[*corev1.Service]{
+			Default:          defaultService,
+			PrepareForCreate: prepareService, PrepareForUpdate: prepareServiceUpdate,
+			Validate: validateService, Warnings: serviceWarnings, BeginTransaction: beginService,
 		},
-		Columns:      serviceColumns(),
-		Subresources: []builtin.Subresource{serviceProxy()},
+		Status: &builtin.Status[*corev1.Service]{Validate: validateServiceStatus},
+		FieldSelectors: builtin.FieldSelectors[*corev1.Service]{
+			Keys: []string{"spec.clusterIP", "spec.type"},
+			Values: func(service *corev1.Service) fields.Set {
+				return fields.Set{"spec.clusterIP": service.Spec.ClusterIP, "spec.type": string(service.Spec.Type)}
+			},
+		},
+		Columns: serviceColumns(), Subresources: []builtin.Subresource{serviceProxy()},
 	}
 }
 
-func serviceColumns() *builtin.Columns[corev1.Service] {
+func serviceColumns() *builtin.Columns[*corev1.Service] {
 	spec := corev1.ServiceSpec{}.SwaggerDoc()
-	return &builtin.Columns[corev1.Service]{
+	return &builtin.Columns[*corev1.Service]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Type", "string", spec["type"]),
@@ -56,7 +60,7 @@ func serviceColumns() *builtin.Columns[corev1.Service] {
 	}
 }
 
-// externalText shows where a service can be reached from outside.
+// externalText formats the external addresses of a service.
 func externalText(service *corev1.Service) string {
 	external := service.Spec.ExternalIPs
 	switch service.Spec.Type {
@@ -74,7 +78,7 @@ func externalText(service *corev1.Service) string {
 	return builtin.Unknown
 }
 
-// ingressAddresses are the addresses of a load balancer, each once.
+// ingressAddresses returns the addresses of a load balancer without duplicates.
 func ingressAddresses(status *corev1.LoadBalancerStatus) []string {
 	var addresses []string
 	for i := range status.Ingress {

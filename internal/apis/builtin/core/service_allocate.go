@@ -17,14 +17,20 @@ import (
 	"mainstay.dev/mainstay/internal/registry"
 )
 
-// nodePortLocks declares the locks of node ports, which are stored and not served.
-func nodePortLocks() builtin.Row[networkingv1.IPAddress] {
-	return builtin.Row[networkingv1.IPAddress]{Name: "nodeports", Kind: "NodePort", StoragePath: "services/nodeports"}
+// nodePortLocks declares the locks of node ports, which the API does not serve.
+func nodePortLocks() builtin.Row[*networkingv1.IPAddress] {
+	return builtin.Row[*networkingv1.IPAddress]{
+		Names:   builtin.Names{Plural: "nodeports", Kind: "NodePort"},
+		Storage: builtin.Storage{Path: "services/nodeports"},
+	}
 }
 
-// portBitmap declares kube-apiserver's allocation of node ports.
-func portBitmap() builtin.Row[corev1.RangeAllocation] {
-	return builtin.Row[corev1.RangeAllocation]{Name: "rangeallocations", Kind: "RangeAllocation", StoragePath: "ranges"}
+// portBitmap declares the bitmap in which kube-apiserver allocates node ports.
+func portBitmap() builtin.Row[*corev1.RangeAllocation] {
+	return builtin.Row[*corev1.RangeAllocation]{
+		Names:   builtin.Names{Plural: "rangeallocations", Kind: "RangeAllocation"},
+		Storage: builtin.Storage{Path: "ranges"},
+	}
 }
 
 // serviceAllocator allocates the addresses and ports of one service and releases unused ones, in
@@ -34,14 +40,14 @@ type serviceAllocator struct {
 	addresses, ports *allocation.Locks
 	bitmap           *allocation.Bitmap // nil if the store has none
 	batch            allocation.Batch
-	// guessed are the ports of a dry run.
+	// guessed contains the ports of a dry run.
 	guessed []int32
 }
 
-// beginService implements the row's Begin. It does not allocate if the control plane has no service
-// ranges.
+// beginService implements Strategy.BeginTransaction. It does not allocate if the control plane has
+// no address ranges for services.
 func beginService(op *builtin.Operation, service, old *corev1.Service) (registry.Transaction, error) {
-	if len(op.Env.ServiceRanges) == 0 {
+	if len(op.Env.Services.Ranges) == 0 {
 		return registry.Transaction{}, nil
 	}
 	a, err := newServiceAllocator(op, service, old)
@@ -82,7 +88,7 @@ func newServiceAllocator(op *builtin.Operation, service, old *corev1.Service) (*
 
 // families completes the families of a service.
 func (a *serviceAllocator) families(service, old *corev1.Service) error {
-	return invalidService(service, completeFamilies(service, old, clusterFamilies(a.op.Env.ServiceRanges)))
+	return invalidService(service, completeFamilies(service, old, clusterFamilies(a.op.Env.Services.Ranges)))
 }
 
 func invalidService(service *corev1.Service, errs field.ErrorList) error {
@@ -92,7 +98,7 @@ func invalidService(service *corev1.Service, errs field.ErrorList) error {
 	return apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), service.Name, errs)
 }
 
-// addressesOf returns the allocated addresses of a service. A nil service has none.
+// addressesOf returns the allocated addresses of a service. service may be nil.
 func addressesOf(service *corev1.Service) []string {
 	if service == nil || !needsClusterIP(service) || service.Spec.ClusterIP == corev1.ClusterIPNone {
 		return nil
@@ -100,7 +106,7 @@ func addressesOf(service *corev1.Service) []string {
 	return service.Spec.ClusterIPs
 }
 
-// portsOf returns the allocated ports of a service. A nil service has none.
+// portsOf returns the allocated ports of a service. service may be nil.
 func portsOf(service *corev1.Service) []int32 {
 	if service == nil {
 		return nil
@@ -112,8 +118,8 @@ func portsOf(service *corev1.Service) []int32 {
 	return ports
 }
 
-// nodePortsOf returns the distinct allocated node ports of a service. Node ports of a type without
-// them are not allocated.
+// nodePortsOf returns the distinct allocated node ports of a service. It ignores node ports of a
+// service type that has none.
 func nodePortsOf(service *corev1.Service) []int32 {
 	if !hasNodePorts(&service.Spec) {
 		return nil
@@ -128,8 +134,8 @@ func nodePortsOf(service *corev1.Service) []int32 {
 	return slices.Compact(ports)
 }
 
-// AllocatedTo returns the names of the addresses and ports that are allocated to a service.
-func AllocatedTo(service *corev1.Service) (addresses, ports []string) {
+// Allocations returns the names of the addresses and ports that are allocated to a service.
+func Allocations(service *corev1.Service) (addresses, ports []string) {
 	for _, ip := range addressesOf(service) {
 		addresses = append(addresses, canonical(ip))
 	}
@@ -167,8 +173,8 @@ func (a *serviceAllocator) release(service, old *corev1.Service) error {
 
 func portName(port int32) string { return strconv.Itoa(int(port)) }
 
-// canonical returns the one form of an address in which locks are named. Stored
-// services may have others.
+// canonical returns the canonical form of an address, which is the name of its lock. Stored
+// services may have other forms.
 func canonical(ip string) string {
 	if address, err := netip.ParseAddr(ip); err == nil {
 		return address.String()
@@ -183,7 +189,7 @@ func (a *serviceAllocator) clusterIPs(service, old *corev1.Service) error {
 		return nil
 	}
 	held := addressesOf(old)
-	ips := make([]string, len(spec.IPFamilies)) // clusterIPs may be the old service's own
+	ips := make([]string, len(spec.IPFamilies)) // spec.ClusterIPs may share memory with the old service
 	copy(ips, spec.ClusterIPs)
 	for i, family := range spec.IPFamilies {
 		var err error
@@ -203,11 +209,11 @@ func (a *serviceAllocator) clusterIPs(service, old *corev1.Service) error {
 	return nil
 }
 
-// anyAddress allocates an address. A dry run returns the first of a range, which is
-// nobody's, as kube-apiserver does.
+// anyAddress allocates an address. As in kube-apiserver, a dry run returns the first address of a
+// range, which is never allocated.
 func (a *serviceAllocator) anyAddress(family corev1.IPFamily) (ip string, err error) {
 	err = a.withCIDRs(func(all allocation.CIDRs) error {
-		cidrs := all.Of(family == corev1.IPv6Protocol)
+		cidrs := all.Family(family == corev1.IPv6Protocol)
 		if a.op.DryRun && len(cidrs) > 0 {
 			ip = cidrs[0].Addr().String()
 			return nil
@@ -219,32 +225,32 @@ func (a *serviceAllocator) anyAddress(family corev1.IPFamily) (ip string, err er
 		ip, err = a.batch.ClaimAny(a.op.Context, a.addresses, ranges...)
 		return err
 	})
-	if allocation.IsRefusal(err) {
+	if allocation.IsUnavailable(err) {
 		err = apierrors.NewInternalError(fmt.Errorf("failed to allocate a serviceIP: %w", err))
 	}
 	return ip, err
 }
 
-// chosenAddress allocates an address that the client chose. A dry run looks at the
-// range only, as kube-apiserver does.
+// chosenAddress allocates an address that the client chose. As in kube-apiserver, a dry run checks
+// only that a range contains it.
 func (a *serviceAllocator) chosenAddress(service *corev1.Service, family corev1.IPFamily, ip string) error {
 	address, err := netip.ParseAddr(ip)
 	if err != nil {
-		return err // as validation makes sure
+		return err // validation rejects this before
 	}
 	err = a.withCIDRs(func(all allocation.CIDRs) error {
-		switch cidrs := all.Of(family == corev1.IPv6Protocol); {
-		case all.Contain(address):
+		switch cidrs := all.Family(family == corev1.IPv6Protocol); {
+		case all.Contains(address):
 			return nil
 		case a.op.DryRun && len(cidrs) > 0:
-			return allocation.Refusal(fmt.Sprintf("the provided IP (%s) is not in the valid range. The range of valid IPs is %s", ip, cidrs[0]))
+			return allocation.UnavailableError(fmt.Sprintf("the provided IP (%s) is not in the valid range. The range of valid IPs is %s", ip, cidrs[0]))
 		}
 		return allocation.ErrMismatchedRange
 	})
 	if err == nil && !a.op.DryRun {
 		err = a.batch.Claim(a.op.Context, a.addresses, address.String())
 	}
-	if allocation.IsRefusal(err) {
+	if allocation.IsUnavailable(err) {
 		return invalidService(service, field.ErrorList{
 			field.Invalid(field.NewPath("spec", "clusterIPs"), service.Spec.ClusterIPs, fmt.Sprintf("failed to allocate IP %s: %v", ip, err)),
 		})

@@ -31,8 +31,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// newServiceAPI allocates addresses of ranges to services, and ports from 30000 on, over
-// storage as a server has it, cached.
+// newServiceAPI returns an API that allocates the addresses of ranges to services, and node ports
+// from 30000 on. Its storage has a cache, as in a server.
 func newServiceAPI(t testing.TB, ports int, ranges ...string) (*api, *builtin.Env) {
 	t.Helper()
 	backend := storagetest.InMemory(t)
@@ -51,9 +51,9 @@ func newServiceAPI(t testing.TB, ports int, ranges ...string) (*api, *builtin.En
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := &builtin.Env{NodePorts: utilnet.PortRange{Base: 30000, Size: ports}, Storage: opener.Open}
+	env := &builtin.Env{Services: builtin.ServiceNetwork{NodePorts: utilnet.PortRange{Base: 30000, Size: ports}}, Storage: builtin.StorageEnv{Open: opener.Open}}
 	for _, text := range ranges {
-		env.ServiceRanges = append(env.ServiceRanges, netip.MustParsePrefix(text))
+		env.Services.Ranges = append(env.Services.Ranges, netip.MustParsePrefix(text))
 	}
 	a := &api{t: t, resources: map[string]*rest.Resource{}}
 	resources, err := builtin.Build(env, []builtin.Group{core.V1(), networking.V1()})
@@ -79,7 +79,7 @@ func newService(name string, change func(spec *corev1.ServiceSpec)) *corev1.Serv
 	return service
 }
 
-// tryService creates a service with the defaults that decoding fills in.
+// tryService creates a service with default values.
 func (a *api) tryService(service *corev1.Service) (*corev1.Service, error) {
 	a.resource("v1 services").Version.Default(service)
 	created, err := a.tryCreate("v1 services", service)
@@ -254,7 +254,7 @@ func TestServiceFamilies(t *testing.T) {
 	}
 }
 
-// TestServiceFamiliesUpdate upgrades and downgrades services.
+// TestServiceFamiliesUpdate upgrades services to dual-stack and downgrades them.
 func TestServiceFamiliesUpdate(t *testing.T) {
 	t.Parallel()
 	single, prefer, require := corev1.IPFamilyPolicySingleStack, corev1.IPFamilyPolicyPreferDualStack, corev1.IPFamilyPolicyRequireDualStack
@@ -262,7 +262,7 @@ func TestServiceFamiliesUpdate(t *testing.T) {
 		name    string
 		policy  corev1.IPFamilyPolicy
 		change  func(spec *corev1.ServiceSpec)
-		want    int // addresses
+		want    int // number of addresses
 		refused string
 	}{
 		{name: "upgrade", policy: single, change: func(spec *corev1.ServiceSpec) { spec.IPFamilyPolicy = &require }, want: 2},
@@ -309,8 +309,8 @@ func TestServiceFamiliesUpdate(t *testing.T) {
 	}
 }
 
-// TestServiceTypes changes a service through all types: it never has unnecessary allocations, and
-// keeps its address if possible.
+// TestServiceTypes changes a service to each type. It must never have unnecessary allocations, and
+// must keep its address if possible.
 func TestServiceTypes(t *testing.T) {
 	t.Parallel()
 	a, env := newServiceAPI(t, 2768, "10.0.0.0/24")
@@ -406,7 +406,8 @@ func TestServiceRangeExhausted(t *testing.T) {
 	checkAllocations(t, env)
 }
 
-// TestServiceCIDRs: further objects widen the ranges, while they are ready.
+// TestServiceCIDRs checks that the ranges of further ServiceCIDR objects are used while these are
+// ready.
 func TestServiceCIDRs(t *testing.T) {
 	t.Parallel()
 	a, env := newServiceAPI(t, 100, "10.0.0.0/29")
@@ -427,7 +428,7 @@ func TestServiceCIDRs(t *testing.T) {
 	}
 	refused := func(name string) {
 		t.Helper()
-		stored[*networkingv1.ServiceCIDR](t, env, networkingv1.Resource("servicecidrs")) // until they are in the cache
+		stored[*networkingv1.ServiceCIDR](t, env, networkingv1.Resource("servicecidrs")) // until the cache contains them
 		_, err := a.tryService(newService(name, nil))
 		wantMessage(t, err, "Internal error occurred: failed to allocate a serviceIP: range is full")
 	}
@@ -459,8 +460,8 @@ func TestServiceDryRun(t *testing.T) {
 	checkAllocations(t, env)
 }
 
-// TestAddressOfService: an address cannot be taken from the service that has it, and is
-// released where a write of the status is the last of the service.
+// TestAddressOfService checks that the address of an existing service cannot be deleted, and that
+// it is released if a write of the status removes the service.
 func TestAddressOfService(t *testing.T) {
 	t.Parallel()
 	a, env := newServiceAPI(t, 100, "10.0.0.0/24")
@@ -484,8 +485,8 @@ func TestAddressOfService(t *testing.T) {
 	}
 }
 
-// TestServicesModel has clients create, change and delete services at the same time,
-// of ranges that are nearly full, and compares at the end.
+// TestServicesModel creates, updates and deletes services concurrently with nearly exhausted
+// ranges, and then compares services with allocations.
 func TestServicesModel(t *testing.T) {
 	t.Parallel()
 	a, env := newServiceAPI(t, 20, "10.0.0.0/27", "fd00::/123")
@@ -505,8 +506,8 @@ func TestServicesModel(t *testing.T) {
 	checkAllocations(t, env)
 }
 
-// randomServiceWrite performs a random write. The only valid errors are conflicts and exhausted
-// ranges.
+// randomServiceWrite performs a random write. It accepts only conflicts and exhausted ranges as
+// errors.
 func (a *api) randomServiceWrite(name string) {
 	change := func(spec *corev1.ServiceSpec) {
 		spec.Type = []corev1.ServiceType{corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeExternalName}[rand.IntN(4)]
@@ -584,7 +585,7 @@ func BenchmarkFreeAddress(b *testing.B) {
 	}
 }
 
-// TestServicePortBitmap checks that kube-apiserver's bitmap, if there is one, is used and updated.
+// TestServicePortBitmap checks that a bitmap of kube-apiserver is used and updated.
 func TestServicePortBitmap(t *testing.T) {
 	t.Parallel()
 	a, env := newServiceAPI(t, 8, "10.0.0.0/24")
@@ -592,7 +593,7 @@ func TestServicePortBitmap(t *testing.T) {
 	bits := func() []byte {
 		return stored[*corev1.RangeAllocation](t, env, corev1.Resource("rangeallocations"))[0].Data
 	}
-	// 30000, 30002 and 30007, as kube-apiserver writes them.
+	// 30000, 30002 and 30007, in the encoding of kube-apiserver.
 	if _, err := ranges.Create(t.Context(), &corev1.RangeAllocation{
 		ObjectMeta: metav1.ObjectMeta{Name: "servicenodeports"}, Range: "30000-30007", Data: []byte{0b1000_0101},
 	}, storage.WriteOptions{}); err != nil {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// clusterFamilies returns the families of ranges of addresses, the default first.
+// clusterFamilies returns the IP families of ranges in their order. The first is the default.
 func clusterFamilies(ranges []netip.Prefix) []corev1.IPFamily {
 	var families []corev1.IPFamily
 	for _, r := range ranges {
@@ -22,8 +22,8 @@ func clusterFamilies(ranges []netip.Prefix) []corev1.IPFamily {
 	return families
 }
 
-// defaultFamilyPolicy sets the IP family policy: the old service's, RequireDualStack for a headless
-// service without selector, or SingleStack.
+// defaultFamilyPolicy sets the IP family policy: the policy of the old service, RequireDualStack
+// for a headless service without a selector, or SingleStack.
 func defaultFamilyPolicy(service, old *corev1.Service) {
 	spec := &service.Spec
 	switch {
@@ -56,8 +56,8 @@ func dropSecondFamily(spec, before *corev1.ServiceSpec) {
 }
 
 // keepsPreferredFamilies reports whether an update does not change the families of a
-// PreferDualStack service. It then keeps its number of families, even if the cluster's families
-// have changed.
+// PreferDualStack service. The service then keeps its number of families, even if the families of
+// the cluster have changed.
 func keepsPreferredFamilies(service, old *corev1.Service) bool {
 	if old == nil || service.Spec.Type != old.Spec.Type {
 		return false
@@ -70,9 +70,9 @@ func keepsPreferredFamilies(service, old *corev1.Service) bool {
 	return slices.Equal(service.Spec.ClusterIPs, old.Spec.ClusterIPs) && slices.Equal(service.Spec.IPFamilies, old.Spec.IPFamilies)
 }
 
-// completeFamilies adds the missing families of a service: those of its addresses, then the
-// cluster's, up to the number of the policy. It returns the errors of families that the cluster
-// does not have.
+// completeFamilies adds the missing families of a service: first the families of its addresses,
+// then the families of the cluster, up to the number that the policy requires. It returns errors for
+// families that the cluster does not have.
 func completeFamilies(service, old *corev1.Service, cluster []corev1.IPFamily) field.ErrorList {
 	if !needsClusterIP(service) || keepsPreferredFamilies(service, old) {
 		return nil
@@ -83,7 +83,7 @@ func completeFamilies(service, old *corev1.Service, cluster []corev1.IPFamily) f
 		return errs
 	}
 	headless := spec.ClusterIP == corev1.ClusterIPNone && len(spec.Selector) == 0
-	if !headless { // which may have families that the cluster has not
+	if !headless { // a headless service may have families that the cluster does not have
 		if errs := checkFamilies(spec, cluster, path); len(errs) > 0 {
 			return errs
 		}
@@ -97,7 +97,7 @@ func completeFamilies(service, old *corev1.Service, cluster []corev1.IPFamily) f
 	return nil
 }
 
-// inferFamilies adds the families of addresses without one.
+// inferFamilies appends the families of addresses that have no family with the same index.
 func inferFamilies(spec *corev1.ServiceSpec, cluster []corev1.IPFamily, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, ip := range spec.ClusterIPs {

@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/core/allocation"
 )
 
-// nodePorts allocates the ports that are to be open on nodes.
+// nodePorts allocates the node ports of a service.
 func (a *serviceAllocator) nodePorts(service, old *corev1.Service) error {
 	spec := &service.Spec
 	if !hasNodePorts(spec) {
@@ -31,7 +31,7 @@ func (a *serviceAllocator) nodePorts(service, old *corev1.Service) error {
 		case port.NodePort == 0:
 			port.NodePort, err = a.anyPort("failed to allocate a nodePort")
 		default:
-			if err = a.chosenPort(port.NodePort); allocation.IsRefusal(err) {
+			if err = a.chosenPort(port.NodePort); allocation.IsUnavailable(err) {
 				err = invalidService(service, field.ErrorList{
 					field.Invalid(field.NewPath("spec", "ports").Index(i).Child("nodePort"), port.NodePort, err.Error()),
 				})
@@ -46,14 +46,14 @@ func (a *serviceAllocator) nodePorts(service, old *corev1.Service) error {
 }
 
 // sharedPorts tracks the node ports of one service. In a new service, ports with the same number
-// and different protocols share one node port. On update the client decides which ports share one.
+// and different protocols share a node port. On update, the client decides which ports share one.
 type sharedPorts struct {
 	creation bool
 	byNumber map[int32]int32
 	known    map[sharedPort]bool
 }
 
-// sharedPort is a node port, and in a new service the port it is for.
+// sharedPort is a node port. In a new service, number is the number of its port.
 type sharedPort struct{ nodePort, number int32 }
 
 func newSharedPorts(service, old *corev1.Service) *sharedPorts {
@@ -65,7 +65,7 @@ func newSharedPorts(service, old *corev1.Service) *sharedPorts {
 		return s
 	}
 	s.byNumber = map[int32]int32{}
-	for _, port := range slices.Backward(service.Spec.Ports) { // the first chosen one counts
+	for _, port := range slices.Backward(service.Spec.Ports) { // the first chosen node port takes precedence
 		if port.NodePort != 0 {
 			s.byNumber[port.Port] = port.NodePort
 		}
@@ -80,7 +80,7 @@ func (s *sharedPorts) key(port *corev1.ServicePort) sharedPort {
 	return sharedPort{nodePort: port.NodePort}
 }
 
-// fill sets a missing node port to that of the other port with the same number.
+// fill sets a missing node port to the node port of another port with the same number.
 func (s *sharedPorts) fill(port *corev1.ServicePort) {
 	if port.NodePort == 0 {
 		port.NodePort = s.byNumber[port.Port]
@@ -104,7 +104,7 @@ func (a *serviceAllocator) healthCheckPort(service, old *corev1.Service) (err er
 	case *port == 0:
 		*port, err = a.anyPort("failed to allocate a HealthCheck NodePort 0")
 	default:
-		if err = a.chosenPort(*port); allocation.IsRefusal(err) {
+		if err = a.chosenPort(*port); allocation.IsUnavailable(err) {
 			err = apierrors.NewInternalError(fmt.Errorf("failed to allocate requested HealthCheck NodePort %d: %w", *port, err))
 		}
 	}
@@ -114,9 +114,8 @@ func (a *serviceAllocator) healthCheckPort(service, old *corev1.Service) (err er
 // firstGuess is the first node port in kube-apiserver's responses to dry runs.
 const firstGuess = 32769
 
-// anyPort allocates a port; failure begins the text of an error. A dry run returns
-// the port after the greatest so far, or one that is outside the range, as
-// kube-apiserver does.
+// anyPort allocates a port. failure is the prefix of errors. As in kube-apiserver, a dry run
+// returns the port after the highest port so far, or a port outside the range.
 func (a *serviceAllocator) anyPort(failure string) (int32, error) {
 	if a.op.DryRun {
 		guess := int32(firstGuess)
@@ -126,8 +125,8 @@ func (a *serviceAllocator) anyPort(failure string) (int32, error) {
 		a.guessed = append(a.guessed, guess)
 		return guess, nil
 	}
-	name, err := a.batch.ClaimAny(a.op.Context, a.ports, allocation.Ports(a.op.Env.NodePorts))
-	if allocation.IsRefusal(err) {
+	name, err := a.batch.ClaimAny(a.op.Context, a.ports, allocation.Ports(a.op.Env.Services.NodePorts))
+	if allocation.IsUnavailable(err) {
 		err = apierrors.NewInternalError(fmt.Errorf("%s: %w", failure, err))
 	}
 	if err != nil {
@@ -137,13 +136,12 @@ func (a *serviceAllocator) anyPort(failure string) (int32, error) {
 	return int32(port), err
 }
 
-// chosenPort allocates a port that the client chose, which in a dry run may be outside
-// the range.
+// chosenPort allocates a port that the client chose. In a dry run, it may be outside the range.
 func (a *serviceAllocator) chosenPort(port int32) error {
 	if a.op.DryRun {
 		a.guessed = append(a.guessed, port)
-	} else if ports := a.op.Env.NodePorts; !ports.Contains(int(port)) {
-		return allocation.Refusal("provided port is not in the valid range. The range of valid ports is " + ports.String())
+	} else if ports := a.op.Env.Services.NodePorts; !ports.Contains(int(port)) {
+		return allocation.UnavailableError("provided port is not in the valid range. The range of valid ports is " + ports.String())
 	}
 	return a.batch.Claim(a.op.Context, a.ports, portName(port))
 }

@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// allocated is a service of a type with all that types may need.
+// allocated returns the spec of a service of a type with all fields that any type requires.
 func allocated(kind corev1.ServiceType) corev1.ServiceSpec {
 	spec := corev1.ServiceSpec{
 		Type: kind, ClusterIP: "10.0.0.1", ClusterIPs: []string{"10.0.0.1"},
@@ -39,7 +39,7 @@ func TestServiceUpdate(t *testing.T) {
 	tests := map[string]struct {
 		old    corev1.ServiceSpec
 		change func(spec *corev1.ServiceSpec)
-		want   func(spec *corev1.ServiceSpec) // of the old
+		want   func(spec *corev1.ServiceSpec) // the expected spec, for the old spec
 	}{
 		"left out addresses and ports are kept": {
 			balancer(),

@@ -10,7 +10,7 @@ import (
 
 func prepareService(_ *builtin.Operation, service *corev1.Service) {
 	if service.Spec.ClusterIP != "" && len(service.Spec.ClusterIPs) == 0 {
-		service.Spec.ClusterIPs = []string{service.Spec.ClusterIP} // as clients write that know one address only
+		service.Spec.ClusterIPs = []string{service.Spec.ClusterIP} // older clients write only one address
 	}
 	defaultFamilyPolicy(service, nil)
 }
@@ -36,7 +36,7 @@ func isLoadBalancer(service *corev1.Service) bool {
 	return service.Spec.Type == corev1.ServiceTypeLoadBalancer
 }
 
-// needsClusterIP reports whether services of the type have addresses.
+// needsClusterIP reports whether services of this type have cluster IPs.
 func needsClusterIP(service *corev1.Service) bool {
 	switch service.Spec.Type {
 	case corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer:
@@ -45,8 +45,8 @@ func needsClusterIP(service *corev1.Service) bool {
 	return false
 }
 
-// hasNodePorts reports whether services of the type may have ports on nodes, and
-// needsNodePorts whether each port is to have one.
+// hasNodePorts reports whether services of this type may have node ports, and needsNodePorts
+// whether all their ports must have one.
 func hasNodePorts(spec *corev1.ServiceSpec) bool {
 	return spec.Type == corev1.ServiceTypeNodePort || spec.Type == corev1.ServiceTypeLoadBalancer
 }
@@ -60,8 +60,8 @@ func needsHealthCheckPort(service *corev1.Service) bool {
 	return isLoadBalancer(service) && service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 }
 
-// isExternal reports whether a service can be reached from outside, so that its
-// external traffic policy means something.
+// isExternal reports whether a service can be reached from outside the cluster, so that its
+// external traffic policy has an effect.
 func isExternal(service *corev1.Service) bool {
 	switch service.Spec.Type {
 	case corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer:
@@ -84,8 +84,8 @@ func keepClusterIPs(service, old *corev1.Service) {
 	}
 }
 
-// keepNodePorts fills in the node ports that ports of the same name had,
-// unless another port has them now.
+// keepNodePorts sets missing node ports to the node ports of the old ports with the same name, unless
+// another port uses them.
 func keepNodePorts(service, old *corev1.Service) {
 	if !hasNodePorts(&service.Spec) || !hasNodePorts(&old.Spec) {
 		return
@@ -106,8 +106,8 @@ func keepNodePorts(service, old *corev1.Service) {
 	}
 }
 
-// alignClusterIPs carries a change of the one address over to the list of
-// them, for clients that know the former only.
+// alignClusterIPs applies a change of clusterIP to clusterIPs, for clients that do not set the
+// list.
 func alignClusterIPs(service, old *corev1.Service) {
 	if service.Spec.ClusterIP == old.Spec.ClusterIP {
 		if len(service.Spec.ClusterIPs) == 0 {
@@ -116,7 +116,7 @@ func alignClusterIPs(service, old *corev1.Service) {
 		return
 	}
 	if !slices.Equal(service.Spec.ClusterIPs, old.Spec.ClusterIPs) {
-		return // both were changed
+		return // the client has changed both
 	}
 	service.Spec.ClusterIPs = nil
 	if service.Spec.ClusterIP != "" {
@@ -155,7 +155,7 @@ func dropForType(service, old *corev1.Service) {
 	}
 }
 
-// unlessSame is the new value, or nil where it is the old one.
+// unlessSame returns value, or nil if it equals old.
 func unlessSame[T comparable](value, old *T) *T {
 	if value != nil && old != nil && *value == *old {
 		return nil
@@ -163,7 +163,7 @@ func unlessSame[T comparable](value, old *T) *T {
 	return value
 }
 
-// nodePorts are the node ports of a service in order of number.
+// nodePorts returns the sorted node ports of a service.
 func nodePorts(service *corev1.Service) []int32 {
 	var ports []int32
 	for i := range service.Spec.Ports {

@@ -13,11 +13,12 @@ const (
 	onlyForLoadBalancers    = "may only be used when `type` is 'LoadBalancer'"
 	notForExternalNames     = "may not be set for ExternalName services"
 	onlyWithHealthCheckPort = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
-	// maxAffinitySeconds is one day.
+	// maxAffinitySeconds is one day, in seconds.
 	maxAffinitySeconds = 86400
 )
 
-// validateService validates a service. The allocator checks which addresses and ports it may have.
+// validateService validates a service. Whether its addresses and ports are available is decided by
+// the allocator.
 func validateService(f validation.Field, service, old *corev1.Service) {
 	spec, before := &service.Spec, &corev1.ServiceSpec{}
 	if old != nil {
@@ -25,9 +26,9 @@ func validateService(f validation.Field, service, old *corev1.Service) {
 	}
 	f = f.Child("spec")
 	if spec.Type != corev1.ServiceTypeExternalName {
-		faults := f.Faults()
+		count := f.ErrorCount()
 		validateAddresses(f, spec, before)
-		if f.Faults() > faults {
+		if f.ErrorCount() > count {
 			return // kube-apiserver allocates addresses before it validates the rest
 		}
 	}
@@ -46,15 +47,16 @@ func validateService(f validation.Field, service, old *corev1.Service) {
 	}
 }
 
-// validateAddresses validates the addresses and families of a service that has any.
+// validateAddresses validates the addresses and families of a service, unless its type is
+// ExternalName.
 func validateAddresses(f validation.Field, spec, before *corev1.ServiceSpec) {
-	faults := f.Faults()
+	count := f.ErrorCount()
 	valid := validateClusterIPs(f, spec, before)
 	validateIPFamilies(f, spec)
 	if valid {
 		validateFamiliesOfIPs(f.Child("clusterIPs"), spec)
 	}
-	if f.Faults() == faults {
+	if f.ErrorCount() == count {
 		validateSingleStack(f.Child("ipFamilyPolicy"), spec)
 		validateReleasedFamily(f.Child("ipFamilyPolicy"), spec, before)
 	}
@@ -88,8 +90,8 @@ func validateServicePorts(f validation.Field, spec *corev1.ServiceSpec, creation
 		number
 		of int32
 	}
-	names := validation.NewSeen[string](len(spec.Ports))
-	ports, nodePorts := validation.NewSeen[number](len(spec.Ports)), validation.NewSeen[nodePort](len(spec.Ports))
+	names := validation.NewDuplicates[string](len(spec.Ports))
+	ports, nodePorts := validation.NewDuplicates[number](len(spec.Ports)), validation.NewDuplicates[nodePort](len(spec.Ports))
 	allocated := creation && hasNodePorts(spec)
 	for i := range spec.Ports {
 		port, at := &spec.Ports[i], f.Index(i)
@@ -97,24 +99,24 @@ func validateServicePorts(f validation.Field, spec *corev1.ServiceSpec, creation
 		if spec.Type == corev1.ServiceTypeClusterIP && port.NodePort != 0 {
 			at.Child("nodePort").Forbidden("may not be used when `type` is 'ClusterIP'")
 		}
-		if port.Name != "" && names.Again(port.Name) {
+		if port.Name != "" && names.IsDuplicate(port.Name) {
 			at.Child("name").Duplicate(port.Name)
 		}
-		if ports.Again(number{port.Port, port.Protocol}) {
+		if ports.IsDuplicate(number{port.Port, port.Protocol}) {
 			at.Duplicate(corev1.ServicePort{Protocol: port.Protocol, Port: port.Port})
 		}
 		onNode := nodePort{number: number{port.NodePort, port.Protocol}}
 		if allocated {
 			onNode.of = port.Port
 		}
-		if port.NodePort != 0 && nodePorts.Again(onNode) {
+		if port.NodePort != 0 && nodePorts.IsDuplicate(onNode) {
 			at.Child("nodePort").Duplicate(port.NodePort)
 		}
 	}
 }
 
-// validatePort has the rules that ports of services and of their endpoints share.
-// Where there are several, they are named.
+// validatePort contains the rules that ports of services and of Endpoints share. named is set if
+// the port requires a name, because there are several.
 func validatePort(f validation.Field, name string, port int32, protocol corev1.Protocol, named bool) {
 	if name != "" {
 		f.Child("name").DNSLabel(name)
@@ -165,9 +167,9 @@ func validateSessionAffinity(f validation.Field, spec *corev1.ServiceSpec) {
 
 func validateExternalIPs(f validation.Field, ips, old []string) {
 	for i, ip := range ips {
-		at, before := f.Index(i), f.Faults()
+		at, before := f.Index(i), f.ErrorCount()
 		at.IP(ip, old...)
-		if f.Faults() == before {
+		if f.ErrorCount() == before {
 			at.NonSpecialIP(ip)
 		}
 	}
@@ -204,7 +206,7 @@ func validateTrafficPolicies(f validation.Field, service *corev1.Service) {
 
 func validateLoadBalancer(f validation.Field, spec, before *corev1.ServiceSpec) {
 	if len(spec.LoadBalancerSourceRanges) > 0 {
-		ranges := f.Child("LoadBalancerSourceRanges") // as kube-apiserver spells it
+		ranges := f.Child("LoadBalancerSourceRanges") // the field name of kube-apiserver
 		if spec.Type != corev1.ServiceTypeLoadBalancer {
 			ranges.Forbidden(onlyForLoadBalancers)
 		}
@@ -239,7 +241,7 @@ func validateExternalName(f validation.Field, spec *corev1.ServiceSpec) {
 		f.Child("externalName").Required("")
 		return
 	}
-	if name[len(name)-1] == '.' { // an absolute name
+	if name[len(name)-1] == '.' { // the name is absolute
 		name = name[:len(name)-1]
 	}
 	f.Child("externalName").DNSSubdomain(name)
@@ -266,9 +268,9 @@ func validateClusterIPs(f validation.Field, spec, before *corev1.ServiceSpec) (v
 	valid = true
 	for i, ip := range ips {
 		if i > 0 || ip != corev1.ClusterIPNone {
-			faults := f.Faults()
+			count := f.ErrorCount()
 			at.Index(i).IP(ip, before.ClusterIPs...)
-			valid = valid && f.Faults() == faults
+			valid = valid && f.ErrorCount() == count
 		}
 	}
 	if len(ips) > 2 {
@@ -285,11 +287,11 @@ func isIPv6(ip string) bool {
 }
 
 func validateIPFamilies(f validation.Field, spec *corev1.ServiceSpec) {
-	families := validation.NewSeen[corev1.IPFamily](len(spec.IPFamilies))
+	families := validation.NewDuplicates[corev1.IPFamily](len(spec.IPFamilies))
 	for i, family := range spec.IPFamilies {
 		at := f.Child("ipFamilies").Index(i)
 		validation.OneOf(at, family, corev1.IPv4Protocol, corev1.IPv6Protocol)
-		if families.Again(family) {
+		if families.IsDuplicate(family) {
 			at.Duplicate(family)
 		}
 	}
@@ -311,7 +313,7 @@ func validateFamiliesOfIPs(f validation.Field, spec *corev1.ServiceSpec) {
 	}
 }
 
-// validateReleasedFamily: the second address, or family, is given up by saying so.
+// validateReleasedFamily requires the policy SingleStack to remove the second address or family.
 func validateReleasedFamily(f validation.Field, spec, before *corev1.ServiceSpec) {
 	if isSingleStack(spec) || spec.IPFamilyPolicy == nil {
 		return
@@ -324,9 +326,9 @@ func validateReleasedFamily(f validation.Field, spec, before *corev1.ServiceSpec
 	}
 }
 
-// validateIPFamiliesUpdate: the first family of a service with addresses stays, and the
-// second one until it is given up. Where the number of families changes,
-// kube-apiserver shows the addresses, which is odd.
+// validateIPFamiliesUpdate rejects changes of the families of a service with addresses, except
+// adding or removing the second one. As in kube-apiserver, the error contains the addresses instead
+// of the families if the number of families changes.
 func validateIPFamiliesUpdate(f validation.Field, service, old *corev1.Service) {
 	families, before := service.Spec.IPFamilies, old.Spec.IPFamilies
 	if len(addressesOf(service)) == 0 || len(addressesOf(old)) == 0 || len(families) == 0 {
@@ -372,7 +374,8 @@ func validateServiceUpdate(f validation.Field, service, old *corev1.Service) {
 	}
 }
 
-// validateClusterIPsUpdate: addresses stay, as long as the service has any.
+// validateClusterIPsUpdate rejects changes of addresses while the type of the service has
+// addresses.
 func validateClusterIPsUpdate(f validation.Field, service, old *corev1.Service) {
 	if service.Spec.Type == corev1.ServiceTypeExternalName || !needsClusterIP(old) || old.Spec.ClusterIP == "" {
 		return

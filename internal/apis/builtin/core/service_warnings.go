@@ -10,8 +10,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// serviceWarnings warns about deprecated fields, fields without effect, and addresses in ambiguous
-// formats.
+// serviceWarnings warns about deprecated fields, fields without effect, and addresses that programs
+// parse in different ways.
 func serviceWarnings(_ *builtin.Operation, service, _ *corev1.Service) []string {
 	spec, path := &service.Spec, field.NewPath("spec")
 	headless := spec.ClusterIP == corev1.ClusterIPNone

@@ -20,7 +20,7 @@ func prepareServiceAccountUpdate(op *builtin.Operation, account, _ *corev1.Servi
 	prepareServiceAccount(op, account)
 }
 
-// mountableSecrets let an account's pods use no secrets but its own.
+// mountableSecrets is the annotation that restricts the pods of an account to its secrets.
 const mountableSecrets = "kubernetes.io/enforce-mountable-secrets"
 
 func serviceAccountWarnings(_ *builtin.Operation, account, old *corev1.ServiceAccount) []string {
@@ -35,8 +35,8 @@ func serviceAccountWarnings(_ *builtin.Operation, account, old *corev1.ServiceAc
 	return []string{"metadata.annotations[" + mountableSecrets + "]: deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets"}
 }
 
-func serviceAccountColumns() *builtin.Columns[corev1.ServiceAccount] {
-	return &builtin.Columns[corev1.ServiceAccount]{
+func serviceAccountColumns() *builtin.Columns[*corev1.ServiceAccount] {
+	return &builtin.Columns[*corev1.ServiceAccount]{
 		Definitions: []metav1.TableColumnDefinition{builtin.NameColumn(), builtin.AgeColumn()},
 		Cells: func(account *corev1.ServiceAccount, now time.Time) []any {
 			return []any{account.Name, builtin.Age(account.CreationTimestamp, now)}

@@ -26,7 +26,7 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// Limits of how long tokens last, in seconds.
+// Limits of token lifetimes, in seconds.
 const (
 	defaultTokenExpiration = 60 * 60
 	minTokenExpiration     = 10 * 60
@@ -38,10 +38,10 @@ const (
 	extendedTokenExpiration = 365 * 24 * 60 * 60
 )
 
-// issuedCredentialID is the audit annotation with the ID of a token that was issued.
+// issuedCredentialID is the audit annotation with the ID of an issued token.
 const issuedCredentialID = "authentication.kubernetes.io/issued-credential-id"
 
-// serviceAccountToken issues tokens of a service account.
+// serviceAccountToken declares the subresource that issues tokens of a service account.
 func serviceAccountToken() builtin.Subresource {
 	version := builtin.VirtualVersion[authenticationv1.TokenRequest](authenticationv1.SchemeGroupVersion.WithKind("TokenRequest"))
 	version.Default = func(obj codec.Object) {
@@ -130,7 +130,7 @@ func (t *tokenIssuer) complete(asked *authenticationv1.TokenRequest, account *co
 	asked.CreationTimestamp = metav1.NewTime(now)
 	asked.Status = authenticationv1.TokenRequestStatus{}
 	if len(asked.Spec.Audiences) == 0 {
-		asked.Spec.Audiences = t.env.Tokens.Audiences
+		asked.Spec.Audiences = t.env.Auth.Tokens.Audiences
 	}
 	return nil
 }
@@ -213,7 +213,7 @@ func tokenRef(obj metav1.Object) serviceaccount.Ref {
 // issue signs the token and sets the actual lifetime in asked. The response contains the requested
 // expiration of an extended token.
 func (t *tokenIssuer) issue(ctx context.Context, asked *authenticationv1.TokenRequest, bound *serviceaccount.Bound, now time.Time) (string, error) {
-	issuer := t.env.Tokens
+	issuer := t.env.Auth.Tokens
 	seconds := *asked.Spec.ExpirationSeconds
 	if most := int64(issuer.MaxExpiration / time.Second); most > 0 && seconds > most {
 		request.AddWarning(ctx, fmt.Sprintf("requested expiration of %d seconds shortened to %d seconds", seconds, most))
@@ -236,7 +236,7 @@ func (t *tokenIssuer) issue(ctx context.Context, asked *authenticationv1.TokenRe
 	if err != nil {
 		return "", apierrors.NewInternalError(fmt.Errorf("failed to generate token: %w", err))
 	}
-	_ = request.Annotate(ctx, issuedCredentialID, serviceaccount.CredentialID(claims.ID)) // or there is no room for it
+	_ = request.Annotate(ctx, issuedCredentialID, serviceaccount.CredentialID(claims.ID)) // it fails only if the event has too many annotations
 	return token, nil
 }
 
@@ -244,7 +244,7 @@ func isSubset(some, of []string) bool {
 	return !slices.ContainsFunc(some, func(s string) bool { return !slices.Contains(of, s) })
 }
 
-// readStored returns an object of a store, which is shared and must not be changed.
+// readStored returns an object of a store. It is shared and must not be modified.
 func readStored[T codec.Object](ctx context.Context, store *registry.Store, name types.NamespacedName) (T, error) {
 	record, err := store.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {

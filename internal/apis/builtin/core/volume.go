@@ -11,7 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// accessModes are all modes with their short forms, in the order shown.
+// accessModes contains all access modes with their short forms, in the order in which they are
+// shown.
 var accessModes = [...]struct {
 	mode  corev1.PersistentVolumeAccessMode
 	short string
@@ -32,7 +33,7 @@ func accessModeText(modes []corev1.PersistentVolumeAccessMode) string {
 	return strings.Join(texts, ",")
 }
 
-// phaseText shows a phase, unless the object is going.
+// phaseText returns the phase, or Terminating if the object is being deleted.
 func phaseText(meta *metav1.ObjectMeta, phase string) string {
 	if meta.DeletionTimestamp != nil {
 		return "Terminating"
@@ -40,8 +41,7 @@ func phaseText(meta *metav1.ObjectMeta, phase string) string {
 	return phase
 }
 
-// className is the storage class, in the older form of an annotation or in
-// the field.
+// className returns the storage class in the annotation, which is older, or in the field.
 func className(meta *metav1.ObjectMeta, field *string) string {
 	if name, ok := meta.Annotations[corev1.BetaStorageClassAnnotation]; ok {
 		return name
@@ -57,12 +57,17 @@ func deref[S ~string](p *S, absent string) string {
 	return string(*p)
 }
 
-func persistentVolumes() builtin.Row[corev1.PersistentVolume] {
-	return builtin.Row[corev1.PersistentVolume]{
-		Name: "persistentvolumes", Kind: "PersistentVolume", ShortNames: []string{"pv"},
-		Status: true, ReturnDeleted: true, Columns: persistentVolumeColumns(),
-		Default: defaultPersistentVolume, Prepare: preparePersistentVolume, PrepareStatus: preparePersistentVolumeStatus,
-		Validate: validatePersistentVolume, Warnings: persistentVolumeWarnings,
+func persistentVolumes() builtin.Row[*corev1.PersistentVolume] {
+	return builtin.Row[*corev1.PersistentVolume]{
+		Names:       builtin.Names{Plural: "persistentvolumes", Kind: "PersistentVolume", ShortNames: []string{"pv"}},
+		WritePolicy: builtin.WritePolicy{ReturnDeletedObject: true},
+		Strategy: builtin.Strategy[*corev1.PersistentVolume]{
+			Default:          defaultPersistentVolume,
+			PrepareForCreate: preparePersistentVolume,
+			Validate:         validatePersistentVolume, Warnings: persistentVolumeWarnings,
+		},
+		Status:  &builtin.Status[*corev1.PersistentVolume]{PrepareForUpdate: preparePersistentVolumeStatus},
+		Columns: persistentVolumeColumns(),
 	}
 }
 
@@ -87,9 +92,9 @@ func thisSecond() *metav1.Time {
 	return &now
 }
 
-func persistentVolumeColumns() *builtin.Columns[corev1.PersistentVolume] {
+func persistentVolumeColumns() *builtin.Columns[*corev1.PersistentVolume] {
 	spec, status := corev1.PersistentVolumeSpec{}.SwaggerDoc(), corev1.PersistentVolumeStatus{}.SwaggerDoc()
-	return &builtin.Columns[corev1.PersistentVolume]{
+	return &builtin.Columns[*corev1.PersistentVolume]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Capacity", "string", spec["capacity"]),

@@ -37,8 +37,8 @@ func validatePersistentVolumeUpdate(f validation.Field, spec, old *corev1.Persis
 	}
 }
 
-// withOldExpandSecret returns the source as if the secret for its expansion had not been
-// added: volumes of before there was one may get it.
+// withOldExpandSecret returns source without a new secret for expansion. Volumes that are older
+// than this field may add it.
 func withOldExpandSecret(source, old *corev1.PersistentVolumeSource) *corev1.PersistentVolumeSource {
 	if source.CSI == nil || old.CSI == nil || source.CSI.ControllerExpandSecretRef == nil || old.CSI.ControllerExpandSecretRef != nil {
 		return source

@@ -36,7 +36,7 @@ func newVolume() *volume {
 	return pv
 }
 
-// from makes a volume be elsewhere.
+// from returns a change that replaces the source of a volume.
 func from(source corev1.PersistentVolumeSource) func(*volume) {
 	return func(pv *volume) { pv.Spec.PersistentVolumeSource = source }
 }
@@ -141,7 +141,7 @@ func TestPersistentVolumeUpdates(t *testing.T) {
 	rules.Update(t, func() *volume {
 		pv := newVolume()
 		pv.Spec.NodeAffinity = nodesWith("zone")
-		pv.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Values[0] = "a b" // was allowed once
+		pv.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Values[0] = "a b" // stored before the rule existed
 		return pv
 	}, nil)
 	gates, err := feature.Defaults().Parse("MutablePVNodeAffinity=true")
@@ -150,7 +150,7 @@ func TestPersistentVolumeUpdates(t *testing.T) {
 	}
 	moved := near()
 	moved.Spec.NodeAffinity = nodesWith("zone")
-	if faults := validationtest.Faults(t, gates, func(f validation.Field) { validatePersistentVolume(f, moved, near()) }); len(faults) > 0 {
+	if faults := validationtest.Errors(t, gates, func(f validation.Field) { validatePersistentVolume(f, moved, near()) }); len(faults) > 0 {
 		t.Errorf("with the gate: %q", faults)
 	}
 }
@@ -244,7 +244,8 @@ func TestVolumeClaimStatuses(t *testing.T) {
 	})
 }
 
-// A claim with a data source keeps the client's value, so that a change is rejected.
+// TestVolumeClaimUpdateSources checks that a claim with a data source keeps the value of the
+// client, so that a change is rejected.
 func TestVolumeClaimUpdateSources(t *testing.T) {
 	t.Parallel()
 	op := &builtin.Operation{Env: &builtin.Env{Gates: feature.Defaults()}}

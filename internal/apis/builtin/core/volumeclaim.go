@@ -11,16 +11,21 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-func persistentVolumeClaims() builtin.Row[corev1.PersistentVolumeClaim] {
-	return builtin.Row[corev1.PersistentVolumeClaim]{
-		Name: "persistentvolumeclaims", Kind: "PersistentVolumeClaim", ShortNames: []string{"pvc"}, Namespaced: true,
-		Status: true, ReturnDeleted: true, Columns: persistentVolumeClaimColumns(),
-		Gated: []builtin.Gated[corev1.PersistentVolumeClaim]{
-			{Gate: feature.CrossNamespaceVolumeDataSource, Fields: sourcesElsewhere},
-			{Gate: feature.CSIVolumeHealth, Fields: claimHealth},
+func persistentVolumeClaims() builtin.Row[*corev1.PersistentVolumeClaim] {
+	return builtin.Row[*corev1.PersistentVolumeClaim]{
+		Names: builtin.Names{Plural: "persistentvolumeclaims", Kind: "PersistentVolumeClaim", ShortNames: []string{"pvc"}}, Namespaced: true,
+		WritePolicy: builtin.WritePolicy{ReturnDeletedObject: true},
+		Strategy: builtin.Strategy[*corev1.PersistentVolumeClaim]{
+			Default: podspec.DefaultVolumeClaim,
+			GatedFields: []builtin.GatedFields[*corev1.PersistentVolumeClaim]{
+				{Gate: feature.CrossNamespaceVolumeDataSource, Visit: sourcesElsewhere},
+				{Gate: feature.CSIVolumeHealth, Visit: claimHealth},
+			},
+			PrepareForCreate: prepareVolumeClaim, PrepareForUpdate: prepareVolumeClaimUpdate,
+			Validate: validateVolumeClaim, Warnings: volumeClaimWarnings,
 		},
-		Default: podspec.DefaultVolumeClaim, Prepare: prepareVolumeClaim, PrepareUpdate: prepareVolumeClaimUpdate,
-		Validate: validateVolumeClaim, ValidateStatus: validateVolumeClaimStatus, Warnings: volumeClaimWarnings,
+		Status:  &builtin.Status[*corev1.PersistentVolumeClaim]{Validate: validateVolumeClaimStatus},
+		Columns: persistentVolumeClaimColumns(),
 	}
 }
 
@@ -39,26 +44,26 @@ func prepareVolumeClaimUpdate(_ *builtin.Operation, claim, old *corev1.Persisten
 	pairDataSources(spec)
 }
 
-// sourcesElsewhere handles data sources in other namespaces. A claim with any data source counts as
-// using the feature, so that validation detects and rejects changes.
-func sourcesElsewhere(u *builtin.Use, claim *corev1.PersistentVolumeClaim) {
-	if !u.Drops() || isElsewhere(claim.Spec.DataSourceRef) {
-		builtin.Take(u, &claim.Spec.DataSourceRef)
+// sourcesElsewhere visits data sources in other namespaces. A claim with any data source uses the
+// feature, so that validation detects and rejects changes.
+func sourcesElsewhere(u *builtin.FieldVisitor, claim *corev1.PersistentVolumeClaim) {
+	if !u.Clears() || isElsewhere(claim.Spec.DataSourceRef) {
+		builtin.VisitField(u, &claim.Spec.DataSourceRef)
 	}
 }
 
-// claimHealth handles the health of volumes in the status.
-func claimHealth(u *builtin.Use, claim *corev1.PersistentVolumeClaim) {
-	builtin.Take(u, &claim.Status.HealthStatus)
+// claimHealth visits the health of volumes in the status.
+func claimHealth(u *builtin.FieldVisitor, claim *corev1.PersistentVolumeClaim) {
+	builtin.VisitField(u, &claim.Status.HealthStatus)
 }
 
-// isElsewhere reports whether a data source is in a namespace that it names.
+// isElsewhere reports whether a data source specifies its namespace.
 func isElsewhere(ref *corev1.TypedObjectReference) bool {
 	return ref != nil && deref(ref.Namespace, "") != ""
 }
 
-// isClassicSource reports whether dataSource accepts a kind, or source is nil. All other kinds must
-// be in dataSourceRef.
+// isClassicSource reports whether source is nil or has a kind that dataSource supports. All other
+// kinds require dataSourceRef.
 func isClassicSource(source *corev1.TypedLocalObjectReference) bool {
 	if source == nil {
 		return true
@@ -68,8 +73,8 @@ func isClassicSource(source *corev1.TypedLocalObjectReference) bool {
 		source.Kind == "VolumeSnapshot" && group == "snapshot.storage.k8s.io"
 }
 
-// pairDataSources fills in whichever of dataSource and dataSourceRef is
-// missing, for clients that know the other only.
+// pairDataSources sets the missing one of dataSource and dataSourceRef, for clients that use only
+// one of them.
 func pairDataSources(spec *corev1.PersistentVolumeClaimSpec) {
 	source, ref := spec.DataSource, spec.DataSourceRef
 	switch {
@@ -80,9 +85,9 @@ func pairDataSources(spec *corev1.PersistentVolumeClaimSpec) {
 	}
 }
 
-func persistentVolumeClaimColumns() *builtin.Columns[corev1.PersistentVolumeClaim] {
+func persistentVolumeClaimColumns() *builtin.Columns[*corev1.PersistentVolumeClaim] {
 	spec, status := corev1.PersistentVolumeClaimSpec{}.SwaggerDoc(), corev1.PersistentVolumeClaimStatus{}.SwaggerDoc()
-	return &builtin.Columns[corev1.PersistentVolumeClaim]{
+	return &builtin.Columns[*corev1.PersistentVolumeClaim]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Status", "string", status["phase"]),
@@ -95,7 +100,7 @@ func persistentVolumeClaimColumns() *builtin.Columns[corev1.PersistentVolumeClai
 			builtin.WideColumn("VolumeMode", "string", spec["volumeMode"]),
 		},
 		Cells: func(claim *corev1.PersistentVolumeClaim, now time.Time) []any {
-			capacity, modes := "", "" // from the status of a bound claim
+			capacity, modes := "", "" // of the status; empty until the claim is bound
 			if claim.Spec.VolumeName != "" {
 				capacity = claim.Status.Capacity.Storage().String()
 				modes = accessModeText(claim.Status.AccessModes)

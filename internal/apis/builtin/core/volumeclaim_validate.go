@@ -21,8 +21,8 @@ func validateVolumeClaim(f validation.Field, claim, old *corev1.PersistentVolume
 	podspec.ValidateClaimSpec(f.Child("spec"), &claim.Spec, before)
 }
 
-// validateVolumeClaimUpdate rejects changes of the spec, which quotas and limits have checked,
-// except for binding a volume, and for a larger request or another attributes class of a bound
+// validateVolumeClaimUpdate rejects changes of the spec, which quotas and limits have checked. The
+// exceptions are binding a volume, and a larger request or another attributes class of a bound
 // claim.
 func validateVolumeClaimUpdate(f validation.Field, claim, old *corev1.PersistentVolumeClaim) {
 	const annotation = corev1.BetaStorageClassAnnotation
@@ -44,8 +44,8 @@ func validateVolumeClaimUpdate(f validation.Field, claim, old *corev1.Persistent
 	validation.Immutable(f.Child("volumeMode"), claim.Spec.VolumeMode, old.Spec.VolumeMode) // as kube-apiserver: without "spec"
 }
 
-// upgradesClass reports whether the class of a claim moves from the annotation, where it
-// stood before there was a field for it.
+// upgradesClass reports whether an update moves the storage class from the annotation, which is
+// older, to the field.
 func upgradesClass(claim, old *corev1.PersistentVolumeClaim) bool {
 	before, annotated := old.Annotations[corev1.BetaStorageClassAnnotation]
 	now, still := claim.Annotations[corev1.BetaStorageClassAnnotation]
@@ -53,14 +53,14 @@ func upgradesClass(claim, old *corev1.PersistentVolumeClaim) bool {
 	return annotated && old.Spec.StorageClassName == nil && class != nil && *class == before && (!still || now == before)
 }
 
-// fixedParts returns two specifications without the differences that there may be.
+// fixedParts returns both specifications without their permitted differences.
 func fixedParts(claim, old *corev1.PersistentVolumeClaim, upgrade bool) (now, was *corev1.PersistentVolumeClaimSpec) {
 	spec, before := claim.Spec, old.Spec
 	if before.VolumeName == "" {
 		before.VolumeName = spec.VolumeName
 	}
 	class, annotated := old.Annotations[corev1.BetaStorageClassAnnotation]
-	given := before.StorageClassName == nil && spec.StorageClassName != nil // by the controller that sets the default
+	given := before.StorageClassName == nil && spec.StorageClassName != nil // set by the controller for default classes
 	if given && (upgrade || !annotated || *spec.StorageClassName == class) {
 		spec.StorageClassName = nil
 	}
@@ -80,7 +80,7 @@ func validateVolumeClaimStatus(f validation.Field, claim, old *corev1.Persistent
 		podspec.ValidateBasicQuantity(f.Child("capacity").Key(string(name)), quantity)
 	}
 	if status.HealthStatus != nil {
-		validation.Declared(f, declared.Validate_PersistentVolumeClaimStatus, status, &old.Status, "status")
+		validation.ValidateDeclared(f, declared.Validate_PersistentVolumeClaimStatus, status, &old.Status, "status")
 	}
 	at := f.Child("allocatedResourceStatuses")
 	for name, state := range status.AllocatedResourceStatuses {
@@ -88,16 +88,16 @@ func validateVolumeClaimStatus(f validation.Field, claim, old *corev1.Persistent
 		switch state {
 		case corev1.PersistentVolumeClaimControllerResizeInProgress, corev1.PersistentVolumeClaimControllerResizeInfeasible,
 			corev1.PersistentVolumeClaimNodeResizePending, corev1.PersistentVolumeClaimNodeResizeInProgress, corev1.PersistentVolumeClaimNodeResizeInfeasible:
-		default: // as kube-apiserver: it quotes the resource
+		default: // as in kube-apiserver, the error contains the resource
 			validation.NotSupported(at, name, corev1.PersistentVolumeClaimControllerResizeInProgress, corev1.PersistentVolumeClaimControllerResizeInfeasible,
 				corev1.PersistentVolumeClaimNodeResizeInProgress, corev1.PersistentVolumeClaimNodeResizeInfeasible, corev1.PersistentVolumeClaimNodeResizePending)
 		}
 	}
 	at = f.Child("allocatedResources")
 	for name, quantity := range status.AllocatedResources {
-		before := f.Faults()
+		before := f.ErrorCount()
 		validateClaimResource(at, name)
-		if f.Faults() == before {
+		if f.ErrorCount() == before {
 			podspec.ValidateBasicQuantity(at.Key(string(name)), quantity)
 		}
 	}
@@ -105,10 +105,10 @@ func validateVolumeClaimStatus(f validation.Field, claim, old *corev1.Persistent
 
 // validateClaimResource accepts storage as the only unprefixed resource of a volume.
 func validateClaimResource(f validation.Field, name corev1.ResourceName) {
-	before := f.Faults()
+	before := f.ErrorCount()
 	f.QualifiedName(string(name))
 	native := podspec.CanOvercommit(name) || podspec.IsHugePages(name)
-	if f.Faults() == before && native && name != corev1.ResourceStorage {
+	if f.ErrorCount() == before && native && name != corev1.ResourceStorage {
 		validation.NotSupported(f, name, corev1.ResourceStorage)
 	}
 }

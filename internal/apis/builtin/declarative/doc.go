@@ -1,7 +1,7 @@
 // Package declarative contains the validation rules that the types of k8s.io/api declare with +k8s:
 // markers. Kubernetes' own validation-gen generates one package for each package of types
 // (KEP-5073). All other rules are written by hand in apis/builtin/<group>, which calls the
-// generated ones with validation.Declared. Run `go generate` after changing the version of
+// generated ones with validation.ValidateDeclared. Run `go generate` after changing the version of
 // k8s.io/api in go.mod.
 package declarative
 

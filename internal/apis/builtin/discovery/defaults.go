@@ -9,7 +9,7 @@ import (
 
 func defaultSlice(slice *discoveryv1.EndpointSlice) {
 	for i := range slice.Ports {
-		builtin.Fill(&slice.Ports[i].Name, "")
-		builtin.Fill(&slice.Ports[i].Protocol, corev1.ProtocolTCP)
+		builtin.SetDefault(&slice.Ports[i].Name, "")
+		builtin.SetDefault(&slice.Ports[i].Protocol, corev1.ProtocolTCP)
 	}
 }

@@ -15,10 +15,10 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// shownParts is how many ports and addresses a table shows; the rest is counted.
+// shownParts is the maximum number of ports or addresses in a cell.
 const shownParts = 3
 
-// changed reports whether an update starts a new generation. Changed labels do, because they
+// changed reports whether an update increments the generation. Changed labels do, because they
 // identify the service.
 func changed(slice, old *discoveryv1.EndpointSlice) bool {
 	return slice.AddressType != old.AddressType ||
@@ -27,13 +27,13 @@ func changed(slice, old *discoveryv1.EndpointSlice) bool {
 		validation.Changed(slice.Labels, old.Labels)
 }
 
-// never disables the generic generation; prepareUpdate increments it.
+// never disables the generic generation. prepareUpdate increments the generation instead.
 func never(_, _ *discoveryv1.EndpointSlice) bool { return false }
 
 func prepare(_ *builtin.Operation, slice *discoveryv1.EndpointSlice) { dropTopology(slice, nil) }
 
-// prepareUpdate increments the generation before it drops topology, like kube-apiserver: a write of
-// topology starts a new generation although it is dropped.
+// prepareUpdate increments the generation before it drops topology, as kube-apiserver does: an
+// update of the topology increments the generation although the topology is dropped.
 func prepareUpdate(_ *builtin.Operation, slice, old *discoveryv1.EndpointSlice) {
 	if changed(slice, old) {
 		slice.Generation = old.Generation + 1
@@ -43,8 +43,8 @@ func prepareUpdate(_ *builtin.Operation, slice, old *discoveryv1.EndpointSlice) 
 	}
 }
 
-// dropTopology drops a field that v1 only shows. A node that stood there in
-// the old slice moves to where it belongs.
+// dropTopology drops deprecatedTopology, which is read-only in v1. A node name in the topology of
+// the old slice moves to nodeName.
 func dropTopology(slice, old *discoveryv1.EndpointSlice) {
 	for i := range slice.Endpoints {
 		endpoint := &slice.Endpoints[i]
@@ -74,8 +74,8 @@ const (
 	mirrorController = "endpointslicemirroring-controller.k8s.io"
 )
 
-// warnings reports addresses of a deprecated type and in forms that are read in more than
-// one way. The controllers' slices are large, and right in this.
+// warnings warns about a deprecated address type, and about addresses that programs parse in
+// different ways. It ignores slices of controllers, which are large and have no such addresses.
 func warnings(_ *builtin.Operation, slice, old *discoveryv1.EndpointSlice) []string {
 	manager := slice.Labels[discoveryv1.LabelManagedBy]
 	switch {
@@ -94,9 +94,9 @@ func warnings(_ *builtin.Operation, slice, old *discoveryv1.EndpointSlice) []str
 	return found
 }
 
-func columns() *builtin.Columns[discoveryv1.EndpointSlice] {
+func columns() *builtin.Columns[*discoveryv1.EndpointSlice] {
 	doc := discoveryv1.EndpointSlice{}.SwaggerDoc()
-	return &builtin.Columns[discoveryv1.EndpointSlice]{
+	return &builtin.Columns[*discoveryv1.EndpointSlice]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("AddressType", "string", doc["addressType"]),
@@ -128,7 +128,7 @@ func portsText(ports []discoveryv1.EndpointPort) string {
 		}
 		texts = append(texts, text)
 	}
-	return builtin.Abridged(texts, ",", shownParts)
+	return builtin.JoinFirst(texts, ",", shownParts)
 }
 
 func addressesText(endpoints []discoveryv1.Endpoint) string {
@@ -139,5 +139,5 @@ func addressesText(endpoints []discoveryv1.Endpoint) string {
 	if len(addresses) == 0 {
 		return builtin.Unset
 	}
-	return builtin.Abridged(addresses, ",", shownParts)
+	return builtin.JoinFirst(addresses, ",", shownParts)
 }

@@ -16,7 +16,7 @@ const (
 	maxAddresses = 100
 	maxPorts     = 20000
 	maxHints     = 8
-	// maxTopology is how many keys a topology has, from the time when it was written.
+	// maxTopology is the maximum number of keys in a topology. Clients no longer write topologies.
 	maxTopology = 16
 )
 
@@ -43,7 +43,7 @@ func validatePorts(f validation.Field, ports []discoveryv1.EndpointPort) {
 		f.TooMany(len(ports), maxPorts)
 		return
 	}
-	names := validation.NewSeen[string](len(ports))
+	names := validation.NewDuplicates[string](len(ports))
 	for i := range ports {
 		port, at := &ports[i], f.Index(i)
 		name := ""
@@ -53,7 +53,7 @@ func validatePorts(f validation.Field, ports []discoveryv1.EndpointPort) {
 		if name != "" {
 			at.Child("name").DNSLabel(name)
 		}
-		if names.Again(name) {
+		if names.IsDuplicate(name) {
 			at.Child("name").Duplicate(name)
 		}
 		if port.Protocol == nil {
@@ -67,7 +67,7 @@ func validatePorts(f validation.Field, ports []discoveryv1.EndpointPort) {
 	}
 }
 
-// endpointRules are the rules of the endpoints of one slice.
+// endpointRules validates the endpoints of one slice.
 type endpointRules struct {
 	addressType discoveryv1.AddressType
 	old         []discoveryv1.Endpoint
@@ -120,15 +120,15 @@ func (r *endpointRules) validateAddresses(f validation.Field, addresses []string
 	}
 }
 
-// validateIP validates an address. f is the address list: kube-apiserver reports addresses of the
-// wrong family there.
+// validateIP validates an address. f is the address list, for which kube-apiserver reports
+// addresses of the wrong family.
 func (r *endpointRules) validateIP(f validation.Field, i int, address string) {
-	at, faults := f.Index(i), f.Faults()
+	at, before := f.Index(i), f.ErrorCount()
 	ip, err := netip.ParseAddr(address)
 	plain := err == nil && ip.Zone() == "" && !ip.Is4In6()
 	if !plain && !r.had(address) {
 		at.IP(address)
-		if f.Faults() > faults {
+		if f.ErrorCount() > before {
 			return
 		}
 	}
@@ -142,7 +142,7 @@ func (r *endpointRules) validateIP(f validation.Field, i int, address string) {
 	at.NonSpecialIP(address)
 }
 
-// had reports whether an address stood in the slice before.
+// had reports whether the old slice contains an address.
 func (r *endpointRules) had(address string) bool {
 	if r.addresses == nil {
 		r.addresses = make(map[string]struct{})
@@ -161,10 +161,10 @@ func validateHints(f validation.Field, hints *discoveryv1.EndpointHints) {
 		f.Child("forZones").TooMany(len(hints.ForZones), maxHints)
 		return
 	}
-	zones := validation.NewSeen[string](len(hints.ForZones))
+	zones := validation.NewDuplicates[string](len(hints.ForZones))
 	for i := range hints.ForZones {
 		name, at := hints.ForZones[i].Name, f.Child("forZones").Index(i).Child("name")
-		if zones.Again(name) {
+		if zones.IsDuplicate(name) {
 			at.Duplicate(name)
 		}
 		at.LabelValue(name)
@@ -173,10 +173,10 @@ func validateHints(f validation.Field, hints *discoveryv1.EndpointHints) {
 		f.Child("forNodes").TooMany(len(hints.ForNodes), maxHints)
 		return
 	}
-	nodes := validation.NewSeen[string](len(hints.ForNodes))
+	nodes := validation.NewDuplicates[string](len(hints.ForNodes))
 	for i := range hints.ForNodes {
 		name, at := hints.ForNodes[i].Name, f.Child("forNodes").Index(i).Child("name")
-		if nodes.Again(name) {
+		if nodes.IsDuplicate(name) {
 			at.Duplicate(name)
 		}
 		at.DNSSubdomain(name)

@@ -1,5 +1,5 @@
-// Package discovery declares the resources of discovery.k8s.io: where services
-// are to be found. Discovery of the API itself is not its concern.
+// Package discovery declares the resources of discovery.k8s.io, which contain the endpoints of
+// services. The discovery of the API itself is in internal/endpoints/discovery.
 package discovery
 
 import (
@@ -8,14 +8,18 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// V1 is discovery.k8s.io/v1.
+// V1 returns the group version discovery.k8s.io/v1.
 func V1() builtin.Group {
 	return builtin.Group{GroupVersion: discoveryv1.SchemeGroupVersion, Resources: []builtin.Entry{
-		builtin.Resource(builtin.Row[discoveryv1.EndpointSlice]{
-			Name: "endpointslices", Kind: "EndpointSlice", Namespaced: true,
-			Generation: true, SpecChanged: never, // prepareUpdate counts
-			Default: defaultSlice, Prepare: prepare, PrepareUpdate: prepareUpdate, Warnings: warnings,
-			Validate: validateSlice, Columns: columns(),
+		builtin.Resource(builtin.Row[*discoveryv1.EndpointSlice]{
+			Names: builtin.Names{Plural: "endpointslices", Kind: "EndpointSlice"}, Namespaced: true,
+			WritePolicy: builtin.WritePolicy{Generation: true},
+			Strategy: builtin.Strategy[*discoveryv1.EndpointSlice]{
+				Default:          defaultSlice,
+				PrepareForCreate: prepare, PrepareForUpdate: prepareUpdate, SpecChanged: never, // prepareUpdate increments the generation
+				Validate: validateSlice, Warnings: warnings,
+			},
+			Columns: columns(),
 		}),
 	}}
 }

@@ -98,7 +98,8 @@ func TestGeneration(t *testing.T) {
 	}
 }
 
-// TestValidAllocatesNothing: slices are large, and are written often.
+// TestValidAllocatesNothing checks that validation does not allocate, because slices are large and
+// often written.
 func TestValidAllocatesNothing(t *testing.T) {
 	var addresses []string
 	for i := range 100 {

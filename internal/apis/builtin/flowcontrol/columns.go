@@ -11,9 +11,9 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-func flowSchemaColumns() *builtin.Columns[flowcontrolv1.FlowSchema] {
+func flowSchemaColumns() *builtin.Columns[*flowcontrolv1.FlowSchema] {
 	spec := flowcontrolv1.FlowSchemaSpec{}.SwaggerDoc()
-	return &builtin.Columns[flowcontrolv1.FlowSchema]{
+	return &builtin.Columns[*flowcontrolv1.FlowSchema]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("PriorityLevel", "string", flowcontrolv1.PriorityLevelConfigurationReference{}.SwaggerDoc()["name"]),
@@ -36,7 +36,7 @@ func flowSchemaColumns() *builtin.Columns[flowcontrolv1.FlowSchema] {
 	}
 }
 
-// byPrecedence shows schemas in the order in which requests are matched.
+// byPrecedence returns the order in which requests are matched with schemas.
 func byPrecedence(schemas []*flowcontrolv1.FlowSchema, _ [][]any) []int {
 	order := make([]int, len(schemas))
 	for i := range order {
@@ -58,9 +58,9 @@ func danglingText(schema *flowcontrolv1.FlowSchema) string {
 	return "?"
 }
 
-func priorityLevelColumns() *builtin.Columns[flowcontrolv1.PriorityLevelConfiguration] {
+func priorityLevelColumns() *builtin.Columns[*flowcontrolv1.PriorityLevelConfiguration] {
 	queuing := flowcontrolv1.QueuingConfiguration{}.SwaggerDoc()
-	return &builtin.Columns[flowcontrolv1.PriorityLevelConfiguration]{
+	return &builtin.Columns[*flowcontrolv1.PriorityLevelConfiguration]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Type", "string", flowcontrolv1.PriorityLevelConfigurationSpec{}.SwaggerDoc()["type"]),

@@ -16,21 +16,21 @@ const (
 )
 
 func defaultFlowSchema(schema *flowcontrolv1.FlowSchema) {
-	builtin.FillEmpty(&schema.Spec.MatchingPrecedence, matchingPrecedence)
+	builtin.SetDefaultValue(&schema.Spec.MatchingPrecedence, matchingPrecedence)
 }
 
 func defaultPriorityLevel(level *flowcontrolv1.PriorityLevelConfiguration) {
 	if limited := level.Spec.Limited; limited != nil {
-		builtin.Fill(&limited.NominalConcurrencyShares, concurrencyShares)
-		builtin.Fill(&limited.LendablePercent, 0)
+		builtin.SetDefault(&limited.NominalConcurrencyShares, concurrencyShares)
+		builtin.SetDefault(&limited.LendablePercent, 0)
 		if queuing := limited.LimitResponse.Queuing; queuing != nil {
-			builtin.FillEmpty(&queuing.Queues, queues)
-			builtin.FillEmpty(&queuing.HandSize, handSize)
-			builtin.FillEmpty(&queuing.QueueLengthLimit, queueLengthLimit)
+			builtin.SetDefaultValue(&queuing.Queues, queues)
+			builtin.SetDefaultValue(&queuing.HandSize, handSize)
+			builtin.SetDefaultValue(&queuing.QueueLengthLimit, queueLengthLimit)
 		}
 	}
 	if exempt := level.Spec.Exempt; exempt != nil {
-		builtin.Fill(&exempt.NominalConcurrencyShares, 0)
-		builtin.Fill(&exempt.LendablePercent, 0)
+		builtin.SetDefault(&exempt.NominalConcurrencyShares, 0)
+		builtin.SetDefault(&exempt.LendablePercent, 0)
 	}
 }

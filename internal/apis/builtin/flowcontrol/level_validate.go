@@ -12,8 +12,8 @@ import (
 
 const (
 	maxQueues = 10_000_000
-	// maxEntropy is how many bits of a hash choose the queues of a flow at most:
-	// with more of them, some queues would be chosen noticeably more often.
+	// maxEntropy is the maximum number of bits of a hash that select the queues of a flow. With
+	// more bits, some queues would be selected noticeably more often.
 	maxEntropy = 60
 )
 
@@ -81,7 +81,7 @@ func validateLimited(f validation.Field, limited *flowcontrolv1.LimitedPriorityL
 	}
 	f, response := f.Child("limitResponse"), &limited.LimitResponse
 	queuing := f.Child("queuing")
-	switch response.Type { // as kube-apiserver: the faults of queuing name another type
+	switch response.Type { // as in kube-apiserver, the error about queuing contains the other type
 	case flowcontrolv1.LimitResponseTypeReject:
 		if response.Queuing != nil {
 			queuing.Forbidden("must be nil if limited.limitResponse.type is not Limited")
@@ -123,14 +123,14 @@ func positive(f validation.Field, n int32) {
 
 func validatePriorityLevelStatus(f validation.Field, level, _ *flowcontrolv1.PriorityLevelConfiguration) {
 	conditions := level.Status.Conditions
-	types := validation.NewSeen[flowcontrolv1.PriorityLevelConfigurationConditionType](len(conditions))
+	types := validation.NewDuplicates[flowcontrolv1.PriorityLevelConfigurationConditionType](len(conditions))
 	for i := range conditions {
 		validateConditionType(f.Child("status").Child("conditions").Index(i).Child("type"), conditions[i].Type, &types)
 	}
 }
 
-func validateConditionType[T ~string](f validation.Field, kind T, seen *validation.Seen[T]) {
-	if seen.Again(kind) {
+func validateConditionType[T ~string](f validation.Field, kind T, seen *validation.Duplicates[T]) {
+	if seen.IsDuplicate(kind) {
 		f.Duplicate(kind)
 	}
 	if kind == "" {

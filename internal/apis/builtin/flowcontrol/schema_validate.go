@@ -68,7 +68,7 @@ func validateRule(f validation.Field, rule *flowcontrolv1.PolicyRulesWithSubject
 	}
 }
 
-// validateSubject: of three fields, the one that the kind names is set.
+// validateSubject requires exactly one of three fields, according to the kind of the subject.
 func validateSubject(f validation.Field, subject *flowcontrolv1.Subject) {
 	group, account, user := flowcontrolv1.SubjectKindGroup, flowcontrolv1.SubjectKindServiceAccount, flowcontrolv1.SubjectKindUser
 	if kind := subject.Kind; kind != group && kind != account && kind != user {
@@ -86,7 +86,8 @@ func validateSubject(f validation.Field, subject *flowcontrolv1.Subject) {
 	}
 }
 
-// ofKind reports whether a field is set as it must be for the kind of a subject.
+// ofKind requires that a field is set if and only if the subject has the kind of the field. It
+// reports whether the field is set and has the right kind.
 func ofKind(f validation.Field, kind, of flowcontrolv1.SubjectKind, name string, set bool) bool {
 	if kind != of && set {
 		f.Forbidden(fmt.Sprintf("%s is forbidden when subject kind is not '%s'", name, of))
@@ -111,7 +112,7 @@ func validateAccount(f validation.Field, account *flowcontrolv1.ServiceAccountSu
 }
 
 // alone reports an error if values contains the wildcard and another value. It returns whether
-// there is a wildcard.
+// values contains the wildcard.
 func alone(f validation.Field, values []string, what string) bool {
 	if !slices.Contains(values, wildcard) {
 		return false
@@ -177,7 +178,7 @@ func validateNonResourceRule(f validation.Field, rule *flowcontrolv1.NonResource
 	}
 }
 
-// validatePath validates a path, which may end in a wildcard.
+// validatePath validates a URL path, which may end with a wildcard.
 func validatePath(f validation.Field, path string) {
 	at := strings.IndexByte(path, '*')
 	switch {
@@ -196,7 +197,7 @@ func validatePath(f validation.Field, path string) {
 
 func validateFlowSchemaStatus(f validation.Field, schema, _ *flowcontrolv1.FlowSchema) {
 	conditions := schema.Status.Conditions
-	types := validation.NewSeen[flowcontrolv1.FlowSchemaConditionType](len(conditions))
+	types := validation.NewDuplicates[flowcontrolv1.FlowSchemaConditionType](len(conditions))
 	for i := range conditions {
 		validateConditionType(f.Child("status").Child("conditions").Index(i).Child("type"), conditions[i].Type, &types)
 	}

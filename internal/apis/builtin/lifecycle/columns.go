@@ -11,9 +11,9 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-func requestColumns() *builtin.Columns[lifecyclev1alpha1.EvictionRequest] {
+func requestColumns() *builtin.Columns[*lifecyclev1alpha1.EvictionRequest] {
 	spec := lifecyclev1alpha1.EvictionRequestSpec{}.SwaggerDoc()
-	return &builtin.Columns[lifecyclev1alpha1.EvictionRequest]{
+	return &builtin.Columns[*lifecyclev1alpha1.EvictionRequest]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Target", "string", spec["target"]),
@@ -36,8 +36,8 @@ func requestColumns() *builtin.Columns[lifecyclev1alpha1.EvictionRequest] {
 	}
 }
 
-func evictionColumns() *builtin.Columns[lifecyclev1alpha1.Eviction] {
-	return &builtin.Columns[lifecyclev1alpha1.Eviction]{
+func evictionColumns() *builtin.Columns[*lifecyclev1alpha1.Eviction] {
+	return &builtin.Columns[*lifecyclev1alpha1.Eviction]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Target", "string", lifecyclev1alpha1.EvictionSpec{}.SwaggerDoc()["target"]),
@@ -67,7 +67,7 @@ func evictionColumns() *builtin.Columns[lifecyclev1alpha1.Eviction] {
 	}
 }
 
-// state is the last of the conditions that are true, an eviction before a failure.
+// state returns the last true condition. An eviction takes precedence over a failure.
 func state(conditions []metav1.Condition, observed *int64) string {
 	text := "Pending"
 	if observed != nil && *observed > 0 {
@@ -84,7 +84,7 @@ func state(conditions []metav1.Condition, observed *int64) string {
 }
 
 // currentResponder returns the index of the active responder or, if no responder is active, of the
-// last one that was. It returns -1 if none has been active.
+// last one that was active. It returns -1 if none has been active.
 func currentResponder(all []lifecyclev1alpha1.TargetResponder) int {
 	last := -1
 	for i := range all {
@@ -107,7 +107,7 @@ func responderName(all []lifecyclev1alpha1.TargetResponder, at int) string {
 	return fmt.Sprintf("%s (%d/%d)", name, at+1, len(all))
 }
 
-// responderStatus returns the responder's status, or the zero value if it has not written one.
+// responderStatus returns the status of a responder, or the zero value if it has not written one.
 func responderStatus(e *lifecyclev1alpha1.Eviction, at int) lifecyclev1alpha1.ResponderStatus {
 	for i := range e.Status.Responders {
 		if r := &e.Status.Responders[i]; at >= 0 && r.Name == e.Status.TargetResponders[at].Name {

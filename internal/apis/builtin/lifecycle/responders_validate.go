@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// heartbeatDeadline is for how long a responder may be silent.
+	// heartbeatDeadline is the maximum time between two heartbeats of a responder.
 	heartbeatDeadline = 20 * time.Minute
-	// skew is how far clocks may be apart.
+	// skew is the maximum difference between clocks.
 	skew = 30 * time.Second
-	// longestExpectation bounds when a responder may expect to be done.
+	// longestExpectation limits the expected completion time of a responder.
 	longestExpectation = 10 * 365 * 24 * time.Hour
-	// maxResponders is the maximum number of responders: those of a pod and the default one. A
+	// maxResponders is the maximum number of responders: the responders of a pod and the default responder. A
 	// marker rejects longer lists.
 	maxResponders = 11
 )
@@ -29,7 +29,7 @@ const (
 // controller writes the active responder to targetResponders. Responders write their progress to
 // the other list and must not be able to skip others.
 
-// final are the states in which a turn can end.
+// final returns the final states of a responder.
 func final() []lifecyclev1alpha1.ResponderStateType {
 	return []lifecyclev1alpha1.ResponderStateType{
 		lifecyclev1alpha1.ResponderStateCanceled, lifecyclev1alpha1.ResponderStateCompleted, lifecyclev1alpha1.ResponderStateInterrupted,
@@ -56,15 +56,15 @@ func validateResponders(f validation.Field, status, old *lifecyclev1alpha1.Evict
 	}
 }
 
-// wellFormed reports whether the states of a list mean something: markers refuse one
-// that is too long, or has a name twice.
+// wellFormed reports whether the states of a list can be validated. Markers reject a list that is
+// too long or contains a name twice.
 func wellFormed[T any](list []T, name func(*T) string) bool {
 	if len(list) > maxResponders {
 		return false
 	}
-	seen := validation.NewSeen[string](len(list))
+	seen := validation.NewDuplicates[string](len(list))
 	for i := range list {
-		if seen.Again(name(&list[i])) {
+		if seen.IsDuplicate(name(&list[i])) {
 			return false
 		}
 	}
@@ -89,7 +89,7 @@ func sameTargets(f validation.Field, targets, old []lifecyclev1alpha1.TargetResp
 	return true
 }
 
-// pairs: both lists are of the same responders.
+// pairs requires that both lists contain the same responders.
 func pairs(f validation.Field, responders []lifecyclev1alpha1.ResponderStatus, targets []lifecyclev1alpha1.TargetResponder) bool {
 	if len(responders) != len(targets) {
 		f.Invalid(responders, "must be the same length as status.targetResponders and contain the same keys in the same order")
@@ -179,8 +179,8 @@ func validateTarget(f validation.Field, target *lifecyclev1alpha1.TargetResponde
 	}
 }
 
-// validateResponder validates the status that a responder wrote. active is set if the responder is
-// active.
+// validateResponder validates the status that a responder has written. active is set if the
+// responder is active.
 func validateResponder(f validation.Field, status, old *lifecyclev1alpha1.ResponderStatus, active bool, now time.Time) {
 	if old == nil {
 		old = &lifecyclev1alpha1.ResponderStatus{}
@@ -191,7 +191,7 @@ func validateResponder(f validation.Field, status, old *lifecyclev1alpha1.Respon
 	start := f.Child("startTime")
 	t := times{start: status.StartTime, startPath: start.Path().String(), now: now}
 	switch {
-	case old.StartTime != nil && !old.StartTime.Equal(status.StartTime): // up to a marker
+	case old.StartTime != nil && !old.StartTime.Equal(status.StartTime): // a marker rejects this
 	case status.StartTime == nil && active:
 		start.Required("is required for an active responder")
 	case status.StartTime != nil && old.StartTime == nil && !t.isNow(status.StartTime):

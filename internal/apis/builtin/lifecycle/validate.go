@@ -11,19 +11,19 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// Markers declare the rules of both specs.
+// Markers of k8s.io/api declare the rules of both specs.
 
 func validateRequest(f validation.Field, request, old *lifecyclev1alpha1.EvictionRequest) {
-	validation.Declared(f, declared.Validate_EvictionRequest, request, old, "")
+	validation.ValidateDeclared(f, declared.Validate_EvictionRequest, request, old, "")
 }
 
 func validateRequestStatus(f validation.Field, request, old *lifecyclev1alpha1.EvictionRequest) {
 	validateConditions(f.Child("status").Child("conditions"), request.Status.Conditions)
-	validation.Declared(f, declared.Validate_EvictionRequest, request, old, "status")
+	validation.ValidateDeclared(f, declared.Validate_EvictionRequest, request, old, "status")
 }
 
 func validateEviction(f validation.Field, eviction, old *lifecyclev1alpha1.Eviction) {
-	validation.Declared(f, declared.Validate_Eviction, eviction, old, "")
+	validation.ValidateDeclared(f, declared.Validate_Eviction, eviction, old, "")
 }
 
 func validateEvictionStatus(f validation.Field, eviction, old *lifecyclev1alpha1.Eviction) {
@@ -32,7 +32,7 @@ func validateEvictionStatus(f validation.Field, eviction, old *lifecyclev1alpha1
 	validateConditions(conditions, status.Conditions)
 	over := validateFinal(conditions, status.Conditions, old.Status.Conditions)
 	validateResponders(at, status, &old.Status, over)
-	validation.Declared(f, declared.Validate_Eviction, eviction, old, "status")
+	validation.ValidateDeclared(f, declared.Validate_Eviction, eviction, old, "status")
 }
 
 func validateConditions(f validation.Field, conditions []metav1.Condition) {

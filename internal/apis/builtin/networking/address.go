@@ -20,8 +20,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// validateAddress accepts addresses in their one canonical form, so that an
-// address cannot be taken twice.
+// validateAddress requires the canonical form of an address, so that each address has one name.
 func validateAddress(name string, _ bool) []string {
 	var problems []string
 	for _, err := range validation.IsValidIP(nil, name) {
@@ -30,9 +29,9 @@ func validateAddress(name string, _ bool) []string {
 	return problems
 }
 
-// beginAddress implements the row's Begin. An address of a service can only be deleted with the
-// service; otherwise another service could get the same address. kube-apiserver deletes the object
-// and creates it again later.
+// beginAddress implements Strategy.BeginTransaction. An address of a service can be deleted only
+// together with the service, because otherwise another service could get the same address. In
+// kube-apiserver, a controller creates the object again later.
 func beginAddress(op *builtin.Operation, address, old *networkingv1.IPAddress) (registry.Transaction, error) {
 	if address != nil || old == nil {
 		return registry.Transaction{}, nil
@@ -46,7 +45,7 @@ func beginAddress(op *builtin.Operation, address, old *networkingv1.IPAddress) (
 }
 
 // holderOf returns the service that uses an address, or nil if there is none. No service can start
-// using it during the request, because that would create the object that is being deleted.
+// using it during the request, because this would create the object that is being deleted.
 func holderOf(op *builtin.Operation, address *networkingv1.IPAddress) (*corev1.Service, error) {
 	parent, services := address.Spec.ParentRef, op.Env.Store(corev1.Resource("services"))
 	if services == nil || parent == nil || parent.Group != "" || parent.Resource != "services" {
@@ -70,10 +69,10 @@ func holderOf(op *builtin.Operation, address *networkingv1.IPAddress) (*corev1.S
 	return nil, nil
 }
 
-// ipAddressColumns has more cells than definitions: kube-apiserver sends an
-// age that no column is for.
-func ipAddressColumns() *builtin.Columns[networkingv1.IPAddress] {
-	return &builtin.Columns[networkingv1.IPAddress]{
+// ipAddressColumns returns one more cell than definitions: as in kube-apiserver, rows contain an
+// age without a column.
+func ipAddressColumns() *builtin.Columns[*networkingv1.IPAddress] {
+	return &builtin.Columns[*networkingv1.IPAddress]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("ParentRef", "string", networkingv1.IPAddressSpec{}.SwaggerDoc()["parentRef"]),
@@ -98,8 +97,8 @@ func parentText(ref *networkingv1.ParentReference) string {
 	return strings.ToLower(text + "/" + ref.Name)
 }
 
-func serviceCIDRColumns() *builtin.Columns[networkingv1.ServiceCIDR] {
-	return &builtin.Columns[networkingv1.ServiceCIDR]{
+func serviceCIDRColumns() *builtin.Columns[*networkingv1.ServiceCIDR] {
+	return &builtin.Columns[*networkingv1.ServiceCIDR]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("CIDRs", "string", networkingv1.ServiceCIDRSpec{}.SwaggerDoc()["cidrs"]),
@@ -111,8 +110,8 @@ func serviceCIDRColumns() *builtin.Columns[networkingv1.ServiceCIDR] {
 	}
 }
 
-func networkPolicyColumns() *builtin.Columns[networkingv1.NetworkPolicy] {
-	return &builtin.Columns[networkingv1.NetworkPolicy]{
+func networkPolicyColumns() *builtin.Columns[*networkingv1.NetworkPolicy] {
+	return &builtin.Columns[*networkingv1.NetworkPolicy]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Pod-Selector", "string", networkingv1.NetworkPolicySpec{}.SwaggerDoc()["podSelector"]),

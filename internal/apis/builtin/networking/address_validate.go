@@ -19,13 +19,13 @@ func validateIPAddress(f validation.Field, address, old *networkingv1.IPAddress)
 	if old == nil {
 		return
 	}
-	if base := address.GenerateName; base != "" { // which creation looks at itself
+	if base := address.GenerateName; base != "" { // the creation validates generateName
 		f.Child("metadata").Child("generateName").InvalidFor(base, validateAddress(base, true))
 	}
 	validation.Immutable(at, ref, old.Spec.ParentRef)
 }
 
-// validateParent: no group is the core group.
+// validateParent validates the parent. An empty group is the core group.
 func validateParent(f validation.Field, ref *networkingv1.ParentReference) {
 	if ref.Group != "" {
 		f.Child("group").DNSSubdomain(ref.Group)
@@ -35,8 +35,8 @@ func validateParent(f validation.Field, ref *networkingv1.ParentReference) {
 	f.Child("name").RequiredPathSegment(ref.Name)
 }
 
-// validateServiceCIDR: one range may become two, so that services get the other family
-// too. Otherwise ranges stay as they are.
+// validateServiceCIDR validates ranges, which are immutable, except that a range of the other
+// family can be added.
 func validateServiceCIDR(f validation.Field, cidr, old *networkingv1.ServiceCIDR) {
 	f = f.Child("spec").Child("cidrs")
 	cidrs := cidr.Spec.CIDRs

@@ -9,7 +9,7 @@ import (
 
 func defaultIngressClass(class *networkingv1.IngressClass) {
 	if parameters := class.Spec.Parameters; parameters != nil {
-		builtin.Fill(&parameters.Scope, networkingv1.IngressClassParametersReferenceScopeCluster)
+		builtin.SetDefault(&parameters.Scope, networkingv1.IngressClassParametersReferenceScopeCluster)
 	}
 }
 
@@ -32,6 +32,6 @@ func defaultNetworkPolicy(policy *networkingv1.NetworkPolicy) {
 
 func defaultPolicyPorts(ports []networkingv1.NetworkPolicyPort) {
 	for i := range ports {
-		builtin.Fill(&ports[i].Protocol, corev1.ProtocolTCP)
+		builtin.SetDefault(&ports[i].Protocol, corev1.ProtocolTCP)
 	}
 }

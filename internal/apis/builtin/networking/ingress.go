@@ -11,11 +11,11 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// shownHosts is how many hosts a table shows; the rest is counted.
+// shownHosts is the maximum number of hosts in a cell.
 const shownHosts = 3
 
-func ingressColumns() *builtin.Columns[networkingv1.Ingress] {
-	return &builtin.Columns[networkingv1.Ingress]{
+func ingressColumns() *builtin.Columns[*networkingv1.Ingress] {
+	return &builtin.Columns[*networkingv1.Ingress]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Class", "string", "The name of the IngressClass resource that should be used for additional configuration"),
@@ -50,7 +50,7 @@ func hostsText(rules []networkingv1.IngressRule) string {
 	if len(hosts) == 0 {
 		return "*"
 	}
-	return builtin.Abridged(hosts, ",", shownHosts)
+	return builtin.JoinFirst(hosts, ",", shownHosts)
 }
 
 func pointsText(points []networkingv1.IngressLoadBalancerIngress) string {
@@ -67,8 +67,8 @@ func pointsText(points []networkingv1.IngressLoadBalancerIngress) string {
 	return strings.Join(slices.Compact(texts), ",")
 }
 
-func ingressClassColumns() *builtin.Columns[networkingv1.IngressClass] {
-	return &builtin.Columns[networkingv1.IngressClass]{
+func ingressClassColumns() *builtin.Columns[*networkingv1.IngressClass] {
+	return &builtin.Columns[*networkingv1.IngressClass]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Controller", "string", "Controller that is responsible for handling this class"),

@@ -11,11 +11,12 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// annotationIngressClass names the class of an ingress that does not do so in its
-// specification.
+// annotationIngressClass is the annotation with the class of an ingress. The field ingressClassName
+// has replaced it.
 const annotationIngressClass = "kubernetes.io/ingress.class"
 
-// ingressRatchet lists the newer rules that a stored ingress may violate.
+// ingressRatchet contains the newer rules that a stored ingress violates and may continue to
+// violate.
 type ingressRatchet struct{ secretNames, wildcardRules bool }
 
 func validateIngress(f validation.Field, ingress, old *networkingv1.Ingress) {
@@ -23,8 +24,8 @@ func validateIngress(f validation.Field, ingress, old *networkingv1.Ingress) {
 	if old == nil {
 		validateClassAnnotation(f.Child("annotations").Child(annotationIngressClass), ingress)
 	} else {
-		ratchet.secretNames = f.Breaks(func(f validation.Field) { validateSecretNames(f, old.Spec.TLS) })
-		ratchet.wildcardRules = f.Breaks(func(f validation.Field) { validateWildcardRules(f, old.Spec.Rules) })
+		ratchet.secretNames = f.Violates(func(f validation.Field) { validateSecretNames(f, old.Spec.TLS) })
+		ratchet.wildcardRules = f.Violates(func(f validation.Field) { validateWildcardRules(f, old.Spec.Rules) })
 	}
 	f, spec := f.Child("spec"), &ingress.Spec
 	if len(spec.Rules) == 0 && spec.DefaultBackend == nil {
@@ -49,8 +50,8 @@ func validateIngress(f validation.Field, ingress, old *networkingv1.Ingress) {
 	}
 }
 
-// validateClassAnnotation rejects a new ingress with both the class annotation and field. As in
-// kube-apiserver, the path is not below metadata.
+// validateClassAnnotation rejects a new ingress with both the class annotation and the class field.
+// As in kube-apiserver, the path is not below metadata.
 func validateClassAnnotation(f validation.Field, ingress *networkingv1.Ingress) {
 	annotation, ok := ingress.Annotations[annotationIngressClass]
 	if class := ingress.Spec.IngressClassName; ok && class != nil && annotation != *class {
@@ -85,7 +86,7 @@ func validateIngressRule(f validation.Field, rule *networkingv1.IngressRule, rat
 	}
 }
 
-// validateWildcardRules validates wildcard hosts. These rules are newer than Ingress.
+// validateWildcardRules validates wildcard hosts. These rules are newer than stored ingresses.
 func validateWildcardRules(f validation.Field, rules []networkingv1.IngressRule) {
 	for i := range rules {
 		if strings.Contains(rules[i].Host, "*") {
@@ -133,7 +134,7 @@ func validateAbsolute(f validation.Field, path string) {
 	}
 }
 
-// validateNormalized rejects paths that proxies rewrite before they match them.
+// validateNormalized rejects paths that proxies normalize before they match them.
 func validateNormalized(f validation.Field, path string) {
 	for _, part := range [...]string{"//", "/./", "/../", "%2f", "%2F"} {
 		if strings.Contains(path, part) {
@@ -174,7 +175,7 @@ func validateBackendResource(f validation.Field, ref *corev1.TypedLocalObjectRef
 	f.Child("name").RequiredPathSegment(ref.Name)
 }
 
-// validateBackendPort: f is the backend itself, as kube-apiserver has it.
+// validateBackendPort validates the port of a backend. As in kube-apiserver, f is the backend.
 func validateBackendPort(f validation.Field, port *networkingv1.ServiceBackendPort) {
 	switch at := f.Child("service").Child("port"); {
 	case port.Name != "" && port.Number != 0:

@@ -64,21 +64,22 @@ func validateEndPort(f validation.Field, end int32, start *intstr.IntOrString) {
 	case start.Type != intstr.Int:
 		f.Invalid(end, "may not be specified when `port` is non-numeric")
 	default:
-		if end < start.IntVal { // the value reported is the port, as kube-apiserver does
+		if end < start.IntVal { // as in kube-apiserver, the error contains the port
 			f.Invalid(start.IntVal, "must be greater than or equal to `port`")
 		}
 		f.PortNumber(end)
 	}
 }
 
-// policyRatchet lists the values that a stored network policy may keep and a new one must not have.
+// policyRatchet contains the values that a stored network policy may keep and a new one must not
+// have.
 type policyRatchet struct {
 	old *networkingv1.NetworkPolicySpec // nil on creation
-	// looseSelectors is set if the old policy's own selector was invalid, so that all selectors may
-	// have arbitrary values.
+	// looseSelectors is set if the pod selector of the old policy is invalid. All selectors may
+	// then have arbitrary values.
 	looseSelectors bool
-	// cidrs are the CIDRs of the old policy, at any position, because rules, peers and exceptions
-	// have no names to match them by. It is nil until the first use.
+	// cidrs contains all CIDRs of the old policy, regardless of their position, because rules,
+	// peers and exceptions have no names. It is nil until the first use.
 	cidrs map[string]struct{}
 }
 
@@ -86,7 +87,7 @@ func newPolicyRatchet(f validation.Field, old *networkingv1.NetworkPolicy) polic
 	if old == nil {
 		return policyRatchet{}
 	}
-	loose := f.Breaks(func(f validation.Field) { f.LabelSelector(&old.Spec.PodSelector) })
+	loose := f.Violates(func(f validation.Field) { f.LabelSelector(&old.Spec.PodSelector) })
 	return policyRatchet{old: &old.Spec, looseSelectors: loose}
 }
 
@@ -116,7 +117,7 @@ func (r *policyRatchet) validatePeers(f validation.Field, peers []networkingv1.N
 	}
 }
 
-// validateIPBlock: exceptions are smaller than the block that they are cut out of.
+// validateIPBlock requires that exceptions are proper subsets of the block.
 func (r *policyRatchet) validateIPBlock(f validation.Field, block *networkingv1.IPBlock) {
 	if block.CIDR == "" {
 		f.Child("cidr").Required("")
@@ -161,7 +162,7 @@ func withoutLeadingZeros(cidr string) string {
 	return strings.Join(octets, ".")
 }
 
-// had reports whether a CIDR stood in the policy before.
+// had reports whether the old policy contains a CIDR.
 func (r *policyRatchet) had(cidr string) bool {
 	if r.old == nil {
 		return false

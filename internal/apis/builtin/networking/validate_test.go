@@ -176,8 +176,8 @@ func TestNetworkPolicyUpdates(t *testing.T) {
 	})
 }
 
-// TestCIDRsWithoutStrictness: forms that are read in more than one way are accepted where
-// the gate is off, and warned of.
+// TestCIDRsWithoutStrictness checks that CIDRs that programs parse in different ways are accepted
+// with a warning if the gate is disabled.
 func TestCIDRsWithoutStrictness(t *testing.T) {
 	t.Parallel()
 	policy := newPolicy()
@@ -186,7 +186,7 @@ func TestCIDRsWithoutStrictness(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if faults := validationtest.Faults(t, gates, func(f validation.Field) { validateNetworkPolicy(f, policy, nil) }); faults != nil {
+	if faults := validationtest.Errors(t, gates, func(f validation.Field) { validateNetworkPolicy(f, policy, nil) }); faults != nil {
 		t.Error(faults)
 	}
 	want := []string{
@@ -198,7 +198,7 @@ func TestCIDRsWithoutStrictness(t *testing.T) {
 	}
 }
 
-// TestValidAllocatesNothing checks that validating valid objects does not allocate.
+// TestValidAllocatesNothing checks that the validation of valid objects does not allocate.
 func TestValidAllocatesNothing(t *testing.T) {
 	ingress, policy, validator := newIngress(), newPolicy(), validation.NewValidator(feature.Defaults())
 	allocated := testing.AllocsPerRun(100, func() {

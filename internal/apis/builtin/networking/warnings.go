@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// ingressWarnings reports how a new ingress names its class, if that is the old way.
+// ingressWarnings warns about a new ingress with the class annotation.
 func ingressWarnings(_ *builtin.Operation, ingress, old *networkingv1.Ingress) []string {
 	_, annotated := ingress.Annotations[annotationIngressClass]
 	if old != nil || !annotated || ingress.Spec.IngressClassName != nil {
@@ -19,7 +19,7 @@ func ingressWarnings(_ *builtin.Operation, ingress, old *networkingv1.Ingress) [
 	return []string{fmt.Sprintf("annotation %q is deprecated, please use 'spec.ingressClassName' instead", annotationIngressClass)}
 }
 
-// networkPolicyWarnings reports CIDRs in forms that are read in more than one way.
+// networkPolicyWarnings warns about CIDRs that programs parse in different ways.
 func networkPolicyWarnings(_ *builtin.Operation, policy, _ *networkingv1.NetworkPolicy) []string {
 	var warnings []string
 	path := field.NewPath("spec")

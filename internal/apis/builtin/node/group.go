@@ -10,21 +10,23 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// V1 is node.k8s.io/v1.
+// V1 returns the group version node.k8s.io/v1.
 func V1() builtin.Group {
 	return builtin.Group{GroupVersion: nodev1.SchemeGroupVersion, Resources: []builtin.Entry{
-		builtin.Resource(builtin.Row[nodev1.RuntimeClass]{
-			Name: "runtimeclasses", Kind: "RuntimeClass", AnyFinalizer: true, CreateOnUpdate: true, RequireResourceVersion: true,
-			Validate: validateRuntimeClass, Columns: runtimeClassColumns(),
+		builtin.Resource(builtin.Row[*nodev1.RuntimeClass]{
+			Names:       builtin.Names{Plural: "runtimeclasses", Kind: "RuntimeClass"},
+			WritePolicy: builtin.WritePolicy{AllowCreateOnUpdate: true, RequireResourceVersion: true, AllowAnyFinalizer: true},
+			Strategy:    builtin.Strategy[*nodev1.RuntimeClass]{Validate: validateRuntimeClass},
+			Columns:     runtimeClassColumns(),
 		}),
 	}}
 }
 
-func runtimeClassColumns() *builtin.Columns[nodev1.RuntimeClass] {
-	return &builtin.Columns[nodev1.RuntimeClass]{
+func runtimeClassColumns() *builtin.Columns[*nodev1.RuntimeClass] {
+	return &builtin.Columns[*nodev1.RuntimeClass]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
-			builtin.Column("Handler", "string", ""), // kube-apiserver describes it by a field that is no more
+			builtin.Column("Handler", "string", ""), // kube-apiserver uses the description of a field that no longer exists
 			builtin.AgeColumn(),
 		},
 		Cells: func(class *nodev1.RuntimeClass, now time.Time) []any {

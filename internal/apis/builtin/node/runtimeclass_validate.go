@@ -9,10 +9,10 @@ import (
 
 func validateRuntimeClass(f validation.Field, class, old *nodev1.RuntimeClass) {
 	validateHandler(f.Child("handler"), class, old)
-	podspec.ValidateRuntime(f, class, old)
+	podspec.ValidateRuntimeClass(f, class, old)
 }
 
-// validateHandler: one that cannot be may stay where it is.
+// validateHandler validates the handler, unless it is unchanged.
 func validateHandler(f validation.Field, class, old *nodev1.RuntimeClass) {
 	switch handler := class.Handler; {
 	case old != nil && handler == old.Handler:

@@ -37,7 +37,7 @@ func (p *pod) validateAffinity(f validation.Field) {
 	}
 }
 
-// selectorRule is a rule of selectors of labels.
+// selectorRule validates a label selector.
 type selectorRule = func(validation.Field, *metav1.LabelSelector)
 
 // looseSelector validates a selector except for its label values. Invalid values match no object.
@@ -46,14 +46,14 @@ func looseSelector(f validation.Field, selector *metav1.LabelSelector) {
 		metav1validation.LabelSelectorValidationOptions{AllowInvalidLabelValueInSelector: true}, f.Path())...)
 }
 
-// breaksNodeValues reports whether required labels of nodes have values that no
-// label has. The rule came later than pods that break it.
+// breaksNodeValues reports whether required node labels have invalid values. The rule is newer than
+// stored pods, which may violate it.
 func breaksNodeValues(f validation.Field, a *corev1.NodeAffinity) bool {
 	if a == nil || a.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return false
 	}
 	terms := a.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
-	return f.Breaks(func(f validation.Field) {
+	return f.Violates(func(f validation.Field) {
 		for i := range terms {
 			for j := range terms[i].MatchExpressions {
 				for _, value := range terms[i].MatchExpressions[j].Values {
@@ -64,10 +64,10 @@ func breaksNodeValues(f validation.Field, a *corev1.NodeAffinity) bool {
 	})
 }
 
-// breaksSelectors reports whether any selector of pods breaks the rule of them, which
-// came later than pods that do.
+// breaksSelectors reports whether any pod selector is invalid. The rule is newer than stored pods,
+// which may violate it.
 func breaksSelectors(f validation.Field, a *corev1.Affinity) bool {
-	return f.Breaks(func(f validation.Field) {
+	return f.Violates(func(f validation.Field) {
 		if a := a.PodAffinity; a != nil {
 			validateSelectors(f, a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution)
 		}
@@ -120,8 +120,8 @@ func validateNodeSelector(f validation.Field, selector *corev1.NodeSelector, lab
 	}
 }
 
-// validateNodeTerm validates a node selector term. Preferences accept invalid label values, which
-// match no node.
+// validateNodeTerm validates a node selector term. labelValues is false for preferences, which
+// accept invalid label values. Such values match no node.
 func validateNodeTerm(f validation.Field, term *corev1.NodeSelectorTerm, labelValues bool) {
 	for i := range term.MatchExpressions {
 		validateNodeExpression(f.Child("matchExpressions").Index(i), &term.MatchExpressions[i], labelValues)
@@ -156,7 +156,7 @@ func validateNodeExpression(f validation.Field, r *corev1.NodeSelectorRequiremen
 	}
 }
 
-// validateNodeField: the one field by which nodes are chosen is their name.
+// validateNodeField validates a selector of node fields. The only supported field is metadata.name.
 func validateNodeField(f validation.Field, r *corev1.NodeSelectorRequirement) {
 	switch r.Operator {
 	case corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn:
@@ -199,8 +199,8 @@ func validatePodTerm(f validation.Field, term *corev1.PodAffinityTerm, rule sele
 	f.Child("topologyKey").QualifiedName(term.TopologyKey)
 }
 
-// validateLabelKeys: keys for the pod's own labels were added to the selector at creation; a
-// duplicate key existed before.
+// validateLabelKeys validates matchLabelKeys and mismatchLabelKeys. On creation, the server adds
+// requirements for these keys to the selector. A key that occurs twice was in the selector before.
 func validateLabelKeys(f validation.Field, match, mismatch []string, selector *metav1.LabelSelector) {
 	for _, keys := range [...]struct {
 		field string
@@ -220,7 +220,8 @@ func validateLabelKeys(f validation.Field, match, mismatch []string, selector *m
 	}
 }
 
-// validateUnmergedKeys: keys that are not added to the selector are not in it.
+// validateUnmergedKeys requires that the selector does not contain matchLabelKeys, if the server
+// does not merge the keys.
 func validateUnmergedKeys(f validation.Field, match []string, selector *metav1.LabelSelector) {
 	if len(match) == 0 {
 		return
@@ -229,12 +230,12 @@ func validateUnmergedKeys(f validation.Field, match []string, selector *metav1.L
 		f.Forbidden("must not be specified when labelSelector is not set")
 		return
 	}
-	keys := validation.NewSeen[string](len(selector.MatchExpressions) + len(selector.MatchLabels))
+	keys := validation.NewDuplicates[string](len(selector.MatchExpressions) + len(selector.MatchLabels))
 	for key := range selector.MatchLabels {
-		keys.Again(key)
+		keys.IsDuplicate(key)
 	}
 	for i := range selector.MatchExpressions {
-		keys.Again(selector.MatchExpressions[i].Key)
+		keys.IsDuplicate(selector.MatchExpressions[i].Key)
 	}
 	for i, key := range match {
 		f.Index(i).QualifiedName(key)
@@ -245,14 +246,14 @@ func validateUnmergedKeys(f validation.Field, match []string, selector *metav1.L
 }
 
 func validateMergedKeys(f validation.Field, match []string, selector *metav1.LabelSelector) {
-	seen := validation.NewSeen[string](len(selector.MatchExpressions) + len(selector.MatchLabels))
+	seen := validation.NewDuplicates[string](len(selector.MatchExpressions) + len(selector.MatchLabels))
 	for key := range selector.MatchLabels {
-		seen.Again(key)
+		seen.IsDuplicate(key)
 	}
-	var positions map[string]int // of keys, where there is a fault
+	var positions map[string]int // positions of keys, created for the first error
 	for i := range selector.MatchExpressions {
 		key := selector.MatchExpressions[i].Key
-		if !seen.Again(key) {
+		if !seen.IsDuplicate(key) {
 			continue
 		}
 		if positions == nil {
@@ -268,9 +269,9 @@ func validateMergedKeys(f validation.Field, match []string, selector *metav1.Lab
 }
 
 func validateOpposedKeys(f validation.Field, match, mismatch []string) {
-	opposed := validation.NewSeen[string](len(mismatch))
+	opposed := validation.NewDuplicates[string](len(mismatch))
 	for _, key := range mismatch {
-		opposed.Again(key)
+		opposed.IsDuplicate(key)
 	}
 	for i, key := range match {
 		if opposed.Has(key) {

@@ -12,10 +12,10 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// AppArmorContainer begins the annotation of a container's profile of AppArmor.
+// AppArmorContainer is the prefix of the annotation with the AppArmor profile of a container.
 const AppArmorContainer = corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix
 
-// Annotations that preceded fields, and their values.
+// Annotations that fields have replaced, and their values.
 const (
 	seccompPod         = "seccomp.security.alpha.kubernetes.io/pod"
 	seccompContainer   = "container.seccomp.security.alpha.kubernetes.io/"
@@ -29,8 +29,8 @@ const (
 	appArmorUnconfined = corev1.DeprecatedAppArmorBetaProfileNameUnconfined
 )
 
-// ValidateAnnotations has the rules of the annotations of pods that mean
-// something. old is nil where the pod, or the template, is new.
+// ValidateAnnotations validates the annotations of a pod or template that Kubernetes interprets.
+// old is nil on creation.
 func ValidateAnnotations(f validation.Field, meta, old *metav1.ObjectMeta, spec *corev1.PodSpec) {
 	if mirror, ok := meta.Annotations[corev1.MirrorPodAnnotationKey]; ok && spec.NodeName == "" {
 		f.Key(corev1.MirrorPodAnnotationKey).Invalid(mirror, "must set spec.nodeName if mirror pod annotation is set")
@@ -103,8 +103,9 @@ func containerNames(spec *corev1.PodSpec) map[string]bool {
 	return names
 }
 
-// ValidateAnnotationsKept requires that annotations that define the pod are unchanged.
-func ValidateAnnotationsKept(f validation.Field, meta, old *metav1.ObjectMeta) {
+// ValidateAnnotationsUnchanged rejects changes of annotations that are part of the definition of a
+// pod.
+func ValidateAnnotationsUnchanged(f validation.Field, meta, old *metav1.ObjectMeta) {
 	for key, value := range old.Annotations {
 		if now, ok := meta.Annotations[key]; !ok || now != value {
 			forbidChange(f, key, "remove or update")
@@ -126,9 +127,9 @@ func forbidChange(f validation.Field, key, change string) {
 	}
 }
 
-// ValidateProfilesMatch requires that annotations of a new pod equal the fields that replaced them,
-// if both are present.
-func ValidateProfilesMatch(f validation.Field, meta *metav1.ObjectMeta, spec *corev1.PodSpec) {
+// ValidateAnnotationsMatchFields requires that annotations of a new pod equal the fields that have
+// replaced them, if both are present.
+func ValidateAnnotationsMatchFields(f validation.Field, meta *metav1.ObjectMeta, spec *corev1.PodSpec) {
 	if !hasProfiles(meta) {
 		return
 	}

@@ -10,19 +10,19 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// container is one of any of the three kinds, on its way through its rules.
+// container is a container, init container or ephemeral container during validation.
 type container struct {
 	*corev1.Container
 	pod *pod
 }
 
-// validateContainers: the names of all containers of a pod are different.
+// validateContainers validates all containers of a pod. Their names must be unique.
 func (p *pod) validateContainers(f validation.Field) {
 	spec := p.spec
 	if len(spec.Containers) == 0 {
 		f.Child("containers").Required("")
 	}
-	names := validation.NewSeen[string](len(spec.Containers) + len(spec.InitContainers) + len(spec.EphemeralContainers))
+	names := validation.NewDuplicates[string](len(spec.Containers) + len(spec.InitContainers) + len(spec.EphemeralContainers))
 	for i := range spec.Containers {
 		at := f.Child("containers").Index(i)
 		c := container{&spec.Containers[i], p}
@@ -39,13 +39,13 @@ func (p *pod) validateContainers(f validation.Field) {
 	p.validateHostPorts(f)
 }
 
-func (p *pod) validateEphemerals(f validation.Field, names *validation.Seen[string]) {
+func (p *pod) validateEphemerals(f validation.Field, names *validation.Duplicates[string]) {
 	if len(p.spec.EphemeralContainers) == 0 {
 		return
 	}
-	targets := validation.NewSeen[string](len(p.spec.Containers))
+	targets := validation.NewDuplicates[string](len(p.spec.Containers))
 	for i := range p.spec.Containers {
-		targets.Again(p.spec.Containers[i].Name)
+		targets.IsDuplicate(p.spec.Containers[i].Name)
 	}
 	for i := range p.spec.EphemeralContainers {
 		p.validateEphemeral(f.Index(i), &p.spec.EphemeralContainers[i], &targets)
@@ -53,8 +53,8 @@ func (p *pod) validateEphemerals(f validation.Field, names *validation.Seen[stri
 	}
 }
 
-func validateUnique(f validation.Field, names *validation.Seen[string], name string) {
-	if name != "" && names.Again(name) {
+func validateUnique(f validation.Field, names *validation.Duplicates[string], name string) {
+	if name != "" && names.IsDuplicate(name) {
 		f.Duplicate(name)
 	}
 }
@@ -65,7 +65,8 @@ func (c *container) validateMain(f validation.Field) {
 	c.validateRunning(f)
 }
 
-// validateInit: some fields require a restartable init container (sidecar).
+// validateInit rejects fields of an init container that only restartable init containers (sidecars)
+// have.
 func (c *container) validateInit(f validation.Field) {
 	c.validateCommon(f)
 	c.validateRestart(f, true)
@@ -98,7 +99,7 @@ func (c *container) validateRunning(f validation.Field) {
 	c.pod.validateSoleProbe(f.Child("startupProbe"), c.StartupProbe)
 }
 
-// validateCommon has the rules of all containers.
+// validateCommon contains the rules that all types of containers share.
 func (c *container) validateCommon(f validation.Field) {
 	if c.Name == "" {
 		f.Child("name").Required("")
@@ -122,8 +123,8 @@ func (c *container) validateCommon(f validation.Field) {
 	c.validateSecurityContext(f.Child("securityContext"))
 }
 
-// validateImage: templates may have spaces around the name of an image, as some
-// replace it as a whole.
+// validateImage validates an image name. Templates may have spaces around it, because some tools
+// replace the whole text.
 func (c *container) validateImage(f validation.Field) {
 	if c.Image == "" {
 		f.Child("image").Required("")
@@ -147,7 +148,8 @@ const (
 	maxExitCodes    = 255
 )
 
-// validateRestart validates the restart policy of the container, if it overrides that of its pod.
+// validateRestart validates the restart policy of a container, which overrides the policy of the
+// pod.
 func (c *container) validateRestart(f validation.Field, init bool) {
 	if policy := c.RestartPolicy; policy != nil {
 		validation.OneOf(f.Child("restartPolicy"), *policy,
@@ -186,8 +188,9 @@ func (p *pod) validateRestartAction(f validation.Field, action corev1.ContainerR
 	validation.OneOf(f, action, one)
 }
 
-// RestartsAll reports whether a container restarts all others when it ends.
-func RestartsAll(spec *corev1.PodSpec) bool {
+// RestartsAllContainers reports whether the exit of a container can restart all containers of the
+// pod.
+func RestartsAllContainers(spec *corev1.PodSpec) bool {
 	for _, containers := range [...][]corev1.Container{spec.Containers, spec.InitContainers} {
 		for i := range containers {
 			for j := range containers[i].RestartPolicyRules {
@@ -201,12 +204,12 @@ func RestartsAll(spec *corev1.PodSpec) bool {
 }
 
 func (c *container) validatePorts(f validation.Field) {
-	names := validation.NewSeen[string](len(c.Ports))
+	names := validation.NewDuplicates[string](len(c.Ports))
 	for i := range c.Ports {
 		port, at := &c.Ports[i], f.Index(i)
 		if port.Name != "" {
 			at.Child("name").PortName(port.Name)
-			if names.Again(port.Name) {
+			if names.IsDuplicate(port.Name) {
 				at.Child("name").Duplicate(port.Name)
 			}
 		}
@@ -226,7 +229,7 @@ func (c *container) validatePorts(f validation.Field) {
 	}
 }
 
-// hostPort is a port of the node, which one container can have.
+// hostPort is a port of the node. Only one container of a pod can use it.
 type hostPort struct {
 	protocol corev1.Protocol
 	ip       string
@@ -237,13 +240,13 @@ func hostPortText(port *corev1.ContainerPort) string {
 	return string(port.Protocol) + "/" + port.HostIP + "/" + strconv.Itoa(int(port.HostPort))
 }
 
-// validateHostPorts: the ports that containers take of their node.
+// validateHostPorts rejects host ports that several containers use.
 func (p *pod) validateHostPorts(f validation.Field) {
-	taken := validation.NewSeen[hostPort](0)
+	taken := validation.NewDuplicates[hostPort](0)
 	for i := range p.spec.Containers {
 		for j := range p.spec.Containers[i].Ports {
 			port, at := &p.spec.Containers[i].Ports[j], f.Child("containers").Index(i).Child("ports").Index(j).Child("hostPort")
-			if port.HostPort != 0 && taken.Again(hostPort{port.Protocol, port.HostIP, port.HostPort}) {
+			if port.HostPort != 0 && taken.IsDuplicate(hostPort{port.Protocol, port.HostIP, port.HostPort}) {
 				at.Duplicate(hostPortText(port))
 			}
 			p.validateNodePort(at, port)
@@ -254,22 +257,23 @@ func (p *pod) validateHostPorts(f validation.Field) {
 	}
 }
 
-// validateInitHostPorts: init containers run sequentially, so only ports of the same container
-// conflict. As in kube-apiserver, the error is reported for the first init container.
+// validateInitHostPorts rejects host ports that an init container uses twice. Init containers run
+// sequentially, so ports of different containers do not conflict. As in kube-apiserver, the error
+// is reported for the first init container.
 func (p *pod) validateInitHostPorts(f validation.Field, i int) {
 	ports := p.spec.InitContainers[i].Ports
-	taken := validation.NewSeen[hostPort](len(ports))
+	taken := validation.NewDuplicates[hostPort](len(ports))
 	for j := range ports {
 		port := &ports[j]
-		if port.HostPort != 0 && taken.Again(hostPort{port.Protocol, port.HostIP, port.HostPort}) {
+		if port.HostPort != 0 && taken.IsDuplicate(hostPort{port.Protocol, port.HostIP, port.HostPort}) {
 			f.Index(0).Child("ports").Index(j).Child("hostPort").Duplicate(hostPortText(port))
 		}
 		p.validateNodePort(f.Index(i).Child("ports").Index(j).Child("hostPort"), port)
 	}
 }
 
-// validateNodePort: on the network of the node both ports are one. Templates may
-// leave it out: pods get it when they are made.
+// validateNodePort requires that host port and container port are equal in the network of the node.
+// Templates may omit the host port, which is set when pods are created.
 func (p *pod) validateNodePort(f validation.Field, port *corev1.ContainerPort) {
 	if p.spec.HostNetwork && port.HostPort != port.ContainerPort && (p.options.Pod || port.HostPort != 0) {
 		f.Invalid(port.HostPort, "must match `containerPort` when `hostNetwork` is true")

@@ -15,13 +15,13 @@ const gracePeriod = 30
 // Default sets the defaults of pods and pod templates. It does not change or allocate anything if
 // the specification is complete.
 func Default(spec *corev1.PodSpec) {
-	builtin.FillEmpty(&spec.DNSPolicy, corev1.DNSClusterFirst)
-	builtin.FillEmpty(&spec.RestartPolicy, corev1.RestartPolicyAlways)
-	builtin.FillEmpty(&spec.SchedulerName, corev1.DefaultSchedulerName)
-	builtin.Fill(&spec.SecurityContext, corev1.PodSecurityContext{})
-	builtin.Fill(&spec.TerminationGracePeriodSeconds, gracePeriod)
-	// The account has two names: clients may write either and read both.
-	builtin.FillEmpty(&spec.ServiceAccountName, spec.DeprecatedServiceAccount)
+	builtin.SetDefaultValue(&spec.DNSPolicy, corev1.DNSClusterFirst)
+	builtin.SetDefaultValue(&spec.RestartPolicy, corev1.RestartPolicyAlways)
+	builtin.SetDefaultValue(&spec.SchedulerName, corev1.DefaultSchedulerName)
+	builtin.SetDefault(&spec.SecurityContext, corev1.PodSecurityContext{})
+	builtin.SetDefault(&spec.TerminationGracePeriodSeconds, gracePeriod)
+	// The account has a deprecated and a current field: clients may write either and read both.
+	builtin.SetDefaultValue(&spec.ServiceAccountName, spec.DeprecatedServiceAccount)
 	spec.DeprecatedServiceAccount = spec.ServiceAccountName
 	for i := range spec.Volumes {
 		defaultVolume(&spec.Volumes[i])
@@ -35,28 +35,28 @@ func Default(spec *corev1.PodSpec) {
 	for i := range spec.EphemeralContainers {
 		defaultContainer((*corev1.Container)(&spec.EphemeralContainers[i].EphemeralContainerCommon))
 	}
-	RoundUp(spec.Overhead)
-	RoundUpBoth(spec.Resources)
+	RoundUpQuantities(spec.Overhead)
+	RoundUpRequirements(spec.Resources)
 }
 
 func defaultContainer(c *corev1.Container) {
 	if c.ImagePullPolicy == "" {
 		c.ImagePullPolicy = pullPolicy(c.Image)
 	}
-	builtin.FillEmpty(&c.TerminationMessagePath, corev1.TerminationMessagePathDefault)
-	builtin.FillEmpty(&c.TerminationMessagePolicy, corev1.TerminationMessageReadFile)
+	builtin.SetDefaultValue(&c.TerminationMessagePath, corev1.TerminationMessagePathDefault)
+	builtin.SetDefaultValue(&c.TerminationMessagePolicy, corev1.TerminationMessageReadFile)
 	for i := range c.Ports {
-		builtin.FillEmpty(&c.Ports[i].Protocol, corev1.ProtocolTCP)
+		builtin.SetDefaultValue(&c.Ports[i].Protocol, corev1.ProtocolTCP)
 	}
 	for i := range c.Env {
 		if from := c.Env[i].ValueFrom; from != nil {
 			defaultFieldRef(from.FieldRef)
 			if from.FileKeyRef != nil {
-				builtin.Fill(&from.FileKeyRef.Optional, false)
+				builtin.SetDefault(&from.FileKeyRef.Optional, false)
 			}
 		}
 	}
-	RoundUpBoth(&c.Resources)
+	RoundUpRequirements(&c.Resources)
 	defaultProbe(c.LivenessProbe)
 	defaultProbe(c.ReadinessProbe)
 	defaultProbe(c.StartupProbe)
@@ -76,7 +76,7 @@ func pullPolicy(image string) corev1.PullPolicy {
 
 func defaultFieldRef(ref *corev1.ObjectFieldSelector) {
 	if ref != nil {
-		builtin.FillEmpty(&ref.APIVersion, "v1")
+		builtin.SetDefaultValue(&ref.APIVersion, "v1")
 	}
 }
 
@@ -84,13 +84,13 @@ func defaultProbe(probe *corev1.Probe) {
 	if probe == nil {
 		return
 	}
-	builtin.FillEmpty(&probe.TimeoutSeconds, 1)
-	builtin.FillEmpty(&probe.PeriodSeconds, 10)
-	builtin.FillEmpty(&probe.SuccessThreshold, 1)
-	builtin.FillEmpty(&probe.FailureThreshold, 3)
+	builtin.SetDefaultValue(&probe.TimeoutSeconds, 1)
+	builtin.SetDefaultValue(&probe.PeriodSeconds, 10)
+	builtin.SetDefaultValue(&probe.SuccessThreshold, 1)
+	builtin.SetDefaultValue(&probe.FailureThreshold, 3)
 	defaultHTTPGet(probe.HTTPGet)
 	if probe.GRPC != nil {
-		builtin.Fill(&probe.GRPC.Service, "")
+		builtin.SetDefault(&probe.GRPC.Service, "")
 	}
 }
 
@@ -102,7 +102,7 @@ func defaultHandler(handler *corev1.LifecycleHandler) {
 
 func defaultHTTPGet(get *corev1.HTTPGetAction) {
 	if get != nil {
-		builtin.FillEmpty(&get.Path, "/")
-		builtin.FillEmpty(&get.Scheme, corev1.URISchemeHTTP)
+		builtin.SetDefaultValue(&get.Path, "/")
+		builtin.SetDefaultValue(&get.Scheme, corev1.URISchemeHTTP)
 	}
 }

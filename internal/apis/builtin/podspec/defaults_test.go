@@ -25,7 +25,7 @@ func TestServiceAccountHasTwoNames(t *testing.T) {
 	}
 }
 
-// Volumes of kinds that recorded requests do not have.
+// TestVolumes checks the defaults of volume types that recorded requests do not contain.
 func TestVolumes(t *testing.T) {
 	t.Parallel()
 	mode := int32(0o644)
@@ -75,7 +75,7 @@ func TestRoundUp(t *testing.T) {
 		"12345678901234567890.5u": "12345678901234568m",
 	} {
 		list := corev1.ResourceList{"x": resource.MustParse(text)}
-		RoundUp(list)
+		RoundUpQuantities(list)
 		if got := list["x"]; got.Cmp(resource.MustParse(want)) != 0 {
 			t.Errorf("%s is rounded up to %s, want %s", text, got.String(), want)
 		}

@@ -7,88 +7,90 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// Prepare and PrepareUpdate are the rules of a kind that makes pods of the
-// specification that spec returns: fields of features that are off are dropped.
-func Prepare[T any](spec func(*T) *corev1.PodSpec) func(*builtin.Operation, *T) {
-	return func(op *builtin.Operation, obj *T) { DropDisabled(op.Env.Gates, spec(obj), nil) }
+// PrepareForCreate returns a hook for Strategy.PrepareForCreate that drops the fields of disabled
+// features from a pod specification. spec returns the specification of an object.
+func PrepareForCreate[T any](spec func(*T) *corev1.PodSpec) func(*builtin.Operation, *T) {
+	return func(op *builtin.Operation, obj *T) { DropDisabledFields(op.Env.Gates, spec(obj), nil) }
 }
 
-// PrepareUpdate is described with Prepare.
-func PrepareUpdate[T any](spec func(*T) *corev1.PodSpec) func(*builtin.Operation, *T, *T) {
-	return func(op *builtin.Operation, obj, old *T) { DropDisabled(op.Env.Gates, spec(obj), spec(old)) }
+// PrepareForUpdate returns the corresponding hook for Strategy.PrepareForUpdate. Fields that the
+// old object uses are preserved.
+func PrepareForUpdate[T any](spec func(*T) *corev1.PodSpec) func(*builtin.Operation, *T, *T) {
+	return func(op *builtin.Operation, obj, old *T) { DropDisabledFields(op.Env.Gates, spec(obj), spec(old)) }
 }
 
-// DropDisabled clears the fields of disabled features, except those that the old specification
-// uses. Both may be nil. Feature gates that are locked to their default are not checked.
-func DropDisabled(gates feature.Gates, spec, old *corev1.PodSpec) {
+// DropDisabledFields clears the fields of disabled features, unless the old specification
+// uses them. Both specifications may be nil. Feature gates that are locked to their
+// default are not checked.
+func DropDisabledFields(gates feature.Gates, spec, old *corev1.PodSpec) {
 	if spec == nil {
 		return
 	}
-	builtin.DropDisabled(gates, []builtin.Gated[corev1.PodSpec]{
-		{Gate: feature.GenericWorkload, Fields: schedulingGroup},
-		{Gate: feature.EvictionRequestAPI, Fields: evictionResponders},
-		{Gate: feature.MatchLabelKeysInPodTopologySpread, Fields: spreadLabelKeys},
-		{Gate: feature.ContainerRestartRules, Fields: restartRules},
-		{Gate: feature.ContainerStopSignals, Fields: stopSignals},
-		{Gate: feature.H2CContainerProbe, Fields: httpProtocols},
-		{Gate: feature.GRPCContainerProbeTLS, Fields: grpcModes},
-		{Gate: feature.VolumeBindMountOptions, Fields: mountOptions},
-		{Gate: feature.EmptyDirVolumeMode, Fields: emptyDirModes},
-		{Gate: feature.AtomicWriteVolumeUserFields, Fields: fileOwners},
-		{Gate: feature.ClusterTrustBundleProjection, Fields: trustBundles},
-		{Gate: feature.PodCertificateRequest, Fields: podCertificates},
+	builtin.DropDisabledFields(gates, []builtin.GatedFields[*corev1.PodSpec]{
+		{Gate: feature.GenericWorkload, Visit: schedulingGroup},
+		{Gate: feature.EvictionRequestAPI, Visit: evictionResponders},
+		{Gate: feature.MatchLabelKeysInPodTopologySpread, Visit: spreadLabelKeys},
+		{Gate: feature.ContainerRestartRules, Visit: restartRules},
+		{Gate: feature.ContainerStopSignals, Visit: stopSignals},
+		{Gate: feature.H2CContainerProbe, Visit: httpProtocols},
+		{Gate: feature.GRPCContainerProbeTLS, Visit: grpcModes},
+		{Gate: feature.VolumeBindMountOptions, Visit: mountOptions},
+		{Gate: feature.EmptyDirVolumeMode, Visit: emptyDirModes},
+		{Gate: feature.AtomicWriteVolumeUserFields, Visit: fileOwners},
+		{Gate: feature.ClusterTrustBundleProjection, Visit: trustBundles},
+		{Gate: feature.PodCertificateRequest, Visit: podCertificates},
 	}, spec, old)
 }
 
-// Each of the following is the Fields of a builtin.Gated.
+// The following functions are hooks for GatedFields.Visit.
 
-func schedulingGroup(u *builtin.Use, spec *corev1.PodSpec) {
-	builtin.Take(u, &spec.SchedulingGroup)
+func schedulingGroup(u *builtin.FieldVisitor, spec *corev1.PodSpec) {
+	builtin.VisitField(u, &spec.SchedulingGroup)
 }
 
-func evictionResponders(u *builtin.Use, spec *corev1.PodSpec) {
-	builtin.Take(u, &spec.EvictionResponders)
+func evictionResponders(u *builtin.FieldVisitor, spec *corev1.PodSpec) {
+	builtin.VisitField(u, &spec.EvictionResponders)
 }
 
-func spreadLabelKeys(u *builtin.Use, spec *corev1.PodSpec) {
+func spreadLabelKeys(u *builtin.FieldVisitor, spec *corev1.PodSpec) {
 	for i := range spec.TopologySpreadConstraints {
-		builtin.Take(u, &spec.TopologySpreadConstraints[i].MatchLabelKeys)
+		builtin.VisitField(u, &spec.TopologySpreadConstraints[i].MatchLabelKeys)
 	}
 }
 
-// restartRules: that an init container always restarts, as sidecars do, is older
-// than the feature, and stays.
-func restartRules(u *builtin.Use, spec *corev1.PodSpec) {
+// restartRules visits the restart policies of containers and init containers, except Always of init
+// containers: sidecars are older than the feature.
+func restartRules(u *builtin.FieldVisitor, spec *corev1.PodSpec) {
 	eachContainer(spec, func(c *corev1.Container) {
-		builtin.Take(u, &c.RestartPolicyRules)
+		builtin.VisitField(u, &c.RestartPolicyRules)
 	})
 	for i := range spec.InitContainers {
 		if c := &spec.InitContainers[i]; !restartable(c) {
-			builtin.Take(u, &c.RestartPolicy)
+			builtin.VisitField(u, &c.RestartPolicy)
 		}
 	}
 	for i := range spec.Containers {
-		builtin.Take(u, &spec.Containers[i].RestartPolicy)
+		builtin.VisitField(u, &spec.Containers[i].RestartPolicy)
 	}
 }
 
-// stopSignals: a lifecycle with a signal only is removed with it.
-func stopSignals(u *builtin.Use, spec *corev1.PodSpec) {
+// stopSignals visits stop signals. It also removes a lifecycle that contains only a signal.
+func stopSignals(u *builtin.FieldVisitor, spec *corev1.PodSpec) {
 	eachContainer(spec, func(c *corev1.Container) {
 		if c.Lifecycle == nil || c.Lifecycle.StopSignal == nil {
 			return
 		}
-		builtin.Take(u, &c.Lifecycle.StopSignal)
+		builtin.VisitField(u, &c.Lifecycle.StopSignal)
 		if *c.Lifecycle == (corev1.Lifecycle{}) {
 			c.Lifecycle = nil
 		}
 	})
 }
 
-func httpProtocols(u *builtin.Use, spec *corev1.PodSpec) {
+func httpProtocols(u *builtin.FieldVisitor, spec *corev1.PodSpec) {
 	get := func(g *corev1.HTTPGetAction) {
 		if g != nil {
-			builtin.Take(u, &g.Protocol)
+			builtin.VisitField(u, &g.Protocol)
 		}
 	}
 	eachProbe(spec, func(p *corev1.Probe) { get(p.HTTPGet) })
@@ -104,45 +106,45 @@ func httpProtocols(u *builtin.Use, spec *corev1.PodSpec) {
 	})
 }
 
-func grpcModes(u *builtin.Use, spec *corev1.PodSpec) {
+func grpcModes(u *builtin.FieldVisitor, spec *corev1.PodSpec) {
 	eachProbe(spec, func(p *corev1.Probe) {
 		if p.GRPC != nil {
-			builtin.Take(u, &p.GRPC.Mode)
+			builtin.VisitField(u, &p.GRPC.Mode)
 		}
 	})
 }
 
-func mountOptions(u *builtin.Use, spec *corev1.PodSpec) {
+func mountOptions(u *builtin.FieldVisitor, spec *corev1.PodSpec) {
 	eachContainer(spec, func(c *corev1.Container) {
 		for i := range c.VolumeMounts {
-			builtin.Take(u, &c.VolumeMounts[i].BindMountOptions)
+			builtin.VisitField(u, &c.VolumeMounts[i].BindMountOptions)
 		}
 	})
 }
 
-func emptyDirModes(u *builtin.Use, spec *corev1.PodSpec) {
+func emptyDirModes(u *builtin.FieldVisitor, spec *corev1.PodSpec) {
 	for i := range spec.Volumes {
 		if s := spec.Volumes[i].EmptyDir; s != nil {
-			builtin.Take(u, &s.Mode)
+			builtin.VisitField(u, &s.Mode)
 		}
 	}
 }
 
-func fileOwners(u *builtin.Use, spec *corev1.PodSpec) {
+func fileOwners(u *builtin.FieldVisitor, spec *corev1.PodSpec) {
 	eachOwner(spec, func(user **int64) {
-		builtin.Take(u, user)
+		builtin.VisitField(u, user)
 	})
 }
 
-func trustBundles(u *builtin.Use, spec *corev1.PodSpec) {
+func trustBundles(u *builtin.FieldVisitor, spec *corev1.PodSpec) {
 	eachProjection(spec, func(source *corev1.VolumeProjection) {
-		builtin.Take(u, &source.ClusterTrustBundle)
+		builtin.VisitField(u, &source.ClusterTrustBundle)
 	})
 }
 
-func podCertificates(u *builtin.Use, spec *corev1.PodSpec) {
+func podCertificates(u *builtin.FieldVisitor, spec *corev1.PodSpec) {
 	eachProjection(spec, func(source *corev1.VolumeProjection) {
-		builtin.Take(u, &source.PodCertificate)
+		builtin.VisitField(u, &source.PodCertificate)
 	})
 }
 

@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-func TestDropDisabled(t *testing.T) {
+func TestDropDisabledFields(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ sent, want string }{
 		"scheduling group":    {`{"schedulingGroup":{"podGroupName":"g"}}`, `{}`},
@@ -55,20 +55,20 @@ func TestDropDisabled(t *testing.T) {
 			return spec
 		}
 		created, updated, kept := read(test.sent), read(test.sent), read(test.sent)
-		DropDisabled(feature.Gates{}, created, nil)
-		DropDisabled(feature.Gates{}, updated, read(test.want))
+		DropDisabledFields(feature.Gates{}, created, nil)
+		DropDisabledFields(feature.Gates{}, updated, read(test.want))
 		if diff := cmp.Diff(read(test.want), created); diff != "" {
 			t.Errorf("%s: created (-want +got):\n%s", name, diff)
 		}
 		if diff := cmp.Diff(read(test.want), updated); diff != "" {
 			t.Errorf("%s: updated (-want +got):\n%s", name, diff)
 		}
-		DropDisabled(feature.Gates{}, kept, read(test.sent))
+		DropDisabledFields(feature.Gates{}, kept, read(test.sent))
 		if diff := cmp.Diff(read(test.sent), kept); diff != "" {
 			t.Errorf("%s: what was in use is dropped (-want +got):\n%s", name, diff)
 		}
 	}
-	DropDisabled(feature.Gates{}, nil, nil)
+	DropDisabledFields(feature.Gates{}, nil, nil)
 }
 
 // TestKeepEnabled checks that the fields of enabled gates are preserved, regardless of the gate's
@@ -80,7 +80,7 @@ func TestKeepEnabled(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec := &corev1.PodSpec{EvictionResponders: []corev1.EvictionResponder{{Name: "a.b/c"}}, SchedulingGroup: &corev1.PodSchedulingGroup{}}
-	DropDisabled(gates, spec, nil)
+	DropDisabledFields(gates, spec, nil)
 	if len(spec.EvictionResponders) == 0 || spec.SchedulingGroup != nil {
 		t.Errorf("got %+v", spec)
 	}

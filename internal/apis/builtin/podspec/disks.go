@@ -10,8 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// Volumes of remote disks and file systems. The rules of their fields also apply to
-// PersistentVolumes.
+// This file validates volumes of remote disks and file systems, in pods and PersistentVolumes.
 
 func required(f validation.Field, name, value string) {
 	if value == "" {
@@ -19,7 +18,7 @@ func required(f validation.Field, name, value string) {
 	}
 }
 
-// ValidateHostPath has the rules of a path of the node.
+// ValidateHostPath validates a volume of a path of the node.
 func ValidateHostPath(f validation.Field, s *corev1.HostPathVolumeSource) {
 	if s.Path == "" {
 		f.Child("path").Required("")
@@ -32,7 +31,7 @@ func ValidateHostPath(f validation.Field, s *corev1.HostPathVolumeSource) {
 	}
 }
 
-// validateLocal has the rules of a disk of the node.
+// validateLocal validates a volume of a disk of the node.
 func validateLocal(f validation.Field, s *corev1.LocalVolumeSource) {
 	if s.Path == "" {
 		f.Child("path").Required("")
@@ -41,7 +40,7 @@ func validateLocal(f validation.Field, s *corev1.LocalVolumeSource) {
 	validateNoBacksteps(f.Child("path"), s.Path)
 }
 
-// ValidateNFS has the rules of a directory of an NFS server.
+// ValidateNFS validates a volume of an NFS server.
 func ValidateNFS(f validation.Field, s *corev1.NFSVolumeSource) {
 	required(f, "server", s.Server)
 	required(f, "path", s.Path)
@@ -50,13 +49,13 @@ func ValidateNFS(f validation.Field, s *corev1.NFSVolumeSource) {
 	}
 }
 
-// ValidateGCEDisk has the rules of a disk of Google's.
+// ValidateGCEDisk validates a volume of Google Compute Engine.
 func ValidateGCEDisk(f validation.Field, s *corev1.GCEPersistentDiskVolumeSource) {
 	required(f, "pdName", s.PDName)
 	validatePartition(f.Child("partition"), s.Partition)
 }
 
-// ValidateAWSDisk has the rules of a disk of Amazon's.
+// ValidateAWSDisk validates a volume of Amazon Elastic Block Store.
 func ValidateAWSDisk(f validation.Field, s *corev1.AWSElasticBlockStoreVolumeSource) {
 	required(f, "volumeID", s.VolumeID)
 	validatePartition(f.Child("partition"), s.Partition)
@@ -75,10 +74,11 @@ func validateISCSI(f validation.Field, volume *corev1.Volume) {
 	}
 }
 
-// iscsiFormat is the error of an invalid iSCSI node name.
+// iscsiFormat is the error message for an invalid iSCSI node name.
 const iscsiFormat = "must be valid format"
 
-// validateISCSITarget validates an iSCSI disk. start is the error of a name in an unknown format.
+// validateISCSITarget validates an iSCSI volume. start is the error message for a node name of an
+// unknown format.
 func validateISCSITarget(f validation.Field, portal, iqn string, lun int32, initiator *string, start string) {
 	required(f, "targetPortal", portal)
 	if iqn == "" {
@@ -92,7 +92,8 @@ func validateISCSITarget(f validation.Field, portal, iqn string, lun int32, init
 	}
 }
 
-// validateIQN validates the name of a target: with the domain of its authority, or by number.
+// validateIQN validates an iSCSI node name, which has the format iqn (a domain), eui or naa (a
+// number). start is the error message for other formats.
 func validateIQN(f validation.Field, name, start string) {
 	switch {
 	case !strings.HasPrefix(name, "iqn") && !strings.HasPrefix(name, "eui") && !strings.HasPrefix(name, "naa"):
@@ -111,7 +112,7 @@ func validateGlusterPath(f validation.Field, endpoints, path string) {
 	required(f, "path", path)
 }
 
-// ValidateFlocker has the rules of a dataset of Flocker's.
+// ValidateFlocker validates a Flocker volume.
 func ValidateFlocker(f validation.Field, s *corev1.FlockerVolumeSource) {
 	if s.DatasetName == "" && s.DatasetUUID == "" {
 		f.Required("one of datasetName and datasetUUID is required")
@@ -147,7 +148,7 @@ func validateCephFS(f validation.Field, volume *corev1.Volume) {
 	validateMonitors(f.Child("monitors"), volume.CephFS.Monitors)
 }
 
-// ValidateQuobyte has the rules of a volume of Quobyte's.
+// ValidateQuobyte validates a Quobyte volume.
 func ValidateQuobyte(f validation.Field, s *corev1.QuobyteVolumeSource) {
 	const pairs = "must be a host:port pair or multiple pairs separated by commas"
 	if s.Registry == "" {
@@ -164,7 +165,7 @@ func ValidateQuobyte(f validation.Field, s *corev1.QuobyteVolumeSource) {
 	required(f, "volume", s.Volume)
 }
 
-// ValidateFC has the rules of a disk behind Fibre Channel.
+// ValidateFC validates a Fibre Channel volume.
 func ValidateFC(f validation.Field, s *corev1.FCVolumeSource) {
 	if len(s.TargetWWNs) == 0 && len(s.WWIDs) == 0 {
 		f.Child("targetWWNs").Required("must specify either targetWWNs or wwids, but not both")
@@ -182,7 +183,7 @@ func ValidateFC(f validation.Field, s *corev1.FCVolumeSource) {
 	}
 }
 
-// ValidateFlex has the rules of a volume that a program of the node's mounts.
+// ValidateFlex validates a volume that a driver on the node mounts.
 func ValidateFlex(f validation.Field, driver string, options map[string]string) {
 	required(f, "driver", driver)
 	for key := range options {
@@ -205,22 +206,22 @@ func validateAzureShare(f validation.Field, secret, share string) {
 	required(f, "shareName", share)
 }
 
-// ValidateVsphere has the rules of a disk of VMware's.
+// ValidateVsphere validates a volume of VMware vSphere.
 func ValidateVsphere(f validation.Field, s *corev1.VsphereVirtualDiskVolumeSource) {
 	required(f, "volumePath", s.VolumePath)
 }
 
-// ValidatePhoton has the rules of a disk of Photon's.
+// ValidatePhoton validates a volume of VMware Photon.
 func ValidatePhoton(f validation.Field, s *corev1.PhotonPersistentDiskVolumeSource) {
 	required(f, "pdID", s.PdID)
 }
 
-// ValidatePortworx has the rules of a volume of Portworx's.
+// ValidatePortworx validates a Portworx volume.
 func ValidatePortworx(f validation.Field, s *corev1.PortworxVolumeSource) {
 	required(f, "volumeID", s.VolumeID)
 }
 
-// ValidateAzureDisk has the rules of a disk of Microsoft's.
+// ValidateAzureDisk validates a volume of Microsoft Azure.
 func ValidateAzureDisk(f validation.Field, s *corev1.AzureDiskVolumeSource) {
 	required(f, "diskName", s.DiskName)
 	required(f, "diskURI", s.DataDiskURI)

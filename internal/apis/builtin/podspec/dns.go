@@ -54,8 +54,7 @@ func (p *pod) validateDNS(f validation.Field) {
 	}
 }
 
-// validateSearches: a domain may be that of a whole name, with a dot at its end,
-// and may have underscores.
+// validateSearches validates search domains, which may end with a dot and contain underscores.
 func validateSearches(f validation.Field, searches []string) {
 	if len(searches) > maxSearches {
 		f.Invalid(searches, "must not have more than 32 search paths")

@@ -60,17 +60,17 @@ func validateKeyRef(f validation.Field, name, key string) {
 	validateConfigKey(f.Child("key"), key)
 }
 
-// validateConfigKey: the key of a value in a ConfigMap or a Secret.
+// validateConfigKey validates a key of a ConfigMap or Secret.
 func validateConfigKey(f validation.Field, key string) {
 	if key == "" {
 		f.Required("")
 		return
 	}
-	f.ConfigKey(key)
+	f.ConfigMapKey(key)
 }
 
-// validateFileRef: a variable can be read from a file that an init container has
-// left in an empty directory.
+// validateFileRef validates a variable that is read from a file. An init container writes the file
+// to an emptyDir volume.
 func (c *container) validateFileRef(f validation.Field, ref *corev1.FileKeySelector) {
 	if ref.VolumeName == "" {
 		f.Child("volumeName").Required("")
@@ -91,8 +91,8 @@ func (c *container) validateFileRef(f validation.Field, ref *corev1.FileKeySelec
 	}
 }
 
-// validateEnvFrom: errors about the number of sources are reported for the list, as in
-// kube-apiserver.
+// validateEnvFrom validates the sources of variables. As in kube-apiserver, errors about their
+// number are reported for the list.
 func (c *container) validateEnvFrom(f validation.Field) {
 	for i := range c.EnvFrom {
 		from, at, n := &c.EnvFrom[i], f.Index(i), 0
@@ -123,8 +123,8 @@ func validateRefName(f validation.Field, name string) {
 	f.DNSSubdomain(name)
 }
 
-// validateFieldRef: isField reports whether a field is readable, and fields are listed in the
-// error.
+// validateFieldRef validates a reference to a field of the pod. isField reports whether a field can
+// be referenced, and fields lists such fields for the error.
 func validateFieldRef(f validation.Field, ref *corev1.ObjectFieldSelector, isField func(string) bool, fields func() []string) {
 	path := f.Child("fieldPath")
 	switch name, key, subscripted := cutSubscript(ref.FieldPath); {
@@ -145,7 +145,7 @@ func validateFieldRef(f validation.Field, ref *corev1.ObjectFieldSelector, isFie
 	}
 }
 
-// cutSubscript splits a path such as metadata.labels['key'].
+// cutSubscript splits a path with a subscript, such as metadata.labels['key'].
 func cutSubscript(path string) (name, key string, ok bool) {
 	name, rest, found := strings.Cut(path, "['")
 	key, closed := strings.CutSuffix(rest, "']")
@@ -192,7 +192,8 @@ func isFileField(path string) bool {
 	return false
 }
 
-// validateResourceRef: a volume belongs to all containers, so it requires a container name.
+// validateResourceRef validates a reference to a resource of a container. It requires a container
+// name in a volume, which does not belong to a container.
 func validateResourceRef(f validation.Field, ref *corev1.ResourceFieldSelector, inVolume bool) {
 	if inVolume && ref.ContainerName == "" {
 		f.Child("containerName").Required("")
@@ -221,7 +222,7 @@ func validateResourceRef(f validation.Field, ref *corev1.ResourceFieldSelector, 
 	}
 }
 
-// contains reports whether an item is in a list of items, as fault have them.
+// contains reports whether a list, which is formatted as in error messages, contains an item.
 func contains(list, item string) bool {
 	for one := range strings.SplitSeq(list, ", ") {
 		if one == item {
@@ -231,8 +232,8 @@ func contains(list, item string) bool {
 	return false
 }
 
-// divisorsOf returns the divisors of a resource, and its description; "" for an unreadable
-// resource.
+// divisorsOf returns the valid divisors of a resource and their description, or "" if the resource
+// cannot be referenced.
 func divisorsOf(name string) (divisors, about string) {
 	const bytes = "1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, 1Ti, 1Pi, 1Ei"
 	switch {
@@ -248,7 +249,7 @@ func divisorsOf(name string) (divisors, about string) {
 	return "", ""
 }
 
-// validateDescending requires a path that leads down from where it starts.
+// validateDescending requires a relative path without "..".
 func validateDescending(f validation.Field, path string) {
 	if strings.HasPrefix(path, "/") {
 		f.Invalid(path, "must be a relative path")

@@ -6,9 +6,9 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// validateEphemeral: an ephemeral container cannot change the pod or reserve resources. targets are
-// its possible target containers.
-func (p *pod) validateEphemeral(f validation.Field, e *corev1.EphemeralContainer, targets *validation.Seen[string]) {
+// validateEphemeral validates an ephemeral container, which cannot reserve resources. targets
+// contains the names of containers that it may target.
+func (p *pod) validateEphemeral(f validation.Field, e *corev1.EphemeralContainer, targets *validation.Duplicates[string]) {
 	const reason = "cannot be set for an Ephemeral Container"
 	c := container{(*corev1.Container)(&e.EphemeralContainerCommon), p}
 	c.validateCommon(f)

@@ -11,7 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest/names"
 )
 
-// Volumes with files from objects: secrets, config maps, the pod itself, and projections.
+// This file validates volumes with files from objects: secrets, config maps, the pod itself, and
+// projections.
 
 func validateMode(f validation.Field, mode *int32) {
 	if mode != nil && (*mode < 0 || *mode > 0o777) {
@@ -53,7 +54,8 @@ func validateItems(f validation.Field, items []corev1.KeyToPath) {
 	}
 }
 
-// validateFilePath: the prefix of two dots is reserved for the kubelet's atomic updates.
+// validateFilePath validates the path of a file. Names that start with two dots are reserved for
+// the kubelet, which updates files atomically.
 func validateFilePath(f validation.Field, path string) {
 	validateDescending(f, path)
 	if strings.HasPrefix(path, "..") && !strings.HasPrefix(path, "../") {
@@ -69,7 +71,8 @@ func validateDownwardVolume(f validation.Field, volume *corev1.Volume) {
 	}
 }
 
-// validateDownwardFile reports errors for the volume instead of the item, as in kube-apiserver.
+// validateDownwardFile validates a file with a field of the pod. As in kube-apiserver, errors are
+// reported for the volume instead of the item.
 func validateDownwardFile(f validation.Field, file *corev1.DownwardAPIVolumeFile) {
 	if file.Path == "" {
 		f.Child("path").Required("")
@@ -91,10 +94,10 @@ func validateDownwardFile(f validation.Field, file *corev1.DownwardAPIVolumeFile
 	validateID(f.Child("user"), file.User)
 }
 
-// projection is a projected volume during its validation: paths are the paths of earlier files.
+// projection is a projected volume during validation. paths contains the paths of previous files.
 type projection struct {
 	validation.Field
-	paths validation.Seen[string]
+	paths validation.Duplicates[string]
 }
 
 func validateProjected(f validation.Field, volume *corev1.Volume) {
@@ -106,9 +109,9 @@ func validateProjected(f validation.Field, volume *corev1.Volume) {
 	}
 }
 
-// path records the path of a file. A duplicate is an error, in which of is the source.
+// path records the path of a file. A duplicate is an error, whose message contains the source of.
 func (p *projection) path(path, of string) {
-	if path != "" && p.paths.Again(path) {
+	if path != "" && p.paths.IsDuplicate(path) {
 		p.Invalid(of, "conflicting duplicate paths")
 	}
 }
@@ -157,7 +160,7 @@ func (p *projection) validateKeys(f validation.Field, name string, items []corev
 	}
 }
 
-// Lifetimes in seconds.
+// Lifetimes of tokens, in seconds.
 const (
 	minTokenLifetime       = 10 * 60
 	maxTokenLifetime       = 1 << 32
@@ -165,7 +168,7 @@ const (
 	maxCertificateLifetime = 91 * 24 * 3600
 )
 
-// validateToken does not validate the path, which depends on the old object.
+// validateToken validates a token, except its path, whose rules depend on the old object.
 func (p *projection) validateToken(f validation.Field, s *corev1.ServiceAccountTokenProjection) {
 	if s.ExpirationSeconds != nil {
 		switch at := f.Child("expirationSeconds"); {
@@ -209,8 +212,8 @@ func (p *projection) validateTrustBundle(f validation.Field, s *corev1.ClusterTr
 	p.path(s.Path, s.Path)
 }
 
-// validateBundleName: the part before the last colon is a signer name with a colon instead of the
-// slash.
+// validateBundleName validates the name of a trust bundle. The part before the last colon is a
+// signer name with a colon instead of the slash.
 func validateBundleName(f validation.Field, name string) {
 	if name == "" {
 		f.Required("must be a valid object name")

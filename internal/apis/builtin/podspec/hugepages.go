@@ -9,14 +9,15 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// IsHugePages reports whether a resource is memory in pages of a size.
+// IsHugePages reports whether a resource is memory in huge pages.
 func IsHugePages(name corev1.ResourceName) bool {
 	return strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
 }
 
-// validateHugePages: there are no parts of a page. It was not so always.
+// validateHugePages requires multiples of the page size. Stored pods may violate the rule, which is
+// newer.
 func (p *pod) validateHugePages(f validation.Field) {
-	if p.old != nil && f.Breaks(func(f validation.Field) { (&pod{spec: p.old}).validateHugePages(f) }) {
+	if p.old != nil && f.Violates(func(f validation.Field) { (&pod{spec: p.old}).validateHugePages(f) }) {
 		return
 	}
 	validatePages(f.Child("overhead").Child("limits"), p.spec.Overhead)

@@ -8,11 +8,12 @@ const maxPath = 255
 // isLatest reports whether an image has neither a tag nor a digest, or the tag latest. It returns
 // false for invalid names, which validation or the kubelet rejects.
 //
-// image = [ domain "/" ] path [ ":" tag ] [ "@" digest ] domain = host [ ":" port ] path =
-// component { "/" component }
+//	image = [ domain "/" ] path [ ":" tag ] [ "@" digest ]
+//	domain = host [ ":" port ]
+//	path = component { "/" component }
 func isLatest(image string) bool {
 	name, digest, digested := strings.Cut(image, "@")
-	if digested && !isDigest(digest) || isHex(image, 64) { // the latter is how images are called by identity
+	if digested && !isDigest(digest) || isHex(image, 64) { // an image ID has 64 hexadecimal digits
 		return false
 	}
 	domain, rest := splitDomain(name)
@@ -26,8 +27,8 @@ func isLatest(image string) bool {
 	return tag == "latest"
 }
 
-// splitDomain splits off the first part of a name if it looks like a host, as
-// parts of paths do not: it has a dot, a port or a capital letter.
+// splitDomain splits off the first component of a name if it is a host: it then contains a dot, a
+// port or a capital letter.
 func splitDomain(name string) (domain, rest string) {
 	first, rest, ok := strings.Cut(name, "/")
 	if ok && (strings.ContainsAny(first, ".:") || first == "localhost" || strings.ToLower(first) != first) {
@@ -36,7 +37,8 @@ func splitDomain(name string) (domain, rest string) {
 	return "", name
 }
 
-// pathLength includes the omitted parts of official image names.
+// pathLength returns the length of the path, including the parts that names of official images
+// omit.
 func pathLength(domain, path string) int {
 	if (domain == "" || domain == "docker.io" || domain == "index.docker.io") && !strings.Contains(path, "/") {
 		return len("library/") + len(path)
@@ -74,16 +76,16 @@ func isPath(path string) bool {
 	return true
 }
 
-// isComponent accepts small letters and digits, with separators between them:
-// a dot, one or two underscores, or any number of dashes.
+// isComponent reports whether s consists of lower-case letters and digits, with separators between
+// them: a dot, one or two underscores, or any number of dashes.
 func isComponent(s string) bool {
-	separator := 0 // where the present one began
+	separator := 0 // start of the current separator
 	for i := range len(s) {
 		if !isAlphanumeric(s[i]) {
 			continue
 		}
 		if i > 0 && separator == 0 {
-			return false // it begins with one
+			return false // s starts with a separator
 		}
 		if !isSeparator(s[separator:i]) {
 			return false
@@ -101,7 +103,7 @@ func isSeparator(s string) bool {
 	return all(s, func(c byte) bool { return c == '-' })
 }
 
-// isDigest accepts a hash of one of the kinds in use.
+// isDigest reports whether s is a hash of a supported algorithm.
 func isDigest(digest string) bool {
 	algorithm, hash, _ := strings.Cut(digest, ":")
 	switch algorithm {

@@ -20,7 +20,7 @@ func TestIsLatest(t *testing.T) {
 		"localhost/x":                          true,
 		"localhost:5000/x":                     true,
 		"localhost:5000/x:latest":              true,
-		"Registry/x":                           true, // a capital letter makes it a host
+		"Registry/x":                           true, // the first component has a capital letter, so it is a host
 		"[::1]:5000/x":                         true,
 		"[fd00::1]/x:latest":                   true,
 		"a.b-c.d:443/e":                        true,
@@ -32,14 +32,14 @@ func TestIsLatest(t *testing.T) {
 		"a:latest@sha512:" + hash + hash:       true,
 		"a:latest@sha384:" + hash[:32]:         false,
 		"a@sha256:" + hash + "@sha256:" + hash: false,
-		hash:                                   false, // that is how the image itself is called
+		hash:                                   false, // an image ID
 		hash[1:]:                               true,
 		strings.Repeat("a", 247):               true,
-		strings.Repeat("a", 248):               false, // official images have a longer name
+		strings.Repeat("a", 248):               false, // the path of an official image includes library/
 		"quay.io/" + strings.Repeat("a", 255):  true,
 		"quay.io/" + strings.Repeat("a", 256):  false,
 
-		// No names of images.
+		// Invalid names.
 		"":                         false,
 		"Nginx":                    false,
 		"quay.io/Nginx:latest":     false,

@@ -56,7 +56,8 @@ func (p *pod) validatePodResources(f validation.Field) {
 	}
 }
 
-// validateRequirements: resources that cannot be overcommitted require equal requests and limits.
+// validateRequirements requires equal requests and limits of resources that cannot be
+// overcommitted.
 func validateRequirements(f validation.Field, r *corev1.ResourceRequirements, rule resourceRule) {
 	limits, requests := f.Child("limits"), f.Child("requests")
 	huge, small := false, false
@@ -89,7 +90,7 @@ func validateQuantity(f validation.Field, name corev1.ResourceName, quantity res
 	ValidateQuantity(f, name, quantity)
 }
 
-// ValidateQuantity has the rules of how much there is of a resource.
+// ValidateQuantity validates the quantity of a resource.
 func ValidateQuantity(f validation.Field, name corev1.ResourceName, quantity resource.Quantity) {
 	if quantity.Sign() < 0 {
 		f.Invalid(quantity.String(), "must be greater than or equal to 0")
@@ -99,15 +100,15 @@ func ValidateQuantity(f validation.Field, name corev1.ResourceName, quantity res
 	}
 }
 
-// ValidateResourceName validates resource names: names without a prefix are reserved for
+// ValidateResourceName validates a resource name. Names without a prefix are reserved for
 // Kubernetes. It reports whether the name is valid.
 func ValidateResourceName(f validation.Field, name corev1.ResourceName) bool {
 	if isBasic(name) {
 		return true
 	}
-	before := f.Faults()
+	before := f.ErrorCount()
 	f.QualifiedName(string(name))
-	if f.Faults() > before {
+	if f.ErrorCount() > before {
 		return false
 	}
 	if !strings.Contains(string(name), "/") && !IsStandardResource(name) {
@@ -117,14 +118,14 @@ func ValidateResourceName(f validation.Field, name corev1.ResourceName) bool {
 	return true
 }
 
-// ValidateContainerResource validates the resource names of containers.
+// ValidateContainerResource validates the name of a resource of a container.
 func ValidateContainerResource(f validation.Field, name corev1.ResourceName) {
 	ValidateResourceName(f, name)
 	if !strings.Contains(string(name), "/") {
 		if !isBasic(name) && name != corev1.ResourceEphemeralStorage && !IsHugePages(name) {
 			f.Invalid(string(name), "must be a standard resource for containers")
 		}
-	} else if !isNative(name) && !IsExtended(name) {
+	} else if !isNative(name) && !IsExtendedResource(name) {
 		f.Invalid(string(name), "doesn't follow extended resource name standard")
 	}
 }
@@ -139,14 +140,14 @@ func isBasic(name corev1.ResourceName) bool {
 	return name == corev1.ResourceCPU || name == corev1.ResourceMemory
 }
 
-// isNative reports whether a resource is Kubernetes' own.
+// isNative reports whether Kubernetes defines the resource.
 func isNative(name corev1.ResourceName) bool {
 	return !strings.Contains(string(name), "/") || strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix)
 }
 
-// IsExtended reports whether a resource is an extended resource, which quotas prefix with
-// "requests.".
-func IsExtended(name corev1.ResourceName) bool {
+// IsExtendedResource reports whether a resource is an extended resource. Quotas prefix the names of
+// such resources with "requests.".
+func IsExtendedResource(name corev1.ResourceName) bool {
 	if isNative(name) || strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix) {
 		return false
 	}
@@ -154,11 +155,11 @@ func IsExtended(name corev1.ResourceName) bool {
 	return names.IsQualified(string(name)) && len(domain)+len(corev1.DefaultResourceRequestsPrefix) <= apivalidation.DNS1123SubdomainMaxLength
 }
 
-// CanOvercommit reports whether more of a resource may be promised than there is.
+// CanOvercommit reports whether the limits of a resource on a node may exceed its capacity.
 func CanOvercommit(name corev1.ResourceName) bool { return isNative(name) && !IsHugePages(name) }
 
-// IsStandardResource reports whether a name without a prefix is a resource, including resources
-// that only quotas have.
+// IsStandardResource reports whether Kubernetes defines a resource with this name, which has no
+// prefix. It includes resources that only quotas have.
 func IsStandardResource(name corev1.ResourceName) bool {
 	return IsHugePages(name) || strings.HasPrefix(string(name), corev1.ResourceRequestsHugePagesPrefix) || isCounted(name) ||
 		slices.Contains([]corev1.ResourceName{
@@ -168,7 +169,7 @@ func IsStandardResource(name corev1.ResourceName) bool {
 		}, name)
 }
 
-// isCounted reports whether a resource is how many objects there are of a kind.
+// isCounted reports whether a resource is a number of objects.
 func isCounted(name corev1.ResourceName) bool {
 	switch name {
 	case corev1.ResourcePods, corev1.ResourceQuotas, corev1.ResourceServices, corev1.ResourceReplicationControllers,
@@ -179,11 +180,11 @@ func isCounted(name corev1.ResourceName) bool {
 	return false
 }
 
-// isCount reports whether there are no fractions of a resource.
-func isCount(name corev1.ResourceName) bool { return isCounted(name) || IsExtended(name) }
+// isCount reports whether quantities of a resource must be integers.
+func isCount(name corev1.ResourceName) bool { return isCounted(name) || IsExtendedResource(name) }
 
 func (c *container) validateResizePolicies(f validation.Field) {
-	seen := validation.NewSeen[corev1.ResourceName](len(c.ResizePolicy))
+	seen := validation.NewDuplicates[corev1.ResourceName](len(c.ResizePolicy))
 	for i := range c.ResizePolicy {
 		policy := &c.ResizePolicy[i]
 		if policy.ResourceName == "" {
@@ -191,7 +192,7 @@ func (c *container) validateResizePolicies(f validation.Field) {
 		} else {
 			validation.OneOf(f, policy.ResourceName, corev1.ResourceCPU, corev1.ResourceMemory)
 		}
-		if seen.Again(policy.ResourceName) {
+		if seen.IsDuplicate(policy.ResourceName) {
 			f.Index(i).Duplicate(policy.ResourceName)
 		}
 		if policy.RestartPolicy == "" {
@@ -207,14 +208,14 @@ func (c *container) validateResizePolicies(f validation.Field) {
 
 // validateClaims validates the resource claims of a pod.
 func (p *pod) validateClaims(f validation.Field) {
-	p.claims = validation.NewSeen[string](len(p.spec.ResourceClaims))
+	p.claims = validation.NewDuplicates[string](len(p.spec.ResourceClaims))
 	for i := range p.spec.ResourceClaims {
 		claim, at := &p.spec.ResourceClaims[i], f.Index(i)
 		if claim.Name == "" {
 			at.Child("name").Required("")
 		} else {
 			at.Child("name").DNSLabel(claim.Name)
-			if p.claims.Again(claim.Name) {
+			if p.claims.IsDuplicate(claim.Name) {
 				at.Child("name").Duplicate(claim.Name)
 			}
 		}
@@ -232,13 +233,13 @@ func (p *pod) validateClaims(f validation.Field) {
 	}
 }
 
-// validateUsedClaims: a container uses claims of its pod, whole or one request of
-// them.
+// validateUsedClaims validates the claims that a container uses: a claim of the pod, or one request
+// of a claim.
 func (p *pod) validateUsedClaims(f validation.Field, claims []corev1.ResourceClaim) {
 	if len(claims) == 0 {
 		return
 	}
-	seen := validation.NewSeen[corev1.ResourceClaim](len(claims))
+	seen := validation.NewDuplicates[corev1.ResourceClaim](len(claims))
 	for i := range claims {
 		claim, at := &claims[i], f.Index(i)
 		if claim.Request != "" {
@@ -248,7 +249,7 @@ func (p *pod) validateUsedClaims(f validation.Field, claims []corev1.ResourceCla
 			at.Required("")
 			continue
 		}
-		if seen.Again(*claim) {
+		if seen.IsDuplicate(*claim) {
 			name := claim.Name
 			if claim.Request != "" {
 				name += "/" + claim.Request
@@ -263,7 +264,7 @@ func (p *pod) validateUsedClaims(f validation.Field, claims []corev1.ResourceCla
 	}
 }
 
-// maxListed is how many names a fault lists.
+// maxListed is the maximum number of names in an error message.
 const maxListed = 64
 
 func (p *pod) claimNames() string {

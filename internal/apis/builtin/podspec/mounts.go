@@ -6,14 +6,14 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// volumeIndex contains the valid volumes by name.
+// volumeIndex finds the valid volumes of a pod by name.
 type volumeIndex struct {
 	volumes []corev1.Volume
-	faulty  map[int]bool   // nil without invalid volumes
-	at      map[string]int // nil: there are so few that a look at each is quicker
+	faulty  map[int]bool   // nil if all volumes are valid
+	at      map[string]int // nil for at most fewVolumes volumes, for which a linear search is faster
 }
 
-// fewVolumes is up to how many volumes have no map.
+// fewVolumes is the maximum number of volumes that are searched linearly.
 const fewVolumes = 16
 
 func indexVolumes(volumes []corev1.Volume, faulty map[int]bool) volumeIndex {
@@ -45,10 +45,10 @@ func (x *volumeIndex) find(name string) *corev1.Volume {
 	return nil
 }
 
-// validateMounts: each path of a container has one file system or device. As in kube-apiserver,
-// errors of some fields are reported for the list.
+// validateMounts requires that each path of a container has at most one mount or device. As in
+// kube-apiserver, errors of some fields are reported for the list.
 func (c *container) validateMounts(f validation.Field) {
-	paths := validation.NewSeen[string](len(c.VolumeMounts))
+	paths := validation.NewDuplicates[string](len(c.VolumeMounts))
 	devices := c.devicePlaces()
 	for i := range c.VolumeMounts {
 		m, at := &c.VolumeMounts[i], f.Index(i)
@@ -61,7 +61,7 @@ func (c *container) validateMounts(f validation.Field) {
 		if m.MountPath == "" {
 			at.Child("mountPath").Required("")
 		}
-		if paths.Again(m.MountPath) {
+		if paths.IsDuplicate(m.MountPath) {
 			at.Child("mountPath").Invalid(m.MountPath, "must be unique")
 		}
 		if devices.names.Has(m.Name) {
@@ -82,11 +82,11 @@ func (c *container) validateMountOptions(f validation.Field, m *corev1.VolumeMou
 	if volume := c.pod.volumes.find(m.Name); volume != nil && volume.Image != nil {
 		f.Forbidden("may not be set for image volumes")
 	}
-	options := validation.NewSeen[string](len(m.BindMountOptions))
+	options := validation.NewDuplicates[string](len(m.BindMountOptions))
 	for i, option := range m.BindMountOptions {
 		validation.OneOf(f.Index(i), corev1.BindMountOption(option),
 			corev1.BindMountOptionNoDev, corev1.BindMountOptionNoExec, corev1.BindMountOptionNoSUID)
-		if options.Again(option) {
+		if options.IsDuplicate(option) {
 			f.Index(i).Duplicate(option)
 		}
 	}
@@ -131,23 +131,23 @@ func validateRecursiveReadOnly(f validation.Field, mode corev1.RecursiveReadOnly
 	}
 }
 
-// places are the names and paths of mounts or devices.
-type places struct{ names, paths validation.Seen[string] }
+// places contains the names and paths of mounts or devices.
+type places struct{ names, paths validation.Duplicates[string] }
 
 func (c *container) devicePlaces() places {
-	p := places{validation.NewSeen[string](len(c.VolumeDevices)), validation.NewSeen[string](len(c.VolumeDevices))}
+	p := places{validation.NewDuplicates[string](len(c.VolumeDevices)), validation.NewDuplicates[string](len(c.VolumeDevices))}
 	for i := range c.VolumeDevices {
-		p.names.Again(c.VolumeDevices[i].Name)
-		p.paths.Again(c.VolumeDevices[i].DevicePath)
+		p.names.IsDuplicate(c.VolumeDevices[i].Name)
+		p.paths.IsDuplicate(c.VolumeDevices[i].DevicePath)
 	}
 	return p
 }
 
 func (c *container) mountPlaces() places {
-	p := places{validation.NewSeen[string](len(c.VolumeMounts)), validation.NewSeen[string](len(c.VolumeMounts))}
+	p := places{validation.NewDuplicates[string](len(c.VolumeMounts)), validation.NewDuplicates[string](len(c.VolumeMounts))}
 	for i := range c.VolumeMounts {
-		p.names.Again(c.VolumeMounts[i].Name)
-		p.paths.Again(c.VolumeMounts[i].MountPath)
+		p.names.IsDuplicate(c.VolumeMounts[i].Name)
+		p.paths.IsDuplicate(c.VolumeMounts[i].MountPath)
 	}
 	return p
 }
@@ -173,10 +173,10 @@ func (c *container) validateDevices(f validation.Field) {
 		} else if hasBacksteps(d.DevicePath) {
 			path.Invalid(d.DevicePath, "can not contain backsteps ('..')")
 		}
-		if seen.names.Again(d.Name) {
+		if seen.names.IsDuplicate(d.Name) {
 			name.Invalid(d.Name, "must be unique")
 		}
-		if seen.paths.Again(d.DevicePath) {
+		if seen.paths.IsDuplicate(d.DevicePath) {
 			path.Invalid(d.DevicePath, "must be unique")
 		}
 		if mounts.names.Has(d.Name) {

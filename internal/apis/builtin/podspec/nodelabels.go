@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Labels of nodes that have no constants.
+// Node labels for which k8s.io/api has no constants.
 const (
 	betaArch    = "beta.kubernetes.io/arch"
 	betaOS      = "beta.kubernetes.io/os"
@@ -15,7 +15,7 @@ const (
 	nodeControl = "node-role.kubernetes.io/control-plane"
 )
 
-// DeprecatedNodeLabel returns the warning for a deprecated node label; "" for others.
+// DeprecatedNodeLabel returns the warning for a deprecated node label, or "" for other labels.
 func DeprecatedNodeLabel(key string) string {
 	switch key {
 	case betaArch, betaOS:
@@ -32,7 +32,7 @@ func DeprecatedNodeLabel(key string) string {
 	return ""
 }
 
-// StableNodeLabel returns the stable name of a beta node label; "" for others.
+// StableNodeLabel returns the stable name of a beta node label, or "" for other labels.
 func StableNodeLabel(beta string) string {
 	switch beta {
 	case betaArch:

@@ -6,7 +6,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// validateOS: fields of one operating system are not for pods of another.
+// validateOS rejects fields for another operating system than that of the pod.
 func (p *pod) validateOS(f validation.Field) {
 	if p.spec.OS == nil {
 		return
@@ -35,7 +35,7 @@ func (p *pod) validateLinux(f validation.Field) {
 	})
 }
 
-// setField is a field, and whether it is set.
+// setField names a field and reports whether it is set.
 type setField struct {
 	name string
 	set  bool
@@ -99,8 +99,7 @@ func (p *pod) eachContainer(f validation.Field, call func(validation.Field, *cor
 	}
 }
 
-// validateHostProcesses requires that either all containers of a Windows pod are host processes, or
-// none.
+// validateHostProcesses requires that all containers of a Windows pod are host processes, or none.
 func (p *pod) validateHostProcesses(f validation.Field) {
 	var whole *bool
 	if sc := p.spec.SecurityContext; sc != nil && sc.WindowsOptions != nil {

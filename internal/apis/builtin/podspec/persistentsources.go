@@ -6,25 +6,24 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// Sources of persistent volumes. Their secret references have a namespace, because the volume has
-// none.
+// This file validates the sources of persistent volumes. Their secret references contain a
+// namespace, because a PersistentVolume has none.
 
 type persistentVolume struct {
 	name string
 	spec *corev1.PersistentVolumeSpec
 }
 
-// persistentSource is a source of a persistent volume and its rule. path is the path of its errors,
-// if it differs from the name.
+// persistentSource is a source of a persistent volume and its validation. path is the field path
+// for errors; "" selects the name.
 type persistentSource struct {
 	name, path string
 	set        bool
 	validate   func(validation.Field, persistentVolume)
 }
 
-// validatePersistentSources validates the first source of a volume, in an order that is
-// kube-apiserver's, and rejects the others, except a flexVolume. It returns the name of the
-// first source.
+// validatePersistentSources validates the first source of a volume, in the order of kube-apiserver,
+// and rejects further sources, except a flexVolume. It returns the name of the first source.
 func validatePersistentSources(f validation.Field, v persistentVolume) (first string) {
 	n := 0
 	for _, s := range [...]persistentSource{
@@ -93,15 +92,15 @@ func validatePersistentCephFS(f validation.Field, v persistentVolume) {
 	validateMonitors(f.Child("monitors"), v.spec.CephFS.Monitors)
 }
 
-// maxPortal is how long the name of a volume and its portal are together at most, where the
-// name of the initiator is set: they name an interface of the node.
+// maxPortal is the maximum total length of a volume name and a target portal if the initiator name
+// is set. Both are then part of the name of an iSCSI interface.
 const maxPortal = 64
 
 func validatePersistentISCSI(f validation.Field, v persistentVolume) {
 	s := v.spec.ISCSI
 	validateISCSITarget(f, s.TargetPortal, s.IQN, s.Lun, s.InitiatorName, iscsiFormat)
 	if s.InitiatorName != nil && len(v.name)+len(":")+len(s.TargetPortal) > maxPortal {
-		f.Child("targetportal").Invalid(s.TargetPortal, // as kube-apiserver spells it
+		f.Child("targetportal").Invalid(s.TargetPortal, // the field name of kube-apiserver
 			"Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.")
 	}
 	if s.SecretRef != nil {

@@ -9,8 +9,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// ValidatePersistentVolumeSpec validates the specification of a PersistentVolume; one rule limits
-// the length of its name. old is nil for a new one.
+// ValidatePersistentVolumeSpec validates the specification of a PersistentVolume. name is the name
+// of the volume, whose length one rule limits. old is nil on creation.
 func ValidatePersistentVolumeSpec(f validation.Field, name string, spec, old *corev1.PersistentVolumeSpec) {
 	validateVolumeSpec(f, name, spec)
 	validateCapacity(f.Child("capacity"), spec.Capacity)
@@ -50,7 +50,7 @@ func ValidateInlineVolumeSpec(f validation.Field, spec *corev1.PersistentVolumeS
 	}
 }
 
-// validateVolumeSpec contains the common rules.
+// validateVolumeSpec contains the rules that PersistentVolumes and inline volumes share.
 func validateVolumeSpec(f validation.Field, name string, spec *corev1.PersistentVolumeSpec) {
 	if len(spec.AccessModes) == 0 {
 		f.Child("accessModes").Required("")
@@ -76,7 +76,7 @@ func validateVolumeSpec(f validation.Field, name string, spec *corev1.Persistent
 	}
 }
 
-// validateCapacity: the only resource of a volume is storage.
+// validateCapacity requires that the capacity contains storage and no other resource.
 func validateCapacity(f validation.Field, capacity corev1.ResourceList) {
 	if len(capacity) == 0 {
 		f.Required("")
@@ -110,7 +110,7 @@ func validateVolumeMode(f validation.Field, mode *corev1.PersistentVolumeMode) {
 	}
 }
 
-// ValidateBasicQuantity requires an amount of zero or more, in words of its own.
+// ValidateBasicQuantity requires a quantity of zero or more, with the error message for capacities.
 func ValidateBasicQuantity(f validation.Field, quantity resource.Quantity) {
 	if n := quantity.Value(); n < 0 {
 		f.Invalid(n, "must be a valid resource quantity")

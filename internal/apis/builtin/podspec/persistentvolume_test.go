@@ -41,7 +41,7 @@ func TestInlineVolumes(t *testing.T) {
 			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "d", VolumeHandle: "h"}},
 		}
 		tt.change(spec)
-		faults := validationtest.Faults(t, feature.Defaults(), func(f validation.Field) { ValidateInlineVolumeSpec(f.Child("spec"), spec) })
+		faults := validationtest.Errors(t, feature.Defaults(), func(f validation.Field) { ValidateInlineVolumeSpec(f.Child("spec"), spec) })
 		if !slices.EqualFunc(faults, tt.want, strings.Contains) {
 			t.Errorf("%s:\n got %q\nwant %q", tt.name, faults, tt.want)
 		}

@@ -9,8 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// validateSoleProbe: probes that end a container, or let it begin, take its first
-// success for one.
+// validateSoleProbe validates a liveness or startup probe and requires the success threshold 1.
 func (p *pod) validateSoleProbe(f validation.Field, probe *corev1.Probe) {
 	if probe == nil {
 		return
@@ -21,7 +20,8 @@ func (p *pod) validateSoleProbe(f validation.Field, probe *corev1.Probe) {
 	}
 }
 
-// validateReadinessProbe: it does not terminate the container, so it has no grace period.
+// validateReadinessProbe rejects a grace period: a failed readiness probe does not terminate the
+// container.
 func (p *pod) validateReadinessProbe(f validation.Field, probe *corev1.Probe) {
 	if probe == nil {
 		return
@@ -54,7 +54,7 @@ func (p *pod) validateHandler(f validation.Field, handler *corev1.LifecycleHandl
 	}
 }
 
-// actions are the ways in which something can be done, of which one is chosen.
+// actions are the alternative actions of a probe or lifecycle hook. Exactly one must be set.
 type actions struct {
 	exec      *corev1.ExecAction
 	httpGet   *corev1.HTTPGetAction
@@ -63,7 +63,7 @@ type actions struct {
 	sleep     *corev1.SleepAction
 }
 
-// validateActions validates the first action, and rejects others.
+// validateActions validates the first action that is set, and rejects further actions.
 func (p *pod) validateActions(f validation.Field, a actions) {
 	n := 0
 	sole := func(at validation.Field) bool {
@@ -114,7 +114,7 @@ func validateHTTPGet(f validation.Field, get *corev1.HTTPGetAction) {
 	}
 }
 
-// validateSleep: a pod does not sleep longer than it has time to end.
+// validateSleep requires that a pod sleeps no longer than its termination grace period.
 func (p *pod) validateSleep(f validation.Field, sleep *corev1.SleepAction) {
 	period := p.spec.TerminationGracePeriodSeconds
 	if period != nil && (sleep.Seconds < 0 || sleep.Seconds > *period) {

@@ -5,8 +5,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// EachSecret calls f with the name of each secret that a pod references directly, not with the
-// secrets of its PersistentVolumes. Names can repeat.
+// EachSecret calls f with the name of each secret that a pod references directly. Secrets of its
+// PersistentVolumes are not included. Names can repeat.
 func EachSecret(spec *corev1.PodSpec, f func(name string)) {
 	call := named(f)
 	for i := range spec.ImagePullSecrets {
@@ -34,7 +34,7 @@ func EachSecret(spec *corev1.PodSpec, f func(name string)) {
 	})
 }
 
-// secretOf returns the secret of a volume that is not projected, or "" if it has none.
+// secretOf returns the secret of a volume that is not projected, or "" for volumes without a secret.
 func secretOf(v *corev1.VolumeSource) string {
 	var ref *corev1.LocalObjectReference
 	switch {
@@ -95,15 +95,16 @@ func EachConfigMap(spec *corev1.PodSpec, f func(name string)) {
 // EachClaim calls f with the name of each PersistentVolumeClaim of a pod.
 func EachClaim(pod *corev1.Pod, f func(name string)) {
 	for i := range pod.Spec.Volumes {
-		if name := ClaimOf(pod.Name, &pod.Spec.Volumes[i]); name != "" {
+		if name := ClaimName(pod.Name, &pod.Spec.Volumes[i]); name != "" {
 			f(name)
 		}
 	}
 }
 
-// ClaimOf returns the PersistentVolumeClaim of a pod's volume, or "" if it has none. The claim of
-// an ephemeral volume is created under a name derived from the pod and the volume.
-func ClaimOf(pod string, v *corev1.Volume) string {
+// ClaimName returns the name of the PersistentVolumeClaim of a volume of a pod, or "" if it has
+// none. The claim of an ephemeral volume is created with a name that consists of the names of pod
+// and volume.
+func ClaimName(pod string, v *corev1.Volume) string {
 	switch {
 	case v.PersistentVolumeClaim != nil:
 		return v.PersistentVolumeClaim.ClaimName
@@ -114,7 +115,7 @@ func ClaimOf(pod string, v *corev1.Volume) string {
 }
 
 // EachResourceClaim calls f with the name of each known ResourceClaim of a pod. The names of claims
-// from templates are in the pod's status.
+// that were created from templates are in the status of the pod.
 func EachResourceClaim(pod *corev1.Pod, f func(name string)) {
 	call := named(f)
 	for i := range pod.Spec.ResourceClaims {
@@ -134,9 +135,8 @@ func EachResourceClaim(pod *corev1.Pod, f func(name string)) {
 	}
 }
 
-// EachVolumeSecret calls f with each secret that the kubelet needs to mount a
-// PersistentVolume. Volumes of old kinds may leave open the namespace, which is that of their
-// claim then.
+// EachVolumeSecret calls f with each secret that the kubelet needs to mount a PersistentVolume.
+// Volumes of older types may omit the namespace, which then is the namespace of their claim.
 func EachVolumeSecret(pv *corev1.PersistentVolume, f func(namespace, name string)) {
 	call := func(ref *corev1.SecretReference, namespace string) {
 		if ref == nil || ref.Name == "" {
@@ -184,9 +184,9 @@ func named(f func(string)) func(string) {
 	}
 }
 
-// FirstReference returns the first kind of API object that a pod references, in kube-apiserver's
-// words, or "" if there is none. An unknown volume type counts as a reference.
-func FirstReference(spec *corev1.PodSpec) string {
+// FirstReferencedKind returns the first kind of API object that a pod references, as kube-apiserver
+// names it in messages, or "" if there is none. An unknown volume type counts as a reference.
+func FirstReferencedKind(spec *corev1.PodSpec) string {
 	if spec.ServiceAccountName != "" {
 		return "serviceaccounts"
 	}

@@ -5,8 +5,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// RoundUp rounds quantities up to thousandths, the finest there are.
-func RoundUp(list corev1.ResourceList) {
+// RoundUpQuantities rounds quantities up to multiples of 0.001, the highest precision of
+// Kubernetes.
+func RoundUpQuantities(list corev1.ResourceList) {
 	for name, quantity := range list {
 		if exact := quantity.RoundUp(resource.Milli); !exact {
 			list[name] = quantity
@@ -14,10 +15,10 @@ func RoundUp(list corev1.ResourceList) {
 	}
 }
 
-// RoundUpBoth does it with requests and limits. The requirements may be nil.
-func RoundUpBoth(r *corev1.ResourceRequirements) {
+// RoundUpRequirements rounds up the quantities of requests and limits. r may be nil.
+func RoundUpRequirements(r *corev1.ResourceRequirements) {
 	if r != nil {
-		RoundUp(r.Limits)
-		RoundUp(r.Requests)
+		RoundUpQuantities(r.Limits)
+		RoundUpQuantities(r.Requests)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// podOf decodes a specification with the given fields and the required ones.
+// podOf decodes a pod specification with the given fields and the required fields.
 func podOf(t *testing.T, fields string) *corev1.PodSpec {
 	t.Helper()
 	spec := &corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}
@@ -33,7 +33,7 @@ func gatesOf(t *testing.T, value string) feature.Gates {
 	return gates
 }
 
-// on makes a container with a field of that text.
+// on returns the fields of a pod whose container has the given field.
 func on(field string) string { return `"containers":[{"name":"c","image":"i",` + field + `}]` }
 
 func specFaults(t *testing.T, gates feature.Gates, spec, old *corev1.PodSpec, options Options) []string {
@@ -59,7 +59,7 @@ func wantFaults(t *testing.T, name string, got []string, want ...string) {
 	}
 }
 
-// TestRules has the rules that no recording shows, and their boundaries.
+// TestRules checks rules that the recordings do not cover, and limits.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -154,7 +154,7 @@ func TestRulesOfPods(t *testing.T) {
 	}
 }
 
-// TestRatcheting checks values that are rejected if new, and tolerated if stored.
+// TestRatcheting checks values that are rejected in new objects and accepted in stored ones.
 func TestRatcheting(t *testing.T) {
 	t.Parallel()
 	term := `{"topologyKey":"z","labelSelector":{"matchExpressions":[{"key":"a","operator":"In","values":["b c"]}]}}`

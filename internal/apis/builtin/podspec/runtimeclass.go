@@ -7,9 +7,9 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// ValidateRuntime validates the fields that a runtime class adds to its pods: overhead, node
+// ValidateRuntimeClass validates the fields that a runtime class adds to its pods: overhead, node
 // selector and tolerations. old is the previous class, or nil.
-func ValidateRuntime(f validation.Field, class, old *nodev1.RuntimeClass) {
+func ValidateRuntimeClass(f validation.Field, class, old *nodev1.RuntimeClass) {
 	p := pod{spec: addedBy(class)}
 	if old != nil {
 		p.old = addedBy(old)
@@ -31,7 +31,7 @@ func addedBy(class *nodev1.RuntimeClass) *corev1.PodSpec {
 	return &spec
 }
 
-// validateDistinct requires that no toleration is there twice, which pods may have.
+// validateDistinct rejects duplicate tolerations, which pods may have.
 func validateDistinct(f validation.Field, tolerations []corev1.Toleration) {
 	type toleration struct {
 		key, value string
@@ -40,14 +40,14 @@ func validateDistinct(f validation.Field, tolerations []corev1.Toleration) {
 		seconds    int64
 		limited    bool
 	}
-	seen := validation.NewSeen[toleration](len(tolerations))
+	seen := validation.NewDuplicates[toleration](len(tolerations))
 	for i := range tolerations {
 		t := &tolerations[i]
 		one := toleration{key: t.Key, value: t.Value, operator: t.Operator, effect: t.Effect}
 		if t.TolerationSeconds != nil {
 			one.seconds, one.limited = *t.TolerationSeconds, true
 		}
-		if seen.Again(one) {
+		if seen.IsDuplicate(one) {
 			f.Index(i).Duplicate(t)
 		}
 	}

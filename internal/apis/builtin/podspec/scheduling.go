@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// validateScheduling: where the pod may run, and from when on.
+// validateScheduling validates the fields that determine when and on which node a pod is scheduled.
 func (p *pod) validateScheduling(f validation.Field) {
 	f.Child("nodeSelector").Labels(p.spec.NodeSelector)
 	p.validateAffinity(f.Child("affinity"))
@@ -20,11 +20,11 @@ func (p *pod) validateScheduling(f validation.Field) {
 	for i := range p.spec.ReadinessGates {
 		f.Child("readinessGates").Index(i).Child("conditionType").QualifiedName(string(p.spec.ReadinessGates[i].ConditionType))
 	}
-	gates := validation.NewSeen[string](len(p.spec.SchedulingGates))
+	gates := validation.NewDuplicates[string](len(p.spec.SchedulingGates))
 	for i := range p.spec.SchedulingGates {
 		name, at := p.spec.SchedulingGates[i].Name, f.Child("schedulingGates").Index(i)
 		at.QualifiedName(name)
-		if gates.Again(name) {
+		if gates.IsDuplicate(name) {
 			at.Duplicate(name)
 		}
 	}
@@ -50,7 +50,7 @@ func (p *pod) validateTolerations(f validation.Field) {
 	}
 }
 
-// compared reports whether values of taints are numbers to be compared with.
+// compared reports whether the operator of a toleration compares numbers.
 func compared(t corev1.Toleration) bool {
 	return t.Operator == corev1.TolerationOpLt || t.Operator == corev1.TolerationOpGt
 }
@@ -82,12 +82,12 @@ func (p *pod) validateSpread(f validation.Field) {
 		action corev1.UnsatisfiableConstraintAction
 	}
 	rules := p.keptSpread(f)
-	seen := validation.NewSeen[spread](len(p.spec.TopologySpreadConstraints))
-	for i := len(p.spec.TopologySpreadConstraints) - 1; i >= 0; i-- { // a fault is that of the first of two
+	seen := validation.NewDuplicates[spread](len(p.spec.TopologySpreadConstraints))
+	for i := len(p.spec.TopologySpreadConstraints) - 1; i >= 0; i-- { // an error is reported for the first of two equal constraints
 		c, at := &p.spec.TopologySpreadConstraints[i], f.Index(i)
 		validateSpreadConstraint(at, c)
 		rules.validate(at, c)
-		if seen.Again(spread{c.TopologyKey, c.WhenUnsatisfiable}) {
+		if seen.IsDuplicate(spread{c.TopologyKey, c.WhenUnsatisfiable}) {
 			at.Child("{topologyKey, whenUnsatisfiable}").Duplicate(fmt.Sprintf("{%v, %v}", c.TopologyKey, c.WhenUnsatisfiable))
 		}
 	}
@@ -103,12 +103,12 @@ func (p *pod) keptSpread(f validation.Field) spreadRules {
 		return rules
 	}
 	before := p.old.TopologySpreadConstraints
-	rules.anySelector = f.Breaks(func(f validation.Field) {
+	rules.anySelector = f.Violates(func(f validation.Field) {
 		for i := range before {
 			f.LabelSelector(before[i].LabelSelector)
 		}
 	})
-	rules.anyKeys = f.Breaks(func(f validation.Field) {
+	rules.anyKeys = f.Violates(func(f validation.Field) {
 		for i := range before {
 			rules.validateKeys(f, &before[i])
 		}

@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// Rules of security contexts.
+// This file validates security contexts.
 
 const notByPolicy = "disallowed by cluster policy"
 
@@ -47,7 +47,7 @@ func (c *container) validateSecurityContext(f validation.Field) {
 	}
 }
 
-// validateID: users and groups are numbers of 31 bits.
+// validateID requires a user or group ID of 31 bits.
 func validateID(f validation.Field, id *int64) {
 	if id != nil {
 		f.Between(*id, 0, math.MaxInt32)
@@ -76,7 +76,7 @@ func validateSeccomp(f validation.Field, profile *corev1.SeccompProfile) {
 	}
 }
 
-// maxAppArmorProfile is the longest path there is, but for its end.
+// maxAppArmorProfile is the maximum length of a path on Linux, without the terminating zero byte.
 const maxAppArmorProfile = 4095
 
 func validateAppArmor(f validation.Field, profile *corev1.AppArmorProfile) {
@@ -142,8 +142,9 @@ func (p *pod) validateSecurity(f validation.Field) {
 	validateWindowsOptions(at.Child("windowsOptions"), sc.WindowsOptions)
 }
 
-// validateSELinuxChangePolicy: without SELinuxMount there is one policy, but that a
-// pod which had any may change to another.
+// validateSELinuxChangePolicy validates the SELinux change policy. Without the feature gate
+// SELinuxMount, Recursive is the only policy, but a pod that already has another policy may change
+// it.
 func (p *pod) validateSELinuxChangePolicy(f validation.Field, policy *corev1.PodSELinuxChangePolicy) {
 	had := p.old != nil && p.old.SecurityContext != nil && p.old.SecurityContext.SELinuxChangePolicy != nil
 	switch {
@@ -160,12 +161,11 @@ const (
 	sysctlPattern = `^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$`
 )
 
-// validateSysctls: a name may be written with slashes as well as with dots, and is
-// the same.
+// validateSysctls validates sysctls. Dots and slashes in a name are equivalent.
 func (p *pod) validateSysctls(f validation.Field) {
 	sysctls := p.spec.SecurityContext.Sysctls
-	ofNode := p.old != nil && hasNodeSysctls(p.old) // was allowed once
-	names := validation.NewSeen[string](len(sysctls))
+	ofNode := p.old != nil && hasNodeSysctls(p.old) // stored pods may have such sysctls
+	names := validation.NewDuplicates[string](len(sysctls))
 	for i := range sysctls {
 		name, at := sysctls[i].Name, f.Index(i).Child("name")
 		if name == "" {
@@ -177,7 +177,7 @@ func (p *pod) validateSysctls(f validation.Field) {
 			continue
 		}
 		name = strings.ReplaceAll(name, "/", ".")
-		if names.Again(name) {
+		if names.IsDuplicate(name) {
 			at.Duplicate(sysctls[i].Name)
 		}
 		if namespace := nodeNamespace(p.spec, name); namespace != "" && !ofNode {
@@ -186,8 +186,8 @@ func (p *pod) validateSysctls(f validation.Field) {
 	}
 }
 
-// nodeNamespace returns the field that makes a sysctl, with dots in its name, that
-// of the node; "" where it is the pod's.
+// nodeNamespace returns the field that makes a sysctl a sysctl of the node, or "" if it is a sysctl
+// of the pod. The separators of sysctl are dots.
 func nodeNamespace(spec *corev1.PodSpec, sysctl string) string {
 	switch {
 	case spec.HostNetwork && strings.HasPrefix(sysctl, "net."):
@@ -247,7 +247,7 @@ func (p *pod) validateHostUsers(f validation.Field) {
 		f.Child("HostIPC").Forbidden(reason)
 	}
 	if p.old != nil && !hasHostUsers(p.old) && hasDevices(p.old) {
-		return // was allowed once
+		return // stored pods may have such namespaces
 	}
 	p.eachContainer(f, func(at validation.Field, c *corev1.Container) {
 		if len(c.VolumeDevices) > 0 {

@@ -6,7 +6,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// validateStopSignal: which signals there are is known by the operating system.
+// validateStopSignal validates a stop signal. The valid signals depend on the operating system.
 func (p *pod) validateStopSignal(f validation.Field, signal *corev1.Signal) {
 	switch os := p.spec.OS; {
 	case signal == nil:
@@ -20,7 +20,7 @@ func (p *pod) validateStopSignal(f validation.Field, signal *corev1.Signal) {
 }
 
 func validateLinuxSignal(f validation.Field, signal corev1.Signal) {
-	signals := [...]corev1.Signal{ // in order of their names
+	signals := [...]corev1.Signal{ // sorted by name
 		corev1.SIGABRT, corev1.SIGALRM, corev1.SIGBUS, corev1.SIGCHLD, corev1.SIGCLD, corev1.SIGCONT, corev1.SIGFPE,
 		corev1.SIGHUP, corev1.SIGILL, corev1.SIGINT, corev1.SIGIO, corev1.SIGIOT, corev1.SIGKILL, corev1.SIGPIPE,
 		corev1.SIGPOLL, corev1.SIGPROF, corev1.SIGPWR, corev1.SIGQUIT, corev1.SIGRTMAX, corev1.SIGRTMAXMINUS1,

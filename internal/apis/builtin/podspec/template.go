@@ -29,9 +29,9 @@ func validateTemplateMetadata(f validation.Field, template *corev1.PodTemplateSp
 	ValidateAnnotations(f.Child("annotations"), &template.ObjectMeta, old, &template.Spec)
 }
 
-// ValidateSelected requires that a pod selector matches the labels of a template. A nil selector
-// matches no pod, and an empty selector is not checked.
-func ValidateSelected(f validation.Field, selector labels.Selector, template *corev1.PodTemplateSpec) {
+// ValidateTemplateLabels requires that a pod selector matches the labels of a template. A nil
+// selector matches no pod, and an empty selector is not checked.
+func ValidateTemplateLabels(f validation.Field, selector labels.Selector, template *corev1.PodTemplateSpec) {
 	if !selector.Empty() && !selector.Matches(labels.Set(template.Labels)) {
 		f.Child("metadata").Child("labels").Invalid(template.Labels, "`selector` does not match template `labels`")
 	}

@@ -4,19 +4,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TotalRequests returns the maximum of the requests of the pod's containers at any time.
+// TotalRequests returns the maximum total of the requests of containers that run at the same time.
 func TotalRequests(spec *corev1.PodSpec) corev1.ResourceList {
 	return Total(spec, func(c *corev1.Container) corev1.ResourceList { return c.Resources.Requests })
 }
 
-// TotalLimits returns the maximum of the limits of the pod's containers at any time.
+// TotalLimits returns the maximum total of the limits of containers that run at the same time.
 func TotalLimits(spec *corev1.PodSpec) corev1.ResourceList {
 	return Total(spec, func(c *corev1.Container) corev1.ResourceList { return c.Resources.Limits })
 }
 
-// Total returns the maximum resource usage of a pod's containers at any time: of all containers and
-// sidecars together, or of one init container and the sidecars started before it. of returns the
-// usage of one container.
+// Total returns the maximum total of the resources of containers that run at the same time: all
+// containers and sidecars, or one init container and the sidecars that start before it. of returns
+// the resources of one container.
 func Total(spec *corev1.PodSpec, of func(*corev1.Container) corev1.ResourceList) corev1.ResourceList {
 	running, sidecars, starting := corev1.ResourceList{}, corev1.ResourceList{}, corev1.ResourceList{}
 	for i := range spec.Containers {
@@ -46,7 +46,7 @@ func addAll(sum, list corev1.ResourceList) {
 	}
 }
 
-// raise makes each quantity of to at least that of list.
+// raise sets each quantity in to to the maximum of to and list.
 func raise(to, list corev1.ResourceList) {
 	for name, quantity := range list {
 		if current, ok := to[name]; !ok || quantity.Cmp(current) > 0 {

@@ -8,7 +8,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// Options distinguish the specifications of pods and templates.
+// Options contains the differences between the validation of pods and of pod templates.
 type Options struct {
 	// Pod is set for a pod. Templates may omit fields that are set when pods are created from them.
 	Pod bool
@@ -19,7 +19,7 @@ type Options struct {
 // Validate validates the specification of a pod or template. old is the previous specification, or
 // nil on creation.
 func Validate(f validation.Field, spec, old *corev1.PodSpec, options Options) {
-	p := pod{spec: spec, old: old, options: options, restartedAll: old != nil && RestartsAll(old)}
+	p := pod{spec: spec, old: old, options: options, restartedAll: old != nil && RestartsAllContainers(old)}
 	p.validateVolumes(f.Child("volumes"))
 	p.validateClaims(f.Child("resourceClaims"))
 	p.validateContainers(f)
@@ -36,13 +36,13 @@ func Validate(f validation.Field, spec, old *corev1.PodSpec, options Options) {
 	p.validateHugePages(f)
 }
 
-// pod is a specification during validation, with the state that several rules need.
+// pod is a pod specification during validation, with the state that several rules share.
 type pod struct {
 	spec, old    *corev1.PodSpec // old may be nil
 	options      Options
 	volumes      volumeIndex
-	claims       validation.Seen[string] // names of the resource claims that containers can use
-	restartedAll bool                    // a previous container has a rule that restarts all containers
+	claims       validation.Duplicates[string] // names of the resource claims that containers can use
+	restartedAll bool                          // a previous container has a rule that restarts all containers
 }
 
 // restartable reports whether an init container is a sidecar.
@@ -94,7 +94,7 @@ func (p *pod) validateNames(f validation.Field) {
 	p.validateHostAliases(f.Child("hostAliases"))
 }
 
-// maxHostname is the limit of Linux.
+// maxHostname is the maximum length of a host name on Linux.
 const maxHostname = 64
 
 func (p *pod) validateHostname(f validation.Field) {

@@ -25,31 +25,31 @@ func defaultVolume(volume *corev1.Volume) {
 		return
 	}
 	if s := volume.Secret; s != nil {
-		builtin.Fill(&s.DefaultMode, fileMode)
+		builtin.SetDefault(&s.DefaultMode, fileMode)
 	}
 	if s := volume.ConfigMap; s != nil {
-		builtin.Fill(&s.DefaultMode, fileMode)
+		builtin.SetDefault(&s.DefaultMode, fileMode)
 	}
 	if s := volume.DownwardAPI; s != nil {
-		builtin.Fill(&s.DefaultMode, fileMode)
+		builtin.SetDefault(&s.DefaultMode, fileMode)
 		defaultItems(s.Items)
 	}
 	if s := volume.Projected; s != nil {
-		builtin.Fill(&s.DefaultMode, fileMode)
+		builtin.SetDefault(&s.DefaultMode, fileMode)
 		defaultProjections(s.Sources)
 	}
 	if s := volume.Image; s != nil && s.PullPolicy == "" {
 		s.PullPolicy = pullPolicy(s.Reference)
 	}
 	if s := volume.ISCSI; s != nil {
-		builtin.FillEmpty(&s.ISCSIInterface, iscsiInterface)
+		builtin.SetDefaultValue(&s.ISCSIInterface, iscsiInterface)
 	}
 	if s := volume.RBD; s != nil {
 		defaultRBD(&s.RBDPool, &s.RadosUser, &s.Keyring)
 	}
 	if s := volume.ScaleIO; s != nil {
-		builtin.FillEmpty(&s.StorageMode, scaleIOMode)
-		builtin.FillEmpty(&s.FSType, scaleIOFSType)
+		builtin.SetDefaultValue(&s.StorageMode, scaleIOMode)
+		builtin.SetDefaultValue(&s.FSType, scaleIOFSType)
 	}
 	if s := volume.Ephemeral; s != nil && s.VolumeClaimTemplate != nil {
 		defaultClaimSpec(&s.VolumeClaimTemplate.Spec)
@@ -70,45 +70,45 @@ func defaultProjections(sources []corev1.VolumeProjection) {
 			defaultItems(api.Items)
 		}
 		if token := sources[i].ServiceAccountToken; token != nil {
-			builtin.Fill(&token.ExpirationSeconds, tokenLifetime)
+			builtin.SetDefault(&token.ExpirationSeconds, tokenLifetime)
 		}
 	}
 }
 
 func defaultHostPath(s *corev1.HostPathVolumeSource) {
 	if s != nil {
-		builtin.Fill(&s.Type, corev1.HostPathUnset)
+		builtin.SetDefault(&s.Type, corev1.HostPathUnset)
 	}
 }
 
 func defaultRBD(pool, user, keyring *string) {
-	builtin.FillEmpty(pool, rbdPool)
-	builtin.FillEmpty(user, rbdUser)
-	builtin.FillEmpty(keyring, rbdKeyring)
+	builtin.SetDefaultValue(pool, rbdPool)
+	builtin.SetDefaultValue(user, rbdUser)
+	builtin.SetDefaultValue(keyring, rbdKeyring)
 }
 
 func defaultAzureDisk(s *corev1.AzureDiskVolumeSource) {
 	if s != nil {
-		builtin.Fill(&s.CachingMode, corev1.AzureDataDiskCachingReadWrite)
-		builtin.Fill(&s.FSType, azureFSType)
-		builtin.Fill(&s.ReadOnly, false)
-		builtin.Fill(&s.Kind, corev1.AzureSharedBlobDisk)
+		builtin.SetDefault(&s.CachingMode, corev1.AzureDataDiskCachingReadWrite)
+		builtin.SetDefault(&s.FSType, azureFSType)
+		builtin.SetDefault(&s.ReadOnly, false)
+		builtin.SetDefault(&s.Kind, corev1.AzureSharedBlobDisk)
 	}
 }
 
 // DefaultPersistentVolumeSpec sets the defaults of the volume in a PersistentVolume or
 // VolumeAttachment.
 func DefaultPersistentVolumeSpec(spec *corev1.PersistentVolumeSpec) {
-	RoundUp(spec.Capacity)
+	RoundUpQuantities(spec.Capacity)
 	if s := spec.ISCSI; s != nil {
-		builtin.FillEmpty(&s.ISCSIInterface, iscsiInterface)
+		builtin.SetDefaultValue(&s.ISCSIInterface, iscsiInterface)
 	}
 	if s := spec.RBD; s != nil {
 		defaultRBD(&s.RBDPool, &s.RadosUser, &s.Keyring)
 	}
 	if s := spec.ScaleIO; s != nil {
-		builtin.FillEmpty(&s.StorageMode, scaleIOMode)
-		builtin.FillEmpty(&s.FSType, scaleIOFSType)
+		builtin.SetDefaultValue(&s.StorageMode, scaleIOMode)
+		builtin.SetDefaultValue(&s.FSType, scaleIOFSType)
 	}
 	defaultHostPath(spec.HostPath)
 	defaultAzureDisk(spec.AzureDisk)
@@ -116,14 +116,14 @@ func DefaultPersistentVolumeSpec(spec *corev1.PersistentVolumeSpec) {
 
 // DefaultVolumeClaim sets the defaults of a claim: an object, or a template in a StatefulSet.
 func DefaultVolumeClaim(claim *corev1.PersistentVolumeClaim) {
-	builtin.FillEmpty(&claim.Status.Phase, corev1.ClaimPending)
+	builtin.SetDefaultValue(&claim.Status.Phase, corev1.ClaimPending)
 	defaultClaimSpec(&claim.Spec)
-	RoundUp(claim.Status.Capacity)
-	RoundUp(claim.Status.AllocatedResources)
+	RoundUpQuantities(claim.Status.Capacity)
+	RoundUpQuantities(claim.Status.AllocatedResources)
 }
 
 func defaultClaimSpec(spec *corev1.PersistentVolumeClaimSpec) {
-	builtin.Fill(&spec.VolumeMode, corev1.PersistentVolumeFilesystem)
-	RoundUp(spec.Resources.Limits)
-	RoundUp(spec.Resources.Requests)
+	builtin.SetDefault(&spec.VolumeMode, corev1.PersistentVolumeFilesystem)
+	RoundUpQuantities(spec.Resources.Limits)
+	RoundUpQuantities(spec.Resources.Requests)
 }

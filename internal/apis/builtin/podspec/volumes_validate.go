@@ -13,11 +13,11 @@ import (
 )
 
 func (p *pod) validateVolumes(f validation.Field) {
-	names := validation.NewSeen[string](len(p.spec.Volumes))
-	anyTokenPath := p.old != nil && f.Breaks(func(f validation.Field) { validateTokenPaths(f, p.old) })
+	names := validation.NewDuplicates[string](len(p.spec.Volumes))
+	anyTokenPath := p.old != nil && f.Violates(func(f validation.Field) { validateTokenPaths(f, p.old) })
 	var faulty map[int]bool
 	for i := range p.spec.Volumes {
-		volume, at, before := &p.spec.Volumes[i], f.Index(i), f.Faults()
+		volume, at, before := &p.spec.Volumes[i], f.Index(i), f.ErrorCount()
 		if volume.Name == "" {
 			at.Child("name").Required("")
 		} else {
@@ -28,19 +28,19 @@ func (p *pod) validateVolumes(f validation.Field) {
 		}
 		validateSources(at, volume)
 		p.validateInPod(at, volume, anyTokenPath)
-		if f.Faults() > before {
+		if f.ErrorCount() > before {
 			if faulty == nil {
 				faulty = make(map[int]bool)
 			}
 			faulty[i] = true
 			continue
 		}
-		names.Again(volume.Name)
+		names.IsDuplicate(volume.Name)
 	}
 	p.volumes = indexVolumes(p.spec.Volumes, faulty)
 }
 
-// validateInPod validates the rules of a volume that depend on its pod and on the old volume.
+// validateInPod contains the rules of a volume that depend on its pod and on the old volume.
 func (p *pod) validateInPod(f validation.Field, volume *corev1.Volume, anyTokenPath bool) {
 	if volume.Ephemeral != nil {
 		p.validateClaimName(f.Child("name"), volume.Name)
@@ -63,8 +63,8 @@ func (p *pod) validateInPod(f validation.Field, volume *corev1.Volume, anyTokenP
 	}
 }
 
-// validateTokenPaths has the rule of where tokens are, for all volumes. It came
-// later than pods that break it.
+// validateTokenPaths validates the paths of tokens in all volumes. The rule is newer than stored
+// pods, which may violate it.
 func validateTokenPaths(f validation.Field, spec *corev1.PodSpec) {
 	eachProjection(spec, func(source *corev1.VolumeProjection) {
 		if source.ServiceAccountToken != nil {
@@ -73,8 +73,8 @@ func validateTokenPaths(f validation.Field, spec *corev1.PodSpec) {
 	})
 }
 
-// validateClaimName: the claim of an ephemeral volume has the name of the pod and
-// its own.
+// validateClaimName validates the name of the claim of an ephemeral volume, which consists of the
+// names of pod and volume.
 func (p *pod) validateClaimName(f validation.Field, name string) {
 	pod := p.options.Name
 	if pod == "" || name == "" || names.IsSubdomain(pod) && names.IsSubdomain(name) && len(pod)+1+len(name) <= apivalidation.DNS1123SubdomainMaxLength {
@@ -86,15 +86,15 @@ func (p *pod) validateClaimName(f validation.Field, name string) {
 	}
 }
 
-// source is one of the volume sources, with its validation.
+// source is a volume source and its validation.
 type source struct {
 	name     string
 	set      bool
 	validate func(validation.Field, *corev1.Volume)
 }
 
-// validateSources validates the first source of a volume, in kube-apiserver's order, and rejects
-// further sources.
+// validateSources validates the first source of a volume, in the order of kube-apiserver, and
+// rejects further sources.
 func validateSources(f validation.Field, volume *corev1.Volume) {
 	n := 0
 	for _, s := range [...]source{
@@ -113,7 +113,7 @@ func validateSources(f validation.Field, volume *corev1.Volume) {
 		{"cinder", volume.Cinder != nil, validateCinder},
 		{"cephFS", volume.CephFS != nil, validateCephFS},
 		{"quobyte", volume.Quobyte != nil, func(f validation.Field, v *corev1.Volume) { ValidateQuobyte(f, v.Quobyte) }},
-		{"downwarAPI", volume.DownwardAPI != nil, validateDownwardVolume}, // as kube-apiserver spells it
+		{"downwarAPI", volume.DownwardAPI != nil, validateDownwardVolume}, // the field name of kube-apiserver
 		{"fc", volume.FC != nil, func(f validation.Field, v *corev1.Volume) { ValidateFC(f, v.FC) }},
 		{"flexVolume", volume.FlexVolume != nil, func(f validation.Field, v *corev1.Volume) { ValidateFlex(f, v.FlexVolume.Driver, v.FlexVolume.Options) }},
 		{"configMap", volume.ConfigMap != nil, validateConfigMapVolume},
@@ -178,7 +178,7 @@ func validateImageVolume(f validation.Field, volume *corev1.Volume) {
 	}
 }
 
-// maxCSIDriver is how long the name of a driver is at most.
+// maxCSIDriver is the maximum length of the name of a CSI driver.
 const maxCSIDriver = 63
 
 func validateCSI(f validation.Field, volume *corev1.Volume) {
@@ -192,7 +192,7 @@ func validateCSI(f validation.Field, volume *corev1.Volume) {
 	}
 }
 
-// ValidateCSIDriverName has the rules of the name of a CSI driver.
+// ValidateCSIDriverName validates the name of a CSI driver.
 func ValidateCSIDriverName(f validation.Field, name string) {
 	if name == "" {
 		f.Required("")

@@ -17,7 +17,7 @@ func (w *warner) volumes() {
 	}
 }
 
-// source: kinds of volumes that nodes no longer know.
+// source warns about volume types that kubelets no longer support.
 func (w *warner) source(path string, volume *corev1.Volume) {
 	for _, old := range [...]struct {
 		name, text string
@@ -42,7 +42,7 @@ func (w *warner) source(path string, volume *corev1.Volume) {
 	}
 }
 
-// ClaimWarnings returns the warnings for a claim: fractional bytes.
+// ClaimWarnings returns warnings for fractional bytes in a claim.
 func ClaimWarnings(path string, spec *corev1.PersistentVolumeClaimSpec) []string {
 	var warnings []string
 	for _, list := range [...]struct {
@@ -56,7 +56,8 @@ func ClaimWarnings(path string, spec *corev1.PersistentVolumeClaimSpec) []string
 	return warnings
 }
 
-// files: of two files of one path, or one below the other, the later one stays.
+// files warns about files of a volume that overwrite each other: files with the same path, or one
+// below the path of the other.
 func (w *warner) files(volume *corev1.Volume) {
 	if s := volume.ConfigMap; s != nil {
 		o := overlaps{warner: w, volume: fmt.Sprintf("%q (ConfigMap %q)", volume.Name, s.Name)}
@@ -78,14 +79,13 @@ func (w *warner) files(volume *corev1.Volume) {
 	}
 }
 
-// overlaps finds files of a volume that are in each other's way, in time that is
-// linear in their number.
+// overlaps finds overlapping paths of files of a volume in linear time.
 type overlaps struct {
 	*warner
 	volume string
 	files  []projectedFile
-	at     map[string][]int // the files of a path
-	below  map[string][]int // files in a directory or below it
+	at     map[string][]int // indexes of the files with a path
+	below  map[string][]int // indexes of the files in a directory and its subdirectories
 }
 
 // projectedFile is the path and the source of a file. source is "" if the path identifies it.

@@ -28,7 +28,7 @@ func Warnings(path string, spec *corev1.PodSpec, meta *metav1.ObjectMeta) []stri
 	return newWarner(path, spec, meta).all()
 }
 
-// maxWarnings is how many warnings there are of one specification at most.
+// maxWarnings is the maximum number of warnings for one specification.
 const maxWarnings = 100
 
 type warner struct {
@@ -68,7 +68,7 @@ func (w *warner) add(texts []string) {
 	w.said = append(w.said, texts[:min(len(texts), maxWarnings-len(w.said))]...)
 }
 
-// nodes warns about deprecated node labels and about label values that no node has.
+// nodes warns about deprecated node labels and about label values that no node can have.
 func (w *warner) nodes() {
 	for key := range w.spec.NodeSelector {
 		if text := DeprecatedNodeLabel(key); text != "" {
@@ -166,7 +166,8 @@ func (w *warner) seccomp(key string) {
 	}
 }
 
-// appArmor warns about templates only. For pods, syncAppArmor warns when it copies the annotation.
+// appArmor warns about annotations of templates. For pods, syncAppArmor warns when it copies the
+// annotation.
 func (w *warner) appArmor() {
 	if sc := w.spec.SecurityContext; len(w.notes) == 0 || sc != nil && sc.AppArmorProfile != nil {
 		return
@@ -179,16 +180,16 @@ func (w *warner) appArmor() {
 }
 
 func (w *warner) lists() {
-	ips := validation.NewSeen[string](len(w.spec.HostAliases))
+	ips := validation.NewDuplicates[string](len(w.spec.HostAliases))
 	for i := range w.spec.HostAliases {
-		if ip := w.spec.HostAliases[i].IP; ips.Again(ip) {
+		if ip := w.spec.HostAliases[i].IP; ips.IsDuplicate(ip) {
 			w.say("%s.hostAliases[%d].ip: duplicate ip %q", w.path, i, ip)
 		}
 	}
-	secrets := validation.NewSeen[string](len(w.spec.ImagePullSecrets))
+	secrets := validation.NewDuplicates[string](len(w.spec.ImagePullSecrets))
 	for i := range w.spec.ImagePullSecrets {
 		name := w.spec.ImagePullSecrets[i].Name
-		if secrets.Again(name) {
+		if secrets.IsDuplicate(name) {
 			w.say("%s.imagePullSecrets[%d].name: duplicate name %q", w.path, i, name)
 		}
 		if name == "" {
@@ -197,7 +198,7 @@ func (w *warner) lists() {
 	}
 }
 
-// addresses that are read in more than one way.
+// addresses warns about addresses that programs parse in different ways.
 func (w *warner) addresses() {
 	path := field.NewPath(w.path)
 	if config := w.spec.DNSConfig; config != nil {
@@ -232,23 +233,23 @@ func (w *warner) containers() {
 		}
 		w.fractions(path+".resources.limits", c.Resources.Limits)
 		w.fractions(path+".resources.requests", c.Resources.Requests)
-		names := validation.NewSeen[string](len(c.Env))
+		names := validation.NewDuplicates[string](len(c.Env))
 		for i := range c.Env {
-			if name := c.Env[i].Name; names.Again(name) && hides(&c.Env[i]) {
+			if name := c.Env[i].Name; names.IsDuplicate(name) && hides(&c.Env[i]) {
 				w.say("%s.env[%d]: hides previous definition of %q, which may be dropped when using apply", path, i, name)
 			}
 		}
 	})
 }
 
-// hides reports whether the value of a variable does more than add to the one that
-// stood before it.
+// hides reports whether the value of a variable replaces the value of a previous variable with the
+// same name, instead of referencing it.
 func hides(env *corev1.EnvVar) bool {
 	before := "$(" + env.Name + ")"
 	return env.ValueFrom != nil || env.Value == before || !strings.Contains(env.Value, before)
 }
 
-// fractions: there are no parts of a byte.
+// fractions warns about fractional bytes.
 func (w *warner) fractions(path string, resources corev1.ResourceList) {
 	for _, name := range [...]corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
 		if quantity, ok := resources[name]; ok && quantity.MilliValue()%1000 != 0 {

@@ -84,7 +84,8 @@ func TestTemplateWarnings(t *testing.T) {
 	wantFaults(t, "as it was", TemplateWarnings("spec.template.spec", template, template.DeepCopy()))
 }
 
-// TestManyWarnings: a hostile template costs neither time nor words.
+// TestManyWarnings checks that a template with very many problems has a limited number of warnings,
+// which are found quickly.
 func TestManyWarnings(t *testing.T) {
 	t.Parallel()
 	const n = 20_000

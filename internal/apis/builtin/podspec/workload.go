@@ -5,7 +5,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// Rules of scheduling groups and eviction responders.
+// This file validates scheduling groups and eviction responders.
 
 func (p *pod) validateSchedulingGroup(f validation.Field) {
 	group := p.spec.SchedulingGroup
@@ -19,7 +19,7 @@ func (p *pod) validateSchedulingGroup(f validation.Field) {
 	f.Child("podGroupName").DNSSubdomain(*group.PodGroupName)
 }
 
-// validateEvictionResponders: most of it is declared.
+// validateEvictionResponders contains the rules that markers of k8s.io/api do not declare.
 func (p *pod) validateEvictionResponders(f validation.Field) {
 	if len(p.spec.EvictionResponders) == 0 {
 		return
@@ -27,5 +27,5 @@ func (p *pod) validateEvictionResponders(f validation.Field) {
 	if p.spec.SchedulingGroup != nil {
 		f.Child("evictionResponders").Forbidden("may not be set when schedulingGroup is set")
 	}
-	validation.Declared(f, declared.Validate_PodSpec, p.spec, p.old, "")
+	validation.ValidateDeclared(f, declared.Validate_PodSpec, p.spec, p.old, "")
 }

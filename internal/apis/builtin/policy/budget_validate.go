@@ -15,7 +15,7 @@ func validateBudget(f validation.Field, budget, old *policyv1.PodDisruptionBudge
 	}
 	validateLimit(f.Child("minAvailable"), spec.MinAvailable)
 	validateLimit(f.Child("maxUnavailable"), spec.MaxUnavailable)
-	if old != nil && f.Breaks(func(f validation.Field) { f.LabelSelector(old.Spec.Selector) }) {
+	if old != nil && f.Violates(func(f validation.Field) { f.LabelSelector(old.Spec.Selector) }) {
 		f.Child("selector").LooseLabelSelector(spec.Selector)
 	} else {
 		f.Child("selector").LabelSelector(spec.Selector)
@@ -28,7 +28,7 @@ func validateBudget(f validation.Field, budget, old *policyv1.PodDisruptionBudge
 func validateLimit(f validation.Field, limit *intstr.IntOrString) {
 	if limit != nil {
 		f.NumberOrPercent(*limit)
-		f.AtMostAll(*limit)
+		f.AtMost100Percent(*limit)
 	}
 }
 

@@ -12,19 +12,23 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// V1 is policy/v1.
+// V1 returns the group version policy/v1.
 func V1() builtin.Group {
 	return builtin.Group{GroupVersion: policyv1.SchemeGroupVersion, Resources: []builtin.Entry{
-		builtin.Resource(builtin.Row[policyv1.PodDisruptionBudget]{
-			Name: "poddisruptionbudgets", Kind: "PodDisruptionBudget", Namespaced: true, AnyFinalizer: true, ShortNames: []string{"pdb"},
-			Status: true, Generation: true, RequireResourceVersion: true, ValidateName: path.ValidatePathSegmentName,
-			Validate: validateBudget, ValidateStatus: validateBudgetStatus, Columns: budgetColumns(),
+		builtin.Resource(builtin.Row[*policyv1.PodDisruptionBudget]{
+			Names: builtin.Names{Plural: "poddisruptionbudgets", Kind: "PodDisruptionBudget", ShortNames: []string{"pdb"}}, Namespaced: true,
+			WritePolicy: builtin.WritePolicy{
+				Generation: true, RequireResourceVersion: true, AllowAnyFinalizer: true, ValidateName: path.ValidatePathSegmentName,
+			},
+			Strategy: builtin.Strategy[*policyv1.PodDisruptionBudget]{Validate: validateBudget},
+			Status:   &builtin.Status[*policyv1.PodDisruptionBudget]{Validate: validateBudgetStatus},
+			Columns:  budgetColumns(),
 		}),
 	}}
 }
 
-func budgetColumns() *builtin.Columns[policyv1.PodDisruptionBudget] {
-	return &builtin.Columns[policyv1.PodDisruptionBudget]{
+func budgetColumns() *builtin.Columns[*policyv1.PodDisruptionBudget] {
+	return &builtin.Columns[*policyv1.PodDisruptionBudget]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Min Available", "string", "The minimum number of pods that must be available."),

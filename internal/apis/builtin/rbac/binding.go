@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// bindingDefinitions returns the columns of bindings. roles and kind are the role kinds in the
+// bindingDefinitions returns the columns of bindings. roles and kind are the kinds of roles in the
 // descriptions. As in kube-apiserver, the description of the role is that of v1beta1.
 func bindingDefinitions(roles, kind string) []metav1.TableColumnDefinition {
 	return []metav1.TableColumnDefinition{
@@ -28,8 +28,8 @@ func bindingCells(metadata *metav1.ObjectMeta, role *rbacv1.RoleRef, subjects []
 	return []any{metadata.Name, role.Kind + "/" + role.Name, builtin.Age(metadata.CreationTimestamp, now), users, groups, accounts}
 }
 
-func clusterRoleBindingColumns() *builtin.Columns[rbacv1.ClusterRoleBinding] {
-	return &builtin.Columns[rbacv1.ClusterRoleBinding]{
+func clusterRoleBindingColumns() *builtin.Columns[*rbacv1.ClusterRoleBinding] {
+	return &builtin.Columns[*rbacv1.ClusterRoleBinding]{
 		Definitions: bindingDefinitions("only reference a ClusterRole", "clusterRoleBinding"),
 		Cells: func(b *rbacv1.ClusterRoleBinding, now time.Time) []any {
 			return bindingCells(&b.ObjectMeta, &b.RoleRef, b.Subjects, now)
@@ -37,8 +37,8 @@ func clusterRoleBindingColumns() *builtin.Columns[rbacv1.ClusterRoleBinding] {
 	}
 }
 
-func roleBindingColumns() *builtin.Columns[rbacv1.RoleBinding] {
-	return &builtin.Columns[rbacv1.RoleBinding]{
+func roleBindingColumns() *builtin.Columns[*rbacv1.RoleBinding] {
+	return &builtin.Columns[*rbacv1.RoleBinding]{
 		Definitions: bindingDefinitions("reference a Role in the current namespace or a ClusterRole", "roleBinding"),
 		Cells: func(b *rbacv1.RoleBinding, now time.Time) []any {
 			return bindingCells(&b.ObjectMeta, &b.RoleRef, b.Subjects, now)

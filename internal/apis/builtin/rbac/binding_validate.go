@@ -6,7 +6,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// Kinds of roles, as references name them.
+// Kinds of roles in references.
 const (
 	roleKind        = "Role"
 	clusterRoleKind = "ClusterRole"
@@ -27,7 +27,7 @@ func validateClusterRoleBinding(f validation.Field, binding, old *rbacv1.Cluster
 	for i := range binding.Subjects {
 		subject, at := &binding.Subjects[i], f.Child("subjects").Index(i)
 		validateSubject(at, subject)
-		if subject.Kind == rbacv1.ServiceAccountKind && subject.Namespace == "" { // no default exists
+		if subject.Kind == rbacv1.ServiceAccountKind && subject.Namespace == "" { // there is no default namespace
 			at.Child("namespace").Required("")
 		}
 	}
@@ -50,7 +50,7 @@ func validateRoleRef(f validation.Field, role *rbacv1.RoleRef, kinds ...string) 
 	f.Child("name").RequiredPathSegment(role.Name)
 }
 
-// validateSubject: names of users and groups are free.
+// validateSubject validates a subject. The names of users and groups may contain any characters.
 func validateSubject(f validation.Field, subject *rbacv1.Subject) {
 	if subject.Name == "" {
 		f.Child("name").Required("")

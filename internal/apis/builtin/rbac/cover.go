@@ -8,9 +8,9 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// maxParts limits the number of single permissions that the rules of a role are split into: a rule
-// with a thousand verbs, resources and groups each has 10^9. A larger rule is covered only by one
-// rule that covers it completely.
+// maxParts is the maximum number of single permissions into which the rules of a role are split. A
+// rule with a thousand verbs, resources and groups each would have 10^9. A larger rule is covered
+// only by one rule that covers it completely.
 const maxParts = 20_000
 
 // uncovered returns the single permissions in wanted that no rule in held covers, merged by
@@ -36,7 +36,7 @@ func uncovered(held, wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return merged(missing)
 }
 
-// isCovered reports whether a single rule held allows all that a rule allows.
+// isCovered reports whether a single rule in held covers rule.
 func isCovered(held []rbacv1.PolicyRule, rule *rbacv1.PolicyRule) bool {
 	return slices.ContainsFunc(held, func(by rbacv1.PolicyRule) bool { return covers(&by, rule) })
 }
@@ -52,7 +52,7 @@ func everyOf(list []string, is func(string) bool) bool {
 	return !slices.ContainsFunc(list, func(s string) bool { return !is(s) })
 }
 
-// hasAll: "*" has all.
+// hasAll reports whether has contains all of wanted, or "*".
 func hasAll(has, wanted []string) bool {
 	return slices.Contains(has, "*") || everyOf(wanted, func(s string) bool { return slices.Contains(has, s) })
 }
@@ -72,7 +72,7 @@ func hasPath(has []string, path string) bool {
 	})
 }
 
-// countParts is how many parts a rule has, or more than limit.
+// countParts returns the number of parts of a rule, or a number above limit if there are more.
 func countParts(rule *rbacv1.PolicyRule, limit int) int {
 	n := 1
 	for _, list := range [][]string{rule.APIGroups, rule.Resources, rule.Verbs} {
@@ -83,8 +83,8 @@ func countParts(rule *rbacv1.PolicyRule, limit int) int {
 	return n*max(1, len(rule.ResourceNames)) + len(rule.NonResourceURLs)*len(rule.Verbs)
 }
 
-// parts yields the single rights of a rule: one verb for one resource of one group,
-// or one path.
+// parts iterates over the single permissions of a rule: one verb for one resource of one group, or
+// for one path.
 func parts(rule *rbacv1.PolicyRule) func(func(rbacv1.PolicyRule) bool) {
 	return func(yield func(rbacv1.PolicyRule) bool) {
 		for _, group := range rule.APIGroups {
@@ -117,8 +117,8 @@ func namesOf(rule *rbacv1.PolicyRule) [][]string {
 	return slices.Collect(slices.Chunk(rule.ResourceNames, 1))
 }
 
-// merged puts the verbs of single rights for the same thing together. Rules that
-// were not taken apart stay as they are.
+// merged combines the verbs of single permissions for the same resource. It does not change rules
+// that were not split.
 func merged(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	at, seen := map[string]int{}, map[string]bool{}
 	var result []rbacv1.PolicyRule
@@ -143,10 +143,10 @@ func merged(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return result
 }
 
-// maxDescribed is how many rules a refusal lists.
+// maxDescribed is the maximum number of rules in an error.
 const maxDescribed = 100
 
-// describe lists rules as kube-apiserver does.
+// describe formats rules like kube-apiserver.
 func describe(rules []rbacv1.PolicyRule) []string {
 	texts := make([]string, len(rules))
 	for i := range rules {

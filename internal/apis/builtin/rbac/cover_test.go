@@ -8,8 +8,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// rules reads "GROUPS RESOURCES VERBS [NAMES]" or "PATHS VERBS", separated by "; ",
-// with words separated by commas.
+// rules parses "GROUPS RESOURCES VERBS [NAMES]" or "PATHS VERBS". Rules are separated by "; ", and
+// words by commas.
 func rules(text string) []rbacv1.PolicyRule {
 	var list []rbacv1.PolicyRule
 	words := func(s string) []string { return strings.Split(strings.ReplaceAll(s, "core", ""), ",") }
@@ -66,8 +66,7 @@ func TestUncovered(t *testing.T) {
 	}
 }
 
-// TestUncoveredIsBounded: a rule that would be millions of single rights is not taken
-// apart.
+// TestUncoveredIsBounded checks that a rule with millions of single permissions is not split.
 func TestUncoveredIsBounded(t *testing.T) {
 	t.Parallel()
 	long := make([]string, 100_000)

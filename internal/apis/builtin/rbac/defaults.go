@@ -17,10 +17,10 @@ func defaultRoleBinding(binding *rbacv1.RoleBinding) {
 // defaultBinding sets the API groups of roles, users and groups. The group of ServiceAccounts is
 // the core group, "".
 func defaultBinding(role *rbacv1.RoleRef, subjects []rbacv1.Subject) {
-	builtin.FillEmpty(&role.APIGroup, rbacv1.GroupName)
+	builtin.SetDefaultValue(&role.APIGroup, rbacv1.GroupName)
 	for i := range subjects {
 		if s := &subjects[i]; s.Kind == rbacv1.UserKind || s.Kind == rbacv1.GroupKind {
-			builtin.FillEmpty(&s.APIGroup, rbacv1.GroupName)
+			builtin.SetDefaultValue(&s.APIGroup, rbacv1.GroupName)
 		}
 	}
 }

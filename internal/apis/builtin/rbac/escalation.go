@@ -16,12 +16,12 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// A user cannot grant permissions that the user does not have. To write a role, a user needs
-// all of its permissions, or the verb "escalate" on it. To write a binding, a user needs
-// all permissions of its role, or the verb "bind" on that role.
+// A user cannot grant permissions that the user does not have. To write a role, a user needs all of
+// its permissions, or the verb "escalate" on it. To write a binding, a user needs all permissions
+// of its role, or the verb "bind" on that role.
 //
-// As in kube-apiserver, this holds for every change but those that the garbage collector
-// makes. Unchanged rules are checked too, because a label decides which roles aggregate them.
+// As in kube-apiserver, this applies to all changes except changes by the garbage collector. It
+// includes unchanged rules, because labels determine which roles aggregate them.
 
 func authorizeRole(op *builtin.Operation, role, old *rbacv1.Role) error {
 	if old != nil && onlyCollection(role, old) {
@@ -38,7 +38,7 @@ func authorizeClusterRole(op *builtin.Operation, role, old *rbacv1.ClusterRole) 
 	aggregates := role.AggregationRule != nil || old != nil && old.AggregationRule != nil
 	g := grant{op: op, resource: "clusterroles", name: role.Name}
 	return g.authorize("escalate", "clusterroles", role.Name, func() ([]rbacv1.PolicyRule, error) {
-		// An aggregation rule collects the permissions of roles that others write.
+		// A role with an aggregation rule has the permissions of roles that others write.
 		if aggregates && len(g.missing(everything())) > 0 {
 			return nil, g.forbidden("must have cluster-admin privileges to use the aggregationRule")
 		}
@@ -87,7 +87,7 @@ func (g *grant) authorizeBinding(ref rbacv1.RoleRef) error {
 		resource = "roles"
 	}
 	return g.authorize("bind", resource, ref.Name, func() ([]rbacv1.PolicyRule, error) {
-		rules, found := g.op.Env.Roles.RoleRules(ref, g.namespace)
+		rules, found := g.op.Env.Auth.Roles.RoleRules(ref, g.namespace)
 		if !found {
 			return nil, apierrors.NewNotFound(rbacv1.Resource(resource), ref.Name)
 		}
@@ -95,13 +95,13 @@ func (g *grant) authorizeBinding(ref rbacv1.RoleRef) error {
 	})
 }
 
-// authorize returns nil where the user has a verb on a role, or all of the rules.
+// authorize returns nil if the user has the verb on the role, or all permissions in rules.
 func (g *grant) authorize(verb, resource, role string, rules func() ([]rbacv1.PolicyRule, error)) error {
 	user := request.UserFrom(g.op.Context)
-	if g.op.Env.Roles == nil || user == nil || slices.Contains(user.Groups, request.GroupMasters) {
-		return nil // without a user it is the server itself that writes
+	if g.op.Env.Auth.Roles == nil || user == nil || slices.Contains(user.Groups, request.GroupMasters) {
+		return nil // the server itself writes
 	}
-	decision, _, _ := g.op.Env.Authorizer.Authorize(g.op.Context, &authorizer.Attributes{
+	decision, _, _ := g.op.Env.Auth.Authorizer.Authorize(g.op.Context, &authorizer.Attributes{
 		User: user, Verb: verb, ResourceRequest: true, APIGroup: rbacv1.GroupName, APIVersion: "v1",
 		Namespace: g.namespace, Resource: resource, Name: role,
 	})
@@ -118,7 +118,7 @@ func (g *grant) authorize(verb, resource, role string, rules func() ([]rbacv1.Po
 	}
 	text := fmt.Sprintf("user %q (groups=%q) is attempting to grant RBAC permissions not currently held:\n%s",
 		user.Name, user.Groups, strings.Join(describe(missing), "\n"))
-	if _, err := g.op.Env.Roles.Rules(user, g.namespace); err != nil {
+	if _, err := g.op.Env.Auth.Roles.Rules(user, g.namespace); err != nil {
 		text += fmt.Sprintf("; resolution errors: [%v]", err)
 	}
 	return g.forbidden(text)
@@ -126,7 +126,7 @@ func (g *grant) authorize(verb, resource, role string, rules func() ([]rbacv1.Po
 
 // missing returns the permissions in rules that the user does not have.
 func (g *grant) missing(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
-	held, _ := g.op.Env.Roles.Rules(request.UserFrom(g.op.Context), g.namespace)
+	held, _ := g.op.Env.Auth.Roles.Rules(request.UserFrom(g.op.Context), g.namespace)
 	return uncovered(held, rules)
 }
 

@@ -9,31 +9,37 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// V1 returns the group version rbac.authorization.k8s.io/v1. Names may contain any path segment
-// characters, such as "system:node".
+// V1 returns the group version rbac.authorization.k8s.io/v1. Names may contain any characters of
+// path segments, such as "system:node".
 func V1() builtin.Group {
 	return builtin.Group{GroupVersion: rbacv1.SchemeGroupVersion, Resources: []builtin.Entry{
-		builtin.Resource(builtin.Row[rbacv1.ClusterRoleBinding]{
-			Name: "clusterrolebindings", Kind: "ClusterRoleBinding",
-			CreateOnUpdate: true, ValidateName: path.ValidatePathSegmentName,
-			Authorize: authorizeClusterRoleBinding, Default: defaultClusterRoleBinding, Validate: validateClusterRoleBinding,
+		builtin.Resource(builtin.Row[*rbacv1.ClusterRoleBinding]{
+			Names:       builtin.Names{Plural: "clusterrolebindings", Kind: "ClusterRoleBinding"},
+			WritePolicy: builtin.WritePolicy{AllowCreateOnUpdate: true, ValidateName: path.ValidatePathSegmentName},
+			Strategy: builtin.Strategy[*rbacv1.ClusterRoleBinding]{
+				Default:   defaultClusterRoleBinding,
+				Authorize: authorizeClusterRoleBinding, Validate: validateClusterRoleBinding,
+			},
 			Columns: clusterRoleBindingColumns(),
 		}),
-		builtin.Resource(builtin.Row[rbacv1.ClusterRole]{
-			Name: "clusterroles", Kind: "ClusterRole",
-			CreateOnUpdate: true, ValidateName: path.ValidatePathSegmentName,
-			Authorize: authorizeClusterRole, Validate: validateClusterRole,
+		builtin.Resource(builtin.Row[*rbacv1.ClusterRole]{
+			Names:       builtin.Names{Plural: "clusterroles", Kind: "ClusterRole"},
+			WritePolicy: builtin.WritePolicy{AllowCreateOnUpdate: true, ValidateName: path.ValidatePathSegmentName},
+			Strategy:    builtin.Strategy[*rbacv1.ClusterRole]{Authorize: authorizeClusterRole, Validate: validateClusterRole},
 		}),
-		builtin.Resource(builtin.Row[rbacv1.RoleBinding]{
-			Name: "rolebindings", Kind: "RoleBinding", Namespaced: true,
-			CreateOnUpdate: true, ValidateName: path.ValidatePathSegmentName,
-			Authorize: authorizeRoleBinding, Default: defaultRoleBinding, Validate: validateRoleBinding,
+		builtin.Resource(builtin.Row[*rbacv1.RoleBinding]{
+			Names: builtin.Names{Plural: "rolebindings", Kind: "RoleBinding"}, Namespaced: true,
+			WritePolicy: builtin.WritePolicy{AllowCreateOnUpdate: true, ValidateName: path.ValidatePathSegmentName},
+			Strategy: builtin.Strategy[*rbacv1.RoleBinding]{
+				Default:   defaultRoleBinding,
+				Authorize: authorizeRoleBinding, Validate: validateRoleBinding,
+			},
 			Columns: roleBindingColumns(),
 		}),
-		builtin.Resource(builtin.Row[rbacv1.Role]{
-			Name: "roles", Kind: "Role", Namespaced: true,
-			CreateOnUpdate: true, ValidateName: path.ValidatePathSegmentName,
-			Authorize: authorizeRole, Validate: validateRole,
+		builtin.Resource(builtin.Row[*rbacv1.Role]{
+			Names: builtin.Names{Plural: "roles", Kind: "Role"}, Namespaced: true,
+			WritePolicy: builtin.WritePolicy{AllowCreateOnUpdate: true, ValidateName: path.ValidatePathSegmentName},
+			Strategy:    builtin.Strategy[*rbacv1.Role]{Authorize: authorizeRole, Validate: validateRole},
 		}),
 	}}
 }

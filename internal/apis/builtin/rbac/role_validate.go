@@ -25,7 +25,7 @@ func validateClusterRole(f validation.Field, role, _ *rbacv1.ClusterRole) {
 	}
 }
 
-// validatePolicyRule: a rule is of resources or of URLs.
+// validatePolicyRule validates a rule, which is either about resources or about URL paths.
 func validatePolicyRule(f validation.Field, rule *rbacv1.PolicyRule) {
 	if len(rule.Verbs) == 0 {
 		f.Child("verbs").Required("verbs must contain at least one value")
@@ -44,16 +44,16 @@ func validatePolicyRule(f validation.Field, rule *rbacv1.PolicyRule) {
 	}
 }
 
-// validateAggregation reports two errors for an invalid selector, like kube-apiserver: the cause,
-// and that it is invalid.
+// validateAggregation validates an aggregation rule. As in kube-apiserver, an invalid selector
+// causes two errors: the cause, and that the selector is invalid.
 func validateAggregation(f validation.Field, rule *rbacv1.AggregationRule) {
 	if len(rule.ClusterRoleSelectors) == 0 {
 		f.Required("at least one clusterRoleSelector required if aggregationRule is non-nil")
 	}
 	for i := range rule.ClusterRoleSelectors {
-		at, faults := f.Index(i), f.Faults()
+		at, before := f.Index(i), f.ErrorCount()
 		at.LabelSelector(&rule.ClusterRoleSelectors[i])
-		if f.Faults() > faults {
+		if f.ErrorCount() > before {
 			at.Invalid(nil, "invalid label selector.")
 		}
 	}

@@ -11,13 +11,14 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// maxValidValues is how many amounts a policy may list.
+// maxValidValues is the maximum number of valid quantities in a policy.
 const maxValidValues = 10
 
-// Quantities here are passed by value: comparing one may write to it, and objects
-// that are being validated are not changed.
+// Quantities are passed by value here: comparing a quantity may modify it, and validation must not
+// modify objects.
 
-// validateCapacities validates capacities. Only shared devices may have request policies.
+// validateCapacities validates capacities. Only devices that can be shared may have request
+// policies.
 func validateCapacities(f validation.Field, device *resourcev1.Device) {
 	for name, capacity := range device.Capacity {
 		validateQualifiedName(f, name)
@@ -33,7 +34,7 @@ func validateCapacities(f validation.Field, device *resourcev1.Device) {
 	}
 }
 
-// validateRequestPolicy requires that the default amount is a valid amount.
+// validateRequestPolicy requires that the default quantity is valid.
 func validateRequestPolicy(f validation.Field, policy *resourcev1.CapacityRequestPolicy, capacity resource.Quantity) {
 	values, valid := policy.ValidValues, policy.ValidRange
 	switch {
@@ -67,9 +68,9 @@ func validateValidValues(f validation.Field, values []resource.Quantity, initial
 	}
 }
 
-// validateEachValue reports whether the default is among the values.
+// validateEachValue validates the values and reports whether they contain the default.
 func validateEachValue(f validation.Field, values []resource.Quantity, initial, capacity resource.Quantity) (found bool) {
-	seen := validation.NewSeen[string](len(values))
+	seen := validation.NewDuplicates[string](len(values))
 	for i, value := range values {
 		if compare(value, capacity) > 0 {
 			f.Index(i).Invalid(value.String(), "option is larger than capacity value: "+capacity.String())
@@ -79,7 +80,7 @@ func validateEachValue(f validation.Field, values []resource.Quantity, initial, 
 		if f.Enabled(feature.DRAFractionalCapacityRange) {
 			amount = value.AsDec().String()
 		}
-		if seen.Again(amount) {
+		if seen.IsDuplicate(amount) {
 			f.Index(i).Duplicate(amount)
 		}
 	}
@@ -116,8 +117,8 @@ func validateValidRange(f validation.Field, r *resourcev1.CapacityRequestPolicyR
 	}
 }
 
-// countOf returns how amounts of a range are counted: in whole units, or where one
-// of them is a fraction in thousandths, if that is enough for all of them.
+// countOf returns a function that converts the quantities of a range to integers: to units, or to
+// thousandths if a quantity is a fraction and all of them fit.
 func countOf(f validation.Field, r *resourcev1.CapacityRequestPolicyRange, initial resource.Quantity) (count func(resource.Quantity) int64, ok bool) {
 	whole := func(q resource.Quantity) int64 { return q.Value() }
 	if !f.Enabled(feature.DRAFractionalCapacityRange) {
@@ -152,7 +153,8 @@ func isFraction(q resource.Quantity) bool {
 	return !exact
 }
 
-// validateStep: the least amount and so many steps make the default, and the most.
+// validateStep requires that the default and the maximum are the minimum plus a multiple of the
+// step.
 func validateStep(f validation.Field, r *resourcev1.CapacityRequestPolicyRange, initial, capacity resource.Quantity, count func(resource.Quantity) int64) {
 	least, step := r.Min.DeepCopy(), r.Step.DeepCopy()
 	if step.Sign() <= 0 {
@@ -169,7 +171,7 @@ func validateStep(f validation.Field, r *resourcev1.CapacityRequestPolicyRange, 
 		if amount == nil {
 			continue
 		}
-		n := count(step) // 0: more than can be counted
+		n := count(step) // 0 if the quantity does not fit
 		if n == 0 || (count(*amount)-count(least))%n != 0 {
 			f.Invalid(amount.String(), fmt.Sprintf("value is not a multiple of a given step (%s) from (%s)", step.String(), least.String()))
 		}

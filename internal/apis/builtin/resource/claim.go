@@ -35,8 +35,8 @@ func text(s *string) string {
 	return *s
 }
 
-func claimColumns() *builtin.Columns[resourcev1.ResourceClaim] {
-	return &builtin.Columns[resourcev1.ResourceClaim]{
+func claimColumns() *builtin.Columns[*resourcev1.ResourceClaim] {
+	return &builtin.Columns[*resourcev1.ResourceClaim]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("State", "string", "A summary of the current state (allocated, pending, reserved, etc.)."),
@@ -66,8 +66,8 @@ func claimState(claim *resourcev1.ResourceClaim) string {
 	return strings.Join(state, ",")
 }
 
-func claimTemplateColumns() *builtin.Columns[resourcev1.ResourceClaimTemplate] {
-	return &builtin.Columns[resourcev1.ResourceClaimTemplate]{
+func claimTemplateColumns() *builtin.Columns[*resourcev1.ResourceClaimTemplate] {
+	return &builtin.Columns[*resourcev1.ResourceClaimTemplate]{
 		Definitions: []metav1.TableColumnDefinition{builtin.NameColumn(), builtin.AgeColumn()},
 		Cells: func(template *resourcev1.ResourceClaimTemplate, now time.Time) []any {
 			return []any{template.Name, builtin.Age(template.CreationTimestamp, now)}

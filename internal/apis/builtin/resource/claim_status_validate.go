@@ -22,7 +22,7 @@ func validateClaimStatus(f validation.Field, claim, old *resourcev1.ResourceClai
 	if status.Allocation != nil && old.Status.Allocation == nil {
 		validateAllocation(at.Child("allocation"), status.Allocation, claim.Spec.Devices.Requests)
 	}
-	validation.Declared(f, declared.Validate_ResourceClaim, claim, old, "status")
+	validation.ValidateDeclared(f, declared.Validate_ResourceClaim, claim, old, "status")
 }
 
 func validateConsumers(f validation.Field, consumers []resourcev1.ResourceClaimConsumerReference) {
@@ -56,7 +56,7 @@ func validateReserved(f validation.Field, claim, old *resourcev1.ResourceClaim) 
 	}
 }
 
-// validateDeviceStatuses requires that drivers report on allocated devices only.
+// validateDeviceStatuses requires that the devices with a status are allocated.
 func validateDeviceStatuses(f validation.Field, claim *resourcev1.ResourceClaim) {
 	if len(claim.Status.Devices) == 0 {
 		return
@@ -97,7 +97,7 @@ func validateAllocation(f validation.Field, allocation *resourcev1.AllocationRes
 			validateResult(devices.Child("results").Index(i), &results[i], &names)
 		}
 	}
-	if configs := allocation.Devices.Config; len(configs) <= 2*resourcev1.DeviceConfigMaxSize { // the class's and the claim's
+	if configs := allocation.Devices.Config; len(configs) <= 2*resourcev1.DeviceConfigMaxSize { // of the class and of the claim
 		for i := range configs {
 			at := devices.Child("config").Index(i)
 			names.validateRefs(at.Child("requests"), configs[i].Requests)
@@ -117,7 +117,8 @@ func validateResult(f validation.Field, result *resourcev1.DeviceRequestAllocati
 	validateSkippedOperations(f.Child("skipNodeOperations"), result.SkipNodeOperations)
 }
 
-// deviceID identifies an allocated device. Errors contain it, with kube-apiserver's field names.
+// deviceID identifies an allocated device. Errors contain it, with the field names of
+// kube-apiserver.
 type deviceID struct{ Driver, Pool, Device, ShareID string }
 
 func reportedDevice(d *resourcev1.AllocatedDeviceStatus) deviceID {

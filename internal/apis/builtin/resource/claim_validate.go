@@ -13,13 +13,12 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// validateClaim validates a claim. A marker makes the spec immutable, so it is validated on
-// creation only.
+// validateClaim validates a new claim. A marker makes the spec immutable.
 func (s *selectors) validateClaim(f validation.Field, claim, old *resourcev1.ResourceClaim) {
 	if old == nil {
 		s.validateDeviceClaim(f.Child("spec").Child("devices"), &claim.Spec.Devices)
 	}
-	validation.Declared(f, declared.Validate_ResourceClaim, claim, old, "")
+	validation.ValidateDeclared(f, declared.Validate_ResourceClaim, claim, old, "")
 }
 
 // validateClaimTemplate validates a template. Unlike for claims, all errors of a changed template
@@ -33,7 +32,7 @@ func (s *selectors) validateClaimTemplate(f validation.Field, template, old *res
 	if old != nil {
 		validation.Immutable(spec, template.Spec, old.Spec)
 	}
-	validation.Declared(f, declared.Validate_ResourceClaimTemplate, template, old, "")
+	validation.ValidateDeclared(f, declared.Validate_ResourceClaimTemplate, template, old, "")
 }
 
 // validateDeviceClaim validates the requests of a claim. Markers reject lists that are too long,
@@ -100,7 +99,8 @@ func (s *selectors) validateSubRequest(f validation.Field, sub *resourcev1.Devic
 	validateTolerations(f.Child("tolerations"), sub.Tolerations)
 }
 
-// validateCount: a number belongs to one of the modes.
+// validateCount requires a number of devices in the mode ExactCount, and rejects one in the mode
+// All.
 func validateCount(f validation.Field, mode resourcev1.DeviceAllocationMode, count int64) {
 	switch {
 	case mode == resourcev1.DeviceAllocationModeAll && count != 0:
@@ -110,7 +110,7 @@ func validateCount(f validation.Field, mode resourcev1.DeviceAllocationMode, cou
 	}
 }
 
-// derivedAttributes collects the derived attributes of all requests of a claim, which have a common
+// derivedAttributes contains the derived attributes of all requests of a claim, which have a common
 // cost limit.
 type derivedAttributes struct {
 	selectors   *selectors
@@ -122,7 +122,7 @@ func (d *derivedAttributes) validate(f validation.Field, attributes []resourcev1
 	if len(attributes) > resourcev1.DeviceDerivedAttributesMaxSize {
 		return // a marker rejects the list
 	}
-	names := validation.NewSeen[resourcev1.FullyQualifiedName](len(attributes))
+	names := validation.NewDuplicates[resourcev1.FullyQualifiedName](len(attributes))
 	for i := range attributes {
 		a, at := &attributes[i], f.Index(i)
 		if a.Name != "" && !d.constrained(a.Name, of) {
@@ -135,14 +135,14 @@ func (d *derivedAttributes) validate(f validation.Field, attributes []resourcev1
 			}
 			d.cost += cost
 		}
-		if names.Again(a.Name) {
+		if names.IsDuplicate(a.Name) {
 			at.Duplicate(a.Name)
 		}
 	}
 }
 
-// constrained reports whether a constraint is on an attribute of a request: one of
-// all requests, of this one, or of this alternative.
+// constrained reports whether a constraint on an attribute applies to a request: a constraint on
+// all requests, on this request, or on this alternative of it.
 func (d *derivedAttributes) constrained(name resourcev1.FullyQualifiedName, of requestRef) bool {
 	return slices.ContainsFunc(d.constraints, func(c resourcev1.DeviceConstraint) bool {
 		attribute := c.MatchAttribute
@@ -168,7 +168,7 @@ func validateConstraint(f validation.Field, constraint *resourcev1.DeviceConstra
 	}
 }
 
-// validateConfiguration: there is one kind of configuration, that of drivers.
+// validateConfiguration validates a configuration. The only type is that of drivers.
 func validateConfiguration(f validation.Field, config *resourcev1.DeviceConfiguration) {
 	f = f.Child("opaque")
 	if config.Opaque == nil {
@@ -178,8 +178,8 @@ func validateConfiguration(f validation.Field, config *resourcev1.DeviceConfigur
 	validateObject(f.Child("parameters"), config.Opaque.Parameters.Raw, resourcev1.OpaqueParametersMaxLength)
 }
 
-// validateObject requires an object in JSON. Faults do not show it: it may be large,
-// and secret.
+// validateObject requires a JSON object. Errors do not contain it, because it may be large and
+// secret.
 func validateObject(f validation.Field, raw []byte, longest int) {
 	const omitted = "<value omitted>"
 	switch {
@@ -201,7 +201,7 @@ func validateObject(f validation.Field, raw []byte, longest int) {
 	}
 }
 
-// firstByte is the first byte of a value in JSON, after white space.
+// firstByte returns the first byte of a JSON value after white space.
 func firstByte(raw []byte) byte {
 	for _, c := range raw {
 		switch c {

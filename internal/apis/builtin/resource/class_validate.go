@@ -20,5 +20,5 @@ func (s *selectors) validateDeviceClass(f validation.Field, class, old *resource
 			validateConfiguration(at.Child("config").Index(i), &spec.Config[i].DeviceConfiguration)
 		}
 	}
-	validation.Declared(f, declared.Validate_DeviceClass, class, old, "")
+	validation.ValidateDeclared(f, declared.Validate_DeviceClass, class, old, "")
 }

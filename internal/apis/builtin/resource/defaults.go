@@ -38,15 +38,15 @@ func defaultRequests(requests []resourcev1.DeviceRequest) {
 }
 
 func defaultCount(mode *resourcev1.DeviceAllocationMode, count *int64) {
-	builtin.FillEmpty(mode, resourcev1.DeviceAllocationModeExactCount)
+	builtin.SetDefaultValue(mode, resourcev1.DeviceAllocationModeExactCount)
 	if *mode == resourcev1.DeviceAllocationModeExactCount {
-		builtin.FillEmpty(count, 1)
+		builtin.SetDefaultValue(count, 1)
 	}
 }
 
 func defaultTolerations(tolerations []resourcev1.DeviceToleration) {
 	for i := range tolerations {
-		builtin.FillEmpty(&tolerations[i].Operator, resourcev1.DeviceTolerationOpEqual)
+		builtin.SetDefaultValue(&tolerations[i].Operator, resourcev1.DeviceTolerationOpEqual)
 	}
 }
 

@@ -25,7 +25,8 @@ func sliceFields(slice *resourcev1.ResourceSlice) fields.Set {
 	return fields.Set{nodeName: text(slice.Spec.NodeName), driver: slice.Spec.Driver}
 }
 
-// sliceFieldLabel has no field metadata.namespace, because slices are cluster-scoped.
+// sliceFieldLabel returns a function that rejects metadata.namespace, because slices are
+// cluster-scoped.
 func sliceFieldLabel(gv schema.GroupVersion) func(label, value string) (string, string, error) {
 	return func(label, value string) (string, string, error) {
 		switch label {
@@ -36,8 +37,8 @@ func sliceFieldLabel(gv schema.GroupVersion) func(label, value string) (string, 
 	}
 }
 
-// countSliceUpdate increments the generation before the fields of disabled features are dropped: as
-// in kube-apiserver, a write that only changes such fields counts.
+// countSliceUpdate increments the generation before the fields of disabled features are dropped. As
+// in kube-apiserver, an update that only changes such fields increments the generation.
 func countSliceUpdate(_ *builtin.Operation, slice, old *resourcev1.ResourceSlice) {
 	if validation.Changed(slice.Spec, old.Spec) {
 		slice.Generation = old.Generation + 1
@@ -53,9 +54,9 @@ func sliceWarnings(_ *builtin.Operation, slice, _ *resourcev1.ResourceSlice) []s
 	return []string{fmt.Sprintf("spec.driver: driver names should be lowercase; %q contains uppercase characters", driver)}
 }
 
-func sliceColumns() *builtin.Columns[resourcev1.ResourceSlice] {
+func sliceColumns() *builtin.Columns[*resourcev1.ResourceSlice] {
 	spec := resourcev1.ResourceSliceSpec{}.SwaggerDoc()
-	return &builtin.Columns[resourcev1.ResourceSlice]{
+	return &builtin.Columns[*resourcev1.ResourceSlice]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Node", "string", spec["nodeName"]),
@@ -72,8 +73,8 @@ func sliceColumns() *builtin.Columns[resourcev1.ResourceSlice] {
 	}
 }
 
-func deviceClassColumns() *builtin.Columns[resourcev1.DeviceClass] {
-	return &builtin.Columns[resourcev1.DeviceClass]{
+func deviceClassColumns() *builtin.Columns[*resourcev1.DeviceClass] {
+	return &builtin.Columns[*resourcev1.DeviceClass]{
 		Definitions: []metav1.TableColumnDefinition{builtin.NameColumn(), builtin.AgeColumn()},
 		Cells: func(class *resourcev1.DeviceClass, now time.Time) []any {
 			return []any{class.Name, builtin.Age(class.CreationTimestamp, now)}
@@ -81,8 +82,8 @@ func deviceClassColumns() *builtin.Columns[resourcev1.DeviceClass] {
 	}
 }
 
-// prepareTaintRuleUpdate sets the time when the effect changes. Tolerations with a duration start
-// at this time.
+// prepareTaintRuleUpdate sets the time at which the effect changes. Tolerations with a duration
+// start at this time.
 func prepareTaintRuleUpdate(op *builtin.Operation, rule, old *resourcev1.DeviceTaintRule) {
 	taint, was := &rule.Spec.Taint, &old.Spec.Taint
 	if taint.Effect != was.Effect && taint.TimeAdded.Equal(was.TimeAdded) {
@@ -90,9 +91,9 @@ func prepareTaintRuleUpdate(op *builtin.Operation, rule, old *resourcev1.DeviceT
 	}
 }
 
-func taintRuleColumns() *builtin.Columns[resourcev1.DeviceTaintRule] {
+func taintRuleColumns() *builtin.Columns[*resourcev1.DeviceTaintRule] {
 	taint := resourcev1.DeviceTaint{}.SwaggerDoc()
-	return &builtin.Columns[resourcev1.DeviceTaintRule]{
+	return &builtin.Columns[*resourcev1.DeviceTaintRule]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Key", "string", taint["key"]),

@@ -12,11 +12,12 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// maxKey is how much of a key of attributes or capacities faults show: a long one is
-// cut in the middle.
+// maxKey is the maximum length of an attribute or capacity name in errors. Longer names are cut in
+// the middle.
 const maxKey = resourcev1.DeviceMaxDomainLength + 1 + resourcev1.DeviceMaxIDLength
 
-// validateDevice validates one device of a slice. old is the previous device of this name, or nil.
+// validateDevice validates one device of a slice. old is the previous device with this name, or
+// nil.
 func validateDevice(f validation.Field, device, old *resourcev1.Device, ownNodes bool) {
 	f.Child("name").DNSLabel(device.Name)
 	validateDeviceSizes(f, device)
@@ -42,7 +43,7 @@ func validateDevice(f validation.Field, device, old *resourcev1.Device, ownNodes
 	validateNodeResources(f.Child("nodeAllocatableResources"), device)
 }
 
-// shortened is a key as faults show it.
+// shortened returns a name in the form for errors.
 func shortened(key string) string {
 	if len(key) <= maxKey {
 		return key
@@ -52,7 +53,7 @@ func shortened(key string) string {
 	return key[:(kept+1)/2] + dots + key[len(key)-kept/2:]
 }
 
-// validateDeviceSizes: devices are in memory of schedulers, all of them.
+// validateDeviceSizes limits the size of a device, because schedulers keep all devices in memory.
 func validateDeviceSizes(f validation.Field, device *resourcev1.Device) {
 	if n := len(device.Attributes) + len(device.Capacity); n > resourcev1.ResourceSliceMaxAttributesAndCapacitiesPerDevice {
 		f.Invalid(n, fmt.Sprintf("the total number of attributes and capacities must not exceed %d",
@@ -67,7 +68,7 @@ func validateDeviceSizes(f validation.Field, device *resourcev1.Device) {
 	}
 }
 
-// validateAttribute: that there is one value is up to a marker.
+// validateAttribute validates the value of an attribute. A marker requires exactly one value.
 func validateAttribute(f validation.Field, a *resourcev1.DeviceAttribute) {
 	if a.StringValue != nil {
 		validateText(f.Child("string"), *a.StringValue)
@@ -106,7 +107,7 @@ func validateVersion(f validation.Field, version string) {
 	validateText(f, version)
 }
 
-// isSemver reports whether a text is a semantic version. Numbers may have any size.
+// isSemver reports whether version is a semantic version. Its numbers may have any size.
 func isSemver(version string) bool {
 	version, build, hasBuild := strings.Cut(version, "+")
 	if hasBuild && !all(build, isBuildIdentifier) {
@@ -119,7 +120,7 @@ func isSemver(version string) bool {
 	return strings.Count(version, ".") == 2 && all(version, isNumber)
 }
 
-// all reports whether all parts of a text, which dots separate, are of a form.
+// all reports whether form returns true for all parts of a text that are separated by dots.
 func all(text string, form func(string) bool) bool {
 	for part := range strings.SplitSeq(text, ".") {
 		if !form(part) {
@@ -129,14 +130,15 @@ func all(text string, form func(string) bool) bool {
 	return true
 }
 
-// isNumber: no zeros in front of others.
+// isNumber reports whether s is a number without leading zeros.
 func isNumber(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, notDigit) && (s[0] != '0' || s == "0")
 }
 
 func isBuildIdentifier(s string) bool { return s != "" && !strings.ContainsFunc(s, notIdentifier) }
 
-// isReleaseIdentifier: a number is one without zeros in front.
+// isReleaseIdentifier reports whether s is an identifier of a pre-release. Numbers must not have
+// leading zeros.
 func isReleaseIdentifier(s string) bool {
 	return isBuildIdentifier(s) && (isNumber(s) || strings.ContainsFunc(s, notDigit))
 }
@@ -157,15 +159,15 @@ func validateTaints(f validation.Field, taints []resourcev1.DeviceTaint) {
 	}
 }
 
-// validateCounters: their names are up to markers.
+// validateCounters validates the values of counters. Markers validate their names.
 func validateCounters(f validation.Field, counters map[string]resourcev1.Counter, most int) {
 	if len(counters) > most {
 		f.TooMany(len(counters), most)
 	}
 }
 
-// validateDeviceNodes validates the nodes of a device. They are specified for the whole slice, or
-// for each device if ownNodes is set.
+// validateDeviceNodes validates the nodes of a device. They are specified for the whole slice or,
+// if ownNodes is set, for each device.
 func validateDeviceNodes(f validation.Field, device *resourcev1.Device, ownNodes bool) {
 	if !ownNodes {
 		if device.NodeName != nil || device.NodeSelector != nil || device.AllNodes != nil {
@@ -191,7 +193,8 @@ type nodes struct {
 	perDevice *bool
 }
 
-// validateNodes requires exactly one field. The caller handles an empty name.
+// validateNodes requires exactly one field. none and several are the errors for other numbers. The
+// caller validates an empty name.
 func validateNodes(f validation.Field, n nodes, none, several string) {
 	var ways [4]string
 	used := ways[:0]
@@ -233,15 +236,15 @@ func validateBindingConditions(f validation.Field, conditions, failures []string
 	met, failed := f.Child("bindingConditions"), f.Child("bindingFailureConditions")
 	validateConditionTypes(met, conditions, resourcev1.BindingConditionsMaxSize)
 	validateConditionTypes(failed, failures, resourcev1.BindingFailureConditionsMaxSize)
-	seen := validation.NewSeen[string](len(conditions))
+	seen := validation.NewDuplicates[string](len(conditions))
 	for i, condition := range conditions {
-		if seen.Again(condition) {
+		if seen.IsDuplicate(condition) {
 			met.Index(i).Duplicate(condition)
 		}
 	}
-	seenFailed := validation.NewSeen[string](len(failures))
+	seenFailed := validation.NewDuplicates[string](len(failures))
 	for i, condition := range failures {
-		if seenFailed.Again(condition) {
+		if seenFailed.IsDuplicate(condition) {
 			failed.Index(i).Duplicate(condition)
 		}
 		if seen.Has(condition) {
@@ -294,7 +297,7 @@ func validateNodeResources(f validation.Field, device *resourcev1.Device) {
 	}
 }
 
-// isNodeResource reports whether kubelets allocate the resource themselves.
+// isNodeResource reports whether kubelets allocate the resource.
 func isNodeResource(name corev1.ResourceName) bool {
 	switch name {
 	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage:

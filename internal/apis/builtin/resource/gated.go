@@ -7,157 +7,163 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// Fields of features that can be off, by kind.
+// This file declares the gated fields of each kind.
 
-func gatedSlice() []builtin.Gated[resourcev1.ResourceSlice] {
-	return []builtin.Gated[resourcev1.ResourceSlice]{
-		{Gate: feature.DRAConsumableCapacity, Fields: eachDevice(sharedDevice)},
-		{Gate: feature.DRADeviceBindingConditions, Fields: eachDevice(boundDevice)},
-		{Gate: feature.DRADeviceCompatibilityGroups, Fields: eachDevice(compatibilityGroups)},
-		{Gate: feature.DRADeviceTaints, Fields: eachDevice(taintedDevice)},
-		{Gate: feature.DRAListTypeAttributes, Fields: eachDevice(listAttributes)},
-		{Gate: feature.DRANodeAllocatableResources, Fields: eachDevice(nodeResources)},
-		{Gate: feature.DRAOptionalNodeOperations, Fields: skippedOperations},
-		{Gate: feature.DRAPartitionableDevices, Fields: partitions},
-		{Gate: feature.DRAPartitionableDevicesType, Fields: partitionType},
+func gatedSlice() []builtin.GatedFields[*resourcev1.ResourceSlice] {
+	return []builtin.GatedFields[*resourcev1.ResourceSlice]{
+		{Gate: feature.DRAConsumableCapacity, Visit: eachDevice(sharedDevice)},
+		{Gate: feature.DRADeviceBindingConditions, Visit: eachDevice(boundDevice)},
+		{Gate: feature.DRADeviceCompatibilityGroups, Visit: eachDevice(compatibilityGroups)},
+		{Gate: feature.DRADeviceTaints, Visit: eachDevice(taintedDevice)},
+		{Gate: feature.DRAListTypeAttributes, Visit: eachDevice(listAttributes)},
+		{Gate: feature.DRANodeAllocatableResources, Visit: eachDevice(nodeResources)},
+		{Gate: feature.DRAOptionalNodeOperations, Visit: skippedOperations},
+		{Gate: feature.DRAPartitionableDevices, Visit: partitions},
+		{Gate: feature.DRAPartitionableDevicesType, Visit: partitionType},
 	}
 }
 
-func eachDevice(take func(*builtin.Use, *resourcev1.Device)) func(*builtin.Use, *resourcev1.ResourceSlice) {
-	return func(u *builtin.Use, slice *resourcev1.ResourceSlice) {
+func eachDevice(take func(*builtin.FieldVisitor, *resourcev1.Device)) func(*builtin.FieldVisitor, *resourcev1.ResourceSlice) {
+	return func(u *builtin.FieldVisitor, slice *resourcev1.ResourceSlice) {
 		for i := range slice.Spec.Devices {
 			take(u, &slice.Spec.Devices[i])
 		}
 	}
 }
 
-func sharedDevice(u *builtin.Use, device *resourcev1.Device) {
-	builtin.Take(u, &device.AllowMultipleAllocations)
+func sharedDevice(u *builtin.FieldVisitor, device *resourcev1.Device) {
+	builtin.VisitField(u, &device.AllowMultipleAllocations)
 	for name, capacity := range device.Capacity {
-		builtin.Take(u, &capacity.RequestPolicy)
-		if u.Drops() {
+		builtin.VisitField(u, &capacity.RequestPolicy)
+		if u.Clears() {
 			device.Capacity[name] = capacity
 		}
 	}
 }
 
-func boundDevice(u *builtin.Use, device *resourcev1.Device) {
-	builtin.Take(u, &device.BindsToNode)
-	builtin.Take(u, &device.BindingConditions)
-	builtin.Take(u, &device.BindingFailureConditions)
+func boundDevice(u *builtin.FieldVisitor, device *resourcev1.Device) {
+	builtin.VisitField(u, &device.BindsToNode)
+	builtin.VisitField(u, &device.BindingConditions)
+	builtin.VisitField(u, &device.BindingFailureConditions)
 }
 
-func compatibilityGroups(u *builtin.Use, device *resourcev1.Device) {
+func compatibilityGroups(u *builtin.FieldVisitor, device *resourcev1.Device) {
 	for i := range device.ConsumesCounters {
-		builtin.Take(u, &device.ConsumesCounters[i].CompatibilityGroups)
+		builtin.VisitField(u, &device.ConsumesCounters[i].CompatibilityGroups)
 	}
 }
 
-func taintedDevice(u *builtin.Use, device *resourcev1.Device) { builtin.Take(u, &device.Taints) }
+func taintedDevice(u *builtin.FieldVisitor, device *resourcev1.Device) {
+	builtin.VisitField(u, &device.Taints)
+}
 
-func listAttributes(u *builtin.Use, device *resourcev1.Device) {
+func listAttributes(u *builtin.FieldVisitor, device *resourcev1.Device) {
 	for name, attribute := range device.Attributes {
-		builtin.Take(u, &attribute.BoolValues)
-		builtin.Take(u, &attribute.IntValues)
-		builtin.Take(u, &attribute.StringValues)
-		builtin.Take(u, &attribute.VersionValues)
-		if u.Drops() {
+		builtin.VisitField(u, &attribute.BoolValues)
+		builtin.VisitField(u, &attribute.IntValues)
+		builtin.VisitField(u, &attribute.StringValues)
+		builtin.VisitField(u, &attribute.VersionValues)
+		if u.Clears() {
 			device.Attributes[name] = attribute
 		}
 	}
 }
 
-func nodeResources(u *builtin.Use, device *resourcev1.Device) {
-	builtin.Take(u, &device.NodeAllocatableResources)
+func nodeResources(u *builtin.FieldVisitor, device *resourcev1.Device) {
+	builtin.VisitField(u, &device.NodeAllocatableResources)
 }
 
-func skippedOperations(u *builtin.Use, slice *resourcev1.ResourceSlice) {
-	builtin.Take(u, &slice.Spec.SkipNodeOperations)
+func skippedOperations(u *builtin.FieldVisitor, slice *resourcev1.ResourceSlice) {
+	builtin.VisitField(u, &slice.Spec.SkipNodeOperations)
 }
 
-func partitions(u *builtin.Use, slice *resourcev1.ResourceSlice) {
-	builtin.Take(u, &slice.Spec.SharedCounters)
-	builtin.Take(u, &slice.Spec.PerDeviceNodeSelection)
+func partitions(u *builtin.FieldVisitor, slice *resourcev1.ResourceSlice) {
+	builtin.VisitField(u, &slice.Spec.SharedCounters)
+	builtin.VisitField(u, &slice.Spec.PerDeviceNodeSelection)
 	for i := range slice.Spec.Devices {
 		device := &slice.Spec.Devices[i]
-		builtin.Take(u, &device.ConsumesCounters)
-		builtin.Take(u, &device.NodeName)
-		builtin.Take(u, &device.NodeSelector)
-		builtin.Take(u, &device.AllNodes)
+		builtin.VisitField(u, &device.ConsumesCounters)
+		builtin.VisitField(u, &device.NodeName)
+		builtin.VisitField(u, &device.NodeSelector)
+		builtin.VisitField(u, &device.AllNodes)
 	}
 }
 
-func partitionType(u *builtin.Use, slice *resourcev1.ResourceSlice) {
-	builtin.Take(u, &slice.Spec.PartitionTypeAttribute)
+func partitionType(u *builtin.FieldVisitor, slice *resourcev1.ResourceSlice) {
+	builtin.VisitField(u, &slice.Spec.PartitionTypeAttribute)
 }
 
-func gatedClaim() []builtin.Gated[resourcev1.ResourceClaim] {
-	return []builtin.Gated[resourcev1.ResourceClaim]{
-		{Gate: feature.DRAConsumableCapacity, Fields: claimCapacity},
-		{Gate: feature.DRADerivedAttributes, Fields: func(u *builtin.Use, claim *resourcev1.ResourceClaim) { takeDerived(u, &claim.Spec) }},
-		{Gate: feature.DRADeviceBindingConditions, Fields: claimBinding},
-		{Gate: feature.DRADeviceTaints, Fields: claimTolerations},
-		{Gate: feature.DRAOptionalNodeOperations, Fields: claimSkipped},
+func gatedClaim() []builtin.GatedFields[*resourcev1.ResourceClaim] {
+	return []builtin.GatedFields[*resourcev1.ResourceClaim]{
+		{Gate: feature.DRAConsumableCapacity, Visit: claimCapacity},
+		{Gate: feature.DRADerivedAttributes, Visit: func(u *builtin.FieldVisitor, claim *resourcev1.ResourceClaim) { takeDerived(u, &claim.Spec) }},
+		{Gate: feature.DRADeviceBindingConditions, Visit: claimBinding},
+		{Gate: feature.DRADeviceTaints, Visit: claimTolerations},
+		{Gate: feature.DRAOptionalNodeOperations, Visit: claimSkipped},
 	}
 }
 
-func gatedClaimTemplate() []builtin.Gated[resourcev1.ResourceClaimTemplate] {
-	of := func(take func(*builtin.Use, *resourcev1.ResourceClaimSpec)) func(*builtin.Use, *resourcev1.ResourceClaimTemplate) {
-		return func(u *builtin.Use, template *resourcev1.ResourceClaimTemplate) { take(u, &template.Spec.Spec) }
+func gatedClaimTemplate() []builtin.GatedFields[*resourcev1.ResourceClaimTemplate] {
+	of := func(take func(*builtin.FieldVisitor, *resourcev1.ResourceClaimSpec)) func(*builtin.FieldVisitor, *resourcev1.ResourceClaimTemplate) {
+		return func(u *builtin.FieldVisitor, template *resourcev1.ResourceClaimTemplate) {
+			take(u, &template.Spec.Spec)
+		}
 	}
-	return []builtin.Gated[resourcev1.ResourceClaimTemplate]{
-		{Gate: feature.DRAConsumableCapacity, Fields: of(wantedCapacity)},
-		{Gate: feature.DRADerivedAttributes, Fields: of(takeDerived)},
-		{Gate: feature.DRADeviceTaints, Fields: of(tolerations)},
+	return []builtin.GatedFields[*resourcev1.ResourceClaimTemplate]{
+		{Gate: feature.DRAConsumableCapacity, Visit: of(wantedCapacity)},
+		{Gate: feature.DRADerivedAttributes, Visit: of(takeDerived)},
+		{Gate: feature.DRADeviceTaints, Visit: of(tolerations)},
 	}
 }
 
-func claimCapacity(u *builtin.Use, claim *resourcev1.ResourceClaim) {
+func claimCapacity(u *builtin.FieldVisitor, claim *resourcev1.ResourceClaim) {
 	wantedCapacity(u, &claim.Spec)
 	for i := range claim.Status.Devices {
-		builtin.Take(u, &claim.Status.Devices[i].ShareID)
+		builtin.VisitField(u, &claim.Status.Devices[i].ShareID)
 	}
 	eachResult(claim, func(result *resourcev1.DeviceRequestAllocationResult) {
-		builtin.Take(u, &result.ShareID)
-		builtin.Take(u, &result.ConsumedCapacity)
+		builtin.VisitField(u, &result.ShareID)
+		builtin.VisitField(u, &result.ConsumedCapacity)
 	})
 }
 
-func wantedCapacity(u *builtin.Use, spec *resourcev1.ResourceClaimSpec) {
+func wantedCapacity(u *builtin.FieldVisitor, spec *resourcev1.ResourceClaimSpec) {
 	for i := range spec.Devices.Constraints {
-		builtin.Take(u, &spec.Devices.Constraints[i].DistinctAttribute)
+		builtin.VisitField(u, &spec.Devices.Constraints[i].DistinctAttribute)
 	}
-	eachRequest(spec, func(exactly *resourcev1.ExactDeviceRequest) { builtin.Take(u, &exactly.Capacity) },
-		func(sub *resourcev1.DeviceSubRequest) { builtin.Take(u, &sub.Capacity) })
+	eachRequest(spec, func(exactly *resourcev1.ExactDeviceRequest) { builtin.VisitField(u, &exactly.Capacity) },
+		func(sub *resourcev1.DeviceSubRequest) { builtin.VisitField(u, &sub.Capacity) })
 }
 
-func takeDerived(u *builtin.Use, spec *resourcev1.ResourceClaimSpec) {
-	eachRequest(spec, func(exactly *resourcev1.ExactDeviceRequest) { builtin.Take(u, &exactly.DerivedAttributes) },
-		func(sub *resourcev1.DeviceSubRequest) { builtin.Take(u, &sub.DerivedAttributes) })
+func takeDerived(u *builtin.FieldVisitor, spec *resourcev1.ResourceClaimSpec) {
+	eachRequest(spec, func(exactly *resourcev1.ExactDeviceRequest) { builtin.VisitField(u, &exactly.DerivedAttributes) },
+		func(sub *resourcev1.DeviceSubRequest) { builtin.VisitField(u, &sub.DerivedAttributes) })
 }
 
-func claimBinding(u *builtin.Use, claim *resourcev1.ResourceClaim) {
+func claimBinding(u *builtin.FieldVisitor, claim *resourcev1.ResourceClaim) {
 	if allocation := claim.Status.Allocation; allocation != nil {
-		builtin.Take(u, &allocation.AllocationTimestamp)
+		builtin.VisitField(u, &allocation.AllocationTimestamp)
 	}
 	eachResult(claim, func(result *resourcev1.DeviceRequestAllocationResult) {
-		builtin.Take(u, &result.BindingConditions)
-		builtin.Take(u, &result.BindingFailureConditions)
+		builtin.VisitField(u, &result.BindingConditions)
+		builtin.VisitField(u, &result.BindingFailureConditions)
 	})
 }
 
-func claimTolerations(u *builtin.Use, claim *resourcev1.ResourceClaim) {
+func claimTolerations(u *builtin.FieldVisitor, claim *resourcev1.ResourceClaim) {
 	tolerations(u, &claim.Spec)
-	eachResult(claim, func(result *resourcev1.DeviceRequestAllocationResult) { builtin.Take(u, &result.Tolerations) })
+	eachResult(claim, func(result *resourcev1.DeviceRequestAllocationResult) { builtin.VisitField(u, &result.Tolerations) })
 }
 
-func tolerations(u *builtin.Use, spec *resourcev1.ResourceClaimSpec) {
-	eachRequest(spec, func(exactly *resourcev1.ExactDeviceRequest) { builtin.Take(u, &exactly.Tolerations) },
-		func(sub *resourcev1.DeviceSubRequest) { builtin.Take(u, &sub.Tolerations) })
+func tolerations(u *builtin.FieldVisitor, spec *resourcev1.ResourceClaimSpec) {
+	eachRequest(spec, func(exactly *resourcev1.ExactDeviceRequest) { builtin.VisitField(u, &exactly.Tolerations) },
+		func(sub *resourcev1.DeviceSubRequest) { builtin.VisitField(u, &sub.Tolerations) })
 }
 
-func claimSkipped(u *builtin.Use, claim *resourcev1.ResourceClaim) {
-	eachResult(claim, func(result *resourcev1.DeviceRequestAllocationResult) { builtin.Take(u, &result.SkipNodeOperations) })
+func claimSkipped(u *builtin.FieldVisitor, claim *resourcev1.ResourceClaim) {
+	eachResult(claim, func(result *resourcev1.DeviceRequestAllocationResult) {
+		builtin.VisitField(u, &result.SkipNodeOperations)
+	})
 }
 
 func eachRequest(spec *resourcev1.ResourceClaimSpec, exactly func(*resourcev1.ExactDeviceRequest), sub func(*resourcev1.DeviceSubRequest)) {

@@ -1,5 +1,5 @@
-// Package resource declares the resources of resource.k8s.io: devices and claims. The scheduler
-// allocates them.
+// Package resource declares the resources of resource.k8s.io: devices and claims for them. The
+// scheduler allocates devices.
 package resource
 
 import (
@@ -12,64 +12,96 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// V1 is resource.k8s.io/v1.
+// V1 returns the group version resource.k8s.io/v1.
 func V1() builtin.Group {
 	v1beta2 := schema.GroupVersion{Group: resourcev1.GroupName, Version: "v1beta2"}
-	alsoV1beta2 := builtin.Also{GroupVersion: v1beta2, Deprecated: 36}
+	deprecatedV1beta2 := builtin.Version{GroupVersion: v1beta2, Deprecated: 36}
 	rules := &selectors{}
 	return builtin.Group{GroupVersion: resourcev1.SchemeGroupVersion, Resources: []builtin.Entry{
-		builtin.Resource(builtin.Row[resourcev1.DeviceClass]{
-			Name: "deviceclasses", Kind: "DeviceClass", Generation: true, ReturnDeleted: true,
-			ValidateName: anyName,
-			Expensive:    true, Validate: rules.validateDeviceClass, Columns: deviceClassColumns(),
-			Also: []builtin.Also{alsoV1beta2, {GroupVersion: resourcev1beta1.SchemeGroupVersion, Deprecated: 35}},
+		builtin.Resource(builtin.Row[*resourcev1.DeviceClass]{
+			Names:       builtin.Names{Plural: "deviceclasses", Kind: "DeviceClass"},
+			Versions:    builtin.Versions{Others: []builtin.Version{deprecatedV1beta2, {GroupVersion: resourcev1beta1.SchemeGroupVersion, Deprecated: 35}}},
+			WritePolicy: builtin.WritePolicy{Generation: true, ReturnDeletedObject: true, ExpensiveValidation: true, ValidateName: anyName},
+			Strategy:    builtin.Strategy[*resourcev1.DeviceClass]{Validate: rules.validateDeviceClass},
+			Columns:     deviceClassColumns(),
 		}),
-		builtin.Resource(builtin.Row[resourcev1.DeviceTaintRule]{
-			Name: "devicetaintrules", Kind: "DeviceTaintRule",
-			Gate: feature.DRADeviceTaintRules, StorageVersion: v1beta2, ReturnDeleted: true,
-			Status: true, StatusKeeps: []string{"metadata"}, Generation: true,
-			Default: defaultTaintRule, PrepareUpdate: prepareTaintRuleUpdate, Validate: validateTaintRule,
-			ValidateStatus: validateTaintRuleStatus, Columns: taintRuleColumns(),
-			Also: []builtin.Also{
-				{GroupVersion: v1beta2},
-				{GroupVersion: resourcev1alpha3.SchemeGroupVersion, Deprecated: 36},
+		builtin.Resource(builtin.Row[*resourcev1.DeviceTaintRule]{
+			Names: builtin.Names{Plural: "devicetaintrules", Kind: "DeviceTaintRule"}, Gate: feature.DRADeviceTaintRules,
+			Versions: builtin.Versions{
+				Others: []builtin.Version{
+					{GroupVersion: v1beta2},
+					{GroupVersion: resourcev1alpha3.SchemeGroupVersion, Deprecated: 36},
+				},
 			},
-		}),
-		builtin.Resource(builtin.Row[resourcev1.ResourceClaim]{
-			Name: "resourceclaims", Kind: "ResourceClaim", Namespaced: true, ReturnDeleted: true,
-			Status: true, StatusKeeps: []string{"metadata"},
-			Gated: gatedClaim(), Default: defaultClaim, PrepareStatus: prepareClaimStatus,
-			Expensive: true, Permit: permitClaim, Validate: rules.validateClaim,
-			PermitStatus: permitClaimStatus, ValidateStatus: validateClaimStatus, Columns: claimColumns(),
-			Also: []builtin.Also{alsoV1beta2, {Version: claimV1beta1(), Deprecated: 35}},
-		}),
-		builtin.Resource(builtin.Row[resourcev1.ResourceClaimTemplate]{
-			Name: "resourceclaimtemplates", Kind: "ResourceClaimTemplate", Namespaced: true, ReturnDeleted: true,
-			Gated: gatedClaimTemplate(), Default: defaultClaimTemplate,
-			Expensive: true, Permit: permitClaimTemplate, Validate: rules.validateClaimTemplate, Columns: claimTemplateColumns(),
-			Also: []builtin.Also{alsoV1beta2, {Version: claimTemplateV1beta1(), Deprecated: 35}},
-		}),
-		builtin.Resource(builtin.Row[resourcev1.ResourceSlice]{
-			Name: "resourceslices", Kind: "ResourceSlice", Generation: true, ReturnDeleted: true,
-			SelectableFields: []string{nodeName, driver}, Fields: sliceFields, FieldLabel: sliceFieldLabel(resourcev1.SchemeGroupVersion),
-			Gated: gatedSlice(), Default: defaultSlice, PrepareUpdate: countSliceUpdate,
-			Expensive: true, Validate: validateSlice, Warnings: sliceWarnings, Columns: sliceColumns(),
-			Also: []builtin.Also{
-				{GroupVersion: v1beta2, Deprecated: 36, FieldLabel: sliceFieldLabel(v1beta2)},
-				{Version: sliceV1beta1(), Deprecated: 35, FieldLabel: sliceFieldLabel(resourcev1beta1.SchemeGroupVersion)},
+			Storage:     builtin.Storage{Version: v1beta2},
+			WritePolicy: builtin.WritePolicy{Generation: true, ReturnDeletedObject: true},
+			Strategy: builtin.Strategy[*resourcev1.DeviceTaintRule]{
+				Default: defaultTaintRule, PrepareForUpdate: prepareTaintRuleUpdate,
+				Validate: validateTaintRule,
 			},
+			Status:  &builtin.Status[*resourcev1.DeviceTaintRule]{PreservedMetadata: []string{"metadata"}, Validate: validateTaintRuleStatus},
+			Columns: taintRuleColumns(),
+		}),
+		builtin.Resource(builtin.Row[*resourcev1.ResourceClaim]{
+			Names: builtin.Names{Plural: "resourceclaims", Kind: "ResourceClaim"}, Namespaced: true,
+			Versions:    builtin.Versions{Others: []builtin.Version{deprecatedV1beta2, {Conversion: claimV1beta1(), Deprecated: 35}}},
+			WritePolicy: builtin.WritePolicy{ReturnDeletedObject: true, ExpensiveValidation: true},
+			Strategy: builtin.Strategy[*resourcev1.ResourceClaim]{
+				Default:          defaultClaim,
+				GatedFields:      gatedClaim(),
+				ValidateExternal: validateClaimAccess, Validate: rules.validateClaim,
+			},
+			Status: &builtin.Status[*resourcev1.ResourceClaim]{
+				PreservedMetadata: []string{"metadata"}, PrepareForUpdate: prepareClaimStatus, ValidateExternal: validateClaimStatusAccess,
+				Validate: validateClaimStatus,
+			},
+			Columns: claimColumns(),
+		}),
+		builtin.Resource(builtin.Row[*resourcev1.ResourceClaimTemplate]{
+			Names: builtin.Names{Plural: "resourceclaimtemplates", Kind: "ResourceClaimTemplate"}, Namespaced: true,
+			Versions:    builtin.Versions{Others: []builtin.Version{deprecatedV1beta2, {Conversion: claimTemplateV1beta1(), Deprecated: 35}}},
+			WritePolicy: builtin.WritePolicy{ReturnDeletedObject: true, ExpensiveValidation: true},
+			Strategy: builtin.Strategy[*resourcev1.ResourceClaimTemplate]{
+				Default:          defaultClaimTemplate,
+				GatedFields:      gatedClaimTemplate(),
+				ValidateExternal: validateClaimTemplateAccess, Validate: rules.validateClaimTemplate,
+			},
+			Columns: claimTemplateColumns(),
+		}),
+		builtin.Resource(builtin.Row[*resourcev1.ResourceSlice]{
+			Names: builtin.Names{Plural: "resourceslices", Kind: "ResourceSlice"},
+			Versions: builtin.Versions{
+				Others: []builtin.Version{
+					{GroupVersion: v1beta2, Deprecated: 36, ConvertLabel: sliceFieldLabel(v1beta2)},
+					{Conversion: sliceV1beta1(), Deprecated: 35, ConvertLabel: sliceFieldLabel(resourcev1beta1.SchemeGroupVersion)},
+				},
+			},
+			WritePolicy: builtin.WritePolicy{Generation: true, ReturnDeletedObject: true, ExpensiveValidation: true},
+			Strategy: builtin.Strategy[*resourcev1.ResourceSlice]{
+				Default:     defaultSlice,
+				GatedFields: gatedSlice(), PrepareForUpdate: countSliceUpdate,
+				Validate: validateSlice, Warnings: sliceWarnings,
+			},
+			FieldSelectors: builtin.FieldSelectors[*resourcev1.ResourceSlice]{
+				Keys: []string{nodeName, driver}, ConvertLabel: sliceFieldLabel(resourcev1.SchemeGroupVersion),
+				Values: sliceFields,
+			},
+			Columns: sliceColumns(),
 		}),
 	}}
 }
 
-// V1Alpha3 returns the resources that only resource.k8s.io/v1alpha3 has.
+// V1Alpha3 returns the resources that only exist in resource.k8s.io/v1alpha3.
 func V1Alpha3() builtin.Group {
 	return builtin.Group{GroupVersion: resourcev1alpha3.SchemeGroupVersion, Resources: []builtin.Entry{
-		builtin.Resource(builtin.Row[resourcev1alpha3.ResourcePoolStatusRequest]{
-			Name: "resourcepoolstatusrequests", Kind: "ResourcePoolStatusRequest", Gate: feature.DRAResourcePoolStatus,
-			RequireResourceVersion: true, ReturnDeleted: true,
-			Status: true, StatusKeeps: []string{"metadata"},
-			Default: defaultPoolRequest, Validate: validatePoolRequest, ValidateStatus: validatePoolRequestStatus, Columns: poolRequestColumns(),
+		builtin.Resource(builtin.Row[*resourcev1alpha3.ResourcePoolStatusRequest]{
+			Names: builtin.Names{Plural: "resourcepoolstatusrequests", Kind: "ResourcePoolStatusRequest"}, Gate: feature.DRAResourcePoolStatus,
+			WritePolicy: builtin.WritePolicy{RequireResourceVersion: true, ReturnDeletedObject: true},
+			Strategy:    builtin.Strategy[*resourcev1alpha3.ResourcePoolStatusRequest]{Default: defaultPoolRequest, Validate: validatePoolRequest},
+			Status: &builtin.Status[*resourcev1alpha3.ResourcePoolStatusRequest]{
+				PreservedMetadata: []string{"metadata"}, Validate: validatePoolRequestStatus,
+			},
+			Columns: poolRequestColumns(),
 		}),
 	}}
 }

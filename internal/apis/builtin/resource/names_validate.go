@@ -13,7 +13,7 @@ import (
 // Driver names are validated by podspec.ValidateCSIDriverName. Names of devices and requests are
 // DNS labels, with a separate error for empty names.
 
-// validatePoolName requires DNS subdomains with slashes between them.
+// validatePoolName requires DNS subdomains, separated by slashes.
 func validatePoolName(f validation.Field, name string) {
 	if name == "" {
 		f.Required("")
@@ -57,24 +57,25 @@ func validateIdentifier(f validation.Field, id string) {
 	f.InvalidFor(id, content.IsCIdentifier(id))
 }
 
-// requestRef is the name of a request of a claim, or with the one of its
-// alternatives that is meant.
+// requestRef references a request of a claim, or an alternative of the request.
 type requestRef struct{ request, alternative string }
 
-// requestNames are the names of a claim's requests, to validate references.
-type requestNames struct{ seen validation.Seen[requestRef] }
+// requestNames contains the names of the requests of a claim.
+type requestNames struct {
+	seen validation.Duplicates[requestRef]
+}
 
 func namesOf(requests []resourcev1.DeviceRequest) requestNames {
 	n := len(requests)
 	for i := range requests {
 		n += len(requests[i].FirstAvailable)
 	}
-	names := requestNames{validation.NewSeen[requestRef](n)}
+	names := requestNames{validation.NewDuplicates[requestRef](n)}
 	for i := range requests {
 		r := &requests[i]
-		names.seen.Again(requestRef{r.Name, ""})
+		names.seen.IsDuplicate(requestRef{r.Name, ""})
 		for j := range r.FirstAvailable {
-			names.seen.Again(requestRef{r.Name, r.FirstAvailable[j].Name})
+			names.seen.IsDuplicate(requestRef{r.Name, r.FirstAvailable[j].Name})
 		}
 	}
 	return names
@@ -82,8 +83,8 @@ func namesOf(requests []resourcev1.DeviceRequest) requestNames {
 
 const notARequest = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
 
-// validateRef requires the name of a request, or that and the name of an
-// alternative: "request/alternative".
+// validateRef requires the name of a request, or of an alternative in the form
+// "request/alternative".
 func (n *requestNames) validateRef(f validation.Field, ref string) {
 	request, alternative, both := strings.Cut(ref, "/")
 	if strings.Contains(alternative, "/") {

@@ -12,7 +12,7 @@ import (
 )
 
 func defaultPoolRequest(request *resourcev1alpha3.ResourcePoolStatusRequest) {
-	builtin.Fill(&request.Spec.Limit, resourcev1alpha3.ResourcePoolStatusRequestLimitDefault)
+	builtin.SetDefault(&request.Spec.Limit, resourcev1alpha3.ResourcePoolStatusRequestLimitDefault)
 }
 
 // Types of conditions.
@@ -21,8 +21,8 @@ const (
 	poolsFailed   = "Failed"
 )
 
-func poolRequestColumns() *builtin.Columns[resourcev1alpha3.ResourcePoolStatusRequest] {
-	return &builtin.Columns[resourcev1alpha3.ResourcePoolStatusRequest]{
+func poolRequestColumns() *builtin.Columns[*resourcev1alpha3.ResourcePoolStatusRequest] {
+	return &builtin.Columns[*resourcev1alpha3.ResourcePoolStatusRequest]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Driver", "string", "The driver to query pools for."),

@@ -9,10 +9,10 @@ import (
 )
 
 func validatePoolRequest(f validation.Field, request, old *resourcev1alpha3.ResourcePoolStatusRequest) {
-	validation.Declared(f, declaredv1alpha3.Validate_ResourcePoolStatusRequest, request, old, "")
+	validation.ValidateDeclared(f, declaredv1alpha3.Validate_ResourcePoolStatusRequest, request, old, "")
 }
 
-// validatePoolRequestStatus rejects changes of a status that is set.
+// validatePoolRequestStatus validates a new status, and rejects changes of an existing status.
 func validatePoolRequestStatus(f validation.Field, request, old *resourcev1alpha3.ResourcePoolStatusRequest) {
 	at := f.Child("status")
 	switch {
@@ -22,5 +22,5 @@ func validatePoolRequestStatus(f validation.Field, request, old *resourcev1alpha
 		at = at.Child("conditions")
 		at.Add(metav1validation.ValidateConditions(request.Status.Conditions, at.Path())...)
 	}
-	validation.Declared(f, declaredv1alpha3.Validate_ResourcePoolStatusRequest, request, old, "status")
+	validation.ValidateDeclared(f, declaredv1alpha3.Validate_ResourcePoolStatusRequest, request, old, "status")
 }

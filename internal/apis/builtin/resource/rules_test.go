@@ -129,7 +129,7 @@ func TestValidateClaim(t *testing.T) {
 func TestUpdateClaim(t *testing.T) {
 	t.Parallel()
 	rules := &selectors{}
-	bad := claim() // stored when more was allowed
+	bad := claim() // stored when the limit was higher
 	bad.Spec.Devices.Requests[0].Exactly.Selectors = selector("nonsense")
 	changed := bad.DeepCopy()
 	changed.Labels = map[string]string{"a": "b"}
@@ -500,7 +500,7 @@ func TestValidateClaimStatus(t *testing.T) {
 	})
 }
 
-// known reports whether a gate has a row in the table of gates.
+// known reports whether the table of gates contains a gate.
 func known(gate feature.Gate) bool {
 	_, err := feature.Defaults().Parse(string(gate) + "=true")
 	return err == nil

@@ -23,9 +23,8 @@ import (
 // tooComplex is the error for expressions above the cost limit.
 const tooComplex = "too complex, exceeds cost limit"
 
-// selectors has the rules that need CEL: of expressions that choose devices or
-// derive attributes of them. It makes the environments of expressions on first use.
-// It is safe for concurrent use.
+// selectors contains the rules for CEL expressions that select devices or derive attributes from
+// them. It creates the CEL environments on first use. It is safe for concurrent use.
 type selectors struct {
 	mu   sync.Mutex
 	made map[deviceFields]*cel.Env
@@ -110,8 +109,8 @@ func (s *selectors) compile(f validation.Field, expression string, refuse func(r
 	return estimate.Max, true
 }
 
-// isBool accepts types of selectors. The type of an attribute is only known at run time, so
-// attributes are accepted.
+// isBool returns an error message unless the type of a result is valid for selectors. The type of
+// an attribute is only known at run time, so attributes are accepted.
 func isBool(result, attribute *cel.Type) string {
 	if result.IsExactType(types.BoolType) || result.IsExactType(attribute) {
 		return ""
@@ -119,7 +118,7 @@ func isBool(result, attribute *cel.Type) string {
 	return fmt.Sprintf("must evaluate to %s or the unknown type, not %s", types.BoolType, result)
 }
 
-// isAttribute accepts the types of device attributes.
+// isAttribute returns an error message unless the type of a result is valid for device attributes.
 func isAttribute(result, attribute *cel.Type) string {
 	value := result
 	if result.Kind() == types.ListKind {
@@ -135,14 +134,14 @@ func isAttribute(result, attribute *cel.Type) string {
 	return fmt.Sprintf("must evaluate to a string, an int, a bool, a semver, a list of one of them or the unknown type, not %s", result)
 }
 
-// Names of types of the environment.
+// Names of types in the CEL environment.
 const (
 	deviceType   = "kubernetes.DRADevice"
 	quantityType = "kubernetes.Quantity"
 	semverType   = "kubernetes.Semver"
 )
 
-// environment returns the environment of expressions: that of the Kubernetes API, the variable
+// environment returns the CEL environment: the environment of the Kubernetes API, the variable
 // "device" and optimizations for it.
 func (d deviceFields) environment() (*cel.Env, error) {
 	base, err := environment.Base()
@@ -199,8 +198,9 @@ func (p deviceProvider) FindStructFieldType(name, field string) (*types.FieldTyp
 	return nil, false
 }
 
-// includes is <value>.includes(<value>): whether an attribute is a value, or a list
-// that has it. Longer lists than devices have cost more than was estimated.
+// includes implements VALUE.includes(VALUE). It reports whether an attribute equals a value, or is
+// a list that contains it. The cost of lists that are longer than lists of devices exceeds the
+// estimate.
 func includes(target, value ref.Val) ref.Val {
 	list, ok := target.(traits.Lister)
 	if !ok {
@@ -218,7 +218,7 @@ func includes(target, value ref.Val) ref.Val {
 	return types.False
 }
 
-// deviceSizes estimates the sizes of a device's fields, for cost estimates.
+// deviceSizes estimates the sizes of the fields of a device, for cost estimates.
 type deviceSizes struct{}
 
 var _ checker.CostEstimator = deviceSizes{}
@@ -238,8 +238,8 @@ func (deviceSizes) EstimateSize(node checker.AstNode) *checker.SizeEstimate {
 	return nil
 }
 
-// deviceSize returns the maximum size of a field of a device. Fields without a size have size 0, as
-// in kube-apiserver.
+// deviceSize returns the maximum size of a field of a device. As in kube-apiserver, fields without
+// a size have size 0.
 func deviceSize(path []string) uint64 {
 	switch {
 	case len(path) == 0:
@@ -254,7 +254,8 @@ func deviceSize(path []string) uint64 {
 	return unbounded
 }
 
-// mapSize returns the maximum size of a field in one of the two maps, from domains to maps by name.
+// mapSize returns the maximum size of a field in attributes or capacity, which map domains to maps
+// by name.
 func mapSize(of string, path []string) uint64 {
 	value := func(step string) bool { return step == "@items" || step == "@values" }
 	switch {
@@ -269,7 +270,7 @@ func mapSize(of string, path []string) uint64 {
 	case of == "attributes": // of any name
 		return max(resourcev1.DeviceAttributeMaxValueLength, resourcev1.ResourceSliceMaxAttributeValuesPerDevice)
 	case value(path[1]):
-		return 0 // a quantity
+		return 0 // the field is a quantity
 	}
 	return unbounded
 }

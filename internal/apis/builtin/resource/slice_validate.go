@@ -35,7 +35,7 @@ func validateSlice(f validation.Field, slice, old *resourcev1.ResourceSlice) {
 	}
 	validatePartitionType(at, spec)
 	validateSkippedOperations(at.Child("skipNodeOperations"), spec.SkipNodeOperations)
-	validation.Declared(f, declared.Validate_ResourceSlice, slice, old, "")
+	validation.ValidateDeclared(f, declared.Validate_ResourceSlice, slice, old, "")
 }
 
 func validatePool(f validation.Field, pool *resourcev1.ResourcePool) {
@@ -73,17 +73,17 @@ func validateDevices(f validation.Field, spec *resourcev1.ResourceSliceSpec, old
 	}
 	before := devicesOf(old)
 	ownNodes := isTrue(spec.PerDeviceNodeSelection)
-	names := validation.NewSeen[string](len(spec.Devices))
+	names := validation.NewDuplicates[string](len(spec.Devices))
 	for i := range spec.Devices {
 		device := &spec.Devices[i]
 		validateDevice(f.Index(i), device, before[device.Name], ownNodes)
-		if names.Again(device.Name) {
+		if names.IsDuplicate(device.Name) {
 			f.Index(i).Duplicate(device.Name)
 		}
 	}
 }
 
-// maxDevices returns the maximum number of devices, which is lower for slices that make allocation
+// maxDevices returns the maximum number of devices. It is lower for slices that make allocation
 // slower.
 func maxDevices(spec *resourcev1.ResourceSliceSpec) int {
 	advanced := func(d resourcev1.Device) bool { return len(d.Taints) > 0 || consumes(d) || hasLists(d) }
@@ -104,7 +104,7 @@ func hasLists(d resourcev1.Device) bool {
 
 func consumes(d resourcev1.Device) bool { return len(d.ConsumesCounters) > 0 }
 
-// devicesOf returns the devices of a slice by name, the first of each name. slice may be nil.
+// devicesOf returns the first device with each name. slice may be nil.
 func devicesOf(slice *resourcev1.ResourceSlice) map[string]*resourcev1.Device {
 	if slice == nil {
 		return nil
@@ -119,8 +119,8 @@ func devicesOf(slice *resourcev1.ResourceSlice) map[string]*resourcev1.Device {
 	return devices
 }
 
-// validatePartitionType requires that all partitions have the attribute that describes the
-// partition type, with a string value.
+// validatePartitionType requires that all partitions have the attribute for the partition type,
+// with a string value.
 func validatePartitionType(f validation.Field, spec *resourcev1.ResourceSliceSpec) {
 	if spec.PartitionTypeAttribute == nil {
 		return

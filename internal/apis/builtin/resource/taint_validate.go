@@ -25,15 +25,15 @@ func validateTaintRule(f validation.Field, rule, old *resourcev1.DeviceTaintRule
 		}
 	}
 	validateTaint(spec.Child("taint"), &rule.Spec.Taint)
-	validation.Declared(f, declared.Validate_DeviceTaintRule, rule, old, "")
+	validation.ValidateDeclared(f, declared.Validate_DeviceTaintRule, rule, old, "")
 }
 
 func validateTaintRuleStatus(f validation.Field, rule, old *resourcev1.DeviceTaintRule) {
 	validateConditions(f.Child("status").Child("conditions"), rule.Status.Conditions, resourcev1.DeviceTaintRuleStatusMaxConditions)
-	validation.Declared(f, declared.Validate_DeviceTaintRule, rule, old, "status")
+	validation.ValidateDeclared(f, declared.Validate_DeviceTaintRule, rule, old, "status")
 }
 
-// validateTaint: its effect is up to markers.
+// validateTaint validates a taint. Markers validate its effect.
 func validateTaint(f validation.Field, taint *resourcev1.DeviceTaint) {
 	f.Child("key").QualifiedName(taint.Key)
 	f.Child("value").LabelValue(taint.Value)

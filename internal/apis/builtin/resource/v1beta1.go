@@ -10,8 +10,8 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// defaultThrough fills in the defaults of v1 in an object of v1beta1. The functions
-// that convert do not fail.
+// defaultThrough returns a function that sets the defaults of v1 in an object of v1beta1. The
+// conversion functions must not fail.
 func defaultThrough[Old, Hub any](defaults func(*Hub), from func(*Old) (*Hub, error), to func(*Hub) (*Old, error)) func(*Old) {
 	return func(obj *Old) {
 		hub, _ := from(obj)
@@ -31,14 +31,14 @@ func claimV1beta1() *codec.Version {
 
 func claimFromV1beta1(in *resourcev1beta1.ResourceClaim) (*resourcev1.ResourceClaim, error) {
 	out := &resourcev1.ResourceClaim{}
-	builtin.CopySame(out, in)
+	builtin.CopyMatchingFields(out, in)
 	requestsFromV1beta1(out.Spec.Devices.Requests, in.Spec.Devices.Requests)
 	return out, nil
 }
 
 func claimToV1beta1(in *resourcev1.ResourceClaim) (*resourcev1beta1.ResourceClaim, error) {
 	out := &resourcev1beta1.ResourceClaim{}
-	builtin.CopySame(out, in)
+	builtin.CopyMatchingFields(out, in)
 	requestsToV1beta1(out.Spec.Devices.Requests, in.Spec.Devices.Requests)
 	return out, nil
 }
@@ -50,23 +50,23 @@ func claimTemplateV1beta1() *codec.Version {
 
 func claimTemplateFromV1beta1(in *resourcev1beta1.ResourceClaimTemplate) (*resourcev1.ResourceClaimTemplate, error) {
 	out := &resourcev1.ResourceClaimTemplate{}
-	builtin.CopySame(out, in)
+	builtin.CopyMatchingFields(out, in)
 	requestsFromV1beta1(out.Spec.Spec.Devices.Requests, in.Spec.Spec.Devices.Requests)
 	return out, nil
 }
 
 func claimTemplateToV1beta1(in *resourcev1.ResourceClaimTemplate) (*resourcev1beta1.ResourceClaimTemplate, error) {
 	out := &resourcev1beta1.ResourceClaimTemplate{}
-	builtin.CopySame(out, in)
+	builtin.CopyMatchingFields(out, in)
 	requestsToV1beta1(out.Spec.Spec.Devices.Requests, in.Spec.Spec.Devices.Requests)
 	return out, nil
 }
 
-// requestsFromV1beta1 sets requests[].exactly for requests without subrequests.
+// requestsFromV1beta1 sets requests[].exactly for requests without alternatives.
 func requestsFromV1beta1(out []resourcev1.DeviceRequest, in []resourcev1beta1.DeviceRequest) {
 	for i := range in {
 		exactly := &resourcev1.ExactDeviceRequest{}
-		builtin.CopySame(exactly, &in[i])
+		builtin.CopyMatchingFields(exactly, &in[i])
 		if len(in[i].FirstAvailable) == 0 || !reflect.ValueOf(exactly).Elem().IsZero() {
 			out[i].Exactly = exactly
 		}
@@ -76,7 +76,7 @@ func requestsFromV1beta1(out []resourcev1.DeviceRequest, in []resourcev1beta1.De
 func requestsToV1beta1(out []resourcev1beta1.DeviceRequest, in []resourcev1.DeviceRequest) {
 	for i := range in {
 		if exactly := in[i].Exactly; exactly != nil {
-			builtin.CopySame(&out[i], exactly)
+			builtin.CopyMatchingFields(&out[i], exactly)
 		}
 	}
 }
@@ -88,7 +88,7 @@ func sliceV1beta1() *codec.Version {
 
 func sliceFromV1beta1(in *resourcev1beta1.ResourceSlice) (*resourcev1.ResourceSlice, error) {
 	out := &resourcev1.ResourceSlice{}
-	builtin.CopySame(out, in)
+	builtin.CopyMatchingFields(out, in)
 	if in.Spec.NodeName != "" {
 		out.Spec.NodeName = &in.Spec.NodeName
 	}
@@ -97,7 +97,7 @@ func sliceFromV1beta1(in *resourcev1beta1.ResourceSlice) (*resourcev1.ResourceSl
 	}
 	for i := range in.Spec.Devices {
 		if basic := in.Spec.Devices[i].Basic; basic != nil {
-			builtin.CopySame(&out.Spec.Devices[i], basic)
+			builtin.CopyMatchingFields(&out.Spec.Devices[i], basic)
 		}
 	}
 	return out, nil
@@ -105,7 +105,7 @@ func sliceFromV1beta1(in *resourcev1beta1.ResourceSlice) (*resourcev1.ResourceSl
 
 func sliceToV1beta1(in *resourcev1.ResourceSlice) (*resourcev1beta1.ResourceSlice, error) {
 	out := &resourcev1beta1.ResourceSlice{}
-	builtin.CopySame(out, in)
+	builtin.CopyMatchingFields(out, in)
 	if in.Spec.NodeName != nil {
 		out.Spec.NodeName = *in.Spec.NodeName
 	}
@@ -114,7 +114,7 @@ func sliceToV1beta1(in *resourcev1.ResourceSlice) (*resourcev1beta1.ResourceSlic
 	}
 	for i := range in.Spec.Devices {
 		out.Spec.Devices[i].Basic = &resourcev1beta1.BasicDevice{}
-		builtin.CopySame(out.Spec.Devices[i].Basic, &in.Spec.Devices[i])
+		builtin.CopyMatchingFields(out.Spec.Devices[i].Basic, &in.Spec.Devices[i])
 	}
 	return out, nil
 }

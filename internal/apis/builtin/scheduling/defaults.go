@@ -10,7 +10,7 @@ import (
 )
 
 func defaultPriorityClass(class *schedulingv1.PriorityClass) {
-	builtin.Fill(&class.PreemptionPolicy, corev1.PreemptLowerPriority)
+	builtin.SetDefault(&class.PreemptionPolicy, corev1.PreemptLowerPriority)
 }
 
 func defaultPodGroup(group *schedulingv1beta1.PodGroup) {

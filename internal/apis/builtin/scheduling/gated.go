@@ -7,57 +7,57 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// Fields of features that can be off, by kind.
+// This file declares the gated fields of each kind.
 
-func gatedPodGroup() []builtin.Gated[schedulingv1beta1.PodGroup] {
-	return []builtin.Gated[schedulingv1beta1.PodGroup]{
-		{Gate: feature.CompositePodGroup, Fields: parentGroup},
-		{Gate: feature.DRAWorkloadResourceClaims, Fields: groupClaims},
-		{Gate: feature.PodGroupPreemptionPolicy, Fields: groupPreemption},
-		{Gate: feature.TopologyAwareWorkloadScheduling, Fields: groupTopology},
+func gatedPodGroup() []builtin.GatedFields[*schedulingv1beta1.PodGroup] {
+	return []builtin.GatedFields[*schedulingv1beta1.PodGroup]{
+		{Gate: feature.CompositePodGroup, Visit: parentGroup},
+		{Gate: feature.DRAWorkloadResourceClaims, Visit: groupClaims},
+		{Gate: feature.PodGroupPreemptionPolicy, Visit: groupPreemption},
+		{Gate: feature.TopologyAwareWorkloadScheduling, Visit: groupTopology},
 	}
 }
 
-func parentGroup(u *builtin.Use, group *schedulingv1beta1.PodGroup) {
-	builtin.Take(u, &group.Spec.ParentCompositePodGroupName)
+func parentGroup(u *builtin.FieldVisitor, group *schedulingv1beta1.PodGroup) {
+	builtin.VisitField(u, &group.Spec.ParentCompositePodGroupName)
 }
 
-func groupClaims(u *builtin.Use, group *schedulingv1beta1.PodGroup) {
-	builtin.Take(u, &group.Spec.ResourceClaims)
-	builtin.Take(u, &group.Status.ResourceClaimStatuses)
+func groupClaims(u *builtin.FieldVisitor, group *schedulingv1beta1.PodGroup) {
+	builtin.VisitField(u, &group.Spec.ResourceClaims)
+	builtin.VisitField(u, &group.Status.ResourceClaimStatuses)
 }
 
-func groupPreemption(u *builtin.Use, group *schedulingv1beta1.PodGroup) {
-	builtin.Take(u, &group.Spec.PreemptionPolicy)
+func groupPreemption(u *builtin.FieldVisitor, group *schedulingv1beta1.PodGroup) {
+	builtin.VisitField(u, &group.Spec.PreemptionPolicy)
 }
 
-func groupTopology(u *builtin.Use, group *schedulingv1beta1.PodGroup) {
-	builtin.Take(u, &group.Spec.SchedulingConstraints)
+func groupTopology(u *builtin.FieldVisitor, group *schedulingv1beta1.PodGroup) {
+	builtin.VisitField(u, &group.Spec.SchedulingConstraints)
 }
 
-func gatedWorkload() []builtin.Gated[schedulingv1beta1.Workload] {
-	return []builtin.Gated[schedulingv1beta1.Workload]{
-		{Gate: feature.CompositePodGroup, Fields: compositeTemplates},
-		{Gate: feature.DRAWorkloadResourceClaims, Fields: eachTemplate(func(u *builtin.Use, t *schedulingv1beta1.PodGroupTemplate) {
-			builtin.Take(u, &t.ResourceClaims)
+func gatedWorkload() []builtin.GatedFields[*schedulingv1beta1.Workload] {
+	return []builtin.GatedFields[*schedulingv1beta1.Workload]{
+		{Gate: feature.CompositePodGroup, Visit: compositeTemplates},
+		{Gate: feature.DRAWorkloadResourceClaims, Visit: eachTemplate(func(u *builtin.FieldVisitor, t *schedulingv1beta1.PodGroupTemplate) {
+			builtin.VisitField(u, &t.ResourceClaims)
 		})},
-		{Gate: feature.PodGroupPreemptionPolicy, Fields: eachTemplate(func(u *builtin.Use, t *schedulingv1beta1.PodGroupTemplate) {
-			builtin.Take(u, &t.PreemptionPolicy)
+		{Gate: feature.PodGroupPreemptionPolicy, Visit: eachTemplate(func(u *builtin.FieldVisitor, t *schedulingv1beta1.PodGroupTemplate) {
+			builtin.VisitField(u, &t.PreemptionPolicy)
 		})},
-		{Gate: feature.TopologyAwareWorkloadScheduling, Fields: eachTemplate(func(u *builtin.Use, t *schedulingv1beta1.PodGroupTemplate) {
-			builtin.Take(u, &t.SchedulingConstraints)
+		{Gate: feature.TopologyAwareWorkloadScheduling, Visit: eachTemplate(func(u *builtin.FieldVisitor, t *schedulingv1beta1.PodGroupTemplate) {
+			builtin.VisitField(u, &t.SchedulingConstraints)
 		})},
 	}
 }
 
-func compositeTemplates(u *builtin.Use, workload *schedulingv1beta1.Workload) {
-	builtin.Take(u, &workload.Spec.CompositePodGroupTemplates)
+func compositeTemplates(u *builtin.FieldVisitor, workload *schedulingv1beta1.Workload) {
+	builtin.VisitField(u, &workload.Spec.CompositePodGroupTemplates)
 }
 
-// eachTemplate calls take for a field of the workload's pod group templates, except those in
-// composite templates, which belong to another feature.
-func eachTemplate(take func(*builtin.Use, *schedulingv1beta1.PodGroupTemplate)) func(*builtin.Use, *schedulingv1beta1.Workload) {
-	return func(u *builtin.Use, workload *schedulingv1beta1.Workload) {
+// eachTemplate returns a function that calls take for the pod group templates of a workload, except
+// those in composite templates, which belong to another feature.
+func eachTemplate(take func(*builtin.FieldVisitor, *schedulingv1beta1.PodGroupTemplate)) func(*builtin.FieldVisitor, *schedulingv1beta1.Workload) {
+	return func(u *builtin.FieldVisitor, workload *schedulingv1beta1.Workload) {
 		for i := range workload.Spec.PodGroupTemplates {
 			take(u, &workload.Spec.PodGroupTemplates[i])
 		}

@@ -13,50 +13,66 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// V1 is scheduling.k8s.io/v1.
+// V1 returns the group version scheduling.k8s.io/v1.
 func V1() builtin.Group {
 	return builtin.Group{GroupVersion: schedulingv1.SchemeGroupVersion, Resources: []builtin.Entry{
-		builtin.Resource(builtin.Row[schedulingv1.PriorityClass]{
-			Name: "priorityclasses", Kind: "PriorityClass", ShortNames: []string{"pc"},
-			Generation: true, SpecChanged: never, Undeletable: undeletableClass,
-			Default: defaultPriorityClass, Validate: validatePriorityClass, Columns: priorityClassColumns(),
+		builtin.Resource(builtin.Row[*schedulingv1.PriorityClass]{
+			Names:       builtin.Names{Plural: "priorityclasses", Kind: "PriorityClass", ShortNames: []string{"pc"}},
+			WritePolicy: builtin.WritePolicy{Generation: true},
+			Strategy: builtin.Strategy[*schedulingv1.PriorityClass]{
+				Default: defaultPriorityClass, SpecChanged: never,
+				Validate: validatePriorityClass,
+			},
+			Deletion: builtin.Deletion[*schedulingv1.PriorityClass]{ForbidName: undeletableClass},
+			Columns:  priorityClassColumns(),
 		}),
 	}}
 }
 
-// V1Beta1 is scheduling.k8s.io/v1beta1, and v1alpha3 of the same kinds.
+// V1Beta1 returns the group version scheduling.k8s.io/v1beta1, with resources that are also served in
+// v1alpha3.
 func V1Beta1() builtin.Group {
-	v1alpha3 := []builtin.Also{{GroupVersion: schedulingv1alpha3.SchemeGroupVersion}}
+	v1alpha3 := []builtin.Version{{GroupVersion: schedulingv1alpha3.SchemeGroupVersion}}
 	return builtin.Group{GroupVersion: schedulingv1beta1.SchemeGroupVersion, Resources: []builtin.Entry{
-		builtin.Resource(builtin.Row[schedulingv1beta1.PodGroup]{
-			Name: "podgroups", Kind: "PodGroup", Namespaced: true, Gate: feature.GenericWorkload,
-			Status: true, StatusKeeps: []string{"metadata"},
-			Gated: gatedPodGroup(), Default: defaultPodGroup, Validate: validatePodGroup, ValidateStatus: validatePodGroupStatus, Columns: podGroupColumns(), Also: v1alpha3,
+		builtin.Resource(builtin.Row[*schedulingv1beta1.PodGroup]{
+			Names: builtin.Names{Plural: "podgroups", Kind: "PodGroup"}, Namespaced: true, Gate: feature.GenericWorkload,
+			Versions: builtin.Versions{Others: v1alpha3},
+			Strategy: builtin.Strategy[*schedulingv1beta1.PodGroup]{
+				Default:     defaultPodGroup,
+				GatedFields: gatedPodGroup(),
+				Validate:    validatePodGroup,
+			},
+			Status:  &builtin.Status[*schedulingv1beta1.PodGroup]{PreservedMetadata: []string{"metadata"}, Validate: validatePodGroupStatus},
+			Columns: podGroupColumns(),
 		}),
-		builtin.Resource(builtin.Row[schedulingv1beta1.Workload]{
-			Name: "workloads", Kind: "Workload", Namespaced: true, Gate: feature.GenericWorkload, Gated: gatedWorkload(),
-			Validate: validateWorkload, Also: v1alpha3,
+		builtin.Resource(builtin.Row[*schedulingv1beta1.Workload]{
+			Names: builtin.Names{Plural: "workloads", Kind: "Workload"}, Namespaced: true, Gate: feature.GenericWorkload,
+			Versions: builtin.Versions{Others: v1alpha3},
+			Strategy: builtin.Strategy[*schedulingv1beta1.Workload]{GatedFields: gatedWorkload(), Validate: validateWorkload},
 		}),
 	}}
 }
 
-// V1Alpha3 returns the resources that only scheduling.k8s.io/v1alpha3 has.
+// V1Alpha3 returns the resources that only exist in scheduling.k8s.io/v1alpha3.
 func V1Alpha3() builtin.Group {
 	return builtin.Group{GroupVersion: schedulingv1alpha3.SchemeGroupVersion, Resources: []builtin.Entry{
-		builtin.Resource(builtin.Row[schedulingv1alpha3.CompositePodGroup]{
-			Name: "compositepodgroups", Kind: "CompositePodGroup", Namespaced: true, Gate: feature.CompositePodGroup,
-			Status: true, StatusKeeps: []string{"metadata"},
-			Default: defaultCompositePodGroup, Validate: validateCompositePodGroup, ValidateStatus: validateCompositePodGroupStatus, Columns: compositePodGroupColumns(),
+		builtin.Resource(builtin.Row[*schedulingv1alpha3.CompositePodGroup]{
+			Names: builtin.Names{Plural: "compositepodgroups", Kind: "CompositePodGroup"}, Namespaced: true, Gate: feature.CompositePodGroup,
+			Strategy: builtin.Strategy[*schedulingv1alpha3.CompositePodGroup]{Default: defaultCompositePodGroup, Validate: validateCompositePodGroup},
+			Status: &builtin.Status[*schedulingv1alpha3.CompositePodGroup]{
+				PreservedMetadata: []string{"metadata"}, Validate: validateCompositePodGroupStatus,
+			},
+			Columns: compositePodGroupColumns(),
 		}),
 	}}
 }
 
-// never counts no generation beyond the first, as kube-apiserver.
+// never disables the generation of priority classes: as in kube-apiserver, it is always 1.
 func never(_, _ *schedulingv1.PriorityClass) bool { return false }
 
-func priorityClassColumns() *builtin.Columns[schedulingv1.PriorityClass] {
+func priorityClassColumns() *builtin.Columns[*schedulingv1.PriorityClass] {
 	doc := schedulingv1.PriorityClass{}.SwaggerDoc()
-	return &builtin.Columns[schedulingv1.PriorityClass]{
+	return &builtin.Columns[*schedulingv1.PriorityClass]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Value", "integer", doc["value"]),

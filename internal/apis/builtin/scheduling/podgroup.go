@@ -10,8 +10,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-func podGroupColumns() *builtin.Columns[schedulingv1beta1.PodGroup] {
-	return &builtin.Columns[schedulingv1beta1.PodGroup]{
+func podGroupColumns() *builtin.Columns[*schedulingv1beta1.PodGroup] {
+	return &builtin.Columns[*schedulingv1beta1.PodGroup]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Policy", "string", schedulingv1beta1.PodGroupSpec{}.SwaggerDoc()["schedulingPolicy"]),
@@ -39,7 +39,8 @@ func policy(gang bool) string {
 	return "Basic"
 }
 
-// podGroupState is why a group is disrupted, or else whether it was ever scheduled.
+// podGroupState returns the reason of a disruption or, if there is none, whether the group was
+// scheduled.
 func podGroupState(conditions []metav1.Condition) string {
 	state := "Pending"
 	for i := range conditions {
@@ -58,8 +59,8 @@ func podGroupState(conditions []metav1.Condition) string {
 	return state
 }
 
-func compositePodGroupColumns() *builtin.Columns[schedulingv1alpha3.CompositePodGroup] {
-	return &builtin.Columns[schedulingv1alpha3.CompositePodGroup]{
+func compositePodGroupColumns() *builtin.Columns[*schedulingv1alpha3.CompositePodGroup] {
+	return &builtin.Columns[*schedulingv1alpha3.CompositePodGroup]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Policy", "string", schedulingv1alpha3.CompositePodGroupSpec{}.SwaggerDoc()["schedulingPolicy"]),

@@ -14,7 +14,7 @@ import (
 )
 
 func validatePodGroup(f validation.Field, group, old *schedulingv1beta1.PodGroup) {
-	validation.Declared(f, declared.Validate_PodGroup, group, old, "")
+	validation.ValidateDeclared(f, declared.Validate_PodGroup, group, old, "")
 }
 
 func validatePodGroupStatus(f validation.Field, group, old *schedulingv1beta1.PodGroup) {
@@ -26,16 +26,16 @@ func validatePodGroupStatus(f validation.Field, group, old *schedulingv1beta1.Po
 			at.Child("resourceClaimStatuses").Index(i).Child("name").Invalid(name, "must match the name of an entry in `spec.resourceClaims`")
 		}
 	}
-	validation.Declared(f, declared.Validate_PodGroup, group, old, "status")
+	validation.ValidateDeclared(f, declared.Validate_PodGroup, group, old, "status")
 }
 
 func validateCompositePodGroup(f validation.Field, group, old *schedulingv1alpha3.CompositePodGroup) {
-	validation.Declared(f, declaredv1alpha3.Validate_CompositePodGroup, group, old, "")
+	validation.ValidateDeclared(f, declaredv1alpha3.Validate_CompositePodGroup, group, old, "")
 }
 
 func validateCompositePodGroupStatus(f validation.Field, group, old *schedulingv1alpha3.CompositePodGroup) {
 	validateConditions(f.Child("status").Child("conditions"), group.Status.Conditions)
-	validation.Declared(f, declaredv1alpha3.Validate_CompositePodGroup, group, old, "status")
+	validation.ValidateDeclared(f, declaredv1alpha3.Validate_CompositePodGroup, group, old, "status")
 }
 
 func validateConditions(f validation.Field, conditions []metav1.Condition) {

@@ -12,7 +12,7 @@ import (
 
 const (
 	systemPrefix = "system-"
-	// maxUserPriority is the highest that is not the system's own.
+	// maxUserPriority is the maximum priority of classes that do not belong to the system.
 	maxUserPriority = 1000000000
 )
 
@@ -47,7 +47,7 @@ func systemClasses() map[string]int32 {
 	return map[string]int32{"system-node-critical": 2000001000, "system-cluster-critical": 2000000000}
 }
 
-// undeletableClass returns why a class must not be deleted, "" if it may be.
+// undeletableClass returns the reason why a class must not be deleted, or "".
 func undeletableClass(name string) string {
 	if _, ok := systemClasses()[name]; ok {
 		return "this is a system priority class and cannot be deleted"
@@ -55,7 +55,7 @@ func undeletableClass(name string) string {
 	return ""
 }
 
-// validateSystemClass checks a new class with a reserved name.
+// validateSystemClass validates a new class with a reserved name.
 func validateSystemClass(f validation.Field, class *schedulingv1.PriorityClass) {
 	value, ok := systemClasses()[class.Name]
 	problem := ""

@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// faults runs rules with gates on besides the default ones.
+// faults runs rules with additional feature gates and returns the errors.
 func faults[T any](t *testing.T, rules func(validation.Field, *T, *T), obj, old *T, on string) []string {
 	t.Helper()
 	gates, err := feature.Defaults().Parse(on)
@@ -221,7 +221,7 @@ func cmpSorted() cmp.Option {
 	})
 }
 
-// shorten cuts values of faults that are lists.
+// shorten truncates a long list in each error.
 func shorten(texts []string) []string {
 	for i, text := range texts {
 		if start := strings.Index(text, `{"name":"2"`); start >= 0 {

@@ -9,7 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// validateWorkload validates the tree of a workload's templates. Markers validate the individual
+// validateWorkload validates the tree of the templates of a workload. Markers validate individual
 // templates.
 func validateWorkload(f validation.Field, workload, old *schedulingv1beta1.Workload) {
 	spec, at := &workload.Spec, f.Child("spec")
@@ -17,11 +17,11 @@ func validateWorkload(f validation.Field, workload, old *schedulingv1beta1.Workl
 	validateTemplateDepth(at.Child("compositePodGroupTemplates"), spec.CompositePodGroupTemplates)
 	validatePriorities(at, spec)
 	validateChildren(at.Child("compositePodGroupTemplates"), spec.CompositePodGroupTemplates)
-	validation.Declared(f, declared.Validate_Workload, workload, old, "")
+	validation.ValidateDeclared(f, declared.Validate_Workload, workload, old, "")
 }
 
-// templateNames are the names of the templates so far. A marker rejects duplicates in one list, so
-// the duplicates found here are in different lists.
+// templateNames contains the names of previous templates. A marker rejects duplicates in one list,
+// so a duplicate found here is in another list.
 type templateNames map[string]bool
 
 func validateTemplateNames(f validation.Field, spec *schedulingv1beta1.WorkloadSpec) {
@@ -60,7 +60,7 @@ func (n templateNames) validateName(f validation.Field, name string) {
 	}
 }
 
-// validateTemplateDepth: pod groups are the last level of a tree.
+// validateTemplateDepth limits the number of levels of composite templates.
 func validateTemplateDepth(f validation.Field, templates []schedulingv1beta1.CompositePodGroupTemplate) {
 	for i := range templates {
 		if !shallow(&templates[i], schedulingv1beta1.WorkloadMaxTreeDepth-1) {
@@ -83,7 +83,7 @@ func shallow(template *schedulingv1beta1.CompositePodGroupTemplate, levels int) 
 	return true
 }
 
-// priority has the priority fields of a template.
+// priority contains the priority fields of a template.
 type priority struct {
 	class string
 	value int32
@@ -97,7 +97,7 @@ func priorityOf(class string, value *int32) priority {
 	return priority{class, *value, true}
 }
 
-// validatePriorities: a workload has one priority, which every template repeats.
+// validatePriorities requires that all templates of a workload have the same priority.
 func validatePriorities(f validation.Field, spec *schedulingv1beta1.WorkloadSpec) {
 	var first *priority
 	same := func(p priority) bool {
@@ -133,7 +133,7 @@ func sameInComposites(templates []schedulingv1beta1.CompositePodGroupTemplate, s
 	return true
 }
 
-// validateChildren: a composite group is made of others.
+// validateChildren requires that composite templates have children.
 func validateChildren(f validation.Field, templates []schedulingv1beta1.CompositePodGroupTemplate) {
 	for i := range templates {
 		t, at := &templates[i], f.Index(i)

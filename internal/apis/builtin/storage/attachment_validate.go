@@ -17,7 +17,8 @@ const (
 
 func validateAttachment(f validation.Field, attachment, old *storagev1.VolumeAttachment) {
 	f, spec := f.Child("spec"), &attachment.Spec
-	// Stored objects may name attachers that are not CSI drivers, which versions before v1 accepted.
+	// Stored attachments may name attachers that are not CSI drivers, which versions before v1
+	// accepted.
 	if old == nil || spec.Attacher != old.Spec.Attacher {
 		podspec.ValidateCSIDriverName(f.Child("attacher"), spec.Attacher)
 	}

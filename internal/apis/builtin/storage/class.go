@@ -10,9 +10,9 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-func classColumns() *builtin.Columns[storagev1.StorageClass] {
+func classColumns() *builtin.Columns[*storagev1.StorageClass] {
 	doc := storagev1.StorageClass{}.SwaggerDoc()
-	return &builtin.Columns[storagev1.StorageClass]{
+	return &builtin.Columns[*storagev1.StorageClass]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Provisioner", "string", doc["provisioner"]),
@@ -32,14 +32,14 @@ func classColumns() *builtin.Columns[storagev1.StorageClass] {
 	}
 }
 
-// Annotations that make a class the default.
+// Annotations that mark the default class.
 const (
 	defaultAnnotation     = "storageclass.kubernetes.io/is-default-class"
 	betaDefaultAnnotation = "storageclass.beta.kubernetes.io/is-default-class"
 )
 
-// markDefault marks the effective default class: the newest class with the annotation or, of
-// several equally new ones, the first by name.
+// markDefault marks the effective default class: the newest class with the annotation. If several
+// are equally new, it is the first by name.
 func markDefault(classes []*storagev1.StorageClass, rows [][]any) []int {
 	order, chosen := make([]int, len(classes)), -1
 	for i, class := range classes {
@@ -64,8 +64,8 @@ func outranks(a, b *storagev1.StorageClass) bool {
 	return a.Name < b.Name
 }
 
-func attributesClassColumns() *builtin.Columns[storagev1.VolumeAttributesClass] {
-	return &builtin.Columns[storagev1.VolumeAttributesClass]{
+func attributesClassColumns() *builtin.Columns[*storagev1.VolumeAttributesClass] {
+	return &builtin.Columns[*storagev1.VolumeAttributesClass]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("DriverName", "string", storagev1.VolumeAttributesClass{}.SwaggerDoc()["driverName"]),

@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// Limits of a class's parameters.
+// Limits of the parameters of a class.
 const (
 	maxParameters     = 512
 	maxParametersSize = 256 << 10
@@ -37,7 +37,7 @@ func validateClass(f validation.Field, class, old *storagev1.StorageClass) {
 	}
 }
 
-// validateProvisioner: names of drivers are compared in lower case.
+// validateProvisioner requires a qualified name. Upper-case letters are accepted.
 func validateProvisioner(f validation.Field, name string) {
 	if name == "" {
 		f.Required("")
@@ -63,34 +63,34 @@ func validateParameters(f validation.Field, parameters map[string]string) {
 	}
 }
 
-// validateTopologies validates topology terms. As in kube-apiserver, an empty term counts as a
+// validateTopologies validates topology terms. As in kube-apiserver, an empty term is reported as a
 // duplicate, even if it is the only term.
 func validateTopologies(f validation.Field, terms []corev1.TopologySelectorTerm) {
-	seen := validation.NewSeen[string](len(terms))
+	seen := validation.NewDuplicates[string](len(terms))
 	for i := range terms {
 		at, term := f.Index(i).Child("matchLabelExpressions"), terms[i].MatchLabelExpressions
 		validateTopology(at, term)
-		if len(term) == 0 || len(terms) > 1 && seen.Again(topology(term)) {
+		if len(term) == 0 || len(terms) > 1 && seen.IsDuplicate(topology(term)) {
 			at.Duplicate("")
 		}
 	}
 }
 
 func validateTopology(f validation.Field, term []corev1.TopologySelectorLabelRequirement) {
-	keys := validation.NewSeen[string](len(term))
+	keys := validation.NewDuplicates[string](len(term))
 	for i := range term {
 		at, values := f.Index(i), term[i].Values
 		if len(values) == 0 {
 			at.Child("values").Required("")
 		}
-		seen := validation.NewSeen[string](len(values))
+		seen := validation.NewDuplicates[string](len(values))
 		for j, value := range values {
-			if seen.Again(value) {
+			if seen.IsDuplicate(value) {
 				at.Child("values").Index(j).Duplicate(value)
 			}
 		}
 		at.Child("key").QualifiedName(term[i].Key)
-		if keys.Again(term[i].Key) {
+		if keys.IsDuplicate(term[i].Key) {
 			at.Child("key").Duplicate(term[i].Key)
 		}
 	}

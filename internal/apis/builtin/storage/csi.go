@@ -27,9 +27,9 @@ func driverWarnings(_ *builtin.Operation, driver, old *storagev1.CSIDriver) []st
 	return nil
 }
 
-func driverColumns() *builtin.Columns[storagev1.CSIDriver] {
+func driverColumns() *builtin.Columns[*storagev1.CSIDriver] {
 	spec := storagev1.CSIDriverSpec{}.SwaggerDoc()
-	return &builtin.Columns[storagev1.CSIDriver]{
+	return &builtin.Columns[*storagev1.CSIDriver]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("AttachRequired", "boolean", spec["attachRequired"]),
@@ -74,22 +74,22 @@ func or[T any](p *T, otherwise T) T {
 	return *p
 }
 
-// storageHealth handles the storage health in the status of nodes.
-func storageHealth(u *builtin.Use, node *storagev1.CSINode) {
-	builtin.Take(u, &node.Status.StorageHealth)
+// storageHealth visits the storage health in the status of nodes.
+func storageHealth(u *builtin.FieldVisitor, node *storagev1.CSINode) {
+	builtin.VisitField(u, &node.Status.StorageHealth)
 }
 
-// volumeLimits handles the driver field about pods with unknown volume limits.
-func volumeLimits(u *builtin.Use, driver *storagev1.CSIDriver) {
-	builtin.Take(u, &driver.Spec.PreventPodSchedulingIfMissing)
+// volumeLimits visits the driver field about pods with unknown volume limits.
+func volumeLimits(u *builtin.FieldVisitor, driver *storagev1.CSIDriver) {
+	builtin.VisitField(u, &driver.Spec.PreventPodSchedulingIfMissing)
 }
 
 func defaultVolumeLimits(driver *storagev1.CSIDriver) {
-	builtin.Fill(&driver.Spec.PreventPodSchedulingIfMissing, false)
+	builtin.SetDefault(&driver.Spec.PreventPodSchedulingIfMissing, false)
 }
 
-func nodeColumns() *builtin.Columns[storagev1.CSINode] {
-	return &builtin.Columns[storagev1.CSINode]{
+func nodeColumns() *builtin.Columns[*storagev1.CSINode] {
+	return &builtin.Columns[*storagev1.CSINode]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.Column("Drivers", "integer", "Drivers indicates the number of CSI drivers registered on the node"),
@@ -101,11 +101,11 @@ func nodeColumns() *builtin.Columns[storagev1.CSINode] {
 	}
 }
 
-func attachmentColumns() *builtin.Columns[storagev1.VolumeAttachment] {
+func attachmentColumns() *builtin.Columns[*storagev1.VolumeAttachment] {
 	spec := storagev1.VolumeAttachmentSpec{}.SwaggerDoc()
 	attacher := builtin.Column("Attacher", "string", spec["attacher"])
 	attacher.Format = "name"
-	return &builtin.Columns[storagev1.VolumeAttachment]{
+	return &builtin.Columns[*storagev1.VolumeAttachment]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			attacher,

@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// Limits of drivers and of the fields about nodes.
+// Limits of drivers and of their fields for nodes.
 const (
 	minAllocatablePeriod = 10 // seconds
 	minTokenExpiration   = 600
@@ -20,7 +20,7 @@ const (
 
 func validateDriver(f validation.Field, driver, old *storagev1.CSIDriver) {
 	f, spec := f.Child("spec"), &driver.Spec
-	// As kube-apiserver spells the first; all of them have defaults.
+	// The first name is that of kube-apiserver. All these fields have defaults.
 	requireSet(f.Child("attachedRequired"), spec.AttachRequired)
 	requireSet(f.Child("podInfoOnMount"), spec.PodInfoOnMount)
 	requireSet(f.Child("storageCapacity"), spec.StorageCapacity)
@@ -49,10 +49,10 @@ func requireSet(f validation.Field, value *bool) {
 }
 
 func validateTokenRequests(f validation.Field, spec *storagev1.CSIDriverSpec) {
-	audiences := validation.NewSeen[string](len(spec.TokenRequests))
+	audiences := validation.NewDuplicates[string](len(spec.TokenRequests))
 	for i := range spec.TokenRequests {
 		request, at := &spec.TokenRequests[i], f.Child("tokenRequests").Index(i)
-		if audiences.Again(request.Audience) {
+		if audiences.IsDuplicate(request.Audience) {
 			at.Child("audience").Duplicate(request.Audience)
 			continue
 		}
@@ -72,11 +72,11 @@ func validateTokenRequests(f validation.Field, spec *storagev1.CSIDriverSpec) {
 
 func validateNode(f validation.Field, node, old *storagev1.CSINode) {
 	f = f.Child("spec").Child("drivers")
-	names := validation.NewSeen[string](len(node.Spec.Drivers))
+	names := validation.NewDuplicates[string](len(node.Spec.Drivers))
 	for i := range node.Spec.Drivers {
 		driver, at := &node.Spec.Drivers[i], f.Index(i)
 		validateNodeDriver(at, driver)
-		if names.Again(driver.Name) {
+		if names.IsDuplicate(driver.Name) {
 			at.Child("name").Duplicate(driver.Name)
 		}
 	}
@@ -96,19 +96,19 @@ func validateNodeDriver(f validation.Field, driver *storagev1.CSINodeDriver) {
 	if a := driver.Allocatable; a != nil && a.Count != nil {
 		f.Child("allocatable").Child("count").NonNegative(int64(*a.Count))
 	}
-	keys := validation.NewSeen[string](len(driver.TopologyKeys))
-	for _, key := range driver.TopologyKeys { // as kube-apiserver: their faults are the driver's
+	keys := validation.NewDuplicates[string](len(driver.TopologyKeys))
+	for _, key := range driver.TopologyKeys { // as in kube-apiserver, errors are reported for the driver
 		if key == "" {
 			f.Required("")
 		}
-		if keys.Again(key) {
+		if keys.IsDuplicate(key) {
 			f.Duplicate(key)
 		}
 		f.QualifiedName(key)
 	}
 }
 
-// validateSameDrivers allows adding and removing drivers. Of an existing driver, only the
+// validateSameDrivers accepts added and removed drivers. Of an existing driver, only the
 // allocatable volumes may change.
 func validateSameDrivers(f validation.Field, drivers, old []storagev1.CSINodeDriver) {
 	before := make(map[string]*storagev1.CSINodeDriver, len(old))

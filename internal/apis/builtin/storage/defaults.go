@@ -9,18 +9,18 @@ import (
 )
 
 func defaultClass(class *storagev1.StorageClass) {
-	builtin.Fill(&class.ReclaimPolicy, corev1.PersistentVolumeReclaimDelete)
-	builtin.Fill(&class.VolumeBindingMode, storagev1.VolumeBindingImmediate)
+	builtin.SetDefault(&class.ReclaimPolicy, corev1.PersistentVolumeReclaimDelete)
+	builtin.SetDefault(&class.VolumeBindingMode, storagev1.VolumeBindingImmediate)
 }
 
 func defaultDriver(driver *storagev1.CSIDriver) {
 	spec := &driver.Spec
-	builtin.Fill(&spec.AttachRequired, true)
-	builtin.Fill(&spec.PodInfoOnMount, false)
-	builtin.Fill(&spec.StorageCapacity, false)
-	builtin.Fill(&spec.FSGroupPolicy, storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy)
-	builtin.Fill(&spec.RequiresRepublish, false)
-	builtin.Fill(&spec.SELinuxMount, false)
+	builtin.SetDefault(&spec.AttachRequired, true)
+	builtin.SetDefault(&spec.PodInfoOnMount, false)
+	builtin.SetDefault(&spec.StorageCapacity, false)
+	builtin.SetDefault(&spec.FSGroupPolicy, storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy)
+	builtin.SetDefault(&spec.RequiresRepublish, false)
+	builtin.SetDefault(&spec.SELinuxMount, false)
 	if len(spec.VolumeLifecycleModes) == 0 {
 		spec.VolumeLifecycleModes = []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent}
 	}

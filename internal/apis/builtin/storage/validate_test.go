@@ -201,7 +201,8 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestNothingWrongAllocatesNothing checks that validating frequent kinds does not allocate.
+// TestNothingWrongAllocatesNothing checks that the validation of frequently written kinds does not
+// allocate.
 func TestNothingWrongAllocatesNothing(t *testing.T) {
 	class := validClass()
 	class.AllowedTopologies = []corev1.TopologySelectorTerm{topologyOf("zone=a b")}

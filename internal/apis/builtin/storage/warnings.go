@@ -9,7 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
 )
 
-// maxWarnings is how many warnings there are of one object at most.
+// maxWarnings is the maximum number of warnings for one object.
 const maxWarnings = 100
 
 // classWarnings warns about deprecated node labels in the topology of a class.

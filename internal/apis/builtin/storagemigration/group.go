@@ -14,24 +14,28 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// V1 is storagemigration.k8s.io/v1.
+// V1 returns the group version storagemigration.k8s.io/v1.
 func V1() builtin.Group {
 	v1beta1 := schema.GroupVersion{Group: storagemigrationv1.GroupName, Version: "v1beta1"}
 	return builtin.Group{GroupVersion: storagemigrationv1.SchemeGroupVersion, Resources: []builtin.Entry{
-		builtin.Resource(builtin.Row[storagemigrationv1.StorageVersionMigration]{
-			Name: "storageversionmigrations", Kind: "StorageVersionMigration",
-			Gate: feature.StorageVersionMigrator, StorageVersion: v1beta1, RequireResourceVersion: true,
-			Status: true, StatusKeeps: []string{"metadata"},
-			Validate: validateMigration, ValidateStatus: validateMigrationStatus, Columns: migrationColumns(),
-			Also: []builtin.Also{{GroupVersion: v1beta1, Deprecated: 37, Successor: "v1"}},
+		builtin.Resource(builtin.Row[*storagemigrationv1.StorageVersionMigration]{
+			Names: builtin.Names{Plural: "storageversionmigrations", Kind: "StorageVersionMigration"}, Gate: feature.StorageVersionMigrator,
+			Versions:    builtin.Versions{Others: []builtin.Version{{GroupVersion: v1beta1, Deprecated: 37, Successor: "v1"}}},
+			Storage:     builtin.Storage{Version: v1beta1},
+			WritePolicy: builtin.WritePolicy{RequireResourceVersion: true},
+			Strategy:    builtin.Strategy[*storagemigrationv1.StorageVersionMigration]{Validate: validateMigration},
+			Status: &builtin.Status[*storagemigrationv1.StorageVersionMigration]{
+				PreservedMetadata: []string{"metadata"}, Validate: validateMigrationStatus,
+			},
+			Columns: migrationColumns(),
 		}),
 	}}
 }
 
-func migrationColumns() *builtin.Columns[storagemigrationv1.StorageVersionMigration] {
+func migrationColumns() *builtin.Columns[*storagemigrationv1.StorageVersionMigration] {
 	name := builtin.NameColumn()
 	name.Format = ""
-	return &builtin.Columns[storagemigrationv1.StorageVersionMigration]{
+	return &builtin.Columns[*storagemigrationv1.StorageVersionMigration]{
 		Definitions: []metav1.TableColumnDefinition{
 			name,
 			builtin.Column("Resource", "string", "GroupResource to migrate"),
@@ -44,7 +48,7 @@ func migrationColumns() *builtin.Columns[storagemigrationv1.StorageVersionMigrat
 	}
 }
 
-// migrationState is the last of the conditions that are true.
+// migrationState returns the type of the last true condition.
 func migrationState(m *storagemigrationv1.StorageVersionMigration) string {
 	state := "Unknown"
 	for i := range m.Status.Conditions {

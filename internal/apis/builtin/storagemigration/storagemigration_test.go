@@ -16,7 +16,7 @@ func ofDeployments() *migration {
 	return &migration{Spec: storagemigrationv1.StorageVersionMigrationSpec{Resource: metav1.GroupResource{Group: "apps", Resource: "deployments"}}}
 }
 
-// with makes a migration be of objects up to a version, and the conditions true.
+// with returns a change that sets the resource version and true conditions of a migration.
 func with(version string, conditions ...storagemigrationv1.MigrationConditionType) func(*migration) {
 	return func(m *migration) {
 		m.Status = storagemigrationv1.StorageVersionMigrationStatus{ResourceVersion: version}

@@ -28,7 +28,7 @@ func validateMigration(f validation.Field, m, old *storagemigrationv1.StorageVer
 	}
 }
 
-// validateMigrationStatus: a migration that has ended does not go on.
+// validateMigrationStatus rejects changes of a migration that has ended.
 func validateMigrationStatus(f validation.Field, m, old *storagemigrationv1.StorageVersionMigration) {
 	f, status := f.Child("status"), &m.Status
 	validateResourceVersion(f.Child("resourceVersion"), status.ResourceVersion, old.Status.ResourceVersion)
@@ -53,7 +53,8 @@ func validateMigrationStatus(f validation.Field, m, old *storagemigrationv1.Stor
 	}
 }
 
-// validateResourceVersion: a migration is of all objects up to one version.
+// validateResourceVersion requires that the resource version of a migration is valid and does not
+// change once it is set.
 func validateResourceVersion(f validation.Field, version, old string) {
 	if version != "" {
 		if _, err := resourceversion.CompareResourceVersion(version, version); err != nil {
@@ -65,7 +66,7 @@ func validateResourceVersion(f validation.Field, version, old string) {
 	}
 }
 
-// state is which conditions of a migration are true.
+// state contains the true conditions of a migration.
 type state struct{ running, succeeded, failed bool }
 
 func stateOf(conditions []metav1.Condition) state {

@@ -18,15 +18,14 @@ import (
 	"mainstay.dev/mainstay/internal/rest/names"
 )
 
-// InvalidFor reports each problem that a format's check found with a value.
+// InvalidFor reports each of the problems that the validation of a format found in value.
 func (f Field) InvalidFor(value any, problems []string) {
 	for _, problem := range problems {
 		f.Invalid(value, problem)
 	}
 }
 
-// OneOf requires one of the values of an enumeration. A fault lists them in the
-// order given.
+// OneOf requires one of the values of an enumeration. The error lists them in the given order.
 func OneOf[S ~string](f Field, value S, supported ...S) {
 	if !slices.Contains(supported, value) {
 		NotSupported(f, value, supported...)
@@ -38,14 +37,15 @@ func NotSupported[S ~string](f Field, value any, supported ...S) {
 	f.Add(field.NotSupported(f.Path(), value, slices.Clone(supported)))
 }
 
-// Immutable requires an unchanged value. It is for updates: old is the value of the old object.
+// Immutable requires an unchanged value. old is the value in the old object. Only call it on
+// update.
 func Immutable[T any](f Field, value, old T) {
 	if Changed(value, old) {
 		f.Invalid(value, apivalidation.FieldImmutableErrorMsg)
 	}
 }
 
-// ImmutableValue is Immutable for comparable types. It allocates nothing.
+// ImmutableValue is Immutable for comparable types. It does not allocate memory.
 func ImmutableValue[T comparable](f Field, value, old T) {
 	if value != old {
 		f.Invalid(value, apivalidation.FieldImmutableErrorMsg)
@@ -70,9 +70,9 @@ func (f Field) NumberOrPercent(value intstr.IntOrString) {
 	}
 }
 
-// AtMostAll requires that a percentage is no more than everything. Numbers are in
-// order, as it is not known of how many.
-func (f Field) AtMostAll(value intstr.IntOrString) {
+// AtMost100Percent rejects percentages above 100%. It accepts all integers, because the total
+// number is unknown.
+func (f Field) AtMost100Percent(value intstr.IntOrString) {
 	if value.Type == intstr.Int || len(validation.IsValidPercent(value.StrVal)) > 0 {
 		return
 	}
@@ -88,7 +88,7 @@ func (f Field) PortNumber(n int32) {
 	}
 }
 
-// PortNumberOrName requires the number of a port, or its name (RFC 6335).
+// PortNumberOrName requires a port number or a port name (RFC 6335).
 func (f Field) PortNumberOrName(port intstr.IntOrString) {
 	if port.Type == intstr.Int {
 		if problems := validation.IsValidPortNum(port.IntValue()); len(problems) > 0 {
@@ -99,28 +99,28 @@ func (f Field) PortNumberOrName(port intstr.IntOrString) {
 	f.PortName(port.StrVal)
 }
 
-// PortName requires the name of a port (RFC 6335).
+// PortName requires a port name (RFC 6335).
 func (f Field) PortName(name string) {
 	if problems := validation.IsValidPortName(name); len(problems) > 0 {
 		f.InvalidFor(name, problems)
 	}
 }
 
-// ConfigKey requires a key that a ConfigMap or a Secret can have.
-func (f Field) ConfigKey(key string) {
-	if !names.IsLabelValue(key) { // most are, and there may be a hundred thousand
+// ConfigMapKey requires a valid key of a ConfigMap or Secret.
+func (f Field) ConfigMapKey(key string) {
+	if !names.IsLabelValue(key) { // most keys are label values, and an object can have 100,000 keys
 		f.InvalidFor(key, validation.IsConfigMapKey(key))
 	}
 }
 
-// Between requires a number in a range, its ends included.
+// Between requires a number in an inclusive range.
 func (f Field) Between(n, least, most int64) {
 	if n < least || n > most {
 		f.Invalid(n, validation.InclusiveRangeError(int(least), int(most)))
 	}
 }
 
-// DNSLabel requires a DNS label (RFC 1123), as names of ports and containers.
+// DNSLabel requires a DNS label (RFC 1123), such as the name of a port or container.
 func (f Field) DNSLabel(value string) {
 	if !names.IsLabel(value) {
 		f.InvalidFor(value, validation.IsDNS1123Label(value))
@@ -134,7 +134,7 @@ func (f Field) DNSSubdomain(value string) {
 	}
 }
 
-// WildcardSubdomain requires a DNS subdomain after a wildcard for its first label, "*.".
+// WildcardSubdomain requires a DNS subdomain (RFC 1123) whose first label is the wildcard "*".
 func (f Field) WildcardSubdomain(value string) {
 	parent, ok := strings.CutPrefix(value, "*.")
 	if !ok || !names.IsSubdomain(parent) || len(value) > validation.DNS1123SubdomainMaxLength {
@@ -142,14 +142,15 @@ func (f Field) WildcardSubdomain(value string) {
 	}
 }
 
-// PathSegment requires a valid path segment of the API, in addition to the rules of a kind's names.
+// PathSegment requires a valid path segment of the API. This applies in addition to the rules for
+// the names of a kind.
 func (f Field) PathSegment(value string) {
 	if problems := content.IsPathSegmentName(value); len(problems) > 0 {
 		f.InvalidFor(value, problems)
 	}
 }
 
-// RequiredPathSegment is PathSegment for a name that must be there.
+// RequiredPathSegment is PathSegment for a required value.
 func (f Field) RequiredPathSegment(value string) {
 	if value == "" {
 		f.Required("")
@@ -158,29 +159,29 @@ func (f Field) RequiredPathSegment(value string) {
 	}
 }
 
-// QualifiedName requires a name that may have a prefix, as the keys of labels.
+// QualifiedName requires a name with an optional prefix, such as the key of a label.
 func (f Field) QualifiedName(value string) {
 	if !names.IsQualified(value) {
 		f.InvalidFor(value, validation.IsQualifiedName(value))
 	}
 }
 
-// LabelValue requires a value that a label can have.
+// LabelValue requires a valid label value.
 func (f Field) LabelValue(value string) {
 	if value != "" && !names.IsLabelValue(value) {
 		f.InvalidFor(value, validation.IsValidLabelValue(value))
 	}
 }
 
-// EnvName requires a name that a variable of an environment can have: any
-// printable ASCII text without an equals sign.
+// EnvName requires a valid name of an environment variable: printable ASCII characters except the
+// equals sign.
 func (f Field) EnvName(value string) {
 	if problems := validation.IsRelaxedEnvVarName(value); len(problems) > 0 {
 		f.InvalidFor(value, problems)
 	}
 }
 
-// Labels validates keys and values of labels. Errors are reported for the whole map.
+// Labels validates the keys and values of labels. Errors are reported for the whole map.
 func (f Field) Labels(labels map[string]string) {
 	for key, value := range labels {
 		if !names.IsQualified(key) || value != "" && !names.IsLabelValue(value) {
@@ -190,8 +191,7 @@ func (f Field) Labels(labels map[string]string) {
 	}
 }
 
-// Annotations requires keys of annotations, and that all of them together are not
-// too long.
+// Annotations validates the keys and the total size of annotations.
 func (f Field) Annotations(annotations map[string]string) {
 	size := 0
 	for key, value := range annotations {
@@ -203,14 +203,13 @@ func (f Field) Annotations(annotations map[string]string) {
 	}
 }
 
-// LabelSelector requires a selector of labels that can be evaluated. A nil one is
-// in order.
+// LabelSelector requires a valid label selector, or nil.
 func (f Field) LabelSelector(selector *metav1.LabelSelector) {
 	f.labelSelector(selector, metav1validation.LabelSelectorValidationOptions{})
 }
 
-// LooseLabelSelector is LabelSelector with any values of expressions. It is for updates of objects
-// whose selector is already invalid.
+// LooseLabelSelector is LabelSelector without the validation of label values. It is for updates of
+// objects whose selector is already invalid.
 func (f Field) LooseLabelSelector(selector *metav1.LabelSelector) {
 	f.labelSelector(selector, metav1validation.LabelSelectorValidationOptions{AllowInvalidLabelValueInSelector: true})
 }
@@ -249,8 +248,8 @@ func plainRequirement(r *metav1.LabelSelectorRequirement) bool {
 	return names.IsQualified(r.Key)
 }
 
-// IP requires an IP address. With StrictIPCIDRValidation (KEP-4858), ambiguous forms, such as
-// leading zeros, are rejected, except old values.
+// IP requires an IP address. With the feature gate StrictIPCIDRValidation (KEP-4858), it rejects
+// ambiguous forms, such as leading zeros, unless old contains the value.
 func (f Field) IP(value string, old ...string) {
 	if addr, err := netip.ParseAddr(value); err == nil && addr.Zone() == "" && !addr.Is4In6() {
 		return
@@ -258,7 +257,7 @@ func (f Field) IP(value string, old ...string) {
 	f.Add(validation.IsValidIPForLegacyField(f.Path(), value, f.Enabled(feature.StrictIPCIDRValidation), slices.Clone(old))...)
 }
 
-// CIDR is IP for an address with the length of its prefix.
+// CIDR is IP for CIDRs.
 func (f Field) CIDR(value string, old ...string) {
 	if prefix, err := netip.ParsePrefix(value); err == nil && prefix == prefix.Masked() && !prefix.Addr().Is4In6() {
 		return
@@ -266,11 +265,11 @@ func (f Field) CIDR(value string, old ...string) {
 	f.Add(validation.IsValidCIDRForLegacyField(f.Path(), value, f.Enabled(feature.StrictIPCIDRValidation), slices.Clone(old))...)
 }
 
-// NonSpecialIP requires an address by which other machines can be reached: neither one
-// that means every machine its own self, nor one that ends with the link.
+// NonSpecialIP requires an address that other machines can reach. It rejects unspecified, loopback
+// and link-local addresses.
 func (f Field) NonSpecialIP(value string) {
 	addr, err := netip.ParseAddr(value)
-	if err != nil { // leading zeros are IP's to judge
+	if err != nil { // addresses with leading zeros are accepted here; IP validates them
 		if len(validation.IsValidIPForLegacyField(f.Path(), value, false, nil)) > 0 {
 			f.Invalid(value, "must be a valid IP address")
 		}

@@ -11,14 +11,15 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// DeclaredRules are rules that were generated of the markers of a type (package
+// DeclaredRules is a validation function that was generated from the markers of a type (package
 // declarative).
 type DeclaredRules[T any] func(ctx context.Context, op operation.Operation, path *field.Path, obj, old *T) field.ErrorList
 
-// Declared runs generated rules on obj, whose field is f, and reports the enforced errors: those of
-// beta markers with DeclarativeValidationBeta, never those of alpha markers (KEP-5073). old is nil
-// on creation. subresource is the written subresource, "" for the object.
-func Declared[T any](f Field, rules DeclaredRules[T], obj, old *T, subresource string) {
+// ValidateDeclared runs generated rules on obj, whose field is f, and reports the enforced errors:
+// errors of beta markers with the feature gate DeclarativeValidationBeta, and never of alpha
+// markers (KEP-5073). old is nil on creation. subresource is the written subresource, or "" for the
+// resource itself.
+func ValidateDeclared[T any](f Field, rules DeclaredRules[T], obj, old *T, subresource string) {
 	op := operation.Operation{Type: operation.Create, Options: f.object.validator.options}
 	if old != nil {
 		op.Type = operation.Update
@@ -26,12 +27,12 @@ func Declared[T any](f Field, rules DeclaredRules[T], obj, old *T, subresource s
 	if subresource != "" {
 		op.Request.Subresources = strings.Split(subresource, "/")
 	}
-	faults := rules(f.Context(), op, f.Path(), obj, old)
+	errs := rules(f.Context(), op, f.Path(), obj, old)
 	beta := f.Enabled(feature.DeclarativeValidationBeta)
-	f.Add(slices.DeleteFunc(faults, func(e *field.Error) bool { return e.IsAlpha() || e.IsBeta() && !beta })...)
+	f.Add(slices.DeleteFunc(errs, func(e *field.Error) bool { return e.IsAlpha() || e.IsBeta() && !beta })...)
 }
 
-// declaredOptions are the gates that markers mention, and whether they are on.
+// declaredOptions returns the feature gates that markers mention, and whether they are enabled.
 func declaredOptions(gates feature.Gates) map[string]bool {
 	options := make(map[string]bool)
 	for _, gate := range [...]feature.Gate{

@@ -46,12 +46,12 @@ func TestDeclared(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			faults := validation.NewValidator(tt.gates).Validate(t.Context(), func(f validation.Field) {
-				validation.Declared(f.Child("a").Child("b"), rules, &value, tt.old, tt.subresource)
+			errs := validation.NewValidator(tt.gates).Validate(t.Context(), func(f validation.Field) {
+				validation.ValidateDeclared(f.Child("a").Child("b"), rules, &value, tt.old, tt.subresource)
 			})
 			var texts []string
-			for _, fault := range faults {
-				texts = append(texts, fault.Error())
+			for _, err := range errs {
+				texts = append(texts, err.Error())
 			}
 			if got := strings.Join(texts, "; "); got != tt.want {
 				t.Errorf("got %s\nwant %s", got, tt.want)
@@ -60,8 +60,8 @@ func TestDeclared(t *testing.T) {
 	}
 }
 
-// TestDeclaredOptions: rules that depend on an option which is not defined refuse
-// everything, so each gate that the generated ones mention must be.
+// TestDeclaredOptions checks that all feature gates in markers are defined as options: rules that
+// depend on an undefined option reject all objects.
 func TestDeclaredOptions(t *testing.T) {
 	t.Parallel()
 	var files []string
@@ -76,7 +76,7 @@ func TestDeclaredOptions(t *testing.T) {
 	options, n := map[string]bool{}, 0
 	validation.NewValidator(feature.Gates{}).Validate(t.Context(), func(f validation.Field) {
 		var value string
-		validation.Declared(f, func(_ context.Context, op operation.Operation, _ *field.Path, _, _ *string) field.ErrorList {
+		validation.ValidateDeclared(f, func(_ context.Context, op operation.Operation, _ *field.Path, _, _ *string) field.ErrorList {
 			for name := range op.Options {
 				options[name] = true
 			}

@@ -6,14 +6,14 @@ import (
 	"mainstay.dev/mainstay/internal/codec/protoequal"
 )
 
-// Changed reports whether a value differs from the old one. Rules that are newer than stored
-// objects apply to changed values only, so that such objects stay editable (ratcheting).
+// Changed reports whether a value differs from the old value. Rules that are newer than stored
+// objects apply to changed values only, so that these objects can still be updated (ratcheting).
 func Changed[T any](value, old T) bool { return !Equal(&value, &old) }
 
-// Equal reports whether two pointers to one type, neither of them nil, point to the same values.
-// An absent list is an empty one, and quantities are the same if their amounts are.
+// Equal reports whether two pointers of the same type point to equal values. The pointers must not
+// be nil. A nil list equals an empty list, and quantities are equal if their amounts are.
 //
-// Types that have a protobuf encoding are compared by that first.
+// Types with a protobuf encoding are compared by their encoding first.
 func Equal(a, b any) bool {
 	return protoequal.Equal(a, b) || equality.Semantic.DeepEqual(a, b)
 }

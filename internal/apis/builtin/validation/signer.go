@@ -9,8 +9,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest/names"
 )
 
-// Limits of the names of signers: a domain, and room for the names of a namespace
-// and of an object in it.
+// Limits of the names of signers: a domain, and a path with the names of a namespace and of an
+// object in it.
 const (
 	maxSignerDomain = validation.DNS1123SubdomainMaxLength
 	maxSignerName   = maxSignerDomain + 1 + validation.DNS1123LabelMaxLength + 1 + validation.DNS1123SubdomainMaxLength
@@ -40,8 +40,8 @@ func (f Field) SignerName(name string) {
 	}
 }
 
-// signerPart reports the first label of a part of a signer's name that is not of
-// the form that check describes.
+// signerPart reports an error for the first label of a part that plain rejects, with the message of
+// check.
 func (f Field) signerPart(part string, plain func(string) bool, check func(string) []string) {
 	for label := range strings.SplitSeq(part, ".") {
 		if plain(label) {

@@ -1,17 +1,15 @@
-// Package validation is what the rules of built-in kinds are written with. A rule
-// is a function of a Field, which is a place in the object that is being
-// validated, and of the values found there, now and before:
+// Package validation provides the framework and common checks for the validation rules of built-in
+// kinds. A rule is a function of a Field, which is a path in the validated object, and of the
+// current and previous value of this field:
 //
 //	func validatePort(f validation.Field, port, old *corev1.ServicePort) {
 //		f.Child("port").PortNumber(port.Port)
 //		validation.OneOf(f.Child("protocol"), port.Protocol, corev1.ProtocolSCTP, corev1.ProtocolTCP)
 //	}
 //
-// The same function serves creation (old is nil) and update. It says what is
-// wrong and returns nothing; where nothing is wrong, nothing is allocated: a
-// Field is two words, and becomes a path only when there is a fault to report.
-// The checks here are those that many kinds share; the words of their faults
-// are kube-apiserver's, by way of apimachinery's field.Error.
+// The same function validates creation, with a nil old, and update. It reports errors to the Field
+// and returns nothing. Validation of a valid object allocates no memory: a Field consists of two
+// words, and is converted to a path only for an error. Errors have the messages of kube-apiserver.
 package validation
 
 import (
@@ -23,52 +21,52 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// maxFaults is how many faults of one object are reported. A client reads a few;
-// an object with a hundred thousand would cost more to refuse than to store.
-const maxFaults = 1000
+// maxErrors is the maximum number of reported errors of one object. Clients read only a few, and an
+// object with 100,000 errors would be more expensive to reject than to store.
+const maxErrors = 1000
 
-// Validator runs rules. It is safe for concurrent use.
+// Validator runs rules. Validate is safe for concurrent use.
 type Validator struct {
-	// DenyPrivileged rejects privileged containers, as kube-apiserver does without
-	// --allow-privileged. Set it before use.
+	// DenyPrivileged rejects privileged containers, like kube-apiserver without --allow-privileged.
+	// It must be set before the first use.
 	DenyPrivileged bool
 
 	gates   feature.Gates
-	options map[string]bool // gates, for rules that are declared
+	options map[string]bool // feature gates for declared rules
 	objects sync.Pool       // *object, to be used again
 }
 
-// NewValidator returns a Validator with feature gates.
+// NewValidator returns a Validator with the given feature gates.
 func NewValidator(gates feature.Gates) *Validator {
 	return &Validator{gates: gates, options: declaredOptions(gates)}
 }
 
-// Validate runs rules on one object and returns their faults, at most a thousand.
-// The Field it passes is the object itself; it is not valid after rules returned.
+// Validate runs rules on one object and returns their errors, at most maxErrors. The Field is that
+// of the object itself. rules must not retain it.
 func (v *Validator) Validate(ctx context.Context, rules func(Field)) field.ErrorList {
 	o, _ := v.objects.Get().(*object)
 	if o == nil {
 		o = &object{validator: v}
 	}
-	o.ctx, o.places, o.faults = ctx, append(o.places[:0], place{parent: -1}), nil
+	o.ctx, o.places, o.errs = ctx, append(o.places[:0], place{parent: -1}), nil
 	rules(Field{object: o})
-	faults := o.faults
-	o.ctx, o.faults = nil, nil
+	errs := o.errs
+	o.ctx, o.errs = nil, nil
 	v.objects.Put(o)
-	return faults
+	return errs
 }
 
-// object is one object on its way through its rules.
+// object is the state of the validation of one object.
 type object struct {
 	ctx       context.Context
 	validator *Validator
 	places    []place
-	faults    field.ErrorList
+	errs      field.ErrorList
 }
 
-// place is a step of a path: a name, an element or a key below its parent.
+// place is an element of a path: a child, a list element or a map element of its parent.
 type place struct {
-	parent int32 // in object.places; -1: this is the object itself
+	parent int32 // index in object.places; -1 for the object itself
 	kind   step
 	index  int32
 	name   string
@@ -82,21 +80,20 @@ const (
 	keyed
 )
 
-// Field is a place in an object that is being validated, and where faults found
-// there go. It is passed by value and belongs to the one goroutine that runs the
-// rules.
+// Field is a path in the validated object. Errors are reported to it. It must only be used by the
+// goroutine that runs the rules.
 type Field struct {
 	object *object
 	at     int32
 }
 
-// Child returns the field of a name, as JSON has it.
+// Child returns the field with a name, which is the JSON name.
 func (f Field) Child(name string) Field { return f.below(place{kind: child, name: name}) }
 
-// Index returns an element of a list.
+// Index returns the list element with an index.
 func (f Field) Index(i int) Field { return f.below(place{kind: element, index: int32(i)}) }
 
-// Key returns an element of a map, or of a list with keys.
+// Key returns the element of a map, or of a list with keys.
 func (f Field) Key(key string) Field { return f.below(place{kind: keyed, name: key}) }
 
 func (f Field) below(p place) Field {
@@ -105,8 +102,7 @@ func (f Field) below(p place) Field {
 	return Field{f.object, int32(len(f.object.places) - 1)}
 }
 
-// Path returns the place as apimachinery writes it, which allocates. It is nil
-// for the object itself.
+// Path returns the path of apimachinery, which allocates memory. It is nil for the object itself.
 func (f Field) Path() *field.Path {
 	p := f.object.places[f.at]
 	if p.parent < 0 {
@@ -124,34 +120,34 @@ func (f Field) Path() *field.Path {
 	return parent.Child(p.name)
 }
 
-// Context returns the request's context. Rules that compute for long look at it.
+// Context returns the context of the request. Slow rules should stop when it is canceled.
 func (f Field) Context() context.Context { return f.object.ctx }
 
-// Enabled reports whether a feature gate is on.
+// Enabled reports whether a feature gate is enabled.
 func (f Field) Enabled(gate feature.Gate) bool { return f.object.validator.gates.Enabled(gate) }
 
 // DenyPrivileged reports whether privileged containers are rejected.
 func (f Field) DenyPrivileged() bool { return f.object.validator.DenyPrivileged }
 
-// Faults returns how many faults of the object were found so far, for rules that
-// only go on where others were met.
-func (f Field) Faults() int { return len(f.object.faults) }
+// ErrorCount returns the number of errors of the object so far. Rules use it to skip checks after
+// an error.
+func (f Field) ErrorCount() int { return len(f.object.errs) }
 
-// Breaks reports whether rules find errors, and drops these. It is for rules that are newer than
-// stored objects: if the old object breaks a rule, the new one may as well.
-func (f Field) Breaks(rules func(Field)) bool {
-	kept := f.object.faults
-	f.object.faults = nil
+// Violates reports whether rules find errors, and discards these errors. It is for rules that are
+// newer than stored objects: if the old object violates them, they do not apply to the new one.
+func (f Field) Violates(rules func(Field)) bool {
+	kept := f.object.errs
+	f.object.errs = nil
 	rules(f)
-	broken := len(f.object.faults) > 0
-	f.object.faults = kept
+	broken := len(f.object.errs) > 0
+	f.object.errs = kept
 	return broken
 }
 
-// Add reports errors of a library, with complete paths.
-func (f Field) Add(faults ...*field.Error) {
-	room := max(0, maxFaults-len(f.object.faults))
-	f.object.faults = append(f.object.faults, faults[:min(room, len(faults))]...)
+// Add reports errors with complete paths.
+func (f Field) Add(errs ...*field.Error) {
+	room := max(0, maxErrors-len(f.object.errs))
+	f.object.errs = append(f.object.errs, errs[:min(room, len(errs))]...)
 }
 
 // Required reports that a value is missing.
@@ -160,17 +156,17 @@ func (f Field) Required(detail string) { f.Add(field.Required(f.Path(), detail))
 // Invalid reports an invalid value.
 func (f Field) Invalid(value any, detail string) { f.Add(field.Invalid(f.Path(), value, detail)) }
 
-// Forbidden reports that the field must not be set, or not like this.
+// Forbidden reports that the field must not be set, or must not have its value.
 func (f Field) Forbidden(detail string) { f.Add(field.Forbidden(f.Path(), detail)) }
 
-// Duplicate reports that another element has the value already.
+// Duplicate reports that a previous element has the same value.
 func (f Field) Duplicate(value any) { f.Add(field.Duplicate(f.Path(), value)) }
 
 // NotFound reports a reference to a missing object.
 func (f Field) NotFound(value any) { f.Add(field.NotFound(f.Path(), value)) }
 
-// TooLong reports a text of more than max bytes.
+// TooLong reports a text that is longer than max bytes.
 func (f Field) TooLong(max int) { f.Add(field.TooLong(f.Path(), "", max)) }
 
-// TooMany reports a list of n elements that may have max.
+// TooMany reports a list of n elements, of which at most max are valid.
 func (f Field) TooMany(n, max int) { f.Add(field.TooMany(f.Path(), n, max)) }

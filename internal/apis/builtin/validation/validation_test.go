@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-func faults(t testing.TB, rules func(validation.Field)) string {
+func errs(t testing.TB, rules func(validation.Field)) string {
 	t.Helper()
 	var lines []string
 	for _, err := range validation.NewValidator(feature.Defaults()).Validate(t.Context(), rules) {
@@ -23,7 +23,7 @@ func faults(t testing.TB, rules func(validation.Field)) string {
 
 func TestPaths(t *testing.T) {
 	t.Parallel()
-	got := faults(t, func(f validation.Field) {
+	got := errs(t, func(f validation.Field) {
 		spec := f.Child("spec")
 		ports := spec.Child("ports")
 		ports.Index(3).Child("name").Required("")
@@ -52,15 +52,15 @@ func TestObjectsAreApart(t *testing.T) {
 	}
 }
 
-// TestBreaks checks that a trial run neither adds nor hides errors.
-func TestBreaks(t *testing.T) {
+// TestViolates checks that a trial run neither adds nor hides errors.
+func TestViolates(t *testing.T) {
 	t.Parallel()
-	got := faults(t, func(f validation.Field) {
+	got := errs(t, func(f validation.Field) {
 		f.Child("a").Required("")
-		if f.Breaks(func(f validation.Field) { f.Child("b").DNSLabel("b") }) {
+		if f.Violates(func(f validation.Field) { f.Child("b").DNSLabel("b") }) {
 			t.Error("a label breaks the rule of labels")
 		}
-		if !f.Breaks(func(f validation.Field) { f.Child("b").DNSLabel("B") }) {
+		if !f.Violates(func(f validation.Field) { f.Child("b").DNSLabel("B") }) {
 			t.Error("what is no label does not break it")
 		}
 		f.Child("c").Required("")
@@ -74,16 +74,16 @@ func TestFormsByHand(t *testing.T) {
 	t.Parallel()
 	for value, good := range map[string]bool{"*.a": true, "*.a.b": true, "a.b": false, "*": false, "*.": false, "*.*.a": false, "*.A": false,
 		"*." + strings.Repeat("a.", 125) + "a": true, "*." + strings.Repeat("a.", 126): false, "*." + strings.Repeat("a.", 125) + "ab": false} {
-		if got := faults(t, func(f validation.Field) { f.WildcardSubdomain(value) }) == ""; got != good {
+		if got := errs(t, func(f validation.Field) { f.WildcardSubdomain(value) }) == ""; got != good {
 			t.Errorf("WildcardSubdomain(%q) is %t", value, got)
 		}
 	}
 	for value, good := range map[string]bool{"a": true, "": true, ".": false, "..": false, "a/b": false, "a%b": false, "A B": true} {
-		if got := faults(t, func(f validation.Field) { f.PathSegment(value) }) == ""; got != good {
+		if got := errs(t, func(f validation.Field) { f.PathSegment(value) }) == ""; got != good {
 			t.Errorf("PathSegment(%q) is %t", value, got)
 		}
 	}
-	if got := faults(t, func(f validation.Field) { f.Child("name").RequiredPathSegment("") }); got != "name: Required value" {
+	if got := errs(t, func(f validation.Field) { f.Child("name").RequiredPathSegment("") }); got != "name: Required value" {
 		t.Errorf("an empty path segment: %q", got)
 	}
 }
@@ -93,10 +93,10 @@ func TestLooseLabelSelector(t *testing.T) {
 	bad := func(key string) *metav1.LabelSelector {
 		return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: key, Operator: metav1.LabelSelectorOpIn, Values: []string{"-"}}}}
 	}
-	if got := faults(t, func(f validation.Field) { f.LooseLabelSelector(bad("a")) }); got != "" {
+	if got := errs(t, func(f validation.Field) { f.LooseLabelSelector(bad("a")) }); got != "" {
 		t.Errorf("a bad value: %q", got)
 	}
-	if got := faults(t, func(f validation.Field) { f.LooseLabelSelector(bad("")) }); got == "" {
+	if got := errs(t, func(f validation.Field) { f.LooseLabelSelector(bad("")) }); got == "" {
 		t.Error("a bad key is accepted")
 	}
 }
@@ -109,17 +109,17 @@ func TestFaultsAreBounded(t *testing.T) {
 		}
 	})
 	if len(errs) != 1000 {
-		t.Errorf("%d faults", len(errs))
+		t.Errorf("%d errors", len(errs))
 	}
 }
 
 func TestSeen(t *testing.T) {
 	t.Parallel()
 	for _, announced := range []int{0, 5, 16, 17, 100} {
-		seen := validation.NewSeen[string](announced)
+		seen := validation.NewDuplicates[string](announced)
 		for round := range 2 {
 			for i := range 100 {
-				if has, again := seen.Has(fmt.Sprint(i)), seen.Again(fmt.Sprint(i)); has != again || again != (round == 1) {
+				if has, again := seen.Has(fmt.Sprint(i)), seen.IsDuplicate(fmt.Sprint(i)); has != again || again != (round == 1) {
 					t.Fatalf("announced %d: %d in round %d: %t, %t", announced, i, round, has, again)
 				}
 			}
@@ -133,13 +133,13 @@ func TestLabelsByHand(t *testing.T) {
 		"": false, "a": true, "a-b": true, "-a": false, "a-": false, "A": false, "a.b": false, "ä": false, "0": true,
 		strings.Repeat("a", 63): true, strings.Repeat("a", 64): false,
 	} {
-		if got := faults(t, func(f validation.Field) { f.DNSLabel(value) }) == ""; got != good {
+		if got := errs(t, func(f validation.Field) { f.DNSLabel(value) }) == ""; got != good {
 			t.Errorf("DNSLabel(%q) is %t", value, got)
 		}
 	}
 }
 
-// TestNothingWrongAllocatesNothing checks that successful validation does not allocate.
+// TestNothingWrongAllocatesNothing checks that the validation of a valid object does not allocate.
 func TestNothingWrongAllocatesNothing(t *testing.T) {
 	v := validation.NewValidator(feature.Defaults())
 	ports := make([]corev1.ServicePort, 10)
@@ -149,13 +149,13 @@ func TestNothingWrongAllocatesNothing(t *testing.T) {
 	labels := map[string]string{"app": "web", "tier": "front"}
 	allocated := testing.AllocsPerRun(100, func() {
 		errs := v.Validate(t.Context(), func(f validation.Field) {
-			seen := validation.NewSeen[int32](len(ports))
+			seen := validation.NewDuplicates[int32](len(ports))
 			for i := range ports {
 				at := f.Child("spec").Child("ports").Index(i)
 				at.Child("name").DNSLabel(ports[i].Name)
 				at.Child("port").PortNumber(ports[i].Port)
 				validation.OneOf(at.Child("protocol"), ports[i].Protocol, corev1.ProtocolSCTP, corev1.ProtocolTCP)
-				if seen.Again(ports[i].Port) {
+				if seen.IsDuplicate(ports[i].Port) {
 					at.Duplicate(ports[i].Port)
 				}
 			}

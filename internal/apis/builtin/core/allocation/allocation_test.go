@@ -42,8 +42,8 @@ func TestBands(t *testing.T) {
 	}
 }
 
-// TestCandidates checks that each number is tried once, the static band last, with a different
-// first number each time.
+// TestCandidates checks that each number is tried once, that the static band is last, and that the
+// first number is random.
 func TestCandidates(t *testing.T) {
 	t.Parallel()
 	first := map[string]bool{}

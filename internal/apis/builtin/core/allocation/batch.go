@@ -13,15 +13,15 @@ import (
 // Batch collects the allocations and releases of one write of a service. It is not safe for
 // concurrent use.
 type Batch struct {
-	// Service is the one that is written.
+	// Service is the written service.
 	Service types.NamespacedName
-	// Version is the resource version at which it was read; "" where it is new.
+	// Version is the resource version of the service that was read; "" on creation.
 	Version string
-	// DryRun: no Ops are prepared.
+	// DryRun disables Ops.
 	DryRun bool
 	ops    []*storage.Op
-	// claimed are the numbers of claims, touched one lock of each kind that was
-	// claimed or released.
+	// claimed contains the allocated numbers, and touched one lock of each kind of number that was
+	// allocated or released.
 	claimed map[lockName]bool
 	touched map[*Locks]string
 }
@@ -33,8 +33,8 @@ type lockName struct {
 
 func (b *Batch) has(locks *Locks, name string) bool { return b.claimed[lockName{locks, name}] }
 
-// Claim adds a number that was chosen by a client, once. Its error is the locks'
-// own where the number is allocated.
+// Claim allocates a number that the client chose. If it is allocated already, the error is an
+// UnavailableError.
 func (b *Batch) Claim(ctx context.Context, locks *Locks, name string) error {
 	if b.has(locks, name) {
 		return locks.taken
@@ -49,8 +49,8 @@ func (b *Batch) Claim(ctx context.Context, locks *Locks, name string) error {
 	return b.add(ctx, locks, name)
 }
 
-// ClaimAny adds a number of one of the ranges, and returns its name. ErrFull is
-// returned where all are allocated.
+// ClaimAny allocates a number of one of the ranges and returns its name. It returns ErrFull if all
+// numbers are allocated.
 func (b *Batch) ClaimAny(ctx context.Context, locks *Locks, ranges ...Range) (string, error) {
 	name, err := locks.free(ctx, ranges, func(name string) bool { return b.has(locks, name) })
 	if err != nil {
@@ -70,9 +70,9 @@ func (b *Batch) add(ctx context.Context, locks *Locks, name string) error {
 	return b.prepare(ctx, locks, name, storage.OpRequest{Object: locks.new(name, b.Service)})
 }
 
-// Release releases a number of the service. The lock was written with the service or before it, so
-// it exists in every store state that is at least as new as the service. Release does not change
-// the locks of other services.
+// Release releases a number of the service. The lock was written together with the service or
+// before it, so it exists in every store state that is at least as new as the service. Release does
+// not change the locks of other services.
 func (b *Batch) Release(ctx context.Context, locks *Locks, name string) error {
 	locks.bitmap.set(name, false)
 	lock, err := locks.find(ctx, name, b.Version)
@@ -83,7 +83,7 @@ func (b *Batch) Release(ctx context.Context, locks *Locks, name string) error {
 	if err != nil {
 		return err
 	}
-	if holder, ok := Holder(object); !ok || holder != b.Service {
+	if holder, ok := Owner(object); !ok || holder != b.Service {
 		return nil
 	}
 	return b.prepare(ctx, locks, name, storage.OpRequest{Current: lock})
@@ -102,16 +102,16 @@ func (b *Batch) prepare(ctx context.Context, locks *Locks, name string, req stor
 	return err
 }
 
-// Refresh makes the cache of the locks as new as the store is. It follows a commit that
-// failed: a number may be allocated of which the cache does not know, and the next
-// attempt must not take it again.
+// Refresh updates the cache of the locks to the newest state of the store. It must be called after
+// a failed commit: the cache may lack a lock, and the next attempt must not choose its number
+// again.
 func (b *Batch) Refresh(ctx context.Context) {
 	for locks, name := range b.touched {
-		_, _ = locks.find(ctx, name, newest) // an error meets the next attempt
+		_, _ = locks.find(ctx, name, newest) // an error is also returned by the next attempt
 	}
 }
 
-// Ops returns the operations to commit together with the service's write.
+// Ops returns the operations that must be committed together with the write of the service.
 func (b *Batch) Ops(ctx context.Context, bitmap *Bitmap) ([]*storage.Op, error) {
 	if b.DryRun || bitmap == nil || !bitmap.changed {
 		return b.ops, nil

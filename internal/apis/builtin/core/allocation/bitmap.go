@@ -15,12 +15,13 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// BitmapName is the name of the RangeAllocation with kube-apiserver's node ports, one bit per port.
+// BitmapName is the name of the RangeAllocation in which kube-apiserver allocates node ports, with
+// one bit per port.
 const BitmapName = "servicenodeports"
 
-// Bitmap is kube-apiserver's allocation of node ports. If a store has one, it is the only lock,
-// because a kube-apiserver that shares the store uses no other and a former kube-apiserver created
-// no other. Writes are conditional on its revision.
+// Bitmap is the record in which kube-apiserver allocates node ports. If a store contains one, it is
+// the only lock for ports, because a kube-apiserver that shares or has created the store uses no
+// other. Writes are conditional on its revision. It is not safe for concurrent use.
 type Bitmap struct {
 	storage storage.Interface
 	record  *codec.Record
@@ -29,7 +30,7 @@ type Bitmap struct {
 	changed bool
 }
 
-// ReadBitmap returns the bitmap, or nil if the store has none.
+// ReadBitmap returns the bitmap, or nil if the store has no bitmap.
 func ReadBitmap(ctx context.Context, ranges storage.Interface) (*Bitmap, error) {
 	record, err := ranges.Get(ctx, types.NamespacedName{Name: BitmapName}, storage.ReadOptions{})
 	if errors.Is(err, storage.ErrNotFound) {
@@ -50,7 +51,7 @@ func ReadBitmap(ctx context.Context, ranges storage.Interface) (*Bitmap, error) 
 	return b, nil
 }
 
-// NewBitmap reads a stored bitmap.
+// NewBitmap decodes a stored bitmap.
 func NewBitmap(object *corev1.RangeAllocation) (*Bitmap, error) {
 	ports, err := utilnet.ParsePortRange(object.Range)
 	if err != nil {
@@ -68,14 +69,13 @@ func (b *Bitmap) bit(name string) (int, bool) {
 	return port - b.ports.Base, err == nil && b.ports.Contains(port)
 }
 
-// Has reports whether a port is allocated; known is false where the bitmap does not
-// account for it.
+// Has reports whether a port is allocated. known is false if the bitmap does not contain the port.
 func (b *Bitmap) Has(name string) (allocated, known bool) {
 	bit, known := b.bit(name)
 	return known && b.bits.Bit(bit) == 1, known
 }
 
-// set allocates a port, or releases it. It reports whether the bitmap accounts for it.
+// set allocates or releases a port. It returns false if the bitmap does not contain the port.
 func (b *Bitmap) set(name string, allocated bool) bool {
 	bit, known := b.bit(name)
 	if !known {
@@ -92,7 +92,7 @@ func (b *Bitmap) set(name string, allocated bool) bool {
 	return true
 }
 
-// op is the write of a bitmap that was changed.
+// op returns the write of a changed bitmap.
 func (b *Bitmap) op(ctx context.Context) (*storage.Op, error) {
 	obj, err := b.record.Object()
 	if err != nil {

@@ -15,10 +15,10 @@ type Check struct {
 	bitmap           *Bitmap
 }
 
-// account records the users of a number and the owner of its lock.
+// account contains the users of a number and the owner of its lock.
 type account struct {
 	held, allocated map[string]types.NamespacedName
-	faults          []string
+	found           []string
 }
 
 // Service adds a service with its addresses and ports.
@@ -33,15 +33,15 @@ func (a *account) hold(service types.NamespacedName, numbers []string) {
 	}
 	for _, number := range numbers {
 		if other, taken := a.held[number]; taken && other != service {
-			a.faults = append(a.faults, fmt.Sprintf("%s is of the services %s and %s", number, other, service))
+			a.found = append(a.found, fmt.Sprintf("%s is of the services %s and %s", number, other, service))
 		}
 		a.held[number] = service
 	}
 }
 
-// Address adds an IPAddress object. Objects that were not created for a service are ignored.
+// Address adds an IPAddress object. It ignores objects that were not created for a service.
 func (c *Check) Address(lock *networkingv1.IPAddress) {
-	if lock.Labels[networkingv1.LabelManagedBy] == Manager {
+	if lock.Labels[networkingv1.LabelManagedBy] == ManagedBy {
 		c.addresses.allocate(lock)
 	}
 }
@@ -49,39 +49,39 @@ func (c *Check) Address(lock *networkingv1.IPAddress) {
 // Port adds the lock of a port.
 func (c *Check) Port(lock *networkingv1.IPAddress) { c.ports.allocate(lock) }
 
-// Bitmap adds kube-apiserver's bitmap, which replaces the locks of ports.
+// Bitmap adds the bitmap of kube-apiserver, which replaces the locks of ports.
 func (c *Check) Bitmap(bitmap *Bitmap) { c.bitmap = bitmap }
 
 func (a *account) allocate(lock *networkingv1.IPAddress) {
 	if a.allocated == nil {
 		a.allocated = map[string]types.NamespacedName{}
 	}
-	a.allocated[lock.Name], _ = Holder(lock)
+	a.allocated[lock.Name], _ = Owner(lock)
 }
 
-// Faults returns the inconsistencies, one text each. There are none unless another program has
-// written to the store.
-func (c *Check) Faults() []string {
-	faults := c.addresses.compare(nil)
-	return append(faults, c.ports.compare(c.bitmap)...)
+// Inconsistencies returns a description of each inconsistency. There should be no inconsistency unless another
+// program has written to the store.
+func (c *Check) Inconsistencies() []string {
+	found := c.addresses.compare(nil)
+	return append(found, c.ports.compare(c.bitmap)...)
 }
 
 // compare returns the inconsistencies of an account.
 func (a *account) compare(bitmap *Bitmap) []string {
-	var faults []string
+	var found []string
 	for number, service := range a.held {
 		switch allocated, known := bitmap.Has(number); {
 		case known && !allocated, !known && a.allocated[number] == (types.NamespacedName{}):
-			faults = append(faults, fmt.Sprintf("%s of the service %s is not allocated", number, service))
+			found = append(found, fmt.Sprintf("%s of the service %s is not allocated", number, service))
 		case !known && a.allocated[number] != service:
-			faults = append(faults, fmt.Sprintf("%s of the service %s is allocated to %s", number, service, a.allocated[number]))
+			found = append(found, fmt.Sprintf("%s of the service %s is allocated to %s", number, service, a.allocated[number]))
 		}
 	}
 	for number, service := range a.allocated {
 		if _, known := bitmap.Has(number); !known && a.held[number] == (types.NamespacedName{}) {
-			faults = append(faults, fmt.Sprintf("%s is allocated to the service %s, which does not have it", number, service))
+			found = append(found, fmt.Sprintf("%s is allocated to the service %s, which does not have it", number, service))
 		}
 	}
-	slices.Sort(faults)
-	return append(slices.Clone(a.faults), faults...)
+	slices.Sort(found)
+	return append(slices.Clone(a.found), found...)
 }

@@ -15,10 +15,11 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// CIDRs are the prefixes of all ready ServiceCIDR objects, of both IP families.
+// CIDRs contains the prefixes of all ready ServiceCIDR objects, of both IP families.
 type CIDRs []netip.Prefix
 
-// ReadCIDRs reads the ServiceCIDR objects, from the cache or, if current is set, from the store.
+// ReadCIDRs reads the ServiceCIDR objects, from the store if current is set, otherwise from the
+// cache.
 func ReadCIDRs(ctx context.Context, objects rest.Lister, current bool) (CIDRs, error) {
 	version := cached
 	if current {
@@ -44,9 +45,8 @@ func ReadCIDRs(ctx context.Context, objects rest.Lister, current bool) (CIDRs, e
 	return cidrs, nil
 }
 
-// ready reports whether addresses may be allocated of an object. One without the
-// condition counts as ready: it is set by kube-controller-manager, which need not
-// run.
+// ready reports whether addresses of an object may be allocated. An object without the condition is
+// ready, because kube-controller-manager sets the condition and may not run.
 func ready(object *networkingv1.ServiceCIDR) bool {
 	condition := meta.FindStatusCondition(object.Status.Conditions, networkingv1.ServiceCIDRConditionReady)
 	return object.DeletionTimestamp == nil && (condition == nil || condition.Status == metav1.ConditionTrue)
@@ -55,15 +55,15 @@ func ready(object *networkingv1.ServiceCIDR) bool {
 func parse(texts []string) []netip.Prefix {
 	var cidrs []netip.Prefix
 	for _, text := range texts {
-		if cidr, err := netip.ParsePrefix(text); err == nil { // as validation makes sure
+		if cidr, err := netip.ParsePrefix(text); err == nil { // validation rejects others
 			cidrs = append(cidrs, cidr.Masked())
 		}
 	}
 	return cidrs
 }
 
-// Of returns the CIDRs of a family, in random order.
-func (c CIDRs) Of(ipv6 bool) []netip.Prefix {
+// Family returns the CIDRs of an IP family in random order.
+func (c CIDRs) Family(ipv6 bool) []netip.Prefix {
 	var cidrs []netip.Prefix
 	for _, cidr := range c {
 		if cidr.Addr().Is6() == ipv6 && !slices.Contains(cidrs, cidr) {
@@ -74,7 +74,7 @@ func (c CIDRs) Of(ipv6 bool) []netip.Prefix {
 	return cidrs
 }
 
-// Contain reports whether an address can be allocated of one of the CIDRs.
-func (c CIDRs) Contain(address netip.Addr) bool {
+// Contains reports whether an address can be allocated from one of the CIDRs.
+func (c CIDRs) Contains(address netip.Addr) bool {
 	return slices.ContainsFunc(c, func(cidr netip.Prefix) bool { return Contains(cidr, address) })
 }

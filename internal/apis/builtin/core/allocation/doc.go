@@ -1,12 +1,12 @@
 // Package allocation allocates addresses and ports to services, each to at most one service at a
-// time. An allocation is a lock: a stored object that is created in the transaction of the
-// service's write. The transaction fails if the object exists. The locks are the only record of
-// allocations, so there is nothing to repair.
+// time. An allocation is a lock: an object that is created in the transaction of the write of the
+// service. The transaction fails if the object exists. The locks are the only record of
+// allocations, so no repair is necessary.
 //
-//   - band: the numbers of a range and the order in which they are tried.
-//   - lock: the stored objects, their creation and deletion.
-//   - cidr: the address ranges of ServiceCIDR objects.
-//   - bitmap: kube-apiserver's record of ports, for stores that it created.
+//   - range.go: ranges of numbers, and the order in which they are tried.
+//   - lock.go: the locks, their creation and deletion.
+//   - cidr.go: the address ranges in ServiceCIDR objects.
+//   - bitmap.go: the record of ports that kube-apiserver uses.
 //
-// Package core decides what a service needs.
+// Package core determines the addresses and ports that a service needs.
 package allocation

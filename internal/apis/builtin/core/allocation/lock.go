@@ -18,30 +18,29 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// Refusal is an error that explains why a number cannot be allocated, with kube-apiserver's
-// message. All other errors are storage errors.
-type Refusal string
+// UnavailableError explains why a number cannot be allocated, with the message of kube-apiserver.
+// All other errors are storage errors.
+type UnavailableError string
 
-func (r Refusal) Error() string { return string(r) }
+func (r UnavailableError) Error() string { return string(r) }
 
 const (
-	ErrFull            = Refusal("range is full")
-	ErrAddressTaken    = Refusal("provided IP is already allocated")
-	ErrPortTaken       = Refusal("provided port is already allocated")
-	ErrMismatchedRange = Refusal("the provided network does not match the current range")
+	ErrFull            = UnavailableError("range is full")
+	ErrAddressTaken    = UnavailableError("provided IP is already allocated")
+	ErrPortTaken       = UnavailableError("provided port is already allocated")
+	ErrMismatchedRange = UnavailableError("the provided network does not match the current range")
 )
 
-// IsRefusal reports whether an error is a Refusal.
-func IsRefusal(err error) bool { return errors.As(err, new(Refusal)) }
+// IsUnavailable reports whether err wraps an UnavailableError.
+func IsUnavailable(err error) bool { return errors.As(err, new(UnavailableError)) }
 
-// Locks stores one object per allocated number. Its key is unique, and Spec.ParentRef is the owner.
-// Locks of ports have the type IPAddress too.
+// Locks stores one object per allocated number. The key is unique, and Spec.ParentRef is the owner.
+// Locks of ports have the type IPAddress, too.
 type Locks struct {
 	storage storage.Interface
 	new     func(name string, service types.NamespacedName) *networkingv1.IPAddress
 	taken   error
-	// bitmap, where there is one, counts instead, for the ports that it accounts
-	// for.
+	// bitmap replaces the locks for the ports that it contains; nil if the store has no bitmap.
 	bitmap *Bitmap
 }
 
@@ -55,13 +54,13 @@ func PortLocks(storage storage.Interface, bitmap *Bitmap) *Locks {
 	return &Locks{storage: storage, new: newLock, taken: ErrPortTaken, bitmap: bitmap}
 }
 
-// Resource versions of reads: "0" reads the cache, "" the store.
+// Resource versions of reads: "0" reads from the cache, "" from the store.
 const (
 	cached = "0"
 	newest = ""
 )
 
-// find returns the lock of a number, nil where the number is free.
+// find returns the lock of a number, or nil if the number is free.
 func (l *Locks) find(ctx context.Context, name, version string) (*codec.Record, error) {
 	record, err := l.storage.Get(ctx, types.NamespacedName{Name: name}, storage.ReadOptions{ResourceVersion: version})
 	if errors.Is(err, storage.ErrNotFound) {
@@ -82,13 +81,13 @@ func (l *Locks) has(ctx context.Context, name, version string) (bool, error) {
 	return lock != nil, err
 }
 
-// probes is how many random numbers of a range are tried before all that are allocated
-// are looked at: of a range of which three quarters are, one of the probes finds a
-// free one in 99 of 100 cases.
+// probes is the number of random elements of a range that are tried before all locks are read. If
+// three quarters of a range are allocated, 16 probes find a free element with a probability of 99
+// %.
 const probes = 16
 
 // free returns the name of a free number, preferably a random one of the dynamic bands. It returns
-// ErrFull if the store has no free number.
+// ErrFull if all numbers in the store are allocated.
 func (l *Locks) free(ctx context.Context, ranges []Range, claimed func(name string) bool) (string, error) {
 	for _, r := range ranges {
 		for range probes {
@@ -115,7 +114,8 @@ func (l *Locks) free(ctx context.Context, ranges []Range, claimed func(name stri
 	return "", ErrFull
 }
 
-// all reports which numbers are allocated in the store now.
+// all returns a function that reports whether a number is allocated in the current state of the
+// store.
 func (l *Locks) all(ctx context.Context) (allocated func(name string) bool, err error) {
 	list, err := l.storage.List(ctx, "", rest.ListOptions{})
 	if err != nil {
@@ -146,16 +146,16 @@ func newLock(name string, service types.NamespacedName) *networkingv1.IPAddress 
 	}
 }
 
-// services is the resource of which parents are.
+// services is the resource of owners.
 const services = "services"
 
-// Manager is the value of the managed-by label of the IPAddress objects of services.
-const Manager = "ipallocator.k8s.io"
+// ManagedBy is the value of the managed-by label of the IPAddress objects of services.
+const ManagedBy = "ipallocator.k8s.io"
 
-// newAddress returns the IPAddress object as kube-apiserver creates it.
+// newAddress returns an IPAddress object like kube-apiserver.
 func newAddress(name string, service types.NamespacedName) *networkingv1.IPAddress {
 	address := newLock(name, service)
-	address.Labels = map[string]string{networkingv1.LabelIPAddressFamily: string(familyOf(name)), networkingv1.LabelManagedBy: Manager}
+	address.Labels = map[string]string{networkingv1.LabelIPAddressFamily: string(familyOf(name)), networkingv1.LabelManagedBy: ManagedBy}
 	address.ManagedFields = []metav1.ManagedFieldsEntry{{
 		Manager: "kube-apiserver", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: networkingv1.SchemeGroupVersion.String(),
 		Time: &address.CreationTimestamp, FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(addressFields)},
@@ -163,7 +163,7 @@ func newAddress(name string, service types.NamespacedName) *networkingv1.IPAddre
 	return address
 }
 
-// addressFields are the managed fields of newAddress, which always sets the same.
+// addressFields contains the managed fields of newAddress, which are always the same.
 const addressFields = `{"f:metadata":{"f:labels":{".":{},"f:ipaddress.kubernetes.io/ip-family":{},"f:ipaddress.kubernetes.io/managed-by":{}}},` +
 	`"f:spec":{"f:parentRef":{".":{},"f:name":{},"f:namespace":{},"f:resource":{}}}}`
 
@@ -174,8 +174,8 @@ func familyOf(address string) corev1.IPFamily {
 	return corev1.IPv4Protocol
 }
 
-// Holder returns the service that owns a lock, or false if the parent is not a service.
-func Holder(lock *networkingv1.IPAddress) (types.NamespacedName, bool) {
+// Owner returns the service that owns a lock, or false if the owner is not a service.
+func Owner(lock *networkingv1.IPAddress) (types.NamespacedName, bool) {
 	parent := lock.Spec.ParentRef
 	if parent == nil || parent.Group != "" || parent.Resource != services {
 		return types.NamespacedName{}, false

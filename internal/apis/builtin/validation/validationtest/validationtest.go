@@ -19,17 +19,17 @@ type Case[T any] struct {
 	Want []string
 }
 
-// Rules are the rules of one kind, as a row has them.
+// Rules validates objects of one kind, like Strategy.Validate.
 type Rules[T any] func(f validation.Field, obj, old *T)
 
-// Create changes new objects. The valid one is accepted.
+// Create validates changed copies of a new object. The object itself must be valid.
 func (r Rules[T]) Create(t *testing.T, valid func() *T, cases []Case[T]) {
 	t.Helper()
 	r.run(t, valid, nil, append(cases, Case[T]{Name: "valid", Change: func(*T) {}}))
 }
 
-// Update changes an object that is stored. It is accepted as it is, which an invalid one
-// is too.
+// Update validates changed copies of a stored object. An update without changes must be accepted,
+// even if the object is invalid.
 func (r Rules[T]) Update(t *testing.T, stored func() *T, cases []Case[T]) {
 	t.Helper()
 	r.run(t, stored, stored(), append(cases, Case[T]{Name: "as it is", Change: func(*T) {}}))
@@ -40,19 +40,19 @@ func (r Rules[T]) run(t *testing.T, base func() *T, old *T, cases []Case[T]) {
 	for _, c := range cases {
 		obj := base()
 		c.Change(obj)
-		faults := Faults(t, feature.Defaults(), func(f validation.Field) { r(f, obj, old) })
-		if !slices.EqualFunc(faults, c.Want, strings.Contains) {
-			t.Errorf("%s:\n got %q\nwant %q", c.Name, faults, c.Want)
+		errs := Errors(t, feature.Defaults(), func(f validation.Field) { r(f, obj, old) })
+		if !slices.EqualFunc(errs, c.Want, strings.Contains) {
+			t.Errorf("%s:\n got %q\nwant %q", c.Name, errs, c.Want)
 		}
 	}
 }
 
-// Faults returns the errors of rules with some feature gates.
-func Faults(t testing.TB, gates feature.Gates, rules func(validation.Field)) []string {
+// Errors returns the errors that rules report with the given feature gates.
+func Errors(t testing.TB, gates feature.Gates, rules func(validation.Field)) []string {
 	t.Helper()
-	var faults []string
+	var errs []string
 	for _, err := range validation.NewValidator(gates).Validate(t.Context(), rules) {
-		faults = append(faults, err.Error())
+		errs = append(errs, err.Error())
 	}
-	return faults
+	return errs
 }

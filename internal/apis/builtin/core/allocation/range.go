@@ -12,19 +12,17 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
-// Range is consecutive numbers that can be allocated: the addresses of a CIDR, or
-// ports. The first of them, the static band, are allocated last, so that clients
-// may choose one of them that is free.
+// Range is a range of numbers that can be allocated: the addresses of a CIDR, or ports. The first
+// numbers, the static band, are allocated last, so that clients can choose a free number from them.
 type Range struct {
-	// size is how many numbers there are, static how many of them are in the
-	// static band.
+	// size is the number of elements, and static the number of elements in the static band.
 	size, static uint64
-	// name returns the name of the lock of the nth number.
+	// name returns the name of the lock of the nth element.
 	name func(n uint64) string
 }
 
-// Addresses returns the range of a CIDR: all but its first address, and, of IPv4,
-// its last. The static band is KEP-3070's.
+// Addresses returns the range of a CIDR: all addresses except the first and, for IPv4, the last.
+// KEP-3070 specifies the static band.
 func Addresses(cidr netip.Prefix) Range {
 	cidr = cidr.Masked()
 	first := cidr.Addr().Next()
@@ -34,7 +32,7 @@ func Addresses(cidr netip.Prefix) Range {
 	}
 }
 
-// Ports returns the range of ports. The static band is KEP-3668's.
+// Ports returns the range of ports. KEP-3668 specifies the static band.
 func Ports(ports utilnet.PortRange) Range {
 	size := uint64(max(ports.Size, 0))
 	return Range{
@@ -43,8 +41,8 @@ func Ports(ports utilnet.PortRange) Range {
 	}
 }
 
-// staticBand returns the size of the static band: size/part, at least 16 and at most most. A range
-// of 16 has no static band.
+// staticBand returns the size of the static band: size/part, but at least 16 and at most most. A
+// range of up to 16 elements has no static band.
 func staticBand(size, part, most uint64) uint64 {
 	const least = 16
 	if size <= least {
@@ -53,7 +51,7 @@ func staticBand(size, part, most uint64) uint64 {
 	return min(max(size/part, least), most)
 }
 
-// total returns how many addresses a CIDR has, or the greatest int64.
+// total returns the number of addresses of a CIDR, but at most the maximum int64.
 func total(cidr netip.Prefix) uint64 {
 	host := cidr.Addr().BitLen() - cidr.Bits()
 	if host >= 63 {
@@ -62,7 +60,7 @@ func total(cidr netip.Prefix) uint64 {
 	return 1 << host
 }
 
-// hosts returns how many addresses of a CIDR can be allocated.
+// hosts returns the number of addresses of a CIDR that can be allocated.
 func hosts(cidr netip.Prefix) uint64 {
 	unusable := uint64(1)
 	if cidr.Addr().Is4() {
@@ -71,7 +69,7 @@ func hosts(cidr netip.Prefix) uint64 {
 	return max(total(cidr), unusable) - unusable
 }
 
-// Contains reports whether an address of a CIDR can be allocated.
+// Contains reports whether an address is in a CIDR and can be allocated.
 func Contains(cidr netip.Prefix, address netip.Addr) bool {
 	if !cidr.Contains(address) || address == cidr.Masked().Addr() {
 		return false
@@ -79,7 +77,7 @@ func Contains(cidr netip.Prefix, address netip.Addr) bool {
 	return address.Is6() || cidr.Contains(address.Next())
 }
 
-// add returns the nth address after another one.
+// add returns the nth address after address.
 func add(address netip.Addr, n uint64) netip.Addr {
 	wide := address.As16()
 	low, carry := bits.Add64(binary.BigEndian.Uint64(wide[8:]), n, 0)
@@ -91,8 +89,8 @@ func add(address netip.Addr, n uint64) netip.Addr {
 	return netip.AddrFrom16(wide)
 }
 
-// random returns the name of a random number of the dynamic band, or false if the band is empty.
-// Allocated numbers are spread, so most numbers are free.
+// random returns the name of a random element of the dynamic band, or false if the band is empty.
+// Allocated elements are spread, so most elements are free.
 func (r Range) random() (string, bool) {
 	if r.size <= r.static {
 		return "", false
@@ -100,8 +98,8 @@ func (r Range) random() (string, bool) {
 	return r.name(r.static + rand.Uint64N(r.size-r.static)), true
 }
 
-// candidates are the names of all numbers in the order in which they are tried: from a
-// random one of the dynamic band on, and then of the static one.
+// candidates iterates over the names of all elements: first the dynamic band from a random element
+// on, then the static band.
 func (r Range) candidates() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		static := min(r.static, r.size)
@@ -109,15 +107,15 @@ func (r Range) candidates() iter.Seq[string] {
 	}
 }
 
-// band yields size numbers from first on, beginning with a random one. It returns false
-// where yield does.
+// band yields size elements from first on, starting with a random one. It returns false if yield
+// does.
 func (r Range) band(first, size uint64, yield func(string) bool) bool {
 	if size == 0 {
 		return true
 	}
 	start := rand.Uint64N(size)
 	for n := range size {
-		at := start + n // of sizes below 1<<63
+		at := start + n // no overflow: sizes are below 1<<63
 		if at >= size {
 			at -= size
 		}

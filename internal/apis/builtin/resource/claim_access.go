@@ -20,35 +20,35 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-func permitClaim(op *builtin.Operation, f validation.Field, claim, old *resourcev1.ResourceClaim) {
+func validateClaimAccess(op *builtin.Operation, f validation.Field, claim, old *resourcev1.ResourceClaim) {
 	if old == nil {
-		permitAdminRequests(op, f, claim.Namespace, claim.Spec.Devices.Requests)
+		validateAdminRequests(op, f, claim.Namespace, claim.Spec.Devices.Requests)
 	}
 }
 
-func permitClaimTemplate(op *builtin.Operation, f validation.Field, template, old *resourcev1.ResourceClaimTemplate) {
+func validateClaimTemplateAccess(op *builtin.Operation, f validation.Field, template, old *resourcev1.ResourceClaimTemplate) {
 	if old == nil {
-		permitAdminRequests(op, f, template.Namespace, template.Spec.Spec.Devices.Requests)
+		validateAdminRequests(op, f, template.Namespace, template.Spec.Spec.Devices.Requests)
 	}
 }
 
-func permitClaimStatus(op *builtin.Operation, f validation.Field, claim, old *resourcev1.ResourceClaim) {
+func validateClaimStatusAccess(op *builtin.Operation, f validation.Field, claim, old *resourcev1.ResourceClaim) {
 	f = f.Child("status")
 	if given := adminResult(claim); given >= 0 && adminResult(old) < 0 {
-		permitAdmin(op, f.Child("allocation").Child("devices").Child("results").Index(given), claim.Namespace)
+		validateAdminAccess(op, f.Child("allocation").Child("devices").Child("results").Index(given), claim.Namespace)
 	}
-	if f.Enabled(feature.DRAResourceClaimGranularStatusAuthorization) && request.InfoFrom(op.Context) != nil { // not the server itself
-		permitBinding(op, f, claim, old)
-		permitDrivers(op, f.Child("devices"), claim, old)
+	if f.Enabled(feature.DRAResourceClaimGranularStatusAuthorization) && request.InfoFrom(op.Context) != nil { // writes of the server itself have no info
+		validateBindingAccess(op, f, claim, old)
+		validateDriverAccess(op, f.Child("devices"), claim, old)
 	}
 }
 
-// permitAdminRequests: faults name the field where it stood in v1beta1, and as if
-// templates were claims, as kube-apiserver's do.
-func permitAdminRequests(op *builtin.Operation, f validation.Field, namespace string, requests []resourcev1.DeviceRequest) {
+// validateAdminRequests validates requests for admin access. As in kube-apiserver, paths are the
+// paths of v1beta1, and also for templates the paths of claims.
+func validateAdminRequests(op *builtin.Operation, f validation.Field, namespace string, requests []resourcev1.DeviceRequest) {
 	asks := func(r resourcev1.DeviceRequest) bool { return r.Exactly != nil && isTrue(r.Exactly.AdminAccess) }
 	if i := slices.IndexFunc(requests, asks); i >= 0 {
-		permitAdmin(op, f.Child("spec").Child("devices").Child("requests").Index(i), namespace)
+		validateAdminAccess(op, f.Child("spec").Child("devices").Child("requests").Index(i), namespace)
 	}
 }
 
@@ -63,9 +63,9 @@ func adminResult(claim *resourcev1.ResourceClaim) int {
 
 func isTrue(b *bool) bool { return b != nil && *b }
 
-// permitAdmin requires a label of the namespace for admin access, which allows access to devices in
-// use.
-func permitAdmin(op *builtin.Operation, f validation.Field, namespace string) {
+// validateAdminAccess requires a label of the namespace for admin access, which includes access to
+// devices in use.
+func validateAdminAccess(op *builtin.Operation, f validation.Field, namespace string) {
 	f = f.Child("adminAccess")
 	record, err := op.Env.Store(corev1.Resource("namespaces")).Get(op.Context, types.NamespacedName{Name: namespace}, metav1.GetOptions{})
 	if err == nil {
@@ -81,9 +81,9 @@ func permitAdmin(op *builtin.Operation, f validation.Field, namespace string) {
 	f.Add(field.InternalError(f.Path(), fmt.Errorf("could not retrieve namespace to verify admin access: %w", err)))
 }
 
-// permitBinding: to allocate and to reserve is for schedulers and controllers, in all
-// namespaces.
-func permitBinding(op *builtin.Operation, f validation.Field, claim, old *resourcev1.ResourceClaim) {
+// validateBindingAccess requires permission to allocate and reserve claims, which schedulers and
+// controllers have in all namespaces.
+func validateBindingAccess(op *builtin.Operation, f validation.Field, claim, old *resourcev1.ResourceClaim) {
 	if !validation.Changed(claim.Status.Allocation, old.Status.Allocation) && !validation.Changed(claim.Status.ReservedFor, old.Status.ReservedFor) {
 		return
 	}
@@ -94,9 +94,9 @@ func permitBinding(op *builtin.Operation, f validation.Field, claim, old *resour
 	}
 }
 
-// permitDrivers allows a driver to report on its own devices, and a driver on a node to report on
-// devices allocated to that node.
-func permitDrivers(op *builtin.Operation, f validation.Field, claim, old *resourcev1.ResourceClaim) {
+// validateDriverAccess requires permission to report on devices of a driver. A driver on a node can
+// be restricted to devices that are allocated to the node.
+func validateDriverAccess(op *builtin.Operation, f validation.Field, claim, old *resourcev1.ResourceClaim) {
 	drivers := changedDrivers(claim, old)
 	if len(drivers) == 0 {
 		return
@@ -114,8 +114,8 @@ func permitDrivers(op *builtin.Operation, f validation.Field, claim, old *resour
 	}
 }
 
-// changedDrivers are the drivers of devices that are reported on now and were not, or
-// otherwise, or not any more; in order.
+// changedDrivers returns the sorted names of drivers whose device statuses were added, changed or
+// removed.
 func changedDrivers(claim, old *resourcev1.ResourceClaim) []string {
 	if !validation.Changed(claim.Status.Devices, old.Status.Devices) {
 		return nil
@@ -139,7 +139,8 @@ func changedDrivers(claim, old *resourcev1.ResourceClaim) []string {
 	return slices.Sorted(maps.Keys(drivers))
 }
 
-// allocatedNode returns the only node of an allocation, or "" if the allocation does not name one.
+// allocatedNode returns the only node of an allocation, or "" if the allocation does not name one
+// node.
 func allocatedNode(allocation *resourcev1.AllocationResult) string {
 	if allocation == nil || allocation.NodeSelector == nil || len(allocation.NodeSelector.NodeSelectorTerms) != 1 {
 		return ""
@@ -164,12 +165,12 @@ func runsOn(user *request.User, node string) bool {
 	return len(nodes) == 1 && nodes[0] == node
 }
 
-// attributesOf returns a copy of the request's attributes, for further authorization checks.
+// attributesOf returns a copy of the attributes of the request, for further authorization checks.
 func attributesOf(op *builtin.Operation) authorizer.Attributes {
 	return authorizer.AttributesOf(request.UserFrom(op.Context), request.InfoFrom(op.Context))
 }
 
-// authorizeAny checks each verb until one is allowed. The error is that of the first verb.
+// authorizeAny checks each verb until one is allowed. It returns the error for the first verb.
 func authorizeAny(op *builtin.Operation, asked authorizer.Attributes, verbs []string) (first error) {
 	for _, verb := range verbs {
 		asked.Verb = verb
@@ -185,9 +186,9 @@ func authorizeAny(op *builtin.Operation, asked authorizer.Attributes, verbs []st
 }
 
 func authorize(op *builtin.Operation, asked authorizer.Attributes) error {
-	decision, reason, err := op.Env.Authorizer.Authorize(op.Context, &asked)
+	decision, reason, err := op.Env.Auth.Authorizer.Authorize(op.Context, &asked)
 	switch {
-	case decision == authorizer.DecisionAllow: // an error does not revoke it
+	case decision == authorizer.DecisionAllow: // an error does not revoke the permission
 		return nil
 	case err != nil && reason != "":
 		reason = fmt.Sprintf("%v: %s", err, reason)

@@ -19,8 +19,8 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// allowed authorizes the listed requests, "verb subresource/name in namespace", and records all
-// requests.
+// allowed is an authorizer that allows the listed requests, in the form "verb subresource/name in
+// namespace", and records all requests.
 type allowed struct {
 	yes   []string
 	asked []string
@@ -38,7 +38,7 @@ func (a *allowed) Authorize(_ context.Context, at *authorizer.Attributes) (autho
 	return authorizer.DecisionNoOpinion, "", a.err
 }
 
-// statusFaults returns the errors of a write of a claim's status by a user.
+// statusFaults returns the errors of a write of the status of a claim by a user.
 func statusFaults(t *testing.T, claim, old *resourcev1.ResourceClaim, authz authorizer.Authorizer, user *request.User) []string {
 	t.Helper()
 	info := &request.Info{
@@ -46,9 +46,9 @@ func statusFaults(t *testing.T, claim, old *resourcev1.ResourceClaim, authz auth
 	}
 	ctx := request.NewContext(t.Context(), info, time.Time{})
 	request.SetUser(ctx, user)
-	op := &builtin.Operation{Context: ctx, Env: &builtin.Env{Authorizer: authz}}
+	op := &builtin.Operation{Context: ctx, Env: &builtin.Env{Auth: builtin.Auth{Authorizer: authz}}}
 	var texts []string
-	for _, fault := range validation.NewValidator(feature.Defaults()).Validate(ctx, func(f validation.Field) { permitClaimStatus(op, f, claim, old) }) {
+	for _, fault := range validation.NewValidator(feature.Defaults()).Validate(ctx, func(f validation.Field) { validateClaimStatusAccess(op, f, claim, old) }) {
 		texts = append(texts, fault.Error())
 	}
 	return texts

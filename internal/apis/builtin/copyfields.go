@@ -2,14 +2,14 @@ package builtin
 
 import "reflect"
 
-// CopySame copies all fields with the same name and shape from one struct to another, recursively.
-// Other fields are not changed. Memory is shared between fields of the same type. It takes
-// microseconds and is intended for rarely used versions.
-func CopySame[To, From any](to *To, from *From) {
-	copySame(reflect.ValueOf(to).Elem(), reflect.ValueOf(from).Elem())
+// CopyMatchingFields copies all fields with the same name and shape from one struct to another,
+// recursively. It does not change other fields. Fields of the same type share memory afterwards. It
+// uses reflection and takes microseconds, which is acceptable for rarely used versions.
+func CopyMatchingFields[To, From any](to *To, from *From) {
+	copyValue(reflect.ValueOf(to).Elem(), reflect.ValueOf(from).Elem())
 }
 
-func copySame(to, from reflect.Value) {
+func copyValue(to, from reflect.Value) {
 	switch {
 	case to.Type() == from.Type():
 		to.Set(from)
@@ -17,13 +17,13 @@ func copySame(to, from reflect.Value) {
 	case to.Kind() == reflect.Struct:
 		for i := range to.NumField() {
 			if field := from.FieldByName(to.Type().Field(i).Name); field.IsValid() {
-				copySame(to.Field(i), field)
+				copyValue(to.Field(i), field)
 			}
 		}
 	case to.Kind() == reflect.Pointer:
 		if !from.IsNil() {
 			to.Set(reflect.New(to.Type().Elem()))
-			copySame(to.Elem(), from.Elem())
+			copyValue(to.Elem(), from.Elem())
 		}
 	case to.Kind() == reflect.Slice:
 		copyList(to, from)
@@ -40,7 +40,7 @@ func copyList(to, from reflect.Value) {
 	}
 	to.Set(reflect.MakeSlice(to.Type(), from.Len(), from.Len()))
 	for i := range from.Len() {
-		copySame(to.Index(i), from.Index(i))
+		copyValue(to.Index(i), from.Index(i))
 	}
 }
 
@@ -51,8 +51,8 @@ func copyMap(to, from reflect.Value) {
 	to.Set(reflect.MakeMapWithSize(to.Type(), from.Len()))
 	for entries := from.MapRange(); entries.Next(); {
 		key, value := reflect.New(to.Type().Key()).Elem(), reflect.New(to.Type().Elem()).Elem()
-		copySame(key, entries.Key())
-		copySame(value, entries.Value())
+		copyValue(key, entries.Key())
+		copyValue(value, entries.Value())
 		to.SetMapIndex(key, value)
 	}
 }

@@ -14,7 +14,7 @@ type object[T any] interface {
 	codec.Object
 }
 
-// hubVersion is the version of the rows' own type.
+// hubVersion returns the hub version of a kind with the Go type T. defaults may be nil.
 func hubVersion[T any, P object[T]](gvk schema.GroupVersionKind, defaults func(*T)) *codec.Version {
 	v := &codec.Version{GVK: gvk, New: func() codec.Object { return P(new(T)) }}
 	if defaults != nil {
@@ -23,8 +23,8 @@ func hubVersion[T any, P object[T]](gvk schema.GroupVersionKind, defaults func(*
 	return v
 }
 
-// ConvertedVersion is a version of type T of a kind whose hub is of type H.
-// The functions may share memory between their argument and result.
+// ConvertedVersion returns a version with the Go type T of a kind with the hub type H.
+// defaults may be nil. The results of toHub and fromHub may share memory with their argument.
 func ConvertedVersion[T, H any, P object[T], Q object[H]](gvk schema.GroupVersionKind, defaults func(*T), toHub func(*T) (*H, error), fromHub func(*H) (*T, error)) *codec.Version {
 	v := hubVersion[T, P](gvk, defaults)
 	v.ToHub = func(obj codec.Object) (codec.Object, error) {
@@ -44,8 +44,7 @@ func ConvertedVersion[T, H any, P object[T], Q object[H]](gvk schema.GroupVersio
 	return v
 }
 
-// relabelled returns the hub's type under another version, for kinds whose stored version has the
-// same encoding.
+// relabelled returns a version that differs from the hub version in its name only.
 func relabelled(hub *codec.Version, gv schema.GroupVersion) *codec.Version {
 	same := func(obj codec.Object) (codec.Object, error) { return obj, nil }
 	return &codec.Version{GVK: gv.WithKind(hub.GVK.Kind), New: hub.New, Default: hub.Default, ToHub: same, FromHub: same}

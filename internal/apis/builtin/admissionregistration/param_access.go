@@ -20,23 +20,23 @@ import (
 // therefore needs permission to read all objects of the parameter kind, and the author of a binding
 // needs permission to read the referenced objects.
 
-func permitValidatingPolicy(op *builtin.Operation, f validation.Field, p, old *admissionregistrationv1.ValidatingAdmissionPolicy) {
+func validateValidatingPolicyAccess(op *builtin.Operation, f validation.Field, p, old *admissionregistrationv1.ValidatingAdmissionPolicy) {
 	var was *admissionregistrationv1.ParamKind
 	if old != nil {
 		was = old.Spec.ParamKind
 	}
-	permitParamKind(op, f, p.Spec.ParamKind, was)
+	validateParamKindAccess(op, f, p.Spec.ParamKind, was)
 }
 
-func permitMutatingPolicy(op *builtin.Operation, f validation.Field, p, old *admissionregistrationv1.MutatingAdmissionPolicy) {
+func validateMutatingPolicyAccess(op *builtin.Operation, f validation.Field, p, old *admissionregistrationv1.MutatingAdmissionPolicy) {
 	var was *admissionregistrationv1.ParamKind
 	if old != nil {
 		was = old.Spec.ParamKind
 	}
-	permitParamKind(op, f, p.Spec.ParamKind, was)
+	validateParamKindAccess(op, f, p.Spec.ParamKind, was)
 }
 
-func permitParamKind(op *builtin.Operation, f validation.Field, kind, was *admissionregistrationv1.ParamKind) {
+func validateParamKindAccess(op *builtin.Operation, f validation.Field, kind, was *admissionregistrationv1.ParamKind) {
 	if kind == nil || was != nil && *was == *kind {
 		return
 	}
@@ -47,11 +47,11 @@ func permitParamKind(op *builtin.Operation, f validation.Field, kind, was *admis
 	}
 }
 
-func permitValidatingBinding(op *builtin.Operation, f validation.Field, b, old *admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
+func validateValidatingBindingAccess(op *builtin.Operation, f validation.Field, b, old *admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
 	if old != nil && old.Spec.PolicyName == b.Spec.PolicyName && !validation.Changed(b.Spec.ParamRef, old.Spec.ParamRef) {
 		return
 	}
-	permitParamRef(op, f, b.Spec.ParamRef, func() *admissionregistrationv1.ParamKind {
+	validateParamRefAccess(op, f, b.Spec.ParamRef, func() *admissionregistrationv1.ParamKind {
 		if p := policyOf[*admissionregistrationv1.ValidatingAdmissionPolicy](op, "validatingadmissionpolicies", b.Spec.PolicyName); p != nil {
 			return p.Spec.ParamKind
 		}
@@ -59,11 +59,11 @@ func permitValidatingBinding(op *builtin.Operation, f validation.Field, b, old *
 	})
 }
 
-func permitMutatingBinding(op *builtin.Operation, f validation.Field, b, old *admissionregistrationv1.MutatingAdmissionPolicyBinding) {
+func validateMutatingBindingAccess(op *builtin.Operation, f validation.Field, b, old *admissionregistrationv1.MutatingAdmissionPolicyBinding) {
 	if old != nil && old.Spec.PolicyName == b.Spec.PolicyName && !validation.Changed(b.Spec.ParamRef, old.Spec.ParamRef) {
 		return
 	}
-	permitParamRef(op, f, b.Spec.ParamRef, func() *admissionregistrationv1.ParamKind {
+	validateParamRefAccess(op, f, b.Spec.ParamRef, func() *admissionregistrationv1.ParamKind {
 		if p := policyOf[*admissionregistrationv1.MutatingAdmissionPolicy](op, "mutatingadmissionpolicies", b.Spec.PolicyName); p != nil {
 			return p.Spec.ParamKind
 		}
@@ -71,8 +71,9 @@ func permitMutatingBinding(op *builtin.Operation, f validation.Field, b, old *ad
 	})
 }
 
-// permitParamRef: where the policy is not there, its parameters may be of any kind.
-func permitParamRef(op *builtin.Operation, f validation.Field, ref *admissionregistrationv1.ParamRef, kindOf func() *admissionregistrationv1.ParamKind) {
+// validateParamRefAccess requires permission to read the referenced parameters. If the policy does
+// not exist, they may be of any kind.
+func validateParamRefAccess(op *builtin.Operation, f validation.Field, ref *admissionregistrationv1.ParamRef, kindOf func() *admissionregistrationv1.ParamKind) {
 	if ref == nil {
 		return
 	}
@@ -82,7 +83,7 @@ func permitParamRef(op *builtin.Operation, f validation.Field, ref *admissionreg
 	}
 }
 
-// policyOf reads the policy of a binding; nil where it cannot be read.
+// policyOf returns the policy of a binding, or nil if it cannot be read.
 func policyOf[T codec.Object](op *builtin.Operation, resource, name string) T {
 	var none T
 	store := op.Env.Store(schema.GroupResource{Group: admissionregistrationv1.GroupName, Resource: resource})
@@ -100,11 +101,12 @@ func policyOf[T codec.Object](op *builtin.Operation, resource, name string) T {
 	return policy
 }
 
-// mayNotRead returns the user if the user is not allowed to read the objects of kind, or of any
-// kind if kind is nil. It returns nil for writes of the server itself, which have no user.
+// mayNotRead returns the user of the request if it is not allowed to read the objects of kind, or
+// of all kinds if kind is nil. It returns nil if it is allowed, and for writes of the server
+// itself, which have no user.
 func mayNotRead(op *builtin.Operation, kind *admissionregistrationv1.ParamKind, asked authorizer.Attributes) *request.User {
 	user := request.UserFrom(op.Context)
-	if op.Env.Authorizer == nil || user == nil || slices.Contains(user.Groups, request.GroupMasters) {
+	if op.Env.Auth.Authorizer == nil || user == nil || slices.Contains(user.Groups, request.GroupMasters) {
 		return nil
 	}
 	asked.User, asked.Verb, asked.ResourceRequest = user, "get", true
@@ -112,12 +114,12 @@ func mayNotRead(op *builtin.Operation, kind *admissionregistrationv1.ParamKind, 
 	if kind != nil {
 		if gv, err := schema.ParseGroupVersion(kind.APIVersion); err == nil {
 			asked.APIGroup, asked.APIVersion = gv.Group, gv.Version
-			if resource := op.Env.ResourceOf(gv.WithKind(kind.Kind)); resource != "" {
+			if resource := op.Env.Auth.ResourceFor(gv.WithKind(kind.Kind)); resource != "" {
 				asked.Resource = resource
 			}
 		}
 	}
-	if decision, _, _ := op.Env.Authorizer.Authorize(op.Context, &asked); decision == authorizer.DecisionAllow {
+	if decision, _, _ := op.Env.Auth.Authorizer.Authorize(op.Context, &asked); decision == authorizer.DecisionAllow {
 		return nil
 	}
 	return user

@@ -1,0 +1,43 @@
+package builtin
+
+import (
+	"context"
+
+	"mainstay.dev/mainstay/internal/apis/builtin/validation"
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/registry"
+	"mainstay.dev/mainstay/internal/rest"
+)
+
+// ObjectSubresource declares a subresource that reads and writes a part of the object itself, with
+// its own rules. O is a pointer to the type of the object.
+type ObjectSubresource[O codec.Object] struct {
+	Name string
+	// PrepareForUpdate restores the other parts of obj from old, so that only the part is written.
+	PrepareForUpdate func(op *Operation, obj, old O)
+	// Validate validates the result; nil accepts any.
+	Validate func(f validation.Field, obj, old O)
+	// WriteOnly disables reading.
+	WriteOnly bool
+	// ResetFields are the dotted paths of fields that are not written.
+	ResetFields []string
+}
+
+// NewObjectSubresource creates the subresource that sub declares. It uses the finalizers, generation
+// rule and scope of the row.
+func NewObjectSubresource[O codec.Object](sub ObjectSubresource[O]) Subresource {
+	return Subresource{Name: sub.Name, ResetFields: sub.ResetFields, Storage: func(env *Env, store *registry.Store) rest.Storage {
+		main := store.Strategy
+		part := &registry.Part{Store: store, Strategy: &registry.Strategy{
+			Namespaced: main.Namespaced, Generation: main.Generation, SpecChanged: main.SpecChanged, Held: main.Held,
+			PrepareForUpdate: func(ctx context.Context, obj, old codec.Object) {
+				sub.PrepareForUpdate(&Operation{Context: ctx, Env: env}, typed[O](obj), typed[O](old))
+			},
+			ValidateUpdate: validateUpdate(env, eraseRules(sub.Validate)),
+		}}
+		if sub.WriteOnly {
+			return struct{ rest.Updater }{part}
+		}
+		return part
+	}}
+}
