@@ -151,7 +151,7 @@ func TestPromiseBroken(t *testing.T) {
 	}()
 	refused := *crd
 	definition.SetCondition(&refused, apiextensionsv1.CustomResourceDefinitionCondition{Type: apiextensionsv1.NamesAccepted, Status: apiextensionsv1.ConditionFalse}, time.Now())
-	s.loop.claim(&refused)
+	s.controller.decide(&refused)
 	if err := <-listed; !apierrors.IsNotFound(err) {
 		t.Errorf("the request that waited: %v", err)
 	}

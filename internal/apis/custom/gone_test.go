@@ -15,13 +15,13 @@ func TestGone(t *testing.T) {
 	t.Parallel()
 	s := sourceOver(t, storagetest.InMemory(t), time.Hour)
 	var gone []schema.GroupResource
-	s.config.Gone = func(r schema.GroupResource) { gone = append(gone, r) }
+	s.config.Removed = func(r schema.GroupResource) { gone = append(gone, r) }
 	for i, group := range []string{"gone.example.com", "back.example.com", "stays.example.com"} {
-		s.update(newEntry(widgetDefinition(group), int64(i+1)), true)
+		s.observe(newEntry(widgetDefinition(group), int64(i+1)), true)
 	}
 	s.remove("widgets.gone.example.com", 10)
 	s.remove("widgets.back.example.com", 11)
-	s.update(newEntry(widgetDefinition("back.example.com"), 12), true)
+	s.observe(newEntry(widgetDefinition("back.example.com"), 12), true)
 	s.sweep(time.Now())
 	if len(gone) > 0 {
 		t.Errorf("%v is gone at once", gone)

@@ -89,7 +89,7 @@ func (s *Source) awaitServed(t testing.TB, group string) *rest.Resource {
 
 // openHandlerOf returns a weak pointer to the cached data of a version, or the zero pointer.
 func (s *Source) openHandlerOf(group string) weak.Pointer[openHandler] {
-	f := s.current.Load().find(group, "widgets").state
+	f := s.current.Load().find(group, "widgets").derived
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if in := f.mu.versions["v1"]; in != nil {
@@ -216,7 +216,7 @@ func TestManyInOneGroup(t *testing.T) {
 	for i := range many {
 		name := fmt.Sprintf("kind%ds", i)
 		e := &entry{name: name + ".example.com", group: "example.com", revision: int64(i), requested: names{plural: name, kind: fmt.Sprint("Kind", i)}}
-		given, why := now.takenBeside(e.group, e.name).give(e.requested, names{})
+		given, why := now.namesOfOthers(e.group, e.name).assign(e.requested, names{})
 		if why != nil {
 			t.Fatal(why)
 		}
@@ -227,18 +227,18 @@ func TestManyInOneGroup(t *testing.T) {
 		t.Errorf("%d entries", n)
 	}
 	late := names{plural: "late", kind: "Kind7"}
-	if _, why := now.takenBeside("example.com", "late.example.com").give(late, names{}); reasonOf(why) != "KindConflict" {
+	if _, why := now.namesOfOthers("example.com", "late.example.com").assign(late, names{}); reasonOf(why) != "KindConflict" {
 		t.Errorf("a kind given twice: %v", why)
 	}
 	now = now.with("example.com", "kind7s", nil)
-	if _, why := now.takenBeside("example.com", "late.example.com").give(late, names{}); why != nil {
+	if _, why := now.namesOfOthers("example.com", "late.example.com").assign(late, names{}); why != nil {
 		t.Errorf("a kind that is free again: %v", why)
 	}
 	for i := range many {
 		now = now.with("example.com", fmt.Sprintf("kind%ds", i), nil)
 	}
-	if now.entries.Len() != 0 || now.claims.Len() != 0 {
-		t.Errorf("%d entries and %d names are left", now.entries.Len(), now.claims.Len())
+	if now.entries.Len() != 0 || now.reservations.Len() != 0 {
+		t.Errorf("%d entries and %d names are left", now.entries.Len(), now.reservations.Len())
 	}
 }
 

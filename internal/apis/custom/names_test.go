@@ -51,7 +51,7 @@ func TestGive(t *testing.T) {
 			if test.want != nil {
 				test.want(&want)
 			}
-			given, why := others.takenBeside("example.com", "stuffs.example.com").give(asked, test.had)
+			given, why := others.namesOfOthers("example.com", "stuffs.example.com").assign(asked, test.had)
 			if diff := cmp.Diff(want, given, cmp.AllowUnexported(names{})); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
@@ -62,7 +62,7 @@ func TestGive(t *testing.T) {
 	}
 }
 
-func reasonOf(why *conflict) string {
+func reasonOf(why *nameConflict) string {
 	if why == nil {
 		return ""
 	}
@@ -136,7 +136,7 @@ func TestIsSynced(t *testing.T) {
 			{Type: apiextensionsv1.NamesAccepted, Status: apiextensionsv1.ConditionTrue},
 			{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue},
 		}
-		approvalCondition(crd, time.Now())
+		setApprovalCondition(crd, time.Now())
 		edit(crd)
 		return newEntry(crd, 1).isSynced()
 	}

@@ -93,7 +93,7 @@ func bulkWorkers() int { return max(1, runtime.GOMAXPROCS(0)-1) }
 
 // models returns the schemas of one definition; none if the version was just removed.
 func (s *Source) models(ctx context.Context, e *entry, version string, p *schemaWriter) (map[string]openapi.Schema, error) {
-	record, err := s.stored(ctx, e.name)
+	record, err := s.readRecord(ctx, e.name)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func newModelBuilder(e *entry, v *entryVersion, record *codec.Record) (*modelBui
 		keepsUnknown := in.At(in.Seek(start, "spec", "preserveUnknownFields")) == 't'
 		return &modelBuilder{group: e.group, names: e.requested, version: *v, schema: in, at: at, keepsUnknown: keepsUnknown}, nil
 	}
-	crd, err := crdOf(record)
+	crd, err := decodeDefinition(record)
 	if err != nil {
 		return nil, err
 	}

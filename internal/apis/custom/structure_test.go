@@ -17,7 +17,7 @@ func TestStructureWithoutGeneration(t *testing.T) {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
 		crd.Generation = generation
 		definition.SetCondition(crd, apiextensionsv1.CustomResourceDefinitionCondition{Type: apiextensionsv1.NonStructuralSchema, Status: apiextensionsv1.ConditionTrue}, time.Now())
-		if !(structure{known: true, generation: 1}).apply(crd, time.Now()) || len(crd.Status.Conditions) > 0 {
+		if !(structure{checked: true, generation: 1}).apply(crd, time.Now()) || len(crd.Status.Conditions) > 0 {
 			t.Errorf("generation %d: %+v", generation, crd.Status.Conditions)
 		}
 	}

@@ -142,7 +142,7 @@ func changeDefinition(t *testing.T, s *Source, change func(*apiextensionsv1.Cust
 func awaitDefinition(t *testing.T, s *Source, is func(*apiextensionsv1.CustomResourceDefinition) bool) {
 	t.Helper()
 	testserver.Eventually(t, time.Minute, func() error {
-		record, err := s.stored(t.Context(), "widgets.a.example.com")
+		record, err := s.readRecord(t.Context(), "widgets.a.example.com")
 		if err != nil {
 			return err
 		}

@@ -23,6 +23,13 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
+// isAwaited reports whether a finalizer waits for creations in progress.
+func (g *createGate) isAwaited() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.mu.drained != nil
+}
+
 func widget(name string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "a.example.com/v1", "kind": "Widget"}}
 	u.SetName(name)
@@ -52,7 +59,7 @@ func TestCreatedAtTheEnd(t *testing.T) {
 		created <- err
 	}()
 	<-entered
-	open := s.current.Load().find("a.example.com", "widgets").barrier
+	gate := s.current.Load().find("a.example.com", "widgets").creates
 
 	name := types.NamespacedName{Name: crd.Name}
 	if _, err := s.config.Definitions.Update(ctx, name, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
@@ -71,8 +78,7 @@ func TestCreatedAtTheEnd(t *testing.T) {
 		_, err := s.config.Definitions.Get(ctx, name, storage.ReadOptions{})
 		return errors.Is(err, storage.ErrNotFound)
 	}
-	for until := time.Now().Add(time.Minute); open.creating.TryRLock(); runtime.Gosched() { // until the cleaner waits
-		open.creating.RUnlock()
+	for until := time.Now().Add(time.Minute); !gate.isAwaited(); runtime.Gosched() {
 		if gone() || time.Now().After(until) {
 			t.Error("the end of the definition does not wait for the object")
 			break
@@ -120,7 +126,7 @@ func TestHidden(t *testing.T) {
 	s.config.Changed = func(gvs []schema.GroupVersion) { changed = append(changed, gvs...) }
 	crd := widgetDefinition("a.example.com")
 	crd.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}
-	s.update(newEntry(crd, 1), true)
+	s.observe(newEntry(crd, 1), true)
 	gv := schema.GroupVersion{Group: "a.example.com", Version: "v1"}
 	check := func(when string, served bool, changes int) {
 		t.Helper()
@@ -133,21 +139,21 @@ func TestHidden(t *testing.T) {
 		changed = nil
 	}
 	check("at first", true, 1)
-	s.setHidden(crd.Name, "another", true)
+	s.setRemoving(crd.Name, "another", true)
 	check("another is hidden", true, 0)
 	generation := s.Generation()
-	s.setHidden(crd.Name, crd.UID, true)
+	s.setRemoving(crd.Name, crd.UID, true)
 	check("hidden", false, 1)
 	if s.Generation() == generation {
 		t.Error("the generation has not grown")
 	}
-	s.update(newEntry(crd, 2), true)
+	s.observe(newEntry(crd, 2), true)
 	check("hidden, and told of", false, 0)
-	s.setHidden(crd.Name, crd.UID, false)
+	s.setRemoving(crd.Name, crd.UID, false)
 	check("shown", true, 1)
-	s.setHidden(crd.Name, crd.UID, true)
+	s.setRemoving(crd.Name, crd.UID, true)
 	crd.UID = "new"
-	s.update(newEntry(crd, 3), true)
+	s.observe(newEntry(crd, 3), true)
 	check("defined anew", true, 1+1)
 }
 
@@ -157,21 +163,21 @@ func TestDeletionChangesNothing(t *testing.T) {
 	s := sourceOver(t, storagetest.InMemory(t), 0)
 	crd := widgetDefinition("a.example.com")
 	stateOf := func(revision int64) *generationState {
-		s.update(newEntry(crd, revision), true)
-		return s.current.Load().named(crd.Name).state
+		s.observe(newEntry(crd, revision), true)
+		return s.current.Load().named(crd.Name).derived
 	}
 	first := stateOf(1)
 	now := metav1.Now()
 	crd.DeletionTimestamp = &now
 	crd.Generation++
-	if stateOf(2) != first || first.life.Err() != nil {
+	if stateOf(2) != first || first.lifetime.Err() != nil {
 		t.Error("what is open ended with the deletion")
 	}
 	if stateOf(3) != first {
 		t.Error("what is open ended with a status")
 	}
 	crd.Generation++
-	if stateOf(4) == first || first.life.Err() == nil {
+	if stateOf(4) == first || first.lifetime.Err() == nil {
 		t.Error("what is open outlived a change")
 	}
 }
