@@ -51,7 +51,7 @@ func (s *brokenStorage) Watch(context.Context, string, rest.ListOptions) (rest.W
 	if !s.late {
 		return nil, s.err
 	}
-	return storage.Failed(s.err), nil
+	return storage.FailedWatch(s.err), nil
 }
 
 // ask calls every verb and returns their errors by name.

@@ -12,7 +12,7 @@ import (
 )
 
 // Change is one change of one object, shared by all watches. It is immutable once
-// a Source has returned it.
+// a ChangeStream has returned it.
 type Change struct {
 	Key      string
 	Revision int64
@@ -57,7 +57,7 @@ func (s *Store) NonBlocking(ev *kv.Event) bool {
 	if s.storesPlain() {
 		return true
 	}
-	note, ok := ev.Note.(*pendingRecord)
+	note, ok := ev.Note.(*uncommittedRecord)
 	return ok && note.kind == s.kind
 }
 
@@ -96,7 +96,7 @@ func (sel *Selection) Event(c *Change) (ev rest.Event, ok bool, err error) {
 	return ev, false, nil
 }
 
-// Holds reports whether a key is in the selection's key range.
-func (sel *Selection) Holds(key string) bool {
+// Contains reports whether a key is in the selection's key range.
+func (sel *Selection) Contains(key string) bool {
 	return key >= sel.Start && (sel.End == "" || key < sel.End)
 }

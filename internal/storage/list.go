@@ -79,7 +79,7 @@ func (s *Store) Page(ctx context.Context, list *rest.List, p *ListPlan, records 
 		var evaluated, returned int64
 		var last *codec.Record
 		defer func() { done(evaluated, returned) }()
-		for record, err := range s.readable(ctx, p, records) {
+		for record, err := range s.converted(ctx, p, records) {
 			if err != nil {
 				yield(nil, err)
 				return

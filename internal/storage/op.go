@@ -39,7 +39,7 @@ type Op struct {
 	name    types.NamespacedName
 	backend kv.Backend
 	op      kv.Op
-	pending *pendingRecord
+	pending *uncommittedRecord
 	// observer is called with the write; it may be nil.
 	observer *Observer
 }
@@ -80,7 +80,7 @@ func (s *Store) Prepare(ctx context.Context, req OpRequest) (*Op, error) {
 		o.op.Expect = kv.Revision(req.Current.Revision())
 	}
 	if req.Object == nil {
-		o.pending = &pendingRecord{kind: s.kind, before: req.Current}
+		o.pending = &uncommittedRecord{kind: s.kind, before: req.Current}
 		o.op.Note = o.pending
 		return o, nil
 	}
@@ -91,7 +91,7 @@ func (s *Store) Prepare(ctx context.Context, req OpRequest) (*Op, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := write.pending.readBack(ctx, o.name); err != nil {
+	if err := write.pending.convertBack(ctx, o.name); err != nil {
 		return nil, err
 	}
 	o.pending = write.pending

@@ -4,12 +4,12 @@
 // interface. It knows no HTTP and no rules of any resource.
 //
 // A write makes one codec.Record, which its writer, watches and the watch cache
-// share. Its revision is not known before the commit, so a pendingRecord is
+// share. Its revision is not known before the commit, so a uncommittedRecord is
 // passed through the backend beside the bytes (kv.Op.Note), and whichever side
 // learns of the commit first completes it:
 //
 //	Store.Create, Update, Delete
-//	    │  Op{Key, Value, Note: *pendingRecord}
+//	    │  Op{Key, Value, Note: *uncommittedRecord}
 //	    ▼
 //	kv.Backend.Commit ── durable at revision N
 //	    │                              │

@@ -26,7 +26,7 @@ func (s *Store) Create(ctx context.Context, obj codec.Object, options WriteOptio
 	if err != nil {
 		return nil, err
 	}
-	if err := write.pending.readBack(ctx, name); err != nil {
+	if err := write.pending.convertBack(ctx, name); err != nil {
 		return nil, err
 	}
 	if options.DryRun {
@@ -51,7 +51,7 @@ func (s *Store) Create(ctx context.Context, obj codec.Object, options WriteOptio
 
 // prepared is an object ready to be written.
 type prepared struct {
-	pending *pendingRecord
+	pending *uncommittedRecord
 	// data is the stored form: note.value after transformation.
 	data []byte
 }
@@ -68,7 +68,7 @@ func (s *Store) prepare(ctx context.Context, key string, obj codec.Object) (*pre
 	if s.maxBytes > 0 && len(data) > s.maxBytes {
 		return nil, tooLarge(len(data))
 	}
-	return &prepared{pending: &pendingRecord{kind: s.kind, object: obj, value: value}, data: data}, nil
+	return &prepared{pending: &uncommittedRecord{kind: s.kind, object: obj, value: value}, data: data}, nil
 }
 
 func (s *Store) put(ctx context.Context, key string, write *prepared, expect kv.Revision, options WriteOptions) (kv.CommitResult, error) {
@@ -214,7 +214,7 @@ func (s *Store) attempt(ctx context.Context, name types.NamespacedName, key stri
 			return st.record, true, nil
 		}
 	}
-	if err := next.pending.readBack(ctx, name); err != nil {
+	if err := next.pending.convertBack(ctx, name); err != nil {
 		return nil, true, err
 	}
 	if options.DryRun || write.DryRun {
@@ -250,7 +250,7 @@ func (st *objState) check(preconditions *metav1.Preconditions) error {
 }
 
 // dryUpdate completes a dry run, once st is the newest state.
-func (s *Store) dryUpdate(ctx context.Context, key string, st *objState, note *pendingRecord) (*codec.Record, bool, error) {
+func (s *Store) dryUpdate(ctx context.Context, key string, st *objState, note *uncommittedRecord) (*codec.Record, bool, error) {
 	if !st.fresh {
 		if same, err := s.refresh(ctx, key, st); err != nil || !same {
 			return nil, err != nil, err
@@ -278,7 +278,7 @@ func (s *Store) remove(ctx context.Context, name types.NamespacedName, key strin
 		}
 		return st.record, true, nil
 	}
-	note := &pendingRecord{kind: s.kind, before: st.record}
+	note := &uncommittedRecord{kind: s.kind, before: st.record}
 	res, err := s.commit(ctx, kv.Op{Key: key, Expect: st.revision(), Kind: kv.OpDelete, Note: note}, write.With)
 	if err != nil {
 		return nil, !st.mayExplain(err), fmt.Errorf("delete %s: %w", key, err)

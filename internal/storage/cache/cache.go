@@ -59,23 +59,21 @@ type Config struct {
 	IndexFields []string
 }
 
-// Store is the storage that a Cacher decorates: a storage.Interface that also
-// resolves requests, maps names to keys and makes changes of the backend's events.
-// A *storage.Store implements it.
+// Store is the storage that a Cacher decorates: a storage.Interface that also resolves requests, maps
+// names to keys and creates changes from events of the backend. A *storage.Store implements it. The
+// calls go in one direction: a Store does not call the Cacher.
 type Store interface {
 	storage.Interface
+	storage.WatchReader
 	GroupResource() schema.GroupResource
-	// Backend is the one that the Feed watches.
+	// Backend returns the backend that the Feed watches.
 	Backend() kv.Backend
 	Prefix() string
 	Key(types.NamespacedName) (string, error)
 	KeyOf(types.NamespacedName) string
 	PlanList(namespace string, options rest.ListOptions) (*storage.ListPlan, error)
-	ListPlanned(context.Context, *storage.ListPlan) (*rest.List, error)
 	Page(ctx context.Context, list *rest.List, plan *storage.ListPlan, records iter.Seq2[*codec.Record, error], total func() int64, done func(evaluated, returned int64)) iter.Seq2[*codec.Record, error]
 	PlanWatch(namespace string, options rest.ListOptions) (*storage.WatchPlan, error)
-	Start(context.Context, *storage.WatchPlan, rest.ListOptions, storage.ListFunc) (storage.CursorConfig, error)
-	Changes(context.Context, *storage.Selection, kv.Revision) (storage.Source, error)
 	// NewChange may block on a key service, unless NonBlocking reports true.
 	NewChange(context.Context, *kv.Event, *codec.Record) (*storage.Change, error)
 	NonBlocking(*kv.Event) bool
@@ -121,7 +119,7 @@ func New(cfg Config) (*Cacher, error) {
 // getOrLoad returns the loaded cache, loading it if need be. It returns nil where
 // the store must be read instead.
 func (c *Cacher) getOrLoad(ctx context.Context) *watchCache {
-	if st := c.loaded.Load(); st != nil && st.alive() {
+	if st := c.loaded.Load(); st != nil && st.isOpen() {
 		return st
 	}
 	select {
@@ -130,7 +128,7 @@ func (c *Cacher) getOrLoad(ctx context.Context) *watchCache {
 	case <-ctx.Done():
 		return nil
 	}
-	if st := c.loaded.Load(); st != nil && st.alive() {
+	if st := c.loaded.Load(); st != nil && st.isOpen() {
 		return st
 	}
 	if !c.feed.Running() || time.Now().UnixNano() < c.failed.Load()+int64(loadBackoff) {
@@ -143,7 +141,7 @@ func (c *Cacher) getOrLoad(ctx context.Context) *watchCache {
 		return nil
 	}
 	c.loaded.Store(st)
-	if !st.alive() {
+	if !st.isOpen() {
 		// It was closed before it was stored, and could not remove itself.
 		c.loaded.CompareAndSwap(st, nil)
 		return nil
@@ -221,7 +219,7 @@ func (c *Cacher) wait(ctx context.Context, st *watchCache, revision kv.Revision)
 			return false
 		}
 	}
-	return st.awaitDecoded(ctx, revision) && st.alive()
+	return st.awaitDecoded(ctx, revision) && st.isOpen()
 }
 
 // notOlderThan returns the loaded cache after it has reached a revision. It returns nil if the
@@ -235,7 +233,7 @@ func (c *Cacher) notOlderThan(ctx context.Context, revision kv.Revision) (*watch
 		return st, nil
 	}
 	dispatched := c.feed.Dispatched()
-	if ctx.Err() != nil || dispatched == stopped || !st.alive() {
+	if ctx.Err() != nil || dispatched == stopped || !st.isOpen() {
 		return nil, ctx.Err()
 	}
 	return nil, &storage.FutureRevisionError{Asked: int64(revision), Current: int64(dispatched)}
@@ -283,10 +281,11 @@ func (c *Cacher) List(ctx context.Context, namespace string, options rest.ListOp
 	if err != nil {
 		return nil, err
 	}
-	return c.list(ctx, plan)
+	return c.ListPlanned(ctx, plan)
 }
 
-func (c *Cacher) list(ctx context.Context, plan *storage.ListPlan) (*rest.List, error) {
+// ListPlanned implements storage.WatchReader.
+func (c *Cacher) ListPlanned(ctx context.Context, plan *storage.ListPlan) (*rest.List, error) {
 	var st *watchCache
 	var of *snapshot
 	var err error
@@ -387,17 +386,14 @@ func (c *Cacher) Watch(ctx context.Context, namespace string, options rest.ListO
 		return nil, err
 	}
 	if c.getOrLoad(ctx) == nil {
-		return c.store.Watch(ctx, namespace, options)
+		return storage.OpenWatch(ctx, c.store, plan)
 	}
-	cfg, err := c.store.Start(ctx, plan, options, c.list)
-	if storage.IsStreamed(err) {
-		return storage.Failed(err), nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	cfg.Source = c.newSource(ctx, plan.Selection, cfg.From)
-	return storage.NewCursor(cfg), nil
+	return storage.OpenWatch(ctx, c, plan)
+}
+
+// CurrentRevision implements storage.WatchReader.
+func (c *Cacher) CurrentRevision(ctx context.Context) (kv.Revision, error) {
+	return c.store.CurrentRevision(ctx)
 }
 
 // Create implements storage.Interface.
@@ -420,7 +416,7 @@ func (c *Cacher) DeleteCorrupt(ctx context.Context, name types.NamespacedName, d
 // where there is neither.
 func (c *Cacher) hint(name types.NamespacedName, given *codec.Record) *codec.Record {
 	st := c.loaded.Load()
-	if st == nil || !st.alive() {
+	if st == nil || !st.isOpen() {
 		return given
 	}
 	key, err := c.store.Key(name)
@@ -440,7 +436,7 @@ func (c *Cacher) Prepare(ctx context.Context, req storage.OpRequest) (*storage.O
 
 // Cached implements storage.Interface.
 func (c *Cacher) Cached() (objects, bytes int64, known bool) {
-	if st := c.loaded.Load(); st != nil && st.alive() {
+	if st := c.loaded.Load(); st != nil && st.isOpen() {
 		now := st.size()
 		if last := c.size.Load(); last == nil || *last != now {
 			c.size.Store(&now)
@@ -454,7 +450,7 @@ func (c *Cacher) Cached() (objects, bytes int64, known bool) {
 
 // Count implements storage.Interface.
 func (c *Cacher) Count(ctx context.Context) (int64, error) {
-	if st := c.loaded.Load(); st != nil && st.alive() {
+	if st := c.loaded.Load(); st != nil && st.isOpen() {
 		if st, err := c.current(ctx); err != nil {
 			return 0, err
 		} else if st != nil {

@@ -58,8 +58,8 @@ type changeLog struct {
 	since int64
 	bytes int
 	// bell rings for the watches without a topic.
-	bell   *bell
-	topics map[topicKey]*topic
+	notifier *notifier
+	topics   map[topicKey]*topic
 	// byField and byLabel count the topics of each field and label.
 	byField, byLabel map[string]int
 }
@@ -81,16 +81,16 @@ type topic struct {
 	watches int
 	// since is the position from which on the topic is complete.
 	since uint64
-	// positions are the positions of the topic's changes. Positions before forgotten were dropped.
+	// positions are the positions of the topic's changes. Positions before dropped were removed.
 	positions []uint64
-	forgotten uint64
-	bell      bell
+	dropped   uint64
+	notifier  notifier
 }
 
 func newLog(since int64, limits LogLimits) changeLog {
 	return changeLog{
 		limits: limits,
-		ring:   make([]logEntry, 16), since: since, bell: new(bell),
+		ring:   make([]logEntry, 16), since: since, notifier: new(notifier),
 		topics: map[topicKey]*topic{}, byField: map[string]int{}, byLabel: map[string]int{},
 	}
 }
@@ -194,11 +194,11 @@ func (l *changeLog) after(revision int64) (uint64, bool) {
 	return l.first + uint64(n), true
 }
 
-// ringAll wakes all watches.
-func (l *changeLog) ringAll() {
-	l.bell.ring()
+// notifyAll wakes all watches.
+func (l *changeLog) notifyAll() {
+	l.notifier.notify()
 	for _, t := range l.topics {
-		t.bell.ring()
+		t.notifier.notify()
 	}
 }
 
@@ -291,11 +291,11 @@ func (l *changeLog) addToTopic(key topicKey) {
 		return
 	}
 	if n := sort.Search(len(t.positions), func(i int) bool { return t.positions[i] >= l.first }); n > 0 && n >= len(t.positions)/2 {
-		t.forgotten = t.positions[n-1] + 1
+		t.dropped = t.positions[n-1] + 1
 		t.positions = append(t.positions[:0], t.positions[n:]...)
 	}
 	t.positions = append(t.positions, l.end)
-	t.bell.ring()
+	t.notifier.notify()
 }
 
 // subscribe returns a topic, made if need be, for a watch that must unsubscribe.

@@ -115,7 +115,7 @@ func (s *watchCache) wakeAll() {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.mu.loaded {
-		s.mu.log.ringAll()
+		s.mu.log.notifyAll()
 	}
 }
 
@@ -133,9 +133,9 @@ func (s *watchCache) close() {
 	})
 }
 
-// alive reports whether the cache is open, which means that it has, decoded or
+// isOpen reports whether the cache is open, which means that it has, decoded or
 // queued, every event dispatched before the call.
-func (s *watchCache) alive() bool {
+func (s *watchCache) isOpen() bool {
 	select {
 	case <-s.closed:
 		return false
@@ -243,7 +243,7 @@ func (s *watchCache) applyLocked(changes []*storage.Change) {
 // broadcastLocked wakes the watches after changes were applied.
 func (s *watchCache) broadcastLocked() {
 	if s.mu.applied > 0 {
-		s.mu.log.bell.ring()
+		s.mu.log.notifier.notify()
 		s.report.received(s.mu.applied, s.mu.revision, len(s.mu.log.ring))
 		s.mu.applied = 0
 	}
@@ -330,7 +330,7 @@ func (s *watchCache) len() int64 {
 // pages. It returns nil if the cache is closed.
 func (s *watchCache) snapshot(dispatched kv.Revision, pageSize int64) (*snapshot, int64) {
 	s.touch()
-	if !s.alive() {
+	if !s.isOpen() {
 		return nil, 0
 	}
 	s.mu.RLock()
@@ -351,7 +351,7 @@ func (s *watchCache) snapshotAt(revision int64, dispatched kv.Revision, pageSize
 	s.touch()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if revision >= s.mu.revision && revision <= max(s.completeLocked(dispatched), s.mu.revision) && s.alive() {
+	if revision >= s.mu.revision && revision <= max(s.completeLocked(dispatched), s.mu.revision) && s.isOpen() {
 		newest := s.newestLocked()
 		s.keepLocked(newest, pageSize)
 		return newest

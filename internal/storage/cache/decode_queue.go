@@ -83,7 +83,7 @@ func (s *watchCache) decode() {
 		s.mu.RLock()
 		events := s.mu.queue[:min(len(s.mu.queue), decodeBatch)]
 		s.mu.RUnlock()
-		for len(events) > 0 && s.alive() {
+		for len(events) > 0 && s.isOpen() {
 			n := commitOf(events)
 			if n == len(events) { // the rest of the commit may be behind the batch
 				s.mu.RLock()
@@ -133,7 +133,7 @@ func (s *watchCache) decoded(changes []*storage.Change, n int) {
 func (s *watchCache) finished() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.alive() {
+	if !s.isOpen() {
 		s.mu.queue = nil
 	}
 	if len(s.mu.queue) == 0 {
