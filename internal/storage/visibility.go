@@ -59,7 +59,7 @@ func (v *visibleNamespaces) listInitial(ctx context.Context, reader WatchReader,
 // *ExpiredError if the set has changed since, or a *FutureRevisionError.
 func (v *visibleNamespaces) resume(from, current int64) error {
 	if from > current {
-		return &FutureRevisionError{Asked: from, Current: current}
+		return &FutureRevisionError{Requested: from, Current: current}
 	}
 	namespaces, changed, ok := v.visibility.Resume(from)
 	if !ok {

@@ -35,9 +35,9 @@ import (
 // are delivered and controller tasks run when the test selects them.
 func TestModel(t *testing.T) {
 	t.Parallel()
-	seeds, steps := uint64(40), 150
+	seeds, steps := uint64(30), 150
 	if testing.Short() {
-		seeds = 12
+		seeds = 8
 	}
 	for _, servers := range []int{1, 2} {
 		for seed := range seeds {
@@ -83,6 +83,8 @@ type model struct {
 	watch   rest.Watch
 	events  []rest.Event
 	written int64
+	// history contains all stored revisions of definitions.
+	history map[int64]*apiextensionsv1.CustomResourceDefinition
 	// objects contains the objects that were created and not deleted by a client, by
 	// "plural/name". The value is the UID of the definition.
 	objects map[string]types.UID
@@ -142,7 +144,7 @@ func (d *modelDefinitions) Update(ctx context.Context, name types.NamespacedName
 }
 
 func newModel(t *testing.T, random *rand.Rand, servers int) *model {
-	m := &model{t: t, random: random, backend: storagetest.InMemory(t), objects: map[string]types.UID{}, deleting: map[string]bool{}}
+	m := &model{t: t, random: random, backend: storagetest.InMemory(t), objects: map[string]types.UID{}, deleting: map[string]bool{}, history: map[int64]*apiextensionsv1.CustomResourceDefinition{}}
 	m.ctx = request.NewContext(t.Context(), &request.Info{}, time.Now())
 	for i := range servers {
 		m.servers = append(m.servers, m.newServer(i, servers > 1))
@@ -412,6 +414,18 @@ func (m *model) deleteObject(s *modelServer, name string) {
 	}
 }
 
+// removeFinalizers removes the finalizers of all objects, including those of resources that are not
+// served.
+func (m *model) removeFinalizers(s *modelServer) {
+	for e := range s.current.Load().all() {
+		version := newVersionResources(s.Source, e, e.storageVersion())
+		version.finalizing = true
+		for _, object := range objectNames {
+			m.removeFinalizer(version.resources[""], e.requested.plural, object)
+		}
+	}
+}
+
 func (m *model) removeFinalizer(resource *rest.Resource, name, object string) {
 	_, _, err := resource.Storage.(rest.Updater).Update(m.ctx, types.NamespacedName{Name: object}, func(_ context.Context, current codec.Object) (codec.Object, error) {
 		changed := current.DeepCopyObject().(codec.Object)
@@ -441,7 +455,17 @@ func (m *model) readEvents() {
 		if err != nil {
 			m.fatalf("watch: %v", err)
 		}
-		m.events = append(m.events, events...)
+		for _, event := range events {
+			m.events = append(m.events, event)
+			if event.Type == apiwatch.Deleted {
+				continue
+			}
+			crd, err := codec.SharedAs[*apiextensionsv1.CustomResourceDefinition](event.Record)
+			if err != nil {
+				m.fatalf("decode: %v", err)
+			}
+			m.history[event.Record.Revision()] = crd
+		}
 	}
 }
 
@@ -528,16 +552,10 @@ func (m *model) quiesce() {
 			m.readEvents()
 			idle = idle && len(s.tasks) == 0 && s.delivered == len(m.events)
 			m.deliver(s, len(m.events))
-			for range s.tasks {
+			for range len(s.tasks) {
 				m.runTask(s)
 			}
-			for _, name := range definitionNames {
-				if _, resource := m.find(s, name); resource != nil {
-					for _, object := range objectNames {
-						m.removeFinalizer(resource, name, object)
-					}
-				}
-			}
+			m.removeFinalizers(s)
 		}
 		m.check()
 		if idle {
@@ -587,19 +605,9 @@ func (m *model) check() {
 	m.readEvents()
 	stored := m.stored()
 	m.checkObjects(stored)
-	history := map[int64]*apiextensionsv1.CustomResourceDefinition{}
-	for _, event := range m.events {
-		if event.Type != apiwatch.Deleted {
-			crd, err := codec.SharedAs[*apiextensionsv1.CustomResourceDefinition](event.Record)
-			if err != nil {
-				m.fatalf("decode: %v", err)
-			}
-			history[event.Record.Revision()] = crd
-		}
-	}
 	for _, s := range m.servers {
 		for e := range s.current.Load().all() {
-			m.checkEntry(s, e, history[e.revision])
+			m.checkEntry(s, e, m.history[e.revision])
 		}
 		if len(m.servers) == 1 {
 			m.checkNames(s)

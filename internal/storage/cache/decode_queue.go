@@ -7,23 +7,23 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// undecoded is the queue of events whose values must be decrypted first, which may block on a key
-// service, and of all later events. One goroutine decodes them and ends when the queue is empty.
-// watchCache.mu guards it.
-type undecoded struct {
-	// queue is in order, and has an event until its change was applied.
+// decodeQueue contains events whose values must be decrypted, which may block on a key service, and all
+// later events of the cache. One goroutine, the decoder, applies them, and ends when the queue is empty.
+// watchCache.mu guards the fields.
+type decodeQueue struct {
+	// queue contains the events in order. An event stays in it until its change was applied.
 	queue []kv.Event
-	// decoding: the goroutine runs.
+	// decoding is set while the decoder runs.
 	decoding bool
-	// shortened is closed when queue gets shorter; nil without waiters.
-	shortened chan struct{}
+	// dequeued is closed when events are removed from queue; nil without waiters.
+	dequeued chan struct{}
 }
 
-// decodeBatch is how many events are decoded before their changes are applied.
+// decodeBatch is the maximum number of events that the decoder takes from the queue at a time.
 const decodeBatch = 64
 
-// completeLocked returns the revision up to which the cache has every change, given
-// that up to which the feed has dispatched.
+// completeLocked returns the revision up to which the cache has applied every change. dispatched is the
+// revision up to which the feed has dispatched events.
 func (s *watchCache) completeLocked(dispatched kv.Revision) int64 {
 	if len(s.mu.queue) > 0 {
 		return min(int64(dispatched), int64(s.mu.queue[0].Revision)-1)
@@ -31,8 +31,8 @@ func (s *watchCache) completeLocked(dispatched kv.Revision) int64 {
 	return int64(dispatched)
 }
 
-// awaitDecoded waits until no change up to a revision waits to be decoded. It is
-// false when ctx ends first, or the cache is closed.
+// awaitDecoded blocks until all dispatched changes up to a revision were applied. It returns false if ctx
+// ends before, or the cache is closed.
 func (s *watchCache) awaitDecoded(ctx context.Context, revision kv.Revision) bool {
 	for {
 		s.mu.RLock()
@@ -42,7 +42,7 @@ func (s *watchCache) awaitDecoded(ctx context.Context, revision kv.Revision) boo
 			return true
 		}
 		select {
-		case <-s.shortened():
+		case <-s.awaitDequeue():
 		case <-s.closed:
 			return false
 		case <-ctx.Done():
@@ -51,8 +51,9 @@ func (s *watchCache) awaitDecoded(ctx context.Context, revision kv.Revision) boo
 	}
 }
 
-// shortened returns a channel that is closed when the queue next gets shorter.
-func (s *watchCache) shortened() <-chan struct{} {
+// awaitDequeue returns a channel that is closed when events are next removed from the queue. It is closed
+// already if the queue is empty.
+func (s *watchCache) awaitDequeue() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.mu.queue) == 0 {
@@ -60,15 +61,15 @@ func (s *watchCache) shortened() <-chan struct{} {
 		close(done)
 		return done
 	}
-	if s.mu.shortened == nil {
-		s.mu.shortened = make(chan struct{})
+	if s.mu.dequeued == nil {
+		s.mu.dequeued = make(chan struct{})
 	}
-	return s.mu.shortened
+	return s.mu.dequeued
 }
 
-// decodeLaterLocked queues events, and starts the goroutine if it does not run. The
-// feed owns it: Run returns after it.
-func (s *watchCache) decodeLaterLocked(events []kv.Event) {
+// enqueueLocked appends events to the queue, and starts the decoder if it does not run. Feed.Run returns
+// after the decoder has ended.
+func (s *watchCache) enqueueLocked(events []kv.Event) {
 	s.mu.queue = append(s.mu.queue, events...)
 	if !s.mu.decoding {
 		s.mu.decoding = true
@@ -76,61 +77,60 @@ func (s *watchCache) decodeLaterLocked(events []kv.Event) {
 	}
 }
 
-// decode applies the queue until it is empty or the cache closed. Where a value
-// does not decode, it closes the cache: readers get the error from the store.
+// decode applies the events of the queue until it is empty or the cache is closed. It closes the cache if an
+// event is unreadable: readers then receive the error from the store.
 func (s *watchCache) decode() {
 	for {
 		s.mu.RLock()
 		events := s.mu.queue[:min(len(s.mu.queue), decodeBatch)]
 		s.mu.RUnlock()
 		for len(events) > 0 && s.isOpen() {
-			n := commitOf(events)
-			if n == len(events) { // the rest of the commit may be behind the batch
+			n := commitLen(events)
+			if n == len(events) { // the commit may continue after the batch
 				s.mu.RLock()
-				n = commitOf(s.mu.queue)
+				n = commitLen(s.mu.queue)
 				events = s.mu.queue[:n]
 				s.mu.RUnlock()
 			}
 			changes, err := s.decodeCommit(events[:n])
 			if err != nil {
-				s.feed.log.Error("a change cannot be read; its resource is not cached", "prefix", s.prefix, "error", err)
+				s.feed.log.Error("a change cannot be read, closing the cache of its resource", "prefix", s.prefix, "error", err)
 				s.feed.detach(s)
 				break
 			}
-			s.decoded(changes, n)
+			s.applyDecoded(changes, n)
 			events = events[n:]
 		}
-		if s.finished() {
+		if s.stopDecoder() {
 			return
 		}
 	}
 }
 
-// decodeCommit makes the changes of one commit without a lock. Only this
-// goroutine changes the tree while there is a queue.
+// decodeCommit returns the changes of one commit. It does not hold the lock while it decodes, because only the
+// decoder changes the tree while the queue is not empty.
 func (s *watchCache) decodeCommit(events []kv.Event) ([]*storage.Change, error) {
 	s.mu.RLock()
 	before := s.beforeLocked(events)
 	s.mu.RUnlock()
-	return s.changes(s.life, events, before)
+	return s.changes(s.lifetime, events, before)
 }
 
-// decoded applies the changes of the first n events of the queue.
-func (s *watchCache) decoded(changes []*storage.Change, n int) {
+// applyDecoded applies the changes of the first n events of the queue and removes these events.
+func (s *watchCache) applyDecoded(changes []*storage.Change, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.applyLocked(changes)
-	s.broadcastLocked()
+	s.notifyLocked()
 	s.mu.queue = s.mu.queue[n:]
-	if s.mu.shortened != nil {
-		close(s.mu.shortened)
-		s.mu.shortened = nil
+	if s.mu.dequeued != nil {
+		close(s.mu.dequeued)
+		s.mu.dequeued = nil
 	}
 }
 
-// finished reports whether the queue is empty or the cache closed, and ends decoding
-// then.
-func (s *watchCache) finished() bool {
+// stopDecoder reports whether the decoder must end, because the queue is empty or the cache is closed.
+func (s *watchCache) stopDecoder() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.isOpen() {
