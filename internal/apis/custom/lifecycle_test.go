@@ -36,9 +36,9 @@ func widget(name string) *unstructured.Unstructured {
 	return u
 }
 
-// TestCreatedAtTheEnd checks that an object created during the deletion of its definition is
-// deleted with it, and does not exist when the definition is created again.
-func TestCreatedAtTheEnd(t *testing.T) {
+// TestCreateDuringDeletion checks that an object created during the deletion of its definition is deleted with it, and
+// does not exist when the definition is created again.
+func TestCreateDuringDeletion(t *testing.T) {
 	t.Parallel()
 	s := sourceOver(t, storagetest.InMemory(t), 0)
 	s.run(t)
@@ -80,12 +80,12 @@ func TestCreatedAtTheEnd(t *testing.T) {
 	}
 	for until := time.Now().Add(time.Minute); !gate.isAwaited(); runtime.Gosched() {
 		if gone() || time.Now().After(until) {
-			t.Error("the end of the definition does not wait for the object")
+			t.Error("the deletion of the definition does not wait for the creation")
 			break
 		}
 	}
 	if _, err := widgets.Create(ctx, widget("later"), nil, metav1.CreateOptions{}); !apierrors.IsForbidden(err) {
-		t.Errorf("created at the end: %v", err)
+		t.Errorf("create in a terminating definition: %v", err)
 	}
 	close(release)
 	if err := <-created; err != nil {
@@ -93,7 +93,7 @@ func TestCreatedAtTheEnd(t *testing.T) {
 	}
 	testserver.Eventually(t, time.Minute, func() error {
 		if !gone() {
-			return errors.New("the definition stays")
+			return errors.New("the definition still exists")
 		}
 		return nil
 	})
@@ -104,7 +104,7 @@ func TestCreatedAtTheEnd(t *testing.T) {
 	}
 	testserver.Eventually(t, time.Minute, func() error {
 		if e := s.current.Load().find("a.example.com", "widgets"); e == nil || e.uid != crd.UID || !e.isServed() {
-			return errors.New("not served anew")
+			return errors.New("the new definition is not served")
 		}
 		return nil
 	})
@@ -113,13 +113,13 @@ func TestCreatedAtTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	for record, err := range list.Items {
-		t.Errorf("%v is still there (%v)", record.Name(), err)
+		t.Errorf("%v still exists (%v)", record.Name(), err)
 	}
 }
 
-// TestHidden checks that a hidden definition is not served, regardless of later events, until it is
-// no longer hidden.
-func TestHidden(t *testing.T) {
+// TestRemoving checks that a definition in phase removing is not served, regardless of later events, until the phase is
+// reset or the definition is replaced.
+func TestRemoving(t *testing.T) {
 	t.Parallel()
 	s := sourceOver(t, storagetest.InMemory(t), 0)
 	var changed []schema.GroupVersion
@@ -134,31 +134,32 @@ func TestHidden(t *testing.T) {
 			t.Errorf("%s: served %v", when, found)
 		}
 		if len(changed) != changes {
-			t.Errorf("%s: %d changes were told", when, len(changed))
+			t.Errorf("%s: %d changes were reported", when, len(changed))
 		}
 		changed = nil
 	}
-	check("at first", true, 1)
+	check("initially", true, 1)
 	s.setRemoving(crd.Name, "another", true)
-	check("another is hidden", true, 0)
+	check("another definition is removing", true, 0)
 	generation := s.Generation()
 	s.setRemoving(crd.Name, crd.UID, true)
-	check("hidden", false, 1)
+	check("removing", false, 1)
 	if s.Generation() == generation {
-		t.Error("the generation has not grown")
+		t.Error("the generation has not increased")
 	}
 	s.observe(newEntry(crd, 2), true)
-	check("hidden, and told of", false, 0)
+	check("removing, after an event", false, 0)
 	s.setRemoving(crd.Name, crd.UID, false)
-	check("shown", true, 1)
+	check("not removing", true, 1)
 	s.setRemoving(crd.Name, crd.UID, true)
 	crd.UID = "new"
 	s.observe(newEntry(crd, 3), true)
-	check("defined anew", true, 1+1)
+	check("new definition", true, 1+1)
 }
 
-// TestDeletionChangesNothing: watches go on while the objects are removed.
-func TestDeletionChangesNothing(t *testing.T) {
+// TestTerminatingKeepsState checks that the derived state, and with it open watches, stays in use while a definition is
+// terminating, and that a change of the spec replaces it.
+func TestTerminatingKeepsState(t *testing.T) {
 	t.Parallel()
 	s := sourceOver(t, storagetest.InMemory(t), 0)
 	crd := widgetDefinition("a.example.com")
@@ -171,13 +172,13 @@ func TestDeletionChangesNothing(t *testing.T) {
 	crd.DeletionTimestamp = &now
 	crd.Generation++
 	if stateOf(2) != first || first.lifetime.Err() != nil {
-		t.Error("what is open ended with the deletion")
+		t.Error("the deletion timestamp ended the derived state")
 	}
 	if stateOf(3) != first {
-		t.Error("what is open ended with a status")
+		t.Error("a status write ended the derived state")
 	}
 	crd.Generation++
 	if stateOf(4) == first || first.lifetime.Err() == nil {
-		t.Error("what is open outlived a change")
+		t.Error("the derived state is in use after a change of the spec")
 	}
 }
