@@ -25,9 +25,9 @@ type Checker struct {
 	// for their cost. It is called when a rule exceeds a limit; nil means that the schema is new.
 	Unchanged func() bool
 
-	types    typed.Maker
-	envs     environments
-	verdicts map[expressionKey]compiledCost
+	types typed.Maker
+	envs  environments
+	costs map[expressionKey]compiledCost
 
 	total     uint64
 	expensive []expensive // the most expensive first
@@ -188,7 +188,7 @@ func (s SchemaNode) rule(rule *apiextensions.ValidationRule, at *field.Path) fie
 // compile compiles an expression and estimates its cost, once for equal expressions. It does not
 // cache the compiled expression.
 func (c *Checker) compile(key expressionKey) compiledCost {
-	if have, found := c.verdicts[key]; found {
+	if have, found := c.costs[key]; found {
 		return have
 	}
 	e := c.envs.compile(key)
@@ -200,10 +200,10 @@ func (c *Checker) compile(key expressionKey) compiledCost {
 			v.err = fmt.Errorf("cost estimation failed%s: %w", what, err)
 		}
 	}
-	if c.verdicts == nil {
-		c.verdicts = map[expressionKey]compiledCost{}
+	if c.costs == nil {
+		c.costs = map[expressionKey]compiledCost{}
 	}
-	c.verdicts[key] = v
+	c.costs[key] = v
 	return v
 }
 

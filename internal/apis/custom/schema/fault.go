@@ -118,8 +118,8 @@ func (c *checker) invalid(p *place, value any, format string, args ...any) fault
 	return fault{text, field.Invalid(c.at(p), value, text)}
 }
 
-// misfit returns a fault that names no field, as some of kube-apiserver's.
-func (c *checker) misfit(text string) fault {
+// combinationFault returns a fault that names no field, as some of kube-apiserver's.
+func (c *checker) combinationFault(text string) fault {
 	return fault{text, field.Invalid(c.base, "", text)}
 }
 
