@@ -78,8 +78,8 @@ func (i *instance) openPeers() error {
 		ID: telemetry.ServerID(i.env.Hostname), Leases: leases, Selector: bootstrap.IdentitySelector(),
 		Address:     func(ctx context.Context, id string) (string, error) { return peerAddressOf(ctx, addresses, id) },
 		Authorities: i.env.PeerAuthorities, Certificate: i.env.Identity.ProxyCertificate,
-		Ours:  func(gv schema.GroupVersion) bool { return i.custom.Serves(gv) || i.aggregated.Handler(gv) != nil },
-		Proxy: i.proxy, Metrics: i.env.Metrics.Peers, Reflectors: i.env.Metrics.Reflectors, Logger: i.env.Logger,
+		Shared: func(gv schema.GroupVersion) bool { return i.custom.Serves(gv) || i.aggregated.Handler(gv) != nil },
+		Proxy:  i.proxy, Metrics: i.env.Metrics.Peers, Reflectors: i.env.Metrics.Reflectors, Logger: i.env.Logger,
 	})
 	return err
 }

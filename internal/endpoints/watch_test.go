@@ -346,7 +346,7 @@ func TestWatchErrors(t *testing.T) {
 		want string // the last event; may be empty
 	}{
 		"expired": {&storage.ExpiredError{Message: "too old resource version: 1 (5)"}, "ERROR Status Expired too old resource version: 1 (5)"},
-		"future":  {&storage.FutureRevisionError{Asked: 9, Current: 5}, "ERROR Status Timeout Timeout: Too large resource version: 9, current: 5"},
+		"future":  {&storage.FutureRevisionError{Requested: 9, Current: 5}, "ERROR Status Timeout Timeout: Too large resource version: 9, current: 5"},
 		"closed":  {rest.ErrWatchClosed, ""},
 		"trouble": {io.ErrUnexpectedEOF, "ERROR Status InternalError unexpected EOF"},
 	} {

@@ -51,7 +51,7 @@ func (s *brokenStorage) Watch(context.Context, string, rest.ListOptions) (rest.W
 	if !s.late {
 		return nil, s.err
 	}
-	return storage.Failed(s.err), nil
+	return storage.FailedWatch(s.err), nil
 }
 
 // ask calls every verb and returns their errors by name.
@@ -106,7 +106,7 @@ func TestErrors(t *testing.T) {
 		"exists":    {err: storage.ErrExists, want: failure(409, "AlreadyExists", `pods "p" already exists`, details("p")), named: true},
 		"precondition": {err: &storage.PreconditionError{Field: "UID", Want: "x", Got: "y", Key: "/registry/pods/a/p"}, named: true, update: &changed,
 			want: failure(409, "Conflict", `Operation cannot be fulfilled on Pod "p": the UID in the precondition (x) does not match the UID in record (y). The object might have been deleted and then recreated`, &metav1.StatusDetails{Name: "p", Kind: "Pod"})},
-		"future": {err: &storage.FutureRevisionError{Asked: 9, Current: 5},
+		"future": {err: &storage.FutureRevisionError{Requested: 9, Current: 5},
 			want: failure(504, "Timeout", "Timeout: Too large resource version: 9, current: 5", &metav1.StatusDetails{RetryAfterSeconds: 1, Causes: tooLarge})},
 		"expired": {err: &storage.ExpiredError{Message: "too old"}, want: failure(410, "Expired", "too old", nil)},
 		"expired, continued": {err: &storage.ExpiredError{Message: "too old", Continue: "token"},

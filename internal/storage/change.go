@@ -11,58 +11,58 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// Change is one change of one object, shared by all watches. It is immutable once
-// a Source has returned it.
+// Change is one change of one object. All watches share it; its fields must not be modified. Its methods
+// are safe for concurrent use.
 type Change struct {
 	Key      string
 	Revision int64
-	// Record is the object after the change, nil after a deletion.
+	// Record is the object after the change; nil after a deletion.
 	Record *codec.Record
-	// Prev is the object before the change, nil before a creation.
+	// Prev is the object before the change; nil before a creation.
 	Prev *codec.Record
 
-	// deleted is Prev at Revision, made on first use.
+	// deleted is Prev with the revision of the change, created on first use.
 	deleted atomic.Pointer[codec.Record]
 }
 
-// NewChange returns the change of an event of the backend. prev is the record
-// before the change, or nil to have it decoded from the event. An error is the
-// transformer's.
+// NewChange returns the change of an event of the backend. prev is the record before the change, or nil
+// to decode it from the event. It may block on a key service unless NonBlocking returns true. The error
+// comes from the transformer, and is a *CorruptDeletionError if the previous value of a deletion is
+// unreadable.
 func (s *Store) NewChange(ctx context.Context, ev *kv.Event, prev *codec.Record) (*Change, error) {
 	c := &Change{Key: ev.Key, Revision: int64(ev.Revision), Prev: prev}
 	var err error
 	if c.Prev == nil && ev.Prev != nil {
 		if c.Prev, err = s.Record(ctx, ev.Prev); err != nil {
-			return nil, ofDeletion(ev, err)
+			return nil, eventError(ev, err)
 		}
 	}
-	written := s.writerRecord(ev)
+	shared := s.writerRecord(ev)
 	switch {
 	case ev.Deleted:
-		if written != nil {
-			c.deleted.Store(written)
+		if shared != nil {
+			c.deleted.Store(shared)
 		}
-	case written != nil:
-		c.Record = written
+	case shared != nil:
+		c.Record = shared
 	default:
 		c.Record, err = s.Record(ctx, &kv.Entry{Key: ev.Key, Value: ev.Value, Created: ev.Created, Modified: ev.Revision})
 	}
 	return c, err
 }
 
-// NonBlocking reports whether NewChange does not call the transformer for an event,
-// which may block on a key service. prev must then be passed where the event has
-// a previous value.
+// NonBlocking reports whether NewChange returns without calling the transformer, which may block on a
+// key service. The caller must then pass prev if the event has a previous value.
 func (s *Store) NonBlocking(ev *kv.Event) bool {
 	if s.storesPlain() {
 		return true
 	}
-	note, ok := ev.Note.(*pendingRecord)
+	note, ok := ev.Note.(*uncommittedRecord)
 	return ok && note.kind == s.kind
 }
 
-// DeletedRecord returns the object before the change with the change's revision,
-// the object of a DELETED event. Prev must not be nil.
+// DeletedRecord returns the object before the change with the revision of the change, for a DELETED
+// event. Prev must not be nil.
 func (c *Change) DeletedRecord() *codec.Record {
 	if r := c.deleted.Load(); r != nil {
 		return r
@@ -71,8 +71,9 @@ func (c *Change) DeletedRecord() *codec.Record {
 	return c.deleted.Load()
 }
 
-// Event returns the event of the change for a watch of the selection. ok is false if the object is
-// in the selection neither before nor after the change.
+// Event returns the event of a change for a watch of the selection. ok is false if the selection has the
+// object neither before nor after the change. The error means that the object cannot be decoded for the
+// selectors.
 func (sel *Selection) Event(c *Change) (ev rest.Event, ok bool, err error) {
 	var before, after bool
 	if c.Prev != nil {
@@ -96,7 +97,7 @@ func (sel *Selection) Event(c *Change) (ev rest.Event, ok bool, err error) {
 	return ev, false, nil
 }
 
-// Holds reports whether a key is in the selection's key range.
-func (sel *Selection) Holds(key string) bool {
+// Contains reports whether a key is in the selection's key range.
+func (sel *Selection) Contains(key string) bool {
 	return key >= sel.Start && (sel.End == "" || key < sel.End)
 }

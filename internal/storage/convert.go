@@ -10,17 +10,18 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Objects whose conversion may call a webhook (codec.Kind.Convert) are converted here, in batches
-// and with the request's context, before they are decoded.
+// This file converts objects of kinds with codec.Kind.Convert, which may call a webhook. They are
+// converted before they are decoded, in batches and with the context of the request.
 
-// readable yields the records of a plan converted.
-func (s *Store) readable(ctx context.Context, p *ListPlan, records iter.Seq2[*codec.Record, error]) iter.Seq2[*codec.Record, error] {
+// converted yields the records of a plan after their conversion to the hub version. It blocks during
+// calls of the webhook.
+func (s *Store) converted(ctx context.Context, p *ListPlan, records iter.Seq2[*codec.Record, error]) iter.Seq2[*codec.Record, error] {
 	if s.kind.Convert == nil {
 		return records
 	}
-	most := codec.MaxConverted
+	maxBatch := codec.MaxConverted
 	if p.Limit > 0 {
-		most = int(min(p.Limit, int64(most)))
+		maxBatch = int(min(p.Limit, int64(maxBatch)))
 	}
 	return func(yield func(*codec.Record, error) bool) {
 		var batch []*codec.Record
@@ -47,13 +48,13 @@ func (s *Store) readable(ctx context.Context, p *ListPlan, records iter.Seq2[*co
 				return
 			}
 			if p.Limit > 0 && seen >= p.Limit && p.All() {
-				// It is not returned: it only shows that there is another page.
+				// This record is not returned. It only proves that there is another page.
 				if !flush() || !yield(record, nil) {
 					return
 				}
 				continue
 			}
-			full := len(batch) == most || len(batch) > 0 && size+record.StoredSize() > codec.MaxConvertedBytes
+			full := len(batch) == maxBatch || len(batch) > 0 && size+record.StoredSize() > codec.MaxConvertedBytes
 			if full && !flush() {
 				return
 			}
@@ -63,36 +64,37 @@ func (s *Store) readable(ctx context.Context, p *ListPlan, records iter.Seq2[*co
 	}
 }
 
-// readBack converts an object to the hub version before its write, as a read would: an object that
-// cannot be converted must not be written. The write then returns the converted record.
-func (p *pendingRecord) readBack(ctx context.Context, name types.NamespacedName) error {
-	if p.kind.Convert == nil {
+// convertBack converts an encoded object to the hub version before its write, as a read does: an object
+// that cannot be converted must not be written. The write then returns the converted record.
+func (u *uncommittedRecord) convertBack(ctx context.Context, name types.NamespacedName) error {
+	if u.kind.Convert == nil {
 		return nil
 	}
-	record := codec.NewRecord(p.kind, name, p.value, 0)
+	record := codec.NewRecord(u.kind, name, u.value, 0)
 	if !record.Converts() {
 		return nil
 	}
 	if err := codec.Convert(ctx, record); err != nil {
 		return err
 	}
-	p.before = record
+	u.before = record
 	return nil
 }
 
-// readable converts the records of changes that selectors have to match.
-func (c *Cursor) readable(ctx context.Context, changes []*Change) error {
+// convertForSelectors converts the records of changes that selectors have to evaluate. Without
+// selectors, convertEvents converts only the records of events.
+func (c *cursor) convertForSelectors(ctx context.Context, changes []*Change) error {
 	if c.All() || len(changes) == 0 || !changes[0].converts() {
 		return nil
 	}
-	matched := make([]*codec.Record, 0, 2*len(changes))
+	records := make([]*codec.Record, 0, 2*len(changes))
 	for _, change := range changes {
-		matched = append(matched, change.Prev, change.Record)
+		records = append(records, change.Prev, change.Record)
 	}
-	return codec.Convert(ctx, matched...)
+	return codec.Convert(ctx, records...)
 }
 
-// converts reports whether a change is of a kind with Kind.Convert.
+// converts reports whether the kind of the changed object has a Convert function.
 func (c *Change) converts() bool {
 	record := c.Record
 	if record == nil {

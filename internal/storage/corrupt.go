@@ -16,30 +16,30 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// CorruptError reports a stored object that cannot be read: its value does not decrypt, or
-// is no object. Its text is kube-apiserver's.
+// CorruptError reports a stored object that cannot be read, because its value cannot be decrypted or
+// decoded. The text is kube-apiserver's.
 type CorruptError struct {
 	// Key is the key of the object, without the global prefix if the request was for a single
 	// object.
 	Key string
-	Err error // why
-	// Decrypted: the value was decrypted, and is no object of the kind.
+	Err error // the cause
+	// Decrypted is set if the value was decrypted but cannot be decoded.
 	Decrypted bool
 	Revision  int64
 }
 
 func (e *CorruptError) Error() string {
-	what, revision := "data from the storage is not transformable", int64(0)
+	reason, revision := "data from the storage is not transformable", int64(0)
 	if e.Decrypted {
-		what, revision = "object not decodable", e.Revision
+		reason, revision = "object not decodable", e.Revision
 	}
-	return fmt.Sprintf("StorageError: corrupt object, Code: 7, Key: %s, ResourceVersion: 0, AdditionalErrorMsg: %s revision=%d: %v", e.Key, what, revision, e.Err)
+	return fmt.Sprintf("StorageError: corrupt object, Code: 7, Key: %s, ResourceVersion: 0, AdditionalErrorMsg: %s revision=%d: %v", e.Key, reason, revision, e.Err)
 }
 
 func (e *CorruptError) Unwrap() error { return e.Err }
 
-// CorruptDeletionError reports the deletion of an unreadable object to a watch, which has no object
-// to send. It is an API error.
+// CorruptDeletionError is the error of a watch for the deletion of an unreadable object, because there
+// is no object for the event. It is an API error: 500.
 type CorruptDeletionError struct{ Err *CorruptError }
 
 func (e *CorruptDeletionError) Error() string {
@@ -53,8 +53,8 @@ func (e *CorruptDeletionError) Status() metav1.Status {
 	return metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonStoreReadError, Message: e.Error()}
 }
 
-// ofDeletion returns the error of an event with an unreadable previous value.
-func ofDeletion(ev *kv.Event, err error) error {
+// eventError returns the error for an event whose previous value is unreadable.
+func eventError(ev *kv.Event, err error) error {
 	var corrupt *CorruptError
 	if ev.Deleted && errors.As(err, &corrupt) {
 		return &CorruptDeletionError{corrupt}
@@ -62,22 +62,22 @@ func ofDeletion(ev *kv.Event, err error) error {
 	return err
 }
 
-// ReadableError reports that an object can be read, where DeleteCorrupt was to delete it.
+// ReadableError is the error of DeleteCorrupt for an object that is readable.
 type ReadableError struct{ Key string }
 
 func (e *ReadableError) Error() string {
 	return fmt.Sprintf("StorageError: invalid object, Code: 4, Key: %s, ResourceVersion: 0, AdditionalErrorMsg: unsafe deletion is not allowed because the object is decodable from storage", e.Key)
 }
 
-// maxCorrupt is how many objects that cannot be read are named.
+// maxCorrupt is the maximum number of objects in a CorruptListError.
 const maxCorrupt = 100
 
-// CorruptListError reports the objects of a list that cannot be read. It is an API error:
-// 500 StorageReadError, with a cause for each object.
+// CorruptListError reports the unreadable objects of a list. It is an API error: 500
+// StorageReadError, with a cause for each object.
 type CorruptListError struct {
 	Resource schema.GroupResource
 	Objects  []*CorruptError // at least one
-	// Aborted is why the objects behind them were not looked at; nil: they were.
+	// Aborted is the reason why the list was not read to its end; nil if it was.
 	Aborted error
 }
 
@@ -112,8 +112,8 @@ func (e *CorruptListError) Status() metav1.Status {
 	}
 }
 
-// named returns a sequence whose error lists all unreadable objects.
-func (s *Store) named(records iter.Seq2[*codec.Record, error]) iter.Seq2[*codec.Record, error] {
+// collectCorrupt returns a sequence of the same records whose error reports all unreadable objects.
+func (s *Store) collectCorrupt(records iter.Seq2[*codec.Record, error]) iter.Seq2[*codec.Record, error] {
 	return func(yield func(*codec.Record, error) bool) {
 		var found *CorruptListError
 		for record, err := range records {
@@ -144,8 +144,9 @@ func (s *Store) named(records iter.Seq2[*codec.Record, error]) iter.Seq2[*codec.
 	}
 }
 
-// gathered reads all records, so that an error is known before any of them is used.
-func gathered(records iter.Seq2[*codec.Record, error]) (iter.Seq2[*codec.Record, error], error) {
+// readAll reads all records, and returns a sequence of them. It returns an error before the first record
+// is used.
+func readAll(records iter.Seq2[*codec.Record, error]) (iter.Seq2[*codec.Record, error], error) {
 	var all []*codec.Record
 	for record, err := range records {
 		if err != nil {
@@ -162,8 +163,8 @@ func gathered(records iter.Seq2[*codec.Record, error]) (iter.Seq2[*codec.Record,
 	}, nil
 }
 
-// short is the key of an error about a single object.
-func (s *Store) short(err error) error {
+// trimKey removes the prefix of all keys from a *CorruptError of a single object, like kube-apiserver.
+func (s *Store) trimKey(err error) error {
 	var corrupt *CorruptError
 	if errors.As(err, &corrupt) {
 		corrupt.Key = strings.TrimPrefix(corrupt.Key, s.root)
@@ -185,7 +186,7 @@ func (s *Store) DeleteCorrupt(ctx context.Context, name types.NamespacedName, dr
 		if entry == nil {
 			return 0, notFound(name)
 		}
-		if err := s.isCorrupt(ctx, entry); err != nil || dryRun {
+		if err := s.requireCorrupt(ctx, entry); err != nil || dryRun {
 			return int64(entry.Modified), err
 		}
 		res, err := s.backend.Commit(ctx, kv.Op{Key: key, Expect: entry.Modified, Kind: kv.OpDelete})
@@ -199,10 +200,10 @@ func (s *Store) DeleteCorrupt(ctx context.Context, name types.NamespacedName, dr
 	}
 }
 
-// isCorrupt returns nil where an entry cannot be read.
-func (s *Store) isCorrupt(ctx context.Context, entry *kv.Entry) error {
+// requireCorrupt returns a *ReadableError if an entry can be read, and nil if it is corrupt.
+func (s *Store) requireCorrupt(ctx context.Context, entry *kv.Entry) error {
 	record, err := s.Record(ctx, entry)
-	if err == nil && !record.Converts() { // a webhook that fails makes no object corrupt
+	if err == nil && !record.Converts() { // a failed webhook does not make the object corrupt
 		_, err = record.Object()
 	}
 	switch {

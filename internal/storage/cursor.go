@@ -14,94 +14,80 @@ import (
 )
 
 const (
-	// bookmarkPeriod is the longest time between bookmarks.
+	// bookmarkPeriod is the maximum time between bookmarks.
 	bookmarkPeriod = time.Minute
-	// lastBookmark is how long before its deadline a watch gets a last one.
-	lastBookmark = 2 * time.Second
-	// initialBatch is how many initial events one Next returns.
+	// finalBookmark is the time between the last bookmark and the deadline of a watch.
+	finalBookmark = 2 * time.Second
+	// initialBatch is the maximum number of initial events that one Next returns.
 	initialBatch = 100
 )
 
-// Source is where a Cursor reads changes. It must not be used concurrently.
-type Source interface {
-	// Next returns the next changes in order of revision, with all changes of a commit together. It
-	// blocks until there are changes, wake fires, or ctx ends. The result may be empty after wake
-	// or if only the progress changed. The slice is valid until the next call. All changes up to
-	// the revision progress have been returned. If changed is closed, Next returns the available
-	// changes, possibly after a moment; it may be nil.
-	Next(ctx context.Context, wake <-chan time.Time, changed <-chan struct{}) (changes []*Change, progress int64, err error)
+// ChangeStream is a sequence of changes in order of revisions. It must not be used concurrently.
+type ChangeStream interface {
+	// Next returns the next changes, with all changes of a commit together. It blocks until there
+	// are changes, timer fires, catchUp is closed, or ctx ends. If catchUp is closed, Next reads
+	// everything that the storage has at that time, which may take a moment; both channels may be
+	// nil. The result may be empty after timer or catchUp, and if only the progress has changed. The
+	// slice is valid until the next call. All changes up to the revision progress have been
+	// returned.
+	Next(ctx context.Context, timer <-chan time.Time, catchUp <-chan struct{}) (changes []*Change, progress int64, err error)
+	// Close releases the stream. Changes that were returned stay valid.
 	Close() error
 }
 
-// A pollable is a Source that can be read without waiting.
-type pollable interface {
+// A poller is a ChangeStream that can be read without blocking.
+type poller interface {
 	// Poll returns the result of Next if it is available without blocking. Otherwise there are no
-	// changes, and wake is called as specified by rest.Poller. The error may be rest.ErrWouldBlock.
+	// changes, and wake is called as specified by rest.Poller. The error is rest.ErrWouldBlock if
+	// only Next can read the next changes.
 	Poll(wake func()) (changes []*Change, progress int64, err error)
 }
 
-// CursorConfig describes a Cursor.
-type CursorConfig struct {
-	Selection
-	Source Source
-	// Initial, if not nil, is the list whose items are sent first, as ADDED. Source delivers the
-	// changes after its Revision.
-	Initial *rest.List
-	// From is the revision after which changes are reported.
-	From int64
-	// MarkInitialEnd adds a bookmark after the initial items.
-	MarkInitialEnd bool
-	// Bookmarks adds bookmarks, about once a minute.
-	Bookmarks bool
-	// Deadline, where not zero, is when the watch will be ended.
-	Deadline time.Time
-	// converts: events may wait for a conversion.
-	converts bool
-	// view, where not nil, limits the watch to some namespaces, which change.
-	view *view
-}
+// cursor is a rest.Watch over a ChangeStream. It returns the initial events, then the events of the
+// changes that the selection matches, and bookmarks between them. Watches with and without a cache
+// use it. It must not be used concurrently.
+type cursor struct {
+	*WatchPlan
+	stream ChangeStream
+	// visible limits the watch to namespaces, which can change; nil means no limit.
+	visible *visibleNamespaces
 
-// Cursor is a rest.Watch over a Source: first the initial events, then the
-// changes that the selection makes into events, and bookmarks between them. It
-// is the common part of cached and uncached watches. It must not be used concurrently.
-type Cursor struct {
-	CursorConfig
+	// nextInitial and stopInitial are nil after the initial events.
 	nextInitial func() (*codec.Record, error, bool)
 	stopInitial func()
-	// progress is the revision of the next bookmark, bookmarked that of the last.
+	// progress is the revision of the next bookmark, bookmarked the revision of the last one.
 	progress, bookmarked int64
-	// timer fires when a bookmark is due, which is at due. It is nil without
-	// bookmarks, and has no channel once the cursor is polled.
-	timer *time.Timer
+	// due is the time of the next bookmark. timer fires then; it is nil before the first wait, and
+	// has no channel after the first Poll.
 	due   time.Time
-	out   []rest.Event
-	// queued are events that go out before any others.
-	queued []rest.Event
-	// reported: the request was notified that the initial events were sent.
-	reported bool
+	timer *time.Timer
+	// events is the result of Next, queued the events that precede all further ones.
+	events, queued []rest.Event
+	// initialized is set after the request was notified of the end of the initial events.
+	initialized bool
 }
 
-var _ rest.Watch = (*Cursor)(nil)
+var _ rest.Watch = (*cursor)(nil)
 
-// NewCursor returns a watch, which owns the Source.
-func NewCursor(cfg CursorConfig) *Cursor {
-	c := &Cursor{CursorConfig: cfg, progress: cfg.From}
-	if cfg.Initial != nil {
-		c.nextInitial, c.stopInitial = iter.Pull2(cfg.Initial.Items)
-		c.progress = cfg.Initial.Revision
+// newCursor returns a watch after the revision from. The caller must set stream, which the cursor then
+// owns. initial is the list of the initial objects, or nil.
+func newCursor(plan *WatchPlan, initial *rest.List, from int64, visible *visibleNamespaces) *cursor {
+	c := &cursor{WatchPlan: plan, visible: visible, progress: from}
+	if initial != nil {
+		c.nextInitial, c.stopInitial = iter.Pull2(initial.Items)
 	}
-	if cfg.Bookmarks {
+	if plan.Bookmarks {
 		c.due = time.Now().Add(c.untilBookmark())
 	}
 	return c
 }
 
-// untilBookmark returns how long to wait for the next bookmark.
-func (c *Cursor) untilBookmark() time.Duration {
-	// With jitter, so that watches opened together do not wake together.
+// untilBookmark returns the time until the next bookmark.
+func (c *cursor) untilBookmark() time.Duration {
+	// With jitter, so that watches that were opened together do not wake together.
 	wait := bookmarkPeriod - rand.N(bookmarkPeriod/4)
 	if !c.Deadline.IsZero() {
-		if left := time.Until(c.Deadline) - lastBookmark; left > 0 {
+		if left := time.Until(c.Deadline) - finalBookmark; left > 0 {
 			wait = min(wait, left)
 		}
 	}
@@ -109,50 +95,48 @@ func (c *Cursor) untilBookmark() time.Duration {
 }
 
 // Next implements rest.Watch.
-func (c *Cursor) Next(ctx context.Context) ([]rest.Event, error) {
-	clear(c.out)
-	c.out = c.out[:0]
-	for len(c.out) == 0 {
+func (c *cursor) Next(ctx context.Context) ([]rest.Event, error) {
+	c.clearEvents()
+	for len(c.events) == 0 {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		var err error
 		switch {
 		case c.nextInitial != nil:
-			err = c.initial()
+			err = c.readInitial()
 		case len(c.queued) > 0:
 			c.dequeue()
 		default:
-			c.initialized(ctx)
-			err = c.changes(ctx)
+			c.notifyInitialized(ctx)
+			err = c.readChanges(ctx)
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
-	return c.out, nil
+	return c.events, nil
 }
 
 // Poll implements rest.Poller.
-func (c *Cursor) Poll(ctx context.Context, wake func()) ([]rest.Event, error) {
-	source, ok := c.Source.(pollable)
-	if !ok || c.view != nil || c.converts {
+func (c *cursor) Poll(ctx context.Context, wake func()) ([]rest.Event, error) {
+	stream, ok := c.stream.(poller)
+	if !ok || c.visible != nil || c.converts {
 		return nil, rest.ErrWouldBlock
 	}
-	clear(c.out)
-	c.out = c.out[:0]
+	c.clearEvents()
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	if c.nextInitial != nil {
-		if err := c.initial(); err != nil || len(c.out) > 0 {
-			return c.out, err
+		if err := c.readInitial(); err != nil || len(c.events) > 0 {
+			return c.events, err
 		}
 	}
-	c.initialized(ctx)
+	c.notifyInitialized(ctx)
 	c.wakeForBookmark(wake)
-	for len(c.out) == 0 {
-		changes, progress, err := source.Poll(wake)
+	for len(c.events) == 0 {
+		changes, progress, err := stream.Poll(wake)
 		if err == nil {
 			err = c.advance(ctx, changes, progress)
 		}
@@ -163,20 +147,25 @@ func (c *Cursor) Poll(ctx context.Context, wake func()) ([]rest.Event, error) {
 			break
 		}
 	}
-	return c.out, nil
+	return c.events, nil
 }
 
-// initialized notifies the request once that the initial events were sent. It is called when the
-// next ones are requested.
-func (c *Cursor) initialized(ctx context.Context) {
-	if !c.reported {
-		c.reported = true
+func (c *cursor) clearEvents() {
+	clear(c.events)
+	c.events = c.events[:0]
+}
+
+// notifyInitialized notifies the request once that the initial events were sent. The caller has
+// requested further events, so it has sent all previous ones.
+func (c *cursor) notifyInitialized(ctx context.Context) {
+	if !c.initialized {
+		c.initialized = true
 		request.WatchInitialized(ctx)
 	}
 }
 
-// initial adds the next initial events.
-func (c *Cursor) initial() error {
+// readInitial appends the next initial events.
+func (c *cursor) readInitial() error {
 	for range initialBatch {
 		record, err, ok := c.nextInitial()
 		if !ok {
@@ -186,25 +175,25 @@ func (c *Cursor) initial() error {
 		if err != nil {
 			return err
 		}
-		c.out = append(c.out, rest.Event{Type: watch.Added, Record: record})
+		c.events = append(c.events, rest.Event{Type: watch.Added, Record: record})
 	}
 	return nil
 }
 
-func (c *Cursor) endInitial() {
+// endInitial releases the initial list, which retains a snapshot of the cache.
+func (c *cursor) endInitial() {
 	c.stopInitial()
-	// The list retains a snapshot of the cache, which the watch must release.
-	c.nextInitial, c.stopInitial, c.Initial = nil, nil, nil
+	c.nextInitial, c.stopInitial = nil, nil
 	if c.MarkInitialEnd {
-		c.out = append(c.out, rest.Event{Type: watch.Bookmark, Revision: c.progress, InitialEventsEnd: true})
+		c.events = append(c.events, rest.Event{Type: watch.Bookmark, Revision: c.progress, InitialEventsEnd: true})
 		c.bookmarked = c.progress
 	}
 }
 
-// changes adds the events of the next changes, and a bookmark when one is due.
-func (c *Cursor) changes(ctx context.Context) error {
-	wake, stop := c.bookmarkDue()
-	changes, progress, err := c.Source.Next(ctx, wake, c.view.changed())
+// readChanges waits for changes or a due bookmark, and appends their events.
+func (c *cursor) readChanges(ctx context.Context) error {
+	due, stop := c.bookmarkTimer()
+	changes, progress, err := c.stream.Next(ctx, due, c.visible.changes())
 	stop()
 	if err != nil {
 		return err
@@ -212,8 +201,8 @@ func (c *Cursor) changes(ctx context.Context) error {
 	return c.advance(ctx, changes, progress)
 }
 
-// wakeForBookmark has wake called when the next bookmark is due, and after each at the next.
-func (c *Cursor) wakeForBookmark(wake func()) {
+// wakeForBookmark makes the timer call wake for this and all later bookmarks.
+func (c *cursor) wakeForBookmark(wake func()) {
 	if !c.Bookmarks || c.timer != nil && c.timer.C == nil {
 		return
 	}
@@ -223,43 +212,45 @@ func (c *Cursor) wakeForBookmark(wake func()) {
 	c.timer = time.AfterFunc(time.Until(c.due), wake)
 }
 
-// bookmarkDue returns a channel for the time of the next bookmark, until stop is called.
-func (c *Cursor) bookmarkDue() (due <-chan time.Time, stop func()) {
-	keep := func() {}
+// bookmarkTimer returns a channel that receives when the next bookmark is due; nil without bookmarks.
+// The caller must call stop.
+func (c *cursor) bookmarkTimer() (due <-chan time.Time, stop func()) {
+	nothing := func() {}
 	switch {
 	case !c.Bookmarks:
-		return nil, keep
+		return nil, nothing
 	case c.timer == nil:
 		c.timer = time.NewTimer(time.Until(c.due))
-	case c.timer.C == nil:
+	case c.timer.C == nil: // it calls the wake function of Poll
 		t := time.NewTimer(time.Until(c.due))
 		return t.C, func() { t.Stop() }
 	}
-	return c.timer.C, keep
+	return c.timer.C, nothing
 }
 
-// advance adds the events of changes, which are all up to the revision progress, and a bookmark when one is due.
-func (c *Cursor) advance(ctx context.Context, changes []*Change, progress int64) (err error) {
+// advance appends the events of changes, and a bookmark if one is due. All changes up to the revision
+// progress are among these or earlier changes.
+func (c *cursor) advance(ctx context.Context, changes []*Change, progress int64) (err error) {
 	progress = max(c.progress, progress)
-	if c.view != nil {
-		changes, err = c.visible(ctx, changes, progress)
+	if c.visible != nil {
+		changes, err = c.filterVisible(ctx, changes, progress)
 	}
 	if err == nil {
-		err = c.events(ctx, changes)
+		err = c.appendEvents(ctx, changes)
 	}
 	if err != nil {
 		return err
 	}
 	c.progress = progress
 	if c.timer != nil && !time.Now().Before(c.due) {
-		c.bookmark()
+		c.appendBookmark()
 	}
 	return nil
 }
 
-// events adds the events of changes.
-func (c *Cursor) events(ctx context.Context, changes []*Change) error {
-	if err := c.readable(ctx, changes); err != nil {
+// appendEvents appends the events of changes that the selection matches.
+func (c *cursor) appendEvents(ctx context.Context, changes []*Change) error {
+	if err := c.convertForSelectors(ctx, changes); err != nil {
 		return err
 	}
 	for _, change := range changes {
@@ -268,30 +259,30 @@ func (c *Cursor) events(ctx context.Context, changes []*Change) error {
 			return err
 		}
 		if ok {
-			c.out = append(c.out, ev)
+			c.events = append(c.events, ev)
 		}
 	}
-	return convertEvents(ctx, c.out)
+	return convertEvents(ctx, c.events)
 }
 
-// bookmark adds a bookmark, if there was progress since the last.
-func (c *Cursor) bookmark() {
+// appendBookmark appends a bookmark if there was progress since the last one.
+func (c *cursor) appendBookmark() {
 	wait := c.untilBookmark()
 	c.due = time.Now().Add(wait)
 	c.timer.Reset(wait)
 	if c.progress > c.bookmarked {
 		c.bookmarked = c.progress
-		c.out = append(c.out, rest.Event{Type: watch.Bookmark, Revision: c.progress})
+		c.events = append(c.events, rest.Event{Type: watch.Bookmark, Revision: c.progress})
 	}
 }
 
 // Close implements rest.Watch.
-func (c *Cursor) Close() error {
+func (c *cursor) Close() error {
 	if c.timer != nil {
 		c.timer.Stop()
 	}
 	if c.stopInitial != nil {
 		c.stopInitial()
 	}
-	return c.Source.Close()
+	return c.stream.Close()
 }

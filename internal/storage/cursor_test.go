@@ -9,13 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// quiet is a Source without matching changes, whose progress increases.
+// quiet is a ChangeStream without matching changes, whose progress increases.
 type quiet struct{ progress int64 }
 
-func (q *quiet) Next(ctx context.Context, wake <-chan time.Time, _ <-chan struct{}) ([]*Change, int64, error) {
+func (q *quiet) Next(ctx context.Context, timer <-chan time.Time, _ <-chan struct{}) ([]*Change, int64, error) {
 	select {
 	case <-time.After(10 * time.Second):
-	case <-wake:
+	case <-timer:
 	case <-ctx.Done():
 		return nil, q.progress, ctx.Err()
 	}
@@ -25,6 +25,12 @@ func (q *quiet) Next(ctx context.Context, wake <-chan time.Time, _ <-chan struct
 
 func (q *quiet) Close() error { return nil }
 
+func quietCursor(plan *WatchPlan) *cursor {
+	c := newCursor(plan, nil, 100, nil)
+	c.stream = &quiet{progress: 100}
+	return c
+}
+
 func TestBookmarks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -33,7 +39,7 @@ func TestBookmarks(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), life)
 		defer cancel()
 		deadline, _ := ctx.Deadline()
-		c := NewCursor(CursorConfig{Source: &quiet{progress: 100}, From: 100, Bookmarks: true, Deadline: deadline})
+		c := quietCursor(&WatchPlan{Bookmarks: true, Deadline: deadline})
 		defer c.Close()
 		var last time.Duration
 		var revision int64
@@ -47,13 +53,13 @@ func TestBookmarks(t *testing.T) {
 			}
 			revision = events[0].Revision
 			now := time.Since(start)
-			if wait := now - last; wait > bookmarkPeriod || wait < bookmarkPeriod/2 && now != life-lastBookmark {
+			if wait := now - last; wait > bookmarkPeriod || wait < bookmarkPeriod/2 && now != life-finalBookmark {
 				t.Errorf("a bookmark %v after the last, at %v", wait, now)
 			}
 			last = now
 		}
-		if last != life-lastBookmark {
-			t.Errorf("the last bookmark came after %v, want %v", last, life-lastBookmark)
+		if last != life-finalBookmark {
+			t.Errorf("the last bookmark came after %v, want %v", last, life-finalBookmark)
 		}
 	})
 }
@@ -63,7 +69,7 @@ func TestNoBookmarksUnasked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer cancel()
-		c := NewCursor(CursorConfig{Source: &quiet{progress: 100}, From: 100})
+		c := quietCursor(&WatchPlan{})
 		defer c.Close()
 		if events, err := c.Next(ctx); err == nil {
 			t.Errorf("got %+v", events)

@@ -14,22 +14,22 @@ import (
 
 // Errors of an Interface.
 var (
-	// ErrNotFound: there is no such object.
+	// ErrNotFound is wrapped by the error of an operation on an object that does not exist.
 	ErrNotFound = errors.New("object not found")
-	// ErrExists: there is such an object already.
+	// ErrExists is wrapped by the error of Create if the object exists.
 	ErrExists = errors.New("object exists already")
-	// ErrTooLarge: the encoded object exceeds the maximum size of the backend.
+	// ErrTooLarge is wrapped if the stored value exceeds the maximum size.
 	ErrTooLarge = errors.New("object is too large to be stored")
-	// ErrExpired: the requested revision is compacted. It is returned as an *ExpiredError.
+	// ErrExpired is wrapped by *ExpiredError: the requested revision is compacted.
 	ErrExpired = errors.New("revision is no longer available")
 )
 
-// ExpiredError is an ErrExpired with the text for the client. It is an API error:
-// 410 Expired.
+// ExpiredError reports that the requested revision is compacted. It wraps ErrExpired, and is an API
+// error: 410 Expired.
 type ExpiredError struct {
 	Message string
-	// Continue is a token that resumes a paged list at the newest revision; empty if no list was
-	// resumed.
+	// Continue is a token that continues a paged list at the newest revision; empty if the request was
+	// not for a later page of a list.
 	Continue string
 }
 
@@ -51,25 +51,25 @@ func (e *ExpiredError) Status() metav1.Status {
 type PreconditionError struct {
 	Field     string // UID or ResourceVersion
 	Want, Got string
-	// Key is the object's key, or in a dry run the key without the prefix of all
-	// keys, as kube-apiserver's text has it. Update sets it.
+	// Key is the key of the object. In a dry run it has no common prefix, as in kube-apiserver's
+	// text. Update sets it.
 	Key string
 }
 
 func (e *PreconditionError) Error() string {
-	became := "deleted and then recreated"
+	change := "deleted and then recreated"
 	if e.Field == "ResourceVersion" {
-		became = "modified"
+		change = "modified"
 	}
-	return fmt.Sprintf("the %s in the precondition (%s) does not match the %s in record (%s). The object might have been %s", e.Field, e.Want, e.Field, e.Got, became)
+	return fmt.Sprintf("the %s in the precondition (%s) does not match the %s in record (%s). The object might have been %s", e.Field, e.Want, e.Field, e.Got, change)
 }
 
-// FutureRevisionError reports that the requested revision is not reached, for cached
-// reads after a wait. It is an API error: 504 Timeout.
-type FutureRevisionError struct{ Asked, Current int64 }
+// FutureRevisionError reports that the requested revision is greater than the current one. Cached reads
+// wait for the revision before they return it. It is an API error: 504 Timeout.
+type FutureRevisionError struct{ Requested, Current int64 }
 
 func (e *FutureRevisionError) Error() string {
-	return fmt.Sprintf("Too large resource version: %d, current: %d", e.Asked, e.Current)
+	return fmt.Sprintf("Too large resource version: %d, current: %d", e.Requested, e.Current)
 }
 
 // Status implements apierrors.APIStatus.
@@ -89,8 +89,7 @@ func (e *FutureRevisionError) Status() metav1.Status {
 	}
 }
 
-// InvalidOptionError reports an invalid option of a request. It is an API error: 400
-// BadRequest.
+// InvalidOptionError reports an invalid option of a request. It is an API error: 400 BadRequest.
 type InvalidOptionError struct{ Message string }
 
 func (e *InvalidOptionError) Error() string { return e.Message }
@@ -127,7 +126,7 @@ func checkPreconditions(preconditions *metav1.Preconditions, current *codec.Reco
 
 func notFound(name types.NamespacedName) error { return fmt.Errorf("%w: %s", ErrNotFound, name) }
 
-// tooLarge has a part of kube-apiserver's text, which some clients match on.
+// tooLarge returns an error with a part of kube-apiserver's text that some clients match on.
 func tooLarge(size int) error {
 	return fmt.Errorf("%w: request is too large: the object takes up %d bytes", ErrTooLarge, size)
 }
@@ -141,8 +140,8 @@ const (
 		"Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list."
 )
 
-// TooOld returns the *ExpiredError of a watch from a compacted revision; oldest is
-// the oldest one that is left.
+// TooOld returns the *ExpiredError for a watch from a compacted revision. oldest is the oldest available
+// revision.
 func TooOld(from, oldest int64) error {
 	return &ExpiredError{Message: fmt.Sprintf("too old resource version: %d (%d)", from, oldest)}
 }

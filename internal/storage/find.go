@@ -9,16 +9,16 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// FindAs returns an object of a known Go type in the hub version, or nil. The caller must not
-// modify it.
+// FindAs returns an object with a known Go type in the hub version, or nil if it does not exist. The object
+// is shared and must not be modified. The error also reports another type.
 func FindAs[T codec.Object](ctx context.Context, in Interface, name types.NamespacedName) (T, error) {
-	var none T
+	var zero T
 	record, err := in.Get(ctx, name, ReadOptions{})
 	if errors.Is(err, ErrNotFound) {
-		return none, nil
+		return zero, nil
 	}
 	if err != nil {
-		return none, err
+		return zero, err
 	}
 	return codec.SharedAs[T](record)
 }

@@ -11,12 +11,12 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// A list reads the backend in chunks of about chunkBytes, so that its memory
-// does not grow with its length, nor with that of its objects.
+// Lists read the backend in chunks, so that their memory grows neither with the number of objects nor
+// with their size.
 const (
-	firstChunk = 100
-	minChunk   = 8
-	maxChunk   = 2000
+	firstChunk = 100  // objects in the first chunk of a range
+	minChunk   = 8    // objects
+	maxChunk   = 2000 // objects
 	chunkBytes = 4 << 20
 )
 
@@ -29,26 +29,27 @@ func (s *Store) List(ctx context.Context, namespace string, options rest.ListOpt
 	return s.ListPlanned(ctx, plan)
 }
 
-// ListPlanned is List of a resolved request.
+// ListPlanned implements WatchReader. The error is an *ExpiredError or *FutureRevisionError if the
+// revision of the plan is not available.
 func (s *Store) ListPlanned(ctx context.Context, plan *ListPlan) (*rest.List, error) {
 	r := &reader{store: s, ctx: ctx, plan: plan}
-	// The first chunk determines the revision, and most errors.
+	// Reading the first chunk determines the revision, and detects most errors.
 	if err := r.first(); err != nil {
 		return nil, err
 	}
-	records := s.named(r.records())
-	if plan.Limit == 0 && !s.plainFirst(r) {
-		// A list is streamed, so errors must be detected before the first byte. A page is buffered
-		// anyway.
+	records := s.collectCorrupt(r.records())
+	if plan.Limit == 0 && !s.startsPlain(r) {
+		// A full list is streamed to the client, so errors must be detected before the first byte. A
+		// page is buffered anyway.
 		var err error
-		if records, err = gathered(records); err != nil {
+		if records, err = readAll(records); err != nil {
 			return nil, err
 		}
 	}
 	list := &rest.List{Revision: int64(r.at), Uncached: true}
 	total := r.chunk.Count
 	if plan.Namespaces != nil {
-		total = -1 // the total of the first range only
+		total = -1 // unknown: the count is for the first range only
 	}
 	list.Items = s.Page(ctx, list, plan, records, func() int64 { return total }, func(evaluated, returned int64) {
 		s.metrics.listed(s.resource, evaluated, returned)
@@ -56,11 +57,11 @@ func (s *Store) ListPlanned(ctx context.Context, plan *ListPlan) (*rest.List, er
 	return list, nil
 }
 
-// plainFirst reports whether the values of a list may be taken to be plain text: that
-// the resource is not encrypted, and its first values were not when they were written.
-func (s *Store) plainFirst(r *reader) bool {
+// startsPlain reports whether the values of a list can be assumed to be readable: the resource is not
+// encrypted, and the values in the first chunk are not.
+func (s *Store) startsPlain(r *reader) bool {
 	if !s.storesPlain() || r.plan.Namespaces != nil {
-		return false // of several ranges, the first may be empty
+		return false // the first of several ranges may be empty
 	}
 	for i := range r.chunk.Entries {
 		if _, _, err := s.transformer.FromStorage(r.ctx, r.chunk.Entries[i].Value, r.chunk.Entries[i].Key); err != nil {
@@ -70,16 +71,16 @@ func (s *Store) plainFirst(r *reader) bool {
 	return true
 }
 
-// Page returns the items of one page of a list: the records that the selectors match, up to the
-// limit. records are all records of the plan's range, in order. After the iteration, the list's
-// Continue and Remaining are set. total returns the number of records in the range, or a negative
-// number if unknown; done is called at the end with the numbers of evaluated and returned records.
+// Page yields the items of one page of a list: the records that the selectors match, up to the limit.
+// records are all records of the plan's ranges, in order. The iteration sets Continue and Remaining of
+// list before it ends. total returns the number of records in the ranges, or a negative number if it is
+// unknown. done is called at the end with the numbers of evaluated and returned records.
 func (s *Store) Page(ctx context.Context, list *rest.List, p *ListPlan, records iter.Seq2[*codec.Record, error], total func() int64, done func(evaluated, returned int64)) iter.Seq2[*codec.Record, error] {
 	return func(yield func(*codec.Record, error) bool) {
 		var evaluated, returned int64
 		var last *codec.Record
 		defer func() { done(evaluated, returned) }()
-		for record, err := range s.readable(ctx, p, records) {
+		for record, err := range s.converted(ctx, p, records) {
 			if err != nil {
 				yield(nil, err)
 				return
@@ -116,18 +117,18 @@ type reader struct {
 	ctx   context.Context
 	plan  *ListPlan
 	at    kv.Revision
-	// ranges are the incompletely read ranges; chunk belongs to the first one.
+	// ranges are the ranges that were not read to their end. chunk belongs to the first one.
 	ranges []keyRange
 	chunk  kv.RangeResult
 }
 
 type keyRange struct{ start, end string }
 
-// first reads the first chunk.
+// first reads the first chunk, and sets the revision of the list.
 func (r *reader) first() error {
 	limit := firstChunk
 	if r.plan.Limit > 0 && r.plan.All() {
-		// One more than the page, to know whether another one follows.
+		// One more object than the page shows whether there is another page.
 		limit = int(min(r.plan.Limit+1, maxChunk))
 	}
 	for start, end := range r.plan.Ranges {
@@ -141,13 +142,13 @@ func (r *reader) first() error {
 	}
 	r.at = r.chunk.Revision
 	if r.plan.Min > r.at {
-		return &FutureRevisionError{Asked: int64(r.plan.Min), Current: int64(r.at)}
+		return &FutureRevisionError{Requested: int64(r.plan.Min), Current: int64(r.at)}
 	}
 	return nil
 }
 
-// read reads the chunk of the first range that begins at start, and counts the range
-// from there on if counted.
+// read reads the chunk of the first range that begins at start. counted requests the number of objects
+// from there to the end of the range.
 func (r *reader) read(start string, at kv.Revision, limit int, counted bool) error {
 	backend := r.store.backend
 	res, err := backend.Range(r.ctx, kv.RangeRequest{Start: start, End: r.ranges[0].end, At: at, Limit: limit, Counted: counted})
@@ -162,13 +163,13 @@ func (r *reader) read(start string, at kv.Revision, limit int, counted bool) err
 		if err != nil {
 			return fmt.Errorf("list %s: %w", r.plan.Prefix, err)
 		}
-		return &FutureRevisionError{Asked: int64(at), Current: int64(current)}
+		return &FutureRevisionError{Requested: int64(at), Current: int64(current)}
 	default:
 		return fmt.Errorf("list %s: %w", r.plan.Prefix, err)
 	}
 }
 
-// records yields the records of the range. It continues after the error of an object.
+// records yields the records of all ranges. It continues after an unreadable object.
 func (r *reader) records() iter.Seq2[*codec.Record, error] {
 	return func(yield func(*codec.Record, error) bool) {
 		for {

@@ -13,7 +13,7 @@ type Metrics struct {
 	lists, evaluated, fetched, returned *prometheus.CounterVec
 }
 
-// NewMetrics registers the metrics of Stores.
+// NewMetrics creates the metrics of Stores and registers them. It fails if they are registered already.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	counter := func(name, help string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"group", "resource"})
@@ -42,7 +42,7 @@ func (m *Metrics) listed(resource schema.GroupResource, evaluated, returned int6
 	m.returned.WithLabelValues(resource.Group, resource.Resource).Add(float64(returned))
 }
 
-// Forget removes the series of a deleted resource.
+// Forget removes the series of a deleted resource. m may be nil.
 func (m *Metrics) Forget(resource schema.GroupResource) {
 	if m == nil {
 		return

@@ -15,40 +15,40 @@ import (
 
 // OpRequest describes the write of one object in a transaction with others.
 type OpRequest struct {
-	// Current is the record that the object must still have at the commit. It
-	// must be of this storage. nil requires that there is no object.
+	// Current is the record that the object must have at the commit. It must come from this storage.
+	// nil requires that there is no object.
 	Current *codec.Record
-	// Object is the object to store; the storage takes ownership of it. nil deletes.
+	// Object is the object to store; the storage takes ownership of it. nil deletes Current.
 	Object codec.Object
-	// TTL, where positive, is how long after the write the object is removed.
+	// TTL is the time after which the object is removed, if positive.
 	TTL time.Duration
-	// Unchanged replaces all other fields: it writes nothing, and requires that an object is
-	// unchanged.
+	// Unchanged, if not nil, requires that an object is unchanged, without a write. All other fields
+	// are ignored.
 	Unchanged *Version
 }
 
-// Version is an object at a revision.
+// Version identifies an object at a revision.
 type Version struct {
 	Name     types.NamespacedName
 	Revision int64
 }
 
-// Op is a prepared write, to be committed with that of another object: see
-// WriteOptions.With. It must be used once only, and not concurrently.
+// Op is a prepared write, which is committed together with the write of another object: see
+// WriteOptions.With. It must be used only once, and not concurrently.
 type Op struct {
 	name    types.NamespacedName
 	backend kv.Backend
 	op      kv.Op
-	pending *pendingRecord
-	// observer is called with the write; it may be nil.
+	record  *uncommittedRecord // nil for a check
+	// observer is called after the commit; nil is ignored.
 	observer *Observer
 }
 
 // Name returns the name of the object that is written.
 func (o *Op) Name() types.NamespacedName { return o.name }
 
-// OpConflictError reports that an object of WriteOptions.With has changed since the Current of its
-// OpRequest. No object was written.
+// OpConflictError reports that an object of WriteOptions.With does not have the revision that its
+// OpRequest requires. No object was written.
 type OpConflictError struct{ Name types.NamespacedName }
 
 func (e *OpConflictError) Error() string {
@@ -80,8 +80,8 @@ func (s *Store) Prepare(ctx context.Context, req OpRequest) (*Op, error) {
 		o.op.Expect = kv.Revision(req.Current.Revision())
 	}
 	if req.Object == nil {
-		o.pending = &pendingRecord{kind: s.kind, before: req.Current}
-		o.op.Note = o.pending
+		o.record = &uncommittedRecord{kind: s.kind, before: req.Current}
+		o.op.Note = o.record
 		return o, nil
 	}
 	if req.Current == nil {
@@ -91,38 +91,38 @@ func (s *Store) Prepare(ctx context.Context, req OpRequest) (*Op, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := write.pending.readBack(ctx, o.name); err != nil {
+	if err := write.record.convertBack(ctx, o.name); err != nil {
 		return nil, err
 	}
-	o.pending = write.pending
-	o.op.Kind, o.op.Value, o.op.Note = kv.OpPut, write.data, write.pending
+	o.record = write.record
+	o.op.Kind, o.op.Value, o.op.Note = kv.OpPut, write.data, write.record
 	return o, nil
 }
 
-// prepareCheck returns an Op that has no pending record.
-func (s *Store) prepareCheck(of *Version) (*Op, error) {
-	key, err := s.Key(of.Name)
+// prepareCheck returns an Op that requires a version of an object, without a record.
+func (s *Store) prepareCheck(version *Version) (*Op, error) {
+	key, err := s.Key(version.Name)
 	if err != nil {
 		return nil, err
 	}
-	return &Op{name: of.Name, backend: s.backend, op: kv.Op{Key: key, Kind: kv.OpCheck, Expect: kv.Revision(of.Revision)}}, nil
+	return &Op{name: version.Name, backend: s.backend, op: kv.Op{Key: key, Kind: kv.OpCheck, Expect: kv.Revision(version.Revision)}}, nil
 }
 
-// commit commits the write of one object together with other writes. If the commit fails although
-// the conditions of the other writes are met, the first entry of the result is the object's own
-// current entry.
+// commit commits the write of one object together with other writes. If only the condition of the object
+// itself is not satisfied, the result is not committed, and its first entry is the current entry of the
+// object.
 func (s *Store) commit(ctx context.Context, op kv.Op, with []*Op) (kv.CommitResult, error) {
-	with, err := s.commitElsewhere(ctx, with)
+	with, err := s.commitToOthers(ctx, with)
 	if err != nil {
 		return kv.CommitResult{}, err
 	}
 	return commitTogether(ctx, s.backend, []kv.Op{op}, with)
 }
 
-// commitElsewhere commits the writes that belong to other backends, before that of the object, and
+// commitToOthers commits the writes that belong to other backends, before the write of the object, and
 // returns the remaining ones. Two backends have no common transaction: committed writes stay if the
-// object is not written. The caller repairs this, as the next count of a quota does.
-func (s *Store) commitElsewhere(ctx context.Context, with []*Op) (own []*Op, err error) {
+// object is not written. The caller must correct this later, like the periodic count of a quota.
+func (s *Store) commitToOthers(ctx context.Context, with []*Op) (own []*Op, err error) {
 	for {
 		i := slices.IndexFunc(with, func(o *Op) bool { return o.backend != s.backend })
 		if i < 0 {
@@ -143,8 +143,8 @@ func (s *Store) commitElsewhere(ctx context.Context, with []*Op) (own []*Op, err
 	}
 }
 
-// commitTogether commits ops and with to one backend. A conflict of with is an error, a conflict of
-// ops is a result.
+// commitTogether commits ops and with to one backend. A conflict of with is an *OpConflictError. A
+// conflict of ops is a result that is not committed.
 func commitTogether(ctx context.Context, backend kv.Backend, ops []kv.Op, with []*Op) (kv.CommitResult, error) {
 	first := len(ops)
 	for _, o := range with {
@@ -172,14 +172,14 @@ func modified(entry *kv.Entry) kv.Revision {
 	return entry.Modified
 }
 
-// observe reports the writes that were committed with another one.
+// observe calls the observers of writes that were committed with another one.
 func observe(with []*Op, revision kv.Revision) error {
 	var errs []error
 	for _, o := range with {
 		if o.op.Kind == kv.OpCheck {
 			continue
 		}
-		record := o.pending.resolve(revision)
+		record := o.record.resolve(revision)
 		switch {
 		case o.observer == nil:
 		case o.op.Kind == kv.OpPut:
@@ -191,7 +191,7 @@ func observe(with []*Op, revision kv.Revision) error {
 	return errors.Join(errs...)
 }
 
-// Prepare implements Interface. The commit reports the write.
+// Prepare implements Interface. The observer is called after the commit.
 func (o observed) Prepare(ctx context.Context, req OpRequest) (*Op, error) {
 	op, err := o.Interface.Prepare(ctx, req)
 	if err == nil {

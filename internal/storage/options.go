@@ -16,8 +16,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// ValidateListOptions returns the forbidden combinations of a list's or watch's
-// options: the causes of a 422 for a ListOptions.meta.k8s.io.
+// ValidateListOptions returns an error for each invalid combination of options of a list or a watch. They
+// are the causes of kube-apiserver's 422 response for a ListOptions.meta.k8s.io.
 func ValidateListOptions(options rest.ListOptions, watch bool) field.ErrorList {
 	return validation.ValidateListOptions(&internalversion.ListOptions{
 		Watch:                watch,
@@ -30,25 +30,26 @@ func ValidateListOptions(options rest.ListOptions, watch bool) field.ErrorList {
 	}, true)
 }
 
-// Selection is the part of a collection that a list or watch selects: a range of
-// keys, and selectors.
+// Selection is the set of objects that a list or watch selects: a range of keys, and selectors. It is
+// immutable after a plan was made.
 type Selection struct {
-	// Prefix starts all keys; Start and End bound them more closely.
+	// Prefix is the prefix of all keys. Keys are at least Start, and less than End if that is not
+	// empty.
 	Prefix, Start, End string
-	// Labels and Fields are nil where they select everything.
+	// Labels and Fields are the selectors; nil selects everything.
 	Labels labels.Selector
 	Fields fields.Selector
 	// Namespaces limits the selection of namespaced objects; nil means no limit.
 	Namespaces *request.Namespaces
-	// root is the prefix of keys before their namespace.
+	// root is the prefix of keys before the namespace.
 	root string
 }
 
-// All reports whether everything in the range is selected.
+// All reports whether there are no selectors.
 func (sel *Selection) All() bool { return sel.Labels == nil && sel.Fields == nil }
 
-// Ranges iterates over the selected key ranges in order. With few Namespaces, the ranges are as
-// small as these.
+// Ranges iterates over the selected key ranges in order: one range for each of the Namespaces, or a single
+// one.
 func (sel *Selection) Ranges(yield func(start, end string) bool) {
 	if sel.Namespaces == nil {
 		yield(sel.Start, sel.End)
@@ -66,8 +67,8 @@ func (sel *Selection) Ranges(yield func(start, end string) bool) {
 	}
 }
 
-// Select resolves the namespace and selectors of a request. Selectors that
-// allow only one name or namespace make the range smaller.
+// Select resolves the namespace and selectors of a request. A field selector that requires one name or
+// namespace narrows the range. The error is an *InvalidOptionError for an invalid namespace.
 func (s *Store) Select(namespace string, options rest.ListOptions) (Selection, error) {
 	var sel Selection
 	if options.Labels != nil && !options.Labels.Empty() {
@@ -77,7 +78,7 @@ func (s *Store) Select(namespace string, options rest.ListOptions) (Selection, e
 		sel.Fields = options.Fields
 	}
 	if namespace == "" && s.namespaced {
-		namespace = sel.only("metadata.namespace")
+		namespace = sel.requiredSegment("metadata.namespace")
 	}
 	prefix, err := s.scope(namespace)
 	if err != nil {
@@ -87,15 +88,15 @@ func (s *Store) Select(namespace string, options rest.ListOptions) (Selection, e
 		sel.Namespaces, sel.root = options.Namespaces, s.prefix
 	}
 	sel.Prefix, sel.Start, sel.End = prefix, prefix, kv.PrefixEnd(prefix)
-	if name := sel.only("metadata.name"); name != "" && (namespace != "" || !s.namespaced) {
+	if name := sel.requiredSegment("metadata.name"); name != "" && (namespace != "" || !s.namespaced) {
 		sel.Start, sel.End = prefix+name, prefix+name+"\x00"
 	}
 	return sel, nil
 }
 
-// only returns the value that the field selector requires of a field, if that
-// can be part of a key.
-func (sel *Selection) only(name string) string {
+// requiredSegment returns the value that the field selector requires of a field, or the empty string if it
+// requires none or the value cannot be a segment of a key.
+func (sel *Selection) requiredSegment(name string) string {
 	if sel.Fields == nil {
 		return ""
 	}
@@ -106,31 +107,31 @@ func (sel *Selection) only(name string) string {
 	return value
 }
 
-// ListPlan is a list request resolved.
+// ListPlan is a resolved list request.
 type ListPlan struct {
 	Selection
-	// At is the only revision that will do; 0 where several do.
+	// At is the exact revision of the list; 0 selects by Min and Any.
 	At kv.Revision
-	// Min is the oldest revision that will do, where At is 0.
+	// Min is the oldest acceptable revision if At is 0.
 	Min kv.Revision
-	// Any means that any revision from Min on will do, such as the cache's; else
-	// the newest is required.
+	// Any accepts any revision from Min on, such as the revision of the cache; otherwise the newest
+	// revision is required.
 	Any bool
-	// Limit ends a page; 0 means no limit.
+	// Limit is the maximum number of objects of a page; 0 means no limit.
 	Limit int64
-	// continued means that this is not the first page.
+	// continued is set for later pages.
 	continued bool
 }
 
-// PlanList resolves a list request by the rules of the API concepts page. An error
-// is an *InvalidOptionError or, for a resourceVersion, a *field.Error.
+// PlanList resolves a list request by the rules of the API concepts page. An error is an
+// *InvalidOptionError. It does not block.
 func (s *Store) PlanList(namespace string, options rest.ListOptions) (*ListPlan, error) {
 	sel, err := s.Select(namespace, options)
 	if err != nil {
 		return nil, err
 	}
 	plan := &ListPlan{Selection: sel, Limit: max(options.Limit, 0)}
-	// As kube-apiserver's cache: a list of "any" version is not paged.
+	// As in kube-apiserver's cache, a list with resourceVersion 0 is not paged.
 	if options.ResourceVersion == "0" {
 		plan.Limit = 0
 	}
@@ -151,7 +152,8 @@ func (s *Store) PlanList(namespace string, options rest.ListOptions) (*ListPlan,
 			break
 		}
 		if rv > 0 && plan.Limit > 0 {
-			// Older than resourceVersionMatch: with a limit it is exact.
+			// Without resourceVersionMatch, a resource version with a limit is exact, as before the
+			// parameter existed.
 			plan.At = rv
 		} else {
 			plan.Min, plan.Any = rv, true
@@ -162,7 +164,7 @@ func (s *Store) PlanList(namespace string, options rest.ListOptions) (*ListPlan,
 	return plan, nil
 }
 
-// resume makes the plan start at the position of a continue token.
+// resume sets start and revision of the plan from a continue token.
 func (p *ListPlan) resume(options rest.ListOptions) error {
 	start, rv, err := decodeContinue(options.Continue, p.Prefix)
 	if err != nil {
@@ -179,8 +181,8 @@ func (p *ListPlan) resume(options rest.ListOptions) error {
 	return nil
 }
 
-// Expired returns the error of a list whose revision is compacted. For a later page, it contains a
-// token that continues at the newest revision.
+// Expired returns the error for a list whose revision is compacted. For a later page, it contains a token
+// that continues at the newest revision.
 func (p *ListPlan) Expired() error {
 	if !p.continued {
 		return &ExpiredError{Message: listTooOld}

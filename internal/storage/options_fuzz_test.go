@@ -50,10 +50,10 @@ func FuzzSelect(f *testing.F) {
 			}
 			in := s == global || namespace == "" || namespace == name.Namespace
 			chosen := byField.Matches(fields.Set{"metadata.name": name.Name, "metadata.namespace": name.Namespace})
-			if in && chosen && !sel.Holds(key) {
+			if in && chosen && !sel.Contains(key) {
 				t.Errorf("namespace %q, fields %q: [%q, %q) does not hold %q", namespace, field, sel.Start, sel.End, key)
 			}
-			if !in && sel.Holds(key) {
+			if !in && sel.Contains(key) {
 				t.Errorf("namespace %q: [%q, %q) holds %q", namespace, sel.Start, sel.End, key)
 			}
 		}

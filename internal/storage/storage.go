@@ -1,29 +1,48 @@
-// Package storage stores the objects of one kind under keys: with versions,
-// preconditions, guaranteed updates, lists at a revision and watches. It is
-// written once, over any kv.Backend. Package cache wraps it in the same
-// interface. It knows no HTTP and no rules of any resource.
+// Package storage stores the objects of one kind under keys, with versions, preconditions, guaranteed
+// updates, lists at a revision and watches. A Store implements Interface over a kv.Backend, and
+// package cache decorates a Store with the same Interface. The package does not depend on HTTP or on
+// the rules of a resource.
 //
-// A write makes one codec.Record, which its writer, watches and the watch cache
-// share. Its revision is not known before the commit, so a pendingRecord is
-// passed through the backend beside the bytes (kv.Op.Note), and whichever side
-// learns of the commit first completes it:
+// # Writes
+//
+// A write creates one codec.Record, which the writer, the watches and the watch cache share. Its
+// revision is not known before the commit. The write therefore passes an uncommittedRecord through the
+// backend (kv.Op.Note), and the first of its receivers creates the record:
 //
 //	Store.Create, Update, Delete
-//	    │  Op{Key, Value, Note: *pendingRecord}
+//	    │  Op{Key, Value, Note: *uncommittedRecord}
 //	    ▼
 //	kv.Backend.Commit ── durable at revision N
 //	    │                              │
 //	    │ CommitResult{Revision: N}    │ Event{Revision: N, Note}
 //	    ▼                              ▼
-//	  writer                    cache.Feed, or an uncached watch
+//	  writer                    cache.Feed, or a watch without a cache
 //	    │                              │
 //	    └─ resolve(N) ─► Record ◄─ resolve(N)
 //	                       │
 //	       response ◄──────┴──────► watch cache, lists, watches
 //
-// The record is immutable and remembers its encodings: the object is encoded once,
-// not once per reader. Events of other processes, which share an etcd, have no
-// Note; their records are decoded from the stored value.
+// The record is immutable and caches its encodings: the object is encoded once, not once per reader.
+// Events of other processes over the same etcd have no Note; their records are decoded from the stored
+// value.
+//
+// # Watches
+//
+// Calls for a watch go in one direction: OpenWatch calls a WatchReader, which is a Cacher or a Store; a
+// Cacher calls its Store; a Store calls the backend.
+//
+//	Store.Watch                 Cacher.Watch
+//	    │                           │
+//	    ▼                           ▼
+//	OpenWatch(Store)            OpenWatch(Cacher)        returns a cursor over a ChangeStream
+//	    │                           │
+//	    │                           │ ListPlanned, Changes: the snapshot and the shared log
+//	    │                           │ of the cache
+//	    │                           ▼
+//	    └───────────► Store ◄───────┘ if the cache does not have the revision
+//	                    │ ListPlanned, Changes
+//	                    ▼
+//	                kv.Backend: Range, Watch
 package storage
 
 import (
@@ -38,29 +57,29 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Interface stores the objects of one kind. Decorators such as the watch cache implement it too.
-// All methods are safe for concurrent use. Errors for clients are those of errors.go (use
-// errors.Is, errors.As); all others come from the backend, the transformer or the conversion. A
-// name that cannot be part of a key is an *InvalidOptionError.
+// Interface stores the objects of one kind. Store implements it, and decorators such as the watch
+// cache. All methods are safe for concurrent use, and block on I/O unless they state otherwise. Errors
+// for clients are declared in errors.go, for use with errors.Is and errors.As. Other errors come from
+// the backend, the transformer or the conversion. A name that cannot be part of a key is an
+// *InvalidOptionError. Returned records are immutable and shared.
 type Interface interface {
 	// Create stores a new object, or returns ErrExists. It takes ownership of obj.
 	Create(ctx context.Context, obj codec.Object, options WriteOptions) (*codec.Record, error)
 
-	// Get returns an object, not older than options.ResourceVersion, or
+	// Get returns an object that is not older than options.ResourceVersion, or an error that wraps
 	// ErrNotFound.
 	Get(ctx context.Context, name types.NamespacedName, options ReadOptions) (*codec.Record, error)
 
 	// List returns the objects of a namespace, or of all namespaces if it is empty. The options
-	// must have passed ValidateListOptions. Errors may also occur during the iteration.
+	// must be valid by ValidateListOptions. Errors may also occur during the iteration.
 	List(ctx context.Context, namespace string, options rest.ListOptions) (*rest.List, error)
 
-	// Watch watches the objects of a namespace, or of all, until ctx ends or the
-	// watch is closed. The errors of a resourceVersion that is compacted
-	// (*ExpiredError) or not reached (*FutureRevisionError) are returned by the
-	// first Next, as kube-apiserver sends them in the stream. Without SendInitialEvents, a
-	// resourceVersion of "" or "0" begins with the current objects as ADDED.
-	// With AllowBookmarks there are bookmarks about once a minute and two seconds
-	// before the deadline of ctx.
+	// Watch watches the objects of a namespace, or of all namespaces if it is empty, until ctx ends
+	// or the watch is closed. If the resourceVersion is compacted or not reached yet, the first Next
+	// returns an *ExpiredError or a *FutureRevisionError, because kube-apiserver sends these errors
+	// in the stream. Without SendInitialEvents, a watch from resourceVersion "" or "0" starts with
+	// the current objects as ADDED. AllowBookmarks adds bookmarks about once a minute and two seconds
+	// before options.Deadline.
 	Watch(ctx context.Context, namespace string, options rest.ListOptions) (rest.Watch, error)
 
 	// Update is a guaranteed update: it calls update with the current record (nil if there is no
@@ -71,61 +90,62 @@ type Interface interface {
 	// error is ignored, and update is called again with the newest record.
 	Update(ctx context.Context, name types.NamespacedName, update UpdateFunc, options UpdateOptions) (*codec.Record, error)
 
-	// Delete removes an object and returns it as it last was, with the revision
-	// of the deletion, or returns ErrNotFound or the error of validate. validate
-	// may be nil; it may be called more than once, and must not change its
-	// argument.
+	// Delete removes an object and returns its last state with the revision of the deletion. The
+	// error wraps ErrNotFound, or is the error of validate. validate may be nil; it may be called
+	// more than once, and must not modify its argument.
 	Delete(ctx context.Context, name types.NamespacedName, validate func(codec.Object) error, options UpdateOptions) (*codec.Record, error)
 
 	// DeleteCorrupt removes an unreadable object and returns the revision of the removal. It skips
-	// all other steps of a deletion. It returns ErrNotFound, or a *ReadableError for a readable
-	// object.
+	// all other steps of a deletion. The error wraps ErrNotFound, or is a *ReadableError if the
+	// object is readable.
 	DeleteCorrupt(ctx context.Context, name types.NamespacedName, dryRun bool) (int64, error)
 
-	// Prepare creates a write that is committed together with the write of another object, of this
-	// or another storage: see WriteOptions.With. It reads nothing; the commit checks the
-	// requirements of the request.
+	// Prepare returns a write that is committed together with the write of another object, of this
+	// or another storage: see WriteOptions.With. It does not read the store; the commit checks the
+	// conditions of the request.
 	Prepare(ctx context.Context, req OpRequest) (*Op, error)
 
-	// Count returns how many objects there are, in all namespaces.
+	// Count returns the number of objects in all namespaces.
 	Count(ctx context.Context) (int64, error)
 
 	// Cached returns the last known number of objects in memory and the sum of their stored sizes,
-	// in bytes; known is false if there is none. It does not access the store and does not block.
+	// in bytes. known is false if the storage has no cache or the cache was never loaded. It does not
+	// access the store and does not block.
 	Cached() (objects, bytes int64, known bool)
 }
 
-// UpdateFunc returns the object that replaces the current one, which is nil if there is none.
-// Records are immutable: it modifies a copy (Record.Object).
+// UpdateFunc returns the object that replaces the current one. current is nil if there is no object.
+// Records are immutable: the function modifies a copy (Record.Object). It may be called more than
+// once.
 type UpdateFunc func(current *codec.Record) (codec.Object, WriteOptions, error)
 
-// Remove is the error by which an UpdateFunc has the object deleted. Last, if not
-// nil, is the object that Update then returns.
+// Remove is an error that an UpdateFunc returns to delete the object. Last, if not nil, is the object
+// that Update returns; otherwise Update returns the last record.
 type Remove struct{ Last codec.Object }
 
 func (Remove) Error() string { return "object is to be removed" }
 
 // WriteOptions govern one write.
 type WriteOptions struct {
-	// TTL, where positive, is how long after the write the object is removed.
+	// TTL is the time after which the object is removed, if positive.
 	TTL time.Duration
-	// DryRun does everything but the write.
+	// DryRun performs all checks without the write.
 	DryRun bool
-	// With are writes of other objects that are committed at the same revision, or not at all;
-	// those of storages over another backend are committed before. If one of these objects has
-	// changed, the write fails with an *OpConflictError; if the object itself has changed, Update
-	// calls its function again, which must return new Ops.
+	// With contains writes of other objects that are committed in the same transaction. Writes of
+	// storages over another backend are committed before it. If one of these objects has changed, the
+	// write fails with an *OpConflictError. If the object itself has changed, Update calls its
+	// function again, which must return new Ops.
 	With []*Op
 }
 
 // ReadOptions govern one read.
 type ReadOptions struct {
-	// ResourceVersion: "" reads the newest, "0" any, such as a cached one, N one
-	// that is not older than N.
+	// ResourceVersion is a lower bound: "" requires the newest revision, "0" allows any revision, such
+	// as a cached one, and N requires revision N or a later one.
 	ResourceVersion string
-	// Exact reads the object as it was at ResourceVersion, which must then be a
-	// revision, as resourceVersionMatch=Exact of lists. An *ExpiredError is
-	// returned where history does not go back that far.
+	// Exact reads the object as it was at ResourceVersion, which must be a positive revision, like
+	// resourceVersionMatch=Exact of lists. The error is an *ExpiredError if the revision is
+	// compacted.
 	Exact bool
 }
 
@@ -134,29 +154,29 @@ type UpdateOptions struct {
 	// Preconditions must hold for the current object; otherwise the error is a
 	// *PreconditionError.
 	Preconditions *metav1.Preconditions
-	// DryRun does everything but the write.
+	// DryRun performs all checks without the write.
 	DryRun bool
-	// Cached is a record that is likely the newest, such as one from the cache;
-	// it saves a read. It may be nil.
+	// Cached is a record that is likely the newest one, which saves a read. It may be nil or
+	// outdated.
 	Cached *codec.Record
 }
 
 // Spec describes the storage of one kind, which package factory opens.
 type Spec struct {
-	// Path of the objects below the prefix of all keys: "pods",
-	// "services/specs", "example.com/widgets".
+	// Path is the path of the objects below the prefix of all keys, such as "pods",
+	// "services/specs" or "example.com/widgets".
 	Path       string
 	Kind       *codec.Kind
 	Namespaced bool
 	// Resource names the objects in metrics and errors.
 	Resource schema.GroupResource
-	// IndexFields are fields of the kind that many lists and watches select one
-	// value of.
+	// IndexFields are the names of fields whose values many lists and watches require in their field
+	// selectors; see cache.Config.
 	IndexFields []string
-	// Uncached disables the watch cache, for objects that are read once, and for those that the
+	// Uncached disables the watch cache, for objects that are read once, and for objects that the
 	// server follows with a Reflector.
 	Uncached bool
-	// Observer, where set, is called with each write before it returns. A storage
-	// of the same objects that is only read need not have it.
+	// Observer is called with each write before the write returns; nil is ignored. A second storage of
+	// the same objects needs no Observer if it is only read.
 	Observer *Observer
 }

@@ -21,29 +21,28 @@ const DefaultPrefix = "/registry"
 type Config struct {
 	// Backend is the key-value store. Required.
 	Backend kv.Backend
-	// Prefix starts every key of the server; empty means DefaultPrefix.
+	// Prefix is the prefix of all keys of the server; empty means DefaultPrefix.
 	Prefix string
-	// ResourcePrefix starts every key of the resource, after Prefix: "pods",
-	// "services/specs", "apiextensions.k8s.io/customresourcedefinitions".
-	// Required. The keys are then kube-apiserver's.
+	// ResourcePrefix is the prefix of all keys of the resource after Prefix, without slashes at the
+	// ends, such as "pods" or "apiextensions.k8s.io/customresourcedefinitions". Required. Keys equal
+	// those of kube-apiserver if the prefixes do.
 	ResourcePrefix string
-	// Kind reads and writes the objects. Required.
+	// Kind encodes and decodes the objects. Required.
 	Kind *codec.Kind
-	// Namespaced means that keys have a namespace before the name.
+	// Namespaced adds the namespace to keys, before the name.
 	Namespaced bool
 	// Transformer transforms stored values; nil stores them unchanged.
 	Transformer Transformer
-	// GroupResource names the resource in metrics and in the errors of the
-	// server's log.
+	// GroupResource is the name of the resource in metrics and errors.
 	GroupResource schema.GroupResource
 	// MaxObjectBytes is the maximum size of a stored value, in bytes; 0 selects the backend's
 	// limit.
 	MaxObjectBytes int
-	// Metrics counts; it may be nil, and is shared by many Stores.
+	// Metrics are shared by all Stores of a server; nil disables them.
 	Metrics *Metrics
 }
 
-// Store is the undecorated Interface: every call reads or writes the backend.
+// Store is the Interface over a backend, without a cache. It is safe for concurrent use.
 type Store struct {
 	backend     kv.Backend
 	kind        *codec.Kind
@@ -52,14 +51,14 @@ type Store struct {
 	transformer Transformer
 	maxBytes    int
 	metrics     *Metrics
-	// root is the prefix of all keys of the server, prefix that of all keys of the
-	// resource, with a slash at its end.
+	// root is the prefix of all keys of the server, without a trailing slash. prefix is the prefix of
+	// all keys of the resource, with a trailing slash.
 	root, prefix string
 }
 
 var _ Interface = (*Store)(nil)
 
-// New returns the Store of a resource.
+// New returns the Store of a resource. An error describes all invalid fields of cfg.
 func New(cfg Config) (*Store, error) {
 	if cfg.Prefix == "" {
 		cfg.Prefix = DefaultPrefix
@@ -67,7 +66,7 @@ func New(cfg Config) (*Store, error) {
 	if cfg.Transformer == nil {
 		cfg.Transformer = Identity{}
 	}
-	if err := cfg.check(); err != nil {
+	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("storage of %s: %w", cfg.GroupResource, err)
 	}
 	root := "/" + strings.Trim(cfg.Prefix, "/")
@@ -78,7 +77,7 @@ func New(cfg Config) (*Store, error) {
 	}, nil
 }
 
-func (cfg *Config) check() error {
+func (cfg *Config) validate() error {
 	var errs []error
 	if cfg.Backend == nil {
 		errs = append(errs, errors.New("a Backend is required"))
@@ -98,14 +97,14 @@ func (cfg *Config) check() error {
 // Backend returns the backend of the Config.
 func (s *Store) Backend() kv.Backend { return s.backend }
 
-// GroupResource returns the resource that is stored.
+// GroupResource returns the GroupResource of the Config.
 func (s *Store) GroupResource() schema.GroupResource { return s.resource }
 
 // Prefix returns the key prefix of all objects, with a trailing slash.
 func (s *Store) Prefix() string { return s.prefix }
 
-// Key returns the key of an object. An *InvalidOptionError is returned for
-// names that cannot be part of a key.
+// Key returns the key of an object. The error is an *InvalidOptionError if the name cannot be part of a
+// key.
 func (s *Store) Key(name types.NamespacedName) (string, error) {
 	parts := []string{name.Name}
 	if s.namespaced {
@@ -122,7 +121,7 @@ func (s *Store) Key(name types.NamespacedName) (string, error) {
 	return s.KeyOf(name), nil
 }
 
-// KeyOf is Key for the names of records, which came from keys.
+// KeyOf returns the key of an object whose name is known to be valid, such as the name of a record.
 func (s *Store) KeyOf(name types.NamespacedName) string {
 	if s.namespaced && name.Namespace != "" {
 		return s.prefix + name.Namespace + "/" + name.Name
@@ -130,8 +129,8 @@ func (s *Store) KeyOf(name types.NamespacedName) string {
 	return s.prefix + name.Name
 }
 
-// nameOf is the inverse of KeyOf. It interprets all keys in the store's range, so that foreign keys
-// are detected.
+// nameOf is the inverse of KeyOf. It returns a name for every key in the range of the store, also for
+// keys that KeyOf does not return.
 func (s *Store) nameOf(key string) types.NamespacedName {
 	rest := strings.TrimPrefix(key, s.prefix)
 	if s.namespaced {
@@ -142,7 +141,8 @@ func (s *Store) nameOf(key string) types.NamespacedName {
 	return types.NamespacedName{Name: rest}
 }
 
-// scope returns the prefix of all keys of a namespace, or of all objects.
+// scope returns the prefix of the keys of a namespace, or of all objects if namespace is empty or the
+// resource is not namespaced.
 func (s *Store) scope(namespace string) (string, error) {
 	if !s.namespaced || namespace == "" {
 		return s.prefix, nil
@@ -153,15 +153,16 @@ func (s *Store) scope(namespace string) (string, error) {
 	return s.prefix + namespace + "/", nil
 }
 
-// Record returns the record of an entry that the backend returned.
+// Record returns the record of an entry of the backend. It may block on a key service. The error is a
+// *CorruptError if the value cannot be decrypted. The value is decoded later, on first use.
 func (s *Store) Record(ctx context.Context, e *kv.Entry) (*codec.Record, error) {
 	record, _, err := s.decode(ctx, e)
 	return record, err
 }
 
-// decode returns the record of an entry, and whether its value should be rewritten because its
-// transformation is outdated.
-func (s *Store) decode(ctx context.Context, e *kv.Entry) (*codec.Record, bool, error) {
+// decode returns the record of an entry. stale reports that its value should be rewritten, because it
+// was not encrypted with the current key.
+func (s *Store) decode(ctx context.Context, e *kv.Entry) (record *codec.Record, stale bool, err error) {
 	plain, stale, err := s.transformer.FromStorage(ctx, e.Value, e.Key)
 	if err != nil && ctx.Err() != nil {
 		return nil, false, fmt.Errorf("read %s: %w", e.Key, err)
@@ -182,30 +183,30 @@ func (s *Store) Get(ctx context.Context, name types.NamespacedName, options Read
 	if err != nil {
 		return nil, err
 	}
-	var exactly kv.Revision
+	var at kv.Revision // 0 reads the newest revision
 	if options.Exact {
-		if exactly = min; exactly == 0 {
+		if at = min; at == 0 {
 			return nil, &InvalidOptionError{"resourceVersion is required to read an object as it was"}
 		}
 	}
-	entry, at, err := s.backend.Get(ctx, key, exactly)
+	entry, current, err := s.backend.Get(ctx, key, at)
 	if err != nil {
-		return nil, s.readError(ctx, key, exactly, err)
+		return nil, s.readError(ctx, key, at, err)
 	}
-	if min > at {
-		return nil, &FutureRevisionError{Asked: int64(min), Current: int64(at)}
+	if min > current {
+		return nil, &FutureRevisionError{Requested: int64(min), Current: int64(current)}
 	}
 	if entry == nil {
 		return nil, notFound(name)
 	}
 	record, err := s.Record(ctx, entry)
 	if err != nil {
-		return nil, s.short(err)
+		return nil, s.trimKey(err)
 	}
 	return record, codec.Convert(ctx, record)
 }
 
-// readError returns why a key cannot be read at a revision.
+// readError returns the error for a failed read of a key at a revision.
 func (s *Store) readError(ctx context.Context, key string, at kv.Revision, err error) error {
 	switch {
 	case errors.Is(err, kv.ErrCompacted):
@@ -215,12 +216,12 @@ func (s *Store) readError(ctx context.Context, key string, at kv.Revision, err e
 		if err != nil {
 			return fmt.Errorf("get %s: %w", key, err)
 		}
-		return &FutureRevisionError{Asked: int64(at), Current: int64(current)}
+		return &FutureRevisionError{Requested: int64(at), Current: int64(current)}
 	}
 	return fmt.Errorf("get %s: %w", key, err)
 }
 
-// Cached implements Interface. No objects are in memory.
+// Cached implements Interface. A Store has no objects in memory.
 func (s *Store) Cached() (objects, bytes int64, known bool) { return 0, 0, false }
 
 // Count implements Interface.

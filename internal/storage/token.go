@@ -15,23 +15,23 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// continueToken is kube-apiserver's continue token: the next key of a paged list and its revision.
-// Clients may use it with another server.
+// continueToken is kube-apiserver's continue token: the next key of a paged list and its revision. Its
+// format is part of the API, because clients can use it with another server.
 type continueToken struct {
 	Version  string `json:"v"`
 	Revision int64  `json:"rv"`
-	// Start is relative to the prefix of the list.
+	// Start is the next key, relative to the prefix of the list.
 	Start string `json:"start"`
 }
 
 const tokenVersion = "meta.k8s.io/v1"
 
-// newestRevision continues the list at the newest revision.
+// newestRevision is the revision of a token that continues at the newest revision.
 const newestRevision = -1
 
 var errContinue = errors.New("continue key is not valid")
 
-// encodeContinue returns the token of a list that continues at a key.
+// encodeContinue returns the token for a list that continues at a key.
 func encodeContinue(key, prefix string, revision int64) string {
 	b, err := json.Marshal(continueToken{tokenVersion, revision, "/" + strings.TrimPrefix(key, prefix)})
 	if err != nil {
@@ -40,8 +40,8 @@ func encodeContinue(key, prefix string, revision int64) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// decodeContinue returns the next key of a list, which starts with prefix, and the revision, which
-// is not zero.
+// decodeContinue returns the next key of a list, which has the prefix, and the revision, which is not 0. The
+// error wraps errContinue.
 func decodeContinue(token, prefix string) (string, int64, error) {
 	b, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil {
@@ -63,16 +63,15 @@ func decodeContinue(token, prefix string) (string, int64, error) {
 	if !strings.HasPrefix(start, "/") {
 		start = "/" + start
 	}
-	// A path that climbs would leave the prefix.
+	// A path with dot segments could leave the prefix.
 	if cleaned := path.Clean(start); cleaned != start {
 		return "", 0, fmt.Errorf("%w: %s", errContinue, cleaned)
 	}
 	return prefix + start[1:], c.Revision, nil
 }
 
-// ParseResourceVersion reads the resourceVersion of a request: 0 for "" and
-// "0". The error is a *field.Error. Numbers that no store ever reaches are cut
-// to the largest revision.
+// ParseResourceVersion parses the resourceVersion of a request. It returns 0 for "" and "0". The error is a
+// *field.Error. Greater numbers than the largest revision are reduced to it.
 func ParseResourceVersion(rv string) (kv.Revision, error) {
 	if rv == "" || rv == "0" {
 		return 0, nil

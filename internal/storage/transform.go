@@ -6,28 +6,27 @@ import (
 	"errors"
 )
 
-// Transformer changes values on their way to and from the backend: encryption
-// at rest. The key of the entry is authenticated with the value, so that values
-// cannot be moved from one object to another.
+// Transformer transforms values between Store and backend, for encryption at rest. The key of an entry is
+// authenticated with its value, so that a value cannot be moved to another object. It is safe for
+// concurrent use, and may block on a key service.
 type Transformer interface {
-	// FromStorage returns the value as it was before ToStorage. stale
-	// reports that it was not transformed with the current key or provider, and
-	// should be rewritten by the next update. data is not changed; plain
-	// may share its memory.
+	// FromStorage returns the value that was passed to ToStorage. stale reports that it was transformed
+	// with an outdated key or provider, and should be rewritten by the next update. It does not modify
+	// data; plain may share its memory.
 	FromStorage(ctx context.Context, data []byte, key string) (plain []byte, stale bool, err error)
 	// ToStorage returns the stored form of a value. It does not modify plain; the result may share
 	// its memory.
 	ToStorage(ctx context.Context, plain []byte, key string) ([]byte, error)
 }
 
-// Changeable is a Transformer that may become another one while it is used.
+// Changeable is a Transformer whose configuration can change while it is in use.
 type Changeable interface {
 	Transformer
-	// IsIdentity reports whether it is Identity now.
+	// IsIdentity reports whether it transforms like Identity at present.
 	IsIdentity() bool
 }
 
-// storesPlain reports whether values are stored as they are.
+// storesPlain reports whether values are stored without a transformation.
 func (s *Store) storesPlain() bool {
 	if changeable, ok := s.transformer.(Changeable); ok {
 		return changeable.IsIdentity()
@@ -35,8 +34,8 @@ func (s *Store) storesPlain() bool {
 	return s.transformer == (Identity{})
 }
 
-// Identity is the Transformer without a change. It rejects values that another Transformer
-// encrypted.
+// Identity is the Transformer that does not change values. FromStorage returns an error for encrypted
+// values.
 type Identity struct{}
 
 // encryptedPrefix is the prefix of the values of all other Transformers. JSON and protobuf

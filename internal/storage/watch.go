@@ -6,27 +6,38 @@ import (
 	"fmt"
 	"time"
 
+	"mainstay.dev/mainstay/internal/request"
 	"mainstay.dev/mainstay/internal/rest"
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// WatchPlan is a watch request resolved.
+// WatchPlan is a resolved watch request.
 type WatchPlan struct {
 	Selection
-	// Initial: the watch starts with the current objects.
+	// Initial reports whether the watch starts with the current objects.
 	Initial bool
-	// MarkInitialEnd adds a bookmark after them.
+	// MarkInitialEnd adds a bookmark after the initial objects.
 	MarkInitialEnd bool
-	// Min is the oldest revision that the initial objects may have. Any means
-	// that any from Min on will do; else the newest is required.
+	// Min is the oldest revision that the initial objects may have. If Any is set, any revision
+	// from Min on is acceptable; otherwise the newest one is required.
 	Min kv.Revision
 	Any bool
 	// From is the revision after which changes are reported, without initial objects; 0 means the
-	// newest.
+	// newest revision.
 	From kv.Revision
+	// Bookmarks enables bookmarks, about once a minute.
+	Bookmarks bool
+	// Deadline is the time at which the watch will be ended; zero if there is none.
+	Deadline time.Time
+
+	// visibility limits the watch to the visible namespaces of the client; nil means no limit.
+	visibility request.Visibility
+	// converts is set if reading an object may block on a conversion webhook.
+	converts bool
 }
 
-// PlanWatch resolves a watch request by the rules of the API concepts page.
+// PlanWatch resolves a watch request by the rules of the API concepts page. An error is an
+// *InvalidOptionError or, for a resourceVersion, a *field.Error. It does not block.
 func (s *Store) PlanWatch(namespace string, options rest.ListOptions) (*WatchPlan, error) {
 	sel, err := s.Select(namespace, options)
 	if err != nil {
@@ -36,7 +47,10 @@ func (s *Store) PlanWatch(namespace string, options rest.ListOptions) (*WatchPla
 	if err != nil {
 		return nil, err
 	}
-	plan := &WatchPlan{Selection: sel}
+	plan := &WatchPlan{Selection: sel, Bookmarks: options.AllowBookmarks, Deadline: options.Deadline, converts: s.kind.Convert != nil}
+	if s.namespaced {
+		plan.visibility = options.Visibility
+	}
 	if send := options.SendInitialEvents; send != nil {
 		plan.Initial = *send
 		plan.MarkInitialEnd = *send && options.AllowBookmarks
@@ -51,49 +65,69 @@ func (s *Store) PlanWatch(namespace string, options rest.ListOptions) (*WatchPla
 	return plan, nil
 }
 
-// List is the request for the initial objects.
-func (p *WatchPlan) List() *ListPlan {
+// list returns the request for the initial objects.
+func (p *WatchPlan) list() *ListPlan {
 	return &ListPlan{Selection: p.Selection, Min: p.Min, Any: p.Any}
 }
 
-// ListFunc lists by a plan.
-type ListFunc func(context.Context, *ListPlan) (*rest.List, error)
-
-// Start returns the configuration of a watch's Cursor without its Source. list creates the initial
-// objects. An error with IsStreamed is the first event of the watch.
-func (s *Store) Start(ctx context.Context, plan *WatchPlan, options rest.ListOptions, list ListFunc) (CursorConfig, error) {
-	cfg := CursorConfig{
-		Selection: plan.Selection, MarkInitialEnd: plan.MarkInitialEnd, From: int64(plan.From), Bookmarks: options.AllowBookmarks,
-		Deadline: options.Deadline, converts: s.kind.Convert != nil,
-	}
-	if options.Visibility != nil && s.namespaced {
-		cfg.view = &view{rights: options.Visibility, list: list}
-	}
-	var err error
-	if plan.Initial {
-		if cfg.Initial, err = cfg.view.initial(ctx, plan.List(), list); err != nil {
-			return cfg, err
-		}
-		cfg.From = cfg.Initial.Revision
-	}
-	var current kv.Revision
-	if cfg.From == 0 || cfg.view != nil {
-		if current, err = s.backend.CurrentRevision(ctx); err != nil {
-			return cfg, fmt.Errorf("watch %s: %w", plan.Prefix, err)
-		}
-	}
-	if cfg.From == 0 {
-		cfg.From = int64(current)
-	}
-	if cfg.view != nil && !plan.Initial {
-		err = cfg.view.resume(cfg.From, int64(current))
-	}
-	return cfg, err
+// WatchReader is the storage that a watch reads. A Store implements it over its backend. A
+// cache.Cacher implements it over its cache, and calls its Store if the cache does not have the
+// requested data. A Store never calls a Cacher.
+type WatchReader interface {
+	// ListPlanned returns the list of a resolved request. Errors may also occur during the
+	// iteration.
+	ListPlanned(context.Context, *ListPlan) (*rest.List, error)
+	// Changes returns the changes of a selection after a revision, until ctx ends. The stream shares
+	// sel, which must not be modified. The error wraps ErrExpired if the changes are compacted.
+	Changes(ctx context.Context, sel *Selection, from kv.Revision) (ChangeStream, error)
+	// CurrentRevision returns the newest revision of the backend.
+	CurrentRevision(context.Context) (kv.Revision, error)
 }
 
-// IsStreamed reports whether an error is one that a watch sends as its first event.
-func IsStreamed(err error) bool {
-	return errors.Is(err, ErrExpired) || errors.As(err, new(*FutureRevisionError))
+// OpenWatch opens the watch of a resolved request over a storage. It blocks while it lists the initial
+// objects. Errors that kube-apiserver sends in the stream are returned by the first Next of the watch.
+func OpenWatch(ctx context.Context, reader WatchReader, plan *WatchPlan) (rest.Watch, error) {
+	c, err := startCursor(ctx, reader, plan)
+	if err == nil {
+		c.stream, err = reader.Changes(ctx, &plan.Selection, kv.Revision(c.progress))
+	}
+	if errors.Is(err, ErrExpired) || errors.As(err, new(*FutureRevisionError)) {
+		return FailedWatch(err), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// startCursor returns the cursor of a plan without a stream.
+func startCursor(ctx context.Context, reader WatchReader, plan *WatchPlan) (*cursor, error) {
+	var visible *visibleNamespaces
+	if plan.visibility != nil {
+		visible = &visibleNamespaces{visibility: plan.visibility, reader: reader}
+	}
+	var err error
+	var initial *rest.List
+	from := int64(plan.From)
+	if plan.Initial {
+		if initial, err = visible.listInitial(ctx, reader, plan.list()); err != nil {
+			return nil, err
+		}
+		from = initial.Revision
+	}
+	var current kv.Revision
+	if from == 0 || visible != nil {
+		if current, err = reader.CurrentRevision(ctx); err != nil {
+			return nil, fmt.Errorf("watch %s: %w", plan.Prefix, err)
+		}
+	}
+	if from == 0 {
+		from = int64(current)
+	}
+	if visible != nil && !plan.Initial {
+		err = visible.resume(from, int64(current))
+	}
+	return newCursor(plan, initial, from, visible), err
 }
 
 // Watch implements Interface.
@@ -102,53 +136,50 @@ func (s *Store) Watch(ctx context.Context, namespace string, options rest.ListOp
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := s.Start(ctx, plan, options, s.ListPlanned)
-	if err == nil {
-		cfg.Source, err = s.Changes(ctx, &plan.Selection, kv.Revision(cfg.From))
-	}
-	if IsStreamed(err) {
-		return Failed(err), nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return NewCursor(cfg), nil
+	return OpenWatch(ctx, s, plan)
 }
 
-// Failed returns a watch whose Next returns err.
-func Failed(err error) rest.Watch { return failed{err} }
+// FailedWatch returns a watch whose Next returns err.
+func FailedWatch(err error) rest.Watch { return failedWatch{err} }
 
-type failed struct{ err error }
+type failedWatch struct{ err error }
 
-func (f failed) Next(context.Context) ([]rest.Event, error) { return nil, f.err }
-func (f failed) Close() error                               { return nil }
+func (f failedWatch) Next(context.Context) ([]rest.Event, error) { return nil, f.err }
+func (f failedWatch) Close() error                               { return nil }
 
-// bookmarkWait bounds how long a bookmark waits for the backend's progress.
-const bookmarkWait = time.Second
+// progressTimeout is the maximum time that a due bookmark waits for the progress of the backend.
+const progressTimeout = time.Second
 
-// backendSource is the Source that reads the backend's own watch.
-type backendSource struct {
+// backendStream is the ChangeStream over a watch of the backend.
+type backendStream struct {
 	store    *Store
 	watch    kv.Watch
 	progress int64
 	changes  []*Change
-	// ended is the error that ended it.
-	ended error
+	// err is the error that ended the stream; nil before that.
+	err error
 }
 
-// Changes returns the changes of a range after a revision, from the backend,
-// until ctx ends. The error is an ErrExpired where they are compacted.
-func (s *Store) Changes(ctx context.Context, sel *Selection, from kv.Revision) (Source, error) {
-	w, err := s.backend.Watch(ctx, sel.Start, sel.End, max(from, from+1)) // the largest revision has no next
+var _ WatchReader = (*Store)(nil)
+
+// CurrentRevision implements WatchReader.
+func (s *Store) CurrentRevision(ctx context.Context) (kv.Revision, error) {
+	return s.backend.CurrentRevision(ctx)
+}
+
+// Changes implements WatchReader with a watch of the backend.
+func (s *Store) Changes(ctx context.Context, sel *Selection, from kv.Revision) (ChangeStream, error) {
+	w, err := s.backend.Watch(ctx, sel.Start, sel.End, max(from, from+1)) // the largest revision has no successor
 	if errors.Is(err, kv.ErrCompacted) {
 		return nil, s.tooOld(ctx, from)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("watch %s: %w", sel.Prefix, err)
 	}
-	return &backendSource{store: s, watch: w, progress: int64(from)}, nil
+	return &backendStream{store: s, watch: w, progress: int64(from)}, nil
 }
 
+// tooOld returns the error for a watch from a compacted revision.
 func (s *Store) tooOld(ctx context.Context, from kv.Revision) error {
 	oldest, err := s.backend.CompactedRevision(ctx)
 	if err != nil {
@@ -157,55 +188,55 @@ func (s *Store) tooOld(ctx context.Context, from kv.Revision) error {
 	return TooOld(int64(from), int64(oldest))
 }
 
-// Next implements Source.
-func (f *backendSource) Next(ctx context.Context, wake <-chan time.Time, changed <-chan struct{}) ([]*Change, int64, error) {
-	clear(f.changes)
-	f.changes = f.changes[:0]
-	if f.ended != nil {
-		return nil, f.progress, f.ended
+// Next implements ChangeStream.
+func (b *backendStream) Next(ctx context.Context, timer <-chan time.Time, catchUp <-chan struct{}) ([]*Change, int64, error) {
+	clear(b.changes)
+	b.changes = b.changes[:0]
+	if b.err != nil {
+		return nil, b.progress, b.err
 	}
 	select {
-	case batch, ok := <-f.watch.Batches():
+	case batch, ok := <-b.watch.Batches():
 		if !ok {
-			f.ended = f.reason(ctx)
-			return nil, f.progress, f.ended
+			b.err = b.watchError(ctx)
+			return nil, b.progress, b.err
 		}
-		f.take(ctx, batch)
-		return f.changes, f.progress, nil
-	case <-changed:
-		err := f.catchUp(ctx)
-		return f.changes, f.progress, err
-	case <-wake:
-		soon, cancel := context.WithTimeout(ctx, bookmarkWait)
+		b.append(ctx, batch)
+		return b.changes, b.progress, nil
+	case <-catchUp:
+		err := b.readAvailable(ctx)
+		return b.changes, b.progress, err
+	case <-timer:
+		limited, cancel := context.WithTimeout(ctx, progressTimeout)
 		defer cancel()
-		err := f.catchUp(soon)
-		if soon.Err() != nil && ctx.Err() == nil {
+		err := b.readAvailable(limited)
+		if limited.Err() != nil && ctx.Err() == nil {
 			err = nil // the bookmark has the revision of the received changes
 		}
-		return f.changes, f.progress, err
+		return b.changes, b.progress, err
 	case <-ctx.Done():
-		return nil, f.progress, ctx.Err()
+		return nil, b.progress, ctx.Err()
 	}
 }
 
-// catchUp reads all available changes.
-func (f *backendSource) catchUp(ctx context.Context) error {
-	backend := f.store.backend
+// readAvailable reads all changes up to the current revision of the backend.
+func (b *backendStream) readAvailable(ctx context.Context) error {
+	backend := b.store.backend
 	current, err := backend.CurrentRevision(ctx)
-	if err == nil && f.progress < int64(current) {
+	if err == nil && b.progress < int64(current) {
 		err = backend.RequestProgress(ctx)
 	}
 	if err != nil {
-		return fmt.Errorf("catch up with the store: %w", err)
+		return fmt.Errorf("request progress of the watch: %w", err)
 	}
-	for f.progress < int64(current) && f.ended == nil {
+	for b.progress < int64(current) && b.err == nil {
 		select {
-		case batch, ok := <-f.watch.Batches():
+		case batch, ok := <-b.watch.Batches():
 			if !ok {
-				f.ended = f.reason(ctx)
-				return nil // send changes first
+				b.err = b.watchError(ctx)
+				return nil // the next call returns the error, after these changes
 			}
-			f.take(ctx, batch)
+			b.append(ctx, batch)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -213,26 +244,26 @@ func (f *backendSource) catchUp(ctx context.Context) error {
 	return nil
 }
 
-// take appends the changes of a batch. An event that does not decode ends the
-// watch after the changes before it.
-func (f *backendSource) take(ctx context.Context, batch kv.Batch) {
+// append appends the changes of a batch. An undecodable event ends the stream after the changes before
+// it.
+func (b *backendStream) append(ctx context.Context, batch kv.Batch) {
 	for i := range batch.Events {
-		change, err := f.store.NewChange(ctx, &batch.Events[i], nil)
+		change, err := b.store.NewChange(ctx, &batch.Events[i], nil)
 		if err != nil {
-			f.ended = fmt.Errorf("watch: %w", err)
+			b.err = fmt.Errorf("watch: %w", err)
 			return
 		}
-		f.changes = append(f.changes, change)
-		f.progress = change.Revision
+		b.changes = append(b.changes, change)
+		b.progress = change.Revision
 	}
-	f.progress = max(f.progress, int64(batch.Revision))
+	b.progress = max(b.progress, int64(batch.Revision))
 }
 
-// reason returns the error of a watch that the backend has ended.
-func (f *backendSource) reason(ctx context.Context) error {
-	switch err := f.watch.Err(); {
+// watchError returns the error for a watch that the backend has ended.
+func (b *backendStream) watchError(ctx context.Context) error {
+	switch err := b.watch.Err(); {
 	case errors.Is(err, kv.ErrCompacted):
-		return f.store.tooOld(ctx, kv.Revision(f.progress))
+		return b.store.tooOld(ctx, kv.Revision(b.progress))
 	case errors.Is(err, kv.ErrClosed), err == nil && ctx.Err() == nil:
 		return rest.ErrWatchClosed
 	case err == nil:
@@ -242,8 +273,8 @@ func (f *backendSource) reason(ctx context.Context) error {
 	}
 }
 
-// Close implements Source.
-func (f *backendSource) Close() error {
-	f.watch.Stop()
+// Close implements ChangeStream.
+func (b *backendStream) Close() error {
+	b.watch.Stop()
 	return nil
 }

@@ -26,7 +26,7 @@ func (s *Store) Create(ctx context.Context, obj codec.Object, options WriteOptio
 	if err != nil {
 		return nil, err
 	}
-	if err := write.pending.readBack(ctx, name); err != nil {
+	if err := write.record.convertBack(ctx, name); err != nil {
 		return nil, err
 	}
 	if options.DryRun {
@@ -37,7 +37,7 @@ func (s *Store) Create(ctx context.Context, obj codec.Object, options WriteOptio
 		if entry != nil {
 			return nil, exists(name)
 		}
-		return write.pending.resolve(0), nil
+		return write.record.resolve(0), nil
 	}
 	res, err := s.put(ctx, key, write, 0, options)
 	if err != nil {
@@ -46,16 +46,17 @@ func (s *Store) Create(ctx context.Context, obj codec.Object, options WriteOptio
 	if !res.Committed {
 		return nil, exists(name)
 	}
-	return write.pending.resolve(res.Revision), nil
+	return write.record.resolve(res.Revision), nil
 }
 
-// prepared is an object ready to be written.
+// prepared is an encoded object.
 type prepared struct {
-	pending *pendingRecord
-	// data is the stored form: note.value after transformation.
+	record *uncommittedRecord
+	// data is the stored form: record.value after transformation.
 	data []byte
 }
 
+// prepare encodes and transforms an object. It may block on a conversion webhook or a key service.
 func (s *Store) prepare(ctx context.Context, key string, obj codec.Object) (*prepared, error) {
 	value, err := s.kind.EncodeStored(ctx, obj)
 	if err != nil {
@@ -68,13 +69,13 @@ func (s *Store) prepare(ctx context.Context, key string, obj codec.Object) (*pre
 	if s.maxBytes > 0 && len(data) > s.maxBytes {
 		return nil, tooLarge(len(data))
 	}
-	return &prepared{pending: &pendingRecord{kind: s.kind, object: obj, value: value}, data: data}, nil
+	return &prepared{record: &uncommittedRecord{kind: s.kind, object: obj, value: value}, data: data}, nil
 }
 
 func (s *Store) put(ctx context.Context, key string, write *prepared, expect kv.Revision, options WriteOptions) (kv.CommitResult, error) {
 	res, err := s.commit(ctx, kv.Op{
-		Key: key, Expect: expect, Kind: kv.OpPut, Value: write.data, TTL: options.TTL, Note: write.pending,
-		Removing: write.pending.object.GetDeletionTimestamp() != nil,
+		Key: key, Expect: expect, Kind: kv.OpPut, Value: write.data, TTL: options.TTL, Note: write.record,
+		Removing: write.record.object.GetDeletionTimestamp() != nil,
 	}, options.With)
 	switch {
 	case errors.Is(err, kv.ErrTooLarge):
@@ -85,13 +86,13 @@ func (s *Store) put(ctx context.Context, key string, write *prepared, expect kv.
 	return res, err
 }
 
-// objState is the object that an update or deletion starts from.
+// objState is the state of an object at the start of an update or deletion.
 type objState struct {
-	record *codec.Record // nil if there is none
-	// stale: the stored value should be rewritten, even unchanged.
+	record *codec.Record // nil if the object does not exist
+	// stale is set if the stored value should be rewritten, even if the object is unchanged.
 	stale bool
-	// fresh: read from the backend since the call began. Only a successful write,
-	// which the backend checks, may result from a state that is not.
+	// fresh is set if the state was read from the backend since the call began. A state that is not
+	// fresh may only lead to a write, because the backend then checks the revision.
 	fresh bool
 }
 
@@ -102,14 +103,14 @@ func (st *objState) revision() kv.Revision {
 	return kv.Revision(st.record.Revision())
 }
 
-// mayExplain reports whether a stale state can be the cause of err: the other writes of a
-// transaction depend on it.
-func (st *objState) mayExplain(err error) bool {
+// mayHaveCaused reports whether err may be due to an outdated state, from which the other writes of the
+// transaction were derived.
+func (st *objState) mayHaveCaused(err error) bool {
 	return !st.fresh && errors.As(err, new(*OpConflictError))
 }
 
-// initialState returns the state of the first attempt: the cached record, if there
-// is one.
+// initialState returns the state for the first attempt: the cached record, or the newest state if cached
+// is nil.
 func (s *Store) initialState(ctx context.Context, key string, cached *codec.Record) (objState, error) {
 	if cached != nil && cached.StoredSize() > 0 {
 		return objState{record: cached}, nil
@@ -117,7 +118,7 @@ func (s *Store) initialState(ctx context.Context, key string, cached *codec.Reco
 	return s.read(ctx, key)
 }
 
-// read returns the newest state, from the backend.
+// read returns the newest state from the backend.
 func (s *Store) read(ctx context.Context, key string) (objState, error) {
 	entry, _, err := s.backend.Get(ctx, key, 0)
 	if err != nil {
@@ -134,15 +135,14 @@ func (s *Store) stateOf(ctx context.Context, entry *kv.Entry) (objState, error) 
 	return objState{record: record, stale: stale, fresh: true}, err
 }
 
-// refresh replaces a state by the newest, and reports whether the revision is the
-// same.
+// refresh replaces a state by the newest one, and reports whether the revision is the same.
 func (s *Store) refresh(ctx context.Context, key string, st *objState) (same bool, err error) {
-	renewed, err := s.read(ctx, key)
+	newest, err := s.read(ctx, key)
 	if err != nil {
 		return false, err
 	}
-	same = renewed.revision() == st.revision()
-	*st = renewed
+	same = newest.revision() == st.revision()
+	*st = newest
 	return same, nil
 }
 
@@ -159,9 +159,10 @@ func (s *Store) Update(ctx context.Context, name types.NamespacedName, update Up
 			precondition.Key = strings.TrimPrefix(key, s.root)
 		}
 	}
-	return record, s.short(err)
+	return record, s.trimKey(err)
 }
 
+// guaranteedUpdate repeats attempt until it succeeds, or fails with the newest state.
 func (s *Store) guaranteedUpdate(ctx context.Context, name types.NamespacedName, key string, update UpdateFunc, options UpdateOptions) (*codec.Record, error) {
 	st, err := s.initialState(ctx, key, options.Cached)
 	if err != nil {
@@ -176,11 +177,11 @@ func (s *Store) guaranteedUpdate(ctx context.Context, name types.NamespacedName,
 			return record, err
 		}
 		if err == nil {
-			continue // st is the newest now
+			continue // attempt has set st to the newest state
 		}
-		same, renewErr := s.refresh(ctx, key, &st)
-		if renewErr != nil {
-			return nil, renewErr
+		same, readErr := s.refresh(ctx, key, &st)
+		if readErr != nil {
+			return nil, readErr
 		}
 		if same {
 			return nil, err
@@ -188,8 +189,8 @@ func (s *Store) guaranteedUpdate(ctx context.Context, name types.NamespacedName,
 	}
 }
 
-// attempt is one round of an update. Where it is not done, either err is nil and st
-// is the newest state, or err may be due to a stale st.
+// attempt is one attempt of an update. done is false if there must be another one: err is nil if st is
+// the newest state then, and not nil if it may be due to an outdated st.
 func (s *Store) attempt(ctx context.Context, name types.NamespacedName, key string, st *objState, update UpdateFunc, options UpdateOptions) (_ *codec.Record, done bool, _ error) {
 	obj, write, err := propose(ctx, st, update, options.Preconditions)
 	var remove Remove
@@ -204,7 +205,7 @@ func (s *Store) attempt(ctx context.Context, name types.NamespacedName, key stri
 	if err != nil {
 		return nil, true, err
 	}
-	if st.record != nil && bytes.Equal(next.pending.value, st.record.Stored()) {
+	if st.record != nil && bytes.Equal(next.record.value, st.record.Stored()) {
 		if !st.fresh {
 			if same, err := s.refresh(ctx, key, st); err != nil || !same {
 				return nil, err != nil, err
@@ -214,23 +215,24 @@ func (s *Store) attempt(ctx context.Context, name types.NamespacedName, key stri
 			return st.record, true, nil
 		}
 	}
-	if err := next.pending.readBack(ctx, name); err != nil {
+	if err := next.record.convertBack(ctx, name); err != nil {
 		return nil, true, err
 	}
 	if options.DryRun || write.DryRun {
-		return s.dryUpdate(ctx, key, st, next.pending)
+		return s.dryUpdate(ctx, key, st, next.record)
 	}
 	res, err := s.put(ctx, key, next, st.revision(), write)
 	if err != nil {
-		return nil, !st.mayExplain(err), err
+		return nil, !st.mayHaveCaused(err), err
 	}
 	if res.Committed {
-		return next.pending.resolve(res.Revision), true, nil
+		return next.record.resolve(res.Revision), true, nil
 	}
 	*st, err = s.stateOf(ctx, res.Current[0])
 	return nil, err != nil, err
 }
 
+// propose calls update with a state that satisfies the preconditions.
 func propose(ctx context.Context, st *objState, update UpdateFunc, preconditions *metav1.Preconditions) (codec.Object, WriteOptions, error) {
 	if err := codec.Convert(ctx, st.record); err != nil {
 		return nil, WriteOptions{}, err
@@ -241,7 +243,7 @@ func propose(ctx context.Context, st *objState, update UpdateFunc, preconditions
 	return update(st.record)
 }
 
-// check checks the preconditions. The update checks those on an absent object.
+// check checks the preconditions, except for an object that does not exist: update does so.
 func (st *objState) check(preconditions *metav1.Preconditions) error {
 	if preconditions == nil || st.record == nil {
 		return nil
@@ -249,20 +251,21 @@ func (st *objState) check(preconditions *metav1.Preconditions) error {
 	return checkPreconditions(preconditions, st.record)
 }
 
-// dryUpdate completes a dry run, once st is the newest state.
-func (s *Store) dryUpdate(ctx context.Context, key string, st *objState, note *pendingRecord) (*codec.Record, bool, error) {
+// dryUpdate returns the result of a dry run if st is the newest state. The results are those of
+// attempt.
+func (s *Store) dryUpdate(ctx context.Context, key string, st *objState, record *uncommittedRecord) (*codec.Record, bool, error) {
 	if !st.fresh {
 		if same, err := s.refresh(ctx, key, st); err != nil || !same {
 			return nil, err != nil, err
 		}
 	}
 	if st.record == nil {
-		note.object.SetResourceVersion("")
+		record.object.SetResourceVersion("")
 	}
-	return note.resolve(st.revision()), true, nil
+	return record.resolve(st.revision()), true, nil
 }
 
-// remove attempts to delete the object of st.
+// remove attempts to delete the object of st. last is Remove.Last. The results are those of attempt.
 func (s *Store) remove(ctx context.Context, name types.NamespacedName, key string, st *objState, last codec.Object, write WriteOptions) (*codec.Record, bool, error) {
 	if st.record == nil {
 		return nil, st.fresh, notFound(name)
@@ -278,10 +281,10 @@ func (s *Store) remove(ctx context.Context, name types.NamespacedName, key strin
 		}
 		return st.record, true, nil
 	}
-	note := &pendingRecord{kind: s.kind, before: st.record}
-	res, err := s.commit(ctx, kv.Op{Key: key, Expect: st.revision(), Kind: kv.OpDelete, Note: note}, write.With)
+	deleted := &uncommittedRecord{kind: s.kind, before: st.record}
+	res, err := s.commit(ctx, kv.Op{Key: key, Expect: st.revision(), Kind: kv.OpDelete, Note: deleted}, write.With)
 	if err != nil {
-		return nil, !st.mayExplain(err), fmt.Errorf("delete %s: %w", key, err)
+		return nil, !st.mayHaveCaused(err), fmt.Errorf("delete %s: %w", key, err)
 	}
 	if !res.Committed {
 		*st, err = s.stateOf(ctx, res.Current[0])
@@ -290,7 +293,7 @@ func (s *Store) remove(ctx context.Context, name types.NamespacedName, key strin
 	if last != nil {
 		return codec.RecordOf(s.kind, last, nil, int64(res.Revision)), true, nil
 	}
-	return note.resolve(res.Revision), true, nil
+	return deleted.resolve(res.Revision), true, nil
 }
 
 // Delete implements Interface.

@@ -276,7 +276,7 @@ func (s *Store) explain(key string, err error) error {
 	case errors.As(err, &precondition):
 		return upstream.NewInvalidObjError(key, err.Error())
 	case errors.As(err, &future):
-		return upstream.NewTooLargeResourceVersionError(uint64(future.Asked), uint64(future.Current), 1)
+		return upstream.NewTooLargeResourceVersionError(uint64(future.Requested), uint64(future.Current), 1)
 	}
 	return err
 }

@@ -17,21 +17,21 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// managedLabel is a label of autoregistered APIServices: onStart for those of built-in group
-// versions, which are corrected only when a server starts; always for those of custom resources,
-// which are corrected after every change.
+// managedLabel is the label of autoregistered APIServices. Its value is onStart for built-in group versions, whose
+// APIServices are corrected only when a server starts, and always for custom resources, whose APIServices are
+// corrected after every change.
 const (
 	managedLabel = "kube-aggregator.kubernetes.io/automanaged"
 	onStart      = "onstart"
 	always       = "true"
 )
 
-// writers is how many APIServices are written concurrently, so that they share
-// fsyncs.
-const writers = 32
+// maxWrites is the maximum number of concurrent writes of APIServices, which share fsyncs.
+const maxWrites = 32
 
-// Register creates or corrects the APIServices of the built-in group versions. It
-// is called once, after Load and before Run, which registers the others.
+// Register creates or corrects the APIServices of the built-in group versions. It must be called once, after Load and
+// before Run, which registers the others. It blocks until they are stored. The error is that of a failed write; Run
+// repeats it.
 func (s *Source) Register(ctx context.Context) error {
 	var own []string
 	for _, name := range s.dirty.drain() {
@@ -44,12 +44,12 @@ func (s *Source) Register(ctx context.Context) error {
 	return s.syncAll(ctx, own, true)
 }
 
-// syncAll syncs autoregistered APIServices: it creates missing ones, deletes those whose group
-// version is no longer served, and ignores APIServices without managedLabel. Names whose write
-// failed are added to the dirty set again. starting also corrects those with the label onStart.
+// syncAll syncs autoregistered APIServices. It creates missing ones, deletes APIServices of group versions that are no
+// longer served, and ignores APIServices without managedLabel. It adds names whose write failed to the dirty set again.
+// If starting is set, it also corrects APIServices with the value onStart.
 func (s *Source) syncAll(ctx context.Context, names []string, starting bool) error {
 	var group errgroup.Group
-	group.SetLimit(writers)
+	group.SetLimit(maxWrites)
 	for _, name := range names {
 		group.Go(func() error {
 			err := s.sync(ctx, name, starting)
@@ -57,14 +57,14 @@ func (s *Source) syncAll(ctx context.Context, names []string, starting bool) err
 				return nil
 			}
 			s.dirty.add(name)
-			return fmt.Errorf("keep APIService %s: %w", name, err)
+			return fmt.Errorf("sync APIService %s: %w", name, err)
 		})
 	}
 	return group.Wait()
 }
 
-// wantedLabel returns the value of managedLabel for a group version, empty if it
-// is not to be registered.
+// wantedLabel returns the value of managedLabel for a group version, or an empty string if the group version must not
+// be registered.
 func (s *Source) wantedLabel(gv schema.GroupVersion) string {
 	switch {
 	case gv.Group == apiregistrationv1.GroupName:
@@ -77,6 +77,7 @@ func (s *Source) wantedLabel(gv schema.GroupVersion) string {
 	return ""
 }
 
+// sync syncs one APIService.
 func (s *Source) sync(ctx context.Context, name string, starting bool) error {
 	gv := groupVersionOf(name)
 	want := s.wantedLabel(gv)
@@ -103,11 +104,11 @@ func (s *Source) sync(ctx context.Context, name string, starting bool) error {
 	return s.correct(ctx, service.Name, gv, want, starting)
 }
 
-// unregister deletes an APIService as it was seen. One that has changed since is
-// looked at again.
+// unregister deletes an APIService. It fails if the APIService has changed since it was read; the caller then syncs it
+// again.
 func (s *Source) unregister(ctx context.Context, service *apiregistrationv1.APIService) error {
-	seen := metav1.Preconditions{UID: &service.UID, ResourceVersion: &service.ResourceVersion}
-	err := s.config.Client.Delete(ctx, types.NamespacedName{Name: service.Name}, metav1.DeleteOptions{Preconditions: &seen})
+	unchanged := metav1.Preconditions{UID: &service.UID, ResourceVersion: &service.ResourceVersion}
+	err := s.config.Client.Delete(ctx, types.NamespacedName{Name: service.Name}, metav1.DeleteOptions{Preconditions: &unchanged})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -130,7 +131,7 @@ func (s *Source) correct(ctx context.Context, name string, gv schema.GroupVersio
 		})
 	}
 	if apierrors.IsNotFound(err) {
-		return nil // if it should exist, the watch event marks it dirty
+		return nil // the watch event marks it dirty if it must exist
 	}
 	return err
 }
@@ -147,12 +148,13 @@ func (s *Source) isUpToDate(service *apiregistrationv1.APIService, gv schema.Gro
 		return false
 	}
 	spec := s.specOf(gv)
-	is := &service.Spec
-	return is.Service == nil && is.Group == spec.Group && is.Version == spec.Version && !is.InsecureSkipTLSVerify && len(is.CABundle) == 0 &&
-		is.GroupPriorityMinimum == spec.GroupPriorityMinimum && is.VersionPriority == spec.VersionPriority
+	current := &service.Spec
+	return current.Service == nil && current.Group == spec.Group && current.Version == spec.Version &&
+		!current.InsecureSkipTLSVerify && len(current.CABundle) == 0 &&
+		current.GroupPriorityMinimum == spec.GroupPriorityMinimum && current.VersionPriority == spec.VersionPriority
 }
 
-// setLocal sets the condition Available of an APIService without a service.
+// setLocal sets the condition Available of an APIService without a Service.
 func setLocal(service *apiregistrationv1.APIService, now time.Time) {
 	if isAvailable(service) && availableCondition(service).Reason == "Local" {
 		return
@@ -163,6 +165,7 @@ func setLocal(service *apiregistrationv1.APIService, now time.Time) {
 	}}
 }
 
+// specOf returns the spec of the autoregistered APIService of a group version.
 func (s *Source) specOf(gv schema.GroupVersion) apiregistrationv1.APIServiceSpec {
 	priority := s.defaultPriority(gv)
 	return apiregistrationv1.APIServiceSpec{
@@ -177,7 +180,7 @@ func (s *Source) create(ctx context.Context, gv schema.GroupVersion, label strin
 	}
 	_, err := s.config.Client.Create(ctx, service)
 	if apierrors.IsAlreadyExists(err) {
-		return nil // by another server or a user: the watch delivers it
+		return nil // another server or a user has created it; its event follows
 	}
 	return err
 }

@@ -30,8 +30,8 @@ func unknown(reason, format string, args ...any) availability {
 	return availability{apiregistrationv1.ConditionUnknown, reason, fmt.Sprintf(format, args...)}
 }
 
-// checkAvailability checks whether the server of a registration can be reached:
-// first that its service has endpoints, then by a request.
+// checkAvailability checks whether the server of a registration is reachable: that its Service has endpoints, and that
+// a request succeeds. The reasons and messages are kube-apiserver's.
 func (s *Source) checkAvailability(ctx context.Context, r *registration) availability {
 	at := r.server.address.service
 	service, err := s.config.Cluster.Service(ctx, at.Namespace, at.Name)
@@ -52,8 +52,7 @@ func (s *Source) checkAvailability(ctx context.Context, r *registration) availab
 	return availability{apiregistrationv1.ConditionTrue, "Passed", "all checks passed"}
 }
 
-// checkService checks the port and the endpoints of a service. found reports
-// whether there is a fault.
+// checkService checks the port and the endpoints of a Service. found reports whether there is a fault.
 func (s *Source) checkService(ctx context.Context, service *corev1.Service, port int32) (fault availability, found bool) {
 	i := slices.IndexFunc(service.Spec.Ports, func(p corev1.ServicePort) bool { return p.Port == port })
 	if i < 0 {
@@ -73,7 +72,7 @@ func (s *Source) checkService(ctx context.Context, service *corev1.Service, port
 	return availability{}, false
 }
 
-// checkEndpoints is checkService for a service without EndpointSlices.
+// checkEndpoints checks the Endpoints of a Service without EndpointSlices. Its results are those of checkService.
 func (s *Source) checkEndpoints(ctx context.Context, service *corev1.Service, port string) (fault availability, found bool) {
 	endpoints, err := s.config.Cluster.Endpoints(ctx, service.Namespace, service.Name)
 	switch {
@@ -91,6 +90,7 @@ func (s *Source) checkEndpoints(ctx context.Context, service *corev1.Service, po
 	return availability{}, false
 }
 
+// hasReady reports whether a slice has a ready endpoint and a port.
 func hasReady(slice *discoveryv1.EndpointSlice, port string) bool {
 	return slices.ContainsFunc(slice.Endpoints, func(e discoveryv1.Endpoint) bool { return e.Conditions.Ready == nil || *e.Conditions.Ready }) &&
 		slices.ContainsFunc(slice.Ports, func(p discoveryv1.EndpointPort) bool {
@@ -99,18 +99,18 @@ func hasReady(slice *discoveryv1.EndpointSlice, port string) bool {
 }
 
 const (
-	// maxAttempts is how many requests a probe makes; with several endpoints
-	// they take different connections.
+	// maxAttempts is the maximum number of requests of a probe. If a Service has several endpoints, they use
+	// different connections.
 	maxAttempts = 5
-	// hedgeDelay is how long the first attempt may take before the others start.
+	// hedgeDelay is the time after which the other attempts start, if the first one has not finished.
 	hedgeDelay = time.Second
 )
 
-// errSlowAttempt marks an attempt that takes longer than hedgeDelay.
-var errSlowAttempt = errors.New("no answer yet")
+// errSlowAttempt reports that the first attempt takes longer than hedgeDelay.
+var errSlowAttempt = errors.New("no response yet")
 
-// probe returns nil once a request for a path succeeds. When the first attempt
-// fails or takes longer than hedgeDelay, the others are made concurrently.
+// probe sends requests for a path until one succeeds. If the first attempt fails or takes longer than hedgeDelay, the
+// others run concurrently. It returns the error of the last attempt after all have failed.
 func (s *server) probe(ctx context.Context, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
@@ -123,11 +123,11 @@ func (s *server) probe(ctx context.Context, path string) error {
 	more := time.NewTimer(hedgeDelay)
 	defer more.Stop()
 	var last error
-	for asked, answered := 1, 0; ; {
+	for started, finished := 1, 0; ; {
 		var err error
 		select {
 		case err = <-results:
-			answered++
+			finished++
 		case <-more.C:
 			err = errSlowAttempt
 		}
@@ -137,10 +137,10 @@ func (s *server) probe(ctx context.Context, path string) error {
 		if err != errSlowAttempt {
 			last = err
 		}
-		for ; asked < maxAttempts; asked++ {
+		for ; started < maxAttempts; started++ {
 			go attempt()
 		}
-		if answered == maxAttempts {
+		if finished == maxAttempts {
 			return last
 		}
 	}

@@ -15,41 +15,40 @@ import (
 )
 
 const (
-	// maxConcurrentChecks bounds the checks that run concurrently.
+	// maxConcurrentChecks is the maximum number of concurrent checks.
 	maxConcurrentChecks = 8
-	// firstRetry is the delay after a failed check, doubled with each failure up
-	// to maxRetry.
+	// firstRetry is the delay after the first failed check. It doubles with each further failure, up to
+	// maxRetry.
 	firstRetry = 100 * time.Millisecond
 	maxRetry   = 10 * time.Second
-	// suspectPeriod is the least time between checks that failed requests
-	// trigger.
+	// suspectPeriod is the minimum time between checks that failed requests trigger.
 	suspectPeriod = time.Second
 )
 
-// checks schedules the availability checks. Its fields are owned by the goroutine
-// of run.
+// checks schedules the availability checks. Only the goroutine of run uses its fields.
 type checks struct {
 	*Source
 	byGroupVersion map[schema.GroupVersion]*check
-	// done receives the results of checks; changed receives services with changed endpoints, or an
-	// empty name for all services.
+	// done receives the results of checks. changed receives Services with changed endpoints; an empty name
+	// means all Services.
 	done     chan result
 	changed  chan corev1.ObjectReference
 	workers  errgroup.Group
 	inFlight int
-	stop     context.CancelFunc // of following services; nil: not followed
-	watchers sync.WaitGroup
+	// stopFollowing stops the reflectors of Config.Endpoints; nil if they do not run.
+	stopFollowing context.CancelFunc
+	reflectors    sync.WaitGroup
 }
 
 // check is the state of the checks of one registration.
 type check struct {
 	registration *registration
-	due, started time.Time // of the next check, and of the last
+	due, started time.Time // times of the next check and of the last one
 	failures     int
 	running      bool
-	// recheck: something changed while a check was running.
+	// recheck is set if a change occurred during a running check.
 	recheck bool
-	// discovered is when discovery was last requested past the cache.
+	// discovered is the time at which discovery was last fetched without the cache.
 	discovered time.Time
 }
 
@@ -68,11 +67,11 @@ func newChecks(s *Source) *checks {
 // run runs checks until ctx ends.
 func (c *checks) run(ctx context.Context) {
 	defer func() {
-		if c.stop != nil {
-			c.stop()
+		if c.stopFollowing != nil {
+			c.stopFollowing()
 		}
 		_ = c.workers.Wait() // they return no errors
-		c.watchers.Wait()
+		c.reflectors.Wait()
 	}()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -120,15 +119,15 @@ func (c *checks) syncRegistrations(ctx context.Context) {
 		}
 	}
 	switch {
-	case len(remotes) > 0 && c.stop == nil:
+	case len(remotes) > 0 && c.stopFollowing == nil:
 		var following context.Context
-		following, c.stop = context.WithCancel(ctx)
+		following, c.stopFollowing = context.WithCancel(ctx)
 		for resource, collection := range c.config.Endpoints {
 			c.follow(following, resource, collection)
 		}
-	case len(remotes) == 0 && c.stop != nil:
-		c.stop()
-		c.stop = nil
+	case len(remotes) == 0 && c.stopFollowing != nil:
+		c.stopFollowing()
+		c.stopFollowing = nil
 	}
 }
 
@@ -139,8 +138,8 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// startDue starts the checks that are due, up to maxConcurrentChecks, and returns
-// how long until the next is.
+// startDue starts the checks that are due, up to maxConcurrentChecks. It returns the time until the next check is
+// due.
 func (c *checks) startDue(ctx context.Context) time.Duration {
 	now, next := time.Now(), time.Hour
 	for gv, known := range c.byGroupVersion {
@@ -152,7 +151,7 @@ func (c *checks) startDue(ctx context.Context) time.Duration {
 			continue
 		}
 		if c.inFlight == maxConcurrentChecks {
-			continue // started when one is done
+			continue // it starts when another one has finished
 		}
 		c.inFlight++
 		known.running, known.recheck, known.started = true, false, now
@@ -173,8 +172,8 @@ func (c *checks) startDue(ctx context.Context) time.Duration {
 	return next
 }
 
-// check checks the availability of a registration, fetches its discovery, and
-// writes its status. It reports whether all of that succeeded.
+// check checks the availability of a registration, fetches its discovery, and writes its status. It reports whether
+// all of these steps succeeded. fresh bypasses the cache of discovery.
 func (c *checks) check(ctx context.Context, r *registration, fresh bool) (passed bool) {
 	r.server.suspected.Store(false)
 	v := c.checkAvailability(ctx, r)
@@ -186,19 +185,19 @@ func (c *checks) check(ctx context.Context, r *registration, fresh bool) (passed
 	} else {
 		c.setResources(r, stale(r.resources))
 	}
-	// Last, so that a client that sees it available finds its discovery.
+	// The status is written last, so that discovery has the resources of an available APIService.
 	if err := c.updateStatus(ctx, r, v); err != nil && ctx.Err() == nil {
-		c.logger.Warn("the availability of an APIService could not be determined", "name", r.name, "err", err)
+		c.logger.Warn("status write of an APIService failed", "name", r.name, "err", err)
 		return false
 	}
 	return passed
 }
 
-// discover fetches the discovery and OpenAPI documents of a registration.
+// discover fetches the discovery and OpenAPI documents of a registration. It reports whether discovery was fetched.
 func (c *checks) discover(ctx context.Context, r *registration, fresh bool) bool {
 	resources, err := r.server.discover(ctx, r.gv, fresh)
 	if err != nil {
-		c.logger.Debug("an aggregated server did not return its resources", "name", r.name, "err", err)
+		c.logger.Debug("discovery of an aggregated server failed", "name", r.name, "err", err)
 		c.setResources(r, stale(r.resources))
 		return false
 	}
@@ -209,6 +208,7 @@ func (c *checks) discover(ctx context.Context, r *registration, fresh bool) bool
 	return true
 }
 
+// finish applies the result of a check.
 func (c *checks) finish(f result) {
 	c.inFlight--
 	known := c.byGroupVersion[f.gv]
@@ -229,7 +229,7 @@ func (c *checks) finish(f result) {
 	}
 }
 
-// requeue makes the checks of a service due; one without a name means all.
+// requeue makes the checks of a Service due; an empty name means all checks.
 func (c *checks) requeue(service corev1.ObjectReference) {
 	for _, known := range c.byGroupVersion {
 		at := known.registration.server.address.service
@@ -240,8 +240,7 @@ func (c *checks) requeue(service corev1.ObjectReference) {
 	}
 }
 
-// follow sends the services that a collection's events concern to changed, until
-// ctx ends.
+// follow starts a reflector that sends the Services of changed objects to changed, until ctx ends.
 func (c *checks) follow(ctx context.Context, resource schema.GroupResource, collection reflector.Collection) {
 	notify := func(ctx context.Context, service corev1.ObjectReference) error {
 		select {
@@ -268,8 +267,8 @@ func (c *checks) follow(ctx context.Context, resource schema.GroupResource, coll
 		},
 	})
 	if err != nil {
-		c.logger.Error("changes behind APIServices are noticed late", "err", err)
+		c.logger.Error("changes of Services are only detected by periodic checks", "err", err)
 		return
 	}
-	c.watchers.Go(func() { follower.Run(ctx) })
+	c.reflectors.Go(func() { follower.Run(ctx) })
 }

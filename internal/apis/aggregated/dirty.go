@@ -6,12 +6,12 @@ import (
 	"sync"
 )
 
-// dirtySet is a set of names of APIServices to sync, with a single consumer that
-// waits on ready. It is safe for concurrent use.
+// dirtySet is the set of names of APIServices to sync. One consumer waits for ready and calls drain. It is safe for
+// concurrent use.
 type dirtySet struct {
 	mu    sync.Mutex
 	names map[string]bool
-	ready chan struct{} // contains one token while the set is not empty
+	ready chan struct{} // contains a token if names were added since the last receive
 }
 
 func newDirtySet() *dirtySet {

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// discoveryCache is the discovery of an aggregated server, guarded by server.mu.
+// discoveryCache contains the discovery of an aggregated server. server.mu guards it.
 type discoveryCache struct {
 	// checked is the time of the server's last response to a discovery request.
 	checked time.Time
@@ -25,11 +25,10 @@ type discoveryCache struct {
 	openAPIV3 v3Index
 }
 
-// refreshPeriod is how often discovery is fetched from a server.
+// refreshPeriod is the interval between fetches of discovery from a server.
 const refreshPeriod = time.Minute
 
-// aggregatedTypes is the Accept header for aggregated discovery. Servers that do
-// not serve it answer with plain JSON.
+// aggregatedTypes is the Accept header for aggregated discovery. Servers without it respond with plain JSON.
 const aggregatedTypes = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList," +
 	"application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
 

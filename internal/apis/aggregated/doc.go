@@ -1,6 +1,4 @@
-// Package aggregated is the aggregation layer: it follows APIServices, proxies
-// requests to the servers behind them, checks their availability, and caches
-// their discovery and OpenAPI documents. It also autoregisters the APIServices of
-// the group versions that this server serves itself. It neither authorizes
-// requests nor serves documents.
+// Package aggregated is the aggregation layer. It follows APIServices, proxies requests to their servers, checks their
+// availability, and caches their discovery and OpenAPI documents. It also autoregisters the APIServices of the group
+// versions that this server serves itself. Requests must be authorized before they are proxied.
 package aggregated

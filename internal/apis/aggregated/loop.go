@@ -13,12 +13,11 @@ import (
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
-// Load reads all stored APIServices. It must be called before requests are
-// served.
+// Load reads all stored APIServices. It must be called before requests are served, and not concurrently with Run.
 func (s *Source) Load(ctx context.Context) error { return s.reflector.Load(ctx) }
 
-// Run follows the stored APIServices until ctx ends: it autoregisters this server's group versions
-// and checks the availability of all others.
+// Run follows the stored APIServices until ctx ends: it autoregisters the group versions of this server, and checks the
+// availability of all others. It returns nil after its goroutines have ended.
 func (s *Source) Run(ctx context.Context) error {
 	var loops sync.WaitGroup
 	loops.Go(func() { s.reflector.Run(ctx) })
@@ -30,12 +29,12 @@ func (s *Source) Run(ctx context.Context) error {
 
 // replace replaces the registrations by a list of all APIServices.
 func (s *Source) replace(_ context.Context, list *rest.List) error {
-	there := map[string]bool{}
+	listed := map[string]bool{}
 	for record, err := range list.Items {
 		if err != nil {
 			return err
 		}
-		there[record.Name().Name] = true
+		listed[record.Name().Name] = true
 		s.updateFromWatch(record)
 		if service, err := serviceOf(record); err == nil {
 			s.updateDirty(service)
@@ -44,12 +43,12 @@ func (s *Source) replace(_ context.Context, list *rest.List) error {
 	}
 	now := s.current.Load()
 	for _, r := range now.remotes {
-		if !there[r.name] {
+		if !listed[r.name] {
 			s.remove(r.name, list.Revision, true)
 		}
 	}
 	for gv := range now.priorities {
-		if name := nameOf(gv); !there[name] {
+		if name := nameOf(gv); !listed[name] {
 			s.remove(name, list.Revision, true)
 		}
 	}
@@ -71,15 +70,14 @@ func (s *Source) apply(_ context.Context, events []rest.Event) error {
 	return nil
 }
 
-// updateFromWatch is update for a record of the list or the watch.
+// updateFromWatch applies a record of the list or the watch, and logs an undecodable one.
 func (s *Source) updateFromWatch(record *codec.Record) {
 	if err := s.update(record, true); err != nil {
 		s.logger.Error("an APIService could not be decoded and is ignored", "err", err)
 	}
 }
 
-// updateDirty removes an APIService from the dirty set if it is up to date, and
-// adds it if not.
+// updateDirty removes an APIService from the dirty set if it is up to date, and adds it otherwise.
 func (s *Source) updateDirty(service *apiregistrationv1.APIService) {
 	gv := groupVersionOf(service.Name)
 	if want := s.wantedLabel(gv); s.isUpToDate(service, gv, want, true) {
@@ -91,7 +89,7 @@ func (s *Source) updateDirty(service *apiregistrationv1.APIService) {
 
 // autoregister syncs the dirty set until ctx ends, with backoff on errors.
 func (s *Source) autoregister(ctx context.Context) {
-	starting := true // until all have been synced once
+	starting := true // until the first sync without an error
 	backoff := reflector.Backoff(reflector.MaxBackoff)
 	for {
 		select {
@@ -103,18 +101,18 @@ func (s *Source) autoregister(ctx context.Context) {
 			starting = false
 			backoff = reflector.Backoff(reflector.MaxBackoff)
 		} else if ctx.Err() == nil {
-			s.logger.Warn("retrying to register the server's own API groups", "err", err)
-			_ = reflector.Sleep(ctx, &backoff) // ctx is looked at above
+			s.logger.Warn("autoregistration of APIServices failed, retrying", "err", err)
+			_ = reflector.Sleep(ctx, &backoff) // the loop checks ctx
 		}
 	}
 }
 
-// serviceNameOf returns the service that an event concerns. labelled means that
-// the object names its service in a label, as EndpointSlices do.
+// serviceNameOf returns the Service of an object. If labelled is set, its name is the value of a label, as of
+// EndpointSlices; otherwise it equals the name of the object. ok is false if there is no Service.
 func serviceNameOf(event *rest.Event, labelled bool) (namespace, name string, ok bool) {
-	at := event.Record.Name()
+	object := event.Record.Name()
 	if !labelled {
-		return at.Namespace, at.Name, true
+		return object.Namespace, object.Name, true
 	}
 	obj, err := event.Record.Shared()
 	if err != nil {
@@ -125,5 +123,5 @@ func serviceNameOf(event *rest.Event, labelled bool) (namespace, name string, ok
 		return "", "", false
 	}
 	name = meta.GetLabels()["kubernetes.io/service-name"]
-	return at.Namespace, name, name != ""
+	return object.Namespace, name, name != ""
 }

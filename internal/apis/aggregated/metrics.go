@@ -6,14 +6,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics are the availability metrics of APIServices, under kube-apiserver's
-// names. One is shared by all Sources of a host; a nil *Metrics counts nothing.
+// Metrics are the availability metrics of APIServices, with kube-apiserver's names. All Sources of a host share them. A
+// nil *Metrics records nothing.
 type Metrics struct {
 	unavailable      *prometheus.GaugeVec
 	unavailableTotal *prometheus.CounterVec
 }
 
-// NewMetrics registers the metrics of aggregation.
+// NewMetrics creates and registers the metrics. It fails if they are registered already.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		unavailable: prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -33,7 +33,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// observe counts the result of a check. changed reports that it differs from the previous one.
+// observe records the result of a check. changed is true if it differs from the previous one.
 func (m *Metrics) observe(name string, v availability, changed bool) {
 	if m == nil {
 		return

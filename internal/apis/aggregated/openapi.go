@@ -15,17 +15,16 @@ import (
 	"mainstay.dev/mainstay/internal/endpoints/openapi"
 )
 
-// v3Index is the index of a server's OpenAPI v3 documents.
+// v3Index is the index of the OpenAPI v3 documents of a server.
 type v3Index struct {
 	etag string
-	// hashes are the hashes of the documents by path, such as
-	// apis/example.com/v1; empty if the server has none for the path. nil:
-	// not fetched.
+	// hashes contains the hash of each document by path, such as apis/example.com/v1. A hash is empty if
+	// the server has not sent one. The map is nil before the first fetch.
 	hashes map[string]string
 }
 
-// v2Document is the OpenAPI v2 document of a server, fetched when this server's
-// own is first requested and refreshed from then on.
+// v2Document is the OpenAPI v2 document of a server. It is fetched when a client first requests the document of this
+// server, and refreshed from then on.
 type v2Document struct {
 	mu        sync.Mutex
 	requested bool
@@ -33,14 +32,14 @@ type v2Document struct {
 	etag      string
 }
 
-// updateOpenAPI sets the OpenAPI documents of a registration in
-// Config.Documents. A server without documents is left out.
+// updateOpenAPI sets the OpenAPI documents of a registration in Config.Documents. It omits documents that the server
+// does not have.
 func (s *server) updateOpenAPI(ctx context.Context, r *registration, fresh bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if fresh || s.cache.openAPIV3.hashes == nil {
 		if err := s.readIndexLocked(ctx); err != nil {
-			s.source.logger.Debug("an aggregated server does not describe itself", "service", s.address.service.String(), "err", err)
+			s.source.logger.Debug("OpenAPI documents of an aggregated server are not available", "service", s.address.service.String(), "err", err)
 		}
 	}
 	remote := openapi.Remote{GroupVersion: r.gv, V2: s.openAPIV2.fetcher(s), Server: s}
@@ -66,17 +65,17 @@ func (s *Source) documentHandler(gv schema.GroupVersion) http.Handler {
 	})
 }
 
-// readIndexLocked fetches the index of v3 documents. It returns nil if the server
-// has none.
+// readIndexLocked fetches the index of v3 documents. An index that the server does not serve is empty, without an
+// error.
 func (s *server) readIndexLocked(ctx context.Context) error {
-	answer, err := s.fetch(ctx, "/openapi/v3", "application/json", s.cache.openAPIV3.etag)
+	response, err := s.fetch(ctx, "/openapi/v3", "application/json", s.cache.openAPIV3.etag)
 	switch {
 	case isNotServed(err):
 		s.cache.openAPIV3 = v3Index{hashes: map[string]string{}}
 		return nil
 	case err != nil:
-		return fmt.Errorf("ask for the OpenAPI index: %w", err)
-	case answer.notModified:
+		return fmt.Errorf("fetch the OpenAPI index: %w", err)
+	case response.notModified:
 		return nil
 	}
 	var list struct {
@@ -84,10 +83,10 @@ func (s *server) readIndexLocked(ctx context.Context) error {
 			URL string `json:"serverRelativeURL"`
 		} `json:"paths"`
 	}
-	if err := json.Unmarshal(answer.body, &list); err != nil {
-		return fmt.Errorf("read the OpenAPI index: %w", err)
+	if err := json.Unmarshal(response.body, &list); err != nil {
+		return fmt.Errorf("decode the OpenAPI index: %w", err)
 	}
-	read := v3Index{etag: answer.etag, hashes: map[string]string{}}
+	read := v3Index{etag: response.etag, hashes: map[string]string{}}
 	for path, entry := range list.Paths {
 		read.hashes[path] = ""
 		if at, err := url.Parse(entry.URL); err == nil {
@@ -101,8 +100,8 @@ func (s *server) readIndexLocked(ctx context.Context) error {
 // errNoV2Document is returned for servers without a v2 document.
 var errNoV2Document = errors.New("the server has no OpenAPI v2 document")
 
-// fetcher returns the function with which package openapi fetches the v2 document. All requests
-// share the document, so the function uses the server's lifetime instead of a request's context.
+// fetcher returns a function that returns the v2 document, and fetches it on first use. Requests share the document, so
+// that the fetch uses Config.Stopping instead of the context of a request.
 func (d *v2Document) fetcher(s *server) func() ([]byte, error) {
 	return func() ([]byte, error) {
 		d.mu.Lock()
@@ -117,29 +116,28 @@ func (d *v2Document) fetcher(s *server) func() ([]byte, error) {
 	}
 }
 
-// refresh fetches the document again if it is in use, and returns a stamp that
-// changes with it.
+// refresh fetches the document again if it was requested before, and returns a stamp that changes with it.
 func (d *v2Document) refresh(ctx context.Context, s *server, fresh bool) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.requested && (fresh || d.body == nil) {
 		if err := d.readLocked(ctx, s); err != nil {
-			s.source.logger.Debug("an aggregated server does not describe itself", "service", s.address.service.String(), "err", err)
+			s.source.logger.Debug("OpenAPI documents of an aggregated server are not available", "service", s.address.service.String(), "err", err)
 		}
 	}
 	return fmt.Sprintf("%s %d", d.etag, len(d.body))
 }
 
 func (d *v2Document) readLocked(ctx context.Context, s *server) error {
-	answer, err := s.fetch(ctx, "/openapi/v2", "application/json", d.etag)
+	response, err := s.fetch(ctx, "/openapi/v2", "application/json", d.etag)
 	switch {
 	case isNotServed(err):
 		d.body, d.etag = nil, ""
 		return errNoV2Document
 	case err != nil:
-		return fmt.Errorf("ask for the OpenAPI document: %w", err)
-	case !answer.notModified:
-		d.body, d.etag = answer.body, answer.etag
+		return fmt.Errorf("fetch the OpenAPI document: %w", err)
+	case !response.notModified:
+		d.body, d.etag = response.body, response.etag
 	}
 	return nil
 }

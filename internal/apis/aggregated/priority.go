@@ -4,15 +4,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Priority orders discovery: groups by the highest Group of their versions,
-// versions by Version; higher comes first.
+// Priority determines the order of discovery. Groups are in descending order of the greatest Group of their versions,
+// the versions of a group in descending order of Version.
 type Priority struct{ Group, Version int32 }
 
-// customPriority is the priority of the group versions of custom resources.
+// customPriority is the priority of group versions with custom resources, as in kube-apiserver.
 var customPriority = Priority{1000, 100}
 
-// builtInPriority returns the priority of a built-in group version, as
-// kube-apiserver registers it.
+// builtInPriority returns the priority with which kube-apiserver registers a built-in group version.
 func builtInPriority(gv schema.GroupVersion) Priority {
 	version := int32(15)
 	switch gv {

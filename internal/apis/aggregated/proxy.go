@@ -16,12 +16,12 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// documentTimeout is the timeout of requests for discovery and OpenAPI documents. Clients fetch the
-// documents of all servers, and one of them may hang.
+// documentTimeout is the timeout of proxied requests for discovery and OpenAPI documents. Clients fetch the documents of
+// all servers, and should not wait for one that does not respond.
 const documentTimeout = 5 * time.Second
 
-// ServeHTTP proxies a request for the user in its context. Errors are plain text,
-// as kube-apiserver's: clients wrap it in a message of their own.
+// ServeHTTP proxies a request for the user in its context. As in kube-apiserver, errors are plain text, which clients
+// include in their own messages.
 func (r *registration) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 	user := request.UserFrom(in.Context())
 	switch {
@@ -58,21 +58,20 @@ func (s *server) forward(w http.ResponseWriter, in *http.Request, user *request.
 	})
 }
 
-// rewrite sets the URL and the headers of the outgoing request.
+// rewrite sets the URL and the headers of the outgoing request, including the user.
 func (s *server) rewrite(r *httputil.ProxyRequest, user *request.User) {
-	// The path is the decoded one that was authorized, encoded again.
+	// The sent path is the decoded path that was authorized, encoded again.
 	r.Out.URL = &url.URL{Scheme: "https", Host: s.base.Host, Path: r.In.URL.Path, RawQuery: r.In.URL.Query().Encode()}
 	r.Out.Host = s.base.Host
 	r.Out.Header.Set("X-Forwarded-Uri", r.In.URL.Path)
 	proxy.SetUser(r.Out.Header, user)
 }
 
-// redirectBlocked is the body of the response in place of a redirect.
+// redirectBlocked is the body of the response that replaces a redirect.
 const redirectBlocked = "the backend attempted to redirect this request, which is not permitted"
 
-// checkResponse replaces redirects by an error, unless Config.PassRedirects: a
-// client that followed one would send its credentials to a host of the server's
-// choice.
+// checkResponse replaces redirects by an error, unless Config.PassRedirects is set. A client that follows a redirect would
+// send its credentials to a host that the aggregated server selects.
 func (s *server) checkResponse(w http.ResponseWriter, response *http.Response) {
 	response.Header.Del("Audit-Id") // this server's own is set already
 	for name := range response.Header {
@@ -88,8 +87,8 @@ func (s *server) checkResponse(w http.ResponseWriter, response *http.Response) {
 	response.ContentLength = int64(len(redirectBlocked))
 }
 
-// fail writes the response to a request that could not be proxied. If the request's context has
-// ended, the filters write it.
+// fail writes the response to a request that could not be proxied. If the context of the request has ended, it writes
+// nothing, because the filters write the response.
 func (s *server) fail(w http.ResponseWriter, parent context.Context, err error) {
 	if parent.Err() != nil {
 		return

@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/internal/egress"
 )
 
-// registration is an APIService with a service. It is immutable.
+// registration is an APIService with a Service. It is immutable.
 type registration struct {
 	gv        schema.GroupVersion
 	name      string
@@ -20,20 +20,19 @@ type registration struct {
 	revision  int64
 	priority  Priority
 	server    *server
-	available bool // the condition Available
-	// resources is the discovery of the group version; never nil.
+	available bool // status of the condition Available
+	// resources is the discovery of the group version. It is not nil.
 	resources *apidiscovery.APIVersionDiscovery
 }
 
-// address identifies a server: registrations with equal addresses share its
-// connections.
+// address identifies an aggregated server. Registrations with equal addresses share its connections.
 type address struct {
 	service  egress.Service
 	insecure bool
 	ca       string
 }
 
-// defaultPort is the port of an APIService without one.
+// defaultPort is the default of the port of an APIService.
 const defaultPort = 443
 
 // addressOf returns the address of the server of an APIService.
@@ -81,8 +80,7 @@ func availableCondition(service *apiregistrationv1.APIService) *apiregistrationv
 	return nil
 }
 
-// unknownResources returns the discovery of a group version that has not been
-// fetched yet.
+// unknownResources returns the discovery of a group version before the first fetch.
 func unknownResources(gv schema.GroupVersion) *apidiscovery.APIVersionDiscovery {
 	return &apidiscovery.APIVersionDiscovery{Version: gv.Version, Freshness: apidiscovery.DiscoveryFreshnessStale}
 }

@@ -16,29 +16,28 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// server is an aggregated server: its transports and a cache of its discovery. It
-// is shared by the registrations with its address.
+// server is an aggregated server: its transports and a cache of its discovery. All registrations with its address share
+// it. It is safe for concurrent use.
 type server struct {
 	address address
 	source  *Source
 	base    *url.URL
 
-	// upgradeTransport speaks HTTP/1.1 only, for requests that upgrade the
-	// connection. err is why there are no transports.
+	// upgradeTransport uses HTTP/1.1 only, for requests that upgrade the connection. err is the error of
+	// creating the transports, which are then nil.
 	transport, upgradeTransport *http.Transport
 	err                         error
 
-	// suspected: a proxied request has failed since the last check.
+	// suspected is set if a proxied request has failed since the last check.
 	suspected atomic.Bool
 
-	// mu is held while discovery is fetched; proxied requests do not take it.
+	// mu is held while discovery is fetched. Proxied requests do not acquire it.
 	mu        sync.Mutex
 	cache     discoveryCache
 	openAPIV2 v2Document
 }
 
-// newServer returns a server with its transports. If they cannot be made, each
-// request returns why.
+// newServer returns a server with its transports. If they cannot be created, each request returns the error.
 func (s *Source) newServer(at address) *server {
 	target := egress.Target{
 		Service: &at.service, Resolver: s.config.Resolver, CABundle: []byte(at.ca), Insecure: at.insecure,
@@ -56,10 +55,10 @@ func (s *Source) newServer(at address) *server {
 	return out
 }
 
-// maxResponseHeader bounds the header of a response, in bytes.
+// maxResponseHeader is the maximum size of the headers of a response, in bytes.
 const maxResponseHeader = 1 << 20
 
-// close closes idle connections; the others end with their requests.
+// close closes idle connections. Other connections are closed at the end of their requests.
 func (s *server) close() {
 	if s.err == nil {
 		s.transport.CloseIdleConnections()
@@ -75,17 +74,17 @@ func (s *server) suspect() {
 }
 
 const (
-	// userName is the user of requests that this server makes for itself.
+	// userName is the user of requests for discovery, OpenAPI documents and availability.
 	userName     = "system:kube-aggregator"
 	fetchTimeout = 5 * time.Second
-	// maxResponse bounds the body of a response, in bytes.
+	// maxResponse is the maximum size of the body of such a response, in bytes.
 	maxResponse = 64 << 20
 )
 
-// errUnexpectedStatus is wrapped by the errors of responses other than 200.
+// errUnexpectedStatus is wrapped by the errors for responses with a status other than 200.
 var errUnexpectedStatus = errors.New("unexpected status")
 
-// statusError is the error of a response other than 200.
+// statusError is the error for a response with a status other than 200.
 type statusError struct {
 	url    string
 	status int
@@ -94,17 +93,17 @@ type statusError struct {
 func (e *statusError) Error() string { return fmt.Sprintf("bad status from %s: %d", e.url, e.status) }
 func (e *statusError) Unwrap() error { return errUnexpectedStatus }
 
-// fetchedResponse is the response to fetch.
+// fetchedResponse is the result of fetch.
 type fetchedResponse struct {
 	body        []byte
 	contentType string
 	etag        string
-	// notModified: the document is the one with the ETag of the request.
+	// notModified is set if the document has the ETag of the request. body is then empty.
 	notModified bool
 }
 
-// fetch gets a document of the server, as user userName. etag, if not empty, is
-// sent as If-None-Match.
+// fetch gets a document of the server, as user userName. It sends etag as If-None-Match, if it is not empty. The error
+// is a *statusError if the status is not 200 or 304.
 func (s *server) fetch(ctx context.Context, path, accept, etag string) (*fetchedResponse, error) {
 	if s.err != nil {
 		return nil, s.err
@@ -122,7 +121,7 @@ func (s *server) fetch(ctx context.Context, path, accept, etag string) (*fetched
 	if etag != "" {
 		r.Header.Set("If-None-Match", etag)
 	}
-	response, err := s.transport.RoundTrip(r) // not http.Client: redirects are not followed
+	response, err := s.transport.RoundTrip(r) // unlike http.Client, without following redirects
 	if err != nil {
 		return nil, err
 	}
@@ -144,8 +143,7 @@ func (s *server) fetch(ctx context.Context, path, accept, etag string) (*fetched
 	return &fetchedResponse{body: body, contentType: response.Header.Get("Content-Type"), etag: response.Header.Get("Etag")}, nil
 }
 
-// isNotServed reports whether the server responded that it does not serve a path
-// or media type.
+// isNotServed reports whether err is a response that the server does not serve the path or media type.
 func isNotServed(err error) bool {
 	var status *statusError
 	return errors.As(err, &status) && (status.status == http.StatusNotFound || status.status == http.StatusNotAcceptable)

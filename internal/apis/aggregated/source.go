@@ -30,48 +30,47 @@ const DefaultResync = 30 * time.Second
 
 // Config configures a Source.
 type Config struct {
-	// APIServices stores the registrations. It is listed and watched for the
-	// lifetime of the Source, so a watch cache of it would be a second copy.
-	// Required.
+	// APIServices stores the registrations. The Source keeps a copy of them, so the storage should not
+	// have a watch cache. Required.
 	APIServices storage.Interface
-	// Client writes APIServices. Its writes must be observed (Source.Observe). Required.
+	// Client writes APIServices. Source.Observe must be called with its writes. Required.
 	Client *loopback.Client[*apiregistrationv1.APIService]
-	// Own are the built-in group versions; Served reports whether this server
-	// serves another one (of custom resources) now. Required.
+	// Own contains the built-in group versions. Served reports whether this server serves another group
+	// version at present, for custom resources. Required.
 	Own    []schema.GroupVersion
 	Served func(schema.GroupVersion) bool
-	// Cluster returns services and their endpoints, Resolver their addresses.
-	// Required.
+	// Cluster returns Services and their endpoints, Resolver their addresses. Required.
 	Cluster  egress.Cluster
 	Resolver egress.Resolver
-	// Endpoints are services, endpoints and endpointslices, which are watched so
-	// that a change triggers an availability check. Without one of them its
-	// changes are seen by the next resync.
+	// Endpoints contains the collections of Services, Endpoints and EndpointSlices. A change of one of
+	// their objects triggers an availability check. Changes in absent collections are detected by the next
+	// periodic check.
 	Endpoints map[schema.GroupResource]reflector.Collection
 	// Certificate returns the client certificate for aggregated servers (the front proxy's); nil
 	// means no certificate.
 	Certificate func() (*tls.Certificate, error)
-	// Dial connects to aggregated servers; nil does directly.
+	// Dial connects to aggregated servers; nil connects directly.
 	Dial egress.Dial
 	// PassRedirects passes redirects of aggregated servers to the client.
 	PassRedirects bool
-	// Proxy passes requests on; nil makes one.
+	// Proxy forwards requests; nil creates one.
 	Proxy *proxy.Proxy
-	// Stopping ends requests for OpenAPI documents when it is done; nil never does.
+	// Stopping is the context of requests for OpenAPI documents; nil means context.Background().
 	Stopping context.Context
-	// Documents receives the OpenAPI documents of aggregated servers; nil: they
-	// are not fetched.
+	// Documents receives the OpenAPI documents of aggregated servers. If it is nil, they are not
+	// fetched.
 	Documents *openapi.Documents
 	// Resync is the period of availability checks; 0 means DefaultResync.
 	Resync time.Duration
+	// Logger logs failures; nil discards.
 	Logger *slog.Logger
-	// Metrics and Reflectors may be nil.
+	// Metrics and Reflectors are metrics; nil disables them.
 	Metrics    *Metrics
 	Reflectors *reflector.Metrics
 }
 
-// Source is the set of registered APIServices and the proxies to the servers
-// behind them. It is safe for concurrent use.
+// Source contains the registered APIServices and the proxies to their servers. All methods but Load, Register and Run
+// are safe for concurrent use and do not block on I/O.
 type Source struct {
 	config  Config
 	logger  *slog.Logger
@@ -80,29 +79,29 @@ type Source struct {
 
 	current   atomic.Pointer[snapshot]
 	reflector *reflector.Reflector // of the stored APIServices
-	// dirty are the APIServices to autoregister. wakeChecks contains one token while the checks
-	// have not processed the current registrations.
+	// dirty contains the APIServices to autoregister. wakeChecks contains a token while the checks have not
+	// processed the current registrations.
 	dirty      *dirtySet
 	wakeChecks chan struct{}
 	proxy      *proxy.Proxy
 
 	mu struct {
-		sync.Mutex                          // held while the snapshot is swapped
-		versions   reflector.VersionTracker // of APIServices, by their names
+		sync.Mutex                          // held while current is replaced
+		versions   reflector.VersionTracker // by the name of the APIService
 	}
 }
 
-// snapshot is the set of all registrations. It is immutable.
+// snapshot contains all registrations. It is immutable.
 type snapshot struct {
 	generation uint64
 	remotes    map[schema.GroupVersion]*registration
-	// priorities are those of this server's group versions that differ from
+	// priorities contains the priorities of group versions of this server that differ from
 	// defaultPriority.
 	priorities map[schema.GroupVersion]Priority
 }
 
-// New returns a source without registrations. Load reads the stored ones; Run
-// keeps them current.
+// New returns a source without registrations. Load reads the stored ones, Run follows their changes. An error names the
+// missing required fields of config.
 func New(config Config) (*Source, error) {
 	var errs []error
 	for name, missing := range map[string]bool{
@@ -148,8 +147,8 @@ func New(config Config) (*Source, error) {
 	return s, nil
 }
 
-// Handler returns the proxy for a group version that is registered for another
-// server, nil for all others.
+// Handler returns the proxy for a group version that is registered for another server, or nil for any other group
+// version.
 func (s *Source) Handler(gv schema.GroupVersion) http.Handler {
 	remotes := s.current.Load().remotes
 	if len(remotes) == 0 {
@@ -161,19 +160,18 @@ func (s *Source) Handler(gv schema.GroupVersion) http.Handler {
 	return nil
 }
 
-// Remotes returns the discovery of the group versions that other servers serve.
-// The caller owns the map, but must not change its values.
+// Remotes returns the discovery of the group versions that are registered for other servers. The caller owns the map, but
+// must not modify its values.
 func (s *Source) Remotes() map[schema.GroupVersion]*apidiscovery.APIVersionDiscovery {
 	remotes := s.current.Load().remotes
-	shown := make(map[schema.GroupVersion]*apidiscovery.APIVersionDiscovery, len(remotes))
+	discovery := make(map[schema.GroupVersion]*apidiscovery.APIVersionDiscovery, len(remotes))
 	for gv, r := range remotes {
-		shown[gv] = r.resources
+		discovery[gv] = r.resources
 	}
-	return shown
+	return discovery
 }
 
-// Priority returns the group and version priority of a group version, which
-// order discovery.
+// Priority returns the group and version priority of a group version, which determine the order of discovery.
 func (s *Source) Priority(gv schema.GroupVersion) (group, version int32) {
 	now := s.current.Load()
 	if r := now.remotes[gv]; r != nil {
@@ -186,8 +184,7 @@ func (s *Source) Priority(gv schema.GroupVersion) (group, version int32) {
 	return p.Group, p.Version
 }
 
-// defaultPriority returns the priority that one of this server's group versions
-// is registered with.
+// defaultPriority returns the priority with which a group version of this server is autoregistered.
 func (s *Source) defaultPriority(gv schema.GroupVersion) Priority {
 	if s.own[gv] {
 		return builtInPriority(gv)
@@ -195,24 +192,21 @@ func (s *Source) defaultPriority(gv schema.GroupVersion) Priority {
 	return customPriority
 }
 
-// Generation returns a number that grows with every change of what Remotes and
-// Priority return.
+// Generation returns a number that increases with every change of the results of Remotes and Priority.
 func (s *Source) Generation() uint64 { return s.current.Load().generation }
 
-// LocalChanged marks group versions for autoregistration that this server began
-// or ceased to serve. It does not block.
+// LocalChanged marks group versions for autoregistration after this server has started or stopped serving them.
 func (s *Source) LocalChanged(versions []schema.GroupVersion) {
 	for _, gv := range versions {
 		s.dirty.add(nameOf(gv))
 	}
 }
 
-// Observe applies an APIService that was just written, so that it is in effect
-// before its writer has the response. Revisions older than the known one are
-// ignored.
+// Observe applies an APIService that was written by this server, so that it is in effect before the client receives the
+// response. A revision older than the current one is ignored. An error means that it cannot be decoded.
 func (s *Source) Observe(record *codec.Record) error { return s.update(record, false) }
 
-// ObserveDeleted is Observe for an APIService that was deleted at a revision.
+// ObserveDeleted applies the deletion of an APIService by this server, like Observe.
 func (s *Source) ObserveDeleted(name string, revision int64) { s.remove(name, revision, false) }
 
 func serviceOf(record *codec.Record) (*apiregistrationv1.APIService, error) {
@@ -223,8 +217,8 @@ func serviceOf(record *codec.Record) (*apiregistrationv1.APIService, error) {
 	return service, nil
 }
 
-// update applies an APIService, unless a newer revision is known. watched reports that it comes
-// from the list or the watch, not from a writer.
+// update applies an APIService, unless a newer revision was applied. watched is true for a list or a watch event, and
+// false for a writer of this server.
 func (s *Source) update(record *codec.Record, watched bool) error {
 	service, err := serviceOf(record)
 	if err != nil {
@@ -232,7 +226,7 @@ func (s *Source) update(record *codec.Record, watched bool) error {
 	}
 	gv := groupVersionOf(service.Name)
 	if gv.Group == apiregistrationv1.GroupName {
-		return nil // never proxied: the registration could not be deleted again
+		return nil // not proxied, because the registration could then not be deleted
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -249,21 +243,21 @@ func (s *Source) update(record *codec.Record, watched bool) error {
 		return nil
 	}
 	r := s.newRegistration(now, old, gv, service, record.Revision())
-	s.swapLocked(now.with(gv, r), old == nil || !old.isShownAs(r))
+	s.publishLocked(now.with(gv, r), old == nil || !old.isDiscoveredLike(r))
 	return nil
 }
 
-// updateLocalLocked applies an APIService without a service.
+// updateLocalLocked applies an APIService without a Service, or of a built-in group version.
 func (s *Source) updateLocalLocked(now *snapshot, gv schema.GroupVersion, service *apiregistrationv1.APIService) {
 	if !s.isUpToDate(service, gv, s.wantedLabel(gv), false) {
 		s.dirty.add(service.Name)
 	}
 	priority := Priority{service.Spec.GroupPriorityMinimum, service.Spec.VersionPriority}
-	known, unusual := now.priorities[gv]
-	if !unusual {
-		known = s.defaultPriority(gv)
+	previous, differs := now.priorities[gv]
+	if !differs {
+		previous = s.defaultPriority(gv)
 	}
-	if known == priority && now.remotes[gv] == nil {
+	if previous == priority && now.remotes[gv] == nil {
 		return
 	}
 	next := now.with(gv, nil)
@@ -275,7 +269,7 @@ func (s *Source) updateLocalLocked(now *snapshot, gv schema.GroupVersion, servic
 	} else {
 		next.priorities[gv] = priority
 	}
-	s.swapLocked(next, true)
+	s.publishLocked(next, true)
 }
 
 func (s *Source) isNewerLocked(name string, revision int64, watched bool) bool {
@@ -285,7 +279,7 @@ func (s *Source) isNewerLocked(name string, revision int64, watched bool) bool {
 	return s.mu.versions.Written(name, revision)
 }
 
-// remove removes an APIService, unless a newer revision is known.
+// remove removes an APIService, unless a newer revision was applied.
 func (s *Source) remove(name string, revision int64, watched bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -296,18 +290,18 @@ func (s *Source) remove(name string, revision int64, watched bool) {
 	}
 	now := s.current.Load()
 	old := now.remotes[gv]
-	_, unusual := now.priorities[gv]
-	if !newer || old == nil && !unusual || old != nil && old.revision > revision {
+	_, differs := now.priorities[gv]
+	if !newer || old == nil && !differs || old != nil && old.revision > revision {
 		return
 	}
 	next := now.with(gv, nil)
 	next.priorities = maps.Clone(now.priorities)
 	delete(next.priorities, gv)
-	s.swapLocked(next, true)
+	s.publishLocked(next, true)
 }
 
-// newRegistration returns the registration of an APIService. It shares the server
-// of other registrations with the same address, and keeps the discovery of old.
+// newRegistration returns the registration of an APIService. It shares the server of other registrations with the same
+// address. If old, which may be nil, has this address, it also has the discovery of old.
 func (s *Source) newRegistration(now *snapshot, old *registration, gv schema.GroupVersion, service *apiregistrationv1.APIService, revision int64) *registration {
 	r := &registration{
 		gv: gv, name: nameOf(gv), uid: service.UID, revision: revision, available: isAvailable(service),
@@ -329,14 +323,12 @@ func (s *Source) newRegistration(now *snapshot, old *registration, gv schema.Gro
 	return r
 }
 
-// isShownAs reports whether discovery shows two registrations alike, so that
-// neither its generation nor the checks need to know of the change.
-func (r *registration) isShownAs(other *registration) bool {
+// isDiscoveredLike reports whether discovery and availability are the same for two registrations.
+func (r *registration) isDiscoveredLike(other *registration) bool {
 	return r.server == other.server && r.priority == other.priority && r.resources == other.resources && r.available == other.available
 }
 
-// with returns a snapshot with the registration of a group version replaced, or
-// removed if r is nil.
+// with returns a snapshot with r as the registration of a group version, or without a registration if r is nil.
 func (n *snapshot) with(gv schema.GroupVersion, r *registration) *snapshot {
 	next := &snapshot{generation: n.generation, remotes: maps.Clone(n.remotes), priorities: n.priorities}
 	switch {
@@ -350,10 +342,10 @@ func (n *snapshot) with(gv schema.GroupVersion, r *registration) *snapshot {
 	return next
 }
 
-// swapLocked makes next the current snapshot, and closes servers without a registration. changed
-// reports that discovery differs.
-func (s *Source) swapLocked(next *snapshot, changed bool) {
-	was := s.current.Load()
+// publishLocked replaces the current snapshot by next, and closes servers without a registration. changed is true if
+// discovery differs.
+func (s *Source) publishLocked(next *snapshot, changed bool) {
+	previous := s.current.Load()
 	if changed {
 		next.generation++
 	}
@@ -362,7 +354,7 @@ func (s *Source) swapLocked(next *snapshot, changed bool) {
 	for _, r := range next.remotes {
 		used[r.server] = true
 	}
-	for gv, r := range was.remotes {
+	for gv, r := range previous.remotes {
 		if !used[r.server] {
 			r.server.close()
 		}
@@ -375,16 +367,15 @@ func (s *Source) swapLocked(next *snapshot, changed bool) {
 	}
 }
 
-// triggerChecks makes the checks compare registrations. It does not block.
+// triggerChecks wakes the checks to process the registrations. It does not block.
 func (s *Source) triggerChecks() {
 	select {
 	case s.wakeChecks <- struct{}{}:
-	default: // one is pending
+	default: // there is a token already
 	}
 }
 
-// setResources sets the discovery of a group version, unless another server is
-// registered for it by now.
+// setResources sets the discovery of a group version, unless another server is registered for it meanwhile.
 func (s *Source) setResources(r *registration, resources *apidiscovery.APIVersionDiscovery) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

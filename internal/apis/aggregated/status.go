@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// updateStatus writes the condition Available of an APIService, if it differs.
+// updateStatus writes the condition Available of an APIService if it differs from the stored one.
 func (s *Source) updateStatus(ctx context.Context, r *registration, v availability) error {
 	changed := false
 	_, err := s.config.Client.Subresource("status").Update(ctx, types.NamespacedName{Name: r.name}, func(service *apiregistrationv1.APIService) error {
@@ -28,7 +28,7 @@ func (s *Source) updateStatus(ctx context.Context, r *registration, v availabili
 	})
 	switch {
 	case apierrors.IsNotFound(err), errors.Is(err, errOutdated):
-		return nil // the new registration has a check of its own
+		return nil // the new registration has its own check
 	case err != nil:
 		return fmt.Errorf("write the status of APIService %s: %w", r.name, err)
 	}
@@ -36,7 +36,7 @@ func (s *Source) updateStatus(ctx context.Context, r *registration, v availabili
 	return nil
 }
 
-// errOutdated aborts the update of an APIService that is not the checked one.
+// errOutdated aborts the update of an APIService that was replaced since the check.
 var errOutdated = errors.New("the APIService is another one by now")
 
 // setCondition sets the condition Available of an APIService.

@@ -16,13 +16,13 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// columns makes the tables of a version.
+// columns is the rest.TableConvertor of a version.
 type columns struct{ handler *handler }
 
 var _ rest.TableConvertor = columns{}
 
-// Columns implements rest.TableConvertor. If the definition is unreadable, it returns the name
-// only; Cells returns the error.
+// Columns implements rest.TableConvertor. If the definition cannot be read, it returns only the name, and Cells
+// returns the error.
 func (c columns) Columns() []metav1.TableColumnDefinition {
 	o, err := c.handler.open(c.handler.source.config.Lifetime)
 	if err != nil {
@@ -40,18 +40,18 @@ func (c columns) Cells(obj codec.Object, now time.Time) ([]any, []metav1.TableRo
 	return o.table.cells(obj, now), nil, nil
 }
 
-// table is the printer columns of a version.
+// table contains the printer columns of a version.
 type table struct {
 	definitions []metav1.TableColumnDefinition
 	columns     []*column // the columns after the name
 }
 
-// column finds a cell in an object.
+// column computes a cell of an object. It is safe for concurrent use.
 type column struct {
-	kind       string // its type
+	kind       string // the OpenAPI type of the column
 	multiplier multiplier
 	mu         sync.Mutex
-	path       *jsonpath.JSONPath // it has state during a search
+	path       *jsonpath.JSONPath // mu guards its state during a search
 }
 
 func nameColumn() metav1.TableColumnDefinition {
@@ -104,7 +104,7 @@ func (t *table) cells(obj codec.Object, now time.Time) []any {
 	return cells
 }
 
-// cell is empty if the path finds no value, or if the search would take too long.
+// cell returns nil if the path finds no value, or if the search would visit too many values.
 func (c *column) cell(doc map[string]any, now time.Time) any {
 	if !c.multiplier.affordable(doc) {
 		return nil
@@ -126,8 +126,7 @@ func (c *column) cell(doc map[string]any, now time.Time) any {
 	return cellOf(c.kind, value, now)
 }
 
-// cellOf is the cell of a value in a column of a type, nil where it does not
-// fit.
+// cellOf returns the cell for a value in a column of a type, or nil if the value has another type.
 func cellOf(kind string, value any, now time.Time) any {
 	switch value := value.(type) {
 	case int64:
@@ -156,7 +155,7 @@ func cellOf(kind string, value any, now time.Time) any {
 	return nil
 }
 
-// age is how long ago a time was.
+// age returns the time since a timestamp in kubectl's format.
 func age(text string, now time.Time) string {
 	var then metav1.Time
 	if err := then.UnmarshalQueryParameter(text); err != nil {

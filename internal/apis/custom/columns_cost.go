@@ -2,18 +2,18 @@ package custom
 
 import "k8s.io/client-go/util/jsonpath"
 
-// maxSearch is the maximum number of values that the search of a column visits. A path with several
-// recursive descents can reach the same values in more ways than time and memory permit.
+// maxSearch is the maximum number of values that the search of a column may visit. A path with several recursive
+// descents reaches the same values in many ways, which can exhaust time and memory.
 const maxSearch = 2_000_000
 
-// maxDescents is how often a path may do so and be searched for at all.
+// maxDescents is the maximum number of recursive descents of a path.
 const maxDescents = 8
 
-// multiplier describes how a path can find more values than an object contains.
+// multiplier describes the elements of a path that can find more values than an object contains.
 type multiplier struct {
-	// descents is how often it looks at all that is below.
+	// descents is the number of recursive descents.
 	descents int
-	// repeats is how often unions name the same.
+	// repeats is the maximum number of times that unions select the same value.
 	repeats float64
 }
 
@@ -51,7 +51,7 @@ func (m *multiplier) add(list *jsonpath.ListNode) (filters int) {
 	return filters
 }
 
-// affordable reports whether a search in the object ends soon.
+// affordable reports whether a search in the object visits at most maxSearch values.
 func (m multiplier) affordable(doc any) bool {
 	if m.descents == 0 {
 		return m.repeats <= maxSearch

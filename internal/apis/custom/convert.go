@@ -12,15 +12,15 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// asksWebhook reports whether a definition has a webhook convert its objects.
-func asksWebhook(crd *apiextensionsv1.CustomResourceDefinition) bool {
+// usesWebhook reports whether a webhook converts the objects of a definition.
+func usesWebhook(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	c := crd.Spec.Conversion
 	return c != nil && c.Strategy == apiextensionsv1.WebhookConverter && c.Webhook != nil
 }
 
-// relabels returns the conversion to a version by the strategy None: it changes the apiVersion and
-// prunes unknown fields.
-func (h *handler) relabels(version string) func(codec.Object) (codec.Object, error) {
+// noneConversion returns the conversion to a version with the strategy None: it changes the apiVersion
+// and prunes unknown fields.
+func (h *handler) noneConversion(version string) func(codec.Object) (codec.Object, error) {
 	gvk := h.gvk.GroupKind().WithVersion(version)
 	return func(obj codec.Object) (codec.Object, error) {
 		compiled, err := h.schemaOf(version)
@@ -28,16 +28,16 @@ func (h *handler) relabels(version string) func(codec.Object) (codec.Object, err
 			return nil, fmt.Errorf("convert %s to %s: %w", obj.GetName(), gvk.GroupVersion(), err)
 		}
 		obj.GetObjectKind().SetGroupVersionKind(gvk)
-		if !compiled.keepUnknown {
+		if !compiled.preserveUnknown {
 			compiled.Prune(content(obj), false)
 		}
 		return obj, nil
 	}
 }
 
-// asks returns the conversion to a version by the webhook, for callers without a context. It uses
-// the lifetime of the source.
-func (h *handler) asks(kind *codec.Kind, version string) func(codec.Object) (codec.Object, error) {
+// webhookConversion returns the conversion to a version with the webhook, for callers without a
+// context. It uses the context Config.Lifetime, and blocks during the call of the webhook.
+func (h *handler) webhookConversion(kind *codec.Kind, version string) func(codec.Object) (codec.Object, error) {
 	gv := h.gvk.GroupKind().WithVersion(version).GroupVersion()
 	return func(obj codec.Object) (codec.Object, error) {
 		converted, err := h.convert(h.source.config.Lifetime, []codec.Object{obj}, kind.Version(gv))
@@ -49,27 +49,27 @@ func (h *handler) asks(kind *codec.Kind, version string) func(codec.Object) (cod
 }
 
 // convert converts objects with the webhook, and prunes unknown fields of the result. It implements
-// codec.Kind.Convert.
+// codec.Kind.Convert. It blocks during the call of the webhook.
 func (h *handler) convert(ctx context.Context, objects []codec.Object, to *codec.Version) ([]codec.Object, error) {
 	compiled, err := h.schemaOf(to.GVK.Version)
 	if err != nil {
 		return nil, fmt.Errorf("convert to %s: %w", to.GVK.GroupVersion(), err)
 	}
-	asked := make([]*unstructured.Unstructured, len(objects))
+	input := make([]*unstructured.Unstructured, len(objects))
 	for i, obj := range objects {
-		asked[i] = obj.(*unstructured.Unstructured)
+		input[i] = obj.(*unstructured.Unstructured)
 	}
-	converter, done, err := h.state.converter(ctx, h.source, h.name)
+	converter, done, err := h.derived.converter(ctx, h.source, h.name)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	answered, err := converter.Convert(ctx, asked, to.GVK.GroupVersion())
+	output, err := converter.Convert(ctx, input, to.GVK.GroupVersion())
 	if err != nil {
 		return nil, err
 	}
-	converted := make([]codec.Object, len(answered))
-	for i, obj := range answered {
+	converted := make([]codec.Object, len(output))
+	for i, obj := range output {
 		if err := compiled.coerce(obj.Object); err != nil {
 			return nil, fmt.Errorf("convert %s to %s: %w", obj.GetName(), to.GVK.GroupVersion(), err)
 		}
@@ -78,21 +78,21 @@ func (h *handler) convert(ctx context.Context, objects []codec.Object, to *codec
 	return converted, nil
 }
 
-// coerce converts a webhook's result into a document of the schema, without defaults: as in
-// kube-apiserver, the defaults are those of the stored or sent version.
+// coerce prunes and normalizes a document from a webhook. It sets no defaults: as in kube-apiserver,
+// only the stored version and the version sent to the client are defaulted.
 func (c *compiled) coerce(doc map[string]any) error {
 	if _, err := schema.CoerceMetadata(doc, false, false); err != nil {
 		return err
 	}
-	if !c.keepUnknown {
+	if !c.preserveUnknown {
 		c.Prune(doc, false)
 	}
 	_, err := c.CoerceEmbedded(nil, doc, false, false)
 	return err
 }
 
-// converter returns the converter of the definition, created at first use, and a function to call
-// after use.
+// converter returns the converter of the definition name, created on first use. The caller must call
+// done after use.
 func (g *generationState) converter(ctx context.Context, s *Source, name string) (c *conversion.Converter, done func(), err error) {
 	g.mu.Lock()
 	c = g.mu.converter
@@ -104,9 +104,9 @@ func (g *generationState) converter(ctx context.Context, s *Source, name string)
 	if err != nil {
 		return nil, nil, err
 	}
-	if !asksWebhook(crd) {
-		// The definition has changed, and the request belongs to the old generation.
-		return nil, nil, fmt.Errorf("definition %s has no conversion webhook any more", name)
+	if !usesWebhook(crd) {
+		// The definition has changed, and the request belongs to an earlier generation.
+		return nil, nil, fmt.Errorf("definition %s no longer has a conversion webhook", name)
 	}
 	c, err = conversion.New(conversion.Config{Definition: name, Webhook: crd.Spec.Conversion.Webhook, Clients: s.webhooks, Metrics: s.conversions})
 	if err != nil {
@@ -114,14 +114,14 @@ func (g *generationState) converter(ctx context.Context, s *Source, name string)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.mu.converter != nil || g.life.Err() != nil {
-		return c, c.Close, nil // another request was faster, or it is the last use
+	if g.mu.converter != nil || g.lifetime.Err() != nil {
+		return c, c.Close, nil // for this use only: another converter exists, or the generation ended
 	}
 	g.mu.converter = c
 	return c, func() {}, nil
 }
 
-// dropConverterLocked closes unused connections.
+// dropConverterLocked closes the converter and its idle connections.
 func (g *generationState) dropConverterLocked() {
 	if g.mu.converter != nil {
 		g.mu.converter.Close()

@@ -12,7 +12,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/custom/definition"
 )
 
-// entry is the part of a definition that is always in memory. It is immutable.
+// entry is the part of a definition that is always in memory. It is immutable, except for derived
+// and creates, which are safe for concurrent use.
 type entry struct {
 	name                 string
 	uid                  types.UID
@@ -20,52 +21,51 @@ type entry struct {
 
 	group      string
 	namespaced bool
-	// requested are the names in the spec, accepted those in the status.
+	// requested are the names in the spec, accepted the names in the status.
 	requested, accepted names
 	versions            []entryVersion // in order of preference
 
-	// webhook: versions are converted by a webhook; unsafe: its CA bundle is
-	// malformed.
+	// webhook is set if a webhook converts objects between versions, unsafe if the CA bundle of the
+	// webhook is invalid.
 	webhook, unsafe bool
-
-	namesAccepted, established, terminating bool
-	// approvalOpen: the condition of a protected group differs from the
+	// preservesUnknown is spec.preserveUnknownFields: objects are not pruned. nonStructural is set
+	// if the condition NonStructuralSchema exists. Only old definitions have either.
+	preservesUnknown, nonStructural bool
+	// approvalOutdated is set if the approval condition of a protected group differs from the
 	// annotation.
-	approvalOpen bool
-	// keepsUnknown: objects are not pruned; nonStructural: the condition
-	// NonStructuralSchema is set. Both only with old definitions.
-	keepsUnknown, nonStructural bool
-	// decided is the decision on the names until it is written; nil once the status
-	// has it.
-	decided *decision
+	approvalOutdated bool
 
-	// state is shared by all entries of the same generation, barrier by all
-	// entries of the definition.
-	state   *generationState
-	barrier *createBarrier
-}
+	// The phase of the definition follows from stored, decision and removing: see lifecycle.go.
+	stored storedConditions
+	// decision is nil if the status contains the last decision on the names.
+	decision *decision
+	// removing is set during the write that deletes the definition.
+	removing bool
 
-// decision is the part of a definition's status that concerns its names.
-type decision struct {
-	names                      names
-	namesAccepted, established bool
-	// underway: the loop has started to write it. Before that, it is a promise to the writer of the
+	// derived is shared by all entries of the same generation, creates by all entries of the
 	// definition.
-	underway bool
+	derived *generationState
+	creates *createGate
 }
 
+// storedConditions are the conditions of a definition at the revision of its entry, and whether it
+// has a deletion timestamp.
+type storedConditions struct{ namesAccepted, established, terminating bool }
+
+// entryVersion is a version of a definition.
 type entryVersion struct {
 	name string
-	// index is that of the version in the spec.
+	// index is the index of the version in the spec.
 	index             int
 	served, storage   bool
-	status, scale     bool
+	status, scale     bool // the version has the subresource
 	deprecated        bool
-	deprecationNotice string
-	// selectable are the paths of the selectable fields.
+	deprecationNotice string // empty selects the default text
+	// selectable contains the JSON paths of the selectable fields.
 	selectable []string
 }
 
+// names are the names of a definition. Singular and list kind may be empty.
 type names struct {
 	plural, singular, kind, listKind string
 	shortNames, categories           []string
@@ -75,8 +75,8 @@ func namesOf(n *apiextensionsv1.CustomResourceDefinitionNames) names {
 	return names{n.Plural, n.Singular, n.Kind, n.ListKind, n.ShortNames, n.Categories}
 }
 
-// clone returns a deep copy. The names of a decoded definition are substrings of its
-// JSON, which they would keep in memory.
+// clone returns a deep copy. The names of a decoded definition are substrings of its JSON, and would
+// retain it in memory.
 func (n names) clone() names {
 	return names{
 		strings.Clone(n.plural), strings.Clone(n.singular), strings.Clone(n.kind), strings.Clone(n.listKind),
@@ -85,11 +85,11 @@ func (n names) clone() names {
 }
 
 func cloneAll(list []string) []string {
-	var own []string
+	var cloned []string
 	for _, s := range list {
-		own = append(own, strings.Clone(s))
+		cloned = append(cloned, strings.Clone(s))
 	}
-	return own
+	return cloned
 }
 
 func (n names) equal(other names) bool {
@@ -104,21 +104,23 @@ func (n names) api() apiextensionsv1.CustomResourceDefinitionNames {
 	}
 }
 
-// newEntry returns the entry of a definition at a revision. It shares no memory with
-// the definition.
+// newEntry returns the entry of a definition at a revision, without derived state. It shares no memory
+// with the definition, and reads no schemas: see decodeWithoutSchemas.
 func newEntry(crd *apiextensionsv1.CustomResourceDefinition, revision int64) *entry {
 	e := &entry{
 		name: strings.Clone(crd.Name), uid: types.UID(strings.Clone(string(crd.UID))), revision: revision,
 		generation: crd.Generation, group: strings.Clone(crd.Spec.Group),
 		namespaced: crd.Spec.Scope == apiextensionsv1.NamespaceScoped,
 		requested:  namesOf(&crd.Spec.Names).clone(), accepted: namesOf(&crd.Status.AcceptedNames).clone(),
-		namesAccepted: definition.IsTrue(crd, apiextensionsv1.NamesAccepted),
-		established:   definition.IsTrue(crd, apiextensionsv1.Established),
-		terminating:   crd.DeletionTimestamp != nil,
-		approvalOpen:  approvalOpen(crd),
-		keepsUnknown:  crd.Spec.PreserveUnknownFields,
-		nonStructural: definition.FindCondition(crd, apiextensionsv1.NonStructuralSchema) != nil,
-		webhook:       asksWebhook(crd), unsafe: definition.InvalidCABundle(crd),
+		stored: storedConditions{
+			namesAccepted: definition.IsTrue(crd, apiextensionsv1.NamesAccepted),
+			established:   definition.IsTrue(crd, apiextensionsv1.Established),
+			terminating:   crd.DeletionTimestamp != nil,
+		},
+		approvalOutdated: isApprovalOutdated(crd),
+		preservesUnknown: crd.Spec.PreserveUnknownFields,
+		nonStructural:    definition.FindCondition(crd, apiextensionsv1.NonStructuralSchema) != nil,
+		webhook:          usesWebhook(crd), unsafe: definition.InvalidCABundle(crd),
 	}
 	for i := range crd.Spec.Versions {
 		e.versions = append(e.versions, newEntryVersion(&crd.Spec.Versions[i], i))
@@ -127,8 +129,8 @@ func newEntry(crd *apiextensionsv1.CustomResourceDefinition, revision int64) *en
 	return e
 }
 
-func newEntryVersion(v *apiextensionsv1.CustomResourceDefinitionVersion, at int) entryVersion {
-	out := entryVersion{name: strings.Clone(v.Name), index: at, served: v.Served, storage: v.Storage, deprecated: v.Deprecated}
+func newEntryVersion(v *apiextensionsv1.CustomResourceDefinitionVersion, index int) entryVersion {
+	out := entryVersion{name: strings.Clone(v.Name), index: index, served: v.Served, storage: v.Storage, deprecated: v.Deprecated}
 	if v.DeprecationWarning != nil {
 		out.deprecationNotice = strings.Clone(*v.DeprecationWarning)
 	}
@@ -143,34 +145,22 @@ func newEntryVersion(v *apiextensionsv1.CustomResourceDefinitionVersion, at int)
 
 // reservedNames returns the names that no other definition of the group can get.
 func (e *entry) reservedNames() names {
-	if e.decided != nil {
-		return e.decided.names
+	if e.decision != nil {
+		return e.decision.names
 	}
 	return e.accepted
 }
 
-// isServed reports whether requests for the resource are served. Requests before the condition is
-// stored wait for it: see handler.open.
-func (e *entry) isServed() bool {
-	namesAccepted, established := e.namesAccepted, e.established
-	if e.decided != nil {
-		namesAccepted, established = e.decided.namesAccepted, e.decided.established
-	}
-	return (established || namesAccepted && !e.unsafe) && !e.isHidden()
+// resource returns the group and plural name.
+func (e *entry) resource() schema.GroupResource {
+	return schema.GroupResource{Group: e.group, Resource: e.requested.plural}
 }
-
-func (e *entry) isHidden() bool { return e.barrier != nil && e.barrier.hidden.Load() }
-
-// isDiscovered reports whether discovery and OpenAPI have the resource. They do once
-// the condition Established is stored, so that a client that finds it there can update
-// the definition without a conflict with the server's own write.
-func (e *entry) isDiscovered() bool { return e.established && !e.isHidden() }
 
 func (e *entry) groupVersion(version string) schema.GroupVersion {
 	return schema.GroupVersion{Group: e.group, Version: version}
 }
 
-// version returns a version that is served, nil where it is not.
+// version returns a served version, or nil if there is no such version or it is not served.
 func (e *entry) version(name string) *entryVersion {
 	for i := range e.versions {
 		if v := &e.versions[i]; v.name == name && v.served {
@@ -186,11 +176,10 @@ func (e *entry) storageVersion() *entryVersion {
 			return &e.versions[i]
 		}
 	}
-	return &e.versions[0] // no definition without one is stored
+	return &e.versions[0] // validation requires a storage version
 }
 
-// sameGeneration reports whether another entry is of the same definition and
-// generation.
+// sameGeneration reports whether another entry has the same definition and generation.
 func (e *entry) sameGeneration(other *entry) bool {
 	return e.uid == other.uid && e.generation == other.generation
 }
@@ -198,10 +187,10 @@ func (e *entry) sameGeneration(other *entry) bool {
 // isTerminatedBy reports whether marked differs only in the deletion timestamp, which increments
 // the generation.
 func (e *entry) isTerminatedBy(marked *entry) bool {
-	return e.uid == marked.uid && !e.terminating && marked.terminating && e.generation+1 == marked.generation
+	return e.uid == marked.uid && !e.stored.terminating && marked.stored.terminating && e.generation+1 == marked.generation
 }
 
-// groupVersions returns the group versions of the definition in discovery.
+// groupVersions returns the group versions of the definition in discovery. e may be nil.
 func (e *entry) groupVersions() []schema.GroupVersion {
 	if e == nil || !e.isDiscovered() {
 		return nil

@@ -17,16 +17,16 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// heldUpdates is a storage with updates that wait until they are released.
-type heldUpdates struct {
+// blockedUpdates is a storage whose updates block until proceed is closed.
+type blockedUpdates struct {
 	storage.Interface
 	begun, proceed chan struct{}
 }
 
-func (h *heldUpdates) Update(ctx context.Context, name types.NamespacedName, change storage.UpdateFunc, options storage.UpdateOptions) (*codec.Record, error) {
-	h.begun <- struct{}{}
-	<-h.proceed
-	return h.Interface.Update(ctx, name, change, options)
+func (b *blockedUpdates) Update(ctx context.Context, name types.NamespacedName, change storage.UpdateFunc, options storage.UpdateOptions) (*codec.Record, error) {
+	b.begun <- struct{}{}
+	<-b.proceed
+	return b.Interface.Update(ctx, name, change, options)
 }
 
 // TestServedOnceEstablished checks that discovery and OpenAPI contain a resource once its condition
@@ -37,8 +37,8 @@ func TestServedOnceEstablished(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			config := sourceOver(t, storagetest.InMemory(t), time.Hour).config
-			held := &heldUpdates{Interface: config.Definitions, begun: make(chan struct{}, 1), proceed: make(chan struct{})}
-			config.Definitions = held
+			definitions := &blockedUpdates{Interface: config.Definitions, begun: make(chan struct{}, 1), proceed: make(chan struct{})}
+			config.Definitions = definitions
 			changed := make(chan schema.GroupVersion, 10)
 			config.Changed = func(gvs []schema.GroupVersion) {
 				for _, gv := range gvs {
@@ -51,10 +51,10 @@ func TestServedOnceEstablished(t *testing.T) {
 			}
 			s.run(t)
 			crd := widgetDefinition("a.example.com")
-			if _, err := held.Create(t.Context(), crd, storage.WriteOptions{}); err != nil {
+			if _, err := definitions.Create(t.Context(), crd, storage.WriteOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			<-held.begun
+			<-definitions.begun
 			gv := schema.GroupVersion{Group: "a.example.com", Version: "v1"}
 			if _, found := s.Group(gv.Group); found || s.Serves(gv) || len(s.Groups()) > 0 {
 				t.Error("in discovery before it is established")
@@ -68,16 +68,16 @@ func TestServedOnceEstablished(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
 			if _, err := widgets.List(ctx, "", rest.ListOptions{}); err == nil {
-				t.Error("a request was answered before the condition was stored")
+				t.Error("a request returned before the condition was stored")
 			}
 			if gone {
-				if _, err := held.Delete(t.Context(), types.NamespacedName{Name: crd.Name}, nil, storage.UpdateOptions{}); err != nil {
+				if _, err := definitions.Delete(t.Context(), types.NamespacedName{Name: crd.Name}, nil, storage.UpdateOptions{}); err != nil {
 					t.Fatal(err)
 				}
 			}
-			close(held.proceed)
+			close(definitions.proceed)
 			if err := <-listed; gone != apierrors.IsNotFound(err) || !gone && err != nil {
-				t.Errorf("the request that waited: %v", err)
+				t.Errorf("waiting request: %v", err)
 			}
 			if !gone {
 				if got := <-changed; got != gv {
@@ -91,11 +91,11 @@ func TestServedOnceEstablished(t *testing.T) {
 	}
 }
 
-// TestPromised checks that a resource is found once its definition is written, before the loop
-// processes it, unless one of its names is taken.
-func TestPromised(t *testing.T) {
+// TestReserved checks that a resource is found after its definition was written and before the controller processes it,
+// unless one of its names belongs to another definition.
+func TestReserved(t *testing.T) {
 	t.Parallel()
-	s := sourceOver(t, storagetest.InMemory(t), 0) // the loop is not running yet
+	s := sourceOver(t, storagetest.InMemory(t), 0) // the controller does not run yet
 	define := func(name, plural string) {
 		t.Helper()
 		crd := widgetDefinition("a.example.com")
@@ -113,10 +113,10 @@ func TestPromised(t *testing.T) {
 	define("gadgets.a.example.com", "gadgets") // of the same kind
 	widgets := s.Find(v1, "widgets", "")
 	if widgets == nil {
-		t.Fatal("what was just defined is not found")
+		t.Fatal("the resource of a new definition is not found")
 	}
 	if s.Find(v1, "gadgets", "") != nil {
-		t.Error("a definition whose kind is taken is served")
+		t.Error("a definition with a conflicting kind is served")
 	}
 	if s.Serves(v1) {
 		t.Error("in discovery before it is established")
@@ -126,13 +126,13 @@ func TestPromised(t *testing.T) {
 		t.Errorf("list: %v", err)
 	}
 	if !s.Serves(v1) {
-		t.Error("a request was answered before the condition was stored")
+		t.Error("a request returned before the condition was stored")
 	}
 }
 
-// TestPromiseBroken checks that a request waiting for a resource is rejected if another server has
-// accepted the name for another definition.
-func TestPromiseBroken(t *testing.T) {
+// TestReservationLost checks that a waiting request is rejected if another server has accepted the name for another
+// definition.
+func TestReservationLost(t *testing.T) {
 	t.Parallel()
 	s := sourceOver(t, storagetest.InMemory(t), 0)
 	crd := widgetDefinition("a.example.com")
@@ -149,10 +149,10 @@ func TestPromiseBroken(t *testing.T) {
 		_, err := widgets.Storage.(rest.Lister).List(t.Context(), "", rest.ListOptions{})
 		listed <- err
 	}()
-	refused := *crd
-	definition.SetCondition(&refused, apiextensionsv1.CustomResourceDefinitionCondition{Type: apiextensionsv1.NamesAccepted, Status: apiextensionsv1.ConditionFalse}, time.Now())
-	s.loop.claim(&refused)
+	conflicting := *crd
+	definition.SetCondition(&conflicting, apiextensionsv1.CustomResourceDefinitionCondition{Type: apiextensionsv1.NamesAccepted, Status: apiextensionsv1.ConditionFalse}, time.Now())
+	s.controller.decide(&conflicting)
 	if err := <-listed; !apierrors.IsNotFound(err) {
-		t.Errorf("the request that waited: %v", err)
+		t.Errorf("waiting request: %v", err)
 	}
 }

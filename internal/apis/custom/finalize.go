@@ -17,70 +17,66 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// startFinalizing begins to delete the objects of a deleted definition, and then the
-// definition. Of many that are deleted at once, few are worked on at a time.
-func (l *loop) startFinalizing(ctx context.Context, name string, uid types.UID) {
-	if l.finalizing[uid] {
+// finalize starts the finalization of a terminating definition: it deletes the objects and then the
+// definition. The task is repeated while objects with finalizers remain.
+func (c *controller) finalize(ctx context.Context, name string, uid types.UID) {
+	if c.finalizing[uid] {
 		return
 	}
-	l.finalizing[uid] = true
-	l.finalizers.Go(func() { // objects with finalizers are waited for
-		retry(ctx, func() bool { return l.finalize(ctx, name, uid) })
+	c.finalizing[uid] = true
+	c.startFinalization(ctx, func() bool {
+		done, err := c.finalizeOnce(ctx, name, uid)
+		if err != nil && ctx.Err() == nil {
+			c.logger.Warn("finalization of a definition failed, retrying", "definition", name, "err", err)
+		}
+		return done && err == nil
 	})
 }
 
-// finalize reports whether no objects are left.
-func (l *loop) finalize(ctx context.Context, name string, uid types.UID) bool {
+// runFinalization runs a task in one of the slots. It returns false if ctx ends before a slot is free.
+func (c *controller) runFinalization(ctx context.Context, task func() (done bool)) bool {
 	select {
-	case l.atWork <- struct{}{}:
-		defer func() { <-l.atWork }()
+	case c.finalizeSlots <- struct{}{}:
+		defer func() { <-c.finalizeSlots }()
 	case <-ctx.Done():
 		return false
 	}
-	left, err := l.finalizeOnce(ctx, name, uid)
-	if err != nil && ctx.Err() == nil {
-		l.logger.Warn("the objects of a definition cannot be removed yet", "definition", name, "err", err)
-	}
-	return err == nil && !left
+	return task()
 }
 
-// finalizeOnce deletes all deletable objects; left reports that objects remain.
-func (l *loop) finalizeOnce(ctx context.Context, name string, uid types.UID) (left bool, err error) {
-	crd, err := l.readHead(ctx, name)
+// finalizeOnce requests the deletion of all objects of a definition. If none remain, it deletes the
+// definition, or removes only its own finalizer if there are others. done is true after that, and if
+// another server has done it.
+func (c *controller) finalizeOnce(ctx context.Context, name string, uid types.UID) (done bool, err error) {
+	crd, err := c.read(ctx, name, "schema")
 	if errors.Is(err, storage.ErrNotFound) || err == nil && (crd.UID != uid || !slices.Contains(crd.Finalizers, definition.CleanupFinalizer)) {
-		return false, nil
+		return true, nil
 	}
 	if err != nil {
-		return true, err
+		return false, err
 	}
-	// Established or not: the condition may have been taken away again.
-	if !l.config.PathShared(storagePath(schema.GroupResource{Group: crd.Spec.Group, Resource: crd.Spec.Names.Plural})) {
-		if left, err = l.deleteObjects(ctx, crd); left || err != nil {
-			return true, err
+	// The definition may have objects even if it is not established: a client can remove the
+	// condition.
+	if !c.config.PathShared(storagePath(schema.GroupResource{Group: crd.Spec.Group, Resource: crd.Spec.Names.Plural})) {
+		if left, err := c.deleteObjects(ctx, crd); left || err != nil {
+			return false, err
 		}
 	}
 	if len(crd.Finalizers) == 1 {
-		l.setHidden(name, uid, true)
+		c.setRemoving(name, uid, true)
 	}
-	_, err = l.config.Definitions.Update(ctx, types.NamespacedName{Name: name}, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
+	_, err = c.config.Definitions.Update(ctx, types.NamespacedName{Name: name}, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
 		return withoutFinalizer(current, uid)
 	}, storage.UpdateOptions{})
 	if err != nil && !errors.Is(err, storage.ErrNotFound) {
-		l.setHidden(name, uid, false)
-		return true, fmt.Errorf("let go of definition %s: %w", name, err)
+		c.setRemoving(name, uid, false)
+		return false, fmt.Errorf("remove the finalizer of definition %s: %w", name, err)
 	}
-	return false, nil
+	return true, nil
 }
 
-// readHead returns a definition as it is stored, without its schemas.
-func (l *loop) readHead(ctx context.Context, name string) (*apiextensionsv1.CustomResourceDefinition, error) {
-	record, err := l.stored(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	return headOf(record)
-}
-
+// withoutFinalizer returns the definition without the finalizer of the server, or storage.Remove if it
+// has no other one. It returns storage.ErrNotFound if there is no definition with the UID.
 func withoutFinalizer(current *codec.Record, uid types.UID) (codec.Object, storage.WriteOptions, error) {
 	if current == nil {
 		return nil, storage.WriteOptions{}, storage.ErrNotFound
@@ -95,49 +91,54 @@ func withoutFinalizer(current *codec.Record, uid types.UID) (codec.Object, stora
 	}
 	left := slices.DeleteFunc(slices.Clone(crd.Finalizers), func(f string) bool { return f == definition.CleanupFinalizer })
 	if len(left) == 0 {
-		return nil, storage.WriteOptions{}, storage.Remove{Last: crd} // shown as it last was, finalizer and all
+		// As in kube-apiserver, the event of the deletion has the object with its finalizer.
+		return nil, storage.WriteOptions{}, storage.Remove{Last: crd}
 	}
 	crd.Finalizers = left
 	return crd, storage.WriteOptions{}, nil
 }
 
-// deleteObjects requests the deletion of all objects.
-func (l *loop) deleteObjects(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) (left bool, err error) {
-	e := l.current.Load().find(crd.Spec.Group, crd.Spec.Names.Plural)
+// deleteObjects waits for creations in progress, and requests the deletion of all objects. left
+// reports whether objects remain, because of finalizers.
+func (c *controller) deleteObjects(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) (left bool, err error) {
+	e := c.current.Load().find(crd.Spec.Group, crd.Spec.Names.Plural)
 	if e == nil || e.uid != crd.UID || len(e.versions) == 0 {
-		return false, fmt.Errorf("definition %s is not known yet", crd.Name)
+		return false, fmt.Errorf("definition %s is not in the snapshot", crd.Name)
 	}
-	e.barrier.close()
-	e.barrier.wait()
-	in := newVersionResources(l.Source, e, e.storageVersion())
-	in.uncached = true
-	objects := instances{in.handler}
-	everything := rest.ListOptions{}
-	deleted, err := objects.DeleteCollection(ctx, "", nil, metav1.DeleteOptions{}, everything)
+	if err := e.creates.drain(ctx); err != nil {
+		return true, fmt.Errorf("wait for creations of objects: %w", err)
+	}
+	version := newVersionResources(c.Source, e, e.storageVersion())
+	version.finalizing = true
+	objects := instances{version.handler}
+	deleted, err := objects.DeleteCollection(ctx, "", nil, metav1.DeleteOptions{}, rest.ListOptions{})
 	if err != nil {
 		return true, fmt.Errorf("delete the objects: %w", err)
 	}
-	any := false
-	for range deleted.Items {
-		any = true
-	}
-	if !any {
+	if isEmpty(deleted) {
 		return false, nil
 	}
-	if _, err := l.write(ctx, crd.Name, nil, func(crd *apiextensionsv1.CustomResourceDefinition) bool {
+	if _, err := c.updateStatus(ctx, crd.Name, nil, func(crd *apiextensionsv1.CustomResourceDefinition) bool {
 		return definition.SetCondition(crd, apiextensionsv1.CustomResourceDefinitionCondition{
 			Type: apiextensionsv1.Terminating, Status: apiextensionsv1.ConditionTrue,
 			Reason: "InstanceDeletionInProgress", Message: "CustomResource deletion is in progress",
-		}, l.now())
+		}, c.now())
 	}); err != nil {
 		return true, fmt.Errorf("write the status of definition %s: %w", crd.Name, err)
 	}
-	list, err := objects.List(ctx, "", rest.ListOptions{Limit: 1})
+	remaining, err := objects.List(ctx, "", rest.ListOptions{Limit: 1})
 	if err != nil {
-		return true, fmt.Errorf("look for objects: %w", err)
+		return true, fmt.Errorf("list the remaining objects: %w", err)
 	}
+	return !isEmpty(remaining), nil
+}
+
+// isEmpty reports whether a list has no items. It reads all items, because the deletion of a
+// collection takes place during the iteration.
+func isEmpty(list *rest.List) bool {
+	empty := true
 	for range list.Items {
-		return true, nil
+		empty = false
 	}
-	return false, nil
+	return empty
 }

@@ -31,15 +31,15 @@ func TestObjectsGoWithTheirDefinition(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.update(newEntry(crd, record.Revision()), false)
+			s.observe(newEntry(crd, record.Revision()), false)
 			e := s.current.Load().find("a.example.com", "widgets")
-			e.state.markReady() // as if another server had served it
+			e.derived.release() // as if another server had served it
 			objects := instances{newVersionResources(s, e, &e.versions[0]).handler}
 			if _, err := objects.Create(ctx, widget("one"), nil, metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			if left, err := s.loop.finalizeOnce(ctx, crd.Name, crd.UID); left || err != nil {
-				t.Fatalf("left %v, error %v", left, err)
+			if done, err := s.controller.finalizeOnce(ctx, crd.Name, crd.UID); !done || err != nil {
+				t.Fatalf("done %v, error %v", done, err)
 			}
 			if _, err := s.config.Definitions.Get(ctx, types.NamespacedName{Name: crd.Name}, storage.ReadOptions{}); !errors.Is(err, storage.ErrNotFound) {
 				t.Errorf("the definition: %v", err)

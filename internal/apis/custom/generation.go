@@ -20,46 +20,52 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// generationState is the derived state of one generation of a definition, created on demand.
+// generationState is the state derived from one generation of a definition, computed on demand. It is
+// safe for concurrent use.
 type generationState struct {
-	// life ends with the generation, and ends its open watches.
-	life   context.Context
+	// lifetime ends when another generation replaces this one, or the definition is removed. Open
+	// watches end with it.
+	lifetime context.Context
+	// retire ends lifetime and closes the converter.
 	retire func()
-	// ready is closed once it is stored whether the definition is established,
-	// or it is being deleted. It is nil where that was so from the start.
-	ready chan struct{}
+	// released is closed when waiting requests may continue: see awaitEstablished. It is nil if
+	// requests never had to wait.
+	released chan struct{}
 
 	mu struct {
 		sync.Mutex
-		isReady bool
-		// versions are the versions in use, schemas the compiled ones. Both are nil if empty.
+		isReleased bool
+		// versions contains the versions in use, schemas the compiled schemas, both by version.
+		// They are nil if empty.
 		versions map[string]*versionResources
 		schemas  map[string]*compiled
-		// converter is the webhook's, nil while it is not in use.
+		// converter is the client of the conversion webhook; nil while it is not in use.
 		converter *conversion.Converter
 	}
 }
 
 // versionResources is a version in use, with its resources by subresource. It is separate from
-// handler to avoid a reference cycle with the resources.
+// handler to avoid a reference cycle with the resources, which would delay garbage collection.
 type versionResources struct {
 	*handler
 	resources map[string]*rest.Resource
 }
 
-// compiled is the schema of a version.
+// compiled is the compiled schema of a version. It is immutable.
 type compiled struct {
 	*schema.Schema
 	rules *rules.Rules
-	// keepUnknown: the definition is an old one, without pruning.
-	keepUnknown bool
+	// preserveUnknown is spec.preserveUnknownFields of an old definition: objects are not pruned.
+	preserveUnknown bool
 }
 
-func newGenerationState(lifetime context.Context, ready bool) *generationState {
-	life, end := context.WithCancel(lifetime)
-	g := &generationState{life: life}
-	if g.mu.isReady = ready; !ready {
-		g.ready = make(chan struct{})
+// newGenerationState returns an empty state, whose lifetime ends with ctx at the latest. released is
+// true if requests need not wait.
+func newGenerationState(ctx context.Context, released bool) *generationState {
+	lifetime, end := context.WithCancel(ctx)
+	g := &generationState{lifetime: lifetime}
+	if g.mu.isReleased = released; !released {
+		g.released = make(chan struct{})
 	}
 	g.retire = func() {
 		end()
@@ -70,27 +76,27 @@ func newGenerationState(lifetime context.Context, ready bool) *generationState {
 	return g
 }
 
-// markReady releases the requests that wait for the definition to be established.
-func (g *generationState) markReady() {
+// release lets waiting and later requests continue.
+func (g *generationState) release() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.mu.isReady {
-		g.mu.isReady = true
-		close(g.ready)
+	if !g.mu.isReleased {
+		g.mu.isReleased = true
+		close(g.released)
 	}
 }
 
-// awaitReady waits until it is stored that the definition is established. It
-// returns a NotFound error where the definition turns out not to be served. The
-// wait is that for one write of a status; with it, clients find no resource before
-// the condition, and no condition before the resource.
-func (g *generationState) awaitReady(ctx context.Context, s *Source, resource runtimeschema.GroupResource) error {
-	if g.ready == nil {
+// awaitEstablished blocks until the condition Established is stored, which usually takes one status
+// write. It returns a NotFound error for clients if the definition leaves the phase accepted without
+// being established, or an error that wraps ctx.Err(). Clients thus cannot use a resource before the
+// condition is stored, nor find it missing afterwards.
+func (g *generationState) awaitEstablished(ctx context.Context, s *Source, resource runtimeschema.GroupResource) error {
+	if g.released == nil {
 		return nil
 	}
 	select {
-	case <-g.ready:
-	case <-g.life.Done():
+	case <-g.released:
+	case <-g.lifetime.Done():
 	case <-ctx.Done():
 		return fmt.Errorf("wait until %s is established: %w", resource, ctx.Err())
 	}
@@ -100,7 +106,7 @@ func (g *generationState) awaitReady(ctx context.Context, s *Source, resource ru
 	return nil
 }
 
-// notServed returns the error for a resource that is not served.
+// notServed returns kube-apiserver's error for a resource that does not exist.
 func notServed() error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
@@ -108,9 +114,10 @@ func notServed() error {
 	}}
 }
 
-// resource returns a resource of a version, which is then in use.
+// resource returns a resource of a version, or nil if the version does not have the subresource. It
+// creates the resources of the version if they do not exist, and records their use.
 func (s *Source) resource(e *entry, v *entryVersion, subresource string) *rest.Resource {
-	g := e.state
+	g := e.derived
 	g.mu.Lock()
 	in := g.mu.versions[v.name]
 	if in == nil {
@@ -125,8 +132,9 @@ func (s *Source) resource(e *entry, v *entryVersion, subresource string) *rest.R
 	return in.resources[subresource]
 }
 
-// forget drops state that was not used since a time.
-func (g *generationState) forget(since time.Time) {
+// dropUnused drops the versions that have no watch and were not used since a time, and the schemas and
+// the converter after the last version.
+func (g *generationState) dropUnused(since time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for name, in := range g.mu.versions {
@@ -140,19 +148,20 @@ func (g *generationState) forget(since time.Time) {
 	}
 }
 
-// schema returns the compiled schema of a version of a definition.
+// schema returns the compiled schema of a version of the definition name. It reads the definition and
+// compiles the schema if that was not done yet. The result is shared.
 func (g *generationState) schema(ctx context.Context, s *Source, name, version string) (*compiled, error) {
 	g.mu.Lock()
-	have := g.mu.schemas[version]
+	existing := g.mu.schemas[version]
 	g.mu.Unlock()
-	if have != nil {
-		return have, nil
+	if existing != nil {
+		return existing, nil
 	}
 	crd, err := s.read(ctx, name, "description")
 	if err != nil {
 		return nil, err
 	}
-	made, err := compile(crd, version, s.config.Rules)
+	c, err := compile(crd, version, s.config.Rules)
 	if err != nil {
 		return nil, err
 	}
@@ -161,14 +170,14 @@ func (g *generationState) schema(ctx context.Context, s *Source, name, version s
 	if g.mu.schemas == nil {
 		g.mu.schemas = map[string]*compiled{}
 	}
-	if have := g.mu.schemas[version]; have != nil {
-		return have, nil // another request was faster
+	if existing := g.mu.schemas[version]; existing != nil {
+		return existing, nil // a concurrent request compiled it
 	}
-	g.mu.schemas[version] = made
-	return made, nil
+	g.mu.schemas[version] = c
+	return c, nil
 }
 
-// versionOf finds a version in a definition.
+// versionOf returns a version of a definition, or an error if it has none of this name.
 func versionOf(crd *apiextensionsv1.CustomResourceDefinition, name string) (*apiextensionsv1.CustomResourceDefinitionVersion, error) {
 	for i := range crd.Spec.Versions {
 		if crd.Spec.Versions[i].Name == name {
@@ -189,17 +198,17 @@ func compile(crd *apiextensionsv1.CustomResourceDefinition, version string, metr
 			return nil, fmt.Errorf("schema of %s in version %s: %w", crd.Name, version, err)
 		}
 	}
-	made, err := schema.Compile(props)
+	s, err := schema.Compile(props)
 	if err != nil {
 		return nil, fmt.Errorf("compile the schema of %s in version %s: %w", crd.Name, version, err)
 	}
-	made.PruneDefaults()
-	return &compiled{Schema: made, rules: rules.New(props, true).Measured(metrics), keepUnknown: crd.Spec.PreserveUnknownFields}, nil
+	s.PruneDefaults()
+	return &compiled{Schema: s, rules: rules.New(props, true).Measured(metrics), preserveUnknown: crd.Spec.PreserveUnknownFields}, nil
 }
 
-// complete makes a stored document one of the schema.
+// complete prunes a stored document and sets its defaults.
 func (c *compiled) complete(doc map[string]any) {
-	if c.keepUnknown {
+	if c.preserveUnknown {
 		c.Fill(doc)
 		return
 	}

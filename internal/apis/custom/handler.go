@@ -19,21 +19,23 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// handler serves one version of a definition. Before it is opened, it contains names only.
+// handler serves one version of a definition. Before open, it contains names only.
 type handler struct {
-	source   *Source
-	state    *generationState
-	barrier  *createBarrier
-	name     string // of the definition
-	uid      types.UID
-	plural   string
-	group    schema.GroupResource
-	version  entryVersion
-	gvk      schema.GroupVersionKind
-	scoped   bool // in namespaces
-	kind     *codec.Kind
-	types    typeConverter
-	uncached bool // as in storage.Spec
+	source     *Source
+	derived    *generationState
+	creates    *createGate
+	name       string // of the definition
+	uid        types.UID
+	plural     string
+	group      schema.GroupResource
+	version    entryVersion
+	gvk        schema.GroupVersionKind
+	namespaced bool
+	kind       *codec.Kind
+	types      typeConverter
+	// finalizing is set for the handler that deletes the objects of a terminating definition: it
+	// uses no watch cache, and does not wait until the definition is established.
+	finalizing bool
 
 	// used is the time of the last lookup in Unix nanoseconds; watches is the number of open
 	// watches.
@@ -41,41 +43,40 @@ type handler struct {
 
 	mu     sync.Mutex // held while opening
 	opened atomic.Pointer[openHandler]
-	// compiled is the schema, nil before the first object is read or written: most listed and
-	// watched resources have no objects.
+	// compiled is the schema. It is nil before the first object is read or written, because most
+	// resources that are listed and watched have no objects.
 	compiled atomic.Pointer[compiled]
 }
 
-// openHandler is the state derived from the definition without its schema.
+// openHandler is the state derived from a definition without its schemas.
 type openHandler struct {
 	store      *registry.Store
-	status     *registry.Part // nil without a /status
+	status     *registry.Part // nil without the subresource status
 	table      *table
 	selectable []selectable
-	scale      *apiextensionsv1.CustomResourceSubresourceScale // nil without a /scale
-	// replicasPaths are where other versions, and this one, keep replicas.
+	scale      *apiextensionsv1.CustomResourceSubresourceScale // nil without the subresource scale
+	// replicasPaths contains the path of spec.replicas in each version, by apiVersion.
 	replicasPaths map[string]fieldpath.Path
 }
 
-// newVersionResources makes the resources of a version, without opening it.
+// newVersionResources returns the resources of a version. It does not read the definition.
 func newVersionResources(s *Source, e *entry, v *entryVersion) *versionResources {
 	h := &handler{
-		source: s, state: e.state, barrier: e.barrier, name: e.name, uid: e.uid, plural: e.requested.plural, version: *v, scoped: e.namespaced,
-		group: schema.GroupResource{Group: e.group, Resource: e.requested.plural},
+		source: s, derived: e.derived, creates: e.creates, name: e.name, uid: e.uid, plural: e.requested.plural, version: *v, namespaced: e.namespaced,
+		group: e.resource(),
 		gvk:   e.groupVersion(v.name).WithKind(e.requested.kind),
 	}
 	h.kind = h.newKind(e)
 	h.types.handler = h
 	in := &versionResources{handler: h, resources: map[string]*rest.Resource{}}
 	for _, r := range e.describe(v) {
-		h.equip(r)
+		h.bind(r)
 		in.resources[r.Subresource] = r
 	}
 	return in
 }
 
-// describe makes the resources of a version as discovery shows them. They are
-// of no other use until they are equipped.
+// describe returns the resources of a version for discovery. They serve requests only after bind.
 func (e *entry) describe(v *entryVersion) []*rest.Resource {
 	gvk := e.groupVersion(v.name).WithKind(e.requested.kind)
 	main := &rest.Resource{
@@ -84,8 +85,8 @@ func (e *entry) describe(v *entryVersion) []*rest.Resource {
 		Version: &codec.Version{GVK: gvk, List: e.requested.listKind, Untyped: true}, Storage: instances{},
 		StorageVersionHash: storageVersionHash(e.groupVersion(e.storageVersion().name).WithKind(e.requested.kind)), Custom: true,
 	}
-	if e.terminating {
-		main.WithoutVerbs = []string{"create", "patch", "update"} // in discovery only
+	if e.stored.terminating {
+		main.WithoutVerbs = []string{"create", "patch", "update"} // in discovery only, as in kube-apiserver
 	}
 	if v.deprecated {
 		main.Warning = e.deprecation(v)
@@ -106,7 +107,7 @@ func (e *entry) describe(v *entryVersion) []*rest.Resource {
 	return resources
 }
 
-// deprecation is the warning that users of a deprecated version get.
+// deprecation returns the warning for requests of a deprecated version.
 func (e *entry) deprecation(v *entryVersion) string {
 	if v.deprecationNotice != "" {
 		return v.deprecationNotice
@@ -114,8 +115,8 @@ func (e *entry) deprecation(v *entryVersion) string {
 	notice := fmt.Sprintf("%s/%s %s is deprecated", e.group, v.name, e.requested.kind)
 	for i := range e.versions {
 		if better := &e.versions[i]; better.served && !better.deprecated {
-			// Versions are in order of preference; one of lower stability than
-			// the deprecated one is no advice.
+			// Versions are in order of preference. A version that is less stable than the
+			// deprecated one is not recommended.
 			if comparePriority(better.name, v.name) > 0 {
 				return notice + fmt.Sprintf("; use %s/%s %s", e.group, better.name, e.requested.kind)
 			}
@@ -131,8 +132,8 @@ func storageVersionHash(gvk schema.GroupVersionKind) string {
 	return base64.StdEncoding.EncodeToString(sum[:8])
 }
 
-// equip adds the fields for serving requests to a resource.
-func (h *handler) equip(r *rest.Resource) {
+// bind sets the fields of a resource that serve requests.
+func (h *handler) bind(r *rest.Resource) {
 	apiVersion := fieldpath.APIVersion(h.gvk.GroupVersion().String())
 	switch r.Subresource {
 	case "":
@@ -152,19 +153,19 @@ func (h *handler) equip(r *rest.Resource) {
 	r.Kind, r.Version, r.TypeConverter, r.FieldLabel = h.kind, h.kind.Hub, &h.types, h.fieldLabel
 }
 
-// storagePath is where the objects of a resource are stored, below the storage
-// prefix.
+// storagePath returns the path of the objects of a resource below the storage prefix.
 func storagePath(resource schema.GroupResource) string {
 	return resource.Group + "/" + resource.Resource
 }
 
-// open creates the state for requests from the stored definition, once.
+// open returns the state for requests, and computes it from the stored definition on first use. Unless
+// h.finalizing is set, it blocks until the definition is established.
 func (h *handler) open(ctx context.Context) (*openHandler, error) {
 	if o := h.opened.Load(); o != nil {
 		return o, nil
 	}
-	if !h.uncached { // deletion of its objects does not require that it is established
-		if err := h.state.awaitReady(ctx, h.source, h.group); err != nil {
+	if !h.finalizing {
+		if err := h.derived.awaitEstablished(ctx, h.source, h.group); err != nil {
 			return nil, err
 		}
 	}
@@ -185,17 +186,17 @@ func (h *handler) open(ctx context.Context) (*openHandler, error) {
 	if v.Subresources != nil {
 		o.scale = v.Subresources.Scale
 	}
-	kept, err := h.source.config.Storage(storage.Spec{
-		Path: storagePath(h.group), Kind: h.kind, Namespaced: h.scoped, Resource: h.group,
-		IndexFields: o.selectableLabels(), Uncached: h.uncached,
+	objects, err := h.source.config.Storage(storage.Spec{
+		Path: storagePath(h.group), Kind: h.kind, Namespaced: h.namespaced, Resource: h.group,
+		IndexFields: o.selectableLabels(), Uncached: h.finalizing,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open the storage of %s: %w", h.group, err)
 	}
 	if h.source.config.Shared {
-		kept = &sharedBarrier{kept, h}
+		objects = &conditionalCreates{objects, h}
 	}
-	o.store = &registry.Store{Resource: h.group, Kind: h.kind, Strategy: h.strategy(o), Storage: kept}
+	o.store = &registry.Store{Resource: h.group, Kind: h.kind, Strategy: h.strategy(o), Storage: objects}
 	if h.version.status {
 		o.status = &registry.Part{Store: o.store, Strategy: h.statusStrategy(o)}
 	}

@@ -13,7 +13,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// instances is the REST storage of the objects of a version: the generic store, opened on demand.
+// instances is the REST storage of the objects of a version. It passes requests to the generic store,
+// which it opens on the first request. All methods may block until the definition is established.
 type instances struct{ handler *handler }
 
 var (
@@ -54,7 +55,8 @@ func (i instances) List(ctx context.Context, namespace string, options rest.List
 	return o.store.List(ctx, namespace, options)
 }
 
-// Watch implements rest.Watcher. A change of the definition ends it.
+// Watch implements rest.Watcher. The watch ends when another generation replaces the definition or the
+// definition is deleted.
 func (i instances) Watch(ctx context.Context, namespace string, options rest.ListOptions) (rest.Watch, error) {
 	o, err := i.handler.open(ctx)
 	if err != nil {
@@ -67,19 +69,21 @@ func (i instances) Watch(ctx context.Context, namespace string, options rest.Lis
 		return nil, err
 	}
 	i.handler.watches.Add(1)
-	life := i.handler.state.life
-	return &watch{Watch: w, handler: i.handler, life: life, ctx: ctx, cancel: cancel, stop: context.AfterFunc(life, cancel)}, nil
+	lifetime := i.handler.derived.lifetime
+	return &watch{Watch: w, handler: i.handler, lifetime: lifetime, ctx: ctx, cancel: cancel, stop: context.AfterFunc(lifetime, cancel)}, nil
 }
 
-// watch is a watch that ends, in good order, with the definition as it is.
+// watch is a watch that ends with the generation of its definition. It then returns
+// rest.ErrWatchClosed, so that clients watch again.
 type watch struct {
 	rest.Watch
-	handler *handler
-	life    context.Context // the definition's
-	ctx     context.Context // the watch's: ends with either
-	cancel  context.CancelFunc
-	stop    func() bool
-	unwake  func() bool // set once the watch is polled
+	handler  *handler
+	lifetime context.Context // of the generation
+	ctx      context.Context // ends with lifetime or the context of the request
+	cancel   context.CancelFunc
+	// stop unregisters cancel from lifetime. stopWake unregisters the wake function of Poll from
+	// ctx; it is nil before the first Poll.
+	stop, stopWake func() bool
 }
 
 // Next implements rest.Watch.
@@ -90,15 +94,15 @@ func (w *watch) Next(ctx context.Context) ([]rest.Event, error) {
 
 // Poll implements rest.Poller.
 func (w *watch) Poll(ctx context.Context, wake func()) ([]rest.Event, error) {
-	if w.unwake == nil {
-		w.unwake = context.AfterFunc(w.ctx, wake) // which ends with the definition
+	if w.stopWake == nil {
+		w.stopWake = context.AfterFunc(w.ctx, wake)
 	}
 	events, err := rest.Poll(w.ctx, w.Watch, wake)
 	return events, w.apiError(ctx, err)
 }
 
 func (w *watch) apiError(ctx context.Context, err error) error {
-	if err != nil && err != rest.ErrWouldBlock && ctx.Err() == nil && w.life.Err() != nil {
+	if err != nil && err != rest.ErrWouldBlock && ctx.Err() == nil && w.lifetime.Err() != nil {
 		return rest.ErrWatchClosed
 	}
 	return conversion.WatchError(err)
@@ -107,8 +111,8 @@ func (w *watch) apiError(ctx context.Context, err error) error {
 // Close implements rest.Watch.
 func (w *watch) Close() error {
 	w.stop()
-	if w.unwake != nil {
-		w.unwake()
+	if w.stopWake != nil {
+		w.stopWake()
 	}
 	w.cancel()
 	w.handler.watches.Add(-1)
@@ -117,9 +121,9 @@ func (w *watch) Close() error {
 
 // Create implements rest.Creater.
 func (i instances) Create(ctx context.Context, obj codec.Object, validate rest.ValidateObject, options metav1.CreateOptions) (*codec.Record, error) {
-	leave, open := i.handler.barrier.enter()
-	if !open {
-		return nil, i.handler.refuseCreate(obj.GetName())
+	leave, ok := i.handler.creates.enter()
+	if !ok {
+		return nil, i.handler.createForbidden(obj.GetName())
 	}
 	defer leave()
 	o, err := i.handler.open(ctx)
@@ -138,21 +142,21 @@ func (i instances) Update(ctx context.Context, name types.NamespacedName, update
 	if !options.AllowCreate {
 		return o.store.Update(ctx, name, update, options)
 	}
-	leave, open := i.handler.barrier.enter()
-	if open {
+	leave, ok := i.handler.creates.enter()
+	if ok {
 		defer leave()
 		return o.store.Update(ctx, name, update, options)
 	}
 	options.AllowCreate = false
 	record, created, err := o.store.Update(ctx, name, update, options)
 	if apierrors.IsNotFound(err) {
-		err = i.handler.refuseCreate(name.Name)
+		err = i.handler.createForbidden(name.Name)
 	}
 	return record, created, err
 }
 
-// refuseCreate returns the error for creations in a terminating definition.
-func (h *handler) refuseCreate(name string) error {
+// createForbidden returns the error for clients that create an object of a terminating definition.
+func (h *handler) createForbidden(name string) error {
 	return apierrors.NewForbidden(h.group, name, errors.New("create not allowed while custom resource definition is terminating"))
 }
 
@@ -174,7 +178,7 @@ func (i instances) DeleteCollection(ctx context.Context, namespace string, valid
 	return o.store.DeleteCollection(ctx, namespace, validate, options, list)
 }
 
-// statuses is the REST storage of /status.
+// statuses is the REST storage of the subresource status.
 type statuses struct{ handler *handler }
 
 var (

@@ -21,16 +21,18 @@ func newObject() codec.Object { return &unstructured.Unstructured{Object: map[st
 
 func content(obj codec.Object) map[string]any { return obj.(*unstructured.Unstructured).Object }
 
-// newKind creates the kind of a version, which is its own hub, so that requests, rules and managed
-// fields use the client's version. It also has all other versions of the definition, because any of
-// them may be stored.
+// newKind returns the kind of a version. The version is its own hub, so that requests, rules and managed
+// fields use the client's version. The kind also has all other versions of the definition, because
+// objects may be stored in any of them.
 func (h *handler) newKind(e *entry) *codec.Kind {
-	hub := &codec.Version{GVK: h.gvk, List: e.requested.listKind, New: newObject, Untyped: true, Accept: h.accept, Default: h.completes(h.version.name)}
+	hub := &codec.Version{GVK: h.gvk, List: e.requested.listKind, New: newObject, Untyped: true, Accept: h.accept, Default: h.defaulter(h.version.name)}
 	kind := &codec.Kind{Hub: hub, Versions: []*codec.Version{hub}, Fields: h.fields}
-	convert := h.relabels
+	convert := h.noneConversion
 	if e.webhook {
 		kind.Convert = h.convert
-		convert = func(version string) func(codec.Object) (codec.Object, error) { return h.asks(kind, version) }
+		convert = func(version string) func(codec.Object) (codec.Object, error) {
+			return h.webhookConversion(kind, version)
+		}
 	}
 	stored := e.storageVersion().name
 	for i := range e.versions {
@@ -40,7 +42,7 @@ func (h *handler) newKind(e *entry) *codec.Kind {
 		}
 		other := &codec.Version{
 			GVK: e.groupVersion(name).WithKind(e.requested.kind), New: newObject, Untyped: true,
-			Default: h.completes(name), ToHub: convert(h.version.name), FromHub: convert(name),
+			Default: h.defaulter(name), ToHub: convert(h.version.name), FromHub: convert(name),
 		}
 		kind.Versions = append(kind.Versions, other)
 		if name == stored {
@@ -50,40 +52,41 @@ func (h *handler) newKind(e *entry) *codec.Kind {
 	return kind
 }
 
-// schemaOf returns the schema of any version of the definition.
+// schemaOf returns the compiled schema of a version of the definition. It may read the definition.
 func (h *handler) schemaOf(version string) (*compiled, error) {
-	own := version == h.version.name
-	if c := h.compiled.Load(); c != nil && own {
+	isOwn := version == h.version.name
+	if c := h.compiled.Load(); c != nil && isOwn {
 		return c, nil
 	}
-	c, err := h.state.schema(h.source.config.Lifetime, h.source, h.name, version)
-	if err == nil && own {
+	c, err := h.derived.schema(h.source.config.Lifetime, h.source, h.name, version)
+	if err == nil && isOwn {
 		h.compiled.Store(c)
 	}
 	return c, err
 }
 
-// completes returns the function that completes stored documents of a version. If its schema is
-// unavailable, they stay unchanged.
-func (h *handler) completes(version string) func(codec.Object) {
+// defaulter returns the function that normalizes stored documents of a version and sets defaults. If
+// the schema is unavailable, it logs an error and leaves the document unchanged.
+func (h *handler) defaulter(version string) func(codec.Object) {
 	return func(obj codec.Object) {
 		compiled, err := h.schemaOf(version)
 		if err != nil {
-			h.source.logger.Error("an object was not completed", "definition", h.name, "version", version, "name", obj.GetName(), "err", err)
+			h.source.logger.Error("defaults of an object were not set", "definition", h.name, "version", version, "name", obj.GetName(), "err", err)
 			return
 		}
 		doc := content(obj)
-		// Malformed metadata is dropped: errors are for writers.
+		// Malformed metadata is dropped, because readers cannot correct it.
 		_, _ = schema.CoerceMetadata(doc, false, true)
 		_, _ = compiled.CoerceEmbedded(nil, doc, false, true)
 		compiled.complete(doc)
 		if obj.GetGeneration() == 0 {
-			obj.SetGeneration(1) // as kube-apiserver: old objects were stored without
+			obj.SetGeneration(1) // as in kube-apiserver; old objects were stored without a generation
 		}
 	}
 }
 
-// accept creates an object from a client's document.
+// accept prunes and normalizes a document of a client. If report is set, it returns an error for each
+// unknown field. It implements codec.Version.Accept.
 func (h *handler) accept(obj codec.Object, report bool) ([]error, error) {
 	u := obj.(*unstructured.Unstructured)
 	if u.Object == nil {
@@ -100,7 +103,7 @@ func (h *handler) accept(obj codec.Object, report bool) ([]error, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !compiled.keepUnknown {
+	if !compiled.preserveUnknown {
 		paths = append(paths, compiled.Prune(u.Object, report)...)
 	}
 	embedded, err := compiled.CoerceEmbedded(nil, u.Object, report, false)
@@ -114,14 +117,14 @@ func (h *handler) accept(obj codec.Object, report bool) ([]error, error) {
 	return unknown, nil
 }
 
-// checkType compares a document's type with that of the path. As in kube-apiserver, a document
-// must have both apiVersion and kind.
+// checkType returns an error for clients if the apiVersion or kind of a document differs from the
+// request path. As in kube-apiserver, a document must have an apiVersion.
 func (h *handler) checkType(doc map[string]any) error {
 	want := h.gvk.GroupVersion().String()
 	if got, _ := doc["apiVersion"].(string); got != want {
 		return apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%v) does not match the expected API version (%s)", got, want))
 	}
-	if got, said := doc["kind"]; said && got != h.gvk.Kind && got != "" {
+	if got, ok := doc["kind"]; ok && got != h.gvk.Kind && got != "" {
 		name, _, _ := unstructured.NestedString(doc, "metadata", "name")
 		return apierrors.NewInvalid(runtimeschema.GroupKind{Group: h.gvk.Group, Kind: fmt.Sprint(got)}, name, field.ErrorList{field.Invalid(field.NewPath("kind"), got, "must be "+h.gvk.Kind)})
 	}
@@ -129,7 +132,7 @@ func (h *handler) checkType(doc map[string]any) error {
 	return nil
 }
 
-// fields are the values that field selectors look at.
+// fields returns the values of the selectable fields of an object. It implements codec.Kind.Fields.
 func (h *handler) fields(obj codec.Object) fields.Set {
 	o, err := h.open(h.source.config.Lifetime)
 	if err != nil || len(o.selectable) == 0 {
@@ -142,9 +145,9 @@ func (h *handler) fields(obj codec.Object) fields.Set {
 	return set
 }
 
-// fieldLabel accepts the keys of field selectors.
+// fieldLabel validates the keys of field selectors. It implements rest.Resource.FieldLabel.
 func (h *handler) fieldLabel(label, value string) (string, string, error) {
-	if label == "metadata.name" || label == "metadata.namespace" && h.scoped {
+	if label == "metadata.name" || label == "metadata.namespace" && h.namespaced {
 		return label, value, nil
 	}
 	o, err := h.open(h.source.config.Lifetime)
@@ -159,8 +162,8 @@ func (h *handler) fieldLabel(label, value string) (string, string, error) {
 	return "", "", fmt.Errorf("field label not supported: %s", label)
 }
 
-// text is how a scalar of a document is compared with a selector.
-func text(value any) string {
+// selectorText returns the text of a scalar that field selectors are compared with.
+func selectorText(value any) string {
 	switch value := value.(type) {
 	case nil:
 		return ""

@@ -10,30 +10,30 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// statusFields returns the server-owned fields of a definition's status, except those equal in
-// same, which may be nil.
-func statusFields(status, same *apiextensionsv1.CustomResourceDefinitionStatus) *fieldpath.Set {
-	if same == nil {
-		same = &apiextensionsv1.CustomResourceDefinitionStatus{}
+// statusFields returns the fields of a status that the server writes: accepted names and conditions.
+// It omits fields with an equal value in except, which may be nil.
+func statusFields(status, except *apiextensionsv1.CustomResourceDefinitionStatus) *fieldpath.Set {
+	if except == nil {
+		except = &apiextensionsv1.CustomResourceDefinitionStatus{}
 	}
 	set := fieldpath.NewSet()
-	given, had := &status.AcceptedNames, &same.AcceptedNames
+	current, previous := &status.AcceptedNames, &except.AcceptedNames
 	for name, differs := range map[string]bool{
-		"plural": given.Plural != had.Plural, "kind": given.Kind != had.Kind, "singular": given.Singular != had.Singular, "listKind": given.ListKind != had.ListKind,
-		"shortNames": !slices.Equal(given.ShortNames, had.ShortNames), "categories": !slices.Equal(given.Categories, had.Categories),
+		"plural": current.Plural != previous.Plural, "kind": current.Kind != previous.Kind, "singular": current.Singular != previous.Singular, "listKind": current.ListKind != previous.ListKind,
+		"shortNames": !slices.Equal(current.ShortNames, previous.ShortNames), "categories": !slices.Equal(current.Categories, previous.Categories),
 	} {
 		if differs {
 			set.Insert(fieldpath.MakePathOrDie("status", "acceptedNames", name))
 		}
 	}
 	for _, c := range status.Conditions {
-		i := slices.IndexFunc(same.Conditions, func(other apiextensionsv1.CustomResourceDefinitionCondition) bool { return other.Type == c.Type })
+		i := slices.IndexFunc(except.Conditions, func(other apiextensionsv1.CustomResourceDefinitionCondition) bool { return other.Type == c.Type })
 		key := fieldpath.KeyByFields("type", string(c.Type))
 		var was apiextensionsv1.CustomResourceDefinitionCondition
 		if i < 0 {
 			set.Insert(fieldpath.MakePathOrDie("status", "conditions", key))
 		} else {
-			was = same.Conditions[i]
+			was = except.Conditions[i]
 		}
 		for name, differs := range map[string]bool{
 			"lastTransitionTime": !c.LastTransitionTime.Equal(&was.LastTransitionTime), "message": c.Message != was.Message,
@@ -47,8 +47,10 @@ func statusFields(status, same *apiextensionsv1.CustomResourceDefinitionStatus) 
 	return set
 }
 
-// splitManagedFields returns the managed fields after a status change by the server: it owns its
-// changes and its previous fields that still exist; other managers lose the changed fields.
+// splitManagedFields returns the managed fields after the server has changed a status from was to now.
+// own are the changed fields, and the fields that the server owned before and that still exist.
+// others are the entries of other managers without the changed fields; entries that cannot be decoded
+// are preserved.
 func splitManagedFields(entries []metav1.ManagedFieldsEntry, isOwn func(*metav1.ManagedFieldsEntry) bool, was, now *apiextensionsv1.CustomResourceDefinitionStatus) (own *metav1.FieldsV1, others []metav1.ManagedFieldsEntry) {
 	changed := statusFields(now, was)
 	mine := changed

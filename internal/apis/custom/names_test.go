@@ -10,12 +10,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestGive(t *testing.T) {
+// TestAssign checks which names a definition gets beside other definitions.
+func TestAssign(t *testing.T) {
 	t.Parallel()
 	others := newSnapshot()
 	for _, e := range []*entry{
 		{name: "things.example.com", accepted: names{plural: "things", singular: "thing", kind: "Thing", listKind: "ThingList", shortNames: []string{"th"}}},
-		{name: "none.example.com", requested: names{plural: "none", kind: "None"}}, // T no names accepted yet
+		{name: "none.example.com", requested: names{plural: "none", kind: "None"}}, // no names accepted yet
 		{name: "stuffs.example.com", accepted: names{plural: "stuffs", kind: "Stuff"}},
 		{name: "stuffs.example.org", group: "example.org", accepted: names{plural: "stuffs", kind: "Stuff"}},
 	} {
@@ -34,12 +35,12 @@ func TestGive(t *testing.T) {
 		reason string
 	}{
 		{name: "all are free"},
-		{name: "taken by what was given nothing", change: func(n *names) { n.kind = "None" }, want: func(n *names) { n.kind = "None" }},
+		{name: "requested by a definition without accepted names", change: func(n *names) { n.kind = "None" }, want: func(n *names) { n.kind = "None" }},
 		{name: "kind", change: func(n *names) { n.kind = "Thing" }, want: func(n *names) { n.kind = "" }, reason: "KindConflict"},
 		{name: "kind, having one", change: func(n *names) { n.kind = "Thing" }, had: names{kind: "Stuff"}, reason: "KindConflict"},
 		{name: "a short name that is a plural", change: func(n *names) { n.shortNames = []string{"st", "things"} }, reason: "ShortNamesConflict"},
 		{name: "a singular that is a short name", change: func(n *names) { n.singular = "th" }, want: func(n *names) { n.singular = "" }, reason: "SingularConflict"},
-		{name: "several: the last is told", change: func(n *names) { n.singular, n.listKind = "thing", "ThingList" },
+		{name: "several conflicts, the last is reported", change: func(n *names) { n.singular, n.listKind = "thing", "ThingList" },
 			want: func(n *names) { n.singular, n.listKind = "", "" }, reason: "ListKindConflict"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -51,22 +52,22 @@ func TestGive(t *testing.T) {
 			if test.want != nil {
 				test.want(&want)
 			}
-			given, why := others.takenBeside("example.com", "stuffs.example.com").give(asked, test.had)
-			if diff := cmp.Diff(want, given, cmp.AllowUnexported(names{})); diff != "" {
+			assigned, conflict := others.namesOfOthers("example.com", "stuffs.example.com").assign(asked, test.had)
+			if diff := cmp.Diff(want, assigned, cmp.AllowUnexported(names{})); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
-			if reason := reasonOf(why); reason != test.reason {
+			if reason := reasonOf(conflict); reason != test.reason {
 				t.Errorf("reason %q, want %q", reason, test.reason)
 			}
 		})
 	}
 }
 
-func reasonOf(why *conflict) string {
-	if why == nil {
+func reasonOf(conflict *nameConflict) string {
+	if conflict == nil {
 		return ""
 	}
-	return why.reason
+	return conflict.reason
 }
 
 func TestEntry(t *testing.T) {
@@ -136,12 +137,12 @@ func TestIsSynced(t *testing.T) {
 			{Type: apiextensionsv1.NamesAccepted, Status: apiextensionsv1.ConditionTrue},
 			{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue},
 		}
-		approvalCondition(crd, time.Now())
+		setApprovalCondition(crd, time.Now())
 		edit(crd)
 		return newEntry(crd, 1).isSynced()
 	}
 	if !synced(func(*apiextensionsv1.CustomResourceDefinition) {}) {
-		t.Error("what has all it wants is not synced")
+		t.Error("a definition with up-to-date status is not synced")
 	}
 	for name, edit := range map[string]func(*apiextensionsv1.CustomResourceDefinition){
 		"other names": func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Names.ShortNames = []string{"th"} },
@@ -151,19 +152,19 @@ func TestIsSynced(t *testing.T) {
 		"a conflict": func(crd *apiextensionsv1.CustomResourceDefinition) {
 			crd.Status.Conditions[0].Status = apiextensionsv1.ConditionFalse
 		},
-		"an end": func(crd *apiextensionsv1.CustomResourceDefinition) {
+		"a deletion timestamp": func(crd *apiextensionsv1.CustomResourceDefinition) {
 			now := metav1.Now()
 			crd.DeletionTimestamp = &now
 		},
 	} {
 		if synced(edit) {
-			t.Errorf("with %s it is synced", name)
+			t.Errorf("a definition with %s is synced", name)
 		}
 	}
 }
 
-// TestShareOut checks the field managers after the server wrote a status.
-func TestShareOut(t *testing.T) {
+// TestRecordStatus checks the field managers after a status write by the server.
+func TestRecordStatus(t *testing.T) {
 	t.Parallel()
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	crd.ManagedFields = []metav1.ManagedFieldsEntry{

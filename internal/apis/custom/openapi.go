@@ -25,7 +25,7 @@ const (
 	conventions = "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
 )
 
-// schemaTarget is the kind of document for a schema.
+// schemaTarget is the type of document that contains a schema.
 type schemaTarget int
 
 const (
@@ -87,13 +87,13 @@ func (s *Source) Schemas(ctx context.Context, gv schema.GroupVersion, v2 bool) (
 	return all, nil
 }
 
-// bulkWorkers returns the number of goroutines for work on many definitions: GOMAXPROCS-1, which
-// leaves a processor to requests.
+// bulkWorkers returns the number of goroutines for work on many definitions: GOMAXPROCS-1, so that one processor
+// serves requests.
 func bulkWorkers() int { return max(1, runtime.GOMAXPROCS(0)-1) }
 
-// models returns the schemas of one definition; none if the version was just removed.
+// models returns the schemas of one definition. The result is nil if the version was removed meanwhile.
 func (s *Source) models(ctx context.Context, e *entry, version string, p *schemaWriter) (map[string]openapi.Schema, error) {
-	record, err := s.stored(ctx, e.name)
+	record, err := s.readRecord(ctx, e.name)
 	if err != nil {
 		return nil, err
 	}
@@ -104,16 +104,16 @@ func (s *Source) models(ctx context.Context, e *entry, version string, p *schema
 	return m.models(p)
 }
 
-// modelBuilder builds the models of a version: of its kind and of the list.
+// modelBuilder builds the models of the kind and of the list of a version.
 type modelBuilder struct {
 	group   string
 	names   names
 	version entryVersion
-	// schema is a JSON text that has the schema of the version at an offset.
+	// schema is a cursor over a JSON text that contains the schema of the version at offset at.
 	schema *jsonplan.Cursor
 	at     int
-	// keepsUnknown: an old definition, without pruning.
-	keepsUnknown bool
+	// preservesUnknown is spec.preserveUnknownFields of an old definition.
+	preservesUnknown bool
 }
 
 // newModelBuilder returns the builder of a version, which uses the schema in the stored
@@ -123,10 +123,10 @@ func newModelBuilder(e *entry, v *entryVersion, record *codec.Record) (*modelBui
 	at := in.Seek(start, "spec", "versions", v.index)
 	name, _ := in.Text(in.Seek(at, "name"))
 	if at = in.Seek(at, "schema", "openAPIV3Schema"); name == v.name && in.At(at) == '{' {
-		keepsUnknown := in.At(in.Seek(start, "spec", "preserveUnknownFields")) == 't'
-		return &modelBuilder{group: e.group, names: e.requested, version: *v, schema: in, at: at, keepsUnknown: keepsUnknown}, nil
+		preservesUnknown := in.At(in.Seek(start, "spec", "preserveUnknownFields")) == 't'
+		return &modelBuilder{group: e.group, names: e.requested, version: *v, schema: in, at: at, preservesUnknown: preservesUnknown}, nil
 	}
-	crd, err := crdOf(record)
+	crd, err := decodeDefinition(record)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +147,7 @@ func modelBuilderOf(crd *apiextensionsv1.CustomResourceDefinition, version *apie
 			return nil, fmt.Errorf("encode schema: %w", err)
 		}
 	}
-	m := &modelBuilder{group: crd.Spec.Group, names: namesOf(&crd.Spec.Names), version: newEntryVersion(version, 0), keepsUnknown: crd.Spec.PreserveUnknownFields}
+	m := &modelBuilder{group: crd.Spec.Group, names: namesOf(&crd.Spec.Names), version: newEntryVersion(version, 0), preservesUnknown: crd.Spec.PreserveUnknownFields}
 	m.schema, m.at = jsonplan.NewCursor(encoded)
 	return m, nil
 }
@@ -182,7 +182,7 @@ func (m *modelBuilder) object(p *schemaWriter) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode: %w", err)
 	}
-	return p.root(m.schema, m.at, m.keepsUnknown, encoded)
+	return p.root(m.schema, m.at, m.preservesUnknown, encoded)
 }
 
 func (m *modelBuilder) list(as schemaTarget) map[string]any {

@@ -55,7 +55,7 @@ func (o *openHandler) scaleValues(obj codec.Object) (registry.ScaleValues, error
 	return values, nil
 }
 
-// replicasPaths are where the versions of a definition keep replicas.
+// replicasPaths returns the path of spec.replicas in each version of a definition, by apiVersion.
 func replicasPaths(crd *apiextensionsv1.CustomResourceDefinition) map[string]fieldpath.Path {
 	paths := map[string]fieldpath.Path{}
 	for i := range crd.Spec.Versions {

@@ -14,22 +14,25 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// snapshot contains all definitions at a point in time. It is immutable: a change copies the paths
-// of two trees to the changed entry, so its cost does not depend on the number of definitions.
+// snapshot contains the entries of all definitions at a point in time. It is immutable. A change copies
+// only the tree nodes on the path to the changed entry, so that its cost grows with the logarithm of
+// the number of definitions.
 type snapshot struct {
+	// generation increases with every change of discovery.
 	generation uint64
-	// entries are in order of groups, and in each of plurals; claims the names
-	// that were given.
+	// entries is sorted by group, then by plural name.
 	entries *btree.BTreeG[*entry]
-	claims  *btree.BTreeG[claim]
+	// reservations contains the reserved names of all entries.
+	reservations *btree.BTreeG[reservation]
 }
 
-// claim is a name assigned to a definition. Resources and kinds have separate name spaces.
-type claim struct {
+// reservation is a name that belongs to a definition. Within a group, names of resources (plural,
+// singular and short names) are unique, and so are names of kinds (kind and list kind).
+type reservation struct {
 	group  string
-	ofKind bool
+	isKind bool
 	name   string
-	owner  string // the definition
+	owner  string // name of the definition
 }
 
 func newSnapshot() *snapshot {
@@ -38,13 +41,13 @@ func newSnapshot() *snapshot {
 		entries: btree.NewBTreeGOptions(func(a, b *entry) bool {
 			return a.group < b.group || a.group == b.group && a.requested.plural < b.requested.plural
 		}, options),
-		claims: btree.NewBTreeGOptions(func(a, b claim) bool { return compareClaims(&a, &b) < 0 }, options),
+		reservations: btree.NewBTreeGOptions(func(a, b reservation) bool { return compareReservations(&a, &b) < 0 }, options),
 	}
 }
 
-func compareClaims(a, b *claim) int {
-	if a.ofKind != b.ofKind {
-		if b.ofKind {
+func compareReservations(a, b *reservation) int {
+	if a.isKind != b.isKind {
+		if b.isKind {
 			return -1
 		}
 		return 1
@@ -52,21 +55,22 @@ func compareClaims(a, b *claim) int {
 	return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.name, b.name), cmp.Compare(a.owner, b.owner))
 }
 
+// find returns the entry of a resource, or nil.
 func (s *snapshot) find(group, plural string) *entry {
 	found, _ := s.entries.Get(&entry{group: group, requested: names{plural: plural}})
 	return found
 }
 
-// named returns the entry of a definition.
+// named returns the entry of a definition, or nil.
 func (s *snapshot) named(name string) *entry {
-	plural, group, _ := strings.Cut(name, ".") // as all definitions are named
+	plural, group, _ := strings.Cut(name, ".") // validation requires names of this form
 	return s.find(group, plural)
 }
 
-// with returns a snapshot with e as the definition of a name, or without a definition if e is nil.
-// Only one goroutine at a time may derive snapshots.
+// with returns a snapshot with e as the entry of a resource, or without an entry if e is nil. Source.mu
+// must be held, because only the newest snapshot may be copied.
 func (s *snapshot) with(group, plural string, e *entry) *snapshot {
-	next := &snapshot{generation: s.generation + 1, entries: s.entries.Copy(), claims: s.claims}
+	next := &snapshot{generation: s.generation + 1, entries: s.entries.Copy(), reservations: s.reservations}
 	var old *entry
 	if e != nil {
 		old, _ = next.entries.Set(e)
@@ -76,47 +80,47 @@ func (s *snapshot) with(group, plural string, e *entry) *snapshot {
 	if old != nil && e != nil && old.reservedNames().equal(e.reservedNames()) {
 		return next
 	}
-	next.claims = s.claims.Copy()
-	for c := range old.claims() {
-		next.claims.Delete(c)
+	next.reservations = s.reservations.Copy()
+	for r := range old.reservations() {
+		next.reservations.Delete(r)
 	}
-	for c := range e.claims() {
-		next.claims.Set(c)
+	for r := range e.reservations() {
+		next.reservations.Set(r)
 	}
 	return next
 }
 
-// claims are the names that a definition was given.
-func (e *entry) claims() iter.Seq[claim] {
-	return func(yield func(claim) bool) {
+// reservations yields the reserved names of a definition. e may be nil.
+func (e *entry) reservations() iter.Seq[reservation] {
+	return func(yield func(reservation) bool) {
 		if e == nil {
 			return
 		}
-		given := e.reservedNames()
-		for _, name := range append([]string{given.plural, given.singular}, given.shortNames...) {
-			if name != "" && !yield(claim{e.group, false, name, e.name}) {
+		n := e.reservedNames()
+		for _, name := range append([]string{n.plural, n.singular}, n.shortNames...) {
+			if name != "" && !yield(reservation{e.group, false, name, e.name}) {
 				return
 			}
 		}
-		for _, name := range []string{given.kind, given.listKind} {
-			if name != "" && !yield(claim{e.group, true, name, e.name}) {
+		for _, name := range []string{n.kind, n.listKind} {
+			if name != "" && !yield(reservation{e.group, true, name, e.name}) {
 				return
 			}
 		}
 	}
 }
 
-// all yields all entries, in order.
+// all yields all entries, sorted by group and plural name.
 func (s *snapshot) all() iter.Seq[*entry] { return s.entries.Scan }
 
-// group yields the entries of a group in order of their plurals.
+// group yields the entries of a group, sorted by plural name.
 func (s *snapshot) group(name string) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		s.entries.Ascend(&entry{group: name}, func(e *entry) bool { return e.group == name && yield(e) })
 	}
 }
 
-// groups yields the entries of each group.
+// groups yields the entries of each group. The slice is valid during the iteration step.
 func (s *snapshot) groups() iter.Seq2[string, []*entry] {
 	return func(yield func(string, []*entry) bool) {
 		var entries []*entry
@@ -135,7 +139,8 @@ func (s *snapshot) groups() iter.Seq2[string, []*entry] {
 	}
 }
 
-// restGroup returns the discovery information of a group. Its entries are sorted.
+// restGroup returns the discovery information of a group with these entries, or false if none of them
+// is in discovery.
 func restGroup(name string, entries []*entry) (rest.Group, bool) {
 	byVersion := map[string][]*rest.Resource{}
 	for _, e := range entries {

@@ -34,35 +34,37 @@ type Config struct {
 	Definitions storage.Interface
 	// Storage opens the storage of the objects of a version. Required.
 	Storage func(storage.Spec) (storage.Interface, error)
-	// PathShared reports whether a built-in resource stores objects under a path, too: these are
-	// not deleted with a definition. nil means never.
+	// PathShared reports whether a built-in resource also stores objects under a path. Such objects
+	// are not deleted with a definition. nil means that there are none.
 	PathShared func(path string) bool
-	// Shared: other servers write to the same store.
+	// Shared is true if other servers write to the same store.
 	Shared bool
-	// Changed is called with the group versions with changed resources. A lock is held during the
-	// call: it may read the Source, but must not wait for other calls of it. nil is ignored.
+	// Changed is called with the group versions whose discovery has changed; nil is ignored. A lock
+	// is held during the call: it may read the Source, but must not wait for another goroutine that
+	// changes it.
 	Changed func([]schema.GroupVersion)
-	// Gone is called some time after the removal of a definition with its resource, unless the
-	// resource exists again, so that its metrics can be dropped. nil is ignored.
-	Gone func(schema.GroupResource)
-	// Lifetime is the context of work with results that several requests share, such as compiling a
-	// schema, and of interfaces without a context. It is canceled when the control plane closes;
-	// nil means never.
+	// Removed is called with the resource of a deleted definition, at least 30 s after the deletion,
+	// unless the resource exists again. It allows dropping metrics of the resource. nil is ignored.
+	Removed func(schema.GroupResource)
+	// Lifetime is the context of work whose results several requests share, such as compiling a
+	// schema, and of calls through interfaces without a context. nil means context.Background().
 	Lifetime context.Context
-	// Services resolves the services of conversion webhooks.
+	// Services resolves the Services of conversion webhooks.
 	Services egress.Resolver
-	// Networks are the ways to conversion webhooks; see webhook.Clients.
+	// Networks contains the dialers for conversion webhooks; see webhook.Clients.
 	Networks egress.Networks
-	// Conversions, Reflectors and Rules are the metrics of these packages; nil disables them.
+	// Conversions, Reflectors and Rules are metrics of these packages; nil disables them.
 	Conversions *conversion.Metrics
 	Rules       *rules.Metrics
 	Reflectors  *reflector.Metrics
-	// Idle is how long unused compiled schemas and handlers are retained; 0 means DefaultIdle.
-	Idle   time.Duration
+	// Idle is the retention period of unused handlers and compiled schemas; 0 means DefaultIdle.
+	Idle time.Duration
+	// Logger logs unreadable definitions and failed writes; nil discards.
 	Logger *slog.Logger
 }
 
-// Source is the route source of custom resources. It is safe for concurrent use.
+// Source is the route source of custom resources. All methods but Load and Run are safe for concurrent
+// use and do not block on I/O.
 type Source struct {
 	config Config
 	logger *slog.Logger
@@ -70,20 +72,22 @@ type Source struct {
 	webhooks    *webhook.Clients
 	conversions *conversion.Metrics
 
-	current atomic.Pointer[snapshot]
-	loop    *loop
+	// current is the newest snapshot. It is replaced with mu held.
+	current    atomic.Pointer[snapshot]
+	controller *controller
 
-	// mu is held while the snapshot is swapped and Changed is called.
+	// mu is held during a transition, which includes a call of Config.Changed.
 	mu struct {
 		sync.Mutex
-		versions reflector.VersionTracker // of definitions, by their names
-		// gone are the resources of removed definitions and the times of the removal.
-		gone map[schema.GroupResource]time.Time
+		versions reflector.VersionTracker // by the name of the definition
+		// removed contains the resources of deleted definitions and the times of the removal, until
+		// Config.Removed is called.
+		removed map[schema.GroupResource]time.Time
 	}
 }
 
-// New returns a source without resources. Load reads the stored definitions; Run
-// keeps them current.
+// New returns a source without resources. Load reads the stored definitions, Run follows their
+// changes. An error names the missing required fields of config.
 func New(config Config) (*Source, error) {
 	var errs []error
 	if config.Definitions == nil {
@@ -98,8 +102,8 @@ func New(config Config) (*Source, error) {
 	if config.PathShared == nil {
 		config.PathShared = func(string) bool { return false }
 	}
-	if config.Gone == nil {
-		config.Gone = func(schema.GroupResource) {}
+	if config.Removed == nil {
+		config.Removed = func(schema.GroupResource) {}
 	}
 	if config.Lifetime == nil {
 		config.Lifetime = context.Background()
@@ -114,13 +118,14 @@ func New(config Config) (*Source, error) {
 		config: config, logger: config.Logger, webhooks: &webhook.Clients{Resolver: config.Services, Networks: config.Networks}, conversions: config.Conversions,
 	}
 	s.current.Store(newSnapshot())
-	s.mu.gone = map[schema.GroupResource]time.Time{}
+	s.mu.removed = map[schema.GroupResource]time.Time{}
 	var err error
-	s.loop, err = newLoop(s)
+	s.controller, err = newController(s)
 	return s, err
 }
 
-// Find returns a resource or subresource, or nil if it does not exist.
+// Find returns a resource, or a subresource if that is not empty. It returns nil if the resource is not
+// served.
 func (s *Source) Find(gv schema.GroupVersion, name, subresource string) *rest.Resource {
 	e := s.current.Load().find(gv.Group, name)
 	if e == nil || !e.isServed() {
@@ -133,7 +138,7 @@ func (s *Source) Find(gv schema.GroupVersion, name, subresource string) *rest.Re
 	return s.resource(e, v, subresource)
 }
 
-// Groups returns all groups, sorted by name.
+// Groups returns all groups in discovery, sorted by name.
 func (s *Source) Groups() []rest.Group {
 	var groups []rest.Group
 	for name, entries := range s.current.Load().groups() {
@@ -144,12 +149,12 @@ func (s *Source) Groups() []rest.Group {
 	return groups
 }
 
-// Group returns one group, or false if it does not exist.
+// Group returns one group, or false if it is not in discovery.
 func (s *Source) Group(name string) (rest.Group, bool) {
 	return restGroup(name, slices.Collect(s.current.Load().group(name)))
 }
 
-// Serves reports whether discovery has anything in a group version.
+// Serves reports whether discovery has a resource in a group version.
 func (s *Source) Serves(gv schema.GroupVersion) bool {
 	for e := range s.current.Load().group(gv.Group) {
 		if e.isDiscovered() && e.version(gv.Version) != nil {
@@ -159,28 +164,27 @@ func (s *Source) Serves(gv schema.GroupVersion) bool {
 	return false
 }
 
-// Defines reports whether there is a definition of a resource.
+// Defines reports whether there is a definition of a resource, in any phase.
 func (s *Source) Defines(resource schema.GroupResource) bool {
 	return s.current.Load().find(resource.Group, resource.Resource) != nil
 }
 
-// Generation returns a number that grows with every change of the resources.
+// Generation returns a number that increases with every change of discovery.
 func (s *Source) Generation() uint64 { return s.current.Load().generation }
 
-// Observe applies a definition that was just written, so that it is in effect before
-// its writer has the response: if its names are free, its resources are found from then
-// on. Revisions older than the known one are ignored.
+// Observe applies a definition that was written by this server, so that it is in effect before the
+// client receives the response: if its names are free, Find returns its resources. A revision older
+// than the current one is ignored. An error means that the definition cannot be decoded.
 func (s *Source) Observe(record *codec.Record) error {
-	crd, err := headOf(record)
+	crd, err := decodeWithoutSchemas(record)
 	if err != nil {
 		return err
 	}
-	s.update(newEntry(crd, record.Revision()), false)
+	s.observe(newEntry(crd, record.Revision()), false)
 	return nil
 }
 
-// currentEntry returns the entry of a definition if it is of the record's revision,
-// nil otherwise.
+// currentEntry returns the entry of a definition, or nil if the record has another revision.
 func (s *Source) currentEntry(record *codec.Record) *entry {
 	if e := s.current.Load().named(record.Name().Name); e != nil && e.revision == record.Revision() {
 		return e
@@ -188,131 +192,19 @@ func (s *Source) currentEntry(record *codec.Record) *entry {
 	return nil
 }
 
-// markFollowed records that the watch has delivered the revision of an entry that is
-// in effect already.
-func (s *Source) markFollowed(e *entry) {
+// markReflected records that the watch has delivered the revision of an entry that a writer applied
+// before.
+func (s *Source) markReflected(e *entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.versions.Reflected(e.name, e.revision)
 }
 
-// markReplaced records that a list of all definitions at a revision was applied.
+// markReplaced records that a list of all definitions at a revision was applied in full.
 func (s *Source) markReplaced(revision int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.versions.Replaced(revision)
-}
-
-// update applies an entry, unless a newer revision is known. watched reports that it comes from the
-// list or the watch, not from a writer.
-func (s *Source) update(e *entry, watched bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	isNewer := s.mu.versions.Written
-	if watched {
-		isNewer = s.mu.versions.Reflected
-	}
-	now := s.current.Load()
-	old := now.find(e.group, e.requested.plural)
-	if !isNewer(e.name, e.revision) || old != nil && old.revision >= e.revision {
-		return
-	}
-	if old != nil && (old.sameGeneration(e) || old.isTerminatedBy(e)) {
-		e.state = old.state
-		if d := old.decided; d != nil && d.namesAccepted && !e.established && !e.terminating {
-			e.decided = d // still being written
-		}
-		if e.established || e.terminating {
-			e.state.markReady()
-		}
-	} else {
-		e.state = newGenerationState(s.config.Lifetime, e.established || e.terminating)
-		if old != nil {
-			old.state.retire()
-		}
-	}
-	if e.barrier = new(createBarrier); old != nil && old.uid == e.uid {
-		e.barrier = old.barrier
-	}
-	if e.terminating {
-		e.barrier.close()
-	}
-	if !watched {
-		now.promise(e)
-	}
-	s.swapLocked(now.with(e.group, e.requested.plural, e), old, e)
-}
-
-// remove removes an entry that the watch reports as deleted.
-func (s *Source) remove(name string, revision int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.current.Load()
-	old := now.named(name)
-	if !s.mu.versions.Reflected(name, revision) || old == nil {
-		return
-	}
-	old.state.retire()
-	s.mu.gone[schema.GroupResource{Group: old.group, Resource: old.requested.plural}] = time.Now()
-	s.swapLocked(now.with(old.group, old.requested.plural, nil), old, nil)
-}
-
-// takeGone returns the resources removed before a time at which all their requests had ended. It
-// returns each resource once.
-func (s *Source) takeGone(before time.Time) []schema.GroupResource {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var taken []schema.GroupResource
-	for resource, since := range s.mu.gone {
-		if since.After(before) {
-			continue
-		}
-		delete(s.mu.gone, resource)
-		if !s.Defines(resource) {
-			taken = append(taken, resource)
-		}
-	}
-	return taken
-}
-
-// setHidden sets whether a definition is hidden, which disables it regardless of its conditions. A
-// definition is hidden before it is removed, so that its resources are not served to a client that
-// has observed the deletion.
-func (s *Source) setHidden(name string, uid types.UID, hidden bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.current.Load()
-	e := now.named(name)
-	if e == nil || e.uid != uid {
-		return
-	}
-	next := now.with(e.group, e.requested.plural, e)
-	if !hidden {
-		e.barrier.hidden.Store(false)
-		s.swapLocked(next, nil, e)
-		return
-	}
-	was := *e
-	was.barrier = nil
-	e.barrier.hidden.Store(true)
-	s.swapLocked(next, &was, nil)
-}
-
-func (s *Source) swapLocked(next *snapshot, old, e *entry) {
-	if old != nil && e != nil && discoveredAlike(old, e) {
-		next.generation-- // discovery is not affected
-		s.current.Store(next)
-		return
-	}
-	s.current.Store(next)
-	if s.config.Changed == nil {
-		return
-	}
-	changed := append(old.groupVersions(), e.groupVersions()...)
-	slices.SortFunc(changed, func(a, b schema.GroupVersion) int { return compareGroupVersions(a, b) })
-	if changed = slices.Compact(changed); len(changed) > 0 {
-		s.config.Changed(changed)
-	}
 }
 
 func compareGroupVersions(a, b schema.GroupVersion) int {
@@ -325,13 +217,9 @@ func compareGroupVersions(a, b schema.GroupVersion) int {
 	return 1
 }
 
-// discoveredAlike reports whether discovery is the same for two entries.
-func discoveredAlike(a, b *entry) bool {
-	return a.sameGeneration(b) && a.terminating == b.terminating && a.isDiscovered() == b.isDiscovered() && a.accepted.equal(b.accepted)
-}
-
-// stored returns a definition as it is stored.
-func (s *Source) stored(ctx context.Context, name string) (*codec.Record, error) {
+// readRecord reads the newest record of a definition from the store. The error wraps
+// storage.ErrNotFound if the definition does not exist.
+func (s *Source) readRecord(ctx context.Context, name string) (*codec.Record, error) {
 	record, err := s.config.Definitions.Get(ctx, types.NamespacedName{Name: name}, storage.ReadOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("read definition %s: %w", name, err)
@@ -339,11 +227,11 @@ func (s *Source) stored(ctx context.Context, name string) (*codec.Record, error)
 	return record, nil
 }
 
-// read returns a definition without the members of a name; see without.
-func (s *Source) read(ctx context.Context, name, less string) (*apiextensionsv1.CustomResourceDefinition, error) {
-	record, err := s.stored(ctx, name)
+// read reads a definition from the store and decodes it with decodeWithout.
+func (s *Source) read(ctx context.Context, name, member string) (*apiextensionsv1.CustomResourceDefinition, error) {
+	record, err := s.readRecord(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	return without(less, record)
+	return decodeWithout(member, record)
 }

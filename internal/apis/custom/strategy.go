@@ -17,10 +17,10 @@ import (
 	"mainstay.dev/mainstay/internal/registry"
 )
 
-// strategy makes the rules of the objects of a version.
+// strategy returns the strategy of the objects of a version.
 func (h *handler) strategy(o *openHandler) *registry.Strategy {
 	return &registry.Strategy{
-		Namespaced: h.scoped, RequireResourceVersion: true, Generation: true, Finalizers: registry.WarnOfFinalizers,
+		Namespaced: h.namespaced, RequireResourceVersion: true, Generation: true, Finalizers: registry.WarnOfFinalizers,
 		SpecChanged: func(obj, old codec.Object) bool { return !sameButMetadata(content(obj), content(old)) },
 		PrepareForCreate: func(_ context.Context, obj codec.Object) {
 			if !h.version.status {
@@ -32,18 +32,18 @@ func (h *handler) strategy(o *openHandler) *registry.Strategy {
 				return // Validate reports it
 			}
 			if status := c.Properties["status"]; status != nil && status.Default != nil {
-				c.complete(content(obj)) // as clients will read it
+				c.complete(content(obj)) // validation sees the object with its defaults, as readers do
 			}
 		},
 		PrepareForUpdate: func(_ context.Context, obj, old codec.Object) {
 			if h.version.status {
-				keep(content(obj), content(old), "status")
+				restoreMember(content(obj), content(old), "status")
 			}
 		},
 		Validate: func(ctx context.Context, obj codec.Object) field.ErrorList {
 			c, err := h.schemaOf(h.version.name)
 			if err != nil {
-				return unread(err)
+				return schemaError(err)
 			}
 			doc := content(obj)
 			errs := c.Validate(nil, doc)
@@ -55,7 +55,7 @@ func (h *handler) strategy(o *openHandler) *registry.Strategy {
 		ValidateUpdate: func(ctx context.Context, obj, old codec.Object) field.ErrorList {
 			c, err := h.schemaOf(h.version.name)
 			if err != nil {
-				return unread(err)
+				return schemaError(err)
 			}
 			doc, was := content(obj), content(old)
 			errs := c.ValidateUpdate(nil, doc, was)
@@ -70,12 +70,12 @@ func (h *handler) strategy(o *openHandler) *registry.Strategy {
 // statusStrategy returns the strategy of /status, which writes only the status.
 func (h *handler) statusStrategy(o *openHandler) *registry.Strategy {
 	return &registry.Strategy{
-		Namespaced: h.scoped, RequireResourceVersion: true, Generation: true, Finalizers: registry.WarnOfFinalizers,
-		PrepareForUpdate: func(_ context.Context, obj, old codec.Object) { keepAllButStatus(obj, old) },
+		Namespaced: h.namespaced, RequireResourceVersion: true, Generation: true, Finalizers: registry.WarnOfFinalizers,
+		PrepareForUpdate: func(_ context.Context, obj, old codec.Object) { restoreAllButStatus(obj, old) },
 		ValidateUpdate: func(ctx context.Context, obj, old codec.Object) field.ErrorList {
 			c, err := h.schemaOf(h.version.name)
 			if err != nil {
-				return unread(err)
+				return schemaError(err)
 			}
 			doc, was := content(obj), content(old)
 			var errs field.ErrorList
@@ -92,8 +92,8 @@ func (h *handler) statusStrategy(o *openHandler) *registry.Strategy {
 	}
 }
 
-// unread returns the validation error for a schema that could not be loaded.
-func unread(err error) field.ErrorList { return field.ErrorList{field.InternalError(nil, err)} }
+// schemaError returns the validation error for a schema that could not be loaded.
+func schemaError(err error) field.ErrorList { return field.ErrorList{field.InternalError(nil, err)} }
 
 // applyRules evaluates the rules of an object's schema, unless the object violates the schema. In
 // that case it adds an error that there may be more violations. was is the old object, or nil on
@@ -130,8 +130,8 @@ func sameButMetadata(a, b map[string]any) bool {
 	return true
 }
 
-// keep copies a member from the old document.
-func keep(doc, old map[string]any, name string) {
+// restoreMember copies a member from the old document, or deletes it if the old document does not have it.
+func restoreMember(doc, old map[string]any, name string) {
 	value, found := old[name]
 	if !found {
 		delete(doc, name)
@@ -140,22 +140,22 @@ func keep(doc, old map[string]any, name string) {
 	doc[name] = runtime.DeepCopyJSONValue(value)
 }
 
-// keepAllButStatus copies everything except the status and the managed fields from the old object.
-func keepAllButStatus(obj, old codec.Object) {
+// restoreAllButStatus copies everything except the status and the managed fields from the old object.
+func restoreAllButStatus(obj, old codec.Object) {
 	doc := content(obj)
 	status, found := doc["status"]
 	entries, revision := obj.GetManagedFields(), obj.GetResourceVersion()
-	kept := runtime.DeepCopyJSON(content(old))
-	delete(kept, "status")
+	restored := runtime.DeepCopyJSON(content(old))
+	delete(restored, "status")
 	if found {
-		kept["status"] = status
+		restored["status"] = status
 	}
-	obj.(*unstructured.Unstructured).Object = kept
+	obj.(*unstructured.Unstructured).Object = restored
 	obj.SetManagedFields(entries)
 	obj.SetResourceVersion(revision)
 }
 
-// scaleFaults checks the numbers that a /scale shows.
+// scaleFaults validates the fields of an object that its subresource scale returns.
 func (o *openHandler) scaleFaults(doc map[string]any) field.ErrorList {
 	if o.scale == nil {
 		return nil
@@ -190,10 +190,10 @@ func replicaFaults(doc map[string]any, path string) field.ErrorList {
 	return nil
 }
 
-// steps are the names in a dotted path.
+// steps returns the names in a dotted path.
 func steps(path string) []string { return strings.Split(strings.TrimPrefix(path, "."), ".") }
 
-// selectable is a field that selectors may name.
+// selectable is a field for field selectors.
 type selectable struct {
 	label string
 	path  []string
@@ -207,7 +207,7 @@ func newSelectable(v *apiextensionsv1.CustomResourceDefinitionVersion) []selecta
 	return fields
 }
 
-// selectableLabels are the fields that selectors may name.
+// selectableLabels returns the names of the selectable fields.
 func (o *openHandler) selectableLabels() []string {
 	labels := make([]string, len(o.selectable))
 	for i, s := range o.selectable {
@@ -221,5 +221,5 @@ func (s selectable) value(doc map[string]any) string {
 	if err != nil {
 		return ""
 	}
-	return text(value)
+	return selectorText(value)
 }

@@ -9,15 +9,15 @@ import (
 	"mainstay.dev/mainstay/internal/apis/custom/definition"
 )
 
-// TestStructureWithoutGeneration: the condition of a definition that was stored without a
-// generation is removed, too.
+// TestStructureWithoutGeneration checks that the condition of a definition that was stored without a generation is
+// removed, too.
 func TestStructureWithoutGeneration(t *testing.T) {
 	t.Parallel()
 	for _, generation := range []int64{0, 1} {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
 		crd.Generation = generation
 		definition.SetCondition(crd, apiextensionsv1.CustomResourceDefinitionCondition{Type: apiextensionsv1.NonStructuralSchema, Status: apiextensionsv1.ConditionTrue}, time.Now())
-		if !(structure{known: true, generation: 1}).apply(crd, time.Now()) || len(crd.Status.Conditions) > 0 {
+		if !(structure{checked: true, generation: 1}).apply(crd, time.Now()) || len(crd.Status.Conditions) > 0 {
 			t.Errorf("generation %d: %+v", generation, crd.Status.Conditions)
 		}
 	}

@@ -47,9 +47,9 @@ func (c *typeConverter) version(name string) (managedfields.TypeConverter, error
 	if err != nil {
 		return nil, fmt.Errorf("merge schema of %s in version %s: %w", crd.Name, name, err)
 	}
-	// Values of different converters cannot be merged: all take the first.
-	kept, _ := c.versions.LoadOrStore(name, made)
-	return kept.(managedfields.TypeConverter), nil
+	// Values of different converters cannot be merged, so all callers use the first one.
+	converter, _ := c.versions.LoadOrStore(name, made)
+	return converter.(managedfields.TypeConverter), nil
 }
 
 func newTypeConverter(crd *apiextensionsv1.CustomResourceDefinition, version string) (managedfields.TypeConverter, error) {
@@ -76,7 +76,7 @@ func newTypeConverter(crd *apiextensionsv1.CustomResourceDefinition, version str
 	return managedfields.NewTypeConverter(models, crd.Spec.PreserveUnknownFields)
 }
 
-// How metadata is merged.
+// Merge schemas of metadata.
 const (
 	objectMetaModel = `{"type":"object","properties":{
 "annotations":{"type":"object","additionalProperties":{"type":"string"}},

@@ -18,14 +18,14 @@ import (
 
 const (
 	fetchTimeout = 10 * time.Second
-	// maxDiscovery bounds a document of another server, in bytes.
+	// maxDiscovery is the maximum size of a discovery document, in bytes.
 	maxDiscovery = 64 << 20
-	// ownDiscovery requests a server's own resources, without those of its peers.
+	// ownDiscovery is the Accept header for the resources of a server without the resources of its peers.
 	ownDiscovery = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList;profile=nopeer," +
 		"application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 )
 
-// fetchPeer requests the resources of another server.
+// fetchPeer fetches the discovery of another server, without shared group versions.
 func (s *Source) fetchPeer(ctx context.Context, id string) (*peer, error) {
 	address, err := s.config.Address(ctx, id)
 	if err != nil {
@@ -43,11 +43,12 @@ func (s *Source) fetchPeer(ctx context.Context, id string) (*peer, error) {
 			s.config.Metrics.syncFailed(syncFetch)
 			return nil, fmt.Errorf("get %s of %s: %w", path, address, err)
 		}
-		p.add(without(groups, s.config.Ours))
+		p.add(withoutVersions(groups, s.config.Shared))
 	}
 	return p, nil
 }
 
+// add adds the resources of groups.
 func (p *peer) add(groups []apidiscovery.APIGroupDiscovery) {
 	for _, group := range groups {
 		for _, version := range group.Versions {
@@ -61,6 +62,7 @@ func (p *peer) add(groups []apidiscovery.APIGroupDiscovery) {
 	}
 }
 
+// discovery fetches one discovery document.
 func (s *Source) discovery(ctx context.Context, address, path string) ([]apidiscovery.APIGroupDiscovery, error) {
 	at := url.URL{Scheme: "https", Host: address, Path: path}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
@@ -76,18 +78,18 @@ func (s *Source) discovery(ctx context.Context, address, path string) ([]apidisc
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("the answer is %s", response.Status)
+		return nil, fmt.Errorf("unexpected status %s", response.Status)
 	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxDiscovery+1))
 	if err != nil {
 		return nil, err
 	}
 	if len(body) > maxDiscovery {
-		return nil, fmt.Errorf("it is longer than %d bytes", maxDiscovery)
+		return nil, fmt.Errorf("the document is longer than %d bytes", maxDiscovery)
 	}
 	var list apidiscovery.APIGroupDiscoveryList
 	if err := json.Unmarshal(body, &list); err != nil {
-		return nil, fmt.Errorf("read it: %w", err)
+		return nil, fmt.Errorf("decode the document: %w", err)
 	}
 	return list.Items, nil
 }

@@ -36,7 +36,7 @@ func (s *Source) Handler(r *http.Request, resource schema.GroupVersionResource) 
 	return &handler{s, have[rand.IntN(len(have))].address, resource}
 }
 
-// handler sends requests on to a server.
+// handler proxies requests to a server.
 type handler struct {
 	source   *Source
 	address  string
@@ -74,11 +74,10 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 	})
 }
 
-// fail writes the response to a request without a response from the other server, like
-// kube-apiserver.
+// fail writes kube-apiserver's response to a request that the other server did not respond to.
 func (h *handler) fail(ctx context.Context, w http.ResponseWriter, err error) {
 	h.source.config.Logger.LogAttrs(ctx, slog.LevelDebug, "another server did not answer", slog.String("address", h.address), slog.Any("err", err))
-	if ctx.Err() == nil { // the filters answer others
+	if ctx.Err() == nil { // otherwise the filters write the response
 		h.source.config.Metrics.rerouted(http.StatusServiceUnavailable, h.resource)
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 	}

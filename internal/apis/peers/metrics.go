@@ -9,19 +9,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Why discovery of another server could not be fetched.
+// Values of the label type of failed fetches of discovery.
 const (
 	syncAddress = "hostport_resolution"
 	syncFetch   = "fetch_discovery"
 )
 
-// Metrics are the metrics of all sources of a host.
+// Metrics are the metrics of all Sources of a host, with kube-apiserver's names.
 type Metrics struct {
 	requests *prometheus.CounterVec
 	syncs    *prometheus.CounterVec
 }
 
-// NewMetrics registers the metrics, under kube-apiserver's names.
+// NewMetrics creates and registers the metrics. It fails if they are registered already.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{

@@ -1,8 +1,8 @@
-// Package peers forwards requests for resources that this server does not serve to another server
-// of the cluster, like kube-apiserver's mixed version proxy (KEP-4020): while servers of two
-// versions run concurrently, each of them responds for the resources of both. It finds the other
-// servers by their identity leases, and their resources by their discovery. The other server
-// authenticates and authorizes the request for the user in the front proxy headers.
+// Package peers proxies requests for resources that this server does not serve to another server of the
+// cluster, like kube-apiserver's mixed version proxy (KEP-4020). While servers of two versions run
+// concurrently, clients of each can use the resources of both. A Source finds the other servers by their
+// identity leases, and their resources by their discovery. The other server authorizes the request for the
+// user in the front proxy headers.
 package peers
 
 import (
@@ -31,25 +31,25 @@ import (
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
-// serverName is the name in the certificates of all servers.
+// serverName is the DNS name in the serving certificates of all servers.
 const serverName = "kubernetes.default.svc"
 
 // Config configures a Source. All fields but Logger and Reflectors are required.
 type Config struct {
-	// ID is this server's own.
+	// ID is the identity of this server: the name of its lease.
 	ID string
-	// Leases are all leases; Selector selects the identity leases of servers.
+	// Leases is the collection of leases; Selector selects the identity leases of servers.
 	Leases   reflector.Collection
 	Selector labels.Selector
-	// Address returns the host:port of a server.
+	// Address returns the host and port of a server, or an empty string if it has not published them.
 	Address func(ctx context.Context, id string) (string, error)
-	// Authorities are the CA certificates for the other servers; Certificate is the client
+	// Authorities contains the CA certificates for the other servers. Certificate returns the client
 	// certificate of this server.
 	Authorities *x509.CertPool
 	Certificate func() (*tls.Certificate, error)
-	// Ours reports whether all servers serve a group version regardless of their version: those of
-	// definitions and registrations.
-	Ours func(schema.GroupVersion) bool
+	// Shared reports whether all servers serve a group version regardless of their own version, because a
+	// stored definition or APIService specifies it. Requests for it are not proxied.
+	Shared func(schema.GroupVersion) bool
 
 	Proxy      *proxy.Proxy
 	Metrics    *Metrics
@@ -64,26 +64,30 @@ type Source struct {
 	transport http.RoundTripper
 	upgrade   http.RoundTripper // for requests that upgrade the connection
 	current   atomic.Pointer[snapshot]
-	changed   chan struct{} // contains one token while discovery must be fetched
-	mu        sync.Mutex
-	holders   map[string]string            // of the identity leases of the others, by their names
-	defined   map[schema.GroupVersion]bool // which had definitions once
+	changed   chan struct{} // contains a token while discovery must be fetched
+
+	// mu guards the fields below and the replacement of current.
+	mu sync.Mutex
+	// holders contains the holders of the identity leases of other servers, by the name of the lease.
+	holders map[string]string
+	// defined contains the group versions that had custom resources at any time since the start.
+	defined map[schema.GroupVersion]bool
 }
 
-// snapshot is the known state of the other servers. It is immutable.
+// snapshot contains the resources of the other servers. It is immutable.
 type snapshot struct {
 	generation uint64
-	peers      map[string]*peer // by identity
+	peers      map[string]*peer // by the name of the identity lease
 }
 
-// peer is another server.
+// peer is another server with its resources.
 type peer struct {
 	address   string
 	resources map[schema.GroupVersionResource]bool
 	groups    []apidiscovery.APIGroupDiscovery // without the core group
 }
 
-// New returns a source that knows of no other server.
+// New returns a source without other servers. Run finds them.
 func New(config Config) (*Source, error) {
 	s := &Source{config: config, changed: make(chan struct{}, 1), holders: map[string]string{}, defined: map[schema.GroupVersion]bool{}}
 	s.current.Store(&snapshot{})
@@ -96,17 +100,19 @@ func New(config Config) (*Source, error) {
 	return s, err
 }
 
+// newTransport returns a transport to the other servers, with HTTP/2 if http2 is set.
 func (s *Source) newTransport(http2 bool) *http.Transport {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: s.config.Authorities, ServerName: serverName}
 	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return s.config.Certificate() }
 	return &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: http2, IdleConnTimeout: 90 * time.Second, MaxResponseHeaderBytes: 1 << 20, TLSHandshakeTimeout: 10 * time.Second}
 }
 
-// Run follows the other servers until ctx ends.
+// Run follows the leases and fetches the discovery of the other servers until ctx ends. It retries failed
+// requests with backoff.
 func (s *Source) Run(ctx context.Context) {
-	var following sync.WaitGroup
-	following.Go(func() { s.reflector.Run(ctx) })
-	defer following.Wait()
+	var reflecting sync.WaitGroup
+	reflecting.Go(func() { s.reflector.Run(ctx) })
+	defer reflecting.Wait()
 	for {
 		select {
 		case <-s.changed:
@@ -114,7 +120,7 @@ func (s *Source) Run(ctx context.Context) {
 			return
 		}
 		backoff := reflector.Backoff(reflector.MaxBackoff)
-		for !s.fetch(ctx) {
+		for !s.fetchAll(ctx) {
 			if reflector.Sleep(ctx, &backoff) != nil {
 				return
 			}
@@ -123,21 +129,21 @@ func (s *Source) Run(ctx context.Context) {
 }
 
 func (s *Source) replace(_ context.Context, list *rest.List) error {
-	there := map[string]string{}
+	listed := map[string]string{}
 	for record, err := range list.Items {
 		if err != nil {
 			return err
 		}
 		if holder := s.holderOf(record); holder != "" {
-			there[record.Name().Name] = holder
+			listed[record.Name().Name] = holder
 		}
 	}
-	s.setHolders(func(holders map[string]string) { clear(holders); maps.Copy(holders, there) })
+	s.updateHolders(func(holders map[string]string) { clear(holders); maps.Copy(holders, listed) })
 	return nil
 }
 
 func (s *Source) apply(_ context.Context, events []rest.Event) error {
-	s.setHolders(func(holders map[string]string) {
+	s.updateHolders(func(holders map[string]string) {
 		for i := range events {
 			name, holder := events[i].Record.Name().Name, s.holderOf(events[i].Record)
 			if events[i].Type == watch.Deleted || holder == "" {
@@ -150,9 +156,9 @@ func (s *Source) apply(_ context.Context, events []rest.Event) error {
 	return nil
 }
 
-// setHolders changes the holders, and has discovery fetched if that made a difference:
-// a lease is renewed all the time.
-func (s *Source) setHolders(change func(map[string]string)) {
+// updateHolders calls change with the holders, and triggers the fetch of discovery if they differ afterwards.
+// Most events of leases are renewals without a difference.
+func (s *Source) updateHolders(change func(map[string]string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := maps.Clone(s.holders)
@@ -166,7 +172,8 @@ func (s *Source) setHolders(change func(map[string]string)) {
 	}
 }
 
-// holderOf returns who holds the lease of another server; "" where it is none.
+// holderOf returns the holder of the identity lease of another server. It returns an empty string for the lease of
+// this server, and if the lease has no holder or cannot be decoded.
 func (s *Source) holderOf(record *codec.Record) string {
 	if record.Name().Name == s.config.ID {
 		return ""
@@ -178,8 +185,9 @@ func (s *Source) holderOf(record *codec.Record) string {
 	return *lease.Spec.HolderIdentity
 }
 
-// fetch fetches what the other servers have. It reports whether all have answered.
-func (s *Source) fetch(ctx context.Context) (all bool) {
+// fetchAll fetches the discovery of all other servers. It reports whether all requests succeeded; servers without a
+// response are absent from the new snapshot.
+func (s *Source) fetchAll(ctx context.Context) (all bool) {
 	s.mu.Lock()
 	ids := slices.Sorted(maps.Keys(s.holders))
 	s.mu.Unlock()
@@ -191,7 +199,7 @@ func (s *Source) fetch(ctx context.Context) (all bool) {
 		cancel()
 		if err != nil {
 			all = false
-			s.config.Logger.Debug("the resources of another server are not known yet", "server", id, "err", err)
+			s.config.Logger.Debug("discovery of another server failed", "server", id, "err", err)
 			continue
 		}
 		next.peers[id] = p
@@ -200,14 +208,15 @@ func (s *Source) fetch(ctx context.Context) (all bool) {
 	defer s.mu.Unlock()
 	next.generation = s.current.Load().generation + 1
 	for gv := range s.defined {
-		next.forget(gv)
+		next.remove(gv)
 	}
 	s.current.Store(next)
 	return all
 }
 
-// Changed is told of group versions of definitions whenever they change. Other servers
-// have them as this one has: what was fetched of them earlier would be out of date.
+// Changed removes group versions of custom resources from the discovery of other servers. All servers serve the same
+// custom resources, and the discovery that was fetched from another server may be outdated. It does not block on
+// I/O.
 func (s *Source) Changed(versions []schema.GroupVersion) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -217,12 +226,12 @@ func (s *Source) Changed(versions []schema.GroupVersion) {
 		}
 		s.defined[gv] = true
 		next := s.current.Load().clone()
-		next.forget(gv)
+		next.remove(gv)
 		s.current.Store(next)
 	}
 }
 
-// clone returns a copy that may be changed.
+// clone returns a copy with the next generation, which the caller may modify.
 func (s *snapshot) clone() *snapshot {
 	next := &snapshot{generation: s.generation + 1, peers: map[string]*peer{}}
 	for id, p := range s.peers {
@@ -231,32 +240,34 @@ func (s *snapshot) clone() *snapshot {
 	return next
 }
 
-func (s *snapshot) forget(gv schema.GroupVersion) {
+// remove removes the resources of a group version. The snapshot must not be in use yet.
+func (s *snapshot) remove(gv schema.GroupVersion) {
 	for _, p := range s.peers {
 		maps.DeleteFunc(p.resources, func(gvr schema.GroupVersionResource, _ bool) bool { return gvr.GroupVersion() == gv })
-		p.groups = without(p.groups, func(other schema.GroupVersion) bool { return other == gv })
+		p.groups = withoutVersions(p.groups, func(other schema.GroupVersion) bool { return other == gv })
 	}
 }
 
-// without returns groups without some of their versions.
-func without(groups []apidiscovery.APIGroupDiscovery, drop func(schema.GroupVersion) bool) []apidiscovery.APIGroupDiscovery {
-	var kept []apidiscovery.APIGroupDiscovery
+// withoutVersions returns groups without the versions for which drop returns true, and without empty groups. It does
+// not modify its argument.
+func withoutVersions(groups []apidiscovery.APIGroupDiscovery, drop func(schema.GroupVersion) bool) []apidiscovery.APIGroupDiscovery {
+	var remaining []apidiscovery.APIGroupDiscovery
 	for _, group := range groups {
 		group.Versions = slices.DeleteFunc(slices.Clone(group.Versions), func(v apidiscovery.APIVersionDiscovery) bool {
 			return drop(schema.GroupVersion{Group: group.Name, Version: v.Version})
 		})
 		if len(group.Versions) > 0 {
-			kept = append(kept, group)
+			remaining = append(remaining, group)
 		}
 	}
-	return kept
+	return remaining
 }
 
-// Generation returns a number that grows with every change of what others have.
+// Generation returns a number that increases with every change of the discovery of other servers.
 func (s *Source) Generation() uint64 { return s.current.Load().generation }
 
-// Groups returns the discovery of each other server, in the order of their identities. It
-// must not be changed.
+// Groups returns the discovery of each other server, sorted by identity. The groups are shared and must not be
+// modified.
 func (s *Source) Groups() [][]apidiscovery.APIGroupDiscovery {
 	now := s.current.Load()
 	var all [][]apidiscovery.APIGroupDiscovery
@@ -266,5 +277,5 @@ func (s *Source) Groups() [][]apidiscovery.APIGroupDiscovery {
 	return all
 }
 
-// errNoAddress is returned where a server has no endpoint yet.
+// errNoAddress returns the error for a server that has not published its address yet.
 func errNoAddress(id string) error { return fmt.Errorf("server %s has published no address", id) }

@@ -1,22 +1,24 @@
-// Package cache is the watch cache: a storage.Interface around a storage.Store
-// that serves reads and watches from memory, as current as the store itself.
-// Writes pass through. It does not know how values are stored or encoded.
+// Package cache is the watch cache. A Cacher decorates a storage.Store: it serves reads and watches from
+// memory, with the same consistency as the Store, and passes writes to it. It is independent of the
+// encoding and encryption of values.
 //
-// It differs from kube-apiserver's in that one watch of the backend feeds the
-// caches of all resources, and that watches have no buffers: they read a shared log
-// of changes, each at its own position. The concepts, by file:
+// It differs from kube-apiserver's watch cache in two points. One watch of the backend feeds the caches of
+// all resources. Watches have no buffers: they read a shared log of changes, each at its own position, and a
+// waiting watch needs no goroutine.
 //
-//   - cache: the Cacher of one resource. It loads its watchCache on the first read
-//     and drops it when it was idle for long.
-//   - feed: the one watch of everything stored, which dispatches events to the
-//     watchCaches and counts the revision up to which it did.
-//   - watchcache: the objects of a resource in a copy-on-write tree, and snapshots
-//     of it.
-//   - written: what was written here and has yet to come back by the feed.
-//   - index: the objects by a field that lists select by.
-//   - decode: events whose values must be decrypted first, queued beside the feed.
-//   - log: the recent changes of a resource, indexed by topics that watches select.
-//   - source: the position of a watch in the log, or in the backend's history.
+// A Cacher calls its Store; a Store never calls a Cacher (package storage has a diagram). Files:
+//
+//   - cache: the Cacher of one resource. It loads its watchCache on the first read, and drops it after an
+//     idle period.
+//   - feed: the watch of all stored keys. It dispatches events to the watchCaches, and publishes the
+//     revision up to which it has done so.
+//   - watchcache: the objects of a resource in a copy-on-write tree, and snapshots of it.
+//   - recent_writes: written records whose events have not arrived yet.
+//   - index: the objects by the value of a field.
+//   - decode_queue: events that must be decrypted before they are applied.
+//   - log: the recent changes of a resource, indexed by the topics that watches select.
+//   - stream: the position of a watch in the log, or in the history of the backend.
+//   - notifier: wakes waiting watches.
 package cache
 
 import (
@@ -38,69 +40,67 @@ import (
 )
 
 const (
-	// maxWait is how long a read waits for the cache to catch up.
+	// maxWait is the maximum time that a read waits until the cache has reached a revision.
 	maxWait = 3 * time.Second
-	// loadTimeout bounds the loading of a cache.
+	// loadTimeout is the timeout of the load of a cache.
 	loadTimeout = time.Minute
-	// loadBackoff is how long reads go to the store after a load failed.
+	// loadBackoff is the time after a failed load during which reads use the store.
 	loadBackoff = 5 * time.Second
 )
 
 // Config describes the Cacher of one resource.
 type Config struct {
-	// Store is the cached store. Required.
+	// Store is the decorated store. Required.
 	Store Store
-	// Feed dispatches changes. It must watch the store's backend. Required.
+	// Feed dispatches events. It must watch the backend of the store. Required.
 	Feed *Feed
-	// IndexFields are fields of codec.Kind.Fields that many lists and watches
-	// select one value of, such as spec.nodeName of pods: a list then
-	// evaluates the objects of its value only, and a change wakes the watches of
-	// its values only.
+	// IndexFields are names of fields (codec.Kind.Fields) that many lists and watches compare with a
+	// value, such as spec.nodeName of pods. A list then evaluates only objects with its value, and a
+	// change wakes only watches of its old and new value.
 	IndexFields []string
 }
 
-// Store is the storage that a Cacher decorates: a storage.Interface that also
-// resolves requests, maps names to keys and makes changes of the backend's events.
-// A *storage.Store implements it.
+// Store is the storage that a Cacher decorates: a storage.Interface that also resolves requests, maps
+// names to keys and creates changes from events of the backend. A *storage.Store implements it. The
+// calls go in one direction: a Store does not call the Cacher.
 type Store interface {
 	storage.Interface
+	storage.WatchReader
 	GroupResource() schema.GroupResource
-	// Backend is the one that the Feed watches.
+	// Backend returns the backend that the Feed watches.
 	Backend() kv.Backend
 	Prefix() string
 	Key(types.NamespacedName) (string, error)
 	KeyOf(types.NamespacedName) string
 	PlanList(namespace string, options rest.ListOptions) (*storage.ListPlan, error)
-	ListPlanned(context.Context, *storage.ListPlan) (*rest.List, error)
 	Page(ctx context.Context, list *rest.List, plan *storage.ListPlan, records iter.Seq2[*codec.Record, error], total func() int64, done func(evaluated, returned int64)) iter.Seq2[*codec.Record, error]
 	PlanWatch(namespace string, options rest.ListOptions) (*storage.WatchPlan, error)
-	Start(context.Context, *storage.WatchPlan, rest.ListOptions, storage.ListFunc) (storage.CursorConfig, error)
-	Changes(context.Context, *storage.Selection, kv.Revision) (storage.Source, error)
-	// NewChange may block on a key service, unless NonBlocking reports true.
+	// NewChange may block on a key service, unless NonBlocking returns true.
 	NewChange(context.Context, *kv.Event, *codec.Record) (*storage.Change, error)
 	NonBlocking(*kv.Event) bool
 }
 
-// Cacher is a storage.Interface that reads from memory. It uses no memory before the first read and
-// after an idle period (Feed.Idle).
+// Cacher is a storage.Interface that reads from memory. It has no objects in memory before the first read
+// and after an idle period (FeedConfig.Idle). If the feed does not run or a load fails, it reads the
+// Store.
 type Cacher struct {
-	store   Store
-	feed    *Feed
-	indexed []string
+	store       Store
+	feed        *Feed
+	indexFields []string
 
-	// loaded is the cache; nil, or closed, when it must be loaded.
+	// loaded is the loaded cache. If it is nil or closed, the next read loads a new one.
 	loaded atomic.Pointer[watchCache]
-	// loading is a lock, held while a cache is loaded.
+	// loading is a mutex, held while a cache is loaded. A channel allows waiting with a context.
 	loading chan struct{}
-	// failed is when the last load failed, in Unix nanoseconds.
-	failed atomic.Int64
-	// size is the last known size of the cache; nil before the first query.
+	// loadFailed is the time of the last failed load, in Unix nanoseconds.
+	loadFailed atomic.Int64
+	// size is the last known size of the cache; nil before the first call of Cached with a loaded cache.
 	size atomic.Pointer[size]
 }
 
 var _ storage.Interface = (*Cacher)(nil)
 
-// New returns the cache of a store.
+// New returns the Cacher of a store. An error describes all invalid fields of cfg.
 func New(cfg Config) (*Cacher, error) {
 	var errs []error
 	if cfg.Store == nil {
@@ -115,13 +115,13 @@ func New(cfg Config) (*Cacher, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("cache: %w", err)
 	}
-	return &Cacher{store: cfg.Store, feed: cfg.Feed, indexed: cfg.IndexFields, loading: make(chan struct{}, 1)}, nil
+	return &Cacher{store: cfg.Store, feed: cfg.Feed, indexFields: cfg.IndexFields, loading: make(chan struct{}, 1)}, nil
 }
 
-// getOrLoad returns the loaded cache, loading it if need be. It returns nil where
-// the store must be read instead.
+// getOrLoad returns the loaded cache, and loads it if necessary, which blocks. It returns nil if the store
+// must be read instead.
 func (c *Cacher) getOrLoad(ctx context.Context) *watchCache {
-	if st := c.loaded.Load(); st != nil && st.alive() {
+	if st := c.loaded.Load(); st != nil && st.isOpen() {
 		return st
 	}
 	select {
@@ -130,29 +130,29 @@ func (c *Cacher) getOrLoad(ctx context.Context) *watchCache {
 	case <-ctx.Done():
 		return nil
 	}
-	if st := c.loaded.Load(); st != nil && st.alive() {
+	if st := c.loaded.Load(); st != nil && st.isOpen() {
 		return st
 	}
-	if !c.feed.Running() || time.Now().UnixNano() < c.failed.Load()+int64(loadBackoff) {
+	if !c.feed.Running() || time.Now().UnixNano() < c.loadFailed.Load()+int64(loadBackoff) {
 		return nil
 	}
 	st, err := c.load(ctx)
 	if err != nil {
-		// The store is read instead, and returns the error.
-		c.failed.Store(time.Now().UnixNano())
+		// The read from the store returns the error.
+		c.loadFailed.Store(time.Now().UnixNano())
 		return nil
 	}
 	c.loaded.Store(st)
-	if !st.alive() {
-		// It was closed before it was stored, and could not remove itself.
+	if !st.isOpen() {
+		// It was closed before it was stored, so its release did not remove it.
 		c.loaded.CompareAndSwap(st, nil)
 		return nil
 	}
 	return st
 }
 
-// load returns a loaded cache. It attaches the cache to the feed first, so that commits during the
-// list are buffered. It continues after the end of ctx, because other readers wait for it.
+// load returns a loaded cache. It attaches the cache to the feed before it lists the objects, so that events
+// during the list are buffered. It continues after the end of ctx, because other readers wait for it.
 func (c *Cacher) load(ctx context.Context) (*watchCache, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTimeout)
 	defer cancel()
@@ -171,8 +171,8 @@ func (c *Cacher) load(ctx context.Context) (*watchCache, error) {
 	return st, nil
 }
 
-// current returns the loaded cache once it is as new as the store is now. It
-// returns nil where the store must be read instead.
+// current returns the loaded cache after it has reached the current revision of the store. It returns nil if
+// the store must be read instead.
 func (c *Cacher) current(ctx context.Context) (*watchCache, error) {
 	st := c.getOrLoad(ctx)
 	if st == nil {
@@ -192,13 +192,13 @@ func (c *Cacher) current(ctx context.Context) (*watchCache, error) {
 	return st, nil
 }
 
-// newest returns the revision that a consistent read must have reached. Reads that share a
-// ReadPoint are lookups, which need the newest revision of their resource only, if the backend
-// supports it: writes of other resources do not delay them.
+// newest returns the revision that a consistent read requires. Reads with a ReadPoint are lookups of the
+// server. If the backend supports it, they require the newest revision of their resource only, so that
+// writes of other resources do not delay them.
 func (c *Cacher) newest(ctx context.Context) (kv.Revision, error) {
 	backend, point := c.store.Backend(), rest.ReadPointFrom(ctx)
-	if own, ok := backend.(kv.PrefixRevisioner); ok && point != nil {
-		return own.PrefixRevision(ctx, c.store.Prefix())
+	if r, ok := backend.(kv.PrefixRevisioner); ok && point != nil {
+		return r.PrefixRevision(ctx, c.store.Prefix())
 	}
 	revision, err := point.Revision(backend, func() (int64, error) {
 		newest, err := backend.CurrentRevision(ctx)
@@ -207,10 +207,10 @@ func (c *Cacher) newest(ctx context.Context) (kv.Revision, error) {
 	return kv.Revision(revision), err
 }
 
-// wait blocks until the cache has reached a revision. It returns false after a timeout or if the
-// cache was closed.
+// wait blocks until the cache has applied all changes up to a revision. It returns false after maxWait, if ctx
+// ends, or if the cache is closed.
 func (c *Cacher) wait(ctx context.Context, st *watchCache, revision kv.Revision) bool {
-	// Revision 0 is served even while the feed is broken.
+	// Revision 0 is available even while the watch of the feed is broken.
 	if revision > 0 && c.feed.Dispatched() < revision {
 		start := time.Now()
 		ctx, cancel := context.WithTimeout(ctx, maxWait)
@@ -221,11 +221,11 @@ func (c *Cacher) wait(ctx context.Context, st *watchCache, revision kv.Revision)
 			return false
 		}
 	}
-	return st.awaitDecoded(ctx, revision) && st.alive()
+	return st.awaitDecoded(ctx, revision) && st.isOpen()
 }
 
-// notOlderThan returns the loaded cache after it has reached a revision. It returns nil if the
-// store must be read instead, and a *FutureRevisionError if the revision does not appear.
+// notOlderThan returns the loaded cache after it has reached a revision. It returns nil if the store must be
+// read instead, and a *FutureRevisionError if the revision is not reached within maxWait.
 func (c *Cacher) notOlderThan(ctx context.Context, revision kv.Revision) (*watchCache, error) {
 	st := c.getOrLoad(ctx)
 	if st == nil {
@@ -235,10 +235,10 @@ func (c *Cacher) notOlderThan(ctx context.Context, revision kv.Revision) (*watch
 		return st, nil
 	}
 	dispatched := c.feed.Dispatched()
-	if ctx.Err() != nil || dispatched == stopped || !st.alive() {
+	if ctx.Err() != nil || dispatched == stopped || !st.isOpen() {
 		return nil, ctx.Err()
 	}
-	return nil, &storage.FutureRevisionError{Asked: int64(revision), Current: int64(dispatched)}
+	return nil, &storage.FutureRevisionError{Requested: int64(revision), Current: int64(dispatched)}
 }
 
 // Get implements storage.Interface.
@@ -252,7 +252,7 @@ func (c *Cacher) Get(ctx context.Context, name types.NamespacedName, options sto
 		return nil, err
 	}
 	if options.Exact {
-		return c.store.Get(ctx, name, options) // the cache has no history of single objects
+		return c.store.Get(ctx, name, options) // the cache has no history of objects
 	}
 	st, err := c.at(ctx, options.ResourceVersion != "", revision)
 	if err != nil {
@@ -268,8 +268,8 @@ func (c *Cacher) Get(ctx context.Context, name types.NamespacedName, options sto
 	return record, codec.Convert(ctx, record)
 }
 
-// at returns the loaded cache at the requested version; nil where the store must be
-// read instead.
+// at returns the loaded cache at a revision: min or a later one if any is set, otherwise the newest one. It
+// returns nil if the store must be read instead.
 func (c *Cacher) at(ctx context.Context, any bool, min kv.Revision) (*watchCache, error) {
 	if any {
 		return c.notOlderThan(ctx, min)
@@ -283,52 +283,53 @@ func (c *Cacher) List(ctx context.Context, namespace string, options rest.ListOp
 	if err != nil {
 		return nil, err
 	}
-	return c.list(ctx, plan)
+	return c.ListPlanned(ctx, plan)
 }
 
-func (c *Cacher) list(ctx context.Context, plan *storage.ListPlan) (*rest.List, error) {
+// ListPlanned implements storage.WatchReader.
+func (c *Cacher) ListPlanned(ctx context.Context, plan *storage.ListPlan) (*rest.List, error) {
 	var st *watchCache
-	var of *snapshot
+	var snap *snapshot
 	var err error
 	revision := int64(plan.At)
 	if plan.At > 0 {
-		st, of = c.exact(ctx, plan)
+		st, snap = c.exact(ctx, plan)
 	} else if st, err = c.at(ctx, plan.Any, plan.Min); err != nil {
 		return nil, err
 	} else if st != nil {
-		of, revision = st.snapshot(c.feed.Dispatched(), plan.Limit)
+		snap, revision = st.snapshot(c.feed.Dispatched(), plan.Limit)
 	}
-	if of == nil {
+	if snap == nil {
 		return c.store.ListPlanned(ctx, plan)
 	}
 	list := &rest.List{Revision: revision}
 	total := func() (n int64) {
 		for start, end := range plan.Ranges {
-			n += count(of.tree, start, end)
+			n += count(snap.tree, start, end)
 		}
 		return n
 	}
-	items, index := c.candidates(st, of, plan)
-	list.Items = c.store.Page(ctx, list, plan, checked(ctx, items), total, func(evaluated, returned int64) {
+	items, index := c.candidates(st, snap, plan)
+	list.Items = c.store.Page(ctx, list, plan, withContext(ctx, items), total, func(evaluated, returned int64) {
 		st.report.listed(index, evaluated, returned)
 	})
 	return list, nil
 }
 
-// candidates returns the objects of a snapshot that the plan's selectors have to
-// evaluate, and the name of the index that found them, if any.
-func (c *Cacher) candidates(st *watchCache, of *snapshot, plan *storage.ListPlan) (iter.Seq2[*codec.Record, error], string) {
-	if by := c.indexTermOf(&plan.Selection); by.field != "" {
-		if t := st.byField(of, by.field); t != nil {
+// candidates returns the objects of a snapshot that the selectors of a plan must evaluate, and the name of the
+// used index; empty if there is none.
+func (c *Cacher) candidates(st *watchCache, snap *snapshot, plan *storage.ListPlan) (iter.Seq2[*codec.Record, error], string) {
+	if term := c.indexTermOf(&plan.Selection); term.field != "" {
+		if t := st.byField(snap, term.field); t != nil {
 			return inRanges(plan, func(start, end string) iter.Seq2[*codec.Record, error] {
-				return recordsWith(t, by.value, start, end)
-			}), by.name()
+				return recordsWith(t, term.value, start, end)
+			}), term.name()
 		}
 	}
-	return inRanges(plan, func(start, end string) iter.Seq2[*codec.Record, error] { return records(of.tree, start, end) }), ""
+	return inRanges(plan, func(start, end string) iter.Seq2[*codec.Record, error] { return records(snap.tree, start, end) }), ""
 }
 
-// inRanges yields the objects of one range of a plan after the other.
+// inRanges yields the objects of all ranges of a plan in order.
 func inRanges(plan *storage.ListPlan, of func(start, end string) iter.Seq2[*codec.Record, error]) iter.Seq2[*codec.Record, error] {
 	return func(yield func(*codec.Record, error) bool) {
 		for start, end := range plan.Ranges {
@@ -341,9 +342,9 @@ func inRanges(plan *storage.ListPlan, of func(start, end string) iter.Seq2[*code
 	}
 }
 
-// exact returns the objects at the plan's revision. It returns nil if only the store may have them,
-// or if the revision is compacted: a revision expires for all resources at the same time, even if
-// the objects of this one have not changed.
+// exact returns the objects at the revision of a plan. It returns nil if the cache does not have them, or if
+// the revision is compacted: a revision expires for all resources at the same time, even if the objects of
+// this one have not changed.
 func (c *Cacher) exact(ctx context.Context, plan *storage.ListPlan) (*watchCache, *snapshot) {
 	st := c.getOrLoad(ctx)
 	if st == nil {
@@ -351,7 +352,7 @@ func (c *Cacher) exact(ctx context.Context, plan *storage.ListPlan) (*watchCache
 	}
 	dispatched := c.feed.Dispatched()
 	if plan.At > dispatched {
-		// It may have been committed a moment ago.
+		// The event of a recent commit may not have been dispatched yet.
 		current, err := c.store.Backend().CurrentRevision(ctx)
 		if err != nil || plan.At > current || !c.wait(ctx, st, plan.At) {
 			return nil, nil
@@ -364,8 +365,8 @@ func (c *Cacher) exact(ctx context.Context, plan *storage.ListPlan) (*watchCache
 	return st, st.snapshotAt(int64(plan.At), dispatched, plan.Limit)
 }
 
-// checked ends a long list when ctx ends.
-func checked(ctx context.Context, records iter.Seq2[*codec.Record, error]) iter.Seq2[*codec.Record, error] {
+// withContext ends a long iteration with the error of ctx when ctx ends.
+func withContext(ctx context.Context, records iter.Seq2[*codec.Record, error]) iter.Seq2[*codec.Record, error] {
 	return func(yield func(*codec.Record, error) bool) {
 		n := 0
 		for record, err := range records {
@@ -387,17 +388,14 @@ func (c *Cacher) Watch(ctx context.Context, namespace string, options rest.ListO
 		return nil, err
 	}
 	if c.getOrLoad(ctx) == nil {
-		return c.store.Watch(ctx, namespace, options)
+		return storage.OpenWatch(ctx, c.store, plan)
 	}
-	cfg, err := c.store.Start(ctx, plan, options, c.list)
-	if storage.IsStreamed(err) {
-		return storage.Failed(err), nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	cfg.Source = c.newSource(ctx, plan.Selection, cfg.From)
-	return storage.NewCursor(cfg), nil
+	return storage.OpenWatch(ctx, c, plan)
+}
+
+// CurrentRevision implements storage.WatchReader.
+func (c *Cacher) CurrentRevision(ctx context.Context) (kv.Revision, error) {
+	return c.store.CurrentRevision(ctx)
 }
 
 // Create implements storage.Interface.
@@ -405,9 +403,9 @@ func (c *Cacher) Create(ctx context.Context, obj codec.Object, options storage.W
 	return c.store.Create(ctx, obj, options)
 }
 
-// Delete implements storage.Interface. It starts from the cached object.
+// Delete implements storage.Interface. It starts with the newest known object.
 func (c *Cacher) Delete(ctx context.Context, name types.NamespacedName, validate func(codec.Object) error, options storage.UpdateOptions) (*codec.Record, error) {
-	options.Cached = c.hint(name, options.Cached)
+	options.Cached = c.newestKnown(name, options.Cached)
 	return c.store.Delete(ctx, name, validate, options)
 }
 
@@ -416,11 +414,11 @@ func (c *Cacher) DeleteCorrupt(ctx context.Context, name types.NamespacedName, d
 	return c.store.DeleteCorrupt(ctx, name, dryRun)
 }
 
-// hint returns the newer of the cached record of an object and the given one; nil
-// where there is neither.
-func (c *Cacher) hint(name types.NamespacedName, given *codec.Record) *codec.Record {
+// newestKnown returns the newer of the cached record of an object and the given one. It returns nil if both
+// are nil.
+func (c *Cacher) newestKnown(name types.NamespacedName, given *codec.Record) *codec.Record {
 	st := c.loaded.Load()
-	if st == nil || !st.alive() {
+	if st == nil || !st.isOpen() {
 		return given
 	}
 	key, err := c.store.Key(name)
@@ -440,10 +438,10 @@ func (c *Cacher) Prepare(ctx context.Context, req storage.OpRequest) (*storage.O
 
 // Cached implements storage.Interface.
 func (c *Cacher) Cached() (objects, bytes int64, known bool) {
-	if st := c.loaded.Load(); st != nil && st.alive() {
-		now := st.size()
-		if last := c.size.Load(); last == nil || *last != now {
-			c.size.Store(&now)
+	if st := c.loaded.Load(); st != nil && st.isOpen() {
+		current := st.size()
+		if last := c.size.Load(); last == nil || *last != current {
+			c.size.Store(&current)
 		}
 	}
 	if last := c.size.Load(); last != nil {
@@ -454,7 +452,7 @@ func (c *Cacher) Cached() (objects, bytes int64, known bool) {
 
 // Count implements storage.Interface.
 func (c *Cacher) Count(ctx context.Context) (int64, error) {
-	if st := c.loaded.Load(); st != nil && st.alive() {
+	if st := c.loaded.Load(); st != nil && st.isOpen() {
 		if st, err := c.current(ctx); err != nil {
 			return 0, err
 		} else if st != nil {

@@ -15,46 +15,46 @@ import (
 )
 
 const (
-	// progressDelay is how long a reader waits for a revision before progress is requested
-	// of the backend, and progressPeriod how often that is repeated.
+	// progressDelay is the time that a reader waits for a revision before it requests progress from the
+	// backend. It repeats the request every progressPeriod.
 	progressDelay  = 2 * time.Millisecond
 	progressPeriod = 100 * time.Millisecond
-	// restartDelay is the time between two watches.
+	// restartDelay is the delay before a failed watch is opened again.
 	restartDelay = 200 * time.Millisecond
-	// tidyPeriod is how often idle caches and old snapshots are dropped.
-	tidyPeriod = 30 * time.Second
+	// sweepPeriod is the interval between searches for idle caches and old snapshots.
+	sweepPeriod = 30 * time.Second
 )
 
 // FeedConfig describes a Feed.
 type FeedConfig struct {
-	// Backend is watched. Required.
+	// Backend is the watched backend. Required.
 	Backend kv.Backend
-	// Prefix of the keys watched, such as "/registry", or "/" for all. Required.
+	// Prefix is the prefix of the watched keys, such as "/registry"; "/" selects all keys. Required.
 	Prefix string
-	// Logger logs failures of the watch; nil discards.
+	// Logger logs failures of the watch and unreadable changes; nil discards.
 	Logger *slog.Logger
 	// Metrics are the metrics of all caches of a server; nil disables them.
 	Metrics *Metrics
 	// Idle is the duration after which an unread cache is dropped; 0 means DefaultIdle.
 	Idle time.Duration
-	// Pressed reports whether the process is short of memory: then an unread cache is
-	// dropped when it is next looked at. nil: it never is.
+	// Pressed reports whether the process is short of memory. Caches are then dropped after a few
+	// seconds without a read. nil means never.
 	Pressed func() bool
-	// Log limits the log of recent changes of each cache.
+	// Log limits the log of each cache.
 	Log LogLimits
 }
 
-// stopped is the value of dispatched while the feed is stopped.
+// stopped is the value of Feed.dispatched while the feed does not run or its watch is broken.
 const stopped = -1
 
 // DefaultIdle is the default of FeedConfig.Idle.
 const DefaultIdle = 5 * time.Minute
 
-// pressedIdle replaces Idle while the process is short of memory.
-const pressedIdle = 5 * time.Second
+// lowMemoryIdle replaces Idle while the process is short of memory.
+const lowMemoryIdle = 5 * time.Second
 
-// Feed is the one watch of everything that a server stores. It dispatches each
-// event to the caches of its key. While it does not run, Cachers read the backend.
+// Feed is one watch of all keys of a server. It dispatches each event to the caches whose prefix the key has.
+// While it does not run, Cachers read the backend. All methods but Run are safe for concurrent use.
 type Feed struct {
 	backend kv.Backend
 	prefix  string
@@ -64,14 +64,13 @@ type Feed struct {
 	pressed func() bool
 	limits  LogLimits
 
-	// dispatched: every event up to this revision has been dispatched. It is
-	// stopped while the feed does not run, or its watch is broken.
+	// dispatched is the revision up to which every event has been dispatched, or stopped.
 	dispatched atomic.Int64
-	// caches has the attached caches by the prefix of their keys: string to
-	// []*watchCache, never empty. The slices are immutable. mu guards writes.
+	// caches contains the attached caches by key prefix: string to []*watchCache. The slices are immutable
+	// and not empty. mu guards writes.
 	caches sync.Map
 
-	// decoders are the goroutines of watchCache.decode.
+	// decoders contains the goroutines of watchCache.decode.
 	decoders sync.WaitGroup
 
 	mu struct {
@@ -81,13 +80,13 @@ type Feed struct {
 	}
 }
 
-// waiter waits until dispatched has reached a revision.
+// waiter is a reader that waits until dispatched has reached a revision.
 type waiter struct {
 	revision kv.Revision
-	reached  chan struct{}
+	reached  chan struct{} // closed when the revision is reached or the feed stops
 }
 
-// NewFeed returns a feed, which is idle before Run.
+// NewFeed returns a feed that does not run yet. An error describes all invalid fields of cfg.
 func NewFeed(cfg FeedConfig) (*Feed, error) {
 	var errs []error
 	if cfg.Backend == nil {
@@ -108,7 +107,7 @@ func NewFeed(cfg FeedConfig) (*Feed, error) {
 		f.log = slog.New(slog.DiscardHandler)
 	}
 	if f.metrics == nil {
-		f.metrics, _ = NewMetrics(nil) // fails by registering only
+		f.metrics, _ = NewMetrics(nil) // only registration can fail
 	}
 	if f.idle == 0 {
 		f.idle = DefaultIdle
@@ -119,12 +118,12 @@ func NewFeed(cfg FeedConfig) (*Feed, error) {
 	return f, nil
 }
 
-// Covers reports whether the feed watches every key below a prefix.
+// Covers reports whether the feed watches all keys with a prefix.
 func (f *Feed) Covers(prefix string) bool {
 	return strings.HasPrefix(keyPrefix(prefix), f.prefix)
 }
 
-// keyPrefix returns a prefix in the form of keys, with a slash at either end.
+// keyPrefix returns a prefix with a slash at both ends.
 func keyPrefix(prefix string) string {
 	if prefix = strings.Trim(prefix, "/"); prefix == "" {
 		return "/"
@@ -132,18 +131,18 @@ func keyPrefix(prefix string) string {
 	return "/" + prefix + "/"
 }
 
-// Run dispatches events until ctx ends, which is no error, or the backend is closed
-// (kv.ErrClosed). It may be called again afterwards, but not concurrently.
+// Run dispatches events until ctx ends. It returns nil then, and an error that wraps kv.ErrClosed if the backend
+// was closed before. It may be called again afterwards, but not concurrently.
 func (f *Feed) Run(ctx context.Context) error {
 	f.mu.Lock()
 	running := f.mu.running
 	f.mu.running = true
 	f.mu.Unlock()
 	if running {
-		return errors.New("cache feed: runs already")
+		return errors.New("cache feed: already running")
 	}
 	defer f.stop()
-	from := kv.Revision(unknown)
+	from := kv.Revision(unknown) // the revision to watch from
 	for {
 		var err error
 		if from == unknown {
@@ -158,14 +157,14 @@ func (f *Feed) Run(ctx context.Context) error {
 		case errors.Is(err, kv.ErrClosed):
 			return fmt.Errorf("cache feed: %w", err)
 		case errors.Is(err, kv.ErrCompacted):
-			// The events in between are lost: every cache must be loaded again.
-			f.log.Warn("changes were compacted before the cache had seen them", "revision", from)
+			// Events are lost, so all caches must be loaded again.
+			f.log.Warn("unread changes were compacted, loading all caches again", "revision", from)
 			f.detachFunc(func(*watchCache) bool { return true })
 			from = unknown
 		default:
 			f.log.Warn("watch of the storage backend ended", "revision", from, "error", err)
 		}
-		// Until the next watch, consistent reads go to the backend.
+		// Without a watch, consistent reads use the backend.
 		f.pause()
 		if !sleep(ctx, restartDelay) {
 			return nil
@@ -173,9 +172,10 @@ func (f *Feed) Run(ctx context.Context) error {
 	}
 }
 
-// unknown is a revision that must be determined.
+// unknown is the value of a revision that must be read from the backend.
 const unknown = -1
 
+// newest returns the current revision of the backend.
 func (f *Feed) newest(ctx context.Context) (kv.Revision, error) {
 	revision, err := f.backend.CurrentRevision(ctx)
 	if err != nil {
@@ -184,6 +184,7 @@ func (f *Feed) newest(ctx context.Context) (kv.Revision, error) {
 	return revision, nil
 }
 
+// sleep waits for d. It returns false if ctx ends before.
 func sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):
@@ -193,7 +194,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// stop closes all caches, and waits for their decoders.
+// stop closes all caches and waits for their decoders.
 func (f *Feed) stop() {
 	f.mu.Lock()
 	f.mu.running = false
@@ -203,7 +204,7 @@ func (f *Feed) stop() {
 	f.decoders.Wait()
 }
 
-// pause marks the feed as not running, and wakes all waiters.
+// pause sets dispatched to stopped, and wakes all waiters.
 func (f *Feed) pause() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -214,8 +215,8 @@ func (f *Feed) pause() {
 	f.mu.waiters = nil
 }
 
-// watch dispatches the events after a revision until the backend's watch ends, and
-// returns the revision that it reached.
+// watch dispatches the events after a revision until the watch of the backend ends. It returns the revision that
+// it has reached.
 func (f *Feed) watch(ctx context.Context, from kv.Revision) (kv.Revision, error) {
 	w, err := f.backend.Watch(ctx, f.prefix, kv.PrefixEnd(f.prefix), from+1)
 	if err != nil {
@@ -223,8 +224,8 @@ func (f *Feed) watch(ctx context.Context, from kv.Revision) (kv.Revision, error)
 	}
 	defer w.Stop()
 	f.advance(from)
-	tidy := time.NewTicker(min(tidyPeriod, f.idle))
-	defer tidy.Stop()
+	sweep := time.NewTicker(min(sweepPeriod, f.idle))
+	defer sweep.Stop()
 	for {
 		select {
 		case batch, ok := <-w.Batches():
@@ -234,10 +235,10 @@ func (f *Feed) watch(ctx context.Context, from kv.Revision) (kv.Revision, error)
 			f.dispatch(ctx, batch)
 			from = max(from, batch.Revision)
 			f.advance(from)
-		case now := <-tidy.C:
+		case now := <-sweep.C:
 			idle := f.idle
 			if f.pressed() {
-				idle = min(idle, pressedIdle)
+				idle = min(idle, lowMemoryIdle)
 			}
 			f.detachFunc(func(s *watchCache) bool {
 				s.expire(now)
@@ -249,19 +250,19 @@ func (f *Feed) watch(ctx context.Context, from kv.Revision) (kv.Revision, error)
 	}
 }
 
-// delivery is the part of a batch that is for one cache.
+// delivery contains the events of a batch for one cache.
 type delivery struct {
 	cache  *watchCache
 	events []kv.Event
 }
 
-// dispatch passes the events of a batch to the caches of their keys, to each all of
-// its events in one call: no reader sees half a commit.
+// dispatch passes the events of a batch to the caches of their keys. Each cache receives all its events in one
+// call, so that no reader sees a part of a commit.
 func (f *Feed) dispatch(ctx context.Context, batch kv.Batch) {
 	var deliveries []delivery
 	events := batch.Events
 	for len(events) > 0 {
-		// Adjacent events are often of one resource, and looked up together.
+		// Adjacent events often belong to the same resource. One lookup is enough for them.
 		n := 1
 		for n < len(events) && sameParent(events[0].Key, events[n].Key) {
 			n++
@@ -278,8 +279,8 @@ func (f *Feed) dispatch(ctx context.Context, batch kv.Batch) {
 	}
 	for _, d := range deliveries {
 		if err := d.cache.processEvents(ctx, d.events); err != nil {
-			// Reads go to the backend, which returns the error.
-			f.log.Error("a change cannot be read; its resource is not cached", "prefix", d.cache.prefix, "error", err)
+			// Reads use the backend then, which returns the error.
+			f.log.Error("a change cannot be read, closing the cache of its resource", "prefix", d.cache.prefix, "error", err)
 			f.detach(d.cache)
 		}
 	}
@@ -291,7 +292,7 @@ func sameParent(a, b string) bool {
 	return strings.LastIndexByte(b, '/') == i && a[:i] == b[:i]
 }
 
-// cachesOf returns the caches that have a key in their prefix.
+// cachesOf returns the caches whose prefix a key has.
 func (f *Feed) cachesOf(key string) []*watchCache {
 	var found []*watchCache
 	for i := len(f.prefix); i < len(key); i++ {
@@ -305,8 +306,7 @@ func (f *Feed) cachesOf(key string) []*watchCache {
 	return found
 }
 
-// attach adds a cache: all later events are dispatched to it. It returns false when
-// the feed does not run.
+// attach adds a cache, which then receives all later events. It returns false if the feed does not run.
 func (f *Feed) attach(s *watchCache) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -321,8 +321,8 @@ func (f *Feed) attach(s *watchCache) bool {
 	return true
 }
 
-// detach closes a cache and removes it, in this order: a reader that sees a revision
-// as dispatched that the cache did not get must see the cache closed.
+// detach closes a cache and removes it, in this order: if dispatched has a revision whose events the cache did
+// not receive, readers must find the cache closed.
 func (f *Feed) detach(s *watchCache) {
 	s.close()
 	f.mu.Lock()
@@ -337,11 +337,11 @@ func (f *Feed) detach(s *watchCache) {
 	}
 }
 
-// detachFunc detaches the caches for which chosen returns true.
-func (f *Feed) detachFunc(chosen func(*watchCache) bool) {
+// detachFunc detaches the caches for which matches returns true.
+func (f *Feed) detachFunc(matches func(*watchCache) bool) {
 	f.caches.Range(func(_, caches any) bool {
 		for _, s := range caches.([]*watchCache) {
-			if chosen(s) {
+			if matches(s) {
 				f.detach(s)
 			}
 		}
@@ -349,8 +349,7 @@ func (f *Feed) detachFunc(chosen func(*watchCache) bool) {
 	})
 }
 
-// advance publishes the revision up to which events are dispatched, and wakes its
-// waiters.
+// advance sets dispatched, and wakes the waiters of revisions up to it.
 func (f *Feed) advance(revision kv.Revision) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -364,18 +363,19 @@ func (f *Feed) advance(revision kv.Revision) {
 	})
 }
 
-// Dispatched returns the revision up to which every event has been dispatched. It is negative while the feed does not run or its watch is broken.
+// Dispatched returns the revision up to which every event has been dispatched. It is negative while the feed does
+// not run or its watch is broken.
 func (f *Feed) Dispatched() kv.Revision { return kv.Revision(f.dispatched.Load()) }
 
-// Running reports whether caches are fed. It becomes true soon after Run, and is
-// false for a while when the backend's watch breaks.
+// Running reports whether the watch of the backend is open. That is the case shortly after Run was called, except
+// for a while after a failure of the watch.
 func (f *Feed) Running() bool { return f.dispatched.Load() != stopped }
 
-// errNotRunning is returned by WaitFor when the feed does not run.
+// errNotRunning is the error of WaitFor while the feed does not run.
 var errNotRunning = errors.New("cache feed does not run")
 
-// WaitFor waits until every event up to a revision is dispatched. The error is
-// ctx's, the backend's, or that the feed does not run.
+// WaitFor blocks until every event up to a revision has been dispatched. The error is that of ctx or of the
+// backend, or reports that the feed does not run.
 func (f *Feed) WaitFor(ctx context.Context, revision kv.Revision) error {
 	if f.Dispatched() >= revision {
 		return nil
@@ -394,11 +394,11 @@ func (f *Feed) WaitFor(ctx context.Context, revision kv.Revision) error {
 	return f.await(ctx, w)
 }
 
-// await waits for a revision, which is usually in transit. It requests progress only if no watched
-// event can deliver the revision.
+// await waits for a revision. Its event usually arrives within progressDelay. Otherwise it requests progress,
+// because the revision may have changed only keys that the feed does not watch.
 func (f *Feed) await(ctx context.Context, w waiter) error {
-	ask := time.NewTimer(progressDelay)
-	defer ask.Stop()
+	request := time.NewTimer(progressDelay)
+	defer request.Stop()
 	for {
 		select {
 		case <-w.reached:
@@ -406,12 +406,12 @@ func (f *Feed) await(ctx context.Context, w waiter) error {
 				return errNotRunning
 			}
 			return nil
-		case <-ask.C:
+		case <-request.C:
 			if err := f.backend.RequestProgress(ctx); err != nil {
 				f.removeWaiter(w)
 				return fmt.Errorf("request progress: %w", err)
 			}
-			ask.Reset(progressPeriod)
+			request.Reset(progressPeriod)
 		case <-ctx.Done():
 			f.removeWaiter(w)
 			return ctx.Err()

@@ -12,38 +12,35 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// indexed is an entry of an index.
-type indexed struct {
+// indexEntry is an object in an index.
+type indexEntry struct {
 	value string
 	item
 }
 
 // indexTree contains objects ordered by the value of a field, then by key. It is copied on write,
 // like the main tree.
-type indexTree = btree.BTreeG[indexed]
+type indexTree = btree.BTreeG[indexEntry]
 
-// index is the objects of a cache by a field. It is built when a list first selects
-// by the field, then updated with the tree, and dropped when it was not read for a
-// while. watchCache.mu guards it.
+// index contains the objects of a cache by the value of a field. It is built when a list first selects by the
+// field, then updated with the tree, and dropped after maxSnapshotAge without use. watchCache.mu guards it.
 type index struct {
-	// tree is nil while it is built; backlog are the changes of the
-	// tree since the build began.
+	// tree is nil while it is built. backlog contains the changes since the build started.
 	tree    *indexTree
 	backlog []treeChange
 	used    time.Time
 }
 
-// treeChange is a change of a tree: the records at a key before and after. Either
-// may be nil.
+// treeChange is a change of a tree: the records of a key before and after the change. Either may be nil.
 type treeChange struct {
 	key           string
 	before, after *codec.Record
 }
 
-// indexTerm is a value of an indexed field. The zero value means no index.
+// indexTerm is a required value of an indexed field. The zero value means no index.
 type indexTerm struct{ field, value string }
 
-// name is the index's name in metrics, as in kube-apiserver.
+// name returns the name of the index in metrics, as in kube-apiserver.
 func (c indexTerm) name() string {
 	if c.field == "" {
 		return ""
@@ -51,11 +48,10 @@ func (c indexTerm) name() string {
 	return "f:" + c.field
 }
 
-// indexTermOf returns the first indexed field that a selection requires one value
-// of.
+// indexTermOf returns the first indexed field that a selection compares with a value, or the zero value.
 func (c *Cacher) indexTermOf(sel *storage.Selection) indexTerm {
 	if sel.Fields != nil && sel.End != sel.Start+"\x00" {
-		for _, field := range c.indexed {
+		for _, field := range c.indexFields {
 			if value, ok := sel.Fields.RequiresExactMatch(field); ok {
 				return indexTerm{field, value}
 			}
@@ -64,8 +60,8 @@ func (c *Cacher) indexTermOf(sel *storage.Selection) indexTerm {
 	return indexTerm{}
 }
 
-// update applies a change of the tree. It is false where the field's value cannot
-// be determined; the index must be dropped then.
+// update applies a change of the tree. It returns false if an object cannot be decoded; the index must then be
+// dropped.
 func (x *index) update(field string, r treeChange) bool {
 	before, err := fieldValue(r.before, field)
 	after, err2 := fieldValue(r.after, field)
@@ -73,10 +69,10 @@ func (x *index) update(field string, r treeChange) bool {
 		return false
 	}
 	if r.before != nil && (r.after == nil || before != after) {
-		x.tree.Delete(indexed{before, item{key: r.key}})
+		x.tree.Delete(indexEntry{before, item{key: r.key}})
 	}
 	if r.after != nil {
-		x.tree.Set(indexed{after, item{r.key, r.after}})
+		x.tree.Set(indexEntry{after, item{r.key, r.after}})
 	}
 	return true
 }
@@ -92,15 +88,16 @@ func (s *watchCache) indexLocked(r treeChange) {
 	}
 }
 
-// byField returns an index of a snapshot, or nil if the list must evaluate all objects.
-func (s *watchCache) byField(of *snapshot, field string) *indexTree {
+// byField returns the index of a snapshot by a field, and builds it if necessary. It returns nil if the list
+// must evaluate all objects.
+func (s *watchCache) byField(snap *snapshot, field string) *indexTree {
 	s.mu.Lock()
-	tree, building := s.copyLocked(of, field)
+	tree, building := s.copyIndexLocked(snap, field)
 	s.mu.Unlock()
 	if building == nil {
 		return tree
 	}
-	built, err := buildIndex(of.tree, field)
+	built, err := buildIndex(snap.tree, field)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.indexes[field] != building {
@@ -111,7 +108,7 @@ func (s *watchCache) byField(of *snapshot, field string) *indexTree {
 		return nil
 	}
 	building.tree = built.Copy()
-	of.indexes[field] = built
+	snap.indexes[field] = built
 	for _, r := range building.backlog {
 		if !building.update(field, r) {
 			delete(s.mu.indexes, field)
@@ -122,18 +119,18 @@ func (s *watchCache) byField(of *snapshot, field string) *indexTree {
 	return built
 }
 
-// copyLocked returns the snapshot's index, a copy of the cache's while the snapshot
-// is the newest. building is an index that the caller must build.
-func (s *watchCache) copyLocked(of *snapshot, field string) (tree *indexTree, building *index) {
+// copyIndexLocked returns the index of a snapshot. If the snapshot is the newest one, this can be a copy of the
+// current index. building is an index that the caller must build; nil if there is nothing to build.
+func (s *watchCache) copyIndexLocked(snap *snapshot, field string) (tree *indexTree, building *index) {
 	x := s.mu.indexes[field]
 	if x != nil {
 		x.used = time.Now()
 	}
-	if tree = of.indexes[field]; tree != nil || s.mu.newest != of {
+	if tree = snap.indexes[field]; tree != nil || s.mu.newest != snap {
 		return tree, nil
 	}
-	if of.indexes == nil {
-		of.indexes = map[string]*indexTree{}
+	if snap.indexes == nil {
+		snap.indexes = map[string]*indexTree{}
 	}
 	switch {
 	case x == nil:
@@ -141,40 +138,40 @@ func (s *watchCache) copyLocked(of *snapshot, field string) (tree *indexTree, bu
 		s.mu.indexes[field] = building
 	case x.tree != nil:
 		tree = x.tree.Copy()
-		of.indexes[field] = tree
+		snap.indexes[field] = tree
 	}
 	return tree, building
 }
 
-// buildIndex returns the index of an immutable tree.
+// buildIndex returns the index of an immutable tree. The error means that an object cannot be decoded.
 func buildIndex(t *tree, field string) (*indexTree, error) {
-	all := make([]indexed, 0, t.Len())
+	all := make([]indexEntry, 0, t.Len())
 	var err error
 	t.Scan(func(i item) bool {
 		var value string
 		value, err = fieldValue(i.record, field)
-		all = append(all, indexed{value, i})
+		all = append(all, indexEntry{value, i})
 		return err == nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(all, compareIndexed)
-	built := btree.NewBTreeGOptions(func(a, b indexed) bool { return compareIndexed(a, b) < 0 }, btree.Options{NoLocks: true})
+	slices.SortFunc(all, compareIndexEntries)
+	built := btree.NewBTreeGOptions(func(a, b indexEntry) bool { return compareIndexEntries(a, b) < 0 }, btree.Options{NoLocks: true})
 	for _, i := range all {
 		built.Load(i)
 	}
 	return built, nil
 }
 
-func compareIndexed(a, b indexed) int {
+func compareIndexEntries(a, b indexEntry) int {
 	if n := strings.Compare(a.value, b.value); n != 0 {
 		return n
 	}
 	return strings.Compare(a.key, b.key)
 }
 
-// expireIndexesLocked drops the indexes that were last read before a time.
+// expireIndexesLocked drops the indexes that were last used before a time.
 func (s *watchCache) expireIndexesLocked(limit time.Time) {
 	for field, x := range s.mu.indexes {
 		if x.tree != nil && x.used.Before(limit) {
@@ -183,10 +180,10 @@ func (s *watchCache) expireIndexesLocked(limit time.Time) {
 	}
 }
 
-// recordsWith yields the objects of a range with a value in the index's field.
+// recordsWith yields the objects of a range with a value of the indexed field.
 func recordsWith(t *indexTree, value, start, end string) iter.Seq2[*codec.Record, error] {
 	return func(yield func(*codec.Record, error) bool) {
-		t.Ascend(indexed{value, item{key: start}}, func(i indexed) bool {
+		t.Ascend(indexEntry{value, item{key: start}}, func(i indexEntry) bool {
 			return i.value == value && (end == "" || i.key < end) && yield(i.record, nil)
 		})
 	}

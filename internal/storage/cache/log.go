@@ -11,12 +11,12 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// LogLimits limit the log of recent changes of a resource: its age, its number of changes and its
-// bytes. Zero fields select the defaults. Watches of older changes read the backend's history.
+// LogLimits limits the log of recent changes of a resource. Watches of older changes read the history of the
+// backend.
 type LogLimits struct {
-	Changes int           // 102400
-	Bytes   int           // 64 MiB
-	Age     time.Duration // 75 s
+	Changes int           // maximum number of changes; 0 means 102400
+	Bytes   int           // maximum estimated memory, in bytes; 0 means 64 MiB
+	Age     time.Duration // maximum age of changes; 0 means 75 s
 }
 
 func (l LogLimits) withDefaults() LogLimits {
@@ -33,34 +33,34 @@ func (l LogLimits) withDefaults() LogLimits {
 }
 
 const (
-	// minChanges are retained regardless of their age.
+	// minChanges is the number of changes that are retained regardless of their age.
 	minChanges = 100
 	// changeOverhead is the estimated memory cost of a change without its values, in bytes.
 	changeOverhead = 400
-	// keepDecoded is how many of the newest records stay decoded, until the next
-	// tidyPeriod.
-	keepDecoded = 256
-	// restBytes is the limit of a log without writes for restAfter.
-	restBytes = 1 << 20
-	restAfter = 10 * time.Second
+	// maxDecoded is the number of newest records whose decoded objects are retained until the next sweep
+	// of the feed.
+	maxDecoded = 256
+	// maxIdleBytes is the limit of a log that had no change for idleAfter.
+	maxIdleBytes = 1 << 20
+	idleAfter    = 10 * time.Second
 )
 
-// changeLog is the log of recent changes of a resource, a ring buffer. A position is the number of
-// changes since the creation of the log. Readers store their positions; the log has no list of
-// readers. Dropped changes can be read from the backend's history. watchCache.mu guards it.
+// changeLog is the log of recent changes of a resource, in a ring buffer. The position of a change is the
+// number of changes before it since the creation of the log. Readers store their own positions. Dropped
+// changes can be read from the history of the backend. watchCache.mu guards it.
 type changeLog struct {
 	limits LogLimits
-	// ring has positions first up to end, position p at p modulo its length,
-	// which is a power of two.
+	// ring contains the positions from first up to, but not including, end. Position p has index p modulo
+	// the length, which is a power of two.
 	ring       []logEntry
 	first, end uint64
-	// since: every change after this revision is in the log.
+	// since is the revision after which the log has every change.
 	since int64
 	bytes int
-	// bell rings for the watches without a topic.
-	bell   *bell
-	topics map[topicKey]*topic
-	// byField and byLabel count the topics of each field and label.
+	// notifier wakes the watches without a topic.
+	notifier *notifier
+	topics   map[topicKey]*topic
+	// byField and byLabel contain the number of topics of each field and label.
 	byField, byLabel map[string]int
 }
 
@@ -70,27 +70,27 @@ type logEntry struct {
 	at     time.Time
 }
 
-// topicKey is a selection of a watch: the key of one object, a prefix of keys, a value of a field,
-// or a value of a label, optionally with a prefix. Unused parts are empty.
+// topicKey identifies a topic. It selects by the key of one object, a prefix of keys, the value of a field, or
+// the value of a label with an optional prefix. Unused fields are empty.
 type topicKey struct{ key, prefix, field, label, value string }
 
-// topic indexes the changes of a log that some watches select. It exists while there
-// are such watches, so that a change neither wakes nor costs any others.
+// topic is the index of the changes that some watches select. It exists while there are such watches. A change
+// wakes only the watches of its topics.
 type topic struct {
 	key     topicKey
-	watches int
-	// since is the position from which on the topic is complete.
+	watches int // number of subscriptions
+	// since is the position at which the topic was created. It contains all its changes from there on.
 	since uint64
-	// positions are the positions of the topic's changes. Positions before forgotten were dropped.
+	// positions are the positions of the topic's changes. Positions before dropped were removed.
 	positions []uint64
-	forgotten uint64
-	bell      bell
+	dropped   uint64
+	notifier  notifier
 }
 
 func newLog(since int64, limits LogLimits) changeLog {
 	return changeLog{
 		limits: limits,
-		ring:   make([]logEntry, 16), since: since, bell: new(bell),
+		ring:   make([]logEntry, 16), since: since, notifier: new(notifier),
 		topics: map[topicKey]*topic{}, byField: map[string]int{}, byLabel: map[string]int{},
 	}
 }
@@ -99,7 +99,7 @@ func (l *changeLog) at(position uint64) *logEntry {
 	return &l.ring[position&uint64(len(l.ring)-1)]
 }
 
-// append adds a change and drops old ones.
+// append appends a change and drops old ones.
 func (l *changeLog) append(c *storage.Change, now time.Time) {
 	size := changeOverhead + len(c.Key)
 	if c.Record != nil {
@@ -114,19 +114,19 @@ func (l *changeLog) append(c *storage.Change, now time.Time) {
 	l.index(c)
 	l.end++
 	l.bytes += size
-	if l.end-l.first > keepDecoded {
-		if old := l.at(l.end - 1 - keepDecoded).change; old.Record != nil {
+	if l.end-l.first > maxDecoded {
+		if old := l.at(l.end - 1 - maxDecoded).change; old.Record != nil {
 			old.Record.Forget()
 		}
 	}
 	l.trim(now)
 }
 
-// releaseDecoded drops the decoded objects of the newest records, which append retains for watches.
+// releaseDecoded drops the decoded objects of the newest records, which append retains for selectors.
 func (l *changeLog) releaseDecoded() {
 	first := l.first
-	if l.end-first > keepDecoded {
-		first = l.end - keepDecoded
+	if l.end-first > maxDecoded {
+		first = l.end - maxDecoded
 	}
 	for p := first; p < l.end; p++ {
 		if record := l.at(p).change.Record; record != nil {
@@ -135,6 +135,7 @@ func (l *changeLog) releaseDecoded() {
 	}
 }
 
+// trim drops changes that exceed the limits.
 func (l *changeLog) trim(now time.Time) {
 	for {
 		n := l.end - l.first
@@ -147,13 +148,13 @@ func (l *changeLog) trim(now time.Time) {
 	l.shrink()
 }
 
-// trimIdle drops most changes after restAfter without writes: watches have read them
-// by then, and they retain replaced records.
+// trimIdle reduces a log without recent changes to maxIdleBytes. Watches have read the changes, which retain
+// replaced records in memory.
 func (l *changeLog) trimIdle(now time.Time) {
-	if l.end == l.first || now.Sub(l.at(l.end-1).at) < restAfter {
+	if l.end == l.first || now.Sub(l.at(l.end-1).at) < idleAfter {
 		return
 	}
-	for l.end > l.first+1 && l.bytes > restBytes {
+	for l.end > l.first+1 && l.bytes > maxIdleBytes {
 		l.evict()
 	}
 	l.shrink()
@@ -168,6 +169,7 @@ func (l *changeLog) evict() {
 	l.first++
 }
 
+// shrink reduces the memory of a mostly empty ring.
 func (l *changeLog) shrink() {
 	if n := int(l.end - l.first); len(l.ring) > 256 && n < len(l.ring)/8 {
 		l.resize(len(l.ring) / 4)
@@ -182,8 +184,8 @@ func (l *changeLog) resize(size int) {
 	l.ring = ring
 }
 
-// after returns the position of the first change after a revision. It is false where
-// the log does not go back so far.
+// after returns the position of the first change after a revision. It returns false if the log has dropped
+// that change.
 func (l *changeLog) after(revision int64) (uint64, bool) {
 	if revision < l.since {
 		return 0, false
@@ -194,15 +196,15 @@ func (l *changeLog) after(revision int64) (uint64, bool) {
 	return l.first + uint64(n), true
 }
 
-// ringAll wakes all watches.
-func (l *changeLog) ringAll() {
-	l.bell.ring()
+// notifyAll wakes all watches.
+func (l *changeLog) notifyAll() {
+	l.notifier.notify()
 	for _, t := range l.topics {
-		t.bell.ring()
+		t.notifier.notify()
 	}
 }
 
-// index adds a change, which is about to get position end, to its topics.
+// index adds a change, whose position will be end, to its topics.
 func (l *changeLog) index(c *storage.Change) {
 	if len(l.topics) == 0 {
 		return
@@ -218,9 +220,8 @@ func (l *changeLog) index(c *storage.Change) {
 	}
 }
 
-// indexField adds a change to the topics of the field's old and new values. If these cannot be
-// determined, it adds the change to all topics of the field, so that their watches return the
-// error.
+// indexField adds a change to the topics of the old and new value of a field. If an object cannot be decoded,
+// it adds the change to all topics of the field, so that their watches return the error.
 func (l *changeLog) indexField(field string, c *storage.Change) {
 	before, err := fieldValue(c.Prev, field)
 	after, err2 := fieldValue(c.Record, field)
@@ -236,8 +237,7 @@ func (l *changeLog) indexField(field string, c *storage.Change) {
 	}
 }
 
-// indexLabels adds a change to the topics of labels, like indexField. Watches of labels filter by
-// the prefix of the key.
+// indexLabels adds a change to the topics of the old and new values of labels, like indexField.
 func (l *changeLog) indexLabels(prefix string, c *storage.Change) {
 	before, err := labelsOf(c.Prev)
 	after, err2 := labelsOf(c.Record)
@@ -250,13 +250,13 @@ func (l *changeLog) indexLabels(prefix string, c *storage.Change) {
 		l.addToTopic(topicKey{label: label, value: value, prefix: prefix})
 	}
 	for label := range l.byLabel {
-		was, had := before.Lookup(label)
-		is, has := after.Lookup(label)
-		if had {
-			add(label, was)
+		oldValue, hadLabel := before.Lookup(label)
+		value, hasLabel := after.Lookup(label)
+		if hadLabel {
+			add(label, oldValue)
 		}
-		if has && (!had || is != was) {
-			add(label, is)
+		if hasLabel && (!hadLabel || value != oldValue) {
+			add(label, value)
 		}
 	}
 }
@@ -268,10 +268,10 @@ func labelsOf(r *codec.Record) (labels.Labels, error) {
 	return r.Labels()
 }
 
-// addToAll adds position end to the topics of some keys.
-func (l *changeLog) addToAll(of func(topicKey) bool) {
+// addToAll adds position end to all topics for which matches returns true.
+func (l *changeLog) addToAll(matches func(topicKey) bool) {
 	for key := range l.topics {
-		if of(key) {
+		if matches(key) {
 			l.addToTopic(key)
 		}
 	}
@@ -291,14 +291,14 @@ func (l *changeLog) addToTopic(key topicKey) {
 		return
 	}
 	if n := sort.Search(len(t.positions), func(i int) bool { return t.positions[i] >= l.first }); n > 0 && n >= len(t.positions)/2 {
-		t.forgotten = t.positions[n-1] + 1
+		t.dropped = t.positions[n-1] + 1
 		t.positions = append(t.positions[:0], t.positions[n:]...)
 	}
 	t.positions = append(t.positions, l.end)
-	t.bell.ring()
+	t.notifier.notify()
 }
 
-// subscribe returns a topic, made if need be, for a watch that must unsubscribe.
+// subscribe returns a topic, and creates it if necessary. The watch must call unsubscribe.
 func (l *changeLog) subscribe(key topicKey) *topic {
 	t := l.topics[key]
 	if t == nil {
@@ -321,12 +321,12 @@ func (l *changeLog) unsubscribe(t *topic) {
 	countTopic(l.byLabel, t.key.label, -1)
 }
 
-// countTopic counts n more topics of a name, if it is not empty.
-func countTopic(of map[string]int, name string, n int) {
+// countTopic adds n to the number of topics of a name, if it is not empty.
+func countTopic(counts map[string]int, name string, n int) {
 	if name == "" {
 		return
 	}
-	if of[name] += n; of[name] == 0 {
-		delete(of, name)
+	if counts[name] += n; counts[name] == 0 {
+		delete(counts, name)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Metrics are the metrics of all caches of a server, under kube-apiserver's names.
+// Metrics are the metrics of all caches of a server, with kube-apiserver's names.
 type Metrics struct {
 	stored          *prometheus.CounterVec
 	received        *prometheus.CounterVec
@@ -24,7 +24,8 @@ type Metrics struct {
 	returned        *prometheus.CounterVec
 }
 
-// NewMetrics registers the metrics of caches; registerer may be nil.
+// NewMetrics creates the metrics of caches. It registers them unless registerer is nil, and fails if they are
+// registered already.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append([]string{"group", "resource"}, labels...))
@@ -61,21 +62,21 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// report contains the metrics of a resource. They are created when the cache is first loaded, so
-// unread resources have none.
-type report struct {
+// resourceMetrics are the metrics of a resource. They are created when its cache is first loaded, so that unused
+// resources have no series.
+type resourceMetrics struct {
 	stored, receivedTotal, dispatched, initializations prometheus.Counter
 	revision, capacity                                 prometheus.Gauge
 	readWait                                           prometheus.Observer
 	consistentOK, consistentFallback                   prometheus.Counter
-	// lists and fetched want the name of the index used.
+	// lists and fetched have the label index, which is empty without an index.
 	lists, fetched *prometheus.CounterVec
 	returned       prometheus.Counter
 }
 
-func (m *Metrics) of(r schema.GroupResource) *report {
+func (m *Metrics) of(r schema.GroupResource) *resourceMetrics {
 	g, n := r.Group, r.Resource
-	return &report{
+	return &resourceMetrics{
 		stored: m.stored.WithLabelValues(g, n), receivedTotal: m.received.WithLabelValues(g, n),
 		dispatched: m.dispatched.WithLabelValues(g, n), initializations: m.initializations.WithLabelValues(g, n),
 		revision: m.revision.WithLabelValues(g, n), capacity: m.capacity.WithLabelValues(g, n),
@@ -88,11 +89,11 @@ func (m *Metrics) of(r schema.GroupResource) *report {
 	}
 }
 
-// Forget removes the series of a deleted resource without indexes. If a cache with the same
-// resource name exists below another prefix, its series restart when it is loaded again.
+// Forget removes the series of a deleted resource, except series with the name of an index. If a resource with
+// the same name has a cache below another prefix, its series start again at the next load. f may be nil.
 func (f *Feed) Forget(resource schema.GroupResource) {
 	if f == nil {
-		return // there are no caches
+		return // caches are disabled
 	}
 	m, labels := f.metrics, []string{resource.Group, resource.Resource}
 	for _, vec := range []*prometheus.MetricVec{
@@ -109,12 +110,12 @@ func (f *Feed) Forget(resource schema.GroupResource) {
 	}
 }
 
-// revisionDigits limits the gauge to integers that a float64 represents exactly.
+// revisionDigits limits the gauge of the revision to integers that a float64 can represent exactly.
 const revisionDigits int64 = 1e15
 
-func (r *report) initialized() { r.initializations.Inc() }
+func (r *resourceMetrics) initialized() { r.initializations.Inc() }
 
-func (r *report) received(changes int, revision int64, capacity int) {
+func (r *resourceMetrics) received(changes int, revision int64, capacity int) {
 	r.stored.Add(float64(changes))
 	r.receivedTotal.Add(float64(changes))
 	r.dispatched.Add(float64(changes))
@@ -122,9 +123,9 @@ func (r *report) received(changes int, revision int64, capacity int) {
 	r.capacity.Set(float64(capacity))
 }
 
-func (r *report) waited(d time.Duration) { r.readWait.Observe(d.Seconds()) }
+func (r *resourceMetrics) waited(d time.Duration) { r.readWait.Observe(d.Seconds()) }
 
-func (r *report) listed(index string, evaluated, returned int64) {
+func (r *resourceMetrics) listed(index string, evaluated, returned int64) {
 	r.lists.WithLabelValues(index).Inc()
 	r.fetched.WithLabelValues(index).Add(float64(evaluated))
 	r.returned.Add(float64(returned))

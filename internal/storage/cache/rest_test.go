@@ -16,12 +16,12 @@ func TestRest(t *testing.T) {
 	for revision := range int64(100) {
 		l.append(&storage.Change{Key: strings.Repeat("k", 100<<10), Revision: revision + 1}, now)
 	}
-	l.trimIdle(now.Add(restAfter / 2))
+	l.trimIdle(now.Add(idleAfter / 2))
 	if n := l.end - l.first; n != 100 {
 		t.Fatalf("%d changes are left while they may still come", n)
 	}
-	l.trimIdle(now.Add(restAfter))
-	if n := l.end - l.first; n < 5 || l.bytes > restBytes {
+	l.trimIdle(now.Add(idleAfter))
+	if n := l.end - l.first; n < 5 || l.bytes > maxIdleBytes {
 		t.Fatalf("%d changes of %d bytes are left", n, l.bytes)
 	}
 	if position, ok := l.after(100); !ok || position != l.end {

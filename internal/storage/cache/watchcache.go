@@ -16,84 +16,82 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// item is an entry of a tree.
+// item is an object in a tree.
 type item struct {
 	key    string
 	record *codec.Record
 }
 
-// tree is objects in the order of their keys. A copy shares all nodes; a change of
-// either then copies the path to the changed node.
+// tree contains objects in the order of their keys. A copy shares all nodes. A later change of either tree
+// copies the path to the changed node.
 type tree = btree.BTreeG[item]
 
 func newTree() *tree {
 	return btree.NewBTreeGOptions(func(a, b item) bool { return a.key < b.key }, btree.Options{NoLocks: true})
 }
 
-// snapshot is an immutable tree.
+// snapshot is an immutable tree with the revisions at which it is valid.
 type snapshot struct {
 	tree *tree
-	// from and to are the first and last revision with the objects of tree. to is 0 for the current
-	// tree.
+	// from and to are the first and the last revision with these objects. to is 0 for the current
+	// state.
 	from, to int64
 	taken    time.Time
-	// indexes are the indexes that lists of the snapshot have used, by field. watchCache.mu guards
-	// the map.
+	// indexes contains the indexes that lists of the snapshot have used, by field. watchCache.mu guards
+	// the map; the indexes are immutable.
 	indexes map[string]*indexTree
 }
 
-// Limits of the snapshots that are retained for later pages.
+// Limits of the snapshots that are pinned for later pages of lists.
 const (
-	maxSnapshots  = 32
-	keepSnapshots = 5 * time.Minute
+	maxSnapshots   = 32
+	maxSnapshotAge = 5 * time.Minute
 )
 
-// watchCache is the objects of one resource and their recent changes, from a load
-// until it is closed. The feed, and decode on its behalf, change it; all methods may
-// be called concurrently.
+// watchCache contains the objects of one resource and their recent changes. It is created for a load and
+// used until it is closed. Only the feed and the decoder change its objects. All methods are safe for
+// concurrent use.
 type watchCache struct {
 	store  Store
 	feed   *Feed
 	prefix string
-	report *report
+	report *resourceMetrics
 	limits LogLimits
-	// used is the time of the last read, in Unix nanoseconds; watches counts
-	// open watches.
+	// used is the time of the last read, in Unix nanoseconds; watches is the number of open watches.
 	used    atomic.Int64
 	watches atomic.Int64
-	// loadedAt is the revision of the load, once that is done.
+	// loadedAt is the revision of the load; 0 before its end.
 	loadedAt atomic.Int64
-	// life ends, and closed is closed, when the cache is closed. release then
-	// removes it from its Cacher.
-	life    context.Context
-	closed  <-chan struct{}
-	closer  sync.Once
-	end     context.CancelFunc
-	release func(*watchCache)
+	// lifetime ends when the cache is closed; closed is its Done channel. release then removes the
+	// cache from its Cacher.
+	lifetime  context.Context
+	closed    <-chan struct{}
+	closeOnce sync.Once
+	end       context.CancelFunc
+	release   func(*watchCache)
 
 	mu struct {
 		sync.RWMutex
-		// buffered are events dispatched before the objects were loaded; nil
-		// afterwards.
+		// buffered contains the events that were dispatched during the load; nil afterwards.
 		buffered []kv.Event
 		loaded   bool
 		tree     *tree
-		bytes    int64 // of the objects of tree, as they are stored
-		// revision is that of the newest change, or of the load.
+		bytes    int64 // stored size of the objects in tree
+		// revision is the revision of the newest change, or of the load.
 		revision int64
 		log      changeLog
-		// applied counts changes that watches have not been woken for.
+		// applied is the number of changes for which watches were not notified yet.
 		applied int
-		// indexes are the indexes of tree, by field.
+		// indexes contains the indexes of tree, by field.
 		indexes map[string]*index
-		// written are records stored through the Cacher that are newer than
+		// recentWrites contains the records that were written through the Cacher and are newer than
 		// revision, by key.
-		written map[string]*codec.Record
-		// newest is a copy of tree, nil when tree has changed since.
+		recentWrites map[string]*codec.Record
+		// newest is a copy of tree; nil if tree has changed since.
 		newest *snapshot
-		// kept are the snapshots for later pages of lists, oldest first.
-		kept []*snapshot
-		undecoded
+		// pinned contains the snapshots for later pages of lists, oldest first.
+		pinned []*snapshot
+		decodeQueue
 	}
 }
 
@@ -102,20 +100,20 @@ func newWatchCache(ctx context.Context, store Store, feed *Feed, release func(*w
 		store: store, feed: feed, prefix: store.Prefix(), report: feed.metrics.of(store.GroupResource()), limits: feed.limits,
 		release: release,
 	}
-	s.life, s.end = context.WithCancel(context.WithoutCancel(ctx)) // not only the first reader uses it
-	s.closed = s.life.Done()
-	context.AfterFunc(s.life, s.wakeAll)
-	s.mu.indexes, s.mu.written = map[string]*index{}, map[string]*codec.Record{}
+	s.lifetime, s.end = context.WithCancel(context.WithoutCancel(ctx)) // later readers use it, too
+	s.closed = s.lifetime.Done()
+	context.AfterFunc(s.lifetime, s.notifyAll)
+	s.mu.indexes, s.mu.recentWrites = map[string]*index{}, map[string]*codec.Record{}
 	s.touch()
 	return s
 }
 
-// wakeAll wakes all watches of a cache that is closed.
-func (s *watchCache) wakeAll() {
+// notifyAll wakes all watches of a closed cache.
+func (s *watchCache) notifyAll() {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.mu.loaded {
-		s.mu.log.ringAll()
+		s.mu.log.notifyAll()
 	}
 }
 
@@ -125,17 +123,17 @@ func (s *watchCache) idleSince(t time.Time) bool {
 	return s.watches.Load() == 0 && s.used.Load() < t.UnixNano()
 }
 
-// close closes the cache. Its watches go on with the backend's history.
+// close closes the cache. Its watches continue with the history of the backend.
 func (s *watchCache) close() {
-	s.closer.Do(func() {
+	s.closeOnce.Do(func() {
 		s.end()
 		s.release(s)
 	})
 }
 
-// alive reports whether the cache is open, which means that it has, decoded or
-// queued, every event dispatched before the call.
-func (s *watchCache) alive() bool {
+// isOpen reports whether the cache is open. An open cache has every event that was dispatched before the
+// call, applied or in the decode queue.
+func (s *watchCache) isOpen() bool {
 	select {
 	case <-s.closed:
 		return false
@@ -144,8 +142,8 @@ func (s *watchCache) alive() bool {
 	}
 }
 
-// load fills the cache with the objects at a revision, and then with the buffered
-// events. An error is that of records, or of a value that does not decode.
+// load fills the cache with the objects at a revision, and applies the buffered events. The error comes from
+// records or from an unreadable event.
 func (s *watchCache) load(ctx context.Context, records iter.Seq2[*codec.Record, error], revision int64) error {
 	filled, bytes := newTree(), int64(0)
 	for record, err := range records {
@@ -166,8 +164,8 @@ func (s *watchCache) load(ctx context.Context, records iter.Seq2[*codec.Record, 
 	return s.processEventsLocked(ctx, buffered)
 }
 
-// processEvents applies new events, in order. After an error, which means that a
-// value does not decode, the cache must be detached.
+// processEvents applies new events in order. An error means that an event is unreadable; the caller must then
+// detach the cache.
 func (s *watchCache) processEvents(ctx context.Context, events []kv.Event) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -178,18 +176,17 @@ func (s *watchCache) processEvents(ctx context.Context, events []kv.Event) error
 	return s.processEventsLocked(ctx, events)
 }
 
-// processEventsLocked applies events up to the first that may block; it queues that
-// one and all later ones for decode, so that neither the feed nor a reader waits for
-// a key service.
+// processEventsLocked applies events up to the first one that may block. It enqueues that event and all
+// later ones for the decoder, so that neither the feed nor a reader waits for a key service.
 func (s *watchCache) processEventsLocked(ctx context.Context, events []kv.Event) error {
 	if len(s.mu.queue) > 0 {
-		s.decodeLaterLocked(events)
+		s.enqueueLocked(events)
 		return nil
 	}
 	for len(events) > 0 {
-		n := commitOf(events)
+		n := commitLen(events)
 		if !s.nonBlockingLocked(events[:n]) {
-			s.decodeLaterLocked(events)
+			s.enqueueLocked(events)
 			return nil
 		}
 		changes, err := s.changes(ctx, events[:n], s.beforeLocked(events[:n]))
@@ -199,12 +196,12 @@ func (s *watchCache) processEventsLocked(ctx context.Context, events []kv.Event)
 		s.applyLocked(changes)
 		events = events[n:]
 	}
-	s.broadcastLocked()
+	s.notifyLocked()
 	return nil
 }
 
-// commitOf returns how many events, from the first on, are of one commit.
-func commitOf(events []kv.Event) int {
+// commitLen returns the number of events of the first commit. events must not be empty.
+func commitLen(events []kv.Event) int {
 	n := 1
 	for n < len(events) && events[n].Revision == events[0].Revision {
 		n++
@@ -221,7 +218,7 @@ func (s *watchCache) nonBlockingLocked(events []kv.Event) bool {
 	return true
 }
 
-// beforeLocked returns the records of events' keys before the events.
+// beforeLocked returns the current record of the key of each event.
 func (s *watchCache) beforeLocked(events []kv.Event) []*codec.Record {
 	before := make([]*codec.Record, len(events))
 	for i := range events {
@@ -231,7 +228,7 @@ func (s *watchCache) beforeLocked(events []kv.Event) []*codec.Record {
 	return before
 }
 
-// applyLocked applies the changes of one commit, whole.
+// applyLocked applies all changes of one commit.
 func (s *watchCache) applyLocked(changes []*storage.Change) {
 	now := time.Now()
 	for _, change := range changes {
@@ -240,16 +237,17 @@ func (s *watchCache) applyLocked(changes []*storage.Change) {
 	s.mu.applied += len(changes)
 }
 
-// broadcastLocked wakes the watches after changes were applied.
-func (s *watchCache) broadcastLocked() {
+// notifyLocked wakes the watches after changes were applied.
+func (s *watchCache) notifyLocked() {
 	if s.mu.applied > 0 {
-		s.mu.log.bell.ring()
+		s.mu.log.notifier.notify()
 		s.report.received(s.mu.applied, s.mu.revision, len(s.mu.log.ring))
 		s.mu.applied = 0
 	}
 }
 
-// changes creates the changes of a commit, all or none. before has the objects before it.
+// changes returns the changes of a commit, or an error if one of its events is unreadable. before contains
+// the records of the keys before it. It returns nothing if the load already has the commit.
 func (s *watchCache) changes(ctx context.Context, events []kv.Event, before []*codec.Record) ([]*storage.Change, error) {
 	if int64(events[0].Revision) <= s.loadedAt.Load() {
 		return nil, nil
@@ -285,12 +283,11 @@ func (s *watchCache) changeLocked(change *storage.Change, now time.Time) {
 	}
 	s.indexLocked(treeChange{change.Key, before.record, change.Record})
 	s.mu.revision = change.Revision
-	s.seenLocked(change)
+	s.dropRecentWriteLocked(change)
 	s.mu.log.append(change, now)
 }
 
-// retireLocked sets the last revision of the newest snapshot, before a change at a
-// revision.
+// retireLocked sets the last revision of the newest snapshot before a change at a revision.
 func (s *watchCache) retireLocked(revision int64) {
 	if s.mu.newest != nil {
 		s.mu.newest.to = revision - 1
@@ -307,7 +304,7 @@ func (s *watchCache) get(key string) *codec.Record {
 	return found.record
 }
 
-// size is how much there is of a resource.
+// size is the number of objects of a resource and the sum of their stored sizes.
 type size struct{ objects, bytes int64 }
 
 func (s *watchCache) size() size {
@@ -325,12 +322,12 @@ func (s *watchCache) len() int64 {
 	return int64(s.mu.tree.Len())
 }
 
-// snapshot returns the objects at the newest revision, and this revision: the argument, up to which
-// the feed has dispatched, or a later one. A pageSize other than 0 retains the snapshot for later
-// pages. It returns nil if the cache is closed.
+// snapshot returns the objects at the newest revision, and this revision. dispatched is the revision up to
+// which the feed has dispatched events. If pageSize is not 0, the snapshot is pinned for later pages. The
+// result is nil if the cache is closed.
 func (s *watchCache) snapshot(dispatched kv.Revision, pageSize int64) (*snapshot, int64) {
 	s.touch()
-	if !s.alive() {
+	if !s.isOpen() {
 		return nil, 0
 	}
 	s.mu.RLock()
@@ -340,25 +337,26 @@ func (s *watchCache) snapshot(dispatched kv.Revision, pageSize int64) (*snapshot
 		s.mu.Lock()
 		newest, revision = s.newestLocked(), s.mu.revision
 		complete = s.completeLocked(dispatched)
-		s.keepLocked(newest, pageSize)
+		s.pinLocked(newest, pageSize)
 		s.mu.Unlock()
 	}
 	return newest, max(complete, revision)
 }
 
-// snapshotAt returns the objects at a revision, nil where there is no such snapshot.
+// snapshotAt returns the objects at a revision, or nil if there is no such snapshot. The other arguments are
+// those of snapshot.
 func (s *watchCache) snapshotAt(revision int64, dispatched kv.Revision, pageSize int64) *snapshot {
 	s.touch()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if revision >= s.mu.revision && revision <= max(s.completeLocked(dispatched), s.mu.revision) && s.alive() {
+	if revision >= s.mu.revision && revision <= max(s.completeLocked(dispatched), s.mu.revision) && s.isOpen() {
 		newest := s.newestLocked()
-		s.keepLocked(newest, pageSize)
+		s.pinLocked(newest, pageSize)
 		return newest
 	}
-	for _, k := range s.mu.kept {
-		if k.from <= revision && revision <= k.to {
-			return k
+	for _, snap := range s.mu.pinned {
+		if snap.from <= revision && revision <= snap.to {
+			return snap
 		}
 	}
 	return nil
@@ -371,29 +369,29 @@ func (s *watchCache) newestLocked() *snapshot {
 	return s.mu.newest
 }
 
-// keepLocked retains the newest snapshot for later pages, if it has more than one page.
-func (s *watchCache) keepLocked(newest *snapshot, pageSize int64) {
-	if pageSize == 0 || int64(newest.tree.Len()) <= pageSize || slices.Contains(s.mu.kept, newest) {
+// pinLocked pins the newest snapshot for later pages if it has more than one page.
+func (s *watchCache) pinLocked(newest *snapshot, pageSize int64) {
+	if pageSize == 0 || int64(newest.tree.Len()) <= pageSize || slices.Contains(s.mu.pinned, newest) {
 		return
 	}
-	if len(s.mu.kept) == maxSnapshots {
-		s.mu.kept = slices.Delete(s.mu.kept, 0, 1)
+	if len(s.mu.pinned) == maxSnapshots {
+		s.mu.pinned = slices.Delete(s.mu.pinned, 0, 1)
 	}
-	s.mu.kept = append(s.mu.kept, newest)
+	s.mu.pinned = append(s.mu.pinned, newest)
 }
 
-// expire drops old snapshots, unread indexes and decoded objects.
+// expire drops old snapshots, unused indexes and decoded objects.
 func (s *watchCache) expire(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.log.releaseDecoded()
 	s.mu.log.trimIdle(now)
-	limit := now.Add(-keepSnapshots)
+	limit := now.Add(-maxSnapshotAge)
 	s.expireIndexesLocked(limit)
-	s.mu.kept = slices.DeleteFunc(s.mu.kept, func(k *snapshot) bool { return k.taken.Before(limit) })
+	s.mu.pinned = slices.DeleteFunc(s.mu.pinned, func(k *snapshot) bool { return k.taken.Before(limit) })
 }
 
-// records yields the objects of a range.
+// records yields the objects of a range. An empty end means no upper bound.
 func records(t *tree, start, end string) iter.Seq2[*codec.Record, error] {
 	return func(yield func(*codec.Record, error) bool) {
 		t.Ascend(item{key: start}, func(i item) bool {
@@ -402,7 +400,7 @@ func records(t *tree, start, end string) iter.Seq2[*codec.Record, error] {
 	}
 }
 
-// count returns how many objects there are in a range.
+// count returns the number of objects in a range. An empty end means no upper bound.
 func count(t *tree, start, end string) int64 {
 	rank := func(key string) int {
 		return sort.Search(t.Len(), func(i int) bool {

@@ -21,8 +21,7 @@ func Backoff(limit time.Duration) wait.Backoff {
 	return wait.Backoff{Duration: minBackoff, Factor: 2, Jitter: 1, Steps: math.MaxInt32, Cap: limit / 2}
 }
 
-// Sleep waits for the next delay of a backoff, or until ctx ends. It returns
-// ctx.Err().
+// Sleep blocks for the next delay of a backoff, or until ctx ends. It returns ctx.Err().
 func Sleep(ctx context.Context, backoff *wait.Backoff) error {
 	timer := time.NewTimer(backoff.Step())
 	defer timer.Stop()

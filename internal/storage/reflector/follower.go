@@ -20,34 +20,34 @@ import (
 type FollowerConfig[T any] struct {
 	// Name is the plural name of the objects in errors, logs and metrics.
 	Name string
-	// Read derives the retained data of an object. It is called concurrently and without the lock.
+	// Read derives the data of an object. It may be called concurrently, and without the lock.
 	// An error is logged, and the object is treated as deleted.
 	Read func(*codec.Record) (T, error)
 
 	// Lock is held during calls of the next three functions.
 	Lock sync.Locker
-	Set  func(types.NamespacedName, T)
-	// Remove is called for objects that were never there, too.
+	// Set adds or replaces the data of an object.
+	Set func(types.NamespacedName, T)
+	// Remove removes the data of an object. It may be called for objects without data.
 	Remove func(types.NamespacedName)
-	// Names iterates over the retained objects.
+	// Names iterates over the objects with data.
 	Names iter.Seq[types.NamespacedName]
-	// At is called with the lock before the other functions, with the revision of the next changes,
-	// and with that of a list after all of it was processed; may be nil.
+	// At is called with the lock before Set and Remove, with the revision of the change, and after a list was
+	// processed, with the revision of the list; nil is ignored.
 	At func(revision int64)
 
 	Logger  *slog.Logger // nil discards
 	Metrics *Metrics     // nil disables metrics
 }
 
-// Follower maintains in-memory data for all objects of a resource. A Reflector reports all writes;
-// a storage.Observer reports the writes of this server before they return. Outdated reports are
-// ignored.
+// Follower maintains in-memory data for all objects of a resource. A Reflector reports all writes, and a storage.Observer
+// reports the writes of this server before they return. It ignores outdated reports. It is safe for concurrent use.
 type Follower[T any] struct {
 	config  FollowerConfig[T]
 	tracker VersionTracker // guarded by config.Lock
 }
 
-// NewFollower returns an empty Follower. Its Reflector reports all objects.
+// NewFollower returns a Follower without data. Its Reflector must be run.
 func NewFollower[T any](config FollowerConfig[T]) *Follower[T] {
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
@@ -58,7 +58,7 @@ func NewFollower[T any](config FollowerConfig[T]) *Follower[T] {
 	return &Follower[T]{config: config}
 }
 
-// Reflector returns the Reflector of the Follower for a collection.
+// Reflector returns a Reflector of a collection that reports to the Follower.
 func (f *Follower[T]) Reflector(collection Collection) (*Reflector, error) {
 	return New(Config{
 		Name: f.config.Name, Collection: collection, Logger: f.config.Logger, Metrics: f.config.Metrics,
@@ -72,11 +72,11 @@ func (f *Follower[T]) Reflector(collection Collection) (*Reflector, error) {
 	})
 }
 
-// Observer returns the observer of writes.
+// Observer returns an observer that reports to the Follower.
 func (f *Follower[T]) Observer() *storage.Observer {
 	return &storage.Observer{
 		Written: func(record *codec.Record) error {
-			f.take(record, f.tracker.Written)
+			f.set(record, f.tracker.Written)
 			return nil
 		},
 		Deleted: func(name types.NamespacedName, revision int64) {
@@ -85,12 +85,12 @@ func (f *Follower[T]) Observer() *storage.Observer {
 	}
 }
 
-// textOf returns the key of an object in the tracker.
-func textOf(name types.NamespacedName) string { return name.Namespace + "/" + name.Name }
+// trackerKey returns the key of an object in the tracker.
+func trackerKey(name types.NamespacedName) string { return name.Namespace + "/" + name.Name }
 
 // replace processes a list. It reads the list without the lock.
 func (f *Follower[T]) replace(list *rest.List) error {
-	var items []kept[T]
+	var items []derived[T]
 	for record, err := range list.Items {
 		if err != nil {
 			return err
@@ -99,19 +99,19 @@ func (f *Follower[T]) replace(list *rest.List) error {
 	}
 	f.config.Lock.Lock()
 	defer f.config.Lock.Unlock()
-	gone := map[types.NamespacedName]struct{}{}
+	missing := map[types.NamespacedName]struct{}{}
 	for name := range f.config.Names {
-		gone[name] = struct{}{}
+		missing[name] = struct{}{}
 	}
 	for i := range items {
-		delete(gone, items[i].name)
-		if f.tracker.Reflected(textOf(items[i].name), items[i].revision) {
-			f.keep(&items[i])
+		delete(missing, items[i].name)
+		if f.tracker.Reflected(trackerKey(items[i].name), items[i].revision) {
+			f.setLocked(&items[i])
 		}
 	}
-	for name := range gone {
-		if f.tracker.Reflected(textOf(name), list.Revision) {
-			f.gone(name, list.Revision)
+	for name := range missing {
+		if f.tracker.Reflected(trackerKey(name), list.Revision) {
+			f.removeLocked(name, list.Revision)
 		}
 	}
 	f.tracker.Replaced(list.Revision)
@@ -125,61 +125,61 @@ func (f *Follower[T]) apply(event *rest.Event) {
 		f.remove(name, revision, f.tracker.Reflected)
 		return
 	}
-	if f.reported(name, revision) {
+	if f.isReported(name, revision) {
 		return
 	}
-	f.take(event.Record, f.tracker.Reflected)
+	f.set(event.Record, f.tracker.Reflected)
 }
 
-// reported records a change that its writer has already reported, as usual, so that it is not read
-// again. It reports whether that is the case.
-func (f *Follower[T]) reported(name types.NamespacedName, revision int64) bool {
+// isReported records a change of the Reflector, and reports whether its writer has already reported it. The object is then
+// not read again.
+func (f *Follower[T]) isReported(name types.NamespacedName, revision int64) bool {
 	f.config.Lock.Lock()
 	defer f.config.Lock.Unlock()
-	at := textOf(name)
-	return f.tracker.written[at] >= revision && !f.tracker.Reflected(at, revision)
+	key := trackerKey(name)
+	return f.tracker.written[key] >= revision && !f.tracker.Reflected(key, revision)
 }
 
-func (f *Follower[T]) take(record *codec.Record, newest func(string, int64) bool) {
+func (f *Follower[T]) set(record *codec.Record, isNewer func(string, int64) bool) {
 	item := f.read(record)
 	f.config.Lock.Lock()
 	defer f.config.Lock.Unlock()
-	if newest(textOf(item.name), item.revision) {
-		f.keep(&item)
+	if isNewer(trackerKey(item.name), item.revision) {
+		f.setLocked(&item)
 	}
 }
 
-func (f *Follower[T]) remove(name types.NamespacedName, revision int64, newest func(string, int64) bool) {
+func (f *Follower[T]) remove(name types.NamespacedName, revision int64, isNewer func(string, int64) bool) {
 	f.config.Lock.Lock()
 	defer f.config.Lock.Unlock()
-	if newest(textOf(name), revision) {
-		f.gone(name, revision)
+	if isNewer(trackerKey(name), revision) {
+		f.removeLocked(name, revision)
 	}
 }
 
-func (f *Follower[T]) gone(name types.NamespacedName, revision int64) {
+func (f *Follower[T]) removeLocked(name types.NamespacedName, revision int64) {
 	f.config.At(revision)
 	f.config.Remove(name)
 }
 
-// kept is the retained data of an object, or its error.
-type kept[T any] struct {
+// derived is the data of an object, or the error of Read.
+type derived[T any] struct {
 	name     types.NamespacedName
 	revision int64
 	value    T
 	err      error
 }
 
-func (f *Follower[T]) read(record *codec.Record) kept[T] {
-	item := kept[T]{name: record.Name(), revision: record.Revision()}
+func (f *Follower[T]) read(record *codec.Record) derived[T] {
+	item := derived[T]{name: record.Name(), revision: record.Revision()}
 	item.value, item.err = f.config.Read(record)
 	return item
 }
 
-func (f *Follower[T]) keep(item *kept[T]) {
+func (f *Follower[T]) setLocked(item *derived[T]) {
 	if item.err != nil {
 		f.config.Logger.Error("an object cannot be decoded and is ignored", "of", f.config.Name, "name", item.name, "err", item.err)
-		f.gone(item.name, item.revision)
+		f.removeLocked(item.name, item.revision)
 		return
 	}
 	f.config.At(item.revision)
@@ -192,16 +192,15 @@ type Followers map[schema.GroupResource]interface {
 	Observer() *storage.Observer
 }
 
-// Resources are the resources that are followed.
+// Resources iterates over the followed resources.
 func (f Followers) Resources() iter.Seq[schema.GroupResource] { return maps.Keys(f) }
 
-// Reflector returns the Reflector of one of Resources.
+// Reflector returns a Reflector of one of Resources. It panics for other resources.
 func (f Followers) Reflector(resource schema.GroupResource, collection Collection) (*Reflector, error) {
 	return f[resource].Reflector(collection)
 }
 
-// Observer returns the observer of the writes of one of Resources, which makes them effective
-// before they return; nil for other resources.
+// Observer returns the observer of the writes of one of Resources, or nil for other resources.
 func (f Followers) Observer(resource schema.GroupResource) *storage.Observer {
 	if follower := f[resource]; follower != nil {
 		return follower.Observer()

@@ -13,8 +13,7 @@ type Metrics struct {
 	lists, failures *prometheus.CounterVec
 }
 
-// NewMetrics registers the metrics of Reflectors. It fails where they are
-// registered already.
+// NewMetrics creates and registers the metrics of Reflectors. It fails if they are registered already.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	label := []string{"name"}
 	m := &Metrics{

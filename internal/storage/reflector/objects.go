@@ -12,37 +12,36 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Objects maintains a consumer of a whole collection, such as server configuration. A Reflector
-// reports changes, and writers of this server report theirs before they return: Written and Deleted
-// are the functions of a storage.Observer.
+// Objects passes all objects of a collection to a consumer, such as server configuration. A Reflector reports all writes,
+// and writers of this server report theirs before they return: Written and Deleted are the functions of a
+// storage.Observer. It ignores outdated reports. It is safe for concurrent use.
 type Objects[T codec.Object] struct {
 	config  ObjectsConfig[T]
 	mu      sync.Mutex
 	tracker VersionTracker
 	known   map[types.NamespacedName]struct{}
-	told    bool // since Done
+	changed bool // Done must be called
 }
 
-// ObjectsConfig contains the functions of the consumer, which are called one at a time. All are
-// required.
+// ObjectsConfig contains the functions of the consumer, which are called one at a time. All fields are required.
 type ObjectsConfig[T codec.Object] struct {
-	// Name is the plural name of the objects.
+	// Name is the plural name of the objects in errors, logs and metrics.
 	Name string
 	// Set adds or replaces an object, which is shared and must not be modified. Remove removes one.
 	// Done follows one or more of these calls.
 	Set    func(T)
 	Remove func(types.NamespacedName)
 	Done   func()
-	// Logger logs unreadable objects, which are treated as removed.
+	// Logger logs undecodable objects, which are treated as removed.
 	Logger *slog.Logger
 }
 
-// NewObjects returns empty Objects.
+// NewObjects returns Objects without content. Its Reflector must be run.
 func NewObjects[T codec.Object](config ObjectsConfig[T]) *Objects[T] {
 	return &Objects[T]{config: config, known: map[types.NamespacedName]struct{}{}}
 }
 
-// Reflector returns the Reflector of the Objects.
+// Reflector returns a Reflector of a collection that reports to the Objects.
 func (o *Objects[T]) Reflector(collection Collection, metrics *Metrics) (*Reflector, error) {
 	return New(Config{
 		Name: o.config.Name, Collection: collection, Logger: o.config.Logger, Metrics: metrics,
@@ -59,23 +58,23 @@ func (o *Objects[T]) Reflector(collection Collection, metrics *Metrics) (*Reflec
 	})
 }
 
-// Written processes a write of this server.
+// Written applies a write of this server. It always returns nil.
 func (o *Objects[T]) Written(record *codec.Record) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.tracker.Written(record.Name().String(), record.Revision()) {
-		o.take(record)
+		o.set(record)
 		o.done()
 	}
 	return nil
 }
 
-// Deleted processes a deletion by this server.
+// Deleted applies a deletion by this server.
 func (o *Objects[T]) Deleted(name types.NamespacedName, revision int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.tracker.Written(name.String(), revision) {
-		o.drop(name)
+		o.remove(name)
 		o.done()
 	}
 }
@@ -95,12 +94,12 @@ func (o *Objects[T]) replace(list *rest.List) error {
 	for _, record := range records {
 		listed[record.Name()] = struct{}{}
 		if o.tracker.Reflected(record.Name().String(), record.Revision()) {
-			o.take(record)
+			o.set(record)
 		}
 	}
 	for name := range o.known {
 		if _, ok := listed[name]; !ok && o.tracker.Reflected(name.String(), list.Revision) {
-			o.drop(name)
+			o.remove(name)
 		}
 	}
 	o.tracker.Replaced(list.Revision)
@@ -112,35 +111,35 @@ func (o *Objects[T]) apply(event *rest.Event) {
 	switch {
 	case !o.tracker.Reflected(event.Record.Name().String(), event.Record.Revision()):
 	case event.Type == watch.Deleted:
-		o.drop(event.Record.Name())
+		o.remove(event.Record.Name())
 	default:
-		o.take(event.Record)
+		o.set(event.Record)
 	}
 }
 
-func (o *Objects[T]) take(record *codec.Record) {
+func (o *Objects[T]) set(record *codec.Record) {
 	obj, err := codec.SharedAs[T](record)
 	if err != nil {
-		o.config.Logger.Error("an object cannot be read, and has no effect", "of", o.config.Name, "name", record.Name(), "err", err)
-		o.drop(record.Name())
+		o.config.Logger.Error("an object cannot be decoded and is ignored", "of", o.config.Name, "name", record.Name(), "err", err)
+		o.remove(record.Name())
 		return
 	}
 	o.known[record.Name()] = struct{}{}
 	o.config.Set(obj)
-	o.told = true
+	o.changed = true
 }
 
-func (o *Objects[T]) drop(name types.NamespacedName) {
+func (o *Objects[T]) remove(name types.NamespacedName) {
 	if _, ok := o.known[name]; ok {
 		delete(o.known, name)
 		o.config.Remove(name)
-		o.told = true
+		o.changed = true
 	}
 }
 
 func (o *Objects[T]) done() {
-	if o.told {
-		o.told = false
+	if o.changed {
+		o.changed = false
 		o.config.Done()
 	}
 }

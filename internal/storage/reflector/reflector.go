@@ -1,9 +1,11 @@
-// Package reflector follows a stored collection, as client-go's Reflector does: it lists, watches
-// from the revision of the list, resumes watches that end, and lists again if it cannot resume. All
-// server loops over stored objects use it: definitions, APIServices, the cluster authentication
-// ConfigMap. A Reflector stores no objects; the functions of its Config do. The package also
-// contains Backoff, the delays between attempts, VersionTracker, which orders the reports of a
-// Reflector and of writers, and Follower, which maintains data for all objects with both.
+// Package reflector follows a stored collection, like client-go's Reflector: it lists the collection, watches it from
+// the revision of the list, resumes watches that end, and lists again if it cannot resume. All server loops over stored
+// objects use it, for example over definitions and APIServices. A Reflector stores no objects; the functions of its
+// Config do. The package also contains
+//
+//   - Backoff, the delays between attempts;
+//   - VersionTracker, which drops outdated reports if a Reflector and writers report the same changes;
+//   - Follower and Objects, which maintain data for all objects of a collection from both.
 package reflector
 
 import (
@@ -41,8 +43,8 @@ type Config struct {
 	// Name is the plural name of the objects in errors, logs and metrics, for example
 	// "definitions". Required.
 	Name string
-	// Collection is read in Namespace, or in all namespaces where that is empty,
-	// as far as Labels and Fields select; nil selects everything. Required.
+	// Collection is the followed collection. Required. Namespace limits it to a namespace; empty selects all.
+	// Labels and Fields are selectors; nil selects everything.
 	Collection Collection
 	Namespace  string
 	Labels     labels.Selector
@@ -51,20 +53,20 @@ type Config struct {
 	// Replace replaces the consumer's state with a list; absent objects were deleted. It must
 	// return the error of an item that it reads, but need not read all items. Required.
 	Replace func(ctx context.Context, list *rest.List) error
-	// Begin, where set, is called by Run after each Replace and before the
-	// watch is opened: for work that Load should leave undone.
+	// Begin is called by Run after each Replace and before the watch is opened, for work that Load should not
+	// do; nil is ignored.
 	Begin func(ctx context.Context) error
-	// Apply applies changes: one or more of Added, Modified and Deleted. The
-	// slice is valid during the call. Required.
+	// Apply applies one or more events of type Added, Modified or Deleted. The slice is valid during the call.
+	// Required.
 	Apply func(ctx context.Context, events []rest.Event) error
 
 	Logger  *slog.Logger // nil discards
 	Metrics *Metrics     // nil disables metrics
 }
 
-// Reflector reports the content of a collection and its changes. Replace is called once, then Apply
-// with each change after the revision of the list, once each and in order. A watch that ends after
-// progress is resumed at its last revision. If that is impossible, because history was compacted
+// Reflector passes the content of a collection and its changes to the functions of its Config. It calls Replace once, and
+// then Apply with each change after the revision of the list, once and in order. A watch that ends after progress is
+// resumed at its last revision. If that is impossible, because history was compacted
 // (410 Expired), the watch made no progress, or a function of the Config failed, Replace is called
 // again with a new list, without the individual changes in between. The revision of a list is never
 // older than reported revisions. Failed attempts are retried with Backoff. The first failure is
@@ -76,16 +78,16 @@ type Reflector struct {
 
 	// The fields below belong to the goroutine of Load and Run.
 
-	// revision up to which changes were passed on; 0: a list is due.
+	// revision is the revision up to which changes were passed to Apply; 0 requires a list.
 	revision int64
 	begun    bool // Begin was called since the last Replace
 	backoff  wait.Backoff
-	// failing is the time of the first failure of an outage; zero: no outage.
+	// failing is the time of the first failure of an outage; zero without an outage.
 	failing time.Time
 }
 
-// New returns a Reflector, which is idle before Load or Run. The error names the
-// required fields of the Config that are missing.
+// New returns a Reflector. It does not use the collection before Load or Run. The error names the missing required
+// fields of config.
 func New(config Config) (*Reflector, error) {
 	var errs []error
 	for _, field := range []struct {
@@ -111,13 +113,11 @@ func New(config Config) (*Reflector, error) {
 	return &Reflector{config: config, synced: make(chan struct{}), backoff: Backoff(MaxBackoff)}, nil
 }
 
-// Synced returns a channel that is closed after the first Replace that succeeded.
-// It stays closed while the storage fails later.
+// Synced returns a channel that is closed after the first successful Replace. It stays closed during later failures.
 func (r *Reflector) Synced() <-chan struct{} { return r.synced }
 
-// Load lists the collection and calls Replace, once. A server calls it before it
-// serves; Run then watches from the list's revision. It must not be called while
-// Run runs. An error is the storage's or Replace's; a list is due then.
+// Load lists the collection and calls Replace once. A server calls it before it serves requests; Run then watches from the
+// revision of the list. It must not be called concurrently with Run. The error comes from the storage or Replace.
 func (r *Reflector) Load(ctx context.Context) error {
 	r.revision, r.begun = 0, false
 	r.config.Metrics.listed(r.config.Name)
@@ -125,24 +125,24 @@ func (r *Reflector) Load(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list %s: %w", r.config.Name, err)
 	}
-	passed := *list
-	var broken error // of an item, in case Replace does not return it
-	passed.Items = func(yield func(*codec.Record, error) bool) {
+	checked := *list
+	var itemErr error // in case Replace does not return it
+	checked.Items = func(yield func(*codec.Record, error) bool) {
 		for record, err := range list.Items {
 			if err != nil {
 				err = fmt.Errorf("list %s: %w", r.config.Name, err)
-				broken = err
+				itemErr = err
 			}
 			if !yield(record, err) {
 				return
 			}
 		}
 	}
-	if err := r.call(func() error { return r.config.Replace(ctx, &passed) }); err != nil {
+	if err := r.call(func() error { return r.config.Replace(ctx, &checked) }); err != nil {
 		return err
 	}
-	if broken != nil {
-		return broken
+	if itemErr != nil {
+		return itemErr
 	}
 	r.revision = list.Revision
 	select {
@@ -153,9 +153,8 @@ func (r *Reflector) Load(ctx context.Context) error {
 	return nil
 }
 
-// Run watches the collection, and lists it where a list is due, until ctx ends.
-// It may be called again afterwards, and then resumes where it was; it must not
-// be called concurrently.
+// Run watches the collection until ctx ends, and lists it if necessary. It may be called again afterwards, and then
+// resumes at the last revision. It must not be called concurrently.
 func (r *Reflector) Run(ctx context.Context) {
 	r.begun = false
 	defer r.config.Metrics.current(r.config.Name, false)
@@ -177,8 +176,8 @@ func (r *Reflector) Run(ctx context.Context) {
 	}
 }
 
-// listAndWatch watches, from a list where one is due, until that fails. advanced
-// reports that the watch made progress: the next one can be opened at r.revision.
+// listAndWatch lists the collection if necessary, and watches it until the watch fails. advanced reports that the watch
+// made progress, so that the next one can be opened at r.revision.
 func (r *Reflector) listAndWatch(ctx context.Context) (advanced bool, err error) {
 	if r.revision == 0 {
 		if err := r.Load(ctx); err != nil {
@@ -217,8 +216,7 @@ func (r *Reflector) listAndWatch(ctx context.Context) (advanced bool, err error)
 	}
 }
 
-// apply passes events to Apply without the bookmarks, which only advance the
-// revision.
+// apply passes events to Config.Apply, without bookmarks, which only advance the revision.
 func (r *Reflector) apply(ctx context.Context, events []rest.Event) error {
 	for len(events) > 0 {
 		if events[0].Type == watch.Bookmark {
@@ -233,13 +231,13 @@ func (r *Reflector) apply(ctx context.Context, events []rest.Event) error {
 		if err := r.call(func() error { return r.config.Apply(ctx, events[:n:n]) }); err != nil {
 			return err
 		}
-		r.revision = events[n-1].Record.Revision() // Next does not split a commit
+		r.revision = events[n-1].Record.Revision() // Next returns all events of a commit together
 		events = events[n:]
 	}
 	return nil
 }
 
-// call returns the error of a function of the Config, or its panic as an error.
+// call calls a function of the Config. It returns its error, or its panic as an error.
 func (r *Reflector) call(function func() error) (err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
@@ -249,7 +247,7 @@ func (r *Reflector) call(function func() error) (err error) {
 	return function()
 }
 
-// opened records that the watch is open, which ends an outage.
+// opened records that the watch was opened, which ends an outage.
 func (r *Reflector) opened() {
 	r.config.Metrics.current(r.config.Name, true)
 	if !r.failing.IsZero() {
@@ -258,7 +256,7 @@ func (r *Reflector) opened() {
 	}
 }
 
-// failed records a failure after which a list is due.
+// failed records a failure after which the collection must be listed.
 func (r *Reflector) failed(err error) {
 	r.config.Metrics.failed(r.config.Name)
 	r.config.Metrics.current(r.config.Name, false)

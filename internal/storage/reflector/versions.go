@@ -1,23 +1,20 @@
 package reflector
 
-// VersionTracker drops stale reports of objects that are reported twice: by a
-// Reflector, in order of revisions, and by the writers of this server, through
-// a storage.Observer, so that a write is in effect before it returns. Reports of
-// writers come in any order, and before or after the Reflector's. Of each
-// object, the report with the greatest revision counts.
+// VersionTracker detects outdated reports of changes. A change is reported by a Reflector, in order of revisions, and, if
+// this server has written it, by a storage.Observer, so that the write is in effect before it returns. Writers report in
+// any order, before or after the Reflector. For each object, only the report with the greatest revision is valid.
 //
-// The zero value is ready to use. It is not safe for concurrent use: the lock of
-// the state that it protects guards it.
+// The zero value is ready to use. It is not safe for concurrent use.
 type VersionTracker struct {
 	// reflected is the revision that the Reflector has reached.
 	reflected int64
-	// written has, by name, the newest revisions reported by writers that the
-	// Reflector has not reached.
+	// written contains, by name, the newest revision that writers have reported and the Reflector has not
+	// reached.
 	written map[string]int64
 }
 
-// Written records the revision at which a writer wrote or deleted an object. It
-// reports whether that is newer than all reports of the object so far.
+// Written records a write or deletion of an object by this server. It reports whether the revision is greater than that
+// of all previous reports of the object.
 func (t *VersionTracker) Written(name string, revision int64) bool {
 	if revision <= t.reflected || revision <= t.written[name] {
 		return false
@@ -29,8 +26,8 @@ func (t *VersionTracker) Written(name string, revision int64) bool {
 	return true
 }
 
-// Reflected is Written for reports of the Reflector. The revision of an object
-// in a list is the object's; that of one missing from the list is the list's.
+// Reflected records a report of the Reflector, and returns the same result as Written. For an object in a list, revision
+// is the revision of the object; for an object that is missing from a list, it is the revision of the list.
 func (t *VersionTracker) Reflected(name string, revision int64) bool {
 	t.reflected = max(t.reflected, revision)
 	written, ahead := t.written[name]
@@ -40,8 +37,7 @@ func (t *VersionTracker) Reflected(name string, revision int64) bool {
 	return written < revision
 }
 
-// Replaced records that a list was taken in whole: reports of writers up to its
-// revision are stale from then on.
+// Replaced records that all objects of a list were reported. Later reports of writers up to its revision are outdated.
 func (t *VersionTracker) Replaced(revision int64) {
 	t.reflected = max(t.reflected, revision)
 	for name, written := range t.written {

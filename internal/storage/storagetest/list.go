@@ -255,7 +255,7 @@ func testListResourceVersions(e *env) {
 	for _, match := range []metav1.ResourceVersionMatch{"", metav1.ResourceVersionMatchExact, metav1.ResourceVersionMatchNotOlderThan} {
 		_, err := e.List(e.ctx, "ns", rest.ListOptions{ResourceVersion: rv(c.Revision() + 1000), ResourceVersionMatch: match})
 		var future *storage.FutureRevisionError
-		if !errors.As(err, &future) || future.Asked != c.Revision()+1000 || future.Current < c.Revision() {
+		if !errors.As(err, &future) || future.Requested != c.Revision()+1000 || future.Current < c.Revision() {
 			e.Errorf("match %q in the future: %v", match, err)
 		}
 	}

@@ -218,7 +218,7 @@ func testWatchFuture(e *env) {
 	w = e.watch("ns", rest.ListOptions{ResourceVersion: rv(c.Revision() + 1000), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, SendInitialEvents: &yes})
 	_, err := w.Next(e.ctx)
 	var future *storage.FutureRevisionError
-	if !errors.As(err, &future) || future.Asked != c.Revision()+1000 {
+	if !errors.As(err, &future) || future.Requested != c.Revision()+1000 {
 		e.Errorf("initial events of the future: %v", err)
 	}
 }

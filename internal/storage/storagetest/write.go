@@ -106,7 +106,7 @@ func testGetAtRevision(e *env) {
 	}
 	_, err := e.Get(e.ctx, key("ns", "a"), storage.ReadOptions{ResourceVersion: rv(second.Revision() + 1000)})
 	var future *storage.FutureRevisionError
-	if !errors.As(err, &future) || future.Asked != second.Revision()+1000 || future.Current < second.Revision() {
+	if !errors.As(err, &future) || future.Requested != second.Revision()+1000 || future.Current < second.Revision() {
 		e.Errorf("get in the future: %v", err)
 	}
 	const want = `resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": invalid syntax`

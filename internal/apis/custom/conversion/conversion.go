@@ -22,10 +22,10 @@ import (
 )
 
 const (
-	// timeout bounds a call of a webhook, as kube-apiserver does.
+	// timeout is the timeout of a call of a webhook, as in kube-apiserver.
 	timeout = 30 * time.Second
-	// Limits of a response, in bytes: at least the first, and more for larger
-	// requests. No object larger than the first could be stored.
+	// Limits of the size of a response, in bytes: the first one, or a multiple of the request if that is
+	// greater. Objects that are larger than the first limit cannot be stored.
 	answerBytes, answerFactor = 3 << 20, 16
 )
 
@@ -33,11 +33,11 @@ const (
 type Config struct {
 	// Definition is the name of the definition, for metrics.
 	Definition string
-	// Webhook is that of the definition.
+	// Webhook is the conversion webhook of the definition.
 	Webhook *apiextensionsv1.WebhookConversion
-	// Clients are shared by the converters of a server.
+	// Clients are shared by all converters of a server.
 	Clients *webhook.Clients
-	// Metrics may be nil.
+	// Metrics records the calls; nil disables it.
 	Metrics *Metrics
 }
 
@@ -94,8 +94,8 @@ func (e *Error) Status() metav1.Status {
 	return metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: e.Message}
 }
 
-// WatchError returns an error as the last event of a watch has it: as in kube-apiserver,
-// a failed conversion has a reason there.
+// WatchError returns the error for the last event of a watch. As in kube-apiserver, a failed conversion has a reason
+// there. Other errors are returned unchanged.
 func WatchError(err error) error {
 	var failed *Error
 	if !errors.As(err, &failed) {

@@ -59,7 +59,7 @@ func checkConverted(original *unstructured.Unstructured, raw []byte, to schema.G
 			return nil, objectErrorf(inObject, "must have the same %s: %v != %v", same.what, same.want, same.got)
 		}
 	}
-	if err := keepMetadata(original, converted); err != nil {
+	if err := restoreMetadata(original, converted); err != nil {
 		return nil, objectErrorf(inMetadata, "%v", err)
 	}
 	return converted, nil
@@ -79,9 +79,9 @@ func decode(raw []byte) (*unstructured.Unstructured, error) {
 	return converted, nil
 }
 
-// keepMetadata replaces the metadata of the converted object by the original's, except
+// restoreMetadata replaces the metadata of the converted object by the original's, except
 // labels and annotations.
-func keepMetadata(original, converted *unstructured.Unstructured) error {
+func restoreMetadata(original, converted *unstructured.Unstructured) error {
 	answered, found := converted.Object["metadata"]
 	if !found {
 		return fmt.Errorf("missing metadata in converted object")

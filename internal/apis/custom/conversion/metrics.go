@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Classes of failures, as kube-apiserver's metrics name them.
+// Classes of failures in kube-apiserver's metrics.
 const (
 	callFailure       = "conversion_webhook_call_failure"
 	malformedResponse = "conversion_webhook_malformed_response_failure"
@@ -24,7 +24,7 @@ type Metrics struct {
 	latency, conversion *prometheus.HistogramVec
 }
 
-// NewMetrics returns registered metrics.
+// NewMetrics creates and registers the metrics. It fails if they are registered already.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	byResult, byVersion := []string{"result", "failure_type"}, []string{"crd_name", "from_version", "to_version", "succeeded"}
 	m := &Metrics{

@@ -44,8 +44,8 @@ func (c *Converter) newReview(objects []*unstructured.Unstructured, to schema.Gr
 	return append(review, `]},"response":{"uid":"","convertedObjects":null,"result":{"metadata":{}}}}`+"\n"...), uid, nil
 }
 
-// answer is a ConversionReview as it is decoded, in both versions.
-type answer struct {
+// reviewResponse is a decoded ConversionReview, in either version.
+type reviewResponse struct {
 	Response *struct {
 		UID              string            `json:"uid"`
 		ConvertedObjects []json.RawMessage `json:"convertedObjects"`
@@ -64,7 +64,7 @@ func (c *Converter) readReview(body []byte, uid string) ([]json.RawMessage, *fau
 	if want := c.reviewKind(); strict && gvk != want {
 		return nil, faultf(malformedResponse, "failed: expected webhook response of %v, got %v", want, gvk)
 	}
-	var read answer
+	var read reviewResponse
 	if err := json.Unmarshal(document, &read); err != nil {
 		return nil, faultf(callFailure, "failed: %v", err)
 	}

@@ -48,7 +48,7 @@ func ApprovalOf(annotations map[string]string) (Approval, string) {
 	return ApprovalInvalid, fmt.Sprintf(`protected groups must have approval annotation %q with either a URL or a reason starting with "unapproved"%s`, name, see)
 }
 
-// approval validates the annotation, unless its state is unchanged.
+// approval validates the annotation, unless its approval state is unchanged.
 func (v *validator) approval(old *apiextensionsv1.CustomResourceDefinition) {
 	if !IsProtected(v.crd.Spec.Group) {
 		return

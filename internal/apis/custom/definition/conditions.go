@@ -18,14 +18,14 @@ func FindCondition(crd *apiextensionsv1.CustomResourceDefinition, kind apiextens
 	return nil
 }
 
-// IsTrue reports whether a condition is there and true.
+// IsTrue reports whether a definition has a condition with status True.
 func IsTrue(crd *apiextensionsv1.CustomResourceDefinition, kind apiextensionsv1.CustomResourceDefinitionConditionType) bool {
 	condition := FindCondition(crd, kind)
 	return condition != nil && condition.Status == apiextensionsv1.ConditionTrue
 }
 
-// SetCondition sets a condition, and the time of its transition, which is now, where its
-// status changes. It reports whether anything changed.
+// SetCondition sets a condition. If its status changes, the time of the transition is now. It reports whether the
+// definition changed.
 func SetCondition(crd *apiextensionsv1.CustomResourceDefinition, condition apiextensionsv1.CustomResourceDefinitionCondition, now time.Time) bool {
 	condition.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
 	have := FindCondition(crd, condition.Type)

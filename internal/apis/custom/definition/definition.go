@@ -31,16 +31,16 @@ func Default(crd *apiextensionsv1.CustomResourceDefinition) {
 
 // Prepare adds the storage version to status.storedVersions of a new definition.
 func Prepare(crd *apiextensionsv1.CustomResourceDefinition) {
-	noteStoredVersion(crd)
+	addStoredVersion(crd)
 }
 
 // PrepareUpdate adds the storage version to status.storedVersions.
 func PrepareUpdate(crd, _ *apiextensionsv1.CustomResourceDefinition) {
-	noteStoredVersion(crd)
+	addStoredVersion(crd)
 }
 
-// noteStoredVersion adds the storage version to status.storedVersions.
-func noteStoredVersion(crd *apiextensionsv1.CustomResourceDefinition) {
+// addStoredVersion adds the storage version to status.storedVersions.
+func addStoredVersion(crd *apiextensionsv1.CustomResourceDefinition) {
 	for i := range crd.Spec.Versions {
 		version := &crd.Spec.Versions[i]
 		if !version.Storage {

@@ -54,7 +54,7 @@ func (v *validator) schema(validation *apiextensions.CustomResourceValidation, v
 	} else if faults := defaultFaults(v.ctx, root, schemaAt); len(faults) > 0 {
 		v.add(faults...)
 	} else {
-		start.site = checker.Root(root, schemaAt)
+		start.node = checker.Root(root, schemaAt)
 	}
 	w := schemaValidator{ctx: v.ctx}
 	w.node(root, schemaAt, start)
@@ -125,21 +125,21 @@ type schemaValidator struct {
 // place is the context of a node in a schema.
 type place struct {
 	root bool
-	// defaults: a default is allowed; if not, reason is why.
+	// defaults is set if a default is allowed. Otherwise reason contains the reason.
 	defaults bool
 	reason   string
-	// inMeta: in the metadata or type of a resource.
+	// inMeta is set in the metadata or type of a resource.
 	inMeta bool
-	// site is that of the node's rules; zero if they are not checked.
-	site rules.Site
+	// node is the node for the check of rules; zero if they are not checked.
+	node rules.SchemaNode
 }
 
 // inner returns the place of a child node whose rules are not checked.
-func (p place) inner() place { return p.at(rules.Site{}) }
+func (p place) inner() place { return p.at(rules.SchemaNode{}) }
 
 // at returns the place of a node below.
-func (p place) at(site rules.Site) place {
-	p.root, p.site = false, site
+func (p place) at(node rules.SchemaNode) place {
+	p.root, p.node = false, node
 	return p
 }
 
@@ -171,7 +171,7 @@ func (w *schemaValidator) node(s *props, at *field.Path, p place) {
 	}
 	if s.Items != nil {
 		itemsAt := at.Child("items")
-		w.node(s.Items.Schema, itemsAt, p.at(p.site.Elements(s.Items.Schema, itemsAt)))
+		w.node(s.Items.Schema, itemsAt, p.at(p.node.Elements(s.Items.Schema, itemsAt)))
 		for i := range s.Items.JSONSchemas {
 			w.node(&s.Items.JSONSchemas[i], at.Child("items").Index(i), inner)
 		}
@@ -187,7 +187,7 @@ func (w *schemaValidator) node(s *props, at *field.Path, p place) {
 	w.rules(s, at)
 	// CEL errors of an invalid schema would not help.
 	if len(w.errs) == before {
-		w.ruleErrs = append(w.ruleErrs, p.site.Check(w.ctx)...)
+		w.ruleErrs = append(w.ruleErrs, p.node.Check(w.ctx)...)
 	}
 }
 
@@ -229,7 +229,7 @@ func (w *schemaValidator) members(s *props, at *field.Path, p place) {
 			w.add(field.Forbidden(at.Child("additionalProperties"), "additionalProperties and properties are mutual exclusive"))
 		}
 		innerAt := at.Child("additionalProperties")
-		inner := p.at(p.site.FreeMembers(additional.Schema, innerAt))
+		inner := p.at(p.node.FreeMembers(additional.Schema, innerAt))
 		if p.inMeta {
 			inner.defaults, inner.reason = false, "inside additionalProperties applying to object metadata"
 		}
@@ -238,7 +238,7 @@ func (w *schemaValidator) members(s *props, at *field.Path, p place) {
 	propertiesAt := at.Child("properties")
 	for name, member := range schema.Members(s) {
 		memberAt := propertiesAt.Key(name)
-		inner := p.at(p.site.Member(name, member, memberAt))
+		inner := p.at(p.node.Member(name, member, memberAt))
 		if (p.root || s.XEmbeddedResource) && (name == "metadata" || name == "kind" || name == "apiVersion") {
 			inner.inMeta = true
 			if p.root {

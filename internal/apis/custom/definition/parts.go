@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/custom/rules"
 )
 
-// maxSelectableFields bounds the selectable fields of a version.
+// maxSelectableFields is the maximum number of selectable fields of a version.
 const maxSelectableFields = 8
 
 func (v *validator) subresources(subresources *apiextensions.CustomResourceSubresources, at *field.Path) {

@@ -108,7 +108,7 @@ func itemsOf(s *props) *props {
 
 func preserves(s *props) bool { return s.XPreserveUnknownFields != nil && *s.XPreserveUnknownFields }
 
-// extensions rejects extensions that exclude each other.
+// extensions rejects extensions that cannot be combined.
 func (v *structural) extensions(s *props, at *field.Path) {
 	const detail = "must be false if x-kubernetes-int-or-string is true"
 	if s.XIntOrString && preserves(s) {

@@ -20,7 +20,7 @@ import (
 // validator collects the errors of one definition.
 type validator struct {
 	crd *apiextensions.CustomResourceDefinition
-	// old is the definition that is replaced, nil for a new one.
+	// old is the replaced definition; nil for a new one.
 	old  *apiextensionsv1.CustomResourceDefinition
 	ctx  context.Context
 	errs field.ErrorList
@@ -178,7 +178,7 @@ func deprecationFaults(version *apiextensions.CustomResourceDefinitionVersion) (
 	return faults
 }
 
-// hasStatus reports whether a version has the subresource /status.
+// hasStatus reports whether a version has the subresource status.
 func (v *validator) hasStatus(version *apiextensions.CustomResourceDefinitionVersion) bool {
 	subresources := version.Subresources
 	if subresources == nil {

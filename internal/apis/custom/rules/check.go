@@ -21,14 +21,13 @@ import (
 // where they can apply. The zero value is ready for use. It is not safe for concurrent
 // use.
 type Checker struct {
-	// Unchanged reports whether the schema is stored already: then its rules are not
-	// rejected for their cost. It is called when a rule costs too much; nil for a new
-	// schema.
+	// Unchanged reports whether the stored definition has the same schema, whose rules are then not rejected
+	// for their cost. It is called when a rule exceeds a limit; nil means that the schema is new.
 	Unchanged func() bool
 
-	types    typed.Maker
-	envs     environments
-	verdicts map[expressionKey]compiledCost
+	types typed.Maker
+	envs  environments
+	costs map[expressionKey]compiledCost
 
 	total     uint64
 	expensive []expensive // the most expensive first
@@ -47,16 +46,16 @@ type expensive struct {
 	cost uint64
 }
 
-// Site is a node of a schema with its context. At the zero value rules are not checked.
-type Site struct {
+// SchemaNode is a node of a schema with the context of its rules. Check of the zero value returns no errors.
+type SchemaNode struct {
 	checker *Checker
 	props   *apiextensions.JSONSchemaProps
 	at      *field.Path
-	// typ is nil until there are rules on the path, and if expressions cannot access
-	// values, in which case hidden is set.
+	// typ is the type of the values. It is nil if there are no rules on the path so far, and if expressions
+	// cannot access the values, in which case hidden is set.
 	typ    *typed.Type
 	hidden bool
-	// count bounds the number of such values in an object, if bounded.
+	// count is the maximum number of such values in an object, if bounded is set.
 	count   uint64
 	bounded bool
 	// uncorrelated is the first node of the path whose values cannot be correlated with old ones;
@@ -64,9 +63,9 @@ type Site struct {
 	uncorrelated *field.Path
 }
 
-// Root returns the site of the whole schema, which is that of a resource.
-func (c *Checker) Root(props *apiextensions.JSONSchemaProps, at *field.Path) Site {
-	s := Site{checker: c, props: props, at: at, count: 1, bounded: true}
+// Root returns the node of the whole schema, the root of a resource.
+func (c *Checker) Root(props *apiextensions.JSONSchemaProps, at *field.Path) SchemaNode {
+	s := SchemaNode{checker: c, props: props, at: at, count: 1, bounded: true}
 	if len(props.XValidations) > 0 {
 		s.typ = c.types.Make(props, true)
 		s.hidden = s.typ == nil
@@ -74,10 +73,10 @@ func (c *Checker) Root(props *apiextensions.JSONSchemaProps, at *field.Path) Sit
 	return s
 }
 
-// below returns a site below this one. from returns its type from that of this one.
-func (s Site) below(props *apiextensions.JSONSchemaProps, at *field.Path, from func(*typed.Type) *typed.Type) Site {
+// below returns a node below this one. from returns its type from that of this one.
+func (s SchemaNode) below(props *apiextensions.JSONSchemaProps, at *field.Path, from func(*typed.Type) *typed.Type) SchemaNode {
 	if s.checker == nil || props == nil {
-		return Site{}
+		return SchemaNode{}
 	}
 	inner := s
 	inner.props, inner.at = props, at
@@ -113,20 +112,20 @@ func maxBelow(props *apiextensions.JSONSchemaProps) (most uint64, bounded bool) 
 	return uint64(max(0, limit)), true
 }
 
-// Member returns the site of a member of an object.
-func (s Site) Member(name string, props *apiextensions.JSONSchemaProps, at *field.Path) Site {
+// Member returns the node of a member of an object.
+func (s SchemaNode) Member(name string, props *apiextensions.JSONSchemaProps, at *field.Path) SchemaNode {
 	return s.below(props, at, func(t *typed.Type) *typed.Type { return t.Field(name) })
 }
 
-// FreeMembers returns the site of additionalProperties.
-func (s Site) FreeMembers(props *apiextensions.JSONSchemaProps, at *field.Path) Site {
+// FreeMembers returns the node of additionalProperties.
+func (s SchemaNode) FreeMembers(props *apiextensions.JSONSchemaProps, at *field.Path) SchemaNode {
 	return s.below(props, at, (*typed.Type).Items)
 }
 
-// Elements returns the site of the elements of a list.
-func (s Site) Elements(props *apiextensions.JSONSchemaProps, at *field.Path) Site {
+// Elements returns the node of the elements of a list.
+func (s SchemaNode) Elements(props *apiextensions.JSONSchemaProps, at *field.Path) SchemaNode {
 	if s.checker == nil {
-		return Site{}
+		return SchemaNode{}
 	}
 	if s.uncorrelated == nil && (s.props.XListType == nil || *s.props.XListType != "map") {
 		s.uncorrelated = s.at
@@ -134,8 +133,8 @@ func (s Site) Elements(props *apiextensions.JSONSchemaProps, at *field.Path) Sit
 	return s.below(props, at, (*typed.Type).Items)
 }
 
-// Check returns the errors of the site's rules. Validation without CEL must precede it.
-func (s Site) Check(ctx context.Context) field.ErrorList {
+// Check returns the errors of the node's rules. Validation without CEL must precede it.
+func (s SchemaNode) Check(ctx context.Context) field.ErrorList {
 	if s.checker == nil || len(s.props.XValidations) == 0 {
 		return nil
 	}
@@ -153,7 +152,7 @@ func (s Site) Check(ctx context.Context) field.ErrorList {
 	return errs
 }
 
-func (s Site) rule(rule *apiextensions.ValidationRule, at *field.Path) field.ErrorList {
+func (s SchemaNode) rule(rule *apiextensions.ValidationRule, at *field.Path) field.ErrorList {
 	if strings.TrimSpace(rule.Rule) == "" {
 		return nil
 	}
@@ -189,7 +188,7 @@ func (s Site) rule(rule *apiextensions.ValidationRule, at *field.Path) field.Err
 // compile compiles an expression and estimates its cost, once for equal expressions. It does not
 // cache the compiled expression.
 func (c *Checker) compile(key expressionKey) compiledCost {
-	if have, found := c.verdicts[key]; found {
+	if have, found := c.costs[key]; found {
 		return have
 	}
 	e := c.envs.compile(key)
@@ -201,10 +200,10 @@ func (c *Checker) compile(key expressionKey) compiledCost {
 			v.err = fmt.Errorf("cost estimation failed%s: %w", what, err)
 		}
 	}
-	if c.verdicts == nil {
-		c.verdicts = map[expressionKey]compiledCost{}
+	if c.costs == nil {
+		c.costs = map[expressionKey]compiledCost{}
 	}
-	c.verdicts[key] = v
+	c.costs[key] = v
 	return v
 }
 
@@ -225,7 +224,7 @@ func (c *Checker) charge(errs field.ErrorList, at *field.Path, what string, cost
 	return errs
 }
 
-// Total returns the error if the rules of all checked sites together cost too much.
+// Total returns the error if the rules of all checked nodes together exceed the cost limit.
 func (c *Checker) Total(at *field.Path) field.ErrorList {
 	if c.total <= environment.EstimatedDefinitionLimit {
 		return nil
@@ -251,7 +250,7 @@ func tooMuch(what string, cost, limit uint64) string {
 		" (try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared)"
 }
 
-// multiply and add saturate.
+// multiply and add return the maximum value instead of an overflow.
 func multiply(a, b uint64) uint64 {
 	if a != 0 && b > math.MaxUint64/a {
 		return math.MaxUint64

@@ -17,7 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/cel/typed"
 )
 
-// Names of variables: the value that a rule is about, and its old value.
+// Names of the variables of a rule: the value, and the old value.
 const (
 	selfName    = "self"
 	oldSelfName = "oldSelf"
@@ -26,7 +26,7 @@ const (
 // scope is the variables of an expression: self, and oldSelf, which may be optional.
 type scope struct {
 	typ *typed.Type
-	// optional: oldSelf is an optional value.
+	// optional is set if oldSelf is an optional value.
 	optional bool
 }
 
@@ -73,9 +73,9 @@ func (e *environments) of(s scope) (*cel.Env, error) {
 // expression is a compiled expression.
 type expression struct {
 	program cel.Program
-	// usesOldSelf: a transition rule.
+	// usesOldSelf is set for transition rules.
 	usesOldSelf bool
-	// ast is for the estimation of costs.
+	// ast is the checked expression, for the estimation of its cost.
 	ast *cel.Ast
 	err error
 }
@@ -88,7 +88,7 @@ const (
 	asMessage
 )
 
-// compile compiles an expression. Its errors are worded as in errors of definitions.
+// compile compiles an expression. The text of its errors is that of kube-apiserver's validation of definitions.
 func (e *environments) compile(key expressionKey) *expression {
 	env, err := e.of(key.scope)
 	if err != nil {
@@ -112,8 +112,8 @@ func (e *environments) compile(key expressionKey) *expression {
 	for _, reference := range ast.NativeRep().ReferenceMap() {
 		made.usesOldSelf = made.usesOldSelf || reference.Name == oldSelfName
 	}
-	// A checked expression needs only the base environment: a program of its own
-	// environment would keep that in memory.
+	// A checked expression needs only the base environment. A program of the environment of its scope would
+	// retain that environment in memory.
 	base, err := environment.Base()
 	if err == nil {
 		made.program, err = base.Program(ast, environment.ProgramOptions()...)
@@ -145,7 +145,7 @@ type expressions struct {
 	}
 }
 
-// maxShared bounds the cached expressions.
+// maxShared is the maximum number of cached expressions.
 const maxShared = 1000
 
 type expressionKey struct {
@@ -173,14 +173,14 @@ func (e *expressions) get(key expressionKey, envs *environments) *expression {
 // compiledRules are the compiled rules of a node.
 type compiledRules struct {
 	rules []compiledRule
-	// usesOldSelf: one of them does. optional: one of them has it optional.
+	// usesOldSelf is set if one of the rules uses oldSelf, optional if it is optional in one of them.
 	usesOldSelf, optional bool
 }
 
 type compiledRule struct {
 	rule *expression // nil for an empty one
-	// message is nil without a message expression. It is compiled when the rule
-	// first fails: most never do.
+	// message is nil without a message expression. It is compiled at the first failure of the rule, because
+	// most rules never fail.
 	message func() *expression
 }
 
@@ -210,7 +210,7 @@ func (e *expressions) compile(n *node) compiledRules {
 type result struct {
 	value ref.Val
 	cost  uint64
-	// counted is false if the cost is unknown.
+	// counted reports whether the cost is known.
 	counted bool
 	err     error
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics are the durations of compilations and evaluations of validation rules, under
-// kube-apiserver's names. One observation covers the rules of one value of a schema, without the
+// Metrics are the durations of compilations and evaluations of validation rules, with kube-apiserver's
+// names. One observation covers the rules of one value of a schema, without the
 // values below it. Metrics is safe for concurrent use. A nil *Metrics records nothing.
 type Metrics struct {
 	compilation, evaluation prometheus.Histogram

@@ -21,8 +21,8 @@ type Options struct {
 	// Ratchet turns errors of unchanged values into warnings (KEP-4008), except those
 	// of transition rules.
 	Ratchet bool
-	// Schema is that of the value, for comparing it with Old; nil compares without
-	// one.
+	// Schema is the schema of the value, which determines how it is compared with Old; nil compares them
+	// without a schema.
 	Schema *schema.Schema
 	// Budget is the cost budget of all rules together.
 	Budget int64
@@ -53,17 +53,17 @@ type validation struct {
 // place is a value and its path. It is a list on the stack of the walk.
 type place struct {
 	above *place
-	// name, or index if inList, is the last element of the path. free: name is a key
-	// of additionalProperties.
+	// name, or index if inList is set, is the last element of the path. free is set if name is a key of
+	// additionalProperties.
 	name         string
 	index        int
 	inList, free bool
 	value, old   any
-	// correlated: old is the old value of this one.
+	// correlated is set if old is the old value of this one.
 	correlated bool
-	// hidden: expressions cannot access the value, so it is not compared.
+	// hidden is set if expressions cannot access the value, which is then not compared.
 	hidden bool
-	// compared reports that unchanged is known.
+	// compared is set if unchanged was determined.
 	compared, unchanged bool
 }
 
@@ -96,7 +96,7 @@ func (p *place) isUnchanged(root *schema.Schema) bool {
 	return false
 }
 
-// schema returns the schema of the value, nil where that is not known.
+// schema returns the schema of the value, or nil if it is not known.
 func (p *place) schema(root *schema.Schema) *schema.Schema {
 	if p.above == nil {
 		return root
@@ -113,12 +113,12 @@ func (p *place) schema(root *schema.Schema) *schema.Schema {
 	return s.Properties[p.name]
 }
 
-// maxFaults is how many faults are returned: no client needs more, and each of a
-// million entries can have one before the budget is used up.
+// maxFaults is the maximum number of returned faults. Without it, each of a million entries could have one before the
+// budget is exceeded.
 const maxFaults = 1 << 10
 
-// value judges a value and all below it. It returns false when the budget is
-// used up, or there are enough faults.
+// value validates a value and all values below it. It returns false if the budget is exceeded or there are maxFaults
+// faults.
 func (j *validation) value(n *node, p *place) bool {
 	if len(j.errs) >= maxFaults {
 		return false
@@ -190,7 +190,7 @@ func (j *validation) elements(n *node, p *place, list, old []any) bool {
 	return true
 }
 
-// byKeys finds the entries of a list map; of equal ones the first.
+// byKeys returns the entries of a list map by their keys. If keys are equal, it returns the first entry.
 func byKeys(keys []string, list []any) map[any]any {
 	entries := make(map[any]any, len(list))
 	for _, entry := range list {
@@ -212,7 +212,7 @@ func keyOf(keys []string, entry any) (any, bool) {
 	if len(keys) == 1 {
 		return scalar(members[keys[0]])
 	}
-	// Two at a time: [a, [b, [c, d]]].
+	// Nested pairs: [a, [b, [c, d]]].
 	var key any
 	for _, name := range slices.Backward(keys) {
 		value, ok := scalar(members[name])

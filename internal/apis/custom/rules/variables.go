@@ -5,7 +5,7 @@ import (
 	"github.com/google/cel-go/interpreter"
 )
 
-// variables are the values that expressions see.
+// variables contains the values of the variables of an expression.
 type variables struct {
 	self, oldSelf ref.Val // oldSelf may be nil
 }

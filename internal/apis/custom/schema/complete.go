@@ -16,7 +16,7 @@ func (s *Schema) Complete(doc map[string]any) {
 	w.object(s, doc, true)
 }
 
-// Fill sets defaults and drops no unknown members.
+// Fill sets defaults like Complete, and preserves unknown members.
 func (s *Schema) Fill(doc map[string]any) {
 	w := walk{defaults: true}
 	w.object(s, doc, true)
@@ -41,7 +41,7 @@ func (s *Schema) PruneValue(value any) bool {
 // walk is one pass over a document.
 type walk struct {
 	prune, defaults, report bool
-	// path is that of the current value, if report is set.
+	// path is the path of the current value, if report is set.
 	path    []byte
 	unknown []string
 }
@@ -58,7 +58,7 @@ func (w *walk) value(s *Schema, value any, resource bool) {
 	}
 }
 
-// object walks the members of an object. With a nil s all of them are unknown.
+// object walks the members of an object. If s is nil, all members are unknown.
 func (w *walk) object(s *Schema, doc map[string]any, resource bool) {
 	if s != nil && w.defaults {
 		w.fill(s, doc)

@@ -40,7 +40,7 @@ func (s *Schema) pruneDefaults(steps []string, inMeta bool) {
 // pruneInMetadata returns the pruned value at the path steps in the metadata or type of a resource,
 // or nil if all of it is pruned.
 func pruneInMetadata(value any, steps []string) any {
-	doc, ok := surround(value, steps).(map[string]any)
+	doc, ok := wrapAt(value, steps).(map[string]any)
 	if !ok {
 		return value
 	}
@@ -62,8 +62,8 @@ func pruneInMetadata(value any, steps []string) any {
 	return left
 }
 
-// surround returns a document with a value at the path steps.
-func surround(value any, steps []string) any {
+// wrapAt returns a document with a value at the path steps.
+func wrapAt(value any, steps []string) any {
 	for i := len(steps) - 1; i >= 0; i-- {
 		if steps[i] == "" {
 			value = []any{value}

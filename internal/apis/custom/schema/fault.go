@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// place is the path of a value in a document. It is a list on the stack of a walk, so
-// that a path costs nothing until there is an error.
+// place is the path of a value in a document. It is a linked list on the stack of a walk, so that the path is formatted
+// only for an error.
 type place struct {
 	above *place
 	name  string
@@ -51,8 +51,8 @@ type fault struct {
 	err  *field.Error
 }
 
-// maxFaults bounds the faults of one value. A body of a few MB can have a million, and
-// removing duplicates among them would take hours.
+// maxFaults is the maximum number of faults of one value. A body of a few MB can have a million faults, and removing
+// duplicates among them would take hours.
 const maxFaults = 1 << 10
 
 // fewFaults is up to how many faults a linear search is faster than a map.
@@ -118,8 +118,8 @@ func (c *checker) invalid(p *place, value any, format string, args ...any) fault
 	return fault{text, field.Invalid(c.at(p), value, text)}
 }
 
-// misfit returns a fault that names no field, as some of kube-apiserver's.
-func (c *checker) misfit(text string) fault {
+// combinationFault returns a fault that names no field, as some of kube-apiserver's.
+func (c *checker) combinationFault(text string) fault {
 	return fault{text, field.Invalid(c.base, "", text)}
 }
 

@@ -103,7 +103,7 @@ func (s *Schema) ValidateLists(base *field.Path, value, old any) field.ErrorList
 		}
 		switch list.ListType {
 		case "set":
-			for _, i := range twice(len(entries), func(i int) (string, bool) { return encodedKey(entries[i]) }) {
+			for _, i := range duplicates(len(entries), func(i int) (string, bool) { return encodedKey(entries[i]) }) {
 				errs = append(errs, field.Duplicate(path.Index(i), entries[i]))
 			}
 		case "map":
@@ -126,7 +126,7 @@ func (s *Schema) listMapFaults(path *field.Path, entries []any) field.ErrorList 
 		}
 		return keyOf(s.ListKeys, entries[i])
 	}
-	for _, i := range twice(len(entries), key) {
+	for _, i := range duplicates(len(entries), key) {
 		shown := map[string]any{}
 		members, _ := entries[i].(map[string]any)
 		for _, name := range s.ListKeys {
@@ -147,8 +147,8 @@ func encodedKey(value any) (string, bool) {
 	return string(encoded), err == nil
 }
 
-// twice returns the indexes at which a key occurs for the second time.
-func twice(n int, key func(int) (string, bool)) []int {
+// duplicates returns the indexes at which a key occurs for the second time.
+func duplicates(n int, key func(int) (string, bool)) []int {
 	if n < 2 {
 		return nil
 	}

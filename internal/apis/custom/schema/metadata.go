@@ -110,7 +110,7 @@ func coerceMetadata(doc map[string]any, path string, report, lenient bool) ([]st
 		if !lenient {
 			return nil, err
 		}
-		meta = salvage(raw)
+		meta = decodeValidMembers(raw)
 	}
 	var unknown []string
 	if report {
@@ -131,8 +131,8 @@ func coerceMetadata(doc map[string]any, path string, report, lenient bool) ([]st
 	return unknown, nil
 }
 
-// salvage decodes metadata member by member, and ignores malformed ones.
-func salvage(raw any) metav1.ObjectMeta {
+// decodeValidMembers decodes the members of metadata one by one, and ignores malformed ones.
+func decodeValidMembers(raw any) metav1.ObjectMeta {
 	var meta metav1.ObjectMeta
 	members, _ := raw.(map[string]any)
 	for _, name := range sortedKeys(members) {

@@ -189,7 +189,7 @@ func (c *checker) checkCombined(r *result, s *Schema, p *place, value, old any) 
 	if len(s.rules.anyOf) > 0 {
 		valid, chosen := c.alternatives(s.rules.anyOf, p, value, old, true)
 		if valid == 0 {
-			r.add(c.misfit(fmt.Sprintf("%q must validate at least one schema (anyOf)", p)))
+			r.add(c.combinationFault(fmt.Sprintf("%q must validate at least one schema (anyOf)", p)))
 		}
 		r.merge(chosen)
 	}
@@ -197,9 +197,9 @@ func (c *checker) checkCombined(r *result, s *Schema, p *place, value, old any) 
 		valid, chosen := c.alternatives(s.rules.oneOf, p, value, old, false)
 		switch {
 		case valid == 0:
-			r.add(c.misfit(fmt.Sprintf("%q must validate one and only one schema (oneOf). Found none valid", p)))
+			r.add(c.combinationFault(fmt.Sprintf("%q must validate one and only one schema (oneOf). Found none valid", p)))
 		case valid > 1:
-			r.add(c.misfit(fmt.Sprintf("%q must validate one and only one schema (oneOf). Found %d valid alternatives", p, valid)))
+			r.add(c.combinationFault(fmt.Sprintf("%q must validate one and only one schema (oneOf). Found %d valid alternatives", p, valid)))
 		}
 		r.merge(chosen)
 	}
@@ -207,7 +207,7 @@ func (c *checker) checkCombined(r *result, s *Schema, p *place, value, old any) 
 		c.checkAllOf(r, s, p, value, old)
 	}
 	if s.rules.not != nil && len(c.check(s.rules.not, p, value, old).faults) == 0 {
-		r.add(c.misfit(fmt.Sprintf("%q must not validate the schema (not)", p)))
+		r.add(c.combinationFault(fmt.Sprintf("%q must not validate the schema (not)", p)))
 	}
 }
 
@@ -227,7 +227,7 @@ func (c *checker) checkAllOf(r *result, s *Schema, p *place, value, old any) {
 	if valid == 0 {
 		none = ". None validated"
 	}
-	r.add(c.misfit(fmt.Sprintf("%q must validate all the schemas (allOf)%s", p, none)))
+	r.add(c.combinationFault(fmt.Sprintf("%q must validate all the schemas (allOf)%s", p, none)))
 }
 
 // alternatives returns the number of schemas that accept a value, stopping at one if oneIsEnough,

@@ -212,6 +212,6 @@ func (c *checker) outOfRange(s *Schema, p *place, value any, role string) *fault
 	if s.rules.format != "" {
 		what = "with format " + s.rules.format
 	}
-	f := c.misfit(fmt.Sprintf("%s value must be of type integer %s in %s", role, what, p))
+	f := c.combinationFault(fmt.Sprintf("%s value must be of type integer %s in %s", role, what, p))
 	return &f
 }

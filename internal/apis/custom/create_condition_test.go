@@ -21,8 +21,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// sharedSource returns the source of one of several servers. It knows the definition and does not
-// receive its changes, like a server with delayed events.
+// sharedSource returns the source of one of several servers. It has loaded the definition and does not receive its
+// changes, like a server with delayed events.
 func sharedSource(t *testing.T, backend kv.Backend) *Source {
 	t.Helper()
 	s := sourceOver(t, backend, 0)
@@ -80,14 +80,15 @@ func TestDeletedByAnotherServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	for record := range list.Items {
-		t.Errorf("%s is left", record.Name())
+		t.Errorf("%s still exists", record.Name())
 	}
 }
 
-// TestEndedByAnotherServer: of a definition that has ended there is no resource.
-func TestEndedByAnotherServer(t *testing.T) {
+// TestRemovedByAnotherServer checks that no object is created after another server has deleted or replaced the
+// definition.
+func TestRemovedByAnotherServer(t *testing.T) {
 	t.Parallel()
-	for name, successor := range map[string]bool{"gone": false, "defined anew": true} {
+	for name, successor := range map[string]bool{"deleted": false, "replaced": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			backend := storagetest.InMemory(t)
@@ -117,7 +118,7 @@ func TestEndedByAnotherServer(t *testing.T) {
 				}
 			}
 			if _, err := widgets.Create(ctx, widget("after"), nil, metav1.CreateOptions{}); !apierrors.IsNotFound(err) {
-				t.Errorf("created after the end: %v", err)
+				t.Errorf("create after the deletion: %v", err)
 			}
 		})
 	}
@@ -142,7 +143,7 @@ func changeDefinition(t *testing.T, s *Source, change func(*apiextensionsv1.Cust
 func awaitDefinition(t *testing.T, s *Source, is func(*apiextensionsv1.CustomResourceDefinition) bool) {
 	t.Helper()
 	testserver.Eventually(t, time.Minute, func() error {
-		record, err := s.stored(t.Context(), "widgets.a.example.com")
+		record, err := s.readRecord(t.Context(), "widgets.a.example.com")
 		if err != nil {
 			return err
 		}

@@ -23,15 +23,22 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
+// isAwaited reports whether a finalizer waits for creations in progress.
+func (g *createGate) isAwaited() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.mu.drained != nil
+}
+
 func widget(name string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "a.example.com/v1", "kind": "Widget"}}
 	u.SetName(name)
 	return u
 }
 
-// TestCreatedAtTheEnd checks that an object created during the deletion of its definition is
-// deleted with it, and does not exist when the definition is created again.
-func TestCreatedAtTheEnd(t *testing.T) {
+// TestCreateDuringDeletion checks that an object created during the deletion of its definition is deleted with it, and
+// does not exist when the definition is created again.
+func TestCreateDuringDeletion(t *testing.T) {
 	t.Parallel()
 	s := sourceOver(t, storagetest.InMemory(t), 0)
 	s.run(t)
@@ -52,7 +59,7 @@ func TestCreatedAtTheEnd(t *testing.T) {
 		created <- err
 	}()
 	<-entered
-	open := s.current.Load().find("a.example.com", "widgets").barrier
+	gate := s.current.Load().find("a.example.com", "widgets").creates
 
 	name := types.NamespacedName{Name: crd.Name}
 	if _, err := s.config.Definitions.Update(ctx, name, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
@@ -71,15 +78,14 @@ func TestCreatedAtTheEnd(t *testing.T) {
 		_, err := s.config.Definitions.Get(ctx, name, storage.ReadOptions{})
 		return errors.Is(err, storage.ErrNotFound)
 	}
-	for until := time.Now().Add(time.Minute); open.creating.TryRLock(); runtime.Gosched() { // until the cleaner waits
-		open.creating.RUnlock()
+	for until := time.Now().Add(time.Minute); !gate.isAwaited(); runtime.Gosched() {
 		if gone() || time.Now().After(until) {
-			t.Error("the end of the definition does not wait for the object")
+			t.Error("the deletion of the definition does not wait for the creation")
 			break
 		}
 	}
 	if _, err := widgets.Create(ctx, widget("later"), nil, metav1.CreateOptions{}); !apierrors.IsForbidden(err) {
-		t.Errorf("created at the end: %v", err)
+		t.Errorf("create in a terminating definition: %v", err)
 	}
 	close(release)
 	if err := <-created; err != nil {
@@ -87,7 +93,7 @@ func TestCreatedAtTheEnd(t *testing.T) {
 	}
 	testserver.Eventually(t, time.Minute, func() error {
 		if !gone() {
-			return errors.New("the definition stays")
+			return errors.New("the definition still exists")
 		}
 		return nil
 	})
@@ -98,7 +104,7 @@ func TestCreatedAtTheEnd(t *testing.T) {
 	}
 	testserver.Eventually(t, time.Minute, func() error {
 		if e := s.current.Load().find("a.example.com", "widgets"); e == nil || e.uid != crd.UID || !e.isServed() {
-			return errors.New("not served anew")
+			return errors.New("the new definition is not served")
 		}
 		return nil
 	})
@@ -107,20 +113,20 @@ func TestCreatedAtTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	for record, err := range list.Items {
-		t.Errorf("%v is still there (%v)", record.Name(), err)
+		t.Errorf("%v still exists (%v)", record.Name(), err)
 	}
 }
 
-// TestHidden checks that a hidden definition is not served, regardless of later events, until it is
-// no longer hidden.
-func TestHidden(t *testing.T) {
+// TestRemoving checks that a definition in phase removing is not served, regardless of later events, until the phase is
+// reset or the definition is replaced.
+func TestRemoving(t *testing.T) {
 	t.Parallel()
 	s := sourceOver(t, storagetest.InMemory(t), 0)
 	var changed []schema.GroupVersion
 	s.config.Changed = func(gvs []schema.GroupVersion) { changed = append(changed, gvs...) }
 	crd := widgetDefinition("a.example.com")
 	crd.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}
-	s.update(newEntry(crd, 1), true)
+	s.observe(newEntry(crd, 1), true)
 	gv := schema.GroupVersion{Group: "a.example.com", Version: "v1"}
 	check := func(when string, served bool, changes int) {
 		t.Helper()
@@ -128,50 +134,51 @@ func TestHidden(t *testing.T) {
 			t.Errorf("%s: served %v", when, found)
 		}
 		if len(changed) != changes {
-			t.Errorf("%s: %d changes were told", when, len(changed))
+			t.Errorf("%s: %d changes were reported", when, len(changed))
 		}
 		changed = nil
 	}
-	check("at first", true, 1)
-	s.setHidden(crd.Name, "another", true)
-	check("another is hidden", true, 0)
+	check("initially", true, 1)
+	s.setRemoving(crd.Name, "another", true)
+	check("another definition is removing", true, 0)
 	generation := s.Generation()
-	s.setHidden(crd.Name, crd.UID, true)
-	check("hidden", false, 1)
+	s.setRemoving(crd.Name, crd.UID, true)
+	check("removing", false, 1)
 	if s.Generation() == generation {
-		t.Error("the generation has not grown")
+		t.Error("the generation has not increased")
 	}
-	s.update(newEntry(crd, 2), true)
-	check("hidden, and told of", false, 0)
-	s.setHidden(crd.Name, crd.UID, false)
-	check("shown", true, 1)
-	s.setHidden(crd.Name, crd.UID, true)
+	s.observe(newEntry(crd, 2), true)
+	check("removing, after an event", false, 0)
+	s.setRemoving(crd.Name, crd.UID, false)
+	check("not removing", true, 1)
+	s.setRemoving(crd.Name, crd.UID, true)
 	crd.UID = "new"
-	s.update(newEntry(crd, 3), true)
-	check("defined anew", true, 1+1)
+	s.observe(newEntry(crd, 3), true)
+	check("new definition", true, 1+1)
 }
 
-// TestDeletionChangesNothing: watches go on while the objects are removed.
-func TestDeletionChangesNothing(t *testing.T) {
+// TestTerminatingKeepsState checks that the derived state, and with it open watches, stays in use while a definition is
+// terminating, and that a change of the spec replaces it.
+func TestTerminatingKeepsState(t *testing.T) {
 	t.Parallel()
 	s := sourceOver(t, storagetest.InMemory(t), 0)
 	crd := widgetDefinition("a.example.com")
 	stateOf := func(revision int64) *generationState {
-		s.update(newEntry(crd, revision), true)
-		return s.current.Load().named(crd.Name).state
+		s.observe(newEntry(crd, revision), true)
+		return s.current.Load().named(crd.Name).derived
 	}
 	first := stateOf(1)
 	now := metav1.Now()
 	crd.DeletionTimestamp = &now
 	crd.Generation++
-	if stateOf(2) != first || first.life.Err() != nil {
-		t.Error("what is open ended with the deletion")
+	if stateOf(2) != first || first.lifetime.Err() != nil {
+		t.Error("the deletion timestamp ended the derived state")
 	}
 	if stateOf(3) != first {
-		t.Error("what is open ended with a status")
+		t.Error("a status write ended the derived state")
 	}
 	crd.Generation++
-	if stateOf(4) == first || first.life.Err() == nil {
-		t.Error("what is open outlived a change")
+	if stateOf(4) == first || first.lifetime.Err() == nil {
+		t.Error("the derived state is in use after a change of the spec")
 	}
 }

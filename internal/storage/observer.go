@@ -10,19 +10,20 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// Observer is called with each write before the write returns, so that it is in
-// effect for its writer. Its functions may be called concurrently, and out of
-// order, for the same object as well: the greater revision is the newer write.
+// Observer is called with each write before the write returns, so that the write is in effect when the
+// client receives the response. Its functions may be called concurrently and out of order, also for the
+// same object: the write with the greater revision is the newer one.
 type Observer struct {
-	// Written is called with the object as it is stored now. Its error is
-	// returned to the writer, although the write has taken place. Required.
+	// Written is called with the stored object. Its error is returned to the writer, although the object
+	// was stored. It must not block on another write. Required.
 	Written func(*codec.Record) error
-	// Deleted is called with the name of an object and the revision of its
-	// deletion; nil: deletions are not observed.
+	// Deleted is called with the name of an object and the revision of its deletion; nil ignores
+	// deletions.
 	Deleted func(name types.NamespacedName, revision int64)
 }
 
-// And returns an observer that calls both observers in order; either may be nil.
+// And returns an observer that calls both observers in order. Either may be nil; the result is nil if both
+// are.
 func (o *Observer) And(other *Observer) *Observer {
 	if o == nil || other == nil {
 		return cmp.Or(o, other)
@@ -42,7 +43,7 @@ func (o *Observer) And(other *Observer) *Observer {
 	return both
 }
 
-// Observed returns a storage that reports writes to an Observer, except dry runs.
+// Observed returns a storage that reports all writes except dry runs to an Observer.
 func Observed(inner Interface, observer *Observer) Interface { return observed{inner, observer} }
 
 type observed struct {

@@ -89,7 +89,7 @@ func TestDeletionOutlivesWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	testserver.Eventually(t, time.Minute, func() error { // its objects are being waited for
-		crd, err := s.loop.readHead(t.Context(), crd.Name)
+		crd, err := s.read(t.Context(), crd.Name, "schema")
 		if err == nil && !definition.IsTrue(crd, apiextensionsv1.Terminating) {
 			err = errNotYet
 		}

@@ -88,7 +88,7 @@ func TestUpdatesOfOneWriter(t *testing.T) {
 		st := c.loaded.Load()
 		st.mu.RLock()
 		defer st.mu.RUnlock()
-		return len(st.mu.written)
+		return len(st.mu.recentWrites)
 	}
 	if n := remembered(); n != 0 {
 		t.Errorf("%d written records are kept although the cache is up to date", n)

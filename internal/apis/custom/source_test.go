@@ -89,7 +89,7 @@ func (s *Source) awaitServed(t testing.TB, group string) *rest.Resource {
 
 // openHandlerOf returns a weak pointer to the cached data of a version, or the zero pointer.
 func (s *Source) openHandlerOf(group string) weak.Pointer[openHandler] {
-	f := s.current.Load().find(group, "widgets").state
+	f := s.current.Load().find(group, "widgets").derived
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if in := f.mu.versions["v1"]; in != nil {
@@ -136,18 +136,18 @@ func TestIdle(t *testing.T) {
 
 	s.sweep(time.Now())
 	if s.openHandlerOf("used.example.com") != used {
-		t.Error("gone although it was just used")
+		t.Error("dropped after a recent use")
 	}
 	s.sweep(time.Now().Add(idle + time.Minute))
 	if s.openHandlerOf("used.example.com") != (weak.Pointer[openHandler]{}) {
-		t.Error("kept although it was not used")
+		t.Error("retained without use")
 	}
 	if s.openHandlerOf("watched.example.com") == (weak.Pointer[openHandler]{}) {
-		t.Error("gone although it is watched")
+		t.Error("dropped despite a watch")
 	}
 	for until := time.Now().Add(time.Minute); used.Value() != nil; runtime.GC() {
 		if time.Now().After(until) {
-			t.Fatal("something still holds what was opened")
+			t.Fatal("dropped data is still referenced")
 		}
 	}
 	if err := w.Close(); err != nil {
@@ -155,7 +155,7 @@ func TestIdle(t *testing.T) {
 	}
 	s.sweep(time.Now().Add(idle + time.Minute))
 	if s.openHandlerOf("watched.example.com") != (weak.Pointer[openHandler]{}) {
-		t.Error("kept although it is not watched any more")
+		t.Error("retained after the end of the watch")
 	}
 	use("used.example.com")
 }
@@ -191,7 +191,7 @@ func TestEstablishing(t *testing.T) {
 		}
 		again, err := record.Kind().EncodeStored(t.Context(), stored)
 		if err != nil || string(again) != string(record.Stored()) {
-			t.Errorf("what is stored differs from its encoding: %v\n%s\n%s", err, record.Stored(), again)
+			t.Errorf("the stored bytes differ from the encoding: %v\n%s\n%s", err, record.Stored(), again)
 		}
 		stored.Status, stored.ManagedFields, stored.ResourceVersion = apiextensionsv1.CustomResourceDefinitionStatus{}, nil, ""
 		want := crd.DeepCopy()
@@ -207,8 +207,7 @@ func TestEstablishing(t *testing.T) {
 	}
 }
 
-// TestManyInOneGroup: the names of a group are given to one definition each, also
-// where there are many.
+// TestManyInOneGroup checks that each name of a group with many definitions belongs to at most one of them.
 func TestManyInOneGroup(t *testing.T) {
 	t.Parallel()
 	now := newSnapshot()
@@ -216,34 +215,33 @@ func TestManyInOneGroup(t *testing.T) {
 	for i := range many {
 		name := fmt.Sprintf("kind%ds", i)
 		e := &entry{name: name + ".example.com", group: "example.com", revision: int64(i), requested: names{plural: name, kind: fmt.Sprint("Kind", i)}}
-		given, why := now.takenBeside(e.group, e.name).give(e.requested, names{})
-		if why != nil {
-			t.Fatal(why)
+		assigned, conflict := now.namesOfOthers(e.group, e.name).assign(e.requested, names{})
+		if conflict != nil {
+			t.Fatal(conflict)
 		}
-		e.accepted = given
+		e.accepted = assigned
 		now = now.with(e.group, name, e)
 	}
 	if n := now.entries.Len(); n != many {
 		t.Errorf("%d entries", n)
 	}
 	late := names{plural: "late", kind: "Kind7"}
-	if _, why := now.takenBeside("example.com", "late.example.com").give(late, names{}); reasonOf(why) != "KindConflict" {
-		t.Errorf("a kind given twice: %v", why)
+	if _, conflict := now.namesOfOthers("example.com", "late.example.com").assign(late, names{}); reasonOf(conflict) != "KindConflict" {
+		t.Errorf("a kind was assigned twice: %v", conflict)
 	}
 	now = now.with("example.com", "kind7s", nil)
-	if _, why := now.takenBeside("example.com", "late.example.com").give(late, names{}); why != nil {
-		t.Errorf("a kind that is free again: %v", why)
+	if _, conflict := now.namesOfOthers("example.com", "late.example.com").assign(late, names{}); conflict != nil {
+		t.Errorf("a released kind was not assigned: %v", conflict)
 	}
 	for i := range many {
 		now = now.with("example.com", fmt.Sprintf("kind%ds", i), nil)
 	}
-	if now.entries.Len() != 0 || now.claims.Len() != 0 {
-		t.Errorf("%d entries and %d names are left", now.entries.Len(), now.claims.Len())
+	if now.entries.Len() != 0 || now.reservations.Len() != 0 {
+		t.Errorf("%d entries and %d names remain", now.entries.Len(), now.reservations.Len())
 	}
 }
 
-// TestSchemaOnUse: the schema of a definition without objects is not compiled,
-// however often they are listed.
+// TestSchemaOnUse checks that a list without objects does not compile the schema, and that a creation does.
 func TestSchemaOnUse(t *testing.T) {
 	t.Parallel()
 	s := sourceOver(t, storagetest.InMemory(t), time.Hour)
@@ -257,7 +255,7 @@ func TestSchemaOnUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	if isCompiled() {
-		t.Error("a list of nothing took the schema")
+		t.Error("an empty list compiled the schema")
 	}
 	widget := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "metadata": map[string]any{"name": "w"}}}
 	if _, err := widgets.Version.Accept(widget, false); err != nil {
