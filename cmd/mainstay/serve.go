@@ -79,8 +79,6 @@ func serve(flags *serveFlags, stdout, stderr io.Writer, signals <-chan os.Signal
 		}
 	}
 	limitMemory(&config, heapFloor)
-	processors := newProcessors(calm)
-	config.Expensive, config.Turns = processors, processors.turns()
 	s, err := host.New(config)
 	if err != nil {
 		return &usageError{err}

@@ -8,15 +8,11 @@ import (
 	"sync"
 
 	"mainstay.dev/mainstay/internal/codec/gzip"
-	"mainstay.dev/mainstay/internal/limits/processor"
 )
 
 // gzipThreshold is the size from which a body is compressed for clients that
 // accept it: below, it costs more than it saves (KEP-156).
 const gzipThreshold = 128 << 10
-
-// gzipPiece is how much is compressed before others may have the turn.
-const gzipPiece = 32 << 10
 
 // unknownLength is the length of a body that is not known before its end.
 const unknownLength = -1
@@ -27,8 +23,6 @@ const unknownLength = -1
 type bodyWriter struct {
 	w http.ResponseWriter
 	r *http.Request
-	// turn is the CPU slot of the request, which is released during sends; may be nil.
-	turn *processor.Turn
 	// mediaType and code are for the response header; if empty, the caller has set them.
 	mediaType string
 	code      int
@@ -70,20 +64,13 @@ func (o *bodyWriter) write(b []byte) error {
 	if o.zip == nil {
 		return o.send(b)
 	}
-	for len(b) > 0 {
-		piece := b[:min(len(b), gzipPiece)]
-		b = b[len(piece):]
-		if _, err := o.zip.Write(piece); err != nil {
-			return err
-		}
-		o.turn.GiveWay()
+	if _, err := o.zip.Write(b); err != nil {
+		return err
 	}
 	return o.sendZipped()
 }
 
-// send sends bytes with the CPU slot released.
 func (o *bodyWriter) send(b []byte) error {
-	o.turn.End()
 	_, err := o.w.Write(b)
 	return err
 }

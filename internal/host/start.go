@@ -150,7 +150,7 @@ func (h *Host) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	listener := newWriteTimeoutListener(bulkListener{Listener: h.config.Listener, turns: h.env.Turns}, writeTimeout)
+	listener := newWriteTimeoutListener(h.config.Listener, writeTimeout)
 	base := httpServer.TLSConfig.Clone()
 	served := make(chan error, 1)
 	go func() { served <- httpServer.ServeTLS(listener, "", "") }() // ends with Close or Shutdown below
