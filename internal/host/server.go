@@ -111,7 +111,7 @@ func New(config Config) (*Host, error) {
 		return nil, err
 	}
 	registry := telemetry.NewRegistry(controlplane.Build(config.Version))
-	encodings, err := codec.NewMemory(codec.MemoryConfig{Limit: config.CacheMemoryLimit, Pressed: config.MemoryPressed, Registerer: registry})
+	encodings, err := codec.NewMemory(codec.MemoryConfig{Limit: config.CacheMemoryLimit, Registerer: registry})
 	if err != nil {
 		return nil, err
 	}

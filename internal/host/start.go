@@ -83,7 +83,7 @@ func (h *Host) startFeed() error {
 	var running sync.WaitGroup
 	h.stopFeed = func() { cancel(); running.Wait() }
 	start := func(backend kv.Backend) (*cache.Feed, error) {
-		feed, err := cache.NewFeed(cache.FeedConfig{Backend: backend, Prefix: h.feedPrefix(), Logger: h.logger, Metrics: h.cacheMetrics, Pressed: h.config.MemoryPressed})
+		feed, err := cache.NewFeed(cache.FeedConfig{Backend: backend, Prefix: h.feedPrefix(), Logger: h.logger, Metrics: h.cacheMetrics, Pressed: h.config.MemoryPressed, Encodings: h.env.Encodings})
 		if err != nil {
 			return nil, fmt.Errorf("start the watch cache: %w", err)
 		}

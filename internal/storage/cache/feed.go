@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"mainstay.dev/mainstay/internal/codec"
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
@@ -21,8 +22,10 @@ const (
 	progressPeriod = 100 * time.Millisecond
 	// restartDelay is the time between two watches.
 	restartDelay = 200 * time.Millisecond
-	// tidyPeriod is how often idle caches and old snapshots are dropped.
+	// tidyPeriod is the interval between two drops of idle caches and old snapshots.
 	tidyPeriod = 30 * time.Second
+	// pressurePeriod is the interval between two checks for a shortage of memory.
+	pressurePeriod = time.Second
 )
 
 // FeedConfig describes a Feed.
@@ -37,9 +40,12 @@ type FeedConfig struct {
 	Metrics *Metrics
 	// Idle is the duration after which an unread cache is dropped; 0 means DefaultIdle.
 	Idle time.Duration
-	// Pressed reports whether the process is short of memory: then an unread cache is
-	// dropped when it is next looked at. nil: it never is.
+	// Pressed reports whether the process is short of memory. The feed then evicts half of
+	// Encodings every second, and drops caches that were not read for five seconds. nil means
+	// never.
 	Pressed func() bool
+	// Encodings has the cached encodings of the records in the caches; nil is valid.
+	Encodings *codec.Memory
 	// Log limits the log of recent changes of each cache.
 	Log LogLimits
 }
@@ -62,7 +68,9 @@ type Feed struct {
 	metrics *Metrics
 	idle    time.Duration
 	pressed func() bool
-	limits  LogLimits
+	// encodings has the cached encodings of the records in the caches; may be nil.
+	encodings *codec.Memory
+	limits    LogLimits
 
 	// dispatched: every event up to this revision has been dispatched. It is
 	// stopped while the feed does not run, or its watch is broken.
@@ -101,7 +109,7 @@ func NewFeed(cfg FeedConfig) (*Feed, error) {
 	}
 	f := &Feed{
 		backend: cfg.Backend, prefix: keyPrefix(cfg.Prefix),
-		log: cfg.Logger, metrics: cfg.Metrics, idle: cfg.Idle, pressed: cfg.Pressed, limits: cfg.Log.withDefaults(),
+		log: cfg.Logger, metrics: cfg.Metrics, idle: cfg.Idle, pressed: cfg.Pressed, encodings: cfg.Encodings, limits: cfg.Log.withDefaults(),
 	}
 	f.dispatched.Store(stopped)
 	if f.log == nil {
@@ -225,6 +233,8 @@ func (f *Feed) watch(ctx context.Context, from kv.Revision) (kv.Revision, error)
 	f.advance(from)
 	tidy := time.NewTicker(min(tidyPeriod, f.idle))
 	defer tidy.Stop()
+	pressure := time.NewTicker(pressurePeriod)
+	defer pressure.Stop()
 	for {
 		select {
 		case batch, ok := <-w.Batches():
@@ -234,6 +244,10 @@ func (f *Feed) watch(ctx context.Context, from kv.Revision) (kv.Revision, error)
 			f.dispatch(ctx, batch)
 			from = max(from, batch.Revision)
 			f.advance(from)
+		case <-pressure.C:
+			if f.pressed() {
+				f.encodings.EvictHalf()
+			}
 		case now := <-tidy.C:
 			idle := f.idle
 			if f.pressed() {

@@ -89,6 +89,9 @@ type watchCache struct {
 		// written are records stored through the Cacher that are newer than
 		// revision, by key.
 		written map[string]*codec.Record
+		// retains reports that the records of tree and log are retained. It is false before the
+		// load, and after releaseRecords.
+		retains bool
 		// newest is a copy of tree, nil when tree has changed since.
 		newest *snapshot
 		// kept are the snapshots for later pages of lists, oldest first.
@@ -104,7 +107,10 @@ func newWatchCache(ctx context.Context, store Store, feed *Feed, release func(*w
 	}
 	s.life, s.end = context.WithCancel(context.WithoutCancel(ctx)) // not only the first reader uses it
 	s.closed = s.life.Done()
-	context.AfterFunc(s.life, s.wakeAll)
+	context.AfterFunc(s.life, func() {
+		s.wakeAll()
+		s.releaseRecords()
+	})
 	s.mu.indexes, s.mu.written = map[string]*index{}, map[string]*codec.Record{}
 	s.touch()
 	return s
@@ -117,6 +123,21 @@ func (s *watchCache) wakeAll() {
 	if s.mu.loaded {
 		s.mu.log.ringAll()
 	}
+}
+
+// releaseRecords releases the records of a closed cache.
+func (s *watchCache) releaseRecords() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.mu.retains {
+		return
+	}
+	s.mu.retains = false
+	s.mu.tree.Scan(func(i item) bool {
+		i.record.Release()
+		return true
+	})
+	s.mu.log.release()
 }
 
 func (s *watchCache) touch() { s.used.Store(time.Now().UnixNano()) }
@@ -159,6 +180,12 @@ func (s *watchCache) load(ctx context.Context, records iter.Seq2[*codec.Record, 
 	defer s.mu.Unlock()
 	s.mu.tree, s.mu.bytes, s.mu.revision, s.mu.log = filled, bytes, revision, newLog(revision, s.limits)
 	s.mu.loaded = true
+	if s.mu.retains = s.alive(); s.mu.retains {
+		filled.Scan(func(i item) bool {
+			i.record.Retain()
+			return true
+		})
+	}
 	s.loadedAt.Store(revision)
 	buffered := s.mu.buffered
 	s.mu.buffered = nil
@@ -283,10 +310,17 @@ func (s *watchCache) changeLocked(change *storage.Change, now time.Time) {
 	if before.record != nil {
 		s.mu.bytes -= int64(before.record.StoredSize())
 	}
+	var replaced *codec.Record
+	if s.mu.retains {
+		replaced = before.record
+		if change.Record != nil {
+			change.Record.Retain()
+		}
+	}
 	s.indexLocked(treeChange{change.Key, before.record, change.Record})
 	s.mu.revision = change.Revision
 	s.seenLocked(change)
-	s.mu.log.append(change, now)
+	s.mu.log.append(change, replaced, now)
 }
 
 // retireLocked sets the last revision of the newest snapshot, before a change at a
