@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"log/slog"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
@@ -51,7 +50,7 @@ func (q *idleDetector) tick(allocated uint64) bool {
 
 // returnMemory returns memory to the operating system when the server becomes idle, until
 // ctx ends. The runtime by itself would keep twice heapFloor and more.
-func returnMemory(ctx context.Context, logger *slog.Logger) {
+func returnMemory(ctx context.Context) {
 	allocated := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	ticker := time.NewTicker(quietPeriod)
 	defer ticker.Stop()
@@ -63,12 +62,8 @@ func returnMemory(ctx context.Context, logger *slog.Logger) {
 		case <-ticker.C:
 		}
 		metrics.Read(allocated)
-		if !q.tick(allocated[0].Value.Uint64()) {
-			continue
-		}
-		debug.FreeOSMemory()
-		if err := releaseCode(); err != nil {
-			logger.Debug("the startup code could not be removed from memory", "err", err)
+		if q.tick(allocated[0].Value.Uint64()) {
+			debug.FreeOSMemory()
 		}
 	}
 }

@@ -222,8 +222,7 @@ func (f *runFlags) serverConfig() (host.Config, error) {
 		return host.Config{}, err
 	}
 	config := f.config
-	processors := newProcessors(calm)
-	config.Version, config.Expensive, config.Turns = version, processors, processors.turns()
+	config.Version = version
 	if !f.all.Changed("secure-port") {
 		config.SecurePort = host.AnyPort
 	}

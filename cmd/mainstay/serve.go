@@ -77,13 +77,8 @@ func serve(flags *serveFlags, stdout, stderr io.Writer, signals <-chan os.Signal
 		if serving.Kubeconfig != "" {
 			fmt.Fprintf(stdout, "To use it:  export KUBECONFIG=%s\n", shellQuote(serving.Kubeconfig))
 		}
-		if err := releaseCode(); err != nil {
-			logger.Debug("the startup code could not be removed from memory", "err", err)
-		}
 	}
 	limitMemory(&config, heapFloor)
-	processors := newProcessors(calm)
-	config.Expensive, config.Turns = processors, processors.turns()
 	s, err := host.New(config)
 	if err != nil {
 		return &usageError{err}
@@ -106,7 +101,7 @@ func serve(flags *serveFlags, stdout, stderr io.Writer, signals <-chan os.Signal
 		case <-ended:
 		}
 	}()
-	go returnMemory(ctx, logger) // ends with this function
+	go returnMemory(ctx) // ends with this function
 	floor := make([]byte, heapFloor)
 	defer runtime.KeepAlive(&floor)
 	return s.Run(ctx)

@@ -120,7 +120,7 @@ func (r *Record) remembered(memo *atomic.Pointer[encoding], encode func() ([]byt
 	if _, ok := r.storedTail(); ok && memo == &r.json {
 		return b, nil // from now on, the stored bytes will do
 	}
-	r.kind.Memory.keep(memo, b)
+	r.kind.Memory.keep(r, memo, b)
 	return b, nil
 }
 

@@ -1,12 +1,11 @@
 package codec
 
 import (
+	"container/list"
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
 	"sync/atomic"
-	"weak"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -14,52 +13,33 @@ import (
 // DefaultMemoryLimit is the default of MemoryConfig.Limit, in bytes.
 const DefaultMemoryLimit = 256 << 20
 
-// NoMemoryLimit remembers every encoding for as long as its record lives.
+// NoMemoryLimit disables the limit: no encodings are evicted.
 const NoMemoryLimit = -1
 
-// MemoryConfig describes a Memory.
+// MemoryConfig configures a Memory.
 type MemoryConfig struct {
-	// Limit is in bytes; 0 means DefaultMemoryLimit, and NoMemoryLimit disables the limit.
+	// Limit is the maximum size of all cached encodings, in bytes. 0 selects DefaultMemoryLimit,
+	// and NoMemoryLimit disables the limit.
 	Limit int64
-	// Pressed reports whether the process is short of memory: half of the cache is then evicted
-	// after each garbage collection. nil means never.
-	Pressed func() bool
 	// Registerer registers the metrics; nil disables them.
 	Registerer prometheus.Registerer
 }
 
-// Memory is a server's budget for encodings that records cache. It evicts approximately the least
-// recently used ones, which are computed again on demand. It is safe for concurrent use. A nil
-// *Memory has no limit and no metrics. The eviction queue uses the CLOCK algorithm: an encoding
-// that was used since its last examination moves to the end, any other is evicted. The queue has
-// weak references, so the garbage collector frees the encodings of dead records; their entries are
-// removed when space is needed, once after each garbage collection. An explicit release would save
-// a microsecond per encoding, but caches, snapshots, pages, watches and responses share records, so
-// no code can detect the last reference.
+// Memory limits the memory of encodings that records cache. It counts the encodings of retained
+// records (Record.Retain), from their creation until the record is released. If the limit is
+// reached, it evicts approximately the least recently used encodings (the CLOCK algorithm); they
+// are encoded again on demand. A nil *Memory has no limit and no metrics. All methods are safe for
+// concurrent use.
 type Memory struct {
-	limit   int64
-	pressed func() bool // nil: never
-	// bytes is the accounted size of the queue.
-	bytes atomic.Int64
-	// collected: there was a garbage collection since the queue was swept.
-	collected atomic.Bool
-
-	hits              [stripes]stripe
-	next              atomic.Uint32 // stripe of the next encoding
-	misses, evictions atomic.Uint64
+	limit int64
+	// bytes is the size of all encodings in the queue. It is changed with mu held.
+	bytes                   atomic.Int64
+	hits, misses, evictions atomic.Uint64
 
 	mu struct {
 		sync.Mutex
-		// queue is a ring of which n places are taken, from first on.
-		queue    []place
-		first, n int
+		queue list.List // of *encoding; the front is examined next
 	}
-}
-
-// place is the entry of an encoding in the queue.
-type place struct {
-	encoding weak.Pointer[encoding]
-	size     int64
 }
 
 // encoding is a cached encoding of a record.
@@ -67,23 +47,20 @@ type encoding struct {
 	data []byte
 	// holder is the record's pointer to this encoding.
 	holder *atomic.Pointer[encoding]
-	// used since the queue last looked.
-	used   atomic.Bool
-	stripe uint8
+	// used is set by each hit, and cleared when evictLocked moves the encoding to the back.
+	used atomic.Bool
+	// place is the element of Memory.mu.queue, nil if the encoding is not counted. Memory.mu guards
+	// it.
+	place *list.Element
 }
 
 // encodingOverhead is the fixed memory cost of a cached encoding, in bytes.
 const encodingOverhead = 160
 
-// stripe is a counter that shares no cache line with another one.
-type stripe struct {
-	n atomic.Uint64
-	_ [56]byte
-}
+func (e *encoding) size() int64 { return int64(cap(e.data)) + encodingOverhead }
 
-const stripes = 32
-
-// NewMemory returns a Memory.
+// NewMemory returns an empty Memory. It returns an error for an invalid limit, and if the metrics
+// are already registered.
 func NewMemory(cfg MemoryConfig) (*Memory, error) {
 	if cfg.Limit == 0 {
 		cfg.Limit = DefaultMemoryLimit
@@ -91,13 +68,12 @@ func NewMemory(cfg MemoryConfig) (*Memory, error) {
 	if cfg.Limit < NoMemoryLimit {
 		return nil, fmt.Errorf("memory of encodings: Limit %d must not be negative", cfg.Limit)
 	}
-	m := &Memory{limit: cfg.Limit, pressed: cfg.Pressed}
+	m := &Memory{limit: cfg.Limit}
 	if cfg.Registerer != nil {
 		if err := m.register(cfg.Registerer); err != nil {
 			return nil, err
 		}
 	}
-	m.watchCollections()
 	return m, nil
 }
 
@@ -112,10 +88,10 @@ func (m *Memory) register(registerer prometheus.Registerer) error {
 	}
 	var errs []error
 	for _, c := range []prometheus.Collector{
-		counter("hits_total", "Number of encodings that were found in the cache.", m.hitCount),
-		counter("misses_total", "Encodings of objects that had to be made.", m.misses.Load),
-		counter("evictions_total", "Encodings of objects that were forgotten to make room.", m.evictions.Load),
-		gauge("bytes", "Size of the encodings of objects that are at hand.", m.Bytes),
+		counter("hits_total", "Number of encodings that were found in the cache.", m.hits.Load),
+		counter("misses_total", "Number of encodings that were not found in the cache.", m.misses.Load),
+		counter("evictions_total", "Number of encodings that were evicted from the cache.", m.evictions.Load),
+		gauge("bytes", "Size of the cached encodings, in bytes.", m.Bytes),
 		gauge("limit_bytes", "Maximum size of the cache of encodings, in bytes; -1 is unlimited.", func() int64 { return m.limit }),
 	} {
 		errs = append(errs, registerer.Register(c))
@@ -126,138 +102,98 @@ func (m *Memory) register(registerer prometheus.Registerer) error {
 	return nil
 }
 
-// Bytes returns the size of the cached encodings.
-func (m *Memory) Bytes() int64 {
-	m.sweep()
-	return m.bytes.Load()
-}
+// Bytes returns the size of the cached encodings of retained records.
+func (m *Memory) Bytes() int64 { return m.bytes.Load() }
 
-func (m *Memory) hitCount() uint64 {
-	var sum uint64
-	for i := range m.hits {
-		sum += m.hits[i].n.Load()
-	}
-	return sum
-}
-
-// hit counts the use of a cached encoding.
+// hit records the use of a cached encoding.
 func (m *Memory) hit(e *encoding) {
 	if m == nil {
 		return
 	}
-	m.hits[e.stripe].n.Add(1)
-	if !e.used.Load() {
+	m.hits.Add(1)
+	if !e.used.Load() { // avoids writes to a shared cache line
 		e.used.Store(true)
 	}
 }
 
-// miss counts an encoding that had to be made.
+// miss records that an encoding was not cached.
 func (m *Memory) miss() {
 	if m != nil {
 		m.misses.Add(1)
 	}
 }
 
-// hasRoom reports whether an encoding can be remembered without another one being
-// forgotten.
+// hasRoom reports whether an encoding can be cached without evicting another one.
 func (m *Memory) hasRoom(size int) bool {
-	if m == nil || m.limit == NoMemoryLimit {
-		return true
-	}
-	enough := func() bool { return m.bytes.Load()+int64(size)+encodingOverhead <= m.limit }
-	if enough() {
-		return true
-	}
-	m.sweep()
-	return enough()
+	return m == nil || m.limit == NoMemoryLimit || m.bytes.Load()+int64(size)+encodingOverhead <= m.limit
 }
 
-// keep makes holder point to an encoding of data, for as long as there is room
-// for it.
-func (m *Memory) keep(holder *atomic.Pointer[encoding], data []byte) {
+// keep caches data as an encoding of r. It has no effect if r was released, or if data exceeds the
+// limit.
+func (m *Memory) keep(r *Record, holder *atomic.Pointer[encoding], data []byte) {
 	e := &encoding{data: data, holder: holder}
 	if m == nil {
 		holder.Store(e)
 		return
 	}
-	size := int64(cap(data)) + encodingOverhead
-	if m.limit != NoMemoryLimit && size > m.limit {
-		return
-	}
-	e.stripe = uint8(m.next.Add(1) % stripes)
-	if m.limit != NoMemoryLimit && m.bytes.Load()+size > m.limit {
-		m.sweep()
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for m.limit != NoMemoryLimit && m.bytes.Load()+size > m.limit {
-		m.evictLocked()
+	if r.released {
+		return
 	}
-	m.bytes.Add(size)
-	m.pushLocked(place{weak.Make(e), size})
+	if r.owners > 0 && !m.addLocked(e) {
+		return
+	}
 	holder.Store(e)
 }
 
-// evictLocked forgets one encoding. There is one.
+// addLocked adds an encoding to the queue, and evicts others as needed. It returns false if the
+// encoding exceeds the limit.
+func (m *Memory) addLocked(e *encoding) bool {
+	if m.limit != NoMemoryLimit {
+		if e.size() > m.limit {
+			return false
+		}
+		for m.bytes.Load()+e.size() > m.limit {
+			m.evictLocked()
+		}
+	}
+	e.place = m.mu.queue.PushBack(e)
+	m.bytes.Add(e.size())
+	return true
+}
+
+// removeLocked removes an encoding from its record and from the queue.
+func (m *Memory) removeLocked(e *encoding) {
+	e.holder.CompareAndSwap(e, nil)
+	if e.place != nil {
+		m.mu.queue.Remove(e.place)
+		e.place = nil
+		m.bytes.Add(-e.size())
+	}
+}
+
+// evictLocked evicts one encoding. The queue must not be empty.
 func (m *Memory) evictLocked() {
 	for {
-		p := m.popLocked()
-		e := p.encoding.Value()
-		if e != nil && e.used.Swap(false) {
-			m.pushLocked(p)
+		front := m.mu.queue.Front()
+		e := front.Value.(*encoding)
+		if e.used.Swap(false) {
+			m.mu.queue.MoveToBack(front)
 			continue
 		}
-		m.bytes.Add(-p.size)
-		if e != nil {
-			e.holder.CompareAndSwap(e, nil)
-			m.evictions.Add(1)
-		}
+		m.removeLocked(e)
+		m.evictions.Add(1)
 		return
 	}
 }
 
-func (m *Memory) pushLocked(p place) {
-	if m.mu.n == len(m.mu.queue) {
-		queue := make([]place, max(64, 2*m.mu.n))
-		copied := copy(queue, m.mu.queue[m.mu.first:])
-		copy(queue[copied:], m.mu.queue[:m.mu.first])
-		m.mu.queue, m.mu.first = queue, 0
-	}
-	m.mu.queue[(m.mu.first+m.mu.n)%len(m.mu.queue)] = p
-	m.mu.n++
-}
-
-func (m *Memory) popLocked() place {
-	p := m.mu.queue[m.mu.first]
-	m.mu.queue[m.mu.first] = place{}
-	m.mu.first = (m.mu.first + 1) % len(m.mu.queue)
-	m.mu.n--
-	return p
-}
-
-// sweep clears the places of encodings that died since it was last called.
-func (m *Memory) sweep() {
-	if !m.collected.Swap(false) {
+// EvictHalf evicts encodings until at most half of their current size is left. It is called while
+// the process is short of memory.
+func (m *Memory) EvictHalf() {
+	if m == nil {
 		return
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for range m.mu.n {
-		p := m.popLocked()
-		if p.encoding.Value() == nil {
-			m.bytes.Add(-p.size)
-			continue
-		}
-		m.pushLocked(p)
-	}
-}
-
-// relieve evicts half of the encodings if the process is short of memory.
-func (m *Memory) relieve() {
-	if m.pressed == nil || !m.pressed() {
-		return
-	}
-	m.sweep()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for target := m.bytes.Load() / 2; m.bytes.Load() > target; {
@@ -265,15 +201,43 @@ func (m *Memory) relieve() {
 	}
 }
 
-// watchCollections counts garbage collections, with an object that each collection finalizes, until
-// the Memory itself is collected.
-func (m *Memory) watchCollections() {
-	canary := &struct{ _ [2]*int }{}
-	runtime.AddCleanup(canary, func(held weak.Pointer[Memory]) {
-		if m := held.Value(); m != nil {
-			m.collected.Store(true)
-			m.relieve()
-			m.watchCollections()
+// Retain declares that a cache contains the record: its encodings count for the Memory of its kind,
+// which may evict them. Each call needs a call of Release.
+func (r *Record) Retain() {
+	m := r.kind.Memory
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r.owners++
+	r.released = false
+	if r.owners > 1 {
+		return
+	}
+	for _, holder := range []*atomic.Pointer[encoding]{&r.json, &r.protobuf} {
+		if e := holder.Load(); e != nil && !m.addLocked(e) {
+			m.removeLocked(e)
 		}
-	}, weak.Make(m))
+	}
+}
+
+// Release reverses a call of Retain. After the last call, the record has no cached encodings and
+// caches no further ones, so a reader that still uses the record encodes it again.
+func (r *Record) Release() {
+	m := r.kind.Memory
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r.owners--; r.owners > 0 {
+		return
+	}
+	r.released = true
+	for _, holder := range []*atomic.Pointer[encoding]{&r.json, &r.protobuf} {
+		if e := holder.Load(); e != nil {
+			m.removeLocked(e)
+		}
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -25,7 +24,7 @@ func memory(t testing.TB, limit int64, registerer prometheus.Registerer) *codec.
 	return m
 }
 
-// storedPods are n records of pods as they are read from storage.
+// storedPods returns n retained records of stored pods.
 func storedPods(t testing.TB, kind *codec.Kind, n int) []*codec.Record {
 	t.Helper()
 	records := make([]*codec.Record, n)
@@ -37,6 +36,7 @@ func storedPods(t testing.TB, kind *codec.Kind, n int) []*codec.Record {
 			t.Fatal(err)
 		}
 		records[i] = codec.NewRecord(kind, types.NamespacedName{Namespace: "a", Name: pod.Name}, value, int64(i+1))
+		records[i].Retain()
 	}
 	return records
 }
@@ -125,55 +125,117 @@ func TestMemoryKeepsWhatIsUsed(t *testing.T) {
 	}
 }
 
-func TestMemoryForgetsTheDead(t *testing.T) {
+// TestRelease checks that the encodings of a record are counted from Retain to the last Release, and
+// that a released record caches nothing.
+func TestRelease(t *testing.T) {
 	t.Parallel()
 	kind := podKind()
 	kind.Memory = memory(t, codec.NoMemoryLimit, nil)
-	records := storedPods(t, kind, 50)
-	for _, r := range records {
-		tailOf(t, r)
+	record := storedPods(t, kind, 1)[0]
+	want := tailOf(t, record)
+	size := kind.Memory.Bytes()
+	if size < int64(len(want)) {
+		t.Errorf("%d bytes are counted for an encoding of %d", size, len(want))
 	}
-	all := kind.Memory.Bytes()
-	kept := records[0]
-	records = nil
-	for kind.Memory.Bytes() >= all/10 {
-		runtime.GC() // which is over before its cleanups are
-		runtime.Gosched()
+	record.Retain() // by another cache
+	record.Release()
+	if got := kind.Memory.Bytes(); got != size {
+		t.Errorf("%d bytes are counted while a cache has the record, want %d", got, size)
 	}
-	if kind.Memory.Bytes() == 0 {
-		t.Error("what is alive was forgotten")
+	record.Release()
+	for range 2 {
+		if got := kind.Memory.Bytes(); got != 0 || codec.RememberedBytes(record) != 0 {
+			t.Errorf("after the release, %d bytes are counted, and the record has %d", got, codec.RememberedBytes(record))
+		}
+		if got := tailOf(t, record); !bytes.Equal(got, want) {
+			t.Errorf("the encoding after the release is %s, want %s", got, want)
+		}
 	}
-	runtime.KeepAlive(kept)
 }
 
-// TestMemoryGivesBack: while the process is short of memory, encodings go with each
-// collection, though their records live.
-func TestMemoryGivesBack(t *testing.T) {
+// TestRetainLater checks that an encoding made before Retain is counted from then on, and is dropped
+// if it exceeds the limit.
+func TestRetainLater(t *testing.T) {
 	t.Parallel()
-	var pressed atomic.Bool
-	kind := podKind()
-	var err error
-	if kind.Memory, err = codec.NewMemory(codec.MemoryConfig{Pressed: pressed.Load}); err != nil {
-		t.Fatal(err)
+	for limit, counted := range map[int64]bool{1 << 20: true, 200: false} {
+		kind := podKind()
+		value, err := kind.EncodeStored(t.Context(), testPod())
+		if err != nil {
+			t.Fatal(err)
+		}
+		kind.Memory = memory(t, limit, nil)
+		record := codec.NewRecord(kind, types.NamespacedName{Namespace: "a", Name: "p"}, value, 1)
+		tailOf(t, record)
+		if got := kind.Memory.Bytes(); got != 0 || codec.RememberedBytes(record) == 0 {
+			t.Errorf("limit %d: %d bytes are counted before Retain, and the record has %d", limit, got, codec.RememberedBytes(record))
+		}
+		record.Retain()
+		if got := kind.Memory.Bytes() > 0; got != counted {
+			t.Errorf("limit %d: counted after Retain: %t, want %t", limit, got, counted)
+		}
+		if got := codec.RememberedBytes(record) > 0; got != counted {
+			t.Errorf("limit %d: cached after Retain: %t, want %t", limit, got, counted)
+		}
 	}
+}
+
+// TestReleaseConcurrently runs readers while caches retain and release the records.
+func TestReleaseConcurrently(t *testing.T) {
+	t.Parallel()
+	kind := podKind()
+	kind.Memory = memory(t, 8<<10, nil)
+	records := storedPods(t, kind, 30)
+	want := make([][]byte, len(records))
+	for i, r := range storedPods(t, podKind(), len(records)) {
+		want[i] = tailOf(t, r)
+	}
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(g), 0))
+			for range 2000 {
+				i := random.IntN(len(records))
+				switch random.IntN(10) {
+				case 0:
+					records[i].Retain()
+					records[i].Release()
+				case 1:
+					kind.Memory.EvictHalf()
+				default:
+					if got := tailOf(t, records[i]); !bytes.Equal(got, want[i]) {
+						t.Errorf("record %d: %s", i, got)
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for _, r := range records {
+		r.Release()
+	}
+	if got := kind.Memory.Bytes(); got != 0 {
+		t.Errorf("%d bytes are counted after all records were released", got)
+	}
+}
+
+func TestEvictHalf(t *testing.T) {
+	t.Parallel()
+	kind := podKind()
+	kind.Memory = memory(t, 0, nil)
 	records := storedPods(t, kind, 50)
 	for _, r := range records {
 		tailOf(t, r)
 	}
 	all := kind.Memory.Bytes()
-	runtime.GC()
-	if got := kind.Memory.Bytes(); got != all {
-		t.Errorf("%d of %d bytes are left though nobody needs the memory", got, all)
-	}
-	pressed.Store(true)
-	for kind.Memory.Bytes() > all/4 {
-		runtime.GC() // which is over before its cleanups are
-		runtime.Gosched()
+	kind.Memory.EvictHalf()
+	if got := kind.Memory.Bytes(); got > all/2 || got < all/3 {
+		t.Errorf("%d of %d bytes are left", got, all)
 	}
 	if got, want := tailOf(t, records[0]), tailOf(t, storedPods(t, podKind(), 1)[0]); !bytes.Equal(got, want) {
-		t.Errorf("the encoding after that is %s, want %s", got, want)
+		t.Errorf("the encoding after the eviction is %s, want %s", got, want)
 	}
-	runtime.KeepAlive(records)
+	var none *codec.Memory
+	none.EvictHalf()
 }
 
 func TestMemoryMetrics(t *testing.T) {

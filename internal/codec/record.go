@@ -38,6 +38,11 @@ type Record struct {
 
 	encoding       sync.Mutex // held while encoding, so that it happens once
 	json, protobuf atomic.Pointer[encoding]
+
+	// owners is the number of caches that contain the record (Retain), and released reports that
+	// the last of them released it. Kind.Memory.mu guards both.
+	owners   int32
+	released bool
 }
 
 // decoded is a decoded object that a record retains.

@@ -34,7 +34,7 @@ func (i *instance) openCustom() error {
 			}
 			i.cluster.VersionsChanged()
 		},
-		Removed:     i.forget,
+		Removed:  i.forget,
 		Lifetime: i.lifetime, Services: i.services, Networks: i.networks(), Conversions: i.env.Metrics.Conversions, Rules: i.env.Metrics.Rules, Reflectors: i.env.Metrics.Reflectors, Logger: i.env.Logger,
 	})
 	return err

@@ -31,7 +31,6 @@ import (
 	"mainstay.dev/mainstay/internal/filters/authz"
 	"mainstay.dev/mainstay/internal/filters/flowcontrol"
 	"mainstay.dev/mainstay/internal/limits/memory"
-	"mainstay.dev/mainstay/internal/limits/processor"
 	"mainstay.dev/mainstay/internal/registry"
 	"mainstay.dev/mainstay/internal/request"
 	"mainstay.dev/mainstay/internal/serviceaccount"
@@ -61,8 +60,6 @@ type Env struct {
 	Encodings *codec.Memory
 	// Memory limits the memory of large requests; nil means no limit.
 	Memory *memory.Budget
-	// Turns are the CPU slots of requests; nil disables them.
-	Turns *processor.Turns
 	// TypeConverter is that of built-in kinds.
 	TypeConverter managedfields.TypeConverter
 	// Limiter limits how many validations that take milliseconds run at a time;

@@ -37,7 +37,6 @@ func (i *instance) installAPI() error {
 		OnDeprecated:   i.env.Requests.Deprecated,
 		ControllerRuns: i.controllerRuns,
 		Memory:         i.env.Memory,
-		Turns:          i.env.Turns,
 		UnsafeDeletion: i.options.Gates().Enabled(feature.AllowUnsafeMalformedObjectDeletion),
 		World:          i.env.World,
 		Logger:         i.env.Logger,

@@ -20,7 +20,6 @@ import (
 	"mainstay.dev/mainstay/internal/authorizer"
 	"mainstay.dev/mainstay/internal/endpoints/apply"
 	"mainstay.dev/mainstay/internal/limits/memory"
-	"mainstay.dev/mainstay/internal/limits/processor"
 	"mainstay.dev/mainstay/internal/request"
 	"mainstay.dev/mainstay/internal/rest"
 	"mainstay.dev/mainstay/internal/simulation"
@@ -53,8 +52,6 @@ type Config struct {
 	MaxBodyBytes int64
 	// Memory limits the total memory of large bodies; nil means no limit.
 	Memory *memory.Budget
-	// Turns are the CPU slots of expensive requests; nil disables them.
-	Turns *processor.Turns
 	// MinWatchTimeout is how long a watch without timeoutSeconds lasts at
 	// least; it ends between once and twice that. 0 means 30 minutes.
 	MinWatchTimeout time.Duration
@@ -104,16 +101,12 @@ type call struct {
 	r *http.Request
 	// held is the memory charged for the request's body.
 	held memory.Hold
-	// turn is the CPU slot of a write after its body was read, and of a long list. It is released
-	// during sends.
-	turn *processor.Turn
 }
 
 // Serve serves a request for a resource of the catalog.
 func (a *API) Serve(w http.ResponseWriter, r *http.Request, resource *rest.Resource) {
 	c := a.newCall(w, r, resource)
 	defer c.held.Release()
-	defer c.turn.End()
 	if err := c.answer(); err != nil {
 		a.WriteError(w, r, err)
 	}
@@ -122,7 +115,7 @@ func (a *API) Serve(w http.ResponseWriter, r *http.Request, resource *rest.Resou
 func (a *API) newCall(w http.ResponseWriter, r *http.Request, resource *rest.Resource) *call {
 	return &call{
 		operation: operation{api: a, resource: resource, info: request.InfoFrom(r.Context()), authorizer: a.config.Authorizer},
-		w:         w, r: r, held: a.config.Memory.Hold(), turn: request.Turn(r.Context()),
+		w:         w, r: r, held: a.config.Memory.Hold(),
 	}
 }
 

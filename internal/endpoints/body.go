@@ -14,12 +14,12 @@ import (
 
 	"mainstay.dev/mainstay/internal/codec"
 	"mainstay.dev/mainstay/internal/limits/memory"
-	"mainstay.dev/mainstay/internal/limits/processor"
 	"mainstay.dev/mainstay/internal/request"
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-// readBody reads a request's body up to the limit, and waits for a CPU slot for its processing.
+// readBody reads the body of the request. It returns an API error if the body is larger than the
+// limit, or if the memory for request bodies is exhausted.
 func (c *call) readBody() ([]byte, error) {
 	limit := c.api.config.MaxBodyBytes
 	if c.r.ContentLength > limit {
@@ -39,7 +39,6 @@ func (c *call) readBody() ([]byte, error) {
 	case err != nil:
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the body of the request could not be read: %v", err))
 	}
-	c.beginTurn(processor.Change)
 	return body, nil
 }
 

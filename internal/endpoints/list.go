@@ -13,7 +13,6 @@ import (
 
 	"mainstay.dev/mainstay/internal/codec"
 	"mainstay.dev/mainstay/internal/limits/memory"
-	"mainstay.dev/mainstay/internal/limits/processor"
 	"mainstay.dev/mainstay/internal/request"
 	"mainstay.dev/mainstay/internal/rest"
 	"mainstay.dev/mainstay/internal/telemetry"
@@ -56,7 +55,7 @@ func (c *call) visibleList(s rest.Lister, options rest.ListOptions) (*rest.List,
 // respondList responds with a list. It streams the response while it reads the list. A page is
 // buffered, because the continue token precedes the items, but is known only after the last one.
 func (c *call) respondList(t target, list *rest.List, page bool) error {
-	list.Items = c.inTurns(list.Items)
+	list.Items = c.untilDone(list.Items)
 	// A conversion may fail, so it precedes the first byte.
 	asks := c.resource.Kind != nil && c.resource.Kind.Convert != nil
 	if page || asks || t.media == codec.Protobuf {
@@ -68,7 +67,7 @@ func (c *call) respondList(t target, list *rest.List, page bool) error {
 		if err != nil {
 			return err
 		}
-		list.Items = c.inTurns(each(records))
+		list.Items = c.untilDone(each(records))
 		if t.media == codec.Protobuf && t.view != table {
 			return c.respondInProtobuf(t, list, records)
 		}
@@ -171,53 +170,18 @@ func each(records []*codec.Record) func(func(*codec.Record, error) bool) {
 // unreachable.
 const converterRetryAfter = 1
 
-const (
-	// fewItems are as many as a list may have that needs no turn.
-	fewItems = 32
-	// someItems is the number of items of a list between two checks whether to yield.
-	someItems = 8
-)
-
-// inTurns runs the iteration over many items with a CPU slot. It ends with the request's context.
-func (c *call) inTurns(items iter.Seq2[*codec.Record, error]) iter.Seq2[*codec.Record, error] {
+// untilDone yields the items of a list until the context of the request ends, and then its error.
+func (c *call) untilDone(items iter.Seq2[*codec.Record, error]) iter.Seq2[*codec.Record, error] {
 	return func(yield func(*codec.Record, error) bool) {
-		n := 0
 		for record, err := range items {
-			if ended := c.continueList(n); ended != nil && err == nil {
+			if ended := c.r.Context().Err(); ended != nil && err == nil {
 				record, err = nil, ended
 			}
-			n++
 			if !yield(record, err) {
 				return
 			}
 		}
 	}
-}
-
-// continueList is called before item n of a list. It acquires the CPU slot, and returns an error if
-// the request has ended.
-func (c *call) continueList(n int) error {
-	c.takeTurn(n)
-	return c.r.Context().Err()
-}
-
-// takeTurn waits for a slot for a long list, or yields during it; n is the number of previous
-// items.
-func (c *call) takeTurn(n int) {
-	if n < fewItems || n%someItems > 0 {
-		return
-	}
-	c.beginTurn(processor.Bulk)
-	c.turn.GiveWay()
-}
-
-// beginTurn waits for a slot, shared by all users.
-func (c *call) beginTurn(kind processor.Kind) {
-	name := ""
-	if user := request.UserFrom(c.r.Context()); user != nil {
-		name = user.Name
-	}
-	c.api.config.Turns.Begin(c.turn, kind, name)
 }
 
 // listMeta returns the metadata of a list.

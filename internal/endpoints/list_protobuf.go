@@ -81,7 +81,7 @@ func (c *call) respondProtobufList(t target, list *protobufList, records []*code
 	sizes := make([]int, len(records))
 	size := fieldSize(len(metaBytes))
 	for i, record := range records {
-		if err := c.continueList(i); err != nil {
+		if err := c.r.Context().Err(); err != nil {
 			return err
 		}
 		if sizes[i], err = list.size(record); err != nil {
@@ -94,10 +94,10 @@ func (c *call) respondProtobufList(t target, list *protobufList, records []*code
 	buf = codec.AppendEnvelope(buf, list.gvk, size)
 	buf = appendField(buf, tagListMeta, metaBytes)
 
-	out := &bodyWriter{w: c.w, r: c.r, turn: c.turn, mediaType: t.media.String(), code: http.StatusOK, length: total}
+	out := &bodyWriter{w: c.w, r: c.r, mediaType: t.media.String(), code: http.StatusOK, length: total}
 	defer out.release()
 	for i, record := range records {
-		if err := c.continueList(i); err != nil {
+		if err := c.r.Context().Err(); err != nil {
 			return out.fail(err)
 		}
 		buf = binary.AppendUvarint(append(buf, tagListItem), uint64(sizes[i]))

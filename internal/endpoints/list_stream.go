@@ -41,7 +41,7 @@ func (c *call) streamList(t target, list *rest.List, form *listForm) error {
 	pooled := chunkPool.Get().(*[]byte)
 	defer func() { chunkPool.Put(pooled) }()
 	s := listStream{form: form, text: newListText(t, form), buf: (*pooled)[:0], audit: newAuditedBody(c.r)}
-	s.out = bodyWriter{w: c.w, r: c.r, turn: c.turn, mediaType: t.media.String(), code: http.StatusOK, length: unknownLength}
+	s.out = bodyWriter{w: c.w, r: c.r, mediaType: t.media.String(), code: http.StatusOK, length: unknownLength}
 	defer s.out.release()
 	for record, err := range list.Items {
 		if err == nil {

@@ -22,7 +22,7 @@ func writeBody(w http.ResponseWriter, r *http.Request, t target, code int, body 
 			body = buf.Bytes()
 		}
 	}
-	out := bodyWriter{w: w, r: r, turn: request.Turn(r.Context()), mediaType: t.media.String(), code: code, length: len(body)}
+	out := bodyWriter{w: w, r: r, mediaType: t.media.String(), code: code, length: len(body)}
 	defer out.release()
 	_ = out.finish(body) // the client may have disconnected
 }

@@ -19,7 +19,7 @@ import (
 
 // DeadlineConfig configures Deadline.
 type DeadlineConfig struct {
-	// Max is the longest time, and the upper bound of ?timeout=.
+	// Max is the default timeout, and the upper bound of ?timeout=.
 	Max     time.Duration
 	Metrics *telemetry.Requests
 	Logger  *slog.Logger
@@ -45,8 +45,7 @@ func Deadline(config DeadlineConfig) Filter {
 
 type deadline struct {
 	DeadlineConfig
-	next  http.Handler
-	queue deadlineQueue
+	next http.Handler
 }
 
 // ServeHTTP implements http.Handler.
@@ -65,36 +64,31 @@ func (d *deadline) serve(w http.ResponseWriter, r *http.Request) {
 		d.OnInvalid(w, r, apierrors.NewBadRequest(err.Error()))
 		return
 	}
-	k := &waker{config: &d.DeadlineConfig, response: wrap(w), accept: r.Header["Accept"], agent: r.Header["User-Agent"]}
-	k.context = deadlineContext{Context: r.Context(), at: request.Received(r.Context()).Add(timeout), expired: k.wake}
-	k.request = r.WithContext(&k.context)
+	ctx, cancel := context.WithDeadline(r.Context(), request.Received(r.Context()).Add(timeout))
+	defer cancel()
+	k := &waker{config: &d.DeadlineConfig, request: r.WithContext(ctx), response: wrap(w), accept: r.Header["Accept"], agent: r.Header["User-Agent"]}
 	k.response.withGuard(&k.guard)
-	d.queue.add(&k.context)
-	defer k.context.end(context.Canceled)
-	defer d.queue.remove(&k.context)
+	defer context.AfterFunc(ctx, k.wake)()
 	defer k.end(false) // if the handler panics
 	d.next.ServeHTTP(k.response, k.request)
 	k.finish()
 }
 
-// ErrTimeout is the answer to a request that took too long.
+// ErrTimeout returns the error for a request whose deadline has passed.
 func ErrTimeout() error {
 	return apierrors.NewTimeoutError("request did not complete within the allotted timeout", 0)
 }
 
-// writeGrace is how long the answer to a request that has timed out may take to
-// be sent.
+// writeGrace is the timeout for sending the 504 response of a request whose deadline has passed.
 const writeGrace = 5 * time.Second
 
-// answerGrace is how long a handler may take to answer by itself after its
-// deadline.
+// answerGrace is the time after the deadline in which a handler can still send its own response.
 const answerGrace = 250 * time.Millisecond
 
 // waker interrupts the I/O of a handler at its deadline, and responds in its place if that has no
 // effect, unless the handler has returned: its ResponseWriter must not be used then.
 type waker struct {
 	config   *DeadlineConfig
-	context  deadlineContext
 	request  *http.Request
 	response *response
 	// accept and agent are of the request's header, which the handler may change.
@@ -103,16 +97,18 @@ type waker struct {
 
 	mu       sync.Mutex
 	finished bool
-	cutOff   bool // a response under way was broken off
-	left     bool // the response was sent in the handler's place
+	cutOff   bool // a started response was aborted
+	left     bool // answer has responded, and the handler has not returned
 }
 
+// wake runs in its own goroutine when the context of the request ends. It has no effect if the
+// context was canceled before its deadline.
 func (k *waker) wake() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	started := k.response.started.Load()
 	if k.finished || !k.expired() || started == http.StatusSwitchingProtocols {
-		return // in another protocol, a connection is its handler's own
+		return // the handler owns an upgraded connection
 	}
 	// An error means that this connection cannot be interrupted.
 	control := http.NewResponseController(k.response.ResponseWriter)
@@ -180,7 +176,8 @@ func (k *waker) end(returned bool) {
 	k.note(slog.LevelInfo, "handler of a request that timed out has returned", status)
 }
 
-// finish responds for a handler that returned without a response, if its deadline has passed.
+// finish sends the 504 if the deadline has passed and the handler returned without a response. It
+// aborts a successful response that may be incomplete.
 func (k *waker) finish() {
 	k.end(true)
 	response := k.response
@@ -191,14 +188,14 @@ func (k *waker) finish() {
 	case response.status == 0:
 		k.config.OnError(response, k.request, ErrTimeout())
 	case succeeded(int32(response.status)):
-		// It may have been cut short, and must not look complete.
+		// The client must not take an incomplete response for a complete one.
 		panic(http.ErrAbortHandler)
 	}
 }
 
 func longAgo() time.Time { return time.Unix(1, 0) }
 
-// succeeded reports whether a status is a success; that of no response, 0, is not.
+// succeeded reports whether a status is a success. 0 means that there is no response yet.
 func succeeded(status int32) bool { return status >= 100 && status < 300 }
 
 // timeoutOf parses ?timeout=. Zero and values above max select max.

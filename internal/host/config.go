@@ -9,12 +9,9 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
-
-	"golang.org/x/sync/semaphore"
 
 	"mainstay.dev/mainstay/internal/admission/config"
 	"mainstay.dev/mainstay/internal/codec"
@@ -22,8 +19,6 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 	"mainstay.dev/mainstay/internal/filters/faults"
 	"mainstay.dev/mainstay/internal/limits/memory"
-	"mainstay.dev/mainstay/internal/limits/processor"
-	"mainstay.dev/mainstay/internal/registry"
 	"mainstay.dev/mainstay/internal/simulation"
 	"mainstay.dev/mainstay/internal/storage/kv/embedded"
 )
@@ -155,8 +150,8 @@ type Config struct {
 	// MemoryLimit is the target memory size of the server, in bytes; it limits the memory of large
 	// requests. 0: no limit. The process must also set the limit of the garbage collector.
 	MemoryLimit int64
-	// MemoryPressed reports whether the process is short of memory: then caches give
-	// back. nil: it never is.
+	// MemoryPressed reports whether the process is short of memory; caches then release memory. nil
+	// means never.
 	MemoryPressed func() bool
 	// CacheMemoryLimit bounds the cached encodings of objects, in bytes.
 	// 0: 256 MiB, or an eighth of MemoryLimit where that is less; NoLimit: no bound.
@@ -179,12 +174,6 @@ type Config struct {
 	Version string
 	// Logger is for operators. Nil discards.
 	Logger *slog.Logger
-	// Expensive limits work that uses a processor for milliseconds, such as the validation of
-	// definitions; nil leaves one processor to other requests. If all processors are busy, Go polls
-	// the network late.
-	Expensive registry.Limiter
-	// Turns are the turns of requests at the processors; nil: its own. Run closes them.
-	Turns *processor.Turns
 	// Faults injects faults into requests of a test server, configurable at faults.Path; nil
 	// disables it. It sets Options.Filter.
 	Faults *faults.Set
@@ -258,12 +247,6 @@ func (c Config) withDefaults() (Config, error) {
 	setDefault(&c.Version, "unknown")
 	setDefault(&c.TokenWebhookVersion, DefaultTokenWebhookVersion)
 	setDefault(&c.TokenWebhookCacheTTL, DefaultTokenWebhookCacheTTL)
-	if c.Expensive == nil {
-		c.Expensive = semaphore.NewWeighted(int64(max(1, runtime.GOMAXPROCS(0)-1)))
-	}
-	if c.Turns == nil {
-		c.Turns = processor.New(processor.Config{})
-	}
 	if c.Faults != nil && c.World == nil {
 		c.World = simulation.New(simulation.Config{})
 	}

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/internal/codec"
@@ -30,6 +32,7 @@ import (
 	"mainstay.dev/mainstay/internal/filters/authz/webhook"
 	"mainstay.dev/mainstay/internal/host/pki"
 	"mainstay.dev/mainstay/internal/limits/memory"
+	"mainstay.dev/mainstay/internal/registry"
 	"mainstay.dev/mainstay/internal/serviceaccount"
 	"mainstay.dev/mainstay/internal/serviceaccount/external"
 	"mainstay.dev/mainstay/internal/storage/cache"
@@ -108,7 +111,7 @@ func New(config Config) (*Host, error) {
 		return nil, err
 	}
 	registry := telemetry.NewRegistry(controlplane.Build(config.Version))
-	encodings, err := codec.NewMemory(codec.MemoryConfig{Limit: config.CacheMemoryLimit, Pressed: config.MemoryPressed, Registerer: registry})
+	encodings, err := codec.NewMemory(codec.MemoryConfig{Limit: config.CacheMemoryLimit, Registerer: registry})
 	if err != nil {
 		return nil, err
 	}
@@ -134,12 +137,18 @@ func New(config Config) (*Host, error) {
 	h.mu.planes = map[string]*controlplane.ControlPlane{}
 	h.tunnels, h.endTunnels = context.WithCancel(context.Background())
 	h.env = &controlplane.Env{
-		Encodings: encodings, Memory: budget, Turns: config.Turns, TypeConverter: openapi.NewTypeConverter(),
-		Limiter: config.Expensive, Drain: h.drain, Tunnels: h.tunnels,
+		Encodings: encodings, Memory: budget, TypeConverter: openapi.NewTypeConverter(),
+		Limiter: validationLimiter(), Drain: h.drain, Tunnels: h.tunnels,
 		Requests: h.requests, Health: telemetry.NewHealthMetrics(h.slis), Metrics: metrics, Logger: h.logger, Version: config.Version, World: config.World,
 		Ready: []telemetry.Check{h.shutdownCheck()}, Paths: h.paths(),
 	}
 	return h, nil
+}
+
+// validationLimiter returns the limiter of validations that take milliseconds of CPU, for example
+// of CustomResourceDefinitions. One processor stays free for other requests.
+func validationLimiter() registry.Limiter {
+	return semaphore.NewWeighted(int64(max(1, runtime.GOMAXPROCS(0)-1)))
 }
 
 // newMetrics registers the metrics of features that files and flags configure.
@@ -336,7 +345,6 @@ func (h *Host) close() error {
 	if h.egress != nil {
 		errs = append(errs, h.egress.Close())
 	}
-	errs = append(errs, h.env.Turns.Close())
 	if h.config.Listener != nil {
 		_ = h.config.Listener.Close() // closed already, where it was served
 	}

@@ -83,7 +83,7 @@ func (h *Host) startFeed() error {
 	var running sync.WaitGroup
 	h.stopFeed = func() { cancel(); running.Wait() }
 	start := func(backend kv.Backend) (*cache.Feed, error) {
-		feed, err := cache.NewFeed(cache.FeedConfig{Backend: backend, Prefix: h.feedPrefix(), Logger: h.logger, Metrics: h.cacheMetrics, Pressed: h.config.MemoryPressed})
+		feed, err := cache.NewFeed(cache.FeedConfig{Backend: backend, Prefix: h.feedPrefix(), Logger: h.logger, Metrics: h.cacheMetrics, Pressed: h.config.MemoryPressed, Encodings: h.env.Encodings})
 		if err != nil {
 			return nil, fmt.Errorf("start the watch cache: %w", err)
 		}
@@ -150,7 +150,7 @@ func (h *Host) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	listener := newWriteTimeoutListener(bulkListener{Listener: socketListener{h.config.Listener}, turns: h.env.Turns}, writeTimeout)
+	listener := newWriteTimeoutListener(h.config.Listener, writeTimeout)
 	base := httpServer.TLSConfig.Clone()
 	served := make(chan error, 1)
 	go func() { served <- httpServer.ServeTLS(listener, "", "") }() // ends with Close or Shutdown below

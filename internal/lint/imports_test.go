@@ -56,7 +56,7 @@ func layers() []layer {
 		{path: "telemetry", level: 0, beside: []string{"request"}},
 		{path: "codec", level: 0},
 		{path: "limits", level: 0},
-		{path: "request", level: 0, beside: []string{"limits"}}, // CPU slots
+		{path: "request", level: 0},
 		{path: "authorizer", level: 0, beside: []string{"request"}},
 		{path: "egress", level: 0, beside: []string{"feature", "request", "rest"}},  // requests to kubelets
 		{path: "cel", level: 0, beside: []string{"codec", "authorizer", "request"}}, // quantities; authorization expressions

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"mainstay.dev/mainstay/internal/limits/processor"
 )
 
 // User is the authenticated user of a request.
@@ -64,7 +62,6 @@ type scope struct {
 	warnings         Warnings
 	audit            *Audit     // nil disables recording
 	visibility       Visibility // nil means no limit
-	turn             processor.Turn
 }
 
 type scopeKey struct{}
@@ -138,7 +135,8 @@ func Received(ctx context.Context) time.Time {
 	return time.Time{}
 }
 
-// QueueWait returns for how long the request has waited for its turn.
+// QueueWait returns the time that the request waited in a queue of flow control; 0 outside a
+// request.
 func QueueWait(ctx context.Context) time.Duration {
 	if s := from(ctx); s != nil {
 		return s.queueWait
@@ -146,19 +144,11 @@ func QueueWait(ctx context.Context) time.Duration {
 	return 0
 }
 
-// SetQueueWait records for how long the request has waited for its turn.
+// SetQueueWait records the time that the request waited in a queue of flow control.
 func SetQueueWait(ctx context.Context, waited time.Duration) {
 	if s := from(ctx); s != nil {
 		s.queueWait = waited
 	}
-}
-
-// Turn returns the request's turn at the processors; nil outside a request.
-func Turn(ctx context.Context) *processor.Turn {
-	if s := from(ctx); s != nil {
-		return &s.turn
-	}
-	return nil
 }
 
 // SetOriginal records the request of the listener, which stays valid until Release or the end of

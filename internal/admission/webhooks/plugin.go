@@ -119,7 +119,6 @@ func (p *plugin) call(ctx context.Context, q *reviewCall) ([]byte, error) {
 	if err := q.breaker.begin(began); err != nil {
 		return nil, &callError{q.spec.Name, fmt.Errorf("failed to call webhook: %w", err), http.StatusServiceUnavailable}
 	}
-	defer request.Turn(ctx).Pause().Resume()
 	body, err := q.client.Call(ctx, q.review, webhook.Limits{Timeout: timeLeft(ctx, q.timeout()), Response: maxResponse})
 	if err != nil && ctx.Err() != nil {
 		q.breaker.abandon()

@@ -12,7 +12,6 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 	"mainstay.dev/mainstay/internal/admission/match"
 	"mainstay.dev/mainstay/internal/codec"
-	"mainstay.dev/mainstay/internal/request"
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
@@ -67,7 +66,6 @@ func (p *Validating) Validate(ctx context.Context, a *admission.Attributes) erro
 
 // judgeAll calls all webhooks concurrently.
 func (p *Validating) judgeAll(ctx context.Context, a *admission.Attributes, calls []*reviewCall) error {
-	defer request.Turn(ctx).Pause().Resume() // until all calls have returned
 	group, ctx := errgroup.WithContext(ctx)
 	for i, q := range calls {
 		group.Go(func() error { return p.judge(ctx, a, q, i) })

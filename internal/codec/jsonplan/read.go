@@ -26,7 +26,7 @@ func DecodeWithout(data []byte, v any, name string) bool {
 
 func decode(r reader, v any) bool {
 	rv := reflect.ValueOf(v)
-	if rv.Kind() != reflect.Pointer || rv.Type().Elem().Kind() != reflect.Struct || rv.IsNil() || readsItself(rv.Type()) {
+	if !decoderEnabled || rv.Kind() != reflect.Pointer || rv.Type().Elem().Kind() != reflect.Struct || rv.IsNil() || readsItself(rv.Type()) {
 		return false
 	}
 	i := r.space(0)
@@ -41,7 +41,7 @@ func decode(r reader, v any) bool {
 func DecodeDocument(data []byte) (map[string]any, bool) {
 	r := reader{data: string(data)}
 	i := r.space(0)
-	if r.at(i) != '{' {
+	if !decoderEnabled || r.at(i) != '{' {
 		return nil, false
 	}
 	document, i := r.documentMap(i)

@@ -176,7 +176,6 @@ func (q *Queue[K]) Close() {
 
 // run is a worker: it ends when no key is waiting.
 func (q *Queue[K]) run() {
-	growStack()
 	for {
 		key, added, ok := q.take()
 		if !ok {
@@ -188,19 +187,6 @@ func (q *Queue[K]) run() {
 		q.done(key, err)
 	}
 }
-
-// growStack grows the stack of a new goroutine at once to the size for a write through the
-// registry. Otherwise it would grow in four steps, each of which copies all frames: a fifth of the
-// duration of a small deletion.
-//
-//go:noinline
-func growStack() {
-	var room [16 << 10]byte
-	keep(&room)
-}
-
-//go:noinline
-func keep(*[16 << 10]byte) {}
 
 // take removes a key from the queue and returns it with the time at which it was added. ok is false
 // when the worker must end.

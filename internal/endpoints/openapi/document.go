@@ -8,9 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	inflate "github.com/klauspost/compress/gzip"
-
-	"mainstay.dev/mainstay/internal/codec/gzip"
+	"github.com/klauspost/compress/gzip"
 )
 
 // Document is an OpenAPI document, built on first use. The compressed form is cached permanently,
@@ -61,7 +59,7 @@ type Content struct {
 
 // Bytes returns the uncompressed content. The caller owns the slice.
 func (c Content) Bytes() ([]byte, error) {
-	r, err := inflate.NewReader(bytes.NewReader(c.Gzip))
+	r, err := gzip.NewReader(bytes.NewReader(c.Gzip))
 	if err != nil {
 		return nil, fmt.Errorf("inflate document: %w", err)
 	}
@@ -72,14 +70,21 @@ func (c Content) Bytes() ([]byte, error) {
 	return plain, nil
 }
 
+// gzipLevel is the compression level of documents.
+const gzipLevel = 2
+
 // pack compresses a document.
 func (k *plainCache) pack(plain []byte) (Content, error) {
 	var packed bytes.Buffer
 	w, ok := k.compressors.Get().(*gzip.Writer)
-	if !ok {
-		w = gzip.NewWriter()
+	if ok {
+		w.Reset(&packed)
+	} else {
+		var err error
+		if w, err = gzip.NewWriterLevel(&packed, gzipLevel); err != nil {
+			return Content{}, fmt.Errorf("compress document: %w", err)
+		}
 	}
-	w.Reset(&packed)
 	if _, err := w.Write(plain); err != nil {
 		return Content{}, fmt.Errorf("compress document: %w", err)
 	}

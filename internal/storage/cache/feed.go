@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"mainstay.dev/mainstay/internal/codec"
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
@@ -23,6 +24,8 @@ const (
 	restartDelay = 200 * time.Millisecond
 	// sweepPeriod is the interval between searches for idle caches and old snapshots.
 	sweepPeriod = 30 * time.Second
+	// pressurePeriod is the interval between two checks for a shortage of memory.
+	pressurePeriod = time.Second
 )
 
 // FeedConfig describes a Feed.
@@ -37,10 +40,12 @@ type FeedConfig struct {
 	Metrics *Metrics
 	// Idle is the duration after which an unread cache is dropped; 0 means DefaultIdle.
 	Idle time.Duration
-	// Pressed reports whether the process is short of memory. Caches are then dropped after a few
-	// seconds without a read. nil means never.
+	// Pressed reports whether the process is short of memory. The feed then evicts half of Encodings
+	// every second, and drops caches that were not read for a few seconds. nil means never.
 	Pressed func() bool
-	// Log limits the log of each cache.
+	// Encodings contains the cached encodings of the records in the caches; nil is valid.
+	Encodings *codec.Memory
+	// Log limits the log of recent changes of each cache.
 	Log LogLimits
 }
 
@@ -62,7 +67,9 @@ type Feed struct {
 	metrics *Metrics
 	idle    time.Duration
 	pressed func() bool
-	limits  LogLimits
+	// encodings has the cached encodings of the records in the caches; may be nil.
+	encodings *codec.Memory
+	limits    LogLimits
 
 	// dispatched is the revision up to which every event has been dispatched, or stopped.
 	dispatched atomic.Int64
@@ -100,7 +107,7 @@ func NewFeed(cfg FeedConfig) (*Feed, error) {
 	}
 	f := &Feed{
 		backend: cfg.Backend, prefix: keyPrefix(cfg.Prefix),
-		log: cfg.Logger, metrics: cfg.Metrics, idle: cfg.Idle, pressed: cfg.Pressed, limits: cfg.Log.withDefaults(),
+		log: cfg.Logger, metrics: cfg.Metrics, idle: cfg.Idle, pressed: cfg.Pressed, encodings: cfg.Encodings, limits: cfg.Log.withDefaults(),
 	}
 	f.dispatched.Store(stopped)
 	if f.log == nil {
@@ -226,6 +233,8 @@ func (f *Feed) watch(ctx context.Context, from kv.Revision) (kv.Revision, error)
 	f.advance(from)
 	sweep := time.NewTicker(min(sweepPeriod, f.idle))
 	defer sweep.Stop()
+	pressure := time.NewTicker(pressurePeriod)
+	defer pressure.Stop()
 	for {
 		select {
 		case batch, ok := <-w.Batches():
@@ -235,6 +244,10 @@ func (f *Feed) watch(ctx context.Context, from kv.Revision) (kv.Revision, error)
 			f.dispatch(ctx, batch)
 			from = max(from, batch.Revision)
 			f.advance(from)
+		case <-pressure.C:
+			if f.pressed() {
+				f.encodings.EvictHalf()
+			}
 		case now := <-sweep.C:
 			idle := f.idle
 			if f.pressed() {

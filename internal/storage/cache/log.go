@@ -68,6 +68,16 @@ type logEntry struct {
 	change *storage.Change
 	bytes  int
 	at     time.Time
+	// replaced is the retained record that the change replaced in the tree, or nil. It is released
+	// when the entry is dropped: older entries may also contain it, but no newer ones.
+	replaced *codec.Record
+}
+
+func (e *logEntry) release() {
+	if e.replaced != nil {
+		e.replaced.Release()
+		e.replaced = nil
+	}
 }
 
 // topicKey identifies a topic. It selects by the key of one object, a prefix of keys, the value of a field, or
@@ -99,8 +109,9 @@ func (l *changeLog) at(position uint64) *logEntry {
 	return &l.ring[position&uint64(len(l.ring)-1)]
 }
 
-// append appends a change and drops old ones.
-func (l *changeLog) append(c *storage.Change, now time.Time) {
+// append adds a change and drops old ones. replaced is the retained record that the change
+// replaces, or nil; the log releases it.
+func (l *changeLog) append(c *storage.Change, replaced *codec.Record, now time.Time) {
 	size := changeOverhead + len(c.Key)
 	if c.Record != nil {
 		size += c.Record.StoredSize()
@@ -110,7 +121,7 @@ func (l *changeLog) append(c *storage.Change, now time.Time) {
 	if l.end-l.first == uint64(len(l.ring)) {
 		l.resize(2 * len(l.ring))
 	}
-	*l.at(l.end) = logEntry{c, size, now}
+	*l.at(l.end) = logEntry{c, size, now, replaced}
 	l.index(c)
 	l.end++
 	l.bytes += size
@@ -148,6 +159,13 @@ func (l *changeLog) trim(now time.Time) {
 	l.shrink()
 }
 
+// release releases all records that the log retains.
+func (l *changeLog) release() {
+	for p := l.first; p < l.end; p++ {
+		l.at(p).release()
+	}
+}
+
 // trimIdle reduces a log without recent changes to maxIdleBytes. Watches have read the changes, which retain
 // replaced records in memory.
 func (l *changeLog) trimIdle(now time.Time) {
@@ -165,6 +183,7 @@ func (l *changeLog) evict() {
 	oldest := l.at(l.first)
 	l.since = oldest.change.Revision
 	l.bytes -= oldest.bytes
+	oldest.release()
 	*oldest = logEntry{}
 	l.first++
 }

@@ -14,7 +14,7 @@ func TestRest(t *testing.T) {
 	now := time.Now()
 	l := newLog(0, LogLimits{}.withDefaults())
 	for revision := range int64(100) {
-		l.append(&storage.Change{Key: strings.Repeat("k", 100<<10), Revision: revision + 1}, now)
+		l.append(&storage.Change{Key: strings.Repeat("k", 100<<10), Revision: revision + 1}, nil, now)
 	}
 	l.trimIdle(now.Add(idleAfter / 2))
 	if n := l.end - l.first; n != 100 {
@@ -30,7 +30,7 @@ func TestRest(t *testing.T) {
 	if _, ok := l.after(1); ok {
 		t.Error("what is gone can still be read")
 	}
-	l.append(&storage.Change{Key: "k", Revision: 101}, now)
+	l.append(&storage.Change{Key: "k", Revision: 101}, nil, now)
 	if position, ok := l.after(100); !ok || l.at(position).change.Revision != 101 {
 		t.Errorf("the next one: %d, %v", position, ok)
 	}

@@ -87,6 +87,9 @@ type watchCache struct {
 		// recentWrites contains the records that were written through the Cacher and are newer than
 		// revision, by key.
 		recentWrites map[string]*codec.Record
+		// retains reports whether the records of tree and log are retained. It is false before the load,
+		// and after releaseRecords.
+		retains bool
 		// newest is a copy of tree; nil if tree has changed since.
 		newest *snapshot
 		// pinned contains the snapshots for later pages of lists, oldest first.
@@ -102,7 +105,10 @@ func newWatchCache(ctx context.Context, store Store, feed *Feed, release func(*w
 	}
 	s.lifetime, s.end = context.WithCancel(context.WithoutCancel(ctx)) // later readers use it, too
 	s.closed = s.lifetime.Done()
-	context.AfterFunc(s.lifetime, s.notifyAll)
+	context.AfterFunc(s.lifetime, func() {
+		s.notifyAll()
+		s.releaseRecords()
+	})
 	s.mu.indexes, s.mu.recentWrites = map[string]*index{}, map[string]*codec.Record{}
 	s.touch()
 	return s
@@ -115,6 +121,21 @@ func (s *watchCache) notifyAll() {
 	if s.mu.loaded {
 		s.mu.log.notifyAll()
 	}
+}
+
+// releaseRecords releases the records of a closed cache.
+func (s *watchCache) releaseRecords() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.mu.retains {
+		return
+	}
+	s.mu.retains = false
+	s.mu.tree.Scan(func(i item) bool {
+		i.record.Release()
+		return true
+	})
+	s.mu.log.release()
 }
 
 func (s *watchCache) touch() { s.used.Store(time.Now().UnixNano()) }
@@ -157,6 +178,12 @@ func (s *watchCache) load(ctx context.Context, records iter.Seq2[*codec.Record, 
 	defer s.mu.Unlock()
 	s.mu.tree, s.mu.bytes, s.mu.revision, s.mu.log = filled, bytes, revision, newLog(revision, s.limits)
 	s.mu.loaded = true
+	if s.mu.retains = s.alive(); s.mu.retains {
+		filled.Scan(func(i item) bool {
+			i.record.Retain()
+			return true
+		})
+	}
 	s.loadedAt.Store(revision)
 	buffered := s.mu.buffered
 	s.mu.buffered = nil
@@ -281,10 +308,17 @@ func (s *watchCache) changeLocked(change *storage.Change, now time.Time) {
 	if before.record != nil {
 		s.mu.bytes -= int64(before.record.StoredSize())
 	}
+	var replaced *codec.Record
+	if s.mu.retains {
+		replaced = before.record
+		if change.Record != nil {
+			change.Record.Retain()
+		}
+	}
 	s.indexLocked(treeChange{change.Key, before.record, change.Record})
 	s.mu.revision = change.Revision
 	s.dropRecentWriteLocked(change)
-	s.mu.log.append(change, now)
+	s.mu.log.append(change, replaced, now)
 }
 
 // retireLocked sets the last revision of the newest snapshot before a change at a revision.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"mainstay.dev/mainstay/internal/request"
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
@@ -327,7 +326,6 @@ func (s *Store) waitDurable(ctx context.Context, t *txn) error {
 	if t.group == nil {
 		return nil
 	}
-	defer request.Turn(ctx).Pause().Resume()
 	select {
 	case <-t.group.done:
 		return t.group.err

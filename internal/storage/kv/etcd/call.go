@@ -15,7 +15,6 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
-	"mainstay.dev/mainstay/internal/request"
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
@@ -54,7 +53,6 @@ func repeatWrite(err error, sent bool) bool {
 // to etcd's client if possible; without them, a write is not repeated. Errors are converted to errors
 // of package kv, as far as there is a corresponding one.
 func call[T any](ctx context.Context, s *Store, a callSpec, f func(context.Context, ...grpc.CallOption) (T, error)) (answer T, err error) {
-	defer request.Turn(ctx).Pause().Resume()
 	began := time.Now()
 	defer func() { s.metrics.observe(a.name, began, err) }()
 	all, cancel := context.WithTimeout(ctx, a.timeout)

@@ -17,12 +17,12 @@ import (
 // source is an etcd watch with its own gRPC stream, because etcd reports progress only when all watches
 // of a stream are up to date.
 type source struct {
-	watcher clientv3.Watcher
-	ctx     context.Context
-	cancel  context.CancelFunc
-	answers chan watchMessage
-	progressRequested     chan struct{} // contains a pending request for progress
-	tasks   sync.WaitGroup
+	watcher           clientv3.Watcher
+	ctx               context.Context
+	cancel            context.CancelFunc
+	answers           chan watchMessage
+	progressRequested chan struct{} // contains a pending request for progress
+	tasks             sync.WaitGroup
 }
 
 // watchMessage is one message of an etcd watch: the events of complete commits, or only progress.

@@ -47,8 +47,8 @@ func (s *Store) stream(ctx context.Context, end string, res *kv.RangeResult) (bo
 type streamOutcome int
 
 const (
-	streamEnded   streamOutcome = iota // at the end of the range
-	streamPaused                         // after half of the request timeout; the next stream continues
+	streamEnded       streamOutcome = iota // at the end of the range
+	streamPaused                           // after half of the request timeout; the next stream continues
 	streamUnsupported                      // this etcd does not support streams
 )
 

@@ -1,0 +1,5 @@
+//go:build nojsonplan
+
+package jsonplan
+
+const decoderEnabled = false
