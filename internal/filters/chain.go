@@ -7,9 +7,6 @@ package filters
 import (
 	"net/http"
 	"slices"
-	"strings"
-
-	"mainstay.dev/mainstay/internal/request"
 )
 
 // Filter wraps a handler. A handler may return before its response is complete (a watch does, see
@@ -46,27 +43,3 @@ func Chain(final http.Handler, filters ...Filter) http.Handler {
 // ErrorWriter writes an error as a Status in the media type that the client accepts. Filters set
 // further headers before they call it.
 type ErrorWriter func(w http.ResponseWriter, r *http.Request, err error)
-
-// LongRunning reports whether a request is long-running by kube-apiserver's rule: watches, and
-// subresources with these names. It is for resources of aggregated servers; for its own resources,
-// a control plane uses their storage. Filters use request.LongRunning, which RequestInfo sets. Such
-// requests have no deadline, do not count as in flight for MaxInFlight and FlowControl, and end
-// when the server stops.
-func LongRunning(info *request.Info) bool {
-	if info == nil {
-		return false
-	}
-	if !info.IsResource {
-		// A profile lasts for ?seconds=; the duration of a snapshot depends on the size of the
-		// store.
-		return strings.HasPrefix(info.Path, "/debug/pprof/") || info.Path == "/mainstay/v1/snapshot"
-	}
-	if info.Verb == "watch" {
-		return true
-	}
-	switch info.Subresource {
-	case "attach", "exec", "portforward", "proxy", "log":
-		return true
-	}
-	return false
-}

@@ -46,7 +46,7 @@ func TestDetach(t *testing.T) {
 	})
 	drain := NewDrain()
 	chain := Chain(detach, AuditID, Recover(slog.New(slog.NewTextHandler(&log, nil)), writeError),
-		RequestInfo(LongRunning, writeError), begin, drain.Filter(writeError))
+		RequestInfo(byName, writeError), begin, drain.Filter(writeError))
 	watch := func() *http.Request {
 		r := httptest.NewRequest("GET", "/api/v1/pods?watch=1", nil)
 		r.Header.Set(auditIDHeader, "an-id")
@@ -116,7 +116,7 @@ func TestCancelled(t *testing.T) {
 		}
 		drain.EndLongRunning()
 		request.Cancel(r.Context(), http.ErrHandlerTimeout)
-	}), AuditID, Recover(quiet(), writeError), RequestInfo(LongRunning, writeError), drain.Filter(writeError)).ServeHTTP(w, httptest.NewRequest("GET", "/api/v1/pods?watch=1", nil))
+	}), AuditID, Recover(quiet(), writeError), RequestInfo(byName, writeError), drain.Filter(writeError)).ServeHTTP(w, httptest.NewRequest("GET", "/api/v1/pods?watch=1", nil))
 	if len(w.causes) != 2 || w.causes[0] != ErrStopping || w.causes[1] != http.ErrHandlerTimeout {
 		t.Errorf("ended because of %v", w.causes)
 	}

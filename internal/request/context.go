@@ -52,6 +52,7 @@ const (
 type scope struct {
 	context.Context
 	info             *Info
+	route            Route
 	user             *User
 	authentication   *Authentication
 	impersonation    *Impersonation
