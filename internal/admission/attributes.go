@@ -51,16 +51,16 @@ type Lookups struct {
 	value  any
 }
 
-// HandOn stores the result of a plugin's lookup for the validating pass. A later call replaces the
+// StoreLookup stores the result of a plugin's lookup for the validating pass. A later call replaces the
 // value.
-func (r *Request) HandOn(plugin Plugin, value any) {
+func (r *Request) StoreLookup(plugin Plugin, value any) {
 	if r.Lookups != nil {
 		*r.Lookups = Lookups{plugin.Name(), value}
 	}
 }
 
-// Handed returns the stored result of a plugin, or nil.
-func (r *Request) Handed(plugin Plugin) any {
+// StoredLookup returns the stored result of a plugin, or nil.
+func (r *Request) StoredLookup(plugin Plugin) any {
 	if r.Lookups == nil || r.Lookups.plugin != plugin.Name() {
 		return nil
 	}
@@ -97,7 +97,7 @@ type Attributes struct {
 
 	reinvoke, reinvoked bool
 	memory              map[string]any
-	changers            []string
+	mutators            []string
 	// objects and olds are Object and Old in other versions.
 	objects, olds versions
 	annotations   struct {
@@ -106,10 +106,10 @@ type Attributes struct {
 	}
 }
 
-// Changed makes ObjectIn convert again. A plugin calls it after a modification inside Object before
+// InvalidateConversions makes ObjectIn convert again. A plugin calls it after a modification inside Object before
 // its next ObjectIn. Replaced objects and modifications by other plugins are detected
 // automatically.
-func (a *Attributes) Changed() { a.objects = versions{} }
+func (a *Attributes) InvalidateConversions() { a.objects = versions{} }
 
 // Reinvoke requests a second mutating pass, because the plugin modified a part that earlier plugins
 // may process. In the second pass, it has no effect.
@@ -118,16 +118,16 @@ func (a *Attributes) Reinvoke() { a.reinvoke = true }
 // Reinvoked reports whether this is the second time.
 func (a *Attributes) Reinvoked() bool { return a.reinvoked }
 
-// Remember stores a value of a plugin for the second pass.
-func (a *Attributes) Remember(plugin Plugin, value any) {
+// SetState stores a value of a plugin for the second pass.
+func (a *Attributes) SetState(plugin Plugin, value any) {
 	if a.memory == nil {
 		a.memory = make(map[string]any)
 	}
 	a.memory[plugin.Name()] = value
 }
 
-// Remembered returns the stored value of a plugin, or nil.
-func (a *Attributes) Remembered(plugin Plugin) any { return a.memory[plugin.Name()] }
+// State returns the stored value of a plugin, or nil.
+func (a *Attributes) State(plugin Plugin) any { return a.memory[plugin.Name()] }
 
 // Annotate adds an annotation to the request's audit event. The key is a DNS subdomain, a slash and
 // a name, such as "pod-security.kubernetes.io/enforce". A second value for a key is an error. If a
@@ -153,16 +153,16 @@ func (a *Attributes) Annotate(ctx context.Context, key, value string) error {
 	return nil
 }
 
-// ChangedBy records the name of a webhook or policy that changed the object. If the object
+// RecordMutator records the name of a webhook or policy that changed the object. If the object
 // turns out to be invalid, a warning of the response lists these names.
-func (a *Attributes) ChangedBy(whom string) {
-	if !slices.Contains(a.changers, whom) {
-		a.changers = append(a.changers, whom)
+func (a *Attributes) RecordMutator(whom string) {
+	if !slices.Contains(a.mutators, whom) {
+		a.mutators = append(a.mutators, whom)
 	}
 }
 
-// Changers returns the names that ChangedBy recorded, in order.
-func (a *Attributes) Changers() []string { return a.changers }
+// Mutators returns the names that RecordMutator recorded, in order.
+func (a *Attributes) Mutators() []string { return a.mutators }
 
 // keyProblems returns the errors of a key. The fast path accepts plain keys of plugins; others are
 // checked with regular expressions.

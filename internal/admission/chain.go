@@ -31,7 +31,7 @@ func (c Chain) Validates(op Operation) bool {
 }
 
 // Mutate calls all mutating plugins, and repeats the pass once if a plugin requested it. An error
-// of a plugin is a *Refusal.
+// of a plugin is a *RejectionError.
 func (c Chain) Mutate(ctx context.Context, a *Attributes) (err error) {
 	began := a.Metrics.now()
 	defer func() { a.Metrics.observeStep(began, mutating, a.Operation, err) }()
@@ -58,14 +58,14 @@ func (c Chain) mutateOnce(ctx context.Context, a *Attributes) error {
 		a.Metrics.observePlugin(began, plugin.Name(), mutating, a.Operation, err)
 		seen.end(ctx, a, err)
 		if err != nil {
-			return &Refusal{plugin.Name(), err}
+			return &RejectionError{plugin.Name(), err}
 		}
-		a.Changed() // it may have written to the object
+		a.InvalidateConversions() // it may have written to the object
 	}
 	return nil
 }
 
-// Validate calls all validating plugins. An error of a plugin is a *Refusal.
+// Validate calls all validating plugins. An error of a plugin is a *RejectionError.
 func (c Chain) Validate(ctx context.Context, a *Attributes) (err error) {
 	began := a.Metrics.now()
 	defer func() { a.Metrics.observeStep(began, validating, a.Operation, err) }()
@@ -80,15 +80,15 @@ func (c Chain) Validate(ctx context.Context, a *Attributes) (err error) {
 		a.Metrics.observePlugin(began, plugin.Name(), validating, a.Operation, err)
 		seen.end(ctx, a, err)
 		if err != nil {
-			return &Refusal{plugin.Name(), err}
+			return &RejectionError{plugin.Name(), err}
 		}
 	}
 	return nil
 }
 
-// Validation returns the check that REST storage calls with the final object; nil without
+// ValidateFunc returns the check that REST storage calls with the final object; nil without
 // validating plugins.
-func (c Chain) Validation(r Request) rest.ValidateObject {
+func (c Chain) ValidateFunc(r Request) rest.ValidateObjectFunc {
 	if !c.Validates(r.Operation) {
 		return nil
 	}
@@ -97,9 +97,9 @@ func (c Chain) Validation(r Request) rest.ValidateObject {
 	}
 }
 
-// Deletion returns the check that REST storage calls with an object before its deletion; nil
+// ValidateDeletionFunc returns the check that REST storage calls with an object before its deletion; nil
 // without plugins. As in kube-apiserver, mutating plugins are called as well.
-func (c Chain) Deletion(r Request) rest.ValidateObject {
+func (c Chain) ValidateDeletionFunc(r Request) rest.ValidateObjectFunc {
 	if !c.Mutates(r.Operation) && !c.Validates(r.Operation) {
 		return nil
 	}

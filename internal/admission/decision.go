@@ -39,22 +39,22 @@ type Evaluation struct {
 	Took    time.Duration `json:"tookNanoseconds"`
 }
 
-// Deciding is an incomplete Decision. The methods of a nil *Deciding have no effect: requests
+// DecisionRecorder is an incomplete Decision. The methods of a nil *DecisionRecorder have no effect: requests
 // without an explanation use it.
-type Deciding struct {
+type DecisionRecorder struct {
 	Decision
 	a      *Attributes
 	start  time.Time
 	before any
 }
 
-// Decide starts a decision of the current plugin; it returns nil without an explanation. It is safe
+// StartDecision starts a decision of the current plugin; it returns nil without an explanation. It is safe
 // for concurrent use, and so is End for validating plugins.
-func (a *Attributes) Decide(by Decision) *Deciding {
+func (a *Attributes) StartDecision(by Decision) *DecisionRecorder {
 	if a.Explanation == nil {
 		return nil
 	}
-	d := &Deciding{Decision: by, a: a}
+	d := &DecisionRecorder{Decision: by, a: a}
 	if a.Explanation.mutates {
 		d.before = documentOf(a.Object)
 	}
@@ -62,23 +62,23 @@ func (a *Attributes) Decide(by Decision) *Deciding {
 	return d
 }
 
-// Evaluated adds an evaluation.
-func (d *Deciding) Evaluated(e Evaluation) {
+// AddEvaluation adds an evaluation.
+func (d *DecisionRecorder) AddEvaluation(e Evaluation) {
 	if d != nil {
-		e.Expression = Shortened(e.Expression)
+		e.Expression = TruncateExpression(e.Expression)
 		d.Evaluations = append(d.Evaluations, e)
 	}
 }
 
-// NotMet records a match condition that excluded the request.
-func (d *Deciding) NotMet(condition string) {
+// SetUnmet records a match condition that excluded the request.
+func (d *DecisionRecorder) SetUnmet(condition string) {
 	if d != nil {
 		d.Unmet = condition
 	}
 }
 
 // End completes the decision. err is the failure or rejection.
-func (d *Deciding) End(err error) {
+func (d *DecisionRecorder) End(err error) {
 	if d == nil {
 		return
 	}
@@ -95,8 +95,8 @@ func (d *Deciding) End(err error) {
 // maxExpression is the maximum size of a quoted expression, in bytes.
 const maxExpression = 1 << 10
 
-// Shortened returns the quoted form of an expression.
-func Shortened(expression string) string {
+// TruncateExpression returns the quoted form of an expression.
+func TruncateExpression(expression string) string {
 	expression = strings.TrimSpace(expression)
 	if len(expression) <= maxExpression {
 		return expression

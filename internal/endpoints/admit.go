@@ -51,7 +51,7 @@ func (o *operation) mutate(ctx context.Context, asked *admission.Request, obj, o
 	if err := chain.Mutate(ctx, a); err != nil {
 		return nil, err
 	}
-	o.changers = a.Changers()
+	o.mutators = a.Mutators()
 	admitted, ok := a.Object.(codec.Object)
 	if !ok {
 		return nil, fmt.Errorf("admission of %s left a %T", o.resource.FullName(), a.Object)
@@ -80,8 +80,8 @@ func (o *operation) checkPlace(admitted codec.Object, isNew bool) error {
 // and policies that changed the object. The Status itself stays as kube-apiserver's:
 // clients match on its message and print its causes.
 func (o *operation) warnOfChanges(ctx context.Context, err error) {
-	if len(o.changers) > 0 && apierrors.IsInvalid(err) {
-		request.AddWarning(ctx, "the invalid object was changed in admission by "+strings.Join(o.changers, ", "))
+	if len(o.mutators) > 0 && apierrors.IsInvalid(err) {
+		request.AddWarning(ctx, "the invalid object was changed in admission by "+strings.Join(o.mutators, ", "))
 	}
 }
 

@@ -83,7 +83,7 @@ func (c *call) deleteCollection(s rest.CollectionDeleter) error {
 		return invalidOptions("DeleteOptions", field.ErrorList{field.Invalid(at, true, "is not allowed with DELETECOLLECTION, try again after removing the option")})
 	}
 	asked := c.request(c.r.Context(), admission.Delete, "", options, options.DryRun)
-	deleted, err := s.DeleteCollection(c.r.Context(), c.namespace(), c.api.config.Admission.Deletion(asked), *options, list)
+	deleted, err := s.DeleteCollection(c.r.Context(), c.namespace(), c.api.config.Admission.ValidateDeletionFunc(asked), *options, list)
 	if err != nil {
 		return err
 	}

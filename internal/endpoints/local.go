@@ -117,16 +117,16 @@ func (a *API) DeleteSome(ctx context.Context, resource *rest.Resource, options m
 	}
 	options.TypeMeta = optionsType("DeleteOptions")
 	asked := a.operation(ctx, resource).request(ctx, admission.Delete, "", &options, options.DryRun)
-	validate := a.config.Admission.Deletion(asked)
+	validate := a.config.Admission.ValidateDeletionFunc(asked)
 	return func(ctx context.Context, name types.NamespacedName) (bool, error) {
 		_, gone, err := s.Delete(ctx, name, validate, options)
 		return gone, err
 	}, nil
 }
 
-// Owned returns obj, which code inside the server writes over live in a way of its own,
+// RecordOwnership returns obj, which code inside the server writes over live in a way of its own,
 // with a record of which fields manager has changed. Both are in the hub version.
-func (a *API) Owned(resource *rest.Resource, live, obj codec.Object, manager string) (codec.Object, error) {
+func (a *API) RecordOwnership(resource *rest.Resource, live, obj codec.Object, manager string) (codec.Object, error) {
 	o := &operation{api: a, resource: resource}
 	return o.recordUpdate(live, obj, manager)
 }

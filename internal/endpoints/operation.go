@@ -27,8 +27,8 @@ type operation struct {
 	// authorizer checks the permission to create if an update or patch does not find its object;
 	// nil permits it.
 	authorizer authorizer.Authorizer
-	// changers are the plugins and webhooks that modified the object in admission.
-	changers []string
+	// mutators are the plugins and webhooks that modified the object in admission.
+	mutators []string
 	// explanation records the effects of admission; may be nil.
 	explanation *admission.Explanation
 	// lookups are the cached lookups between the passes of admission.
@@ -47,7 +47,7 @@ func (o *operation) create(ctx context.Context, s rest.Creater, obj codec.Object
 		return nil, err
 	}
 	telemetry.Step(ctx, "admitted")
-	record, err := s.Create(ctx, obj, o.api.config.Admission.Validation(asked), *options)
+	record, err := s.Create(ctx, obj, o.api.config.Admission.ValidateFunc(asked), *options)
 	if err != nil {
 		o.warnOfChanges(ctx, err)
 		return nil, err
@@ -70,7 +70,7 @@ func (o *operation) update(ctx context.Context, s rest.Updater, change rest.Upda
 // delete deletes the object, or begins to.
 func (o *operation) delete(ctx context.Context, s rest.GracefulDeleter, options *metav1.DeleteOptions) (record *codec.Record, gone bool, err error) {
 	asked := o.request(ctx, admission.Delete, o.info.Name, options, options.DryRun)
-	record, gone, err = s.Delete(ctx, o.name(), o.api.config.Admission.Deletion(asked), *options)
+	record, gone, err = s.Delete(ctx, o.name(), o.api.config.Admission.ValidateDeletionFunc(asked), *options)
 	if err != nil {
 		return nil, false, err
 	}

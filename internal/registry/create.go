@@ -19,7 +19,7 @@ import (
 
 // Create implements rest.Creater. A generated name that exists is generated again,
 // up to nameAttempts times.
-func (s *Store) Create(ctx context.Context, obj codec.Object, validate rest.ValidateObject, options metav1.CreateOptions) (*codec.Record, error) {
+func (s *Store) Create(ctx context.Context, obj codec.Object, validate rest.ValidateObjectFunc, options metav1.CreateOptions) (*codec.Record, error) {
 	generated := obj.GetName() == "" && obj.GetGenerateName() != ""
 	for attempt := 1; ; attempt++ {
 		candidate := obj
@@ -37,7 +37,7 @@ func (s *Store) Create(ctx context.Context, obj codec.Object, validate rest.Vali
 	}
 }
 
-func (s *Store) createOnce(ctx context.Context, obj codec.Object, validate rest.ValidateObject, options metav1.CreateOptions) (*codec.Record, error) {
+func (s *Store) createOnce(ctx context.Context, obj codec.Object, validate rest.ValidateObjectFunc, options metav1.CreateOptions) (*codec.Record, error) {
 	// kube-apiserver rejects the version in its storage layer, which a dry run does
 	// not reach.
 	if namesRevision(obj.GetResourceVersion()) && !isDryRun(options.DryRun) {
@@ -48,7 +48,7 @@ func (s *Store) createOnce(ctx context.Context, obj codec.Object, validate rest.
 	}
 	name := types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 	var record *codec.Record
-	err := s.transact(ctx, s.Strategy, isDryRun(options.DryRun), func(begin begin) (err error) {
+	err := s.transact(ctx, s.Strategy, isDryRun(options.DryRun), func(begin beginWrite) (err error) {
 		candidate := obj
 		if s.Strategy.Begin != nil { // it may be written more than once
 			candidate = obj.DeepCopyObject().(codec.Object)

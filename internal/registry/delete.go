@@ -19,10 +19,10 @@ import (
 // grace period is removed; any other is marked with a deletionTimestamp, once, and removed
 // when its last finalizer is, or when it is deleted again with a grace period of
 // zero.
-func (s *Store) Delete(ctx context.Context, name types.NamespacedName, validate rest.ValidateObject, options metav1.DeleteOptions) (*codec.Record, bool, error) {
+func (s *Store) Delete(ctx context.Context, name types.NamespacedName, validate rest.ValidateObjectFunc, options metav1.DeleteOptions) (*codec.Record, bool, error) {
 	gone := false
 	var record *codec.Record
-	err := s.transact(ctx, s.Strategy, isDryRun(options.DryRun), func(begin begin) (err error) {
+	err := s.transact(ctx, s.Strategy, isDryRun(options.DryRun), func(begin beginWrite) (err error) {
 		record, err = s.Storage.Update(ctx, name, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
 			gone = false
 			if current == nil {
@@ -57,7 +57,7 @@ func (s *Store) DeleteCorrupt(ctx context.Context, name types.NamespacedName, op
 
 // beginRemoval adds the writes that go with a removal. It returns remove, or why
 // the object cannot be removed.
-func (s *Store) beginRemoval(current *codec.Record, begin begin, write *storage.WriteOptions, remove error) error {
+func (s *Store) beginRemoval(current *codec.Record, begin beginWrite, write *storage.WriteOptions, remove error) error {
 	if s.Strategy.Begin == nil {
 		return remove
 	}
@@ -73,7 +73,7 @@ func (s *Store) beginRemoval(current *codec.Record, begin begin, write *storage.
 
 // dyingState returns the object marked for deletion, or the error storage.Remove
 // where it can be removed at once.
-func (s *Store) dyingState(ctx context.Context, current *codec.Record, validate rest.ValidateObject, options metav1.DeleteOptions) (codec.Object, error) {
+func (s *Store) dyingState(ctx context.Context, current *codec.Record, validate rest.ValidateObjectFunc, options metav1.DeleteOptions) (codec.Object, error) {
 	obj, err := current.Object()
 	if err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func (s *Store) dyingState(ctx context.Context, current *codec.Record, validate 
 		return obj, nil
 	}
 	obj.SetFinalizers(s.Strategy.finalizersAfter(obj, options))
-	held := len(obj.GetFinalizers()) > 0 || s.Strategy.Held != nil && s.Strategy.Held(obj)
+	held := len(obj.GetFinalizers()) > 0 || s.Strategy.BlocksRemoval != nil && s.Strategy.BlocksRemoval(obj)
 	if grace == 0 && !held && s.Strategy.GracePeriod == nil {
 		return nil, storage.Remove{}
 	}
@@ -138,8 +138,8 @@ func (s *Strategy) mark(obj codec.Object, grace int64, now metav1.Time) {
 	}
 	obj.SetDeletionTimestamp(&metav1.Time{Time: due})
 	obj.SetDeletionGracePeriodSeconds(&grace)
-	if s.OnMark != nil {
-		s.OnMark(obj)
+	if s.PrepareForDelete != nil {
+		s.PrepareForDelete(obj)
 	}
 }
 
@@ -184,7 +184,7 @@ func (s *Strategy) propagation(finalizers []string, options metav1.DeleteOptions
 
 // DeleteCollection implements rest.CollectionDeleter. It skips objects that are deleted
 // concurrently. An error ends it; earlier deletions stay in effect.
-func (s *Store) DeleteCollection(ctx context.Context, namespace string, validate rest.ValidateObject, options metav1.DeleteOptions, list rest.ListOptions) (*rest.List, error) {
+func (s *Store) DeleteCollection(ctx context.Context, namespace string, validate rest.ValidateObjectFunc, options metav1.DeleteOptions, list rest.ListOptions) (*rest.List, error) {
 	found, err := s.List(ctx, namespace, list)
 	if err != nil {
 		return nil, err

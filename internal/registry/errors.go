@@ -66,7 +66,7 @@ func (s *Store) preconditionFailed(err *storage.PreconditionError, name, verb st
 	switch {
 	case verb == "update":
 		return apierrors.NewConflict(s.Resource, name, fmt.Errorf("StorageError: invalid object, Code: 4, Key: %s, ResourceVersion: 0, AdditionalErrorMsg: %w", err.Key, short))
-	case s.Strategy.OnMark != nil:
+	case s.Strategy.PrepareForDelete != nil:
 		return apierrors.NewConflict(s.Resource, name, short)
 	}
 	kind := schema.GroupResource{Group: s.Kind.Hub.GVK.Group, Resource: s.Kind.Hub.GVK.Kind}

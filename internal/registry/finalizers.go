@@ -19,12 +19,12 @@ import (
 type FinalizerPolicy int
 
 const (
-	// AcceptFinalizers accepts them silently.
-	AcceptFinalizers FinalizerPolicy = iota
-	// WarnOfFinalizers warns the client.
-	WarnOfFinalizers
-	// RefuseFinalizers rejects the object.
-	RefuseFinalizers
+	// AllowUnqualifiedFinalizers accepts them silently.
+	AllowUnqualifiedFinalizers FinalizerPolicy = iota
+	// WarnUnqualifiedFinalizers warns the client.
+	WarnUnqualifiedFinalizers
+	// RejectUnqualifiedFinalizers rejects the object.
+	RejectUnqualifiedFinalizers
 )
 
 // standardFinalizers need no domain.
@@ -61,7 +61,7 @@ func setOf(list []string) map[string]bool {
 }
 
 func (s *Strategy) validateFinalizers(obj, old codec.Object) field.ErrorList {
-	if s.Finalizers != RefuseFinalizers {
+	if s.Finalizers != RejectUnqualifiedFinalizers {
 		return nil
 	}
 	var errs field.ErrorList
@@ -72,7 +72,7 @@ func (s *Strategy) validateFinalizers(obj, old codec.Object) field.ErrorList {
 }
 
 func (s *Strategy) warnFinalizers(ctx context.Context, obj, old codec.Object) {
-	if s.Finalizers != WarnOfFinalizers {
+	if s.Finalizers != WarnUnqualifiedFinalizers {
 		return
 	}
 	for _, finalizer := range unqualifiedFinalizers(obj, old) {

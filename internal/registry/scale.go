@@ -34,12 +34,12 @@ type Scalable struct {
 
 // ScaleValues are the values of a Scale for an object.
 type ScaleValues struct {
-	// Wanted and Observed are numbers of replicas. Selector is the label selector of the counted
+	// SpecReplicas and StatusReplicas are numbers of replicas. Selector is the label selector of the counted
 	// pods.
-	Wanted, Observed int32
-	Selector         string
-	// Unset is the error of a read if no desired number is set; nil reads as 0.
-	Unset error
+	SpecReplicas, StatusReplicas int32
+	Selector                     string
+	// MissingError is the error of a read if no desired number is set; nil reads as 0.
+	MissingError error
 }
 
 // Scale is the REST storage of /scale: the same object, shown and written as a
@@ -172,8 +172,8 @@ func (s *Scale) scale(obj codec.Object, values ScaleValues) *autoscalingv1.Scale
 			Name: obj.GetName(), Namespace: obj.GetNamespace(), UID: obj.GetUID(),
 			ResourceVersion: obj.GetResourceVersion(), CreationTimestamp: obj.GetCreationTimestamp(),
 		},
-		Spec:   autoscalingv1.ScaleSpec{Replicas: values.Wanted},
-		Status: autoscalingv1.ScaleStatus{Replicas: values.Observed, Selector: values.Selector},
+		Spec:   autoscalingv1.ScaleSpec{Replicas: values.SpecReplicas},
+		Status: autoscalingv1.ScaleStatus{Replicas: values.StatusReplicas, Selector: values.Selector},
 	}
 }
 
@@ -184,7 +184,7 @@ func (s *Scale) record(objects *Scalable, record *codec.Record) (*codec.Record, 
 	}
 	values, err := objects.Read(obj)
 	if err == nil {
-		err = values.Unset
+		err = values.MissingError
 	}
 	if err != nil {
 		return nil, err

@@ -140,6 +140,9 @@ func (s *Store) limited(ctx context.Context, work func() error) error {
 type Part struct {
 	// Store stores the object.
 	Store *Store
+	// Subresource is the name of the subresource, such as status. Storage receives it with each
+	// write (storage.WriteOptions).
+	Subresource string
 	// Strategy is the subresource's.
 	Strategy *Strategy
 }
@@ -157,5 +160,5 @@ func (p *Part) Get(ctx context.Context, name types.NamespacedName, options metav
 // Update implements rest.Updater.
 func (p *Part) Update(ctx context.Context, name types.NamespacedName, update rest.UpdateFunc, options rest.UpdateOptions) (*codec.Record, bool, error) {
 	options.AllowCreate = false
-	return p.Store.update(ctx, p.Strategy, name, update, options)
+	return p.update(ctx, name, update, options)
 }

@@ -20,7 +20,7 @@ import (
 // A creation calls, in this order: Authorize, PrepareForCreate, ValidateName (through the
 // validation of metadata), Validate, WarningsOnCreate, TTL. An update calls
 // Authorize, PrepareForUpdate, SpecChanged (which decides on the generation, before
-// validation), ValidateUpdate, WarningsOnUpdate, Held (for an object that is
+// validation), ValidateUpdate, WarningsOnUpdate, BlocksRemoval (for an object that is
 // marked for deletion), TTL. Warnings are left out where validation fails.
 // Validating admission follows the warnings.
 type Strategy struct {
@@ -65,11 +65,11 @@ type Strategy struct {
 	// OrphanByDefault orphans dependents where a deletion has no propagation
 	// policy.
 	OrphanByDefault bool
-	// Held reports whether an object must be preserved although it has no finalizers (a namespace
+	// BlocksRemoval reports whether an object must be preserved although it has no finalizers (a namespace
 	// with spec.finalizers).
-	Held func(obj codec.Object) bool
-	// OnMark changes an object that is being marked as deleted.
-	OnMark func(obj codec.Object)
+	BlocksRemoval func(obj codec.Object) bool
+	// PrepareForDelete changes an object that is being marked as deleted.
+	PrepareForDelete func(obj codec.Object)
 
 	// Begin is called before the write of a creation, update or removal, after validation; nil
 	// writes objects alone.

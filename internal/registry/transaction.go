@@ -29,14 +29,15 @@ type Begin func(ctx context.Context, obj, old codec.Object, dryRun bool) (Transa
 // writers of one quota, a writer loses at most about n-1 times in a row.
 const maxAttempts = 64
 
-// begin is called by a write when its object is ready.
-type begin func(obj, old codec.Object) ([]*storage.Op, error)
+// beginWrite returns the writes that go with a write of obj over old. A write calls it when its
+// object is complete.
+type beginWrite func(obj, old codec.Object) ([]*storage.Op, error)
 
 func nothingBegun(codec.Object, codec.Object) ([]*storage.Op, error) { return nil, nil }
 
 // transact calls write, which writes one object and the result of begin, and repeats it while it
 // fails with an *storage.OpConflictError.
-func (s *Store) transact(ctx context.Context, strategy *Strategy, dryRun bool, write func(begin) error) error {
+func (s *Store) transact(ctx context.Context, strategy *Strategy, dryRun bool, write func(beginWrite) error) error {
 	if strategy.Begin == nil {
 		return write(nothingBegun)
 	}

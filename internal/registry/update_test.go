@@ -45,7 +45,7 @@ func specCounted() *registry.Strategy {
 // statusPart is the status of pods.
 func statusPart(store *registry.Store) *registry.Part {
 	return &registry.Part{Store: store, Strategy: &registry.Strategy{
-		Namespaced: true, Generation: true, Held: store.Strategy.Held,
+		Namespaced: true, Generation: true, BlocksRemoval: store.Strategy.BlocksRemoval,
 		PrepareForUpdate: func(_ context.Context, obj, old codec.Object) {
 			obj.(*corev1.Pod).Spec = old.(*corev1.Pod).Spec
 			obj.SetLabels(old.GetLabels())

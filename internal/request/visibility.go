@@ -76,17 +76,17 @@ func (n *Namespaces) Without(other *Namespaces) *Namespaces {
 type Visibility interface {
 	// Now returns the namespaces, which may be out of date on return.
 	Now() *Namespaces
-	// Listed reports whether a list at a revision still has the current namespaces. If not, it must
+	// IsCurrent reports whether a list at a revision still has the current namespaces. If not, it must
 	// not be sent.
-	Listed(of *Namespaces, revision int64) bool
+	IsCurrent(of *Namespaces, revision int64) bool
 	// Resume returns the namespaces of a watch that resumes from a reached revision, and a channel
 	// that is closed when they may have changed. It returns false if the client may have received
 	// other namespaces at that revision.
 	Resume(revision int64) (now *Namespaces, changed <-chan struct{}, ok bool)
-	// Reached is called before a watch sends the changes up to a revision, and returns the
+	// Advance is called before a watch sends the changes up to a revision, and returns the
 	// namespaces to send. If they differ from of, the watch also sends the difference, with
 	// revisions up to this one. It returns false if the client must list again.
-	Reached(of *Namespaces, revision int64) (now *Namespaces, changed <-chan struct{}, ok bool)
+	Advance(of *Namespaces, revision int64) (now *Namespaces, changed <-chan struct{}, ok bool)
 }
 
 // SetVisibility limits a list or watch over all namespaces. The handler must respect it.

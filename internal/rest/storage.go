@@ -61,7 +61,7 @@ type Creater interface {
 	// Create stores the object, which becomes the storage's, after validate
 	// has accepted its final form. A nil record without an error means that the
 	// response is a Status of success.
-	Create(ctx context.Context, obj codec.Object, validate ValidateObject, options metav1.CreateOptions) (*codec.Record, error)
+	Create(ctx context.Context, obj codec.Object, validate ValidateObjectFunc, options metav1.CreateOptions) (*codec.Record, error)
 }
 
 // Updater replaces objects.
@@ -76,7 +76,7 @@ type Updater interface {
 type GracefulDeleter interface {
 	// Delete returns the object as it last was. now reports whether it was
 	// removed, and not just marked for deletion.
-	Delete(ctx context.Context, name types.NamespacedName, validate ValidateObject, options metav1.DeleteOptions) (record *codec.Record, now bool, err error)
+	Delete(ctx context.Context, name types.NamespacedName, validate ValidateObjectFunc, options metav1.DeleteOptions) (record *codec.Record, now bool, err error)
 }
 
 // CorruptDeleter deletes objects that cannot be read, and no others.
@@ -87,7 +87,7 @@ type CorruptDeleter interface {
 // CollectionDeleter deletes the objects of a list and returns them. It is not atomic: after an
 // error, earlier deletions stay in effect.
 type CollectionDeleter interface {
-	DeleteCollection(ctx context.Context, namespace string, validate ValidateObject, options metav1.DeleteOptions, list ListOptions) (*List, error)
+	DeleteCollection(ctx context.Context, namespace string, validate ValidateObjectFunc, options metav1.DeleteOptions, list ListOptions) (*List, error)
 }
 
 // Connecter hands a request to a handler of its own: streams, proxies, logs.
@@ -128,7 +128,7 @@ type Connection struct {
 type NamedCreater interface {
 	// CreateNamed returns the created object. A nil record without an error means
 	// that the response is a Status of success.
-	CreateNamed(ctx context.Context, name types.NamespacedName, obj codec.Object, validate ValidateObject, options metav1.CreateOptions) (*codec.Record, error)
+	CreateNamed(ctx context.Context, name types.NamespacedName, obj codec.Object, validate ValidateObjectFunc, options metav1.CreateOptions) (*codec.Record, error)
 }
 
 // TableConvertor makes the rows of a Table, which kubectl prints.
@@ -149,10 +149,10 @@ type Arranger interface {
 	Arrange(list []codec.Object, rows [][]any) (order []int, err error)
 }
 
-// ValidateObject runs validating admission on the final object before the write; for deletions, on
+// ValidateObjectFunc runs validating admission on the final object before the write; for deletions, on
 // the deleted object. old is nil for creations. The objects must not be modified. A nil
-// ValidateObject accepts all objects.
-type ValidateObject func(ctx context.Context, obj, old codec.Object) error
+// ValidateObjectFunc accepts all objects.
+type ValidateObjectFunc func(ctx context.Context, obj, old codec.Object) error
 
 // UpdateFunc computes the new object from the current one, which is shared and must not be
 // modified. current is nil if the object does not exist and the caller of Update permits creation;
@@ -163,7 +163,7 @@ type UpdateFunc func(ctx context.Context, current codec.Object) (codec.Object, e
 type UpdateOptions struct {
 	metav1.UpdateOptions
 	// Validate is called before an update, ValidateCreate before a creation.
-	Validate, ValidateCreate ValidateObject
+	Validate, ValidateCreate ValidateObjectFunc
 	// AllowCreate permits the creation of a missing object even if the strategy does not
 	// (server-side apply).
 	AllowCreate bool

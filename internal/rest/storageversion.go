@@ -10,21 +10,21 @@ import (
 // apiVersion.
 type StorageVersion struct {
 	schema.GroupResource
-	// Also are resources of other groups by which the same objects are served.
-	Also []schema.GroupResource
+	// Aliases are resources of other groups by which the same objects are served.
+	Aliases []schema.GroupResource
 	// Encoding is the version of stored objects, one of Decodable, which are the readable versions.
 	// Served are the versions for clients.
 	Encoding          string
 	Decodable, Served []string
 }
 
-// ServedIn adds a serving resource, which may be in another group.
-func (v *StorageVersion) ServedIn(r *Resource) {
+// AddServed adds a serving resource, which may be in another group.
+func (v *StorageVersion) AddServed(r *Resource) {
 	of := r.GroupResource()
 	switch {
 	case of == v.GroupResource:
 		v.Served = append(v.Served, r.GroupVersion.String())
-	case !slices.Contains(v.Also, of):
-		v.Also = append(v.Also, of)
+	case !slices.Contains(v.Aliases, of):
+		v.Aliases = append(v.Aliases, of)
 	}
 }

@@ -111,6 +111,9 @@ type WriteOptions struct {
 	TTL time.Duration
 	// DryRun does everything but the write.
 	DryRun bool
+	// Subresource is the subresource through which the object is written, such as resize; "" for
+	// the object itself. Only some updates of a subresource are subject to quotas.
+	Subresource string
 	// With are writes of other objects that are committed at the same revision, or not at all;
 	// those of storages over another backend are committed before. If one of these objects has
 	// changed, the write fails with an *OpConflictError; if the object itself has changed, Update

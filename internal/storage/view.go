@@ -45,7 +45,7 @@ func (v *view) initial(ctx context.Context, plan *ListPlan, list ListFunc) (*res
 		v.of = v.rights.Now()
 		plan.Namespaces = v.of
 		initial, err := list(ctx, plan)
-		if err != nil || v.rights.Listed(v.of, initial.Revision) {
+		if err != nil || v.rights.IsCurrent(v.of, initial.Revision) {
 			asked := make(chan struct{})
 			close(asked) // request pending changes first
 			v.wake = asked
@@ -72,7 +72,7 @@ func (v *view) resume(from, current int64) error {
 func (c *Cursor) visible(ctx context.Context, changes []*Change, progress int64) ([]*Change, error) {
 	v := c.view
 	before := v.of
-	now, changed, ok := v.rights.Reached(before, progress)
+	now, changed, ok := v.rights.Advance(before, progress)
 	if !ok {
 		return nil, &ExpiredError{Message: rightsChanged}
 	}

@@ -155,7 +155,7 @@ func (k *kindRow) serve(env *Env, store *registry.Store, v *codec.Version, label
 		main.ResetFields = resetFields(v.GVK, append([]string{"status"}, k.Resets...)...)
 		status := *main
 		status.Subresource, status.ShortNames, status.Categories, status.StorageVersionHash = "status", nil, nil, ""
-		status.Storage = &registry.Part{Store: store, Strategy: k.statusStrategy(env, store.Strategy)}
+		status.Storage = &registry.Part{Store: store, Subresource: "status", Strategy: k.statusStrategy(env, store.Strategy)}
 		status.ResetFields = resetFields(v.GVK, slices.Concat([]string{"spec"}, k.StatusKeeps, k.StatusResets)...)
 		resources = append(resources, &status)
 	}
@@ -232,10 +232,10 @@ func (k *kindRow) strategy(env *Env) *registry.Strategy {
 		Namespaced: k.Namespaced, ValidateName: k.ValidateName,
 		Generation:          k.Generation && (k.GenerationGate == "" || env.Gates.Enabled(k.GenerationGate)),
 		AllowCreateOnUpdate: k.CreateOnUpdate, RequireResourceVersion: k.RequireResourceVersion,
-		ExactGenerateName: k.ExactGenerateName, OrphanByDefault: k.OrphanByDefault, Finalizers: registry.RefuseFinalizers,
+		ExactGenerateName: k.ExactGenerateName, OrphanByDefault: k.OrphanByDefault, Finalizers: registry.RejectUnqualifiedFinalizers,
 	}
 	if k.AnyFinalizer {
-		s.Finalizers = registry.AcceptFinalizers
+		s.Finalizers = registry.AllowUnqualifiedFinalizers
 	}
 	s.SpecChanged = k.specChanged
 	if s.SpecChanged == nil {
@@ -272,7 +272,7 @@ func (k *kindRow) strategy(env *Env) *registry.Strategy {
 	}
 	s.ValidateUpdate = validateUpdate(env, rules)
 	k.warn(env, s)
-	s.GracePeriod, s.Held, s.OnMark = k.gracePeriod, k.held, k.onMark
+	s.GracePeriod, s.BlocksRemoval, s.PrepareForDelete = k.gracePeriod, k.held, k.onMark
 	if k.begin != nil {
 		s.Begin = func(ctx context.Context, obj, old codec.Object, dryRun bool) (registry.Transaction, error) {
 			return k.begin(&Operation{Context: ctx, Env: env, DryRun: dryRun}, obj, old)

@@ -28,8 +28,8 @@ type Part[T any] struct {
 func PartSubresource[T any, P object[T]](part Part[T]) Subresource {
 	return Subresource{Name: part.Name, ResetFields: part.ResetFields, Storage: func(env *Env, store *registry.Store) rest.Storage {
 		main := store.Strategy
-		written := &registry.Part{Store: store, Strategy: &registry.Strategy{
-			Namespaced: main.Namespaced, Generation: main.Generation, SpecChanged: main.SpecChanged, Held: main.Held,
+		written := &registry.Part{Store: store, Subresource: part.Name, Strategy: &registry.Strategy{
+			Namespaced: main.Namespaced, Generation: main.Generation, SpecChanged: main.SpecChanged, BlocksRemoval: main.BlocksRemoval,
 			PrepareForUpdate: func(ctx context.Context, obj, old codec.Object) {
 				part.Prepare(&Operation{Context: ctx, Env: env}, typed[T, P](obj), typed[T, P](old))
 			},

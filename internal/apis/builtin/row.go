@@ -255,7 +255,8 @@ type Row[T any] struct {
 	PrepareStatus  func(op *Operation, obj, old *T)
 	ValidateStatus func(f validation.Field, obj, old *T)
 
-	// GracePeriod, Held and OnMark are as in registry.Strategy.
+	// GracePeriod, Held and OnMark are GracePeriod, BlocksRemoval and PrepareForDelete of
+	// registry.Strategy.
 	GracePeriod     func(obj *T, asked *int64) int64
 	Held            func(obj *T) bool
 	OnMark          func(obj *T)

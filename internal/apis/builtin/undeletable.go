@@ -21,7 +21,7 @@ type undeletable struct {
 }
 
 // Delete implements rest.GracefulDeleter.
-func (u undeletable) Delete(ctx context.Context, name types.NamespacedName, validate rest.ValidateObject, options metav1.DeleteOptions) (*codec.Record, bool, error) {
+func (u undeletable) Delete(ctx context.Context, name types.NamespacedName, validate rest.ValidateObjectFunc, options metav1.DeleteOptions) (*codec.Record, bool, error) {
 	if err := u.check(name.Name); err != nil {
 		return nil, false, err
 	}
@@ -30,7 +30,7 @@ func (u undeletable) Delete(ctx context.Context, name types.NamespacedName, vali
 
 // DeleteCollection implements rest.CollectionDeleter. It ends with an error at the first object
 // that must not be deleted.
-func (u undeletable) DeleteCollection(ctx context.Context, namespace string, validate rest.ValidateObject, options metav1.DeleteOptions, list rest.ListOptions) (*rest.List, error) {
+func (u undeletable) DeleteCollection(ctx context.Context, namespace string, validate rest.ValidateObjectFunc, options metav1.DeleteOptions, list rest.ListOptions) (*rest.List, error) {
 	return u.Store.DeleteCollection(ctx, namespace, func(ctx context.Context, obj, old codec.Object) error {
 		if err := u.check(old.GetName()); err != nil {
 			return err

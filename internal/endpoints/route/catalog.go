@@ -8,8 +8,8 @@
 // the Route in the context. The Route classifies the request as long-running, and determines its
 // metric labels and its estimated cost. After authorization, Handler.ServeHTTP dispatches the
 // request by the same Route; it resolves the request again only if resources have changed since.
-// Nothing before authorization depends on the Route in a way that a client can observe, so a user
-// without permission cannot determine whether a resource exists.
+// No filter before authorization responds by the Route, so a user without permission cannot
+// determine from the status whether a resource exists.
 package route
 
 import (

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/internal/codec"
-	"mainstay.dev/mainstay/internal/request"
 	"mainstay.dev/mainstay/internal/storage"
 )
 
@@ -42,7 +41,7 @@ func (a *account) Create(ctx context.Context, obj codec.Object, options storage.
 	c := a.charge(obj.GetNamespace())
 	defer c.end()
 	for {
-		ops, err := c.begin(ctx, obj, nil)
+		ops, err := c.begin(ctx, options.Subresource, obj, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -76,7 +75,7 @@ func (a *account) Update(ctx context.Context, name types.NamespacedName, update 
 		if write.DryRun {
 			return obj, write, err
 		}
-		ops, refusal := c.beginUpdate(ctx, obj, current)
+		ops, refusal := c.beginUpdate(ctx, write.Subresource, obj, current)
 		if refusal != nil {
 			return nil, write, refusal
 		}
@@ -129,21 +128,21 @@ func (c *charge) end() {
 }
 
 // beginUpdate is begin of an update, which removes the object where obj is nil.
-func (c *charge) beginUpdate(ctx context.Context, obj codec.Object, current *codec.Record) ([]*storage.Op, error) {
+func (c *charge) beginUpdate(ctx context.Context, subresource string, obj codec.Object, current *codec.Record) ([]*storage.Op, error) {
 	if current == nil {
-		return c.begin(ctx, obj, nil)
+		return c.begin(ctx, subresource, obj, nil)
 	}
 	old, err := current.Shared()
 	if err != nil {
 		return nil, err
 	}
-	return c.begin(ctx, obj, old)
+	return c.begin(ctx, subresource, obj, old)
 }
 
 // begin returns the quota updates for a write of obj over old, and locks the namespace if there are
 // any. An error rejects the write.
-func (c *charge) begin(ctx context.Context, obj, old codec.Object) ([]*storage.Op, error) {
-	w := &Write{Resource: c.resource, Subresource: c.subresource(ctx), Namespace: c.namespace, Object: obj, Old: old}
+func (c *charge) begin(ctx context.Context, subresource string, obj, old codec.Object) ([]*storage.Op, error) {
+	w := &Write{Resource: c.resource, Subresource: subresource, Namespace: c.namespace, Object: obj, Old: old}
 	m, _ := measure(ctx, w)
 	if !c.matters(&m) {
 		return nil, nil
@@ -163,14 +162,6 @@ func (c *charge) begin(ctx context.Context, obj, old codec.Object) ([]*storage.O
 		}
 	}
 	return c.ops(ctx, &m)
-}
-
-// subresource returns the subresource of the client's request.
-func (c *charge) subresource(ctx context.Context) string {
-	if info := request.InfoFrom(ctx); info != nil && info.Resource == c.resource.Resource {
-		return info.Subresource
-	}
-	return ""
 }
 
 // matters reports whether a write changes the usage of a quota.
@@ -204,7 +195,7 @@ func (c *charge) refusal(m *measured) error {
 
 func (c *charge) refused(obj codec.Object, reason error) error {
 	err := error(apierrors.NewForbidden(c.resource, obj.GetName(), reason))
-	if f := c.ledger.config.Refused; f != nil {
+	if f := c.ledger.config.WrapDenied; f != nil {
 		err = f(err)
 	}
 	return err
@@ -249,10 +240,10 @@ func (l *Ledger) charged(quota *corev1.ResourceQuota, change corev1.ResourceList
 		}
 		charged.Status.Used[name] = used
 	}
-	if l.config.Own == nil {
+	if l.config.RecordOwnership == nil {
 		return charged, nil
 	}
-	return l.config.Own(quota, charged)
+	return l.config.RecordOwnership(quota, charged)
 }
 
 // again reports whether a write is to be tried again: another server has changed a

@@ -25,12 +25,12 @@ type Config struct {
 	// Stored are the stored quotas, past the watch cache, with the Ledger's Observer.
 	// Required.
 	Stored storage.Interface
-	// Own marks the server as the field manager of a changed quota status; nil leaves the managers
+	// RecordOwnership marks the server as the field manager of a changed quota status; nil leaves the managers
 	// unchanged.
-	Own func(live, quota *corev1.ResourceQuota) (codec.Object, error)
-	// Refused converts the error of a write that exceeds a quota to a response; nil returns it
+	RecordOwnership func(live, quota *corev1.ResourceQuota) (codec.Object, error)
+	// WrapDenied converts the error of a write that exceeds a quota to a response; nil returns it
 	// unchanged.
-	Refused func(error) error
+	WrapDenied func(error) error
 	// Limited are the resources that need a quota.
 	Limited []Limited
 	// Logger is required.
@@ -103,7 +103,7 @@ func (l *Ledger) read(record *codec.Record) *corev1.ResourceQuota {
 	return quota
 }
 
-// Check returns why a write is not allowed; nil: it is, as far as is known. A Refusal is
+// Check returns why a write is not allowed; nil: it is, as far as is known. A DeniedError is
 // of the quotas as they are now; other errors are for the client, too.
 func (l *Ledger) Check(ctx context.Context, w *Write) error {
 	records := l.records(w.Namespace)

@@ -26,12 +26,12 @@ type Limited struct {
 	Scopes []corev1.ScopedResourceSelectorRequirement
 }
 
-// Refusal is why a write is not allowed, in kube-apiserver's words.
-type Refusal string
+// DeniedError is why a write is not allowed, in kube-apiserver's words.
+type DeniedError string
 
-func (r Refusal) Error() string { return string(r) }
+func (r DeniedError) Error() string { return string(r) }
 
-func refusal(format string, args ...any) error { return Refusal(fmt.Sprintf(format, args...)) }
+func refusal(format string, args ...any) error { return DeniedError(fmt.Sprintf(format, args...)) }
 
 // Write is the write of an object, in the hub version.
 type Write struct {
@@ -138,7 +138,7 @@ func joined(names []corev1.ResourceName) string {
 }
 
 // check returns why the quotas of a namespace do not allow a write, in the order of
-// kube-apiserver: a Refusal, or an API error.
+// kube-apiserver: a DeniedError, or an API error.
 func (m *measured) check(quotas []*corev1.ResourceQuota, limited []Limited) error {
 	var covered []corev1.ResourceName
 	var scopes []corev1.ScopedResourceSelectorRequirement

@@ -129,8 +129,8 @@ func (e *evaluator) handles(creates bool, subresource string) bool {
 	return e.updates && subresource == e.subresource
 }
 
-// Counted returns the resources whose objects determine the usage of a list of quota resources.
-func Counted(hard corev1.ResourceList) []schema.GroupResource {
+// CountedResources returns the resources whose objects determine the usage of a list of quota resources.
+func CountedResources(hard corev1.ResourceList) []schema.GroupResource {
 	var all []schema.GroupResource
 	add := func(r schema.GroupResource) {
 		if !slices.Contains(all, r) {

@@ -15,21 +15,21 @@ const CausePolicy metav1.CauseType = "AdmissionPolicy"
 // contains the webhook and its configuration. kube-apiserver has no such cause.
 const CauseWebhook metav1.CauseType = "AdmissionWebhook"
 
-// Refusal is the error with which a plugin rejects a request.
-type Refusal struct {
+// RejectionError is the error with which a plugin rejects a request.
+type RejectionError struct {
 	Plugin string
 	Err    error
 }
 
 // Error returns the plugin's own words.
-func (r *Refusal) Error() string { return r.Err.Error() }
+func (r *RejectionError) Error() string { return r.Err.Error() }
 
 // Unwrap returns the plugin's error.
-func (r *Refusal) Unwrap() error { return r.Err }
+func (r *RejectionError) Unwrap() error { return r.Err }
 
 // AddTo adds the plugin to the causes of the Status that its error has become. One of
 // invalid fields stays as it is: its causes are fields, and clients print them all.
-func (r *Refusal) AddTo(status *metav1.Status) {
+func (r *RejectionError) AddTo(status *metav1.Status) {
 	if status.Reason == metav1.StatusReasonInvalid {
 		return
 	}
