@@ -20,14 +20,14 @@ type Decision struct {
 	Unmet string `json:"unmetCondition,omitempty"`
 	// Evaluations are the evaluations of a policy's validations or mutations.
 	Evaluations []Evaluation `json:"evaluations,omitempty"`
-	// Changes are the fields that it changed, at most 100.
+	// Changes are the changed fields, at most 100.
 	Changes []Change `json:"changes,omitempty"`
 	// Failure is the error of the call, or the reason of the rejection. A failure may be ignored,
 	// and a rejection may be only a warning.
 	Failure string `json:"failure,omitempty"`
 }
 
-// Evaluation is that of an expression.
+// Evaluation is the evaluation of an expression of a policy.
 type Evaluation struct {
 	// Field is the path of the expression in the policy.
 	Field      string `json:"field"`
@@ -39,8 +39,8 @@ type Evaluation struct {
 	Took    time.Duration `json:"tookNanoseconds"`
 }
 
-// DecisionRecorder is an incomplete Decision. The methods of a nil *DecisionRecorder have no effect: requests
-// without an explanation use it.
+// DecisionRecorder records a Decision. Requests without an explanation use a nil *DecisionRecorder,
+// whose methods have no effect. It is not safe for concurrent use.
 type DecisionRecorder struct {
 	Decision
 	a      *Attributes
@@ -48,8 +48,9 @@ type DecisionRecorder struct {
 	before any
 }
 
-// StartDecision starts a decision of the current plugin; it returns nil without an explanation. It is safe
-// for concurrent use, and so is End for validating plugins.
+// StartDecision starts the recording of a decision of the current plugin. It returns nil if the
+// request has no explanation. It is safe for concurrent use; for validating plugins, calls of End of
+// different recorders are as well.
 func (a *Attributes) StartDecision(by Decision) *DecisionRecorder {
 	if a.Explanation == nil {
 		return nil
@@ -70,14 +71,14 @@ func (d *DecisionRecorder) AddEvaluation(e Evaluation) {
 	}
 }
 
-// SetUnmet records a match condition that excluded the request.
+// SetUnmet records the match condition that excluded the request.
 func (d *DecisionRecorder) SetUnmet(condition string) {
 	if d != nil {
 		d.Unmet = condition
 	}
 }
 
-// End completes the decision. err is the failure or rejection.
+// End adds the decision to the explanation. err is the failure or rejection, or nil.
 func (d *DecisionRecorder) End(err error) {
 	if d == nil {
 		return
@@ -95,7 +96,7 @@ func (d *DecisionRecorder) End(err error) {
 // maxExpression is the maximum size of a quoted expression, in bytes.
 const maxExpression = 1 << 10
 
-// TruncateExpression returns the quoted form of an expression.
+// TruncateExpression returns an expression for messages, truncated to a maximum size.
 func TruncateExpression(expression string) string {
 	expression = strings.TrimSpace(expression)
 	if len(expression) <= maxExpression {

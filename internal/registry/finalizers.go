@@ -19,7 +19,7 @@ import (
 type FinalizerPolicy int
 
 const (
-	// AllowUnqualifiedFinalizers accepts them silently.
+	// AllowUnqualifiedFinalizers accepts these finalizers without a warning.
 	AllowUnqualifiedFinalizers FinalizerPolicy = iota
 	// WarnUnqualifiedFinalizers warns the client.
 	WarnUnqualifiedFinalizers
@@ -34,7 +34,7 @@ var standardFinalizers = [...]string{"kubernetes", metav1.FinalizerOrphanDepende
 // indexes. It skips finalizers of old, which is nil for a new object.
 func unqualifiedFinalizers(obj, old codec.Object) iter.Seq2[int, string] {
 	return func(yield func(int, string) bool) {
-		var before map[string]bool // the finalizers of old, once they are needed
+		var before map[string]bool // the finalizers of old, computed on demand
 		for i, finalizer := range obj.GetFinalizers() {
 			if strings.Contains(finalizer, "/") || slices.Contains(standardFinalizers[:], finalizer) {
 				continue
@@ -71,6 +71,7 @@ func (s *Strategy) validateFinalizers(obj, old codec.Object) field.ErrorList {
 	return errs
 }
 
+// warnFinalizers adds warnings for the response of the request in ctx.
 func (s *Strategy) warnFinalizers(ctx context.Context, obj, old codec.Object) {
 	if s.Finalizers != WarnUnqualifiedFinalizers {
 		return
