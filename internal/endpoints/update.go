@@ -83,7 +83,7 @@ func codeOf(created bool) int {
 	return http.StatusOK
 }
 
-// updateRules are how storage is to carry out an update.
+// updateRules returns the options for the storage, with validating admission.
 func (o *operation) updateRules(ctx context.Context, options *metav1.UpdateOptions, allowCreate bool) rest.UpdateOptions {
 	return rest.UpdateOptions{
 		UpdateOptions:  *options,

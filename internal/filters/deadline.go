@@ -19,7 +19,7 @@ import (
 
 // DeadlineConfig configures Deadline.
 type DeadlineConfig struct {
-	// Max is the longest time, and the upper bound of ?timeout=.
+	// Max is the default deadline and the maximum of ?timeout=. Required.
 	Max     time.Duration
 	Metrics *telemetry.Requests
 	Logger  *slog.Logger
@@ -68,7 +68,7 @@ func (d *deadline) serve(w http.ResponseWriter, r *http.Request) {
 	k := &waker{config: &d.DeadlineConfig, response: wrap(w), accept: r.Header["Accept"], agent: r.Header["User-Agent"]}
 	k.context = deadlineContext{Context: r.Context(), at: request.Received(r.Context()).Add(timeout), expired: k.wake}
 	k.request = r.WithContext(&k.context)
-	k.response.withGuard(&k.guard)
+	k.response.share(&k.lock)
 	d.queue.add(&k.context)
 	defer k.context.end(context.Canceled)
 	defer d.queue.remove(&k.context)
@@ -77,17 +77,15 @@ func (d *deadline) serve(w http.ResponseWriter, r *http.Request) {
 	k.finish()
 }
 
-// ErrTimeout is the answer to a request that took too long.
+// ErrTimeout returns the error of a request that has exceeded its deadline: 504 with reason Timeout.
 func ErrTimeout() error {
 	return apierrors.NewTimeoutError("request did not complete within the allotted timeout", 0)
 }
 
-// writeGrace is how long the answer to a request that has timed out may take to
-// be sent.
+// writeGrace is the timeout for sending the response to a request that has exceeded its deadline.
 const writeGrace = 5 * time.Second
 
-// answerGrace is how long a handler may take to answer by itself after its
-// deadline.
+// answerGrace is the time in which a handler can respond after its deadline before the 504 is sent.
 const answerGrace = 250 * time.Millisecond
 
 // waker interrupts the I/O of a handler at its deadline, and responds in its place if that has no
@@ -99,7 +97,7 @@ type waker struct {
 	response *response
 	// accept and agent are of the request's header, which the handler may change.
 	accept, agent []string
-	guard         guard
+	lock          responseLock
 
 	mu       sync.Mutex
 	finished bool
@@ -143,12 +141,12 @@ func (k *waker) answer() {
 		Method: k.request.Method, URL: k.request.URL, Proto: k.request.Proto, ProtoMajor: k.request.ProtoMajor, ProtoMinor: k.request.ProtoMinor,
 		Header: http.Header{"Accept": k.accept, "User-Agent": k.agent},
 	}).WithContext(ctx)
-	a := &reply{header: http.Header{}}
+	a := &bufferedReply{header: http.Header{}}
 	if id := request.AuditID(ctx); id != "" {
 		a.header[auditIDHeader] = []string{id}
 	}
 	k.config.OnError(a, asked, ErrTimeout())
-	if k.left = k.response.answerFor(a); k.left {
+	if k.left = k.response.respondInstead(a); k.left {
 		k.note(slog.LevelWarn, "request timed out, and its handler has not returned", telemetry.PostTimeoutPending)
 	}
 }

@@ -24,7 +24,7 @@ func (d *detaching) HandOff()              {}
 // ends records the calls of end and their reasons.
 type ends struct{ seen []any }
 
-func (e *ends) end(_ *response, panicked any) { e.seen = append(e.seen, panicked) }
+func (e *ends) cleanup(_ *response, panicked any) { e.seen = append(e.seen, panicked) }
 
 // TestDetach checks that filters end when the detached function of the handler ends.
 func TestDetach(t *testing.T) {
@@ -33,7 +33,7 @@ func TestDetach(t *testing.T) {
 	begun := &ends{}
 	begin := func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			wrap(w).atEnd(begun)
+			wrap(w).addCleanup(begun)
 			next.ServeHTTP(w, r)
 		})
 	}

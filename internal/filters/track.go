@@ -28,7 +28,7 @@ func Track(config TrackConfig) Filter {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			t := newTracked(&config, r, config.Logger.Enabled(r.Context(), trackLevel()))
 			response := wrap(w)
-			response.atEnd(t)
+			response.addCleanup(t)
 			next.ServeHTTP(response, t.begin(r))
 		})
 	}
@@ -103,8 +103,8 @@ func mutating(info *request.Info) bool {
 	return true
 }
 
-// end implements ender.
-func (t *tracked) end(response *response, panicked any) {
+// cleanup implements cleaner.
+func (t *tracked) cleanup(response *response, panicked any) {
 	if t.longRunning {
 		defer t.ended()
 	} else {

@@ -13,11 +13,12 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// ListFunc lists the objects of a resource in a namespace as they are now; nil where
-// there is no such resource.
+// ListFunc returns the newest list of the objects of a resource in a namespace; nil if the resource
+// does not exist.
 type ListFunc func(ctx context.Context, resource schema.GroupResource, namespace string) (*rest.List, error)
 
-// Recount returns the usage of a quota, computed from the objects of its namespace.
+// Recount returns the usage of a quota, computed from the objects of its namespace. It blocks for one
+// list per resource.
 func Recount(ctx context.Context, quota *corev1.ResourceQuota, list ListFunc) (corev1.ResourceList, error) {
 	used := corev1.ResourceList{}
 	for name := range quota.Spec.Hard {
@@ -55,7 +56,7 @@ func recount(ctx context.Context, used corev1.ResourceList, quota *corev1.Resour
 // addTo adds the usage of an object.
 func (e *evaluator) addTo(used corev1.ResourceList, quota *corev1.ResourceQuota, record *codec.Record, now time.Time) error {
 	var obj codec.Object
-	if e.reads() { // others are counted undecoded
+	if e.reads() { // to count other objects, decoding is not necessary
 		var err error
 		if obj, err = record.Shared(); err != nil {
 			return err
@@ -95,7 +96,7 @@ func (l *Ledger) IsUncharged(ctx context.Context, w *Write) bool {
 	return isPod && w.Object == nil && isOverdue(pod, m.now)
 }
 
-// Counts reports whether a quota of a namespace limits something of a resource.
+// Counts reports whether a quota of a namespace limits the objects of a resource.
 func (l *Ledger) Counts(namespace string, resource schema.GroupResource) bool {
 	if len(l.records(namespace)) == 0 {
 		return false
