@@ -1,11 +1,14 @@
 // Package admission modifies and validates objects before they are stored, with rules that apply to
-// all kinds: first all mutating plugins, in order, then, on the final object, all validating
+// all kinds. First all mutating plugins run, in order; then, on the final object, all validating
 // plugins. Attributes describe the operation. The package is independent of HTTP and storage.
+//
+// Package endpoints calls Chain.Mutate before a write, and passes Chain.ValidateFunc to the REST
+// storage, which calls it on the final object. The comment of package registry has the sequence.
 package admission
 
 import "context"
 
-// Operation is the operation on an object.
+// Operation is an operation on an object, in the spelling of AdmissionReview.
 type Operation string
 
 // The operations that are admitted.
@@ -19,20 +22,22 @@ const (
 // Plugin is an admission plugin. It implements Mutator, Validator, or both. It is called
 // concurrently for different requests.
 type Plugin interface {
-	// Name is the plugin's name in --enable-admission-plugins.
+	// Name returns the name of the plugin in --enable-admission-plugins.
 	Name() string
-	// Handles reports whether the plugin processes an operation. It is not called for others. The
-	// result must be constant.
+	// Handles reports whether the plugin is called for an operation. The result must be constant.
 	Handles(Operation) bool
 }
 
-// Mutator modifies or replaces a.Object. An error rejects the request; it should be an API error.
+// Mutator is a plugin that modifies objects.
 type Mutator interface {
+	// Mutate modifies or replaces a.Object. An error rejects the request; it should be an API
+	// error. Mutate may block until ctx ends, and must not retain a.
 	Mutate(ctx context.Context, a *Attributes) error
 }
 
-// Validator validates objects and must not modify them. An error rejects the request; it should be
-// an API error.
+// Validator is a plugin that validates objects.
 type Validator interface {
+	// Validate returns an error to reject the request; it should be an API error. Validate must not
+	// modify or retain a.Object and a.Old, and may block until ctx ends.
 	Validate(ctx context.Context, a *Attributes) error
 }

@@ -86,7 +86,7 @@ func TestChainOrder(t *testing.T) {
 				t.Errorf("calls (-want +got):\n%s", diff)
 			}
 			calls = nil
-			deleted := c.Deletion(admission.Request{Operation: admission.Delete})(t.Context(), nil, &corev1.ConfigMap{})
+			deleted := c.ValidateDeletionFunc(admission.Request{Operation: admission.Delete})(t.Context(), nil, &corev1.ConfigMap{})
 			if diff := cmp.Diff(test.want, calls); diff != "" || errors.Is(deleted, refused) != errors.Is(err, refused) {
 				t.Errorf("of a deletion: %v, calls (-want +got):\n%s", deleted, diff)
 			}
@@ -104,7 +104,7 @@ func TestChainOfNone(t *testing.T) {
 		if err := errors.Join(c.Mutate(t.Context(), a), c.Validate(t.Context(), a)); err != nil {
 			t.Error(err)
 		}
-		if c.Mutates(admission.Update) || c.Validates(admission.Update) || c.Validation(a.Request) != nil || c.Deletion(a.Request) != nil || len(calls) > 0 {
+		if c.Mutates(admission.Update) || c.Validates(admission.Update) || c.ValidateFunc(a.Request) != nil || c.ValidateDeletionFunc(a.Request) != nil || len(calls) > 0 {
 			t.Errorf("%s: there is something to do", name)
 		}
 	}
@@ -132,7 +132,7 @@ func TestValidation(t *testing.T) {
 	c := admission.Chain{seen{&name, &object, &old}}
 	obj, was := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "final"}}, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "was"}}
 	for asked, want := range map[string]string{"asked": "a/asked", "": "a/final"} {
-		check := c.Validation(admission.Request{Operation: admission.Update, Namespace: "a", Name: asked})
+		check := c.ValidateFunc(admission.Request{Operation: admission.Update, Namespace: "a", Name: asked})
 		if err := check(t.Context(), obj, was); err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +141,7 @@ func TestValidation(t *testing.T) {
 		}
 	}
 	for asked, want := range map[string]string{"asked": "a/asked", "": "a/"} {
-		if err := c.Deletion(admission.Request{Operation: admission.Delete, Namespace: "a", Name: asked})(t.Context(), nil, was); err != nil {
+		if err := c.ValidateDeletionFunc(admission.Request{Operation: admission.Delete, Namespace: "a", Name: asked})(t.Context(), nil, was); err != nil {
 			t.Fatal(err)
 		}
 		if object != nil || old != any(was) || name != want {

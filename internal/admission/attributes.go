@@ -25,15 +25,16 @@ type Request struct {
 	// has *metav1.UpdateOptions or, if it creates the object, *metav1.CreateOptions. nil for
 	// Connect.
 	Options runtime.Object
-	// Resource is the resource or subresource as requested: in the version of the
-	// request, with its Kind and all versions of that.
+	// Resource is the requested resource or subresource, in the version of the request. Its Kind
+	// contains all versions.
 	Resource  *rest.Resource
 	Namespace string
-	// Name may be empty on creation, when it is generated, and is for the deletion
-	// of a collection.
+	// Name is the name of the object. It is empty for the deletion of a collection, and for a
+	// creation with a generated name until the validating pass.
 	Name   string
 	DryRun bool
-	User   *request.User
+	// User is the user of the request, after impersonation. It is shared and must not be modified.
+	User *request.User
 	// EquivalentsOf returns all resources of the same objects, in other versions and groups,
 	// including the resource itself; nil if there are no others.
 	EquivalentsOf func(*rest.Resource) []*rest.Resource
@@ -45,30 +46,31 @@ type Request struct {
 	Metrics *Metrics
 }
 
-// Lookups are the lookups of plugins for a request. They are not safe for concurrent use.
+// Lookups contains the last lookup of a plugin for a request. The zero value is empty. It is not safe
+// for concurrent use.
 type Lookups struct {
 	plugin string
 	value  any
 }
 
-// HandOn stores the result of a plugin's lookup for the validating pass. A later call replaces the
-// value.
-func (r *Request) HandOn(plugin Plugin, value any) {
+// StoreLookup stores the result of a lookup in the mutating pass for the validating pass. It replaces
+// an earlier value, also of another plugin.
+func (r *Request) StoreLookup(plugin Plugin, value any) {
 	if r.Lookups != nil {
 		*r.Lookups = Lookups{plugin.Name(), value}
 	}
 }
 
-// Handed returns the stored result of a plugin, or nil.
-func (r *Request) Handed(plugin Plugin) any {
+// StoredLookup returns the value that the plugin stored last; nil if there is none.
+func (r *Request) StoredLookup(plugin Plugin) any {
 	if r.Lookups == nil || r.Lookups.plugin != plugin.Name() {
 		return nil
 	}
 	return r.Lookups.value
 }
 
-// Kind is the kind as requested: that of the body, which a subresource may have of
-// its own (a Scale, a Binding).
+// Kind returns the kind of the request body. The kind of a subresource can differ from the kind of
+// the resource (a Scale, a Binding).
 func (r *Request) Kind() schema.GroupVersionKind { return r.Resource.Version.GVK }
 
 // Equivalents returns the resources with the same objects, including the requested one: for example
@@ -83,21 +85,20 @@ func (r *Request) Equivalents() []*rest.Resource {
 	return []*rest.Resource{r.Resource}
 }
 
-// Attributes describe a request in one of the two passes of admission. They are
-// used by one goroutine, but for Annotate.
+// Attributes describe a request in one of the two passes of admission. Except for Annotate and
+// StartDecision, the methods are not safe for concurrent use.
 type Attributes struct {
 	Request
-	// Object is the new object in the hub version, a codec.Object; for Connect,
-	// the options of the connection; nil for deletions. A Mutator may change it,
-	// or put another one in its place.
+	// Object is the new object in the hub version, a codec.Object. For Connect, it contains the
+	// options of the connection; for deletions, it is nil. A Mutator may modify or replace it.
 	Object runtime.Object
-	// Old is the current object in the hub version, nil for creations and
-	// connections. It is shared and must not be changed.
+	// Old is the current object in the hub version, or nil for creations and connections. It is
+	// shared and must not be modified.
 	Old codec.Object
 
 	reinvoke, reinvoked bool
-	memory              map[string]any
-	changers            []string
+	state               map[string]any // by plugin
+	mutators            []string
 	// objects and olds are Object and Old in other versions.
 	objects, olds versions
 	annotations   struct {
@@ -106,32 +107,33 @@ type Attributes struct {
 	}
 }
 
-// Changed makes ObjectIn convert again. A plugin calls it after a modification inside Object before
-// its next ObjectIn. Replaced objects and modifications by other plugins are detected
-// automatically.
-func (a *Attributes) Changed() { a.objects = versions{} }
+// InvalidateConversions drops the cached conversions of Object. A plugin calls it after it has
+// modified Object, before its next ObjectIn. Replaced objects and modifications by other plugins are
+// detected automatically.
+func (a *Attributes) InvalidateConversions() { a.objects = versions{} }
 
 // Reinvoke requests a second mutating pass, because the plugin modified a part that earlier plugins
 // may process. In the second pass, it has no effect.
 func (a *Attributes) Reinvoke() { a.reinvoke = true }
 
-// Reinvoked reports whether this is the second time.
+// Reinvoked reports whether this is the second mutating pass.
 func (a *Attributes) Reinvoked() bool { return a.reinvoked }
 
-// Remember stores a value of a plugin for the second pass.
-func (a *Attributes) Remember(plugin Plugin, value any) {
-	if a.memory == nil {
-		a.memory = make(map[string]any)
+// SetState stores a value of a plugin for the second mutating pass.
+func (a *Attributes) SetState(plugin Plugin, value any) {
+	if a.state == nil {
+		a.state = make(map[string]any)
 	}
-	a.memory[plugin.Name()] = value
+	a.state[plugin.Name()] = value
 }
 
-// Remembered returns the stored value of a plugin, or nil.
-func (a *Attributes) Remembered(plugin Plugin) any { return a.memory[plugin.Name()] }
+// State returns the value that the plugin stored with SetState, or nil.
+func (a *Attributes) State(plugin Plugin) any { return a.state[plugin.Name()] }
 
 // Annotate adds an annotation to the request's audit event. The key is a DNS subdomain, a slash and
-// a name, such as "pod-security.kubernetes.io/enforce". A second value for a key is an error. If a
-// request is retried after a conflict, the values of the first attempt stay. It is safe for
+// a name, such as "pod-security.kubernetes.io/enforce". It returns an error for an invalid key, for a
+// second value of a key (request.ErrAnnotated), and if the event is full (request.ErrAnnotationsFull).
+// If a request is retried after a conflict, the values of the first attempt stay. It is safe for
 // concurrent use.
 func (a *Attributes) Annotate(ctx context.Context, key, value string) error {
 	if problems := keyProblems(key); strings.Count(key, "/") != 1 || len(problems) > 0 {
@@ -139,10 +141,10 @@ func (a *Attributes) Annotate(ctx context.Context, key, value string) error {
 	}
 	a.annotations.Lock()
 	defer a.annotations.Unlock()
-	if there, ok := a.annotations.values[key]; ok && there != value {
-		return fmt.Errorf("audit annotation %s with %q: %w: %q", key, value, request.ErrAnnotated, there)
+	if old, ok := a.annotations.values[key]; ok && old != value {
+		return fmt.Errorf("audit annotation %s with %q: %w: %q", key, value, request.ErrAnnotated, old)
 	}
-	// Another pass or attempt may have a different value: the first one stays.
+	// Another pass or attempt may have recorded a different value, which stays.
 	if err := request.Annotate(ctx, key, value); err != nil && !errors.Is(err, request.ErrAnnotated) {
 		return err
 	}
@@ -153,16 +155,17 @@ func (a *Attributes) Annotate(ctx context.Context, key, value string) error {
 	return nil
 }
 
-// ChangedBy records the name of a webhook or policy that changed the object. If the object
+// RecordMutator records the name of a webhook or policy that changed the object. If the object
 // turns out to be invalid, a warning of the response lists these names.
-func (a *Attributes) ChangedBy(whom string) {
-	if !slices.Contains(a.changers, whom) {
-		a.changers = append(a.changers, whom)
+func (a *Attributes) RecordMutator(whom string) {
+	if !slices.Contains(a.mutators, whom) {
+		a.mutators = append(a.mutators, whom)
 	}
 }
 
-// Changers returns the names that ChangedBy recorded, in order.
-func (a *Attributes) Changers() []string { return a.changers }
+// Mutators returns the names that RecordMutator recorded, in order. The slice is shared and must not
+// be modified.
+func (a *Attributes) Mutators() []string { return a.mutators }
 
 // keyProblems returns the errors of a key. The fast path accepts plain keys of plugins; others are
 // checked with regular expressions.
@@ -174,8 +177,8 @@ func keyProblems(key string) []string {
 	return validation.IsQualifiedName(key)
 }
 
-// isPlain reports whether a text is made of lower case letters and digits, with single
-// dots and dashes between them.
+// isPlain reports whether a text consists of lower case letters and digits that are separated by
+// single dots or dashes.
 func isPlain(text string) bool {
 	separated := true // after a separator or at the start
 	for i := range len(text) {

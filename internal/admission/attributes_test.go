@@ -102,7 +102,7 @@ func TestObjectIn(t *testing.T) {
 	a.Object = hpa(2)
 	expect("replaced", 2, 3)
 	a.Object.(*autoscalingv2.HorizontalPodAutoscaler).Spec.MaxReplicas = 3
-	a.Changed()
+	a.InvalidateConversions()
 	expect("changed", 3, 4)
 	err := admission.Chain{mutate(func(a *admission.Attributes) error {
 		a.Object.(*autoscalingv2.HorizontalPodAutoscaler).Spec.MaxReplicas = 4
@@ -130,7 +130,7 @@ func TestObjectIn(t *testing.T) {
 		t.Error("there is another kind")
 	}
 	a.Object.(*autoscalingv2.HorizontalPodAutoscaler).Name = "broken"
-	a.Changed()
+	a.InvalidateConversions()
 	if _, err := a.ObjectIn(t.Context(), one); err == nil {
 		t.Error("an error of the conversion is lost")
 	}
@@ -199,8 +199,8 @@ func TestReinvocation(t *testing.T) {
 	var calls []string
 	var asking mutate
 	asking = func(a *admission.Attributes) error {
-		calls = append(calls, fmt.Sprint("asking ", a.Reinvoked(), " ", a.Remembered(asking)))
-		a.Remember(asking, 1)
+		calls = append(calls, fmt.Sprint("asking ", a.Reinvoked(), " ", a.State(asking)))
+		a.SetState(asking, 1)
 		a.Reinvoke()
 		return nil
 	}

@@ -7,10 +7,11 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Chain is a list of plugins in order of execution. It is immutable.
+// Chain is a list of plugins in order of execution. It is immutable, and safe for concurrent use. The
+// zero value admits everything.
 type Chain []Plugin
 
-// Mutates reports whether any plugin may change the object of an operation.
+// Mutates reports whether the chain has a mutating plugin for an operation.
 func (c Chain) Mutates(op Operation) bool {
 	for _, plugin := range c {
 		if _, ok := plugin.(Mutator); ok && plugin.Handles(op) {
@@ -20,7 +21,7 @@ func (c Chain) Mutates(op Operation) bool {
 	return false
 }
 
-// Validates reports whether any plugin checks the object of an operation.
+// Validates reports whether the chain has a validating plugin for an operation.
 func (c Chain) Validates(op Operation) bool {
 	for _, plugin := range c {
 		if _, ok := plugin.(Validator); ok && plugin.Handles(op) {
@@ -31,7 +32,7 @@ func (c Chain) Validates(op Operation) bool {
 }
 
 // Mutate calls all mutating plugins, and repeats the pass once if a plugin requested it. An error
-// of a plugin is a *Refusal.
+// of a plugin is a *RejectionError.
 func (c Chain) Mutate(ctx context.Context, a *Attributes) (err error) {
 	began := a.Metrics.now()
 	defer func() { a.Metrics.observeStep(began, mutating, a.Operation, err) }()
@@ -45,7 +46,7 @@ func (c Chain) Mutate(ctx context.Context, a *Attributes) (err error) {
 	return c.mutateOnce(ctx, a)
 }
 
-// mutateOnce runs one pass, whose lookups share a ReadPoint.
+// mutateOnce runs one pass. Its lookups share a rest.ReadPoint.
 func (c Chain) mutateOnce(ctx context.Context, a *Attributes) error {
 	ctx = rest.WithReadPoint(ctx)
 	for _, plugin := range c {
@@ -58,14 +59,14 @@ func (c Chain) mutateOnce(ctx context.Context, a *Attributes) error {
 		a.Metrics.observePlugin(began, plugin.Name(), mutating, a.Operation, err)
 		seen.end(ctx, a, err)
 		if err != nil {
-			return &Refusal{plugin.Name(), err}
+			return &RejectionError{plugin.Name(), err}
 		}
-		a.Changed() // it may have written to the object
+		a.InvalidateConversions() // the plugin may have modified the object
 	}
 	return nil
 }
 
-// Validate calls all validating plugins. An error of a plugin is a *Refusal.
+// Validate calls all validating plugins. An error of a plugin is a *RejectionError.
 func (c Chain) Validate(ctx context.Context, a *Attributes) (err error) {
 	began := a.Metrics.now()
 	defer func() { a.Metrics.observeStep(began, validating, a.Operation, err) }()
@@ -80,31 +81,32 @@ func (c Chain) Validate(ctx context.Context, a *Attributes) (err error) {
 		a.Metrics.observePlugin(began, plugin.Name(), validating, a.Operation, err)
 		seen.end(ctx, a, err)
 		if err != nil {
-			return &Refusal{plugin.Name(), err}
+			return &RejectionError{plugin.Name(), err}
 		}
 	}
 	return nil
 }
 
-// Validation returns the check that REST storage calls with the final object; nil without
-// validating plugins.
-func (c Chain) Validation(r Request) rest.ValidateObject {
+// ValidateFunc returns the function that REST storage calls with the final object of a creation or
+// update. It is nil if the chain has no validating plugins for the operation.
+func (c Chain) ValidateFunc(r Request) rest.ValidateObjectFunc {
 	if !c.Validates(r.Operation) {
 		return nil
 	}
 	return func(ctx context.Context, obj, old codec.Object) error {
-		return c.Validate(ctx, r.about(obj, old))
+		return c.Validate(ctx, r.attributes(obj, old))
 	}
 }
 
-// Deletion returns the check that REST storage calls with an object before its deletion; nil
-// without plugins. As in kube-apiserver, mutating plugins are called as well.
-func (c Chain) Deletion(r Request) rest.ValidateObject {
+// ValidateDeletionFunc returns the function that REST storage calls with an object before its
+// deletion. As in kube-apiserver, it calls the mutating plugins as well. It is nil if the chain has no
+// plugins for the operation.
+func (c Chain) ValidateDeletionFunc(r Request) rest.ValidateObjectFunc {
 	if !c.Mutates(r.Operation) && !c.Validates(r.Operation) {
 		return nil
 	}
 	return func(ctx context.Context, _, old codec.Object) error {
-		a := r.about(nil, old)
+		a := r.attributes(nil, old)
 		if err := c.Mutate(ctx, a); err != nil {
 			return err
 		}
@@ -112,12 +114,12 @@ func (c Chain) Deletion(r Request) rest.ValidateObject {
 	}
 }
 
-// about returns attributes of the request for one object.
-func (r Request) about(obj, old codec.Object) *Attributes {
+// attributes returns the attributes of the request for an object.
+func (r Request) attributes(obj, old codec.Object) *Attributes {
 	a := &Attributes{Request: r, Old: old}
 	if obj != nil {
 		a.Object = obj
-		if a.Name == "" { // it was generated
+		if a.Name == "" { // the name was generated
 			a.Name = obj.GetName()
 		}
 	}

@@ -20,14 +20,14 @@ type Decision struct {
 	Unmet string `json:"unmetCondition,omitempty"`
 	// Evaluations are the evaluations of a policy's validations or mutations.
 	Evaluations []Evaluation `json:"evaluations,omitempty"`
-	// Changes are the fields that it changed, at most 100.
+	// Changes are the changed fields, at most 100.
 	Changes []Change `json:"changes,omitempty"`
 	// Failure is the error of the call, or the reason of the rejection. A failure may be ignored,
 	// and a rejection may be only a warning.
 	Failure string `json:"failure,omitempty"`
 }
 
-// Evaluation is that of an expression.
+// Evaluation is the evaluation of an expression of a policy.
 type Evaluation struct {
 	// Field is the path of the expression in the policy.
 	Field      string `json:"field"`
@@ -39,22 +39,23 @@ type Evaluation struct {
 	Took    time.Duration `json:"tookNanoseconds"`
 }
 
-// Deciding is an incomplete Decision. The methods of a nil *Deciding have no effect: requests
-// without an explanation use it.
-type Deciding struct {
+// DecisionRecorder records a Decision. Requests without an explanation use a nil *DecisionRecorder,
+// whose methods have no effect. It is not safe for concurrent use.
+type DecisionRecorder struct {
 	Decision
 	a      *Attributes
 	start  time.Time
 	before any
 }
 
-// Decide starts a decision of the current plugin; it returns nil without an explanation. It is safe
-// for concurrent use, and so is End for validating plugins.
-func (a *Attributes) Decide(by Decision) *Deciding {
+// StartDecision starts the recording of a decision of the current plugin. It returns nil if the
+// request has no explanation. It is safe for concurrent use; for validating plugins, calls of End of
+// different recorders are as well.
+func (a *Attributes) StartDecision(by Decision) *DecisionRecorder {
 	if a.Explanation == nil {
 		return nil
 	}
-	d := &Deciding{Decision: by, a: a}
+	d := &DecisionRecorder{Decision: by, a: a}
 	if a.Explanation.mutates {
 		d.before = documentOf(a.Object)
 	}
@@ -62,23 +63,23 @@ func (a *Attributes) Decide(by Decision) *Deciding {
 	return d
 }
 
-// Evaluated adds an evaluation.
-func (d *Deciding) Evaluated(e Evaluation) {
+// AddEvaluation adds an evaluation.
+func (d *DecisionRecorder) AddEvaluation(e Evaluation) {
 	if d != nil {
-		e.Expression = Shortened(e.Expression)
+		e.Expression = TruncateExpression(e.Expression)
 		d.Evaluations = append(d.Evaluations, e)
 	}
 }
 
-// NotMet records a match condition that excluded the request.
-func (d *Deciding) NotMet(condition string) {
+// SetUnmet records the match condition that excluded the request.
+func (d *DecisionRecorder) SetUnmet(condition string) {
 	if d != nil {
 		d.Unmet = condition
 	}
 }
 
-// End completes the decision. err is the failure or rejection.
-func (d *Deciding) End(err error) {
+// End adds the decision to the explanation. err is the failure or rejection, or nil.
+func (d *DecisionRecorder) End(err error) {
 	if d == nil {
 		return
 	}
@@ -95,8 +96,8 @@ func (d *Deciding) End(err error) {
 // maxExpression is the maximum size of a quoted expression, in bytes.
 const maxExpression = 1 << 10
 
-// Shortened returns the quoted form of an expression.
-func Shortened(expression string) string {
+// TruncateExpression returns an expression for messages, truncated to a maximum size.
+func TruncateExpression(expression string) string {
 	expression = strings.TrimSpace(expression)
 	if len(expression) <= maxExpression {
 		return expression

@@ -23,14 +23,14 @@ const maxChanges = 100
 type Explanation struct {
 	Steps []Step
 
-	// mutates is whether the plugin that is being called may change the object.
+	// mutates reports whether the current call of a plugin may modify the object.
 	mutates   bool
 	mu        sync.Mutex // guards the following fields
-	decisions []Decision // of that plugin
+	decisions []Decision // of the current call
 }
 
-// Public returns the part of the steps that the response to the request shows as well: the
-// plugins that were called, their warnings, and the reason for a denial.
+// Public returns the parts of the steps that the client can observe without an explanation: the
+// called plugins, their warnings, and the reason for a denial. The caller owns the slice.
 func (e *Explanation) Public() []Step {
 	public := make([]Step, len(e.Steps))
 	for i, s := range e.Steps {
@@ -48,24 +48,24 @@ func (e *Explanation) decided(d Decision) {
 // Step is one call of a plugin.
 type Step struct {
 	Plugin string `json:"plugin"`
-	// Phase is Mutate or Validate; Again: of the second mutating pass.
+	// Phase is Mutate or Validate. Again reports whether this is the second mutating pass.
 	Phase string `json:"phase"`
 	Again bool   `json:"again,omitempty"`
-	// Took is the duration of the plugin, without the time for recording its changes.
+	// Took is the duration of the call, without the time for recording its changes.
 	Took time.Duration `json:"tookNanoseconds"`
-	// Changes are the fields that it changed, at most 100.
+	// Changes are the changed fields, at most 100.
 	Changes  []Change `json:"changes,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
 	// AuditAnnotations are the added audit annotations.
 	AuditAnnotations map[string]string `json:"auditAnnotations,omitempty"`
 	// Decisions are the decisions of policies or webhooks, in order of completion.
 	Decisions []Decision `json:"decisions,omitempty"`
-	// Refusal is the reason of the rejection.
+	// Refusal is the reason of the rejection; empty if the plugin admits the request.
 	Refusal string `json:"refusal,omitempty"`
 }
 
-// Change is a field that a plugin has set, changed, or removed: Before or After is nil
-// where the field is not there.
+// Change is a change of a field. Before is nil if the plugin added the field, and After is nil if it
+// removed the field.
 type Change struct {
 	Path   string `json:"path"`
 	Before any    `json:"before,omitempty"`

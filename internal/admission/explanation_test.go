@@ -134,7 +134,7 @@ func TestRefusal(t *testing.T) {
 			before := tt.err.ErrStatus.DeepCopy()
 			chain := admission.Chain{acting{"P", func(context.Context, *admission.Attributes) error { return tt.err }}}
 			err := chain.Mutate(t.Context(), &admission.Attributes{})
-			var refusal *admission.Refusal
+			var refusal *admission.RejectionError
 			if !errors.As(err, &refusal) || refusal.Plugin != "P" || err.Error() != tt.err.Error() || apierrors.ReasonForError(err) != before.Reason {
 				t.Fatalf("error %v", err)
 			}

@@ -9,13 +9,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics are the latencies of plugins and passes, with the names of kube-apiserver. It is safe for
-// concurrent use. A nil *Metrics records nothing.
+// Metrics records the latencies of plugins and passes, with the names of kube-apiserver. It is safe
+// for concurrent use. The methods of a nil *Metrics have no effect.
 type Metrics struct {
 	plugins, steps *prometheus.HistogramVec
 }
 
-// NewMetrics registers the metrics.
+// NewMetrics registers the metrics. It returns an error if a metric is already registered.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		plugins: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -35,7 +35,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// typeLabel returns the label of a phase, as kube-apiserver names it.
+// typeLabel returns kube-apiserver's value of the label type for a phase.
 func typeLabel(phase string) string {
 	if phase == mutating {
 		return "admit"

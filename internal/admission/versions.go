@@ -14,14 +14,14 @@ import (
 
 var errNoVersion = errors.New("the kind has no such version")
 
-// versions are the cached conversions of an object.
+// versions caches the conversions of an object.
 type versions struct {
-	// of is the object that they were made of.
+	// of is the converted object, and in contains the results.
 	of runtime.Object
 	in []runtime.Object
 }
 
-// find returns obj in a version, converting it if that was not done before.
+// find returns obj in a version, from the cache if possible.
 func (v *versions) find(ctx context.Context, r *rest.Resource, obj runtime.Object, gvk schema.GroupVersionKind) (runtime.Object, error) {
 	if v.of != obj {
 		*v = versions{of: obj}
@@ -49,8 +49,7 @@ func (a *Attributes) ObjectIn(ctx context.Context, gvk schema.GroupVersionKind) 
 	return a.objects.find(ctx, a.Resource, a.Object, gvk)
 }
 
-// OldIn returns the old object in a version of its kind, as ObjectIn does the new
-// one.
+// OldIn returns the old object in a version of its kind, by the rules of ObjectIn.
 func (a *Attributes) OldIn(ctx context.Context, gvk schema.GroupVersionKind) (runtime.Object, error) {
 	if a.Old == nil {
 		return nil, nil
@@ -58,8 +57,8 @@ func (a *Attributes) OldIn(ctx context.Context, gvk schema.GroupVersionKind) (ru
 	return a.olds.find(ctx, a.Resource, a.Old, gvk)
 }
 
-// SetObjectIn replaces the object by one in a version of its kind, which becomes
-// the request's. Fields that are left out get their defaults.
+// SetObjectIn replaces the object by obj, which is in a version of the same kind. Missing fields get
+// their defaults. It takes ownership of obj.
 func (a *Attributes) SetObjectIn(ctx context.Context, gvk schema.GroupVersionKind, obj codec.Object) error {
 	hub, err := toHub(ctx, a.Resource, obj, gvk)
 	if err != nil {
@@ -69,8 +68,9 @@ func (a *Attributes) SetObjectIn(ctx context.Context, gvk schema.GroupVersionKin
 	return nil
 }
 
-// Convert returns obj, which is in the hub version of the kind of a resource, in another
-// one, with that as its TypeMeta. It may be obj itself.
+// Convert converts obj from the hub version of the kind of a resource to another version, and sets
+// its TypeMeta. The result may be obj itself; otherwise it shares no memory with obj. Conversions by
+// webhook block until ctx ends. It returns an error if the kind does not have the version.
 func Convert(ctx context.Context, r *rest.Resource, obj runtime.Object, gvk schema.GroupVersionKind) (runtime.Object, error) {
 	own := hubOf(r)
 	if gvk == own.GVK {
@@ -94,7 +94,7 @@ func Convert(ctx context.Context, r *rest.Resource, obj runtime.Object, gvk sche
 	return out, nil
 }
 
-// toHub returns obj, of a version, in the hub version.
+// toHub converts obj from a version to the hub version. It takes ownership of obj.
 func toHub(ctx context.Context, r *rest.Resource, obj codec.Object, gvk schema.GroupVersionKind) (codec.Object, error) {
 	hub, v := hubOf(r), versionOf(r, gvk)
 	if v == nil {
@@ -116,8 +116,8 @@ func toHub(ctx context.Context, r *rest.Resource, obj codec.Object, gvk schema.G
 	return out, nil
 }
 
-// convertTo converts an object, which is lost, by the kind's own way where it has
-// one.
+// convertTo converts an object with the Convert function of the kind if it has one, otherwise with
+// convert. It takes ownership of obj.
 func convertTo(ctx context.Context, kind *codec.Kind, obj codec.Object, to *codec.Version, convert func(codec.Object) (codec.Object, error)) (codec.Object, error) {
 	if kind == nil || kind.Convert == nil {
 		return convert(obj)
@@ -129,8 +129,7 @@ func convertTo(ctx context.Context, kind *codec.Kind, obj codec.Object, to *code
 	return out[0], nil
 }
 
-// hubOf returns the version of a resource's objects. Kinds that are not stored have a single
-// version.
+// hubOf returns the hub version of a resource. Kinds that are not stored have a single version.
 func hubOf(r *rest.Resource) *codec.Version {
 	if r.Kind != nil {
 		return r.Kind.Hub

@@ -4,15 +4,11 @@ import (
 	"net/http"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"mainstay.dev/mainstay/internal/endpoints/discovery"
 	"mainstay.dev/mainstay/internal/feature"
 	"mainstay.dev/mainstay/internal/filters"
 	"mainstay.dev/mainstay/internal/filters/authn"
 	"mainstay.dev/mainstay/internal/filters/authz"
-	"mainstay.dev/mainstay/internal/request"
-	"mainstay.dev/mainstay/internal/rest"
 )
 
 // chain is the way of every request, read from top to bottom.
@@ -29,9 +25,9 @@ func (i *instance) chain(final http.Handler) http.Handler {
 		filters.Upgrades(i.env.Logger),
 		filters.AuditID,
 		filters.Recover(i.env.Logger, onError),
-		filters.RequestInfo(i.longRunning, onError),
+		filters.RequestInfo(i.resources.Resolve, onError),
 		filters.AuditInit(i.audit),
-		filters.Track(filters.TrackConfig{Metrics: i.env.Requests, Logger: i.env.Logger, Known: i.known}),
+		filters.Track(filters.TrackConfig{Metrics: i.env.Requests, Logger: i.env.Logger}),
 		filters.HSTS(i.options.HSTSDirectives),
 		filters.CacheControl,
 		i.env.Drain.Filter(onError),
@@ -67,30 +63,8 @@ func (i *instance) anonymous() *authn.AnonymousConfig {
 	return &authn.AnonymousConfig{Enabled: !i.options.ClosedToPublic}
 }
 
-// longRunning reports whether the client determines the duration of a request. For subresources of
-// this control plane, the storage decides.
-func (i *instance) longRunning(info *request.Info) bool {
-	if !info.IsResource || info.Subresource == "" || info.Verb == "watch" {
-		return filters.LongRunning(info)
-	}
-	gv := schema.GroupVersion{Group: info.Group, Version: info.Version}
-	if i.aggregated.Handler(gv) != nil {
-		return filters.LongRunning(info)
-	}
-	resource := i.catalog.Find(gv, info.Resource, info.Subresource)
-	if resource == nil {
-		return false
-	}
-	connecter, ok := resource.Storage.(rest.Connecter)
-	return ok && connecter.Connection().LongRunning
-}
-
-// known reports whether this control plane serves the resource of a request, so that unknown names
+// isKnownPath reports whether this control plane serves a non-resource path, so that unknown paths
 // do not become labels of metrics.
-func (i *instance) known(info *request.Info) bool {
-	if !info.IsResource {
-		return i.paths.has(info.Path) || discovery.Handles(info.Path) || strings.HasPrefix(info.Path, "/openapi/")
-	}
-	gv := schema.GroupVersion{Group: info.Group, Version: info.Version}
-	return i.catalog.Find(gv, info.Resource, info.Subresource) != nil
+func (i *instance) isKnownPath(path string) bool {
+	return i.paths.has(path) || discovery.Handles(path) || strings.HasPrefix(path, "/openapi/")
 }

@@ -1,73 +1,13 @@
 package controlplane
 
 import (
-	"context"
 	"net/http"
-	"net/http/httptest"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-
-	"mainstay.dev/mainstay/internal/codec"
-	"mainstay.dev/mainstay/internal/endpoints/route"
-	"mainstay.dev/mainstay/internal/request"
-	"mainstay.dev/mainstay/internal/rest"
 )
-
-// stream is a Connecter that lasts, or does not.
-type stream struct{ lasts bool }
-
-func (stream) ConnectOptions(url.Values, string) (runtime.Object, error) { return nil, nil }
-func (stream) Connect(context.Context, types.NamespacedName, runtime.Object, rest.ErrorWriter) (http.Handler, error) {
-	return http.NotFoundHandler(), nil
-}
-func (s stream) Connection() rest.Connection {
-	return rest.Connection{Methods: []string{http.MethodGet}, TakesPath: true, LongRunning: s.lasts}
-}
-
-// TestLongRunning checks that the storage of a subresource determines whether its requests are
-// long-running, and the well-known names for all other requests.
-func TestLongRunning(t *testing.T) {
-	t.Parallel()
-	subresource := func(name string, storage rest.Storage) *rest.Resource {
-		return &rest.Resource{GroupVersion: corev1.SchemeGroupVersion, Name: "pods", Subresource: name, Namespaced: true, Storage: storage,
-			Version: &codec.Version{GVK: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}}}
-	}
-	c := newPlane(t, newEnv(t), "/registry")
-	if err := c.Open(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	i := &instance{aggregated: c.opened.Load().aggregated, catalog: route.NewCatalog(route.NewStatic([]*rest.Resource{
-		subresource("stream", stream{true}), subresource("log", stream{false}), subresource("exec", struct{}{}), subresource("status", struct{}{}),
-	}))}
-	for path, want := range map[string]bool{
-		"/api/v1/pods":                           false,
-		"/api/v1/pods?watch=1":                   true,
-		"/api/v1/watch/namespaces/a/pods/x":      true,
-		"/api/v1/namespaces/a/pods/x/stream":     true,
-		"/api/v1/namespaces/a/pods/x/stream/y/z": true,
-		"/api/v1/namespaces/a/pods/x/log":        false,
-		"/api/v1/namespaces/a/pods/x/exec":       false,
-		"/api/v1/namespaces/a/pods/x/status":     false,
-		"/api/v1/namespaces/a/pods/x/attach":     false,
-		"/debug/pprof/profile":                   true,
-		"/metrics":                               false,
-	} {
-		info, err := request.Parse(httptest.NewRequest("GET", path, nil))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := i.longRunning(&info); got != want {
-			t.Errorf("%s: %t, want %t", path, got, want)
-		}
-	}
-}
 
 // TestTokenReview checks the review of an unknown token.
 func TestTokenReview(t *testing.T) {

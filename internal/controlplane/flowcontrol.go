@@ -11,10 +11,10 @@ import (
 
 	"mainstay.dev/mainstay/internal/apis/bootstrap"
 	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/endpoints/route"
 	"mainstay.dev/mainstay/internal/feature"
 	"mainstay.dev/mainstay/internal/filters"
 	"mainstay.dev/mainstay/internal/filters/flowcontrol"
-	"mainstay.dev/mainstay/internal/request"
 	"mainstay.dev/mainstay/internal/storage"
 )
 
@@ -117,12 +117,12 @@ const uncachedBytes = 4 << 10
 
 // listStats returns the objects and bytes that a list must read, as far as a cache or the metrics
 // contain them.
-func (i *instance) listStats(info *request.Info) (flowcontrol.Stats, bool) {
-	resource := i.catalog.Find(schema.GroupVersion{Group: info.Group, Version: info.Version}, info.Resource, "")
-	if resource == nil {
+func (i *instance) listStats(ctx context.Context) (flowcontrol.Stats, bool) {
+	r := route.From(ctx)
+	if r == nil || r.Resource == nil {
 		return flowcontrol.Stats{}, false
 	}
-	stored, ok := resource.Storage.(interface {
+	stored, ok := r.Resource.Storage.(interface {
 		Cached() (objects, bytes int64, known bool)
 	})
 	if !ok {
@@ -130,7 +130,7 @@ func (i *instance) listStats(info *request.Info) (flowcontrol.Stats, bool) {
 	}
 	objects, bytes, known := stored.Cached()
 	if !known {
-		objects, known = i.counts.of(resource.GroupResource())
+		objects, known = i.counts.of(r.Resource.GroupResource())
 		return flowcontrol.Stats{Objects: objects, AverageBytes: uncachedBytes}, known
 	}
 	return flowcontrol.Stats{Objects: objects, AverageBytes: bytes / max(objects, 1)}, known

@@ -95,8 +95,10 @@ type instance struct {
 	api            *endpoints.API
 	paths          *paths
 	checkPaths     []string // of single health checks
-	// resources handles API requests, handler all requests, with the filters.
-	resources, handler http.Handler
+	// resources resolves requests and dispatches API requests.
+	resources *route.Handler
+	// handler handles all requests, with the filters.
+	handler http.Handler
 
 	// stop ends the goroutines that start began; running waits for them.
 	stop                                                                                    context.CancelFunc

@@ -56,8 +56,8 @@ func (i *instance) openQuotas() error {
 		return err
 	}
 	i.quotas.Open(quota.Config{
-		Stored: stored, Own: i.ownUse, Limited: i.limitedResources(), Logger: i.env.Logger, Metrics: i.env.Metrics.Reflectors,
-		Refused: func(err error) error { return &admission.Refusal{Plugin: resourceQuota, Err: err} },
+		Stored: stored, RecordOwnership: i.ownUse, Limited: i.limitedResources(), Logger: i.env.Logger, Metrics: i.env.Metrics.Reflectors,
+		WrapDenied: func(err error) error { return &admission.RejectionError{Plugin: resourceQuota, Err: err} },
 	})
 	i.quotaReflector, err = i.quotas.Reflector()
 	return err
@@ -84,7 +84,7 @@ func (i *instance) ownUse(live, changed *corev1.ResourceQuota) (codec.Object, er
 	if status == nil {
 		return changed, nil
 	}
-	return i.api.Owned(status, live, changed, manager)
+	return i.api.RecordOwnership(status, live, changed, manager)
 }
 
 // ownsUse reports whether all that has changed of the use of a quota is the server's.

@@ -42,7 +42,7 @@ func (i *instance) installAPI() error {
 		Logger:         i.env.Logger,
 	})
 	i.local.API = i.api
-	handler := &route.Handler{Catalog: i.catalog, API: i.api, Aggregated: i.aggregated.Handler}
+	handler := &route.Handler{Catalog: i.catalog, API: i.api, Aggregation: i.aggregated, KnownPath: i.isKnownPath}
 	documents := discovery.NewHandler(i.catalog, i.aggregated)
 	if i.peers != nil {
 		handler.Peers, documents.Peers = i.peers.Handler, i.peers

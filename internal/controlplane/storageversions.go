@@ -68,7 +68,7 @@ func builtinStorageVersions(served *route.Static) []rest.StorageVersion {
 					at = len(all)
 					places[r.Kind], all = at, append(all, storageVersionOf(r))
 				}
-				all[at].ServedIn(r)
+				all[at].AddServed(r)
 			}
 		}
 	}

@@ -4,9 +4,8 @@ import (
 	"context"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"mainstay.dev/mainstay/internal/authorizer"
+	"mainstay.dev/mainstay/internal/endpoints/route"
 	"mainstay.dev/mainstay/internal/filters"
 	"mainstay.dev/mainstay/internal/filters/authz"
 	"mainstay.dev/mainstay/internal/request"
@@ -18,9 +17,9 @@ func (i *instance) views() filters.ViewFunc {
 	if !i.options.ListVisible || i.rbac == nil {
 		return nil
 	}
-	return func(_ context.Context, attributes *authorizer.Attributes) (request.Visibility, func()) {
+	return func(ctx context.Context, attributes *authorizer.Attributes) (request.Visibility, func()) {
 		decides, alone := i.rbacDecides()
-		if !decides || allowedOtherwise(attributes.User) || !i.limitable(attributes) {
+		if !decides || allowedOtherwise(attributes.User) || !isLimitable(ctx) {
 			return nil, nil
 		}
 		view := i.rbac.View(attributes, alone)
@@ -52,13 +51,9 @@ func (i *instance) rbacDecides() (decides, alone bool) {
 	return !slices.ContainsFunc(list[:at], isWebhook), !others
 }
 
-// limitable reports whether the request is for namespaced objects of this control plane. Aggregated
+// isLimitable reports whether the request is for namespaced objects of this control plane. Aggregated
 // servers do not support limits.
-func (i *instance) limitable(attributes *authorizer.Attributes) bool {
-	gv := schema.GroupVersion{Group: attributes.APIGroup, Version: attributes.APIVersion}
-	if i.aggregated.Handler(gv) != nil {
-		return false
-	}
-	resource := i.catalog.Find(gv, attributes.Resource, "")
-	return resource != nil && resource.Namespaced
+func isLimitable(ctx context.Context) bool {
+	r := route.From(ctx)
+	return r != nil && r.Resource != nil && r.Resource.Namespaced
 }

@@ -18,7 +18,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Warnings that clients get, in kube-apiserver's words.
+// Warnings for clients, with the messages of kube-apiserver.
 const (
 	ownersRepeated = ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, " +
 		"and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: %v"
@@ -51,7 +51,7 @@ func (o *operation) mutate(ctx context.Context, asked *admission.Request, obj, o
 	if err := chain.Mutate(ctx, a); err != nil {
 		return nil, err
 	}
-	o.changers = a.Changers()
+	o.mutators = a.Mutators()
 	admitted, ok := a.Object.(codec.Object)
 	if !ok {
 		return nil, fmt.Errorf("admission of %s left a %T", o.resource.FullName(), a.Object)
@@ -80,8 +80,8 @@ func (o *operation) checkPlace(admitted codec.Object, isNew bool) error {
 // and policies that changed the object. The Status itself stays as kube-apiserver's:
 // clients match on its message and print its causes.
 func (o *operation) warnOfChanges(ctx context.Context, err error) {
-	if len(o.changers) > 0 && apierrors.IsInvalid(err) {
-		request.AddWarning(ctx, "the invalid object was changed in admission by "+strings.Join(o.changers, ", "))
+	if len(o.mutators) > 0 && apierrors.IsInvalid(err) {
+		request.AddWarning(ctx, "the invalid object was changed in admission by "+strings.Join(o.mutators, ", "))
 	}
 }
 
@@ -116,29 +116,29 @@ func fieldsOf(obj codec.Object) storedFields {
 // len returns the number of entries.
 func (f storedFields) len() int { return len(f.entries) + len(f.document) }
 
-// is reports whether two are the same memory. A plugin that writes other managed
-// fields puts other entries there; it does not write into them.
+// is reports whether both have the same entries in memory. A plugin that changes managed fields
+// replaces the slice; it does not modify entries.
 func (f storedFields) is(g storedFields) bool {
 	return len(f.entries) == len(g.entries) && len(f.document) == len(g.document) &&
 		(len(f.entries) == 0 || &f.entries[0] == &g.entries[0]) && (len(f.document) == 0 || &f.document[0] == &g.document[0])
 }
 
-// checkFields puts managed fields back, with a warning, where admission has left
-// some that cannot be decoded.
+// checkFields restores the managed fields, with a warning, if admission has replaced them by invalid
+// ones.
 func (f storedFields) checkFields(ctx context.Context, admitted codec.Object) {
 	err := managedfields.ValidateManagedFields(admitted.GetManagedFields())
 	if err == nil {
 		return
 	}
 	if u, ok := admitted.(*unstructured.Unstructured); ok && f.document != nil {
-		_ = unstructured.SetNestedSlice(u.Object, f.document, "metadata", "managedFields") // metadata is a map: it has invalid ones
+		_ = unstructured.SetNestedSlice(u.Object, f.document, "metadata", "managedFields") // no error: metadata is a map, because it contains managed fields
 	} else {
 		admitted.SetManagedFields(f.entries)
 	}
 	request.AddWarning(ctx, fmt.Sprintf(managedFieldsInvalid, err))
 }
 
-// dedupOwnerReferences drops owners that are named twice, with a warning.
+// dedupOwnerReferences removes duplicate owners, with a warning.
 func dedupOwnerReferences(ctx context.Context, obj codec.Object, warning string) {
 	owners := obj.GetOwnerReferences()
 	if len(owners) < 2 {
@@ -162,7 +162,7 @@ func dedupOwnerReferences(ctx context.Context, obj codec.Object, warning string)
 	}
 }
 
-// ownerKey is an owner reference, comparable.
+// ownerKey is a comparable form of an owner reference.
 type ownerKey struct {
 	metav1.OwnerReference
 	controller, blocks string

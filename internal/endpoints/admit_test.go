@@ -426,7 +426,7 @@ func TestInvalidAfterAdmission(t *testing.T) {
 	const invalid = `{` + coreHead + `"metadata":{"name":"a","labels":{"a b":"c"}}}`
 	want := newAPI(t, endpoints.Config{}).do("POST "+inA+"configmaps", invalid, "Content-Type", jsonType)
 	a := newAPI(t, endpoints.Config{Admission: admission.Chain{mutating(func(_ context.Context, a *admission.Attributes) error {
-		a.ChangedBy("webhook x")
+		a.RecordMutator("webhook x")
 		return nil
 	})}})
 	got := a.do("POST "+inA+"configmaps", invalid, "Content-Type", jsonType)

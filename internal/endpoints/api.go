@@ -1,6 +1,7 @@
 // Package endpoints implements the HTTP verbs of REST storage, one file per verb: options, body,
 // response and errors. Package route selects the resource of a request, and the storage determines
-// the supported operations.
+// the supported verbs. For a write, an operation runs mutating admission and passes validating
+// admission to the storage; the comment of package registry has the sequence.
 package endpoints
 
 import (
@@ -27,15 +28,15 @@ import (
 
 // Limits of client input.
 const (
-	// DefaultMaxBodyBytes is the largest body of a write, as kube-apiserver's.
+	// DefaultMaxBodyBytes is the maximum size of a request body, in bytes, as in kube-apiserver.
 	DefaultMaxBodyBytes = 3 << 20
-	// maxJSONPatchOperations is how long a JSON patch may be.
+	// maxJSONPatchOperations is the maximum number of operations of a JSON patch.
 	maxJSONPatchOperations = 10000
 )
 
 // Config configures an API. The zero value is valid.
 type Config struct {
-	// Admission changes and checks every write.
+	// Admission modifies and validates every write.
 	Admission admission.Chain
 	// AdmissionMetrics records admission latency; nil disables it.
 	AdmissionMetrics *admission.Metrics
@@ -45,30 +46,31 @@ type Config struct {
 	// Equivalents returns the other resources of the same objects, for admission. The result may be
 	// nil.
 	Equivalents func(*rest.Resource) []*rest.Resource
-	// TypeConverter has the merge schemas of all kinds, for server-side apply and managed fields;
-	// nil disables managed fields.
+	// TypeConverter contains the merge schemas of all kinds, for server-side apply and managed
+	// fields; nil disables managed fields.
 	TypeConverter managedfields.TypeConverter
-	// MaxBodyBytes is the largest request body; 0 means DefaultMaxBodyBytes.
+	// MaxBodyBytes is the maximum size of a request body; 0 means DefaultMaxBodyBytes.
 	MaxBodyBytes int64
 	// Memory limits the total memory of large bodies; nil means no limit.
 	Memory *memory.Budget
-	// MinWatchTimeout is how long a watch without timeoutSeconds lasts at
-	// least; it ends between once and twice that. 0 means 30 minutes.
+	// MinWatchTimeout is the minimum duration of a watch without timeoutSeconds; the maximum is twice
+	// as long. 0 means 30 minutes.
 	MinWatchTimeout time.Duration
 	// OnWatchEvents is called with the number and size of sent events; may be nil.
 	OnWatchEvents func(resource *rest.Resource, events, bytes int)
 	// OnDeprecated is called for requests of deprecated APIs, with the release that removes them,
 	// if known; may be nil.
 	OnDeprecated func(info *request.Info, removedRelease string)
-	// ControllerRuns reports whether a controller that finishes deletions runs, by
-	// kube-controller-manager's name of it; clients are warned where it does not. nil:
-	// all do.
+	// ControllerRuns reports whether a controller that finishes deletions is running. The name is
+	// that in kube-controller-manager. Clients are warned if the controller is not running. A nil
+	// ControllerRuns disables the warnings.
 	ControllerRuns func(ctx context.Context, name string) bool
 	// UnsafeDeletion permits the deletion of unreadable objects with the required verb
 	// (AllowUnsafeMalformedObjectDeletion).
 	UnsafeDeletion bool
-	// World has the time of writes; nil is the real one.
-	World  *simulation.World
+	// World is the clock for the times of managed fields; nil means the real clock.
+	World *simulation.World
+	// Logger may be nil.
 	Logger *slog.Logger
 }
 
@@ -78,7 +80,7 @@ type API struct {
 	managers apply.Managers
 }
 
-// New returns an API.
+// New returns an API. It starts no goroutines.
 func New(config Config) *API {
 	if config.MaxBodyBytes == 0 {
 		config.MaxBodyBytes = DefaultMaxBodyBytes
@@ -94,7 +96,7 @@ func New(config Config) *API {
 	return &API{config: config, managers: managers}
 }
 
-// call is one request for one resource on its way through a verb.
+// call is an HTTP request for a resource.
 type call struct {
 	operation
 	w http.ResponseWriter
@@ -103,11 +105,12 @@ type call struct {
 	held memory.Hold
 }
 
-// Serve serves a request for a resource of the catalog.
+// Serve serves a request for a resource, and writes errors as a Status. The context of the request must
+// have a request.Info. It returns when the response is complete, or when a watch has been detached.
 func (a *API) Serve(w http.ResponseWriter, r *http.Request, resource *rest.Resource) {
 	c := a.newCall(w, r, resource)
 	defer c.held.Release()
-	if err := c.answer(); err != nil {
+	if err := c.respond(); err != nil {
 		a.WriteError(w, r, err)
 	}
 }
@@ -135,8 +138,8 @@ func (a *API) WriteNotFound(w http.ResponseWriter, r *http.Request) {
 	a.WriteError(w, r, notFoundResource())
 }
 
-func (c *call) answer() error {
-	if asksWhy(c.r) {
+func (c *call) respond() error {
+	if wantsExplanation(c.r) {
 		return c.explain()
 	}
 	return c.serve()
@@ -162,7 +165,7 @@ func (c *call) handle() (func() error, error) {
 	}
 	if connecter, ok := c.resource.Storage.(rest.Connecter); ok {
 		if c.info.Unroutable || !c.info.NameInPath {
-			return nil, notFoundResource() // authorized as something else, see request.Info
+			return nil, notFoundResource() // see request.Info.Unroutable
 		}
 		return func() error { return c.connect(connecter) }, nil
 	}
@@ -192,8 +195,8 @@ func (c *call) recordDeprecated() {
 	}
 }
 
-// handler chooses by verb and shape of the path; nil where the resource does
-// not have that verb.
+// handler returns the handler for the verb and the form of the path, or nil if the resource does not
+// have the verb.
 func (c *call) handler() func() error {
 	// As in kube-apiserver, HEAD is a method of custom resources only.
 	if c.r.Method == http.MethodHead && !c.resource.Custom || slices.Contains(c.resource.WithoutVerbs, c.info.Verb) {

@@ -52,7 +52,7 @@ func (r recorder) Watch(_ context.Context, namespace string, _ rest.ListOptions)
 	return nil, r.record("watch", types.NamespacedName{Namespace: namespace})
 }
 
-func (r recorder) Create(_ context.Context, obj codec.Object, _ rest.ValidateObject, _ metav1.CreateOptions) (*codec.Record, error) {
+func (r recorder) Create(_ context.Context, obj codec.Object, _ rest.ValidateObjectFunc, _ metav1.CreateOptions) (*codec.Record, error) {
 	return nil, r.record("create", types.NamespacedName{Namespace: obj.GetNamespace()})
 }
 
@@ -60,11 +60,11 @@ func (r recorder) Update(_ context.Context, name types.NamespacedName, _ rest.Up
 	return nil, false, r.record("update", name)
 }
 
-func (r recorder) Delete(_ context.Context, name types.NamespacedName, _ rest.ValidateObject, _ metav1.DeleteOptions) (*codec.Record, bool, error) {
+func (r recorder) Delete(_ context.Context, name types.NamespacedName, _ rest.ValidateObjectFunc, _ metav1.DeleteOptions) (*codec.Record, bool, error) {
 	return nil, false, r.record("delete", name)
 }
 
-func (r recorder) DeleteCollection(_ context.Context, namespace string, _ rest.ValidateObject, _ metav1.DeleteOptions, _ rest.ListOptions) (*rest.List, error) {
+func (r recorder) DeleteCollection(_ context.Context, namespace string, _ rest.ValidateObjectFunc, _ metav1.DeleteOptions, _ rest.ListOptions) (*rest.List, error) {
 	return nil, r.record("deletecollection", types.NamespacedName{Namespace: namespace})
 }
 

@@ -59,7 +59,7 @@ func (c *call) createNamed(s rest.NamedCreater) error {
 	if obj, err = c.mutate(ctx, &asked, obj, nil); err != nil {
 		return err
 	}
-	record, err := s.CreateNamed(ctx, c.name(), obj, c.api.config.Admission.Validation(asked), *options)
+	record, err := s.CreateNamed(ctx, c.name(), obj, c.api.config.Admission.ValidateFunc(asked), *options)
 	if err != nil {
 		return err
 	}

@@ -32,11 +32,11 @@ func (c *call) delete(s rest.GracefulDeleter) error {
 		return c.respondDeleted(t, record)
 	}
 	if !gone {
-		c.warnHeld(record, *options)
+		c.warnPending(record, *options)
 	}
 	code := http.StatusOK
 	if !gone && options.OrphanDependents != nil && !*options.OrphanDependents {
-		code = http.StatusAccepted // as kube-apiserver, for old clients that ask for cascading deletion this way
+		code = http.StatusAccepted // as in kube-apiserver, for old clients that request cascading deletion with this field
 	}
 	return c.respondRecord(t, code, record)
 }
@@ -83,10 +83,10 @@ func (c *call) deleteCollection(s rest.CollectionDeleter) error {
 		return invalidOptions("DeleteOptions", field.ErrorList{field.Invalid(at, true, "is not allowed with DELETECOLLECTION, try again after removing the option")})
 	}
 	asked := c.request(c.r.Context(), admission.Delete, "", options, options.DryRun)
-	deleted, err := s.DeleteCollection(c.r.Context(), c.namespace(), c.api.config.Admission.Deletion(asked), *options, list)
+	deleted, err := s.DeleteCollection(c.r.Context(), c.namespace(), c.api.config.Admission.ValidateDeletionFunc(asked), *options, list)
 	if err != nil {
 		return err
 	}
-	c.warnHeldCollection(*options)
+	c.warnPendingCollection(*options)
 	return c.respondList(t, deleted, true)
 }

@@ -66,7 +66,7 @@ func StatusOf(err error) *metav1.Status {
 
 // addRefusal adds the admission plugin that rejected the request to a Status.
 func addRefusal(status *metav1.Status, err error) {
-	var refusal *admission.Refusal
+	var refusal *admission.RejectionError
 	if errors.As(err, &refusal) {
 		refusal.AddTo(status)
 	}

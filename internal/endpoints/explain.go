@@ -30,8 +30,8 @@ type AdmissionExplanation struct {
 	Plugins []admission.Step `json:"plugins"`
 }
 
-// asksWhy reports whether a request requests an explanation.
-func asksWhy(r *http.Request) bool {
+// wantsExplanation reports whether a request requests an explanation.
+func wantsExplanation(r *http.Request) bool {
 	return strings.Contains(r.URL.RawQuery, explainParameter+"=") && r.URL.Query().Get(explainParameter) == "admission"
 }
 

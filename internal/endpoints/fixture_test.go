@@ -317,7 +317,7 @@ func connectVersion() *codec.Version {
 // evictions deletes the pod and responds with a success Status.
 type evictions struct{ pods *registry.Store }
 
-func (e evictions) CreateNamed(ctx context.Context, name types.NamespacedName, _ codec.Object, _ rest.ValidateObject, options metav1.CreateOptions) (*codec.Record, error) {
+func (e evictions) CreateNamed(ctx context.Context, name types.NamespacedName, _ codec.Object, _ rest.ValidateObjectFunc, options metav1.CreateOptions) (*codec.Record, error) {
 	_, _, err := e.pods.Delete(ctx, name, nil, metav1.DeleteOptions{GracePeriodSeconds: new(int64), DryRun: options.DryRun})
 	return nil, err
 }

@@ -34,7 +34,7 @@ func processCPU(t *testing.T) time.Duration {
 // It is not parallel, because it measures the process.
 func TestMetadataCost(t *testing.T) {
 	a := newAPI(t, endpoints.Config{})
-	a.stores["configmaps"].Strategy.Finalizers = registry.WarnOfFinalizers
+	a.stores["configmaps"].Strategy.Finalizers = registry.WarnUnqualifiedFinalizers
 	cost := func(n int) time.Duration {
 		name := fmt.Sprint("a", n)
 		object := func(format string) string {

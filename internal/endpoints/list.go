@@ -46,7 +46,7 @@ func (c *call) visibleList(s rest.Lister, options rest.ListOptions) (*rest.List,
 	for {
 		options.Namespaces = view.Now()
 		list, err := s.List(ctx, "", options)
-		if err != nil || view.Listed(options.Namespaces, list.Revision) {
+		if err != nil || view.IsCurrent(options.Namespaces, list.Revision) {
 			return list, err
 		}
 	}

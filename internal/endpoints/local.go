@@ -20,8 +20,8 @@ import (
 // request's context (request.NewContext) with an Info that contains the object and the authorized
 // user. Package loopback creates such contexts.
 
-// Create creates obj, an object of the resource's version that is the API's from
-// then on. The options name the field manager.
+// Create creates obj, which is in the version of the resource. It takes ownership of obj. The options
+// contain the field manager.
 func (a *API) Create(ctx context.Context, resource *rest.Resource, obj codec.Object, options metav1.CreateOptions) (*codec.Record, error) {
 	s, ok := resource.Storage.(rest.Creater)
 	if !ok {
@@ -117,21 +117,22 @@ func (a *API) DeleteSome(ctx context.Context, resource *rest.Resource, options m
 	}
 	options.TypeMeta = optionsType("DeleteOptions")
 	asked := a.operation(ctx, resource).request(ctx, admission.Delete, "", &options, options.DryRun)
-	validate := a.config.Admission.Deletion(asked)
+	validate := a.config.Admission.ValidateDeletionFunc(asked)
 	return func(ctx context.Context, name types.NamespacedName) (bool, error) {
 		_, gone, err := s.Delete(ctx, name, validate, options)
 		return gone, err
 	}, nil
 }
 
-// Owned returns obj, which code inside the server writes over live in a way of its own,
-// with a record of which fields manager has changed. Both are in the hub version.
-func (a *API) Owned(resource *rest.Resource, live, obj codec.Object, manager string) (codec.Object, error) {
+// RecordOwnership returns obj with managed fields that record manager as the owner of the fields that
+// differ from live. It is for writes that do not use the methods above. Both objects are in the hub
+// version; live is not modified, and obj may be.
+func (a *API) RecordOwnership(resource *rest.Resource, live, obj codec.Object, manager string) (codec.Object, error) {
 	o := &operation{api: a, resource: resource}
 	return o.recordUpdate(live, obj, manager)
 }
 
-// operation is one of code inside the server, which is not authorized again.
+// operation returns an operation of server code, without authorization.
 func (a *API) operation(ctx context.Context, resource *rest.Resource) *operation {
 	return &operation{api: a, resource: resource, info: request.InfoFrom(ctx)}
 }
@@ -148,8 +149,8 @@ func (o *operation) changed(current codec.Object, change func(codec.Object) (cod
 	return o.completedHub(obj)
 }
 
-// completedHub fills in the defaults of an object that was not decoded, and
-// converts it to the hub version.
+// completedHub sets the defaults of an object and converts it to the hub version. Decoding does both
+// for the objects of HTTP clients.
 func (o *operation) completedHub(obj codec.Object) (codec.Object, error) {
 	v := o.resource.Version
 	if v.Default != nil {

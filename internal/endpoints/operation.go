@@ -27,15 +27,15 @@ type operation struct {
 	// authorizer checks the permission to create if an update or patch does not find its object;
 	// nil permits it.
 	authorizer authorizer.Authorizer
-	// changers are the plugins and webhooks that modified the object in admission.
-	changers []string
+	// mutators are the policies and webhooks that modified the object in admission.
+	mutators []string
 	// explanation records the effects of admission; may be nil.
 	explanation *admission.Explanation
-	// lookups are the cached lookups between the passes of admission.
+	// lookups caches lookups of the mutating pass of admission for the validating pass.
 	lookups admission.Lookups
 }
 
-// create stores a new object, written by manager. obj is the operation's.
+// create stores a new object with manager as its field manager. It takes ownership of obj.
 func (o *operation) create(ctx context.Context, s rest.Creater, obj codec.Object, manager string, options *metav1.CreateOptions) (*codec.Record, error) {
 	dedupOwnerReferences(ctx, obj, ownersRepeated)
 	obj, err := o.recordCreation(obj, manager)
@@ -47,7 +47,7 @@ func (o *operation) create(ctx context.Context, s rest.Creater, obj codec.Object
 		return nil, err
 	}
 	telemetry.Step(ctx, "admitted")
-	record, err := s.Create(ctx, obj, o.api.config.Admission.Validation(asked), *options)
+	record, err := s.Create(ctx, obj, o.api.config.Admission.ValidateFunc(asked), *options)
 	if err != nil {
 		o.warnOfChanges(ctx, err)
 		return nil, err
@@ -56,7 +56,7 @@ func (o *operation) create(ctx context.Context, s rest.Creater, obj codec.Object
 	return record, nil
 }
 
-// update stores the result of change, which includes admission (admitted).
+// update stores the result of change, which includes mutating admission (see admitted).
 func (o *operation) update(ctx context.Context, s rest.Updater, change rest.UpdateFunc, rules rest.UpdateOptions) (record *codec.Record, created bool, err error) {
 	record, created, err = s.Update(ctx, o.name(), change, rules)
 	if err != nil {
@@ -67,10 +67,10 @@ func (o *operation) update(ctx context.Context, s rest.Updater, change rest.Upda
 	return record, created, nil
 }
 
-// delete deletes the object, or begins to.
+// delete deletes the object or marks it for deletion.
 func (o *operation) delete(ctx context.Context, s rest.GracefulDeleter, options *metav1.DeleteOptions) (record *codec.Record, gone bool, err error) {
 	asked := o.request(ctx, admission.Delete, o.info.Name, options, options.DryRun)
-	record, gone, err = s.Delete(ctx, o.name(), o.api.config.Admission.Deletion(asked), *options)
+	record, gone, err = s.Delete(ctx, o.name(), o.api.config.Admission.ValidateDeletionFunc(asked), *options)
 	if err != nil {
 		return nil, false, err
 	}
@@ -82,7 +82,7 @@ func (o *operation) name() types.NamespacedName {
 	return types.NamespacedName{Namespace: o.namespace(), Name: o.info.Name}
 }
 
-// namespace is where the object lives: nowhere, for a cluster-scoped one.
+// namespace returns the namespace of the object; "" for a cluster-scoped resource.
 func (o *operation) namespace() string {
 	if !o.resource.Namespaced {
 		return ""

@@ -83,11 +83,11 @@ func codeOf(created bool) int {
 	return http.StatusOK
 }
 
-// updateRules are how storage is to carry out an update.
+// updateRules returns the options for the storage, with validating admission.
 func (o *operation) updateRules(ctx context.Context, options *metav1.UpdateOptions, allowCreate bool) rest.UpdateOptions {
 	return rest.UpdateOptions{
 		UpdateOptions:  *options,
-		Validate:       o.api.config.Admission.Validation(o.request(ctx, admission.Update, o.info.Name, options, options.DryRun)),
+		Validate:       o.api.config.Admission.ValidateFunc(o.request(ctx, admission.Update, o.info.Name, options, options.DryRun)),
 		ValidateCreate: o.createValidation(options),
 		AllowCreate:    allowCreate,
 	}
@@ -104,20 +104,20 @@ func creating(options *metav1.UpdateOptions) *metav1.CreateOptions {
 // createValidation returns the validation for an update request that creates the object. It checks
 // that the user may create the object before validating admission. It returns nil if both checks
 // are disabled.
-func (o *operation) createValidation(options *metav1.UpdateOptions) rest.ValidateObject {
+func (o *operation) createValidation(options *metav1.UpdateOptions) rest.ValidateObjectFunc {
 	chain := o.api.config.Admission
 	if o.authorizer == nil && !chain.Validates(admission.Create) {
 		return nil
 	}
-	asked, refused := false, error(nil)
+	checked, denied := false, error(nil)
 	return func(ctx context.Context, obj, old codec.Object) error {
-		if !asked { // a storage may try again
-			asked, refused = true, o.authorizeCreate(ctx)
+		if !checked { // storage calls this again after a conflict
+			checked, denied = true, o.authorizeCreate(ctx)
 		}
-		if refused != nil {
-			return refused
+		if denied != nil {
+			return denied
 		}
-		validate := chain.Validation(o.request(ctx, admission.Create, o.info.Name, creating(options), options.DryRun))
+		validate := chain.ValidateFunc(o.request(ctx, admission.Create, o.info.Name, creating(options), options.DryRun))
 		if validate == nil {
 			return nil
 		}

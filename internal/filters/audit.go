@@ -59,7 +59,7 @@ func Audit(config *AuditConfig) Filter {
 			if request.LongRunning(r.Context()) {
 				a.response.onStart = a.started
 			}
-			a.response.atEnd(a)
+			a.response.addCleanup(a)
 			next.ServeHTTP(a.response, r)
 		})
 	}
@@ -232,9 +232,9 @@ func (a *audited) status(sent *metav1.Status) *metav1.Status {
 // started records the start of the response.
 func (a *audited) started() { a.process(audit.StageResponseStarted) }
 
-// end implements ender: it records the end of the handler or its panic. An aborted response, for
+// cleanup implements cleaner: it records the end of the handler or its panic. An aborted response, for
 // example after a disconnect, is not a panic.
-func (a *audited) end(_ *response, panicked any) {
+func (a *audited) cleanup(_ *response, panicked any) {
 	if panicked != nil && panicked != http.ErrAbortHandler {
 		a.event.ResponseStatus = &metav1.Status{
 			Code: http.StatusInternalServerError, Status: metav1.StatusFailure, Reason: metav1.StatusReasonInternalError,

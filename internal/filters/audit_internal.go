@@ -63,5 +63,5 @@ func (i *Internal) Complete(status *metav1.Status) {
 	if status.Status == metav1.StatusFailure {
 		request.AuditFrom(i.audited.ctx).SetResponseStatus(status)
 	}
-	i.audited.end(i.audited.response, nil)
+	i.audited.cleanup(i.audited.response, nil)
 }

@@ -255,7 +255,7 @@ func BenchmarkAudit(b *testing.B) {
 			if test.rules != "" {
 				config, _ = auditTo(b, test.rules, nil)
 			}
-			chain := Chain(final, AuditID, Recover(quiet(), writeError), RequestInfo(LongRunning, writeError), AuditInit(config), as(user), Audit(config),
+			chain := Chain(final, AuditID, Recover(quiet(), writeError), RequestInfo(byName, writeError), AuditInit(config), as(user), Audit(config),
 				Authorize(authorizer.Authorizer(allow), nil, quiet(), writeError))
 			r := httptest.NewRequest("GET", "/api/v1/namespaces/a/configmaps/x", nil)
 			r.Header.Set("User-Agent", "kubectl/v1.37.0 (linux/amd64) kubernetes/4cb5f07")

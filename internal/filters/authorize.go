@@ -32,7 +32,7 @@ func Authorize(by authorizer.Authorizer, view ViewFunc, logger *slog.Logger, onE
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			close, pass := a.decide(w, r)
 			response := wrap(w)
-			response.atEnd(closer(close))
+			response.addCleanup(viewCloser(close))
 			if pass {
 				next.ServeHTTP(response, r)
 			}
@@ -40,11 +40,11 @@ func Authorize(by authorizer.Authorizer, view ViewFunc, logger *slog.Logger, onE
 	}
 }
 
-// closer closes the view of a request.
-type closer func()
+// viewCloser closes the view of a request after the request.
+type viewCloser func()
 
-// end implements ender.
-func (c closer) end(*response, any) { c() }
+// cleanup implements cleaner.
+func (c viewCloser) cleanup(*response, any) { c() }
 
 type authorization struct {
 	by      authorizer.Authorizer
@@ -79,7 +79,7 @@ func (a *authorization) refuse(w http.ResponseWriter, r *http.Request, attribute
 	ctx := r.Context()
 	if err != nil {
 		a.logger.LogAttrs(ctx, slog.LevelError, "authorize the request", slog.Any("err", err), slog.String("audit-ID", request.AuditID(ctx)))
-		_ = request.Annotate(ctx, reasonAnnotation, "internal error") // or there is no room for it
+		_ = request.Annotate(ctx, reasonAnnotation, "internal error") // a full audit event is not an error
 		a.onError(w, r, apierrors.NewInternalError(err))
 		return
 	}
@@ -101,7 +101,7 @@ func annotate(ctx context.Context, decision, reason string) {
 	_ = request.Annotate(ctx, reasonAnnotation, reason)
 }
 
-// limitedReason is that of a request which is allowed in some namespaces.
+// limitedReason is the reason of the decision for a request that is allowed in some namespaces.
 const limitedReason = "RBAC: allowed in some namespaces, which --list-visible lists"
 
 // overNamespaces reports whether a request may be for the objects of all namespaces.

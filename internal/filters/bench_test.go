@@ -23,8 +23,8 @@ func benchmarkChain(b *testing.B, limits Filter) {
 	user := &request.User{Name: "admin", Groups: []string{request.GroupMasters}}
 	final := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(200) })
 	chain := Chain(final,
-		AuditID, Recover(quiet(), writeError), RequestInfo(LongRunning, writeError),
-		Track(TrackConfig{Metrics: metrics, Logger: quiet(), Known: func(*request.Info) bool { return true }}),
+		AuditID, Recover(quiet(), writeError), RequestInfo(byName, writeError),
+		Track(TrackConfig{Metrics: metrics, Logger: quiet()}),
 		CacheControl, drain.Filter(writeError), Deadline(DeadlineConfig{Max: time.Minute, Logger: quiet(), OnError: writeError}),
 		as(user), limits, Authorize(authz.Union{authz.Masters{}}, nil, quiet(), writeError))
 	r := httptest.NewRequest("GET", "/api/v1/namespaces/a/configmaps/x", nil)

@@ -1,23 +1,25 @@
-// Package filters has the filters that every request passes before its body is
-// read, one per file. Package controlplane puts them in order. Authentication and
-// authorization themselves are in authn and authz; filters here act on their
-// results. No filter serves a resource.
+// Package filters contains the filters that every request passes before its body is read, one per
+// file. Package controlplane determines their order. Packages authn and authz implement
+// authentication and authorization; the filters in this package respond by their results.
+//
+// The state of a request is in three places. RequestInfo creates the context of the request
+// (package request), which contains its Info, its Route and the data that later filters add. A
+// response wraps the http.ResponseWriter and contains the status, size and cleanups. The state of a
+// single filter is in a value that the filter registers as a cleanup.
 package filters
 
 import (
 	"net/http"
 	"slices"
-	"strings"
-
-	"mainstay.dev/mainstay/internal/request"
 )
 
-// Filter wraps a handler. A handler may return before its response is complete (a watch does, see
-// response.Detach), so a filter must release per-request state with response.atEnd.
+// Filter wraps a handler. The handler of a watch returns before its response is complete (see
+// response.Detach), so a filter must release per-request state with response.addCleanup, not with
+// defer. The handlers are called concurrently.
 type Filter func(http.Handler) http.Handler
 
-// passing returns the filter that passes requests for which the function returns true; the function
-// responds to others. Its stack is released before the request is served.
+// passing returns a filter that passes requests for which pass returns true. Otherwise, pass must
+// respond. The stack of pass is released before the request is served.
 func passing(pass func(http.ResponseWriter, *http.Request) bool) Filter {
 	return func(next http.Handler) http.Handler { return &passer{pass, next} }
 }
@@ -34,8 +36,7 @@ func (p *passer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Chain returns a handler that passes a request through filters in the order
-// given and then to final.
+// Chain returns a handler that passes a request through the filters, in order, and then to final.
 func Chain(final http.Handler, filters ...Filter) http.Handler {
 	for _, filter := range slices.Backward(filters) {
 		final = filter(final)
@@ -43,30 +44,6 @@ func Chain(final http.Handler, filters ...Filter) http.Handler {
 	return final
 }
 
-// ErrorWriter writes an error as a Status in the media type that the client accepts. Filters set
-// further headers before they call it.
+// ErrorWriter writes an error as a Status in a media type that the client accepts. Filters set further
+// headers before they call it. It is called concurrently.
 type ErrorWriter func(w http.ResponseWriter, r *http.Request, err error)
-
-// LongRunning reports whether a request is long-running by kube-apiserver's rule: watches, and
-// subresources with these names. It is for resources of aggregated servers; for its own resources,
-// a control plane uses their storage. Filters use request.LongRunning, which RequestInfo sets. Such
-// requests have no deadline, do not count as in flight for MaxInFlight and FlowControl, and end
-// when the server stops.
-func LongRunning(info *request.Info) bool {
-	if info == nil {
-		return false
-	}
-	if !info.IsResource {
-		// A profile lasts for ?seconds=; the duration of a snapshot depends on the size of the
-		// store.
-		return strings.HasPrefix(info.Path, "/debug/pprof/") || info.Path == "/mainstay/v1/snapshot"
-	}
-	if info.Verb == "watch" {
-		return true
-	}
-	switch info.Subresource {
-	case "attach", "exec", "portforward", "proxy", "log":
-		return true
-	}
-	return false
-}

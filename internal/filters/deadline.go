@@ -19,7 +19,7 @@ import (
 
 // DeadlineConfig configures Deadline.
 type DeadlineConfig struct {
-	// Max is the default timeout, and the upper bound of ?timeout=.
+	// Max is the default deadline and the maximum of ?timeout=. Required.
 	Max     time.Duration
 	Metrics *telemetry.Requests
 	Logger  *slog.Logger
@@ -67,22 +67,22 @@ func (d *deadline) serve(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithDeadline(r.Context(), request.Received(r.Context()).Add(timeout))
 	defer cancel()
 	k := &waker{config: &d.DeadlineConfig, request: r.WithContext(ctx), response: wrap(w), accept: r.Header["Accept"], agent: r.Header["User-Agent"]}
-	k.response.withGuard(&k.guard)
+	k.response.share(&k.lock)
 	defer context.AfterFunc(ctx, k.wake)()
 	defer k.end(false) // if the handler panics
 	d.next.ServeHTTP(k.response, k.request)
 	k.finish()
 }
 
-// ErrTimeout returns the error for a request whose deadline has passed.
+// ErrTimeout returns the error of a request that has exceeded its deadline: 504 with reason Timeout.
 func ErrTimeout() error {
 	return apierrors.NewTimeoutError("request did not complete within the allotted timeout", 0)
 }
 
-// writeGrace is the timeout for sending the 504 response of a request whose deadline has passed.
+// writeGrace is the timeout for sending the response to a request that has exceeded its deadline.
 const writeGrace = 5 * time.Second
 
-// answerGrace is the time after the deadline in which a handler can still send its own response.
+// answerGrace is the time in which a handler can respond after its deadline before the 504 is sent.
 const answerGrace = 250 * time.Millisecond
 
 // waker interrupts the I/O of a handler at its deadline, and responds in its place if that has no
@@ -93,7 +93,7 @@ type waker struct {
 	response *response
 	// accept and agent are of the request's header, which the handler may change.
 	accept, agent []string
-	guard         guard
+	lock          responseLock
 
 	mu       sync.Mutex
 	finished bool
@@ -139,12 +139,12 @@ func (k *waker) answer() {
 		Method: k.request.Method, URL: k.request.URL, Proto: k.request.Proto, ProtoMajor: k.request.ProtoMajor, ProtoMinor: k.request.ProtoMinor,
 		Header: http.Header{"Accept": k.accept, "User-Agent": k.agent},
 	}).WithContext(ctx)
-	a := &reply{header: http.Header{}}
+	a := &bufferedReply{header: http.Header{}}
 	if id := request.AuditID(ctx); id != "" {
 		a.header[auditIDHeader] = []string{id}
 	}
 	k.config.OnError(a, asked, ErrTimeout())
-	if k.left = k.response.answerFor(a); k.left {
+	if k.left = k.response.respondInstead(a); k.left {
 		k.note(slog.LevelWarn, "request timed out, and its handler has not returned", telemetry.PostTimeoutPending)
 	}
 }

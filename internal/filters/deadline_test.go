@@ -98,7 +98,7 @@ func TestDeadline(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			server := httptest.NewUnstartedServer(Chain(tt.handler, AuditID, RequestInfo(LongRunning, writeError), Deadline(DeadlineConfig{Max: time.Minute, Logger: quiet(), OnError: writeError})))
+			server := httptest.NewUnstartedServer(Chain(tt.handler, AuditID, RequestInfo(byName, writeError), Deadline(DeadlineConfig{Max: time.Minute, Logger: quiet(), OnError: writeError})))
 			server.EnableHTTP2 = true
 			server.StartTLS()
 			defer server.Close()
@@ -214,7 +214,7 @@ func TestDeadlineOfComputation(t *testing.T) {
 					defer close(done)
 					next.ServeHTTP(w, r)
 				})
-			}, AuditID, RequestInfo(LongRunning, writeError), Deadline(DeadlineConfig{Max: time.Minute, Metrics: metrics, Logger: logger, OnError: writeError}))
+			}, AuditID, RequestInfo(byName, writeError), Deadline(DeadlineConfig{Max: time.Minute, Metrics: metrics, Logger: logger, OnError: writeError}))
 			server := httptest.NewUnstartedServer(chain)
 			if server.EnableHTTP2 = protocol == "HTTP/2.0"; server.EnableHTTP2 {
 				if err := http2.Configure(server.Config); err != nil {

@@ -24,7 +24,7 @@ func (d *detaching) HandOff()              {}
 // ends records the calls of end and their reasons.
 type ends struct{ seen []any }
 
-func (e *ends) end(_ *response, panicked any) { e.seen = append(e.seen, panicked) }
+func (e *ends) cleanup(_ *response, panicked any) { e.seen = append(e.seen, panicked) }
 
 // TestDetach checks that filters end when the detached function of the handler ends.
 func TestDetach(t *testing.T) {
@@ -33,7 +33,7 @@ func TestDetach(t *testing.T) {
 	begun := &ends{}
 	begin := func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			wrap(w).atEnd(begun)
+			wrap(w).addCleanup(begun)
 			next.ServeHTTP(w, r)
 		})
 	}
@@ -46,7 +46,7 @@ func TestDetach(t *testing.T) {
 	})
 	drain := NewDrain()
 	chain := Chain(detach, AuditID, Recover(slog.New(slog.NewTextHandler(&log, nil)), writeError),
-		RequestInfo(LongRunning, writeError), begin, drain.Filter(writeError))
+		RequestInfo(byName, writeError), begin, drain.Filter(writeError))
 	watch := func() *http.Request {
 		r := httptest.NewRequest("GET", "/api/v1/pods?watch=1", nil)
 		r.Header.Set(auditIDHeader, "an-id")
@@ -116,7 +116,7 @@ func TestCancelled(t *testing.T) {
 		}
 		drain.EndLongRunning()
 		request.Cancel(r.Context(), http.ErrHandlerTimeout)
-	}), AuditID, Recover(quiet(), writeError), RequestInfo(LongRunning, writeError), drain.Filter(writeError)).ServeHTTP(w, httptest.NewRequest("GET", "/api/v1/pods?watch=1", nil))
+	}), AuditID, Recover(quiet(), writeError), RequestInfo(byName, writeError), drain.Filter(writeError)).ServeHTTP(w, httptest.NewRequest("GET", "/api/v1/pods?watch=1", nil))
 	if len(w.causes) != 2 || w.causes[0] != ErrStopping || w.causes[1] != http.ErrHandlerTimeout {
 		t.Errorf("ended because of %v", w.causes)
 	}

@@ -92,8 +92,8 @@ func (d *Drain) beginLongRunning(r *response) {
 	}
 }
 
-// end implements ender.
-func (d *Drain) end(r *response, _ any) {
+// cleanup implements cleaner.
+func (d *Drain) cleanup(r *response, _ any) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.mu.longRunning, r)
@@ -129,7 +129,7 @@ func (d *draining) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	response := wrap(w)
-	response.atEnd(d.Drain)
+	response.addCleanup(d.Drain)
 	if request.LongRunning(r.Context()) {
 		d.beginLongRunning(response)
 	}

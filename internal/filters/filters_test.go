@@ -45,11 +45,20 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func newMetrics() *telemetry.Requests { return telemetry.NewRequests(prometheus.NewRegistry()) }
 
+// namedRoute is a request.Route that is known and classified by name.
+type namedRoute struct{ info *request.Info }
+
+func (namedRoute) Known() bool         { return true }
+func (r namedRoute) LongRunning() bool { return request.LongRunningByName(r.info) }
+
+// byName resolves a request for RequestInfo.
+func byName(info *request.Info) request.Route { return namedRoute{info} }
+
 // get sends a request through filters that run after AuditID and RequestInfo.
 func get(t *testing.T, final http.Handler, r *http.Request, filters ...Filter) *httptest.ResponseRecorder {
 	t.Helper()
 	recorder := httptest.NewRecorder()
-	Chain(final, append([]Filter{AuditID, Recover(quiet(), writeError), RequestInfo(LongRunning, writeError)}, filters...)...).ServeHTTP(recorder, r)
+	Chain(final, append([]Filter{AuditID, Recover(quiet(), writeError), RequestInfo(byName, writeError)}, filters...)...).ServeHTTP(recorder, r)
 	return recorder
 }
 
@@ -86,31 +95,6 @@ func TestChainRunsInOrder(t *testing.T) {
 	Chain(answer(200, ""), mark("first"), mark("second"), mark("third")).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
 	if got := strings.Join(order, " "); got != "first second third" {
 		t.Errorf("the order is %s", got)
-	}
-}
-
-func TestLongRunning(t *testing.T) {
-	t.Parallel()
-	for path, want := range map[string]bool{
-		"/api/v1/pods":                            false,
-		"/api/v1/pods?watch=1":                    true,
-		"/api/v1/watch/pods":                      true,
-		"/api/v1/namespaces/a/pods/x/log":         true,
-		"/api/v1/namespaces/a/pods/x/exec":        true,
-		"/api/v1/namespaces/a/pods/x/attach":      true,
-		"/api/v1/namespaces/a/pods/x/portforward": true,
-		"/api/v1/namespaces/a/services/x/proxy/y": true,
-		"/api/v1/namespaces/a/pods/x/status":      false,
-		"/debug/pprof/profile":                    true,
-		"/metrics":                                false,
-	} {
-		info, err := request.Parse(httptest.NewRequest("GET", path, nil))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := LongRunning(&info); got != want {
-			t.Errorf("%s: %t, want %t", path, got, want)
-		}
 	}
 }
 

@@ -57,12 +57,12 @@ func (f *flowControl) serveWatch(w *response, r *http.Request) {
 	}
 	f.by.Watch(request.InfoFrom(r.Context()))
 	request.OnWatchInitialized(r.Context(), turn.End)
-	w.atEnd(f)
+	w.addCleanup(f)
 	f.next.ServeHTTP(w, r)
 }
 
-// end implements ender, for a watch.
-func (f *flowControl) end(w *response, _ any) {
+// cleanup implements cleaner, for a watch.
+func (f *flowControl) cleanup(w *response, _ any) {
 	request.WatchInitialized(w.ctx) // at the latest
 	f.by.Forget(request.InfoFrom(w.ctx))
 }

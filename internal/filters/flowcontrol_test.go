@@ -58,7 +58,7 @@ type oneSeat struct {
 }
 
 func newOneSeat(t *testing.T, final http.Handler) *oneSeat {
-	return &oneSeat{t, Chain(final, AuditID, Recover(quiet(), writeError), RequestInfo(LongRunning, writeError),
+	return &oneSeat{t, Chain(final, AuditID, Recover(quiet(), writeError), RequestInfo(byName, writeError),
 		Deadline(DeadlineConfig{Max: 20 * time.Second, Logger: quiet(), OnError: writeError}), as(&request.User{Name: "jane"}),
 		FlowControl(newControl(t, 1), newMetrics(), writeError))}
 }

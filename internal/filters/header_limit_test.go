@@ -99,7 +99,7 @@ func TestRelease(t *testing.T) {
 				_, _ = fmt.Fprintf(w, "held: %t %t %t", held[0].Value() != nil, held[1].Value() != nil, held[2].Value() != nil)
 			})
 			s := listen(t, change, Chain(final,
-				HeaderLimit(http2.MaxHeaderFields), CloseChunked, AuditID, Recover(quiet(), writeError), RequestInfo(LongRunning, writeError),
+				HeaderLimit(http2.MaxHeaderFields), CloseChunked, AuditID, Recover(quiet(), writeError), RequestInfo(byName, writeError),
 				Track(TrackConfig{Metrics: newMetrics(), Logger: quiet()}), CacheControl, NewDrain().Filter(writeError),
 			))
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/api/v1/pods?watch=true", nil)

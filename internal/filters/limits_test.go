@@ -49,7 +49,7 @@ func TestMaxInFlight(t *testing.T) {
 					first.ServeHTTP(w, r)
 				}
 			})
-			chain := Chain(final, AuditID, RequestInfo(LongRunning, writeError), as(&request.User{Groups: []string{tt.user}}), MaxInFlight(1, 1, newMetrics(), writeError))
+			chain := Chain(final, AuditID, RequestInfo(byName, writeError), as(&request.User{Groups: []string{tt.user}}), MaxInFlight(1, 1, newMetrics(), writeError))
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
@@ -81,7 +81,7 @@ func TestDrain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		drain, handler := NewDrain(), newBlocking()
-		chain := Chain(handler, AuditID, Recover(quiet(), writeError), RequestInfo(LongRunning, writeError), drain.Filter(writeError))
+		chain := Chain(handler, AuditID, Recover(quiet(), writeError), RequestInfo(byName, writeError), drain.Filter(writeError))
 		send := func(path string) chan *httptest.ResponseRecorder {
 			answered := make(chan *httptest.ResponseRecorder, 1)
 			go func() {

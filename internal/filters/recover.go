@@ -35,7 +35,7 @@ func (f *recovery) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			f.detach(response)
 			return
 		}
-		response.end(reason)
+		response.runCleanups(reason)
 		if reason != nil {
 			f.handle(r.Context(), response, reason, "method", r.Method, "path", r.URL.Path, "audit-ID", auditIDOf(response))
 			f.onError(response, r, apierrors.NewInternalError(errors.New("this request caused the server to panic; see the server's log")))
@@ -53,7 +53,7 @@ func (f *recovery) detach(response *response) {
 			if reason == nil && !done {
 				return
 			}
-			response.end(reason)
+			response.runCleanups(reason)
 			if reason != nil {
 				ctx := response.ctx
 				f.handle(ctx, response, reason, "verb", request.InfoFrom(ctx).Verb, "path", request.InfoFrom(ctx).Path, "audit-ID", request.AuditID(ctx))

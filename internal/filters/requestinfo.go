@@ -10,12 +10,14 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// RequestInfo parses the request line once. It adds the request.Info to the request's context, and
-// determines whether the request is long-running.
-func RequestInfo(longRunning func(*request.Info) bool, onError ErrorWriter) Filter {
+// RequestInfo parses the request line and resolves the destination of the request, both once. It
+// adds the request.Info and the request.Route to the context of the request, and makes the context
+// of a long-running request cancellable. resolve returns the route of an Info; it must not return
+// nil, must not block, and is called concurrently. An invalid request line gets 400 by onError.
+func RequestInfo(resolve func(*request.Info) request.Route, onError ErrorWriter) Filter {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			r, err := withInfo(w, r, longRunning)
+			r, err := withInfo(w, r, resolve)
 			if err != nil {
 				onError(w, r, apierrors.NewBadRequest(err.Error()))
 				return
@@ -27,14 +29,20 @@ func RequestInfo(longRunning func(*request.Info) bool, onError ErrorWriter) Filt
 	}
 }
 
-// withInfo returns the request with its request.Info, even if the request line is invalid.
-func withInfo(w http.ResponseWriter, r *http.Request, longRunning func(*request.Info) bool) (*http.Request, error) {
+// withInfo returns the request with its request.Info, even if the request line is invalid. An
+// invalid request has no route.
+func withInfo(w http.ResponseWriter, r *http.Request, resolve func(*request.Info) request.Route) (*http.Request, error) {
 	info, err := request.Parse(r)
 	ctx, cancel := r.Context(), context.CancelCauseFunc(nil)
-	if err == nil && longRunning(&info) {
+	var route request.Route
+	if err == nil {
+		route = resolve(&info)
+	}
+	if route != nil && route.LongRunning() {
 		ctx, cancel = cancellable(ctx, w)
 	}
 	ctx = request.NewContext(ctx, &info, time.Now())
+	request.SetRoute(ctx, route)
 	request.SetAuditID(ctx, auditIDOf(w))
 	request.SetOriginal(ctx, r)
 	request.SetLongRunning(ctx, cancel)

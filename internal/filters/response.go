@@ -23,40 +23,40 @@ type response struct {
 	status  int             // 0 until the header is written
 	size    int64           // bytes of the body
 	started atomic.Int32    // status, for goroutines other than the handler's
-	guard   *guard          // of a request with a deadline
+	lock    *responseLock   // of a request with a deadline
 	// onStart is called once when the header is written; may be nil.
 	onStart func()
-	// begun are the filters to end after the request, and detached is the function that continues
-	// the response after the handler. Recover ends the filters after detached has ended.
-	begun    []ender
+	// cleanups run after the request, and detached is the function that continues the response
+	// after the handler. Recover runs the cleanups after detached has returned true.
+	cleanups []cleaner
 	detached func() (done bool)
 }
 
-// ender is a filter that must be ended after a request.
-type ender interface {
-	// end is called when the request has been served. panicked is the reason if the handler
-	// panicked.
-	end(r *response, panicked any)
+// cleaner releases the per-request state of a filter.
+type cleaner interface {
+	// cleanup is called once, when the request has been served. panicked is the value of a panic of
+	// the handler, or nil.
+	cleanup(r *response, panicked any)
 }
 
-// atEnd registers e to be ended when the request has been served: after the handler has returned
-// and its detached function has ended. Filters end in reverse order.
-func (r *response) atEnd(e ender) {
-	if r.begun == nil {
-		r.begun = make([]ender, 0, usuallyBegun)
+// addCleanup registers c to be called when the request has been served: after the handler has
+// returned and its detached function has returned true. Cleanups run in reverse order.
+func (r *response) addCleanup(c cleaner) {
+	if r.cleanups == nil {
+		r.cleanups = make([]cleaner, 0, usualCleanups)
 	}
-	r.begun = append(r.begun, e)
+	r.cleanups = append(r.cleanups, c)
 }
 
-// usuallyBegun is the usual number of filters to end per request, with audit events.
-const usuallyBegun = 4
+// usualCleanups is the usual number of cleanups per request, with audit events.
+const usualCleanups = 4
 
-// end ends the registered filters.
-func (r *response) end(panicked any) {
-	for _, e := range slices.Backward(r.begun) {
-		e.end(r, panicked)
+// runCleanups runs and removes the registered cleanups.
+func (r *response) runCleanups(panicked any) {
+	for _, c := range slices.Backward(r.cleanups) {
+		c.cleanup(r, panicked)
 	}
-	r.begun = nil
+	r.cleanups = nil
 }
 
 // detacher is a ResponseWriter with a handler that can return before the response is complete.
@@ -72,7 +72,7 @@ type detacher interface {
 // returns true. Detach returns false if the writer does not support this; the handler must then
 // continue itself. The header must have been written.
 func (r *response) Detach(do func() (done bool)) bool {
-	if _, ok := r.ResponseWriter.(detacher); !ok || r.guard != nil {
+	if _, ok := r.ResponseWriter.(detacher); !ok || r.lock != nil {
 		return false
 	}
 	r.detached = do
@@ -97,19 +97,19 @@ func wrap(w http.ResponseWriter) *response {
 
 // Header implements http.ResponseWriter.
 func (r *response) Header() http.Header {
-	if r.guard == nil {
+	if r.lock == nil {
 		return r.ResponseWriter.Header()
 	}
-	r.guard.mu.Lock()
-	defer r.guard.mu.Unlock()
+	r.lock.mu.Lock()
+	defer r.lock.mu.Unlock()
 	return r.headerLocked()
 }
 
 func (r *response) WriteHeader(status int) {
-	if !r.lock() {
+	if !r.acquire() {
 		return
 	}
-	defer r.unlock()
+	defer r.release()
 	r.writeHeaderLocked(status)
 }
 
@@ -136,10 +136,10 @@ func (r *response) start(status int) {
 }
 
 func (r *response) Write(p []byte) (int, error) {
-	if !r.lock() {
+	if !r.acquire() {
 		return 0, http.ErrHandlerTimeout
 	}
-	defer r.unlock()
+	defer r.release()
 	if r.status == 0 {
 		r.writeHeaderLocked(http.StatusOK)
 	}
@@ -154,7 +154,7 @@ type sender interface{ Send(p []byte) error }
 // Send writes and flushes p.
 func (r *response) Send(p []byte) error {
 	inner, ok := r.ResponseWriter.(sender)
-	if !ok || r.guard != nil || r.status == 0 {
+	if !ok || r.lock != nil || r.status == 0 {
 		if _, err := r.Write(p); err != nil {
 			return err
 		}
@@ -172,10 +172,10 @@ func (r *response) Flush() { _ = r.FlushError() }
 
 // FlushError implements flushing for http.ResponseController.
 func (r *response) FlushError() error {
-	if !r.lock() {
+	if !r.acquire() {
 		return http.ErrHandlerTimeout
 	}
-	defer r.unlock()
+	defer r.release()
 	if r.status == 0 {
 		r.writeHeaderLocked(http.StatusOK)
 	}
@@ -184,10 +184,10 @@ func (r *response) FlushError() error {
 
 // Hijack implements http.Hijacker; over HTTP/2 it returns http.ErrNotSupported.
 func (r *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	if !r.lock() {
+	if !r.acquire() {
 		return nil, nil, http.ErrHandlerTimeout
 	}
-	defer r.unlock()
+	defer r.release()
 	conn, buffer, err := http.NewResponseController(r.ResponseWriter).Hijack()
 	if err == nil && r.status == 0 {
 		r.start(http.StatusSwitchingProtocols)

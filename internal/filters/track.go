@@ -18,19 +18,17 @@ const maxUserAgent = 1 << 10
 type TrackConfig struct {
 	Metrics *telemetry.Requests
 	Logger  *slog.Logger
-	// Known reports whether the server has the resource or path of a request. Other resources and
-	// paths are not used as metric labels. If Known is nil, no resource or path is used.
-	Known func(*request.Info) bool
 }
 
 // Track counts every request and logs it at verbosity 3. It adds a trace to each request, and logs
-// the trace if the request is slow.
+// the trace if the request is slow. The resource or path of a request becomes a metric label only if
+// its request.Route is known.
 func Track(config TrackConfig) Filter {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			t := newTracked(&config, r, config.Logger.Enabled(r.Context(), trackLevel()))
 			response := wrap(w)
-			response.atEnd(t)
+			response.addCleanup(t)
 			next.ServeHTTP(response, t.begin(r))
 		})
 	}
@@ -50,11 +48,12 @@ type tracked struct {
 }
 
 func newTracked(config *TrackConfig, r *http.Request, userAgent bool) *tracked {
-	info := request.InfoFrom(r.Context())
+	ctx := r.Context()
+	route := request.RouteFrom(ctx)
 	return &tracked{
-		config: config, ctx: r.Context(), line: lineOf(r, userAgent),
-		labels:      telemetry.Describe(r, info, config.Known != nil && config.Known(info)),
-		longRunning: request.LongRunning(r.Context()),
+		config: config, ctx: ctx, line: lineOf(r, userAgent),
+		labels:      telemetry.Describe(r, request.InfoFrom(ctx), route != nil && route.Known()),
+		longRunning: request.LongRunning(ctx),
 	}
 }
 
@@ -104,8 +103,8 @@ func mutating(info *request.Info) bool {
 	return true
 }
 
-// end implements ender.
-func (t *tracked) end(response *response, panicked any) {
+// cleanup implements cleaner.
+func (t *tracked) cleanup(response *response, panicked any) {
 	if t.longRunning {
 		defer t.ended()
 	} else {

@@ -17,9 +17,9 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// Create implements rest.Creater. A generated name that exists is generated again,
-// up to nameAttempts times.
-func (s *Store) Create(ctx context.Context, obj codec.Object, validate rest.ValidateObject, options metav1.CreateOptions) (*codec.Record, error) {
+// Create implements rest.Creater. If a generated name exists, it generates another one, up to
+// nameAttempts times.
+func (s *Store) Create(ctx context.Context, obj codec.Object, validate rest.ValidateObjectFunc, options metav1.CreateOptions) (*codec.Record, error) {
 	generated := obj.GetName() == "" && obj.GetGenerateName() != ""
 	for attempt := 1; ; attempt++ {
 		candidate := obj
@@ -37,9 +37,8 @@ func (s *Store) Create(ctx context.Context, obj codec.Object, validate rest.Vali
 	}
 }
 
-func (s *Store) createOnce(ctx context.Context, obj codec.Object, validate rest.ValidateObject, options metav1.CreateOptions) (*codec.Record, error) {
-	// kube-apiserver rejects the version in its storage layer, which a dry run does
-	// not reach.
+func (s *Store) createOnce(ctx context.Context, obj codec.Object, validate rest.ValidateObjectFunc, options metav1.CreateOptions) (*codec.Record, error) {
+	// As in kube-apiserver, a dry run accepts the resourceVersion.
 	if namesRevision(obj.GetResourceVersion()) && !isDryRun(options.DryRun) {
 		return nil, apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
 	}
@@ -48,9 +47,9 @@ func (s *Store) createOnce(ctx context.Context, obj codec.Object, validate rest.
 	}
 	name := types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 	var record *codec.Record
-	err := s.transact(ctx, s.Strategy, isDryRun(options.DryRun), func(begin begin) (err error) {
+	err := s.transact(ctx, s.Strategy, isDryRun(options.DryRun), func(begin beginWrite) (err error) {
 		candidate := obj
-		if s.Strategy.Begin != nil { // it may be written more than once
+		if s.Strategy.Begin != nil { // a conflict repeats the write
 			candidate = obj.DeepCopyObject().(codec.Object)
 		}
 		write := s.writeOptions(candidate, options.DryRun)
@@ -83,8 +82,8 @@ func namesRevision(resourceVersion string) bool {
 	return err == nil && revision != 0
 }
 
-// existsError returns the 409 for a name that exists. It mentions that the object
-// is being deleted, where it is.
+// existsError returns the 409 for a name that exists. The message reports if the object is being
+// deleted.
 func (s *Store) existsError(ctx context.Context, name types.NamespacedName) error {
 	exists := apierrors.NewAlreadyExists(s.Resource, name.Name)
 	current, err := s.Storage.Get(ctx, name, storage.ReadOptions{})
@@ -97,8 +96,8 @@ func (s *Store) existsError(ctx context.Context, name types.NamespacedName) erro
 	return exists
 }
 
-// beforeCreate sets the system metadata of a new object, and prepares and validates
-// it by the strategy.
+// beforeCreate sets the system metadata of a new object, and prepares and validates it by the
+// strategy.
 func (s *Store) beforeCreate(ctx context.Context, strategy *Strategy, obj codec.Object) error {
 	if strategy.Authorize != nil {
 		if err := strategy.Authorize(ctx, obj, nil); err != nil {

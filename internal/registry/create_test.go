@@ -291,7 +291,7 @@ func TestCreateAsksAdmission(t *testing.T) {
 
 func TestFinalizerWarnings(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, &registry.Strategy{Finalizers: registry.WarnOfFinalizers}, nil)
+	e := newEnv(t, &registry.Strategy{Finalizers: registry.WarnUnqualifiedFinalizers}, nil)
 	e.create(pod("p", finalizers("bare.example.com", "example.com/good", "orphan")))
 	warning := func(name string) string {
 		return `metadata.finalizers: "` + name + `": prefer a domain-qualified finalizer name including a path (/) to avoid accidental conflicts with other finalizer writers`
@@ -310,7 +310,7 @@ func TestFinalizerWarnings(t *testing.T) {
 
 func TestRefuseFinalizers(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, &registry.Strategy{Finalizers: registry.RefuseFinalizers}, nil)
+	e := newEnv(t, &registry.Strategy{Finalizers: registry.RejectUnqualifiedFinalizers}, nil)
 	refusal := func(place string) string {
 		return `Pod "p" is invalid: ` + place + `: Invalid value: "bare.example.com": name is neither a standard finalizer name nor is it fully qualified`
 	}
@@ -321,9 +321,9 @@ func TestRefuseFinalizers(t *testing.T) {
 	wantStatus(t, err, 422, refusal("metadata.finalizers[2]"))
 
 	// Objects of older servers with such a finalizer remain editable.
-	e.Strategy.Finalizers = registry.AcceptFinalizers
+	e.Strategy.Finalizers = registry.AllowUnqualifiedFinalizers
 	e.create(pod("old", finalizers("bare.example.com")))
-	e.Strategy.Finalizers = registry.RefuseFinalizers
+	e.Strategy.Finalizers = registry.RejectUnqualifiedFinalizers
 	if _, err := e.change(e.Store, "old", func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} }, noOptions()); err != nil {
 		t.Error(err)
 	}

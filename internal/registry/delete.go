@@ -15,20 +15,19 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// Delete implements rest.GracefulDeleter. An object without finalizers and
-// grace period is removed; any other is marked with a deletionTimestamp, once, and removed
-// when its last finalizer is, or when it is deleted again with a grace period of
-// zero.
-func (s *Store) Delete(ctx context.Context, name types.NamespacedName, validate rest.ValidateObject, options metav1.DeleteOptions) (*codec.Record, bool, error) {
+// Delete implements rest.GracefulDeleter. An object without finalizers and grace period is removed.
+// Other objects get a deletion timestamp. They are removed when their last finalizer is removed, or
+// by another deletion with a grace period of zero.
+func (s *Store) Delete(ctx context.Context, name types.NamespacedName, validate rest.ValidateObjectFunc, options metav1.DeleteOptions) (*codec.Record, bool, error) {
 	gone := false
 	var record *codec.Record
-	err := s.transact(ctx, s.Strategy, isDryRun(options.DryRun), func(begin begin) (err error) {
+	err := s.transact(ctx, s.Strategy, isDryRun(options.DryRun), func(begin beginWrite) (err error) {
 		record, err = s.Storage.Update(ctx, name, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
 			gone = false
 			if current == nil {
 				return nil, storage.WriteOptions{}, storage.ErrNotFound
 			}
-			obj, err := s.dyingState(ctx, current, validate, options)
+			obj, err := s.deletedState(ctx, current, validate, options)
 			if err == nil {
 				return obj, s.writeOptions(obj, options.DryRun), nil
 			}
@@ -55,9 +54,9 @@ func (s *Store) DeleteCorrupt(ctx context.Context, name types.NamespacedName, op
 	return nil
 }
 
-// beginRemoval adds the writes that go with a removal. It returns remove, or why
-// the object cannot be removed.
-func (s *Store) beginRemoval(current *codec.Record, begin begin, write *storage.WriteOptions, remove error) error {
+// beginRemoval adds the writes of the transaction of a removal. It returns remove, or the error of
+// the transaction.
+func (s *Store) beginRemoval(current *codec.Record, begin beginWrite, write *storage.WriteOptions, remove error) error {
 	if s.Strategy.Begin == nil {
 		return remove
 	}
@@ -71,14 +70,14 @@ func (s *Store) beginRemoval(current *codec.Record, begin begin, write *storage.
 	return remove
 }
 
-// dyingState returns the object marked for deletion, or the error storage.Remove
-// where it can be removed at once.
-func (s *Store) dyingState(ctx context.Context, current *codec.Record, validate rest.ValidateObject, options metav1.DeleteOptions) (codec.Object, error) {
+// deletedState returns the object with a deletion timestamp, or the error storage.Remove if the
+// object can be removed immediately.
+func (s *Store) deletedState(ctx context.Context, current *codec.Record, validate rest.ValidateObjectFunc, options metav1.DeleteOptions) (codec.Object, error) {
 	obj, err := current.Object()
 	if err != nil {
 		return nil, err
 	}
-	if validate != nil { // which looks at it before it is changed: one decoding does for both
+	if validate != nil { // before the object is modified, so that it is decoded only once
 		if err := validate(ctx, nil, obj); err != nil {
 			return nil, err
 		}
@@ -88,22 +87,22 @@ func (s *Store) dyingState(ctx context.Context, current *codec.Record, validate 
 		return obj, nil
 	}
 	obj.SetFinalizers(s.Strategy.finalizersAfter(obj, options))
-	held := len(obj.GetFinalizers()) > 0 || s.Strategy.Held != nil && s.Strategy.Held(obj)
-	if grace == 0 && !held && s.Strategy.GracePeriod == nil {
+	blocked := len(obj.GetFinalizers()) > 0 || s.Strategy.blocksRemoval(obj)
+	if grace == 0 && !blocked && s.Strategy.GracePeriod == nil {
 		return nil, storage.Remove{}
 	}
 	s.Strategy.mark(obj, grace, now(simulation.From(ctx)))
-	if grace == 0 && !held {
-		return nil, storage.Remove{Last: obj} // a kind with grace periods shows that this one was over
+	if grace == 0 && !blocked {
+		return nil, storage.Remove{Last: obj} // kinds with grace periods return an object with a period of 0
 	}
 	return obj, nil
 }
 
-// gracePeriod returns the deletionGracePeriodSeconds of a deletion. change is
-// false where the object is marked already and not to be removed sooner.
+// gracePeriod returns the deletionGracePeriodSeconds of a deletion. change is false if the object is
+// already marked for deletion and the request does not shorten the period.
 func (s *Strategy) gracePeriod(obj codec.Object, asked *int64) (seconds int64, change bool) {
 	if asked != nil && *asked < 0 {
-		one := int64(1) // as kube-apiserver: a negative period means one second
+		one := int64(1) // as in kube-apiserver, a negative period means one second
 		asked = &one
 	}
 	if s.GracePeriod == nil {
@@ -122,8 +121,8 @@ func (s *Strategy) gracePeriod(obj codec.Object, asked *int64) (seconds int64, c
 	return *asked, true
 }
 
-// mark sets the deletion metadata. The first mark counts up the generation, where
-// the kind has one.
+// mark sets the deletion metadata. The first call for an object increments its generation, if it has
+// one.
 func (s *Strategy) mark(obj codec.Object, grace int64, now metav1.Time) {
 	first := obj.GetDeletionTimestamp() == nil
 	due := now.Add(time.Duration(grace) * time.Second)
@@ -138,8 +137,8 @@ func (s *Strategy) mark(obj codec.Object, grace int64, now metav1.Time) {
 	}
 	obj.SetDeletionTimestamp(&metav1.Time{Time: due})
 	obj.SetDeletionGracePeriodSeconds(&grace)
-	if s.OnMark != nil {
-		s.OnMark(obj)
+	if s.PrepareForDelete != nil {
+		s.PrepareForDelete(obj)
 	}
 }
 
@@ -159,7 +158,7 @@ func (s *Strategy) finalizersAfter(obj codec.Object, options metav1.DeleteOption
 	}
 	// Only the last entry can be new.
 	if len(kept) > 0 && len(kept) == len(finalizers) && want != metav1.DeletePropagationBackground && slices.Contains(finalizers, kept[len(kept)-1]) {
-		return finalizers // same set: keep the order it has
+		return finalizers // the same set: keep the order
 	}
 	return kept
 }
@@ -184,7 +183,7 @@ func (s *Strategy) propagation(finalizers []string, options metav1.DeleteOptions
 
 // DeleteCollection implements rest.CollectionDeleter. It skips objects that are deleted
 // concurrently. An error ends it; earlier deletions stay in effect.
-func (s *Store) DeleteCollection(ctx context.Context, namespace string, validate rest.ValidateObject, options metav1.DeleteOptions, list rest.ListOptions) (*rest.List, error) {
+func (s *Store) DeleteCollection(ctx context.Context, namespace string, validate rest.ValidateObjectFunc, options metav1.DeleteOptions, list rest.ListOptions) (*rest.List, error) {
 	found, err := s.List(ctx, namespace, list)
 	if err != nil {
 		return nil, err

@@ -259,8 +259,8 @@ func TestHeld(t *testing.T) {
 	t.Parallel()
 	marks := new(atomic.Int32)
 	e := newEnv(t, &registry.Strategy{
-		Held: func(obj codec.Object) bool { return obj.(*corev1.Pod).Spec.NodeName != "" },
-		OnMark: func(obj codec.Object) {
+		BlocksRemoval: func(obj codec.Object) bool { return obj.(*corev1.Pod).Spec.NodeName != "" },
+		PrepareForDelete: func(obj codec.Object) {
 			marks.Add(1)
 			obj.(*corev1.Pod).Status.Phase = corev1.PodFailed
 		},
@@ -292,7 +292,7 @@ func TestStatusWriteReleases(t *testing.T) {
 // word conflicts otherwise, as in kube-apiserver.
 func TestDeletePreconditionsOfItsOwn(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, &registry.Strategy{OnMark: func(codec.Object) {}}, nil)
+	e := newEnv(t, &registry.Strategy{PrepareForDelete: func(codec.Object) {}}, nil)
 	created := e.create(pod("p"))
 	other, old := types.UID("x"), "1"
 	_, _, err := e.Delete(e.ctx, key("p"), nil, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &other}})

@@ -16,8 +16,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// modifiedMessage is the text of the 409 for an update that is not of the current
-// object. It is kube-apiserver's.
+// modifiedMessage is the message of the 409 for an update with an old resourceVersion, as in
+// kube-apiserver.
 const modifiedMessage = "the object has been modified; please apply your changes to the latest version and try again"
 
 // apiError converts an error of storage into an API error. API errors are returned unchanged;
@@ -29,7 +29,7 @@ func (s *Store) apiError(err error, name, verb string) error {
 	}
 	var precondition *storage.PreconditionError
 	var other *storage.OpConflictError
-	var fault *field.Error
+	var invalid *field.Error
 	var corrupt *storage.CorruptError
 	var readable *storage.ReadableError
 	switch {
@@ -45,8 +45,8 @@ func (s *Store) apiError(err error, name, verb string) error {
 		return apierrors.NewAlreadyExists(s.Resource, name)
 	case errors.As(err, &precondition):
 		return s.preconditionFailed(precondition, name, verb)
-	case errors.As(err, &fault):
-		return apierrors.NewBadRequest(fault.Error())
+	case errors.As(err, &invalid):
+		return apierrors.NewBadRequest(invalid.Error())
 	case errors.Is(err, storage.ErrTooLarge):
 		return apierrors.NewRequestEntityTooLargeError(err.Error())
 	case errors.Is(err, kv.ErrNoSpace):
@@ -57,30 +57,30 @@ func (s *Store) apiError(err error, name, verb string) error {
 	return fmt.Errorf("%s %s %q: %w", verb, s.Resource, name, err)
 }
 
-// preconditionFailed returns the 409 that kube-apiserver has. That of an update has
-// the text of its storage's error, key and all. A deletion names the kind, where all others name
-// the resource; except for kinds with a deletion of their own (namespaces and
-// definitions), which name the resource and have the short text.
+// preconditionFailed returns the 409 for a failed precondition, with the messages of kube-apiserver:
+// for an update, the error of its storage including the key; for a deletion, an error that contains
+// the kind instead of the resource. For namespaces and definitions, which have a PrepareForDelete, it
+// contains the resource and a short message.
 func (s *Store) preconditionFailed(err *storage.PreconditionError, name, verb string) error {
 	short := fmt.Errorf("Precondition failed: %s in precondition: %s, %s in object meta: %s", err.Field, err.Want, err.Field, err.Got)
 	switch {
 	case verb == "update":
 		return apierrors.NewConflict(s.Resource, name, fmt.Errorf("StorageError: invalid object, Code: 4, Key: %s, ResourceVersion: 0, AdditionalErrorMsg: %w", err.Key, short))
-	case s.Strategy.OnMark != nil:
+	case s.Strategy.PrepareForDelete != nil:
 		return apierrors.NewConflict(s.Resource, name, short)
 	}
 	kind := schema.GroupResource{Group: s.Kind.Hub.GVK.Group, Resource: s.Kind.Hub.GVK.Kind}
 	return apierrors.NewConflict(kind, name, err)
 }
 
-// maxFaults is the maximum number of errors of one object in a response. A body of a few MB can
-// cause a million errors, whose text would take minutes and hundreds of MB.
-const maxFaults = 1000
+// maxFieldErrors is the maximum number of errors of one object in a response. A body of a few MB can
+// cause a million errors, and their message would need minutes and hundreds of MB.
+const maxFieldErrors = 1000
 
-// invalid returns the 422 for an object that breaks rules.
+// invalid returns the 422 for an invalid object.
 func (s *Store) invalid(obj codec.Object, errs field.ErrorList) error {
-	if len(errs) > maxFaults {
-		errs = append(slices.Clip(errs[:maxFaults]), field.Invalid(nil, field.OmitValueType{}, fmt.Sprintf("only the first %d faults are listed", maxFaults)))
+	if len(errs) > maxFieldErrors {
+		errs = append(slices.Clip(errs[:maxFieldErrors]), field.Invalid(nil, field.OmitValueType{}, fmt.Sprintf("only the first %d faults are listed", maxFieldErrors)))
 	}
 	return apierrors.NewInvalid(s.Kind.Hub.GVK.GroupKind(), obj.GetName(), errs)
 }

@@ -19,12 +19,12 @@ import (
 type FinalizerPolicy int
 
 const (
-	// AcceptFinalizers accepts them silently.
-	AcceptFinalizers FinalizerPolicy = iota
-	// WarnOfFinalizers warns the client.
-	WarnOfFinalizers
-	// RefuseFinalizers rejects the object.
-	RefuseFinalizers
+	// AllowUnqualifiedFinalizers accepts these finalizers without a warning.
+	AllowUnqualifiedFinalizers FinalizerPolicy = iota
+	// WarnUnqualifiedFinalizers warns the client.
+	WarnUnqualifiedFinalizers
+	// RejectUnqualifiedFinalizers rejects the object.
+	RejectUnqualifiedFinalizers
 )
 
 // standardFinalizers need no domain.
@@ -34,7 +34,7 @@ var standardFinalizers = [...]string{"kubernetes", metav1.FinalizerOrphanDepende
 // indexes. It skips finalizers of old, which is nil for a new object.
 func unqualifiedFinalizers(obj, old codec.Object) iter.Seq2[int, string] {
 	return func(yield func(int, string) bool) {
-		var before map[string]bool // the finalizers of old, once they are needed
+		var before map[string]bool // the finalizers of old, computed on demand
 		for i, finalizer := range obj.GetFinalizers() {
 			if strings.Contains(finalizer, "/") || slices.Contains(standardFinalizers[:], finalizer) {
 				continue
@@ -61,7 +61,7 @@ func setOf(list []string) map[string]bool {
 }
 
 func (s *Strategy) validateFinalizers(obj, old codec.Object) field.ErrorList {
-	if s.Finalizers != RefuseFinalizers {
+	if s.Finalizers != RejectUnqualifiedFinalizers {
 		return nil
 	}
 	var errs field.ErrorList
@@ -71,8 +71,9 @@ func (s *Strategy) validateFinalizers(obj, old codec.Object) field.ErrorList {
 	return errs
 }
 
+// warnFinalizers adds warnings for the response of the request in ctx.
 func (s *Strategy) warnFinalizers(ctx context.Context, obj, old codec.Object) {
-	if s.Finalizers != WarnOfFinalizers {
+	if s.Finalizers != WarnUnqualifiedFinalizers {
 		return
 	}
 	for _, finalizer := range unqualifiedFinalizers(obj, old) {

@@ -30,8 +30,9 @@ func (s *Strategy) validateMetadataUpdate(obj, old codec.Object) field.ErrorList
 	return append(errs, validation.ValidateObjectMetaAccessorUpdate(obj, old, path)...)
 }
 
-// The following functions return true if the slow regular expressions of apimachinery would find no
-// error. If they return false, apimachinery decides.
+// The following functions are fast paths. They return true only if the regular expressions of
+// apimachinery, which are slow, would find no error. If they return false, the caller uses
+// apimachinery.
 
 func (s *Strategy) validNames(obj codec.Object) bool {
 	name, base := obj.GetName(), obj.GetGenerateName()
@@ -39,7 +40,7 @@ func (s *Strategy) validNames(obj codec.Object) bool {
 		(base == "" || len(s.validateName(base, true)) == 0)
 }
 
-// validMetadata is about all but the names.
+// validMetadata checks all metadata except the names.
 func (s *Strategy) validMetadata(obj codec.Object) bool {
 	namespace := obj.GetNamespace()
 	return namespace == "" != s.Namespaced && (namespace == "" || names.IsLabel(namespace)) &&
@@ -67,7 +68,7 @@ func validAnnotations(annotations map[string]string) bool {
 	return validation.ValidateAnnotationsSize(annotations) == nil
 }
 
-// validFinalizers: some of them exclude each other.
+// validFinalizers returns false for several finalizers, because some of them exclude each other.
 func validFinalizers(finalizers []string) bool {
 	return len(finalizers) == 0 || len(finalizers) == 1 && names.IsQualified(finalizers[0])
 }

@@ -14,15 +14,14 @@ const (
 	// the maximum length of a generated name, for all kinds.
 	nameSuffixLength = 5
 	maxNameLength    = 63
-	// nameAttempts is how many generated names are tried before the client gets
-	// the conflict (KEP-4420).
+	// nameAttempts is the maximum number of generated names per creation (KEP-4420).
 	nameAttempts = 8
 	// nameAlphabet has no vowels, to avoid words, and no characters that look alike.
 	nameAlphabet = "bcdfghjklmnpqrstvwxz2456789"
 )
 
-// generateName appends a random suffix, shortening the base where needed, or returns the
-// base where that is the name.
+// generateName returns the base, shortened if necessary, with a random suffix. It returns the base
+// itself if the strategy has ExactGenerateName.
 func (s *Strategy) generateName(base string, random *rand.Rand) string {
 	if s.ExactGenerateName {
 		return base
@@ -40,7 +39,7 @@ func (s *Strategy) generateName(base string, random *rand.Rand) string {
 
 func (s *Strategy) validateName(name string, prefix bool) []string {
 	if strings.ContainsRune(name, 0) {
-		return []string{"may not contain a zero byte"} // no key could hold it
+		return []string{"may not contain a zero byte"} // storage keys cannot contain it
 	}
 	if s.ValidateName != nil {
 		return s.ValidateName(name, prefix)

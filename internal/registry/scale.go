@@ -18,15 +18,15 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Scalable is how a Scale reads and writes the objects of one store.
+// Scalable maps the objects of one store to Scales. Its functions must be safe for concurrent use.
 type Scalable struct {
-	// Objects reads and updates the objects, by the rules of the resource itself.
+	// Objects reads and updates the objects by the rules of the main resource.
 	Objects *Part
 	// Version is the version of the objects. ReplicasPaths contains the path of the desired
 	// replicas in each version.
 	Version       schema.GroupVersion
 	ReplicasPaths managedfields.ResourcePathMappings
-	// Read returns the values of a Scale for an object, which it must not modify.
+	// Read returns the values of a Scale for an object. It must not modify the object.
 	Read func(obj codec.Object) (ScaleValues, error)
 	// Write sets the desired replicas of an object.
 	Write func(obj codec.Object, replicas int32) error
@@ -34,20 +34,21 @@ type Scalable struct {
 
 // ScaleValues are the values of a Scale for an object.
 type ScaleValues struct {
-	// Wanted and Observed are numbers of replicas. Selector is the label selector of the counted
-	// pods.
-	Wanted, Observed int32
-	Selector         string
-	// Unset is the error of a read if no desired number is set; nil reads as 0.
-	Unset error
+	// SpecReplicas is the desired and StatusReplicas the observed number of replicas. Selector is
+	// the label selector of the counted pods.
+	SpecReplicas, StatusReplicas int32
+	Selector                     string
+	// MissingError is the error of a read request if the object has no desired number of replicas;
+	// nil makes the number 0.
+	MissingError error
 }
 
-// Scale is the REST storage of /scale: the same object, shown and written as a
-// Scale.
+// Scale is the REST storage of /scale: it reads and updates the stored object as an autoscaling/v1
+// Scale. It is safe for concurrent use.
 type Scale struct {
 	// Kind is autoscaling/v1 Scale.
 	Kind *codec.Kind
-	// Open returns the store to use. It is called once per request.
+	// Open returns the mapping to use. It is called once per request, and may block.
 	Open func(ctx context.Context) (*Scalable, error)
 }
 
@@ -85,11 +86,11 @@ func (s *Scale) Update(ctx context.Context, name types.NamespacedName, update re
 	}
 	if validate := options.Validate; validate != nil {
 		options.Validate = func(ctx context.Context, obj, old codec.Object) error {
-			scale, err := s.show(objects, obj)
+			scale, err := s.scaleOf(objects, obj)
 			if err != nil {
 				return err
 			}
-			before, err := s.show(objects, old)
+			before, err := s.scaleOf(objects, old)
 			if err != nil {
 				return err
 			}
@@ -106,8 +107,8 @@ func (s *Scale) Update(ctx context.Context, name types.NamespacedName, update re
 	return shown, false, err
 }
 
-// validateScale returns the faults of a Scale that a client sent. Its labels and annotations are
-// checked although they are not stored.
+// validateScale returns the errors of a client's Scale. Labels and annotations are validated
+// although they are not stored.
 func validateScale(scale *autoscalingv1.Scale) field.ErrorList {
 	metadata := field.NewPath("metadata")
 	errs := metav1validation.ValidateLabels(scale.Labels, metadata.Child("labels"))
@@ -118,10 +119,9 @@ func validateScale(scale *autoscalingv1.Scale) field.ErrorList {
 	return errs
 }
 
-// rescale returns the object with the number of replicas, and the managed fields,
-// of the Scale that update returns.
+// rescale returns the object with the replicas and managed fields of the Scale that update returns.
 func (s *Scale) rescale(ctx context.Context, objects *Scalable, current codec.Object, update rest.UpdateFunc) (codec.Object, error) {
-	before, err := s.show(objects, current)
+	before, err := s.scaleOf(objects, current)
 	if err != nil {
 		return nil, err
 	}
@@ -156,8 +156,8 @@ func (s *Scale) rescale(ctx context.Context, objects *Scalable, current codec.Ob
 	return obj, nil
 }
 
-// show returns the Scale of an object, without its managed fields.
-func (s *Scale) show(objects *Scalable, obj codec.Object) (*autoscalingv1.Scale, error) {
+// scaleOf returns the Scale of an object without managed fields.
+func (s *Scale) scaleOf(objects *Scalable, obj codec.Object) (*autoscalingv1.Scale, error) {
 	values, err := objects.Read(obj)
 	if err != nil {
 		return nil, err
@@ -172,8 +172,8 @@ func (s *Scale) scale(obj codec.Object, values ScaleValues) *autoscalingv1.Scale
 			Name: obj.GetName(), Namespace: obj.GetNamespace(), UID: obj.GetUID(),
 			ResourceVersion: obj.GetResourceVersion(), CreationTimestamp: obj.GetCreationTimestamp(),
 		},
-		Spec:   autoscalingv1.ScaleSpec{Replicas: values.Wanted},
-		Status: autoscalingv1.ScaleStatus{Replicas: values.Observed, Selector: values.Selector},
+		Spec:   autoscalingv1.ScaleSpec{Replicas: values.SpecReplicas},
+		Status: autoscalingv1.ScaleStatus{Replicas: values.StatusReplicas, Selector: values.Selector},
 	}
 }
 
@@ -184,7 +184,7 @@ func (s *Scale) record(objects *Scalable, record *codec.Record) (*codec.Record, 
 	}
 	values, err := objects.Read(obj)
 	if err == nil {
-		err = values.Unset
+		err = values.MissingError
 	}
 	if err != nil {
 		return nil, err

@@ -14,27 +14,30 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// Store is the REST storage of a stored resource: all verbs, over any
-// storage.Interface, by the rules of a Strategy. Its methods may be called
-// concurrently; its fields must not be changed once one was called.
+// Store is the REST storage of a stored resource: it implements all verbs on a storage.Interface by
+// the rules of a Strategy. Its methods are safe for concurrent use, block during I/O, and return
+// API errors (apierrors.APIStatus) for errors that a client can handle. The fields must not change
+// after the first call.
 type Store struct {
 	// Resource names the resource in errors.
 	Resource schema.GroupResource
-	// Kind is that of Storage. Errors name it, too.
-	Kind     *codec.Kind
+	// Kind is the kind of the stored objects. Required.
+	Kind *codec.Kind
+	// Strategy contains the rules of the kind, and Storage stores the objects. Both are required.
 	Strategy *Strategy
 	Storage  storage.Interface
 	// Limiter limits the number of objects that are prepared and validated concurrently. It is
-	// released before the write. Use it for kinds whose validation takes milliseconds of CPU, so
-	// that bursts of writes do not delay other requests. nil means no limit.
+	// released before the write. Validation of some kinds takes milliseconds of CPU; a limit
+	// prevents bursts of their writes from delaying other requests. nil means no limit.
 	Limiter Limiter
 }
 
 // Limiter limits concurrent work, like semaphore.Weighted. It is safe for concurrent use.
 type Limiter interface {
-	// Acquire waits for n, until ctx ends.
+	// Acquire blocks until a weight of n is available. It returns the error of ctx if ctx ends
+	// first.
 	Acquire(ctx context.Context, n int64) error
-	// Release releases n.
+	// Release releases a weight of n.
 	Release(n int64)
 }
 
@@ -48,7 +51,8 @@ var (
 	_ rest.CollectionDeleter = (*Store)(nil)
 )
 
-// Cached returns how many objects are in memory, as storage.Interface has it.
+// Cached returns the number and total size of the objects in the watch cache; see
+// storage.Interface.
 func (s *Store) Cached() (objects, bytes int64, known bool) { return s.Storage.Cached() }
 
 // Get implements rest.Getter.
@@ -60,7 +64,7 @@ func (s *Store) Get(ctx context.Context, name types.NamespacedName, options meta
 	return record, nil
 }
 
-// GetAt implements rest.PastGetter.
+// GetAt implements rest.PastGetter. It returns 410 Expired for a compacted revision.
 func (s *Store) GetAt(ctx context.Context, name types.NamespacedName, revision int64) (*codec.Record, error) {
 	record, err := s.Storage.Get(ctx, name, storage.ReadOptions{ResourceVersion: strconv.FormatInt(revision, 10), Exact: true})
 	if err != nil {
@@ -135,12 +139,16 @@ func (s *Store) limited(ctx context.Context, work func() error) error {
 	return work()
 }
 
-// Part is a subresource that is a part of the same stored object, such as
-// /status: it reads and updates the object by rules of its own.
+// Part is the REST storage of a subresource that is a part of the stored object, such as /status.
+// It reads and updates the same object as the Store, by the rules of another Strategy. Its methods
+// are safe for concurrent use.
 type Part struct {
-	// Store stores the object.
+	// Store is the store of the object. Required.
 	Store *Store
-	// Strategy is the subresource's.
+	// Subresource is the name of the subresource, such as status. Storage receives it with each
+	// write (storage.WriteOptions).
+	Subresource string
+	// Strategy contains the rules of the subresource. Required.
 	Strategy *Strategy
 }
 
@@ -154,8 +162,8 @@ func (p *Part) Get(ctx context.Context, name types.NamespacedName, options metav
 	return p.Store.Get(ctx, name, options)
 }
 
-// Update implements rest.Updater.
+// Update implements rest.Updater. It never creates an object.
 func (p *Part) Update(ctx context.Context, name types.NamespacedName, update rest.UpdateFunc, options rest.UpdateOptions) (*codec.Record, bool, error) {
 	options.AllowCreate = false
-	return p.Store.update(ctx, p.Strategy, name, update, options)
+	return p.update(ctx, name, update, options)
 }

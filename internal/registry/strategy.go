@@ -1,6 +1,31 @@
 // Package registry is the generic store: it creates, updates and deletes objects with the rules of
 // all kinds (names, metadata, generations, finalizers, graceful deletion, optimistic concurrency).
-// A Strategy has the rules of one kind. The package is independent of HTTP.
+// A Strategy contains the rules of one kind. The package is independent of HTTP.
+//
+// Package endpoints calls a Store, and the Store calls back twice: the rest.UpdateFunc, which
+// computes the new object of an update and runs mutating admission, and the
+// rest.ValidateObjectFunc, which runs validating admission. Both are parameters of the call. The
+// sequence of an update is:
+//
+//	endpoints, admission           registry                      storage
+//
+//	Store.Update ────────────────▶ transact
+//	                               │ Storage.Update ───────────▶ read the current object
+//	UpdateFunc(current) ◀───────── │ nextState ◀──────────────── call the update function
+//	  decode, apply, merge         │
+//	  Chain.Mutate                 │
+//	  return the object ─────────▶ │ checkResourceVersion
+//	                               │ Strategy: Authorize,
+//	                               │   PrepareForUpdate, ...
+//	                               │ Strategy.Begin
+//	Chain.Validate ◀────────────── │ ValidateObjectFunc
+//	  accept or reject ──────────▶ │ object and options ───────▶ encode, charge quotas, commit
+//	                               │ ◀────────────────────────── on a conflict: call it again
+//	the stored record ◀─────────── return
+//
+// A creation differs: mutating admission runs before Store.Create, because the object does not
+// depend on a stored one. A deletion has no UpdateFunc; its ValidateObjectFunc runs both passes of
+// admission on the stored object (admission.Chain.ValidateDeletionFunc).
 package registry
 
 import (
@@ -12,19 +37,17 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// Strategy is the rules of one kind. Its zero value is that of a cluster-scoped
-// kind without rules of its own. Functions may be called concurrently, and more
-// than once per request. They must not retain their arguments; they may change
-// the new object and never the old one.
+// Strategy contains the rules of one kind. The zero value is for a cluster-scoped kind without
+// further rules. Its functions are called concurrently, and several times for a request after a
+// conflict. They may modify the new object but not the old one, and must not retain either.
 //
 // A creation calls, in this order: Authorize, PrepareForCreate, ValidateName (through the
 // validation of metadata), Validate, WarningsOnCreate, TTL. An update calls
-// Authorize, PrepareForUpdate, SpecChanged (which decides on the generation, before
-// validation), ValidateUpdate, WarningsOnUpdate, Held (for an object that is
-// marked for deletion), TTL. Warnings are left out where validation fails.
-// Validating admission follows the warnings.
+// Authorize, PrepareForUpdate, SpecChanged, ValidateUpdate, WarningsOnUpdate, BlocksRemoval (only
+// for an object with a deletion timestamp), TTL. Begin and then validating admission follow. The
+// warnings are not called if validation fails.
 type Strategy struct {
-	// Namespaced means that objects live in namespaces.
+	// Namespaced reports whether the objects are in namespaces.
 	Namespaced bool
 	// ValidateName returns the errors of an object's name or, if prefix is set, of a generateName.
 	// nil requires DNS subdomains (RFC 1123).
@@ -32,12 +55,13 @@ type Strategy struct {
 	// ExactGenerateName uses generateName as the name, without a random suffix, for kinds whose
 	// names clients cannot choose.
 	ExactGenerateName bool
-	// AllowCreateOnUpdate lets an update create a missing object.
+	// AllowCreateOnUpdate makes an update create a missing object.
 	AllowCreateOnUpdate bool
 	// RequireResourceVersion rejects an update without metadata.resourceVersion.
 	RequireResourceVersion bool
 	// Generation enables metadata.generation: 1 on creation, incremented by each update for which
-	// SpecChanged returns true. Otherwise it has the value of the client's creation.
+	// SpecChanged returns true. If Generation is false, the value in the request that creates the
+	// object stays.
 	Generation bool
 	// Finalizers is the policy for new finalizers without a domain.
 	Finalizers FinalizerPolicy
@@ -50,31 +74,33 @@ type Strategy struct {
 	// all. old is nil on creation. It is called first, and its error is an API error.
 	Authorize func(ctx context.Context, obj, old codec.Object) error
 
+	// PrepareForCreate sets the fields of a new object that clients cannot set, Validate returns
+	// its errors, and WarningsOnCreate returns warnings for the client. Each may be nil.
 	PrepareForCreate func(ctx context.Context, obj codec.Object)
 	Validate         func(ctx context.Context, obj codec.Object) field.ErrorList
 	WarningsOnCreate func(ctx context.Context, obj codec.Object) []string
 
+	// PrepareForUpdate, ValidateUpdate and WarningsOnUpdate are the same for an update.
 	PrepareForUpdate func(ctx context.Context, obj, old codec.Object)
 	ValidateUpdate   func(ctx context.Context, obj, old codec.Object) field.ErrorList
 	WarningsOnUpdate func(ctx context.Context, obj, old codec.Object) []string
 
 	// GracePeriod returns the grace period of a first deletion in seconds; 0 deletes immediately.
-	// asked is the gracePeriodSeconds of the request, or nil. A nil GracePeriod always deletes
+	// requested is the gracePeriodSeconds of the request, or nil. A nil GracePeriod always deletes
 	// immediately.
-	GracePeriod func(obj codec.Object, asked *int64) int64
-	// OrphanByDefault orphans dependents where a deletion has no propagation
-	// policy.
+	GracePeriod func(obj codec.Object, requested *int64) int64
+	// OrphanByDefault orphans the dependents if a deletion has no propagation policy.
 	OrphanByDefault bool
-	// Held reports whether an object must be preserved although it has no finalizers (a namespace
-	// with spec.finalizers).
-	Held func(obj codec.Object) bool
-	// OnMark changes an object that is being marked as deleted.
-	OnMark func(obj codec.Object)
+	// BlocksRemoval reports whether an object must not be removed yet although it has no
+	// metadata.finalizers (a namespace with spec.finalizers). nil never blocks.
+	BlocksRemoval func(obj codec.Object) bool
+	// PrepareForDelete modifies an object that gets a deletion timestamp; may be nil.
+	PrepareForDelete func(obj codec.Object)
 
-	// Begin is called before the write of a creation, update or removal, after validation; nil
-	// writes objects alone.
+	// Begin creates the transaction of a creation, update or removal, after validation. If it is
+	// nil, an object is written alone.
 	Begin Begin
 
-	// TTL returns how long an object lives after each write; nil: for ever.
+	// TTL returns the lifetime of an object after a write; 0 and a nil TTL mean unlimited.
 	TTL func(obj codec.Object) time.Duration
 }

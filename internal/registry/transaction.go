@@ -11,11 +11,11 @@ import (
 // Transaction contains the writes that are committed together with an object, such as an allocated
 // address or a quota charge.
 type Transaction struct {
-	// With are writes of other objects, committed at the revision of the object's
-	// own write, or not at all.
+	// With contains writes of other objects. They are committed at the same revision as the
+	// object, or not at all.
 	With []*storage.Op
 	// Rollback releases reservations outside the store, such as an entry of a bitmap in memory. It
-	// is called once if the write fails; nil if there are none.
+	// is called once if the write fails. It is nil without reservations.
 	Rollback func()
 }
 
@@ -29,16 +29,17 @@ type Begin func(ctx context.Context, obj, old codec.Object, dryRun bool) (Transa
 // writers of one quota, a writer loses at most about n-1 times in a row.
 const maxAttempts = 64
 
-// begin is called by a write when its object is ready.
-type begin func(obj, old codec.Object) ([]*storage.Op, error)
+// beginWrite returns the writes that go with a write of obj over old. A write calls it when its
+// object is complete.
+type beginWrite func(obj, old codec.Object) ([]*storage.Op, error)
 
-func nothingBegun(codec.Object, codec.Object) ([]*storage.Op, error) { return nil, nil }
+func noTransaction(codec.Object, codec.Object) ([]*storage.Op, error) { return nil, nil }
 
-// transact calls write, which writes one object and the result of begin, and repeats it while it
-// fails with an *storage.OpConflictError.
-func (s *Store) transact(ctx context.Context, strategy *Strategy, dryRun bool, write func(begin) error) error {
+// transact calls write, which writes an object together with the result of its beginWrite. It
+// repeats the call up to maxAttempts times if it fails with an *storage.OpConflictError.
+func (s *Store) transact(ctx context.Context, strategy *Strategy, dryRun bool, write func(beginWrite) error) error {
 	if strategy.Begin == nil {
-		return write(nothingBegun)
+		return write(noTransaction)
 	}
 	var open Transaction
 	rollback := func() {
@@ -49,7 +50,7 @@ func (s *Store) transact(ctx context.Context, strategy *Strategy, dryRun bool, w
 	}
 	for attempt := 1; ; attempt++ {
 		err := write(func(obj, old codec.Object) (_ []*storage.Op, err error) {
-			rollback() // of a state of the object that was not the newest
+			rollback() // storage calls this again if the object was not the newest
 			open, err = strategy.Begin(ctx, obj, old, dryRun)
 			return open.With, err
 		})

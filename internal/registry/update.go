@@ -15,22 +15,23 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// Update implements rest.Updater. An update that empties the finalizers of an
-// object marked for deletion removes it.
+// Update implements rest.Updater. An update that removes the last finalizer of an object marked for
+// deletion removes the object.
 func (s *Store) Update(ctx context.Context, name types.NamespacedName, update rest.UpdateFunc, options rest.UpdateOptions) (*codec.Record, bool, error) {
 	options.AllowCreate = options.AllowCreate || s.Strategy.AllowCreateOnUpdate
-	return s.update(ctx, s.Strategy, name, update, options)
+	return (&Part{Store: s, Strategy: s.Strategy}).update(ctx, name, update, options)
 }
 
-func (s *Store) update(ctx context.Context, strategy *Strategy, name types.NamespacedName, update rest.UpdateFunc, options rest.UpdateOptions) (*codec.Record, bool, error) {
-	created := false
-	var record, released *codec.Record
-	err := s.transact(ctx, strategy, isDryRun(options.DryRun), func(begin begin) (err error) {
+// update stores the result of update by the rules of the part's strategy.
+func (p *Part) update(ctx context.Context, name types.NamespacedName, update rest.UpdateFunc, options rest.UpdateOptions) (*codec.Record, bool, error) {
+	s, created := p.Store, false
+	var record, removed *codec.Record
+	err := s.transact(ctx, p.Strategy, isDryRun(options.DryRun), func(begin beginWrite) (err error) {
 		record, err = s.Storage.Update(ctx, name, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
-			created, released = current == nil, nil
-			obj, write, err := s.nextState(ctx, strategy, name, current, update, begin, options)
+			created, removed = current == nil, nil
+			obj, write, err := p.nextState(ctx, name, current, update, begin, options)
 			if errors.As(err, &storage.Remove{}) {
-				released = current
+				removed = current
 			}
 			return obj, write, err
 		}, storage.UpdateOptions{Preconditions: options.Preconditions, DryRun: isDryRun(options.DryRun)})
@@ -42,16 +43,17 @@ func (s *Store) update(ctx context.Context, strategy *Strategy, name types.Names
 		}
 		return nil, false, s.apiError(err, name.Name, "update")
 	}
-	if released != nil { // as in kube-apiserver: shown at the version that it had, not that of its removal
-		record = record.At(released.Revision())
+	if removed != nil { // as in kube-apiserver: the response has the revision before the removal
+		record = record.At(removed.Revision())
 	}
 	return record, created, nil
 }
 
-// nextState returns the object to store in place of the current one and how it is
-// written, or the error storage.Remove where the update releases an object marked
-// for deletion.
-func (s *Store) nextState(ctx context.Context, strategy *Strategy, name types.NamespacedName, current *codec.Record, update rest.UpdateFunc, begin begin, options rest.UpdateOptions) (_ codec.Object, write storage.WriteOptions, err error) {
+// nextState returns the object that replaces the current one, and the options of its write. It
+// returns the error storage.Remove if the update removes the last obstacle to the removal of an
+// object marked for deletion.
+func (p *Part) nextState(ctx context.Context, name types.NamespacedName, current *codec.Record, update rest.UpdateFunc, begin beginWrite, options rest.UpdateOptions) (_ codec.Object, write storage.WriteOptions, err error) {
+	s := p.Store
 	if current == nil {
 		if p := options.Preconditions; p != nil && p.UID != nil {
 			return nil, write, &storage.PreconditionError{Field: "UID", Want: string(*p.UID)}
@@ -69,17 +71,18 @@ func (s *Store) nextState(ctx context.Context, strategy *Strategy, name types.Na
 	if err != nil {
 		return nil, write, err
 	}
-	if err := s.checkFresh(strategy, obj, old); err != nil {
+	if err := s.checkResourceVersion(p.Strategy, obj, old); err != nil {
 		return nil, write, err
 	}
-	if err := s.limited(ctx, func() error { return s.beforeUpdate(ctx, strategy, obj, old) }); err != nil {
+	if err := s.limited(ctx, func() error { return s.beforeUpdate(ctx, p.Strategy, obj, old) }); err != nil {
 		return nil, write, err
 	}
 	next := obj
-	if strategy.released(obj, old) {
+	if p.Strategy.isRemovable(obj, old) {
 		next = nil
 	}
 	write = s.writeOptions(obj, options.DryRun)
+	write.Subresource = p.Subresource
 	if write.With, err = begin(next, old); err != nil {
 		return nil, write, err
 	}
@@ -94,9 +97,8 @@ func (s *Store) nextState(ctx context.Context, strategy *Strategy, name types.Na
 	return obj, write, nil
 }
 
-// firstState returns the object that an update or apply creates, and how it is
-// written.
-func (s *Store) firstState(ctx context.Context, update rest.UpdateFunc, begin begin, options rest.UpdateOptions) (_ codec.Object, write storage.WriteOptions, err error) {
+// firstState returns the object that an update or apply creates, and the options of its write.
+func (s *Store) firstState(ctx context.Context, update rest.UpdateFunc, begin beginWrite, options rest.UpdateOptions) (_ codec.Object, write storage.WriteOptions, err error) {
 	obj, err := update(ctx, nil)
 	if err != nil {
 		return nil, write, err
@@ -118,10 +120,10 @@ func (s *Store) firstState(ctx context.Context, update rest.UpdateFunc, begin be
 	return obj, write, nil
 }
 
-// checkFresh enforces optimistic concurrency: if obj has a resourceVersion, it must be
-// the one of old, otherwise checkFresh sets it. A number equal to zero counts as no
-// resourceVersion, because no object has it.
-func (s *Store) checkFresh(strategy *Strategy, obj, old codec.Object) error {
+// checkResourceVersion enforces optimistic concurrency. It returns a 409 if obj has another
+// resourceVersion than old. If obj has none, or a number equal to zero, which no object has, it sets
+// the one of old.
+func (s *Store) checkResourceVersion(strategy *Strategy, obj, old codec.Object) error {
 	version := obj.GetResourceVersion()
 	if revision, err := strconv.ParseUint(version, 10, 64); err == nil && revision == 0 {
 		version = ""
@@ -140,8 +142,8 @@ func (s *Store) checkFresh(strategy *Strategy, obj, old codec.Object) error {
 	return apierrors.NewConflict(s.Resource, old.GetName(), errors.New(modifiedMessage))
 }
 
-// beforeUpdate restores the system metadata, and prepares and validates the object
-// by the strategy.
+// beforeUpdate restores the system metadata, and prepares and validates the object by the
+// strategy.
 func (s *Store) beforeUpdate(ctx context.Context, strategy *Strategy, obj, old codec.Object) error {
 	if strategy.Authorize != nil {
 		if err := strategy.Authorize(ctx, obj, old); err != nil {
@@ -185,16 +187,20 @@ func keepSystemMetadata(obj, old codec.Object) {
 	}
 }
 
-// anyPathSegment accepts every name: that of an existing object cannot be
-// changed, and may be older than the rules for new ones.
+// anyPathSegment accepts every name. The name of an existing object cannot be changed, and may have
+// been stored before the current rules for names.
 func anyPathSegment(string, bool) []string { return nil }
 
-// released reports whether no finalizer, Held or grace period preserves an object with a deletion
-// timestamp.
-func (s *Strategy) released(obj, old codec.Object) bool {
-	if old.GetDeletionTimestamp() == nil || len(obj.GetFinalizers()) > 0 || s.Held != nil && s.Held(obj) {
+// isRemovable reports whether an object with a deletion timestamp can be removed: it has no
+// finalizers and no grace period left, and BlocksRemoval returns false.
+func (s *Strategy) isRemovable(obj, old codec.Object) bool {
+	if old.GetDeletionTimestamp() == nil || len(obj.GetFinalizers()) > 0 || s.blocksRemoval(obj) {
 		return false
 	}
 	grace := old.GetDeletionGracePeriodSeconds()
 	return grace == nil || *grace == 0
+}
+
+func (s *Strategy) blocksRemoval(obj codec.Object) bool {
+	return s.BlocksRemoval != nil && s.BlocksRemoval(obj)
 }

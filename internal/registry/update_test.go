@@ -19,6 +19,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 	"mainstay.dev/mainstay/internal/registry"
 	"mainstay.dev/mainstay/internal/rest"
+	"mainstay.dev/mainstay/internal/storage"
 )
 
 func noOptions() rest.UpdateOptions { return rest.UpdateOptions{} }
@@ -44,8 +45,8 @@ func specCounted() *registry.Strategy {
 
 // statusPart is the status of pods.
 func statusPart(store *registry.Store) *registry.Part {
-	return &registry.Part{Store: store, Strategy: &registry.Strategy{
-		Namespaced: true, Generation: true, Held: store.Strategy.Held,
+	return &registry.Part{Store: store, Subresource: "status", Strategy: &registry.Strategy{
+		Namespaced: true, Generation: true, BlocksRemoval: store.Strategy.BlocksRemoval,
 		PrepareForUpdate: func(_ context.Context, obj, old codec.Object) {
 			obj.(*corev1.Pod).Spec = old.(*corev1.Pod).Spec
 			obj.SetLabels(old.GetLabels())
@@ -339,5 +340,45 @@ func TestNoUpdateIsLost(t *testing.T) {
 	wg.Wait()
 	if got := e.get("p").Annotations["n"]; got != fmt.Sprint(writers*each) {
 		t.Errorf("counted to %s; want %d", got, writers*each)
+	}
+}
+
+// writes is a storage that records the options of updates.
+type writes struct {
+	storage.Interface
+	options []storage.WriteOptions
+}
+
+func (w *writes) Update(ctx context.Context, name types.NamespacedName, update storage.UpdateFunc, options storage.UpdateOptions) (*codec.Record, error) {
+	return w.Interface.Update(ctx, name, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
+		obj, write, err := update(current)
+		w.options = append(w.options, write)
+		return obj, write, err
+	}, options)
+}
+
+// TestSubresourceOfWrite checks that storage receives the subresource of a write as an option. Quotas
+// depend on it.
+func TestSubresourceOfWrite(t *testing.T) {
+	t.Parallel()
+	var recorded *writes
+	e := newEnv(t, nil, func(inner storage.Interface) storage.Interface {
+		recorded = &writes{Interface: inner}
+		return recorded
+	})
+	e.create(pod("p"))
+	change := func(_ context.Context, current codec.Object) (codec.Object, error) {
+		obj := current.DeepCopyObject().(*corev1.Pod)
+		obj.Status.Message += "x"
+		return obj, nil
+	}
+	for want, updater := range map[string]rest.Updater{"": e.Store, "status": statusPart(e.Store)} {
+		recorded.options = nil
+		if _, _, err := updater.Update(e.ctx, key("p"), change, rest.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if len(recorded.options) != 1 || recorded.options[0].Subresource != want {
+			t.Errorf("%q: options %+v", want, recorded.options)
+		}
 	}
 }

@@ -21,8 +21,8 @@ const (
 var (
 	// ErrAnnotated is returned for a key that has another value.
 	ErrAnnotated = errors.New("the audit annotation has another value")
-	// ErrAnnotationsFull is returned when a request has as many audit annotations
-	// as it may have.
+	// ErrAnnotationsFull is returned if the limits of the audit annotations of a request are
+	// exceeded.
 	ErrAnnotationsFull = errors.New("too many audit annotations")
 )
 
@@ -48,7 +48,8 @@ type Audit struct {
 type AuditRecord struct {
 	// Object identifies the object in the request body.
 	Object AuditObject
-	// Status is that of the response, where it is one; nil otherwise.
+	// Status is the body of the response if it is a Status; nil otherwise. It is shared and must not
+	// be modified.
 	Status *metav1.Status
 	// RequestBody and ResponseBody are JSON, or nil if there is no body or it is not recorded.
 	// Truncated reports that a body was too long to be recorded.
@@ -56,7 +57,7 @@ type AuditRecord struct {
 	Truncated                 bool
 }
 
-// AuditObject is an object by its metadata.
+// AuditObject identifies an object. Unknown fields are empty.
 type AuditObject struct {
 	Namespace, Name, UID, ResourceVersion string
 }
@@ -76,13 +77,15 @@ func AuditFrom(ctx context.Context) *Audit {
 	return nil
 }
 
-// WantsRequestBody reports whether the request's body is to be recorded.
+// WantsRequestBody reports whether the request body must be recorded. It returns false for a nil
+// Audit.
 func (a *Audit) WantsRequestBody() bool { return a != nil && a.RequestBody }
 
-// WantsResponseBody reports whether the response's body is to be recorded.
+// WantsResponseBody reports whether the response body must be recorded. It returns false for a nil
+// Audit.
 func (a *Audit) WantsResponseBody() bool { return a != nil && a.ResponseBody }
 
-// record calls f with the record.
+// record calls f with the record while it holds the lock.
 func (a *Audit) record(f func(*AuditRecord)) {
 	if a == nil {
 		return
@@ -92,29 +95,28 @@ func (a *Audit) record(f func(*AuditRecord)) {
 	f(&a.mu.recorded)
 }
 
-// SetObject records the object that was sent.
+// SetObject records the object in the request body.
 func (a *Audit) SetObject(object AuditObject) { a.record(func(r *AuditRecord) { r.Object = object }) }
 
-// SetRequestBody records a body as JSON, which must not be changed any more.
+// SetRequestBody records a body as JSON, and takes ownership of the slice.
 func (a *Audit) SetRequestBody(json []byte) {
 	a.record(func(r *AuditRecord) { r.RequestBody = json })
 }
 
-// SetResponseBody records a body as JSON, which must not be changed any more.
+// SetResponseBody records a body as JSON, and takes ownership of the slice.
 func (a *Audit) SetResponseBody(json []byte) {
 	a.record(func(r *AuditRecord) { r.ResponseBody = json })
 }
 
-// SetTruncated records that a body is too long to be recorded.
+// SetTruncated records that a body exceeds the maximum size.
 func (a *Audit) SetTruncated() { a.record(func(r *AuditRecord) { r.Truncated = true }) }
 
-// SetResponseStatus records the status that is the response. It must not be
-// changed any more.
+// SetResponseStatus records the Status in the response body, and takes ownership of it.
 func (a *Audit) SetResponseStatus(status *metav1.Status) {
 	a.record(func(r *AuditRecord) { r.Status = status })
 }
 
-// Recorded returns the data recorded so far.
+// Recorded returns the current record. Its slices and Status are shared and must not be modified.
 func (a *Audit) Recorded() (recorded AuditRecord) {
 	a.record(func(r *AuditRecord) { recorded = *r })
 	return recorded
@@ -131,9 +133,9 @@ func Annotate(ctx context.Context, key, value string) error {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if there, ok := a.mu.annotations[key]; ok {
-		if there != value {
-			return fmt.Errorf("annotate %s with %q: %w: %q", key, value, ErrAnnotated, there)
+	if old, ok := a.mu.annotations[key]; ok {
+		if old != value {
+			return fmt.Errorf("annotate %s with %q: %w: %q", key, value, ErrAnnotated, old)
 		}
 		return nil
 	}

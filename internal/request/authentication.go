@@ -2,16 +2,16 @@ package request
 
 import "context"
 
-// Credential is the kind of credential by which a user was authenticated.
+// Credential is the kind of credential that authenticated a user.
 type Credential string
 
 // The kinds of credentials.
 const (
-	// CredentialNone is that of a request without any: its user is Anonymous.
+	// CredentialNone means that the request has no credential. Its user is Anonymous.
 	CredentialNone Credential = "anonymous"
 	// CredentialCertificate is the client certificate of the connection.
 	CredentialCertificate Credential = "certificate"
-	// CredentialFrontProxy is the word of a front proxy, known by its certificate.
+	// CredentialFrontProxy means headers of a front proxy with a trusted client certificate.
 	CredentialFrontProxy Credential = "front-proxy"
 	// CredentialToken is a bearer token.
 	CredentialToken Credential = "token"
@@ -35,7 +35,7 @@ func AuthenticationFrom(ctx context.Context) *Authentication {
 	return nil
 }
 
-// SetAuthentication sets the result of authentication for a request.
+// SetAuthentication sets the result of authentication, and its user as the user of the request.
 func SetAuthentication(ctx context.Context, a *Authentication) {
 	if s := from(ctx); s != nil {
 		s.authentication, s.user = a, a.User

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// User is the authenticated user of a request.
+// User is a user, as authenticated or impersonated. It is shared by requests and must not be
+// modified.
 type User struct {
 	Name   string
 	UID    string
@@ -18,8 +19,8 @@ type User struct {
 	Extra  map[string][]string
 }
 
-// Node returns the name of the node that the user represents, or false. A user in the group of
-// nodes with only the prefix as name is a node with an empty name.
+// Node returns the name of the node if the user is a kubelet, otherwise false. The name is empty if
+// the name of the user is only NodePrefix. A nil user is not a node.
 func (u *User) Node() (name string, ok bool) {
 	if u == nil {
 		return "", false
@@ -46,10 +47,11 @@ const (
 	NodePrefix = "system:node:"
 )
 
-// scope contains the data that filters record for a request, under a single context key.
+// scope contains the data of a request under a single context key.
 type scope struct {
 	context.Context
 	info             *Info
+	route            Route
 	user             *User
 	authentication   *Authentication
 	impersonation    *Impersonation
@@ -66,9 +68,10 @@ type scope struct {
 
 type scopeKey struct{}
 
-// NewContext returns a context with the Info of a request, and with the data that filters add with
-// the Set functions. The Set functions must not run concurrently with the others: filters call them
-// before the handler runs.
+// NewContext returns the context of a request, with its Info and the time of its arrival. Filters add
+// further data with the Set functions before the handler runs: a Set function must not run
+// concurrently with other functions of this package on the same context. Without a context of
+// NewContext, the Set functions have no effect.
 func NewContext(parent context.Context, info *Info, received time.Time) context.Context {
 	return &scope{Context: parent, info: info, received: received}
 }
@@ -86,8 +89,8 @@ func from(ctx context.Context) *scope {
 	return s
 }
 
-// InfoFrom returns the parsed request line; nil outside a request. The value is
-// shared and must not be changed.
+// InfoFrom returns the parsed request line; nil outside a request. The value is shared and must not
+// be modified.
 func InfoFrom(ctx context.Context) *Info {
 	if s := from(ctx); s != nil {
 		return s.info
@@ -95,8 +98,8 @@ func InfoFrom(ctx context.Context) *Info {
 	return nil
 }
 
-// UserFrom returns the authenticated user; nil before authentication and outside a
-// request. The value is shared and must not be changed.
+// UserFrom returns the user whose permissions apply: the impersonated or the authenticated user. It
+// is nil before authentication and outside a request. The value is shared and must not be modified.
 func UserFrom(ctx context.Context) *User {
 	if s := from(ctx); s != nil {
 		return s.user
@@ -104,15 +107,15 @@ func UserFrom(ctx context.Context) *User {
 	return nil
 }
 
-// SetUser records the user that the request is made as: the authenticated one, or
-// the one it impersonates.
+// SetUser sets the result of UserFrom. SetAuthentication and SetImpersonation
+// set it as well.
 func SetUser(ctx context.Context, user *User) {
 	if s := from(ctx); s != nil {
 		s.user = user
 	}
 }
 
-// AuditID returns the request's audit ID, empty outside a request.
+// AuditID returns the audit ID of the request; empty outside a request.
 func AuditID(ctx context.Context) string {
 	if s := from(ctx); s != nil {
 		return s.auditID
@@ -120,14 +123,14 @@ func AuditID(ctx context.Context) string {
 	return ""
 }
 
-// SetAuditID records the request's audit ID.
+// SetAuditID sets the audit ID of the request.
 func SetAuditID(ctx context.Context, id string) {
 	if s := from(ctx); s != nil {
 		s.auditID = id
 	}
 }
 
-// Received returns when the request arrived; zero outside a request.
+// Received returns the time at which the request arrived; the zero time outside a request.
 func Received(ctx context.Context) time.Time {
 	if s := from(ctx); s != nil {
 		return s.received
@@ -151,18 +154,17 @@ func SetQueueWait(ctx context.Context, waited time.Duration) {
 	}
 }
 
-// SetOriginal records the request of the listener, which stays valid until Release or the end of
-// the handler.
+// SetOriginal records the http.Request of the listener, whose header Release frees. It is retained
+// until Release or the end of the handler.
 func SetOriginal(ctx context.Context, r *http.Request) {
 	if s := from(ctx); s != nil {
 		s.original = r
 	}
 }
 
-// Release frees the header of a request, and over HTTP/2 the received part of its
-// body, for a long-running handler that needs them no more: their size is the
-// client's choice. Neither r nor a filter around the handler may read
-// them afterwards.
+// Release frees the header of a request, and over HTTP/2 the received part of its body. Long-running
+// handlers call it to limit the memory that a client can occupy. After it, neither the handler nor
+// the filters may use the header and the body.
 func Release(r *http.Request) {
 	if r.ProtoMajor >= 2 && r.Body != nil { // in HTTP/1.1, Close waits for the body
 		_ = r.Body.Close()
@@ -174,8 +176,8 @@ func Release(r *http.Request) {
 	}
 }
 
-// Warnings collects the texts of the response's Warning headers. It is safe for
-// concurrent use; the zero value is ready to use.
+// Warnings collects the texts of the Warning headers of a response. It is safe for concurrent use.
+// The zero value is empty.
 type Warnings struct {
 	mu struct {
 		sync.Mutex
@@ -204,8 +206,7 @@ func AddWarning(ctx context.Context, text string) {
 	w.mu.texts = append(w.mu.texts, text)
 }
 
-// WarningsFrom returns the warnings added so far, in order. The caller owns
-// the slice.
+// WarningsFrom returns the current warnings, in order. The caller owns the slice.
 func WarningsFrom(ctx context.Context) []string {
 	s := from(ctx)
 	if s == nil {

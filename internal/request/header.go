@@ -2,10 +2,9 @@ package request
 
 import "strings"
 
-// NormalizeHeader returns the form of a header name that CGI-style servers reduce it to:
-// lower case, with a hyphen for every character that is not a letter or a digit. Two
-// names with the same form cannot be distinguished by such a server, so a name that must
-// not be forwarded is compared in this form.
+// NormalizeHeader returns a header name in lower case, with a hyphen for every character that is not
+// a letter or a digit. CGI-style servers cannot distinguish two names with the same result, so names
+// that must not be forwarded are compared in this form.
 func NormalizeHeader(name string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

@@ -2,12 +2,13 @@ package request
 
 import "context"
 
-// Impersonation is that a request is made as another user than the authenticated
-// one, which AuthenticationFrom still returns. It is shared and must not be changed.
+// Impersonation describes the impersonation of another user by a request. It is shared and must not
+// be modified.
 type Impersonation struct {
+	// User is the impersonated user. AuthenticationFrom returns the authenticated user.
 	User *User
-	// Constraint is the verb that allowed it, such as impersonate:user-info; empty
-	// for the verb impersonate, which allows everything that the other user may do.
+	// Constraint is the verb that allowed the impersonation, such as impersonate:user-info. It is
+	// empty for the verb impersonate, which allows all actions of the impersonated user.
 	Constraint string
 }
 
@@ -19,7 +20,7 @@ func ImpersonationFrom(ctx context.Context) *Impersonation {
 	return nil
 }
 
-// SetImpersonation records whom the request impersonates: UserFrom returns that user.
+// SetImpersonation sets the impersonation of the request. UserFrom then returns its user.
 func SetImpersonation(ctx context.Context, i *Impersonation) {
 	if s := from(ctx); s != nil {
 		s.impersonation, s.user = i, i.User

@@ -1,5 +1,6 @@
-// Package request defines the data of a parsed request: the Info of its path and method, its user,
-// and their context. It makes no decisions and writes no responses.
+// Package request defines the data of a request: the Info of its path and method, its route, user and
+// audit event, and the context that contains them. Filters set the data; filters and handlers read
+// it. The package makes no decisions and writes no responses.
 package request
 
 import (
@@ -13,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 )
 
-// Info is a parsed request line: verb, resource and name, read from method, path
-// and query by Parse. The path grammar is that of the Kubernetes API:
+// Info is a parsed request line: verb, resource and name. Parse reads them from the method, path and
+// query by the path grammar of the Kubernetes API:
 //
 //	/api/{version}/...                  the core group
 //	/apis/{group}/{version}/...         every other group
@@ -22,10 +23,10 @@ import (
 //	.../{resource}/{name}/{subresource}/{tail...}
 //	.../watch/...                       the deprecated form of ?watch=true
 //
-// Everything else is a non-resource request, of which only Path and Verb, the
-// method in lower case, are set.
+// All other requests are non-resource requests. They have only a Path and a Verb, which is the method
+// in lower case.
 type Info struct {
-	// IsResource means that the request is for an API resource.
+	// IsResource reports whether the path has the form of a resource path.
 	IsResource bool
 	// Path is the URL path as sent.
 	Path string
@@ -33,24 +34,22 @@ type Info struct {
 	// delete, deletecollection) or, for non-resource requests, the HTTP method
 	// in lower case.
 	Verb string
-	// Group and Version as in the path; the core group is "".
+	// Group and Version are the names in the path; the core group is "".
 	Group, Version string
-	// Namespace is empty for cluster-scoped resources and for requests over
-	// all namespaces. For a request for the namespace object itself it is the
-	// name of that namespace.
+	// Namespace is empty for cluster-scoped resources and for requests over all namespaces. For a
+	// request for a Namespace object, it is the name of the object.
 	Namespace string
 	// Resource is the plural resource name; Subresource is the path segment after the object's
 	// name.
 	Resource, Subresource string
-	// Name of the object; empty for collections. For a list or watch it is
-	// the value of a field selector metadata.name=NAME, for authorization.
+	// Name is the name of the object; empty for collections. For a list or watch with a field
+	// selector metadata.name=NAME, it is NAME, for authorization.
 	Name string
-	// NameInPath is the Name, if the path contains it.
+	// NameInPath reports whether the path contains the Name.
 	NameInPath bool
 	// Tail is the path after the subresource, without its leading slash.
 	Tail string
-	// DeprecatedWatch means that the watch was requested by the path, not by the
-	// query.
+	// DeprecatedWatch reports whether the watch was requested by the path, not by the query.
 	DeprecatedWatch bool
 	// Unroutable reports that no resource can have this path, although it has the form of a
 	// resource path: a required segment is empty, or the path requests the deprecated watch of a
@@ -61,7 +60,8 @@ type Info struct {
 	// authorization. As in kube-apiserver, they are empty for deprecated watches, which may watch a
 	// single object.
 	FieldSelector, LabelSelector string
-	// AsOf, unless 0, is the revision that the answer to a get is of: a fault of tests.
+	// AsOf is a revision at which a get request reads the object; 0 means the normal behavior. Only
+	// injected faults of tests set it.
 	AsOf int64
 }
 
@@ -75,8 +75,8 @@ const (
 // /namespaces/{name} are resources.
 var namespaceSubresources = [...]string{"status", "finalize"}
 
-// Parse parses the request line. An error is the client's mistake (400), with a
-// text for it; the Info is then that of a non-resource request.
+// Parse parses the request line. An error is a client error (400) with the message of the response;
+// the Info is then that of a non-resource request.
 func Parse(r *http.Request) (Info, error) {
 	info := Info{Path: r.URL.Path, Verb: strings.ToLower(r.Method)}
 	parts := splitPath(r.URL.Path)
@@ -130,8 +130,8 @@ func (i *Info) parseResource(rest []string) {
 		i.DeprecatedWatch && len(rest) > 2
 }
 
-// refineVerb distinguishes the verbs that share an HTTP method, and reads the
-// selectors of a request for a collection.
+// refineVerb distinguishes the verbs with the same HTTP method, and reads the selectors of a request
+// for a collection.
 func (i *Info) refineVerb(rawQuery string) {
 	if i.Name != "" {
 		return
@@ -148,7 +148,7 @@ func (i *Info) refineVerb(rawQuery string) {
 	if rawQuery == "" {
 		return
 	}
-	query, _ := url.ParseQuery(rawQuery) // a malformed query is reported where it is decoded
+	query, _ := url.ParseQuery(rawQuery) // the decoder of the options reports a malformed query
 	if i.Verb == "list" && isTrue(query, "watch") {
 		i.Verb = "watch"
 	}
@@ -165,8 +165,8 @@ func (i *Info) refineVerb(rawQuery string) {
 	}
 }
 
-// isTrue reads a boolean query parameter as the API's option decoding does: a
-// parameter that is present but empty counts as true.
+// isTrue parses a boolean query parameter by the rules of option decoding: an empty or invalid value
+// is true.
 func isTrue(query url.Values, name string) bool {
 	values, ok := query[name]
 	if !ok || len(values) == 0 {

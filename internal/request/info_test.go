@@ -125,3 +125,31 @@ func TestWarningsAreKeptOnceAndInOrder(t *testing.T) {
 	}
 	request.AddWarning(r.Context(), "outside a request") // must not panic
 }
+
+func TestLongRunningByName(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]bool{
+		"/api/v1/pods":                            false,
+		"/api/v1/pods?watch=1":                    true,
+		"/api/v1/watch/pods":                      true,
+		"/api/v1/namespaces/a/pods/x/log":         true,
+		"/api/v1/namespaces/a/pods/x/exec":        true,
+		"/api/v1/namespaces/a/pods/x/attach":      true,
+		"/api/v1/namespaces/a/pods/x/portforward": true,
+		"/api/v1/namespaces/a/services/x/proxy/y": true,
+		"/api/v1/namespaces/a/pods/x/status":      false,
+		"/debug/pprof/profile":                    true,
+		"/metrics":                                false,
+	} {
+		info, err := request.Parse(httptest.NewRequest("GET", path, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := request.LongRunningByName(&info); got != want {
+			t.Errorf("%s: %t, want %t", path, got, want)
+		}
+	}
+	if request.LongRunningByName(nil) {
+		t.Error("a request without Info is long-running")
+	}
+}

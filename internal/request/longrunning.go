@@ -1,10 +1,36 @@
 package request
 
-import "context"
+import (
+	"context"
+	"strings"
+)
 
-// LongRunning reports whether the client determines the duration of the request. Such a request has
-// no deadline, does not count as in flight, and ends when the server stops. Outside a request, it
-// returns false.
+// LongRunningByName reports whether a request is long-running by kube-apiserver's rule: watches,
+// and subresources with certain names. It applies to resources of other servers and to
+// non-resource paths; the resources of this server declare it (rest.Connection). A nil info is not
+// long-running.
+func LongRunningByName(info *Info) bool {
+	if info == nil {
+		return false
+	}
+	if !info.IsResource {
+		// A profile lasts for ?seconds=; the duration of a snapshot depends on the size of the
+		// store.
+		return strings.HasPrefix(info.Path, "/debug/pprof/") || info.Path == "/mainstay/v1/snapshot"
+	}
+	if info.Verb == "watch" {
+		return true
+	}
+	switch info.Subresource {
+	case "attach", "exec", "portforward", "proxy", "log":
+		return true
+	}
+	return false
+}
+
+// LongRunning reports whether the client determines the duration of the request (Route.LongRunning).
+// Such a request has no deadline, does not count as in flight for MaxInFlight and FlowControl, and
+// ends when the server stops. Outside a request, it returns false.
 func LongRunning(ctx context.Context) bool {
 	s := from(ctx)
 	return s != nil && s.cancel != nil

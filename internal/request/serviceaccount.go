@@ -6,17 +6,17 @@ import (
 	"k8s.io/apimachinery/pkg/api/validation"
 )
 
-// Names and extra fields of the users that service accounts are.
+// Names and extra fields of the users of service accounts.
 const (
-	// ServiceAccountPrefix begins the user names of service accounts.
+	// ServiceAccountPrefix is the prefix of the user names of service accounts.
 	ServiceAccountPrefix = "system:serviceaccount:"
-	// GroupServiceAccounts is the group of all service accounts. Those of a namespace are also in
-	// the group with ":" and the name of the namespace appended.
+	// GroupServiceAccounts is the group of all service accounts. The service accounts of a namespace
+	// are also in the group GroupServiceAccounts + ":" + namespace.
 	GroupServiceAccounts = "system:serviceaccounts"
 
 	// ExtraCredentialID is the key of the credential's identifier.
 	ExtraCredentialID = "authentication.kubernetes.io/credential-id"
-	// Keys of the objects that a service account token is bound to.
+	// The following keys identify the objects to which a service account token is bound.
 	ExtraPodName  = "authentication.kubernetes.io/pod-name"
 	ExtraPodUID   = "authentication.kubernetes.io/pod-uid"
 	ExtraNodeName = "authentication.kubernetes.io/node-name"
@@ -28,13 +28,14 @@ func ServiceAccountUser(namespace, name string) string {
 	return ServiceAccountPrefix + namespace + ":" + name
 }
 
-// ServiceAccountGroups returns the groups that every service account of a namespace
-// is in.
+// ServiceAccountGroups returns the groups of every service account of a namespace. The caller owns
+// the slice.
 func ServiceAccountGroups(namespace string) []string {
 	return []string{GroupServiceAccounts, GroupServiceAccounts + ":" + namespace}
 }
 
-// ServiceAccountOf returns which service account a user name is that of.
+// ServiceAccountOf returns the service account of a user name. It returns false if the name is not
+// that of a service account.
 func ServiceAccountOf(user string) (namespace, name string, ok bool) {
 	rest, ok := strings.CutPrefix(user, ServiceAccountPrefix)
 	if !ok {

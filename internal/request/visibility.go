@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// Namespaces is a set of namespaces. A nil one has all there are. It is immutable:
-// sets that are one pointer are equal.
+// Namespaces is an immutable set of namespaces. A nil *Namespaces contains all namespaces.
 type Namespaces struct{ names []string }
 
-// NewNamespaces returns a set of names and takes ownership of the slice. The set may be empty.
+// NewNamespaces returns a set of names, and takes ownership of the slice. Without names, the set is
+// empty.
 func NewNamespaces(names []string) *Namespaces {
 	slices.SortFunc(names, compareNames)
 	return &Namespaces{slices.Compact(names)}
@@ -39,7 +39,8 @@ func (n *Namespaces) Has(name string) bool {
 	return found
 }
 
-// Names returns the names in the order of their objects' keys, which must not be changed; nil for all namespaces.
+// Names returns the names in the order of the keys of their objects; nil for the set of all
+// namespaces. The slice is shared and must not be modified.
 func (n *Namespaces) Names() []string {
 	if n == nil {
 		return nil
@@ -55,7 +56,8 @@ func (n *Namespaces) Equal(other *Namespaces) bool {
 	return slices.Equal(n.names, other.names)
 }
 
-// Without returns the names of n that are not in other. The set of all namespaces stays complete.
+// Without returns the set of the names of n that are not in other. For the set of all namespaces, it
+// returns the same set.
 func (n *Namespaces) Without(other *Namespaces) *Namespaces {
 	if n == nil {
 		return nil
@@ -74,19 +76,19 @@ func (n *Namespaces) Without(other *Namespaces) *Namespaces {
 // that the client will receive, so that the implementation can determine whether a client received
 // revisions of an earlier set, from which a watch cannot resume. It is safe for concurrent use.
 type Visibility interface {
-	// Now returns the namespaces, which may be out of date on return.
+	// Now returns the current namespaces. They may change at any time.
 	Now() *Namespaces
-	// Listed reports whether a list at a revision still has the current namespaces. If not, it must
-	// not be sent.
-	Listed(of *Namespaces, revision int64) bool
-	// Resume returns the namespaces of a watch that resumes from a reached revision, and a channel
-	// that is closed when they may have changed. It returns false if the client may have received
-	// other namespaces at that revision.
+	// IsCurrent reports whether of is the current set for a list at a revision. If it is not, the
+	// list must not be sent.
+	IsCurrent(of *Namespaces, revision int64) bool
+	// Resume returns the namespaces of a watch that resumes from a revision, and a channel that is
+	// closed when they may have changed. It returns false if the client may have received other
+	// namespaces at that revision.
 	Resume(revision int64) (now *Namespaces, changed <-chan struct{}, ok bool)
-	// Reached is called before a watch sends the changes up to a revision, and returns the
+	// Advance is called before a watch sends the changes up to a revision, and returns the
 	// namespaces to send. If they differ from of, the watch also sends the difference, with
 	// revisions up to this one. It returns false if the client must list again.
-	Reached(of *Namespaces, revision int64) (now *Namespaces, changed <-chan struct{}, ok bool)
+	Advance(of *Namespaces, revision int64) (now *Namespaces, changed <-chan struct{}, ok bool)
 }
 
 // SetVisibility limits a list or watch over all namespaces. The handler must respect it.

@@ -2,8 +2,8 @@ package request
 
 import "context"
 
-// OnWatchInitialized sets a hook that runs after the initial events of a watch were sent, when the
-// watch only costs changes. The hook does not run if the request is rejected.
+// OnWatchInitialized sets a hook that runs after the initial events of a watch were sent. From then
+// on, the watch only uses resources for changes. The hook does not run if the request is rejected.
 func OnWatchInitialized(ctx context.Context, hook func()) {
 	if s := from(ctx); s != nil {
 		s.watchInitialized.Store(&hook)

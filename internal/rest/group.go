@@ -2,10 +2,10 @@ package rest
 
 import "k8s.io/apimachinery/pkg/runtime/schema"
 
-// Group is an API group with its versions.
+// Group is an API group with its versions. It is shared and must not be modified.
 type Group struct {
 	Name string
-	// Versions in order of preference.
+	// Versions are in order of preference.
 	Versions []Version
 }
 

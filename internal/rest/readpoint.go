@@ -11,7 +11,8 @@ import (
 // *ReadPoint shares nothing.
 type ReadPoint struct {
 	mu sync.Mutex
-	// store is the last queried store, with its revision; nil before the first query
+	// store is the store of the last query, and revision its result. store is nil before the first
+	// query.
 	store    any
 	revision int64
 }
@@ -23,8 +24,8 @@ func WithReadPoint(ctx context.Context) context.Context {
 	return context.WithValue(ctx, readPointKey{}, &ReadPoint{})
 }
 
-// WithoutReadPoint returns a context without a ReadPoint, for a write and its reads. It also clears
-// the point of ctx, so that reads after the write see it.
+// WithoutReadPoint returns a context without a ReadPoint, for a write and its reads. It also resets
+// the point of ctx, so that later reads include the write.
 func WithoutReadPoint(ctx context.Context) context.Context {
 	point := ReadPointFrom(ctx)
 	if point == nil {
@@ -40,8 +41,9 @@ func ReadPointFrom(ctx context.Context) *ReadPoint {
 	return point
 }
 
-// Revision returns the newest revision of a store, which must be comparable, as of the first call
-// for it. A call for another store in between resets both.
+// Revision returns the revision of the first call for a store, which newest returned. store is the
+// key of the store and must be comparable. A call with another store replaces the revision. An error
+// of newest is returned unchanged and not cached. Concurrent calls wait for newest.
 func (p *ReadPoint) Revision(store any, newest func() (int64, error)) (int64, error) {
 	if p == nil {
 		return newest()
@@ -59,7 +61,8 @@ func (p *ReadPoint) Revision(store any, newest func() (int64, error)) (int64, er
 	return revision, nil
 }
 
-// Forget makes the next read query the store again, after an event that it must see.
+// Forget makes the next read query its store again. Call it after an event that later reads must
+// include.
 func (p *ReadPoint) Forget() {
 	if p == nil {
 		return

@@ -7,7 +7,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// TestReadPoint: reads that share a point ask a store once, until something is written.
+// TestReadPoint checks that reads with a common point query a store once, until a write.
 func TestReadPoint(t *testing.T) {
 	t.Parallel()
 	newest := int64(0)

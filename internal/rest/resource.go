@@ -11,11 +11,11 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// Resource is one resource or subresource as served in one API version. Except for
-// FieldManager, it is immutable once it is in the catalog.
+// Resource is a resource or subresource in one API version. It is immutable once it is in a catalog,
+// except for FieldManager.
 type Resource struct {
-	// GroupVersion is where it is served, Name the plural, Subresource the path
-	// segment after an object's name, empty for the resource itself.
+	// GroupVersion, Name (the plural) and Subresource (the path segment after the name of an object;
+	// "" for the resource itself) are the names in the path.
 	GroupVersion      schema.GroupVersion
 	Name, Subresource string
 	Singular          string
@@ -26,50 +26,51 @@ type Resource struct {
 	// Kind is the kind of Version with managed fields: the stored kind, or the kind of a
 	// subresource that writes a part of it (Scale). It is nil for resources that are not stored.
 	Kind *codec.Kind
-	// Version is how request and response bodies look. For a subresource it may
-	// be of another kind and group than its parent's (a Scale).
+	// Version is the version of request and response bodies. The kind and group of a subresource may
+	// differ from those of its parent (a Scale).
 	Version *codec.Version
-	// StorageVersionHash is shown in discovery. It is empty for resources that are not stored.
+	// StorageVersionHash is the hash in discovery documents. It is empty for resources that are not
+	// stored.
 	StorageVersionHash string
 
 	// Storage serves the requests. The interfaces that it implements determine the verbs.
 	Storage Storage
-	// WithoutVerbs are withheld although Storage could do them.
+	// WithoutVerbs are verbs that are not served although Storage implements them.
 	WithoutVerbs []string
 	// ReturnDeleted makes a completed deletion return the last state of the object instead of a
 	// Status.
 	ReturnDeleted bool
-	// Custom reports that a CustomResourceDefinition defines the resource. Some requests and errors
-	// differ from built-in resources.
+	// Custom reports whether a CustomResourceDefinition defines the resource. Some requests and
+	// errors differ from those of built-in resources.
 	Custom bool
 	// Table converts to Tables; nil selects the columns name and age.
 	Table TableConvertor
-	// WithoutTable reports that the resource has no Table form: a request that accepts no other
-	// form gets 406.
+	// WithoutTable reports whether the resource has no Table form. Requests that accept only Tables
+	// then get 406.
 	WithoutTable bool
 	// FieldLabel translates a key of a field selector in this version into a key of
 	// codec.Kind.Fields, or returns an error. nil permits metadata.name and metadata.namespace
 	// only.
 	FieldLabel func(label, value string) (string, string, error)
-	// ResetFields are the fields that writes to this resource ignore, by API version. Managers do
-	// not own them.
+	// ResetFields are the fields that writes to this resource ignore, by API version. They are not
+	// recorded in managed fields.
 	ResetFields map[fieldpath.APIVersion]*fieldpath.Set
-	// TypeConverter has the merge schemas of Kind; nil selects those of built-in kinds.
+	// TypeConverter contains the merge schemas of Kind; nil selects those of built-in kinds.
 	TypeConverter managedfields.TypeConverter
-	// Warning, where not empty, is sent with every response: a deprecation.
+	// Warning is the deprecation warning of every response; empty if there is none.
 	Warning string
 	// RemovedRelease is the Kubernetes release that removes a deprecated resource, such as 1.35;
 	// empty if unknown.
 	RemovedRelease string
 
 	// FieldManager caches the field manager of the resource, an *apply.Manager that package
-	// endpoints/apply creates on first use and guards by a lock of its own. It refers to
-	// the resource, so a cache elsewhere would keep the resources of deleted
-	// definitions in memory.
+	// endpoints/apply creates on first use and guards with its own lock. A cache outside the resource
+	// would retain the resources of deleted definitions, because a field manager refers to its
+	// resource.
 	FieldManager any
 }
 
-// FullName is the name with its subresource, as in "pods/status".
+// FullName returns the name with the subresource, for example "pods/status".
 func (r *Resource) FullName() string {
 	if r.Subresource == "" {
 		return r.Name
@@ -77,37 +78,37 @@ func (r *Resource) FullName() string {
 	return r.Name + "/" + r.Subresource
 }
 
-// GroupResource names the resource in errors.
+// GroupResource returns the group and name, without the subresource. Errors contain it.
 func (r *Resource) GroupResource() schema.GroupResource {
 	return schema.GroupResource{Group: r.GroupVersion.Group, Resource: r.Name}
 }
 
-// GVR is the resource with its version.
+// GVR returns the group, version and name, without the subresource.
 func (r *Resource) GVR() schema.GroupVersionResource {
 	return r.GroupVersion.WithResource(r.Name)
 }
 
-// Verb is a Kubernetes verb and how it is requested over HTTP.
+// Verb is a Kubernetes verb with the form of its HTTP requests.
 type Verb struct {
-	// Name as in discovery and authorization.
+	// Name is the verb in discovery and authorization, such as deletecollection.
 	Name string
-	// Action as in the list of routes and in metrics.
+	// Action is the verb in the list of routes and in metrics, such as WATCHLIST.
 	Action string
-	// Methods of HTTP.
+	// Methods are the HTTP methods.
 	Methods []string
-	// Item reports that the path contains the name of an object.
+	// Item reports whether the path contains the name of an object.
 	Item bool
-	// AllNamespaces reports that the verb of a namespaced resource is also served without a
+	// AllNamespaces reports whether the verb of a namespaced resource is also served without a
 	// namespace.
 	AllNamespaces bool
-	// can reports whether storage has the capability.
+	// can reports whether a storage implements the verb.
 	can func(Storage) bool
 }
 
 func implements[T any](s Storage) bool { _, ok := s.(T); return ok }
 
-// verbs are all verbs in the order of the route table. This is the one place
-// that tests which interfaces a storage implements.
+// verbs contains all verbs in the order of the route table. Discovery, documentation and the list of
+// routes determine the verbs of a storage only by this table.
 var verbs = [...]Verb{
 	{Name: "list", Action: "LIST", Methods: []string{http.MethodGet}, AllNamespaces: true, can: implements[Lister]},
 	{Name: "create", Action: "POST", Methods: []string{http.MethodPost}, can: implements[Creater]},
@@ -123,7 +124,8 @@ var verbs = [...]Verb{
 	{Name: "watch", Action: "WATCH", Methods: []string{http.MethodGet}, Item: true, can: implements[Watcher]},
 }
 
-// Verbs returns the verbs of the resource, in the order of the route table.
+// Verbs returns the served verbs, in the order of the route table. A verb can occur several times,
+// with different paths. The caller owns the slice.
 func (r *Resource) Verbs() []Verb {
 	var served []Verb
 	for _, v := range verbs {
@@ -164,11 +166,11 @@ func connectVerb(method string) string {
 	return ""
 }
 
-// VerbNames returns the verbs as discovery lists them: sorted, each once.
+// VerbNames returns the verbs for discovery: sorted and without duplicates. For custom resources, it
+// has the order of kube-apiserver. The caller owns the slice.
 func (r *Resource) VerbNames() []string {
 	if r.Version != nil && r.Version.Untyped && r.Subresource == "" {
-		// Custom resources have them all, until the definition is being deleted;
-		// the order is kube-apiserver's.
+		// Custom resources have all verbs until the definition is deleted.
 		all := []string{"delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"}
 		return slices.DeleteFunc(all, func(name string) bool { return slices.Contains(r.WithoutVerbs, name) })
 	}

@@ -34,19 +34,19 @@ func (getter) Get(context.Context, types.NamespacedName, metav1.GetOptions) (*co
 }
 func (lister) List(context.Context, string, rest.ListOptions) (*rest.List, error)   { return nil, nil }
 func (watcher) Watch(context.Context, string, rest.ListOptions) (rest.Watch, error) { return nil, nil }
-func (creater) Create(context.Context, codec.Object, rest.ValidateObject, metav1.CreateOptions) (*codec.Record, error) {
+func (creater) Create(context.Context, codec.Object, rest.ValidateObjectFunc, metav1.CreateOptions) (*codec.Record, error) {
 	return nil, nil
 }
 func (updater) Update(context.Context, types.NamespacedName, rest.UpdateFunc, rest.UpdateOptions) (*codec.Record, bool, error) {
 	return nil, false, nil
 }
-func (deleter) Delete(context.Context, types.NamespacedName, rest.ValidateObject, metav1.DeleteOptions) (*codec.Record, bool, error) {
+func (deleter) Delete(context.Context, types.NamespacedName, rest.ValidateObjectFunc, metav1.DeleteOptions) (*codec.Record, bool, error) {
 	return nil, false, nil
 }
-func (collection) DeleteCollection(context.Context, string, rest.ValidateObject, metav1.DeleteOptions, rest.ListOptions) (*rest.List, error) {
+func (collection) DeleteCollection(context.Context, string, rest.ValidateObjectFunc, metav1.DeleteOptions, rest.ListOptions) (*rest.List, error) {
 	return nil, nil
 }
-func (named) CreateNamed(context.Context, types.NamespacedName, codec.Object, rest.ValidateObject, metav1.CreateOptions) (*codec.Record, error) {
+func (named) CreateNamed(context.Context, types.NamespacedName, codec.Object, rest.ValidateObjectFunc, metav1.CreateOptions) (*codec.Record, error) {
 	return nil, nil
 }
 func (connecter) ConnectOptions(url.Values, string) (runtime.Object, error) { return nil, nil }

@@ -1,6 +1,10 @@
 // Package rest defines REST storage. Each verb has a small interface. The interfaces that a storage
-// implements determine the served verbs, discovery and documentation. The names are
-// kube-apiserver's.
+// implements determine the served verbs, discovery and documentation. The names are those of
+// kube-apiserver.
+//
+// Package endpoints calls a storage, and passes it functions of the same request that the storage
+// calls back: an UpdateFunc with the change and mutating admission, and a ValidateObjectFunc with
+// validating admission. The comment of package registry has the sequence.
 package rest
 
 import (
@@ -30,67 +34,66 @@ type Storage any
 
 // Getter reads one object.
 type Getter interface {
-	// Get returns the object. options.ResourceVersion is as on the API concepts
-	// page: "" the newest, "0" any, N not older than N. A missing object is a
-	// 404.
+	// Get returns the object, or a 404. options.ResourceVersion is as specified on the API concepts
+	// page: "" reads the newest state, "0" any state, and N a state that is not older than N. The
+	// record is shared and immutable.
 	Get(ctx context.Context, name types.NamespacedName, options metav1.GetOptions) (*codec.Record, error)
 }
 
-// PastGetter is a Getter that also reads an object as it was. It is for faults of tests.
+// PastGetter reads old revisions of an object. It is used for injected faults in tests.
 type PastGetter interface {
-	// GetAt returns the object at a revision within the history.
+	// GetAt returns the object at a revision, or 410 Expired if the revision is compacted.
 	GetAt(ctx context.Context, name types.NamespacedName, revision int64) (*codec.Record, error)
 }
 
 // Lister reads a collection.
 type Lister interface {
-	// List returns the selected objects of a namespace, or of all where it is
-	// empty, in the order of their keys.
+	// List returns the selected objects of a namespace, or of all namespaces if it is empty, in
+	// the order of their keys.
 	List(ctx context.Context, namespace string, options ListOptions) (*List, error)
 }
 
 // Watcher watches a collection.
 type Watcher interface {
-	// Watch returns a started watch, which the caller must close. Later errors are
-	// returned by its Next.
+	// Watch starts a watch, which the caller must close. ctx must be valid until then. Errors after
+	// the start are returned by Watch.Next.
 	Watch(ctx context.Context, namespace string, options ListOptions) (Watch, error)
 }
 
 // Creater creates objects. The spelling is upstream's.
 type Creater interface {
-	// Create stores the object, which becomes the storage's, after validate
-	// has accepted its final form. A nil record without an error means that the
-	// response is a Status of success.
-	Create(ctx context.Context, obj codec.Object, validate ValidateObject, options metav1.CreateOptions) (*codec.Record, error)
+	// Create stores obj after validate has accepted its final form. The storage takes ownership of
+	// obj. A nil record without an error means that the response is a Status of success.
+	Create(ctx context.Context, obj codec.Object, validate ValidateObjectFunc, options metav1.CreateOptions) (*codec.Record, error)
 }
 
 // Updater replaces objects.
 type Updater interface {
-	// Update stores the object that update returns for the current one. update is
-	// called again, with the newer object, after a concurrent write. created
-	// reports whether there was no object before.
+	// Update stores the object that update returns for the current one. After a concurrent write,
+	// it calls update again with the newer object. created reports whether the object was created.
 	Update(ctx context.Context, name types.NamespacedName, update UpdateFunc, options UpdateOptions) (record *codec.Record, created bool, err error)
 }
 
 // GracefulDeleter deletes objects, at once or by setting a deletionTimestamp.
 type GracefulDeleter interface {
-	// Delete returns the object as it last was. now reports whether it was
-	// removed, and not just marked for deletion.
-	Delete(ctx context.Context, name types.NamespacedName, validate ValidateObject, options metav1.DeleteOptions) (record *codec.Record, now bool, err error)
+	// Delete returns the last state of the object. now reports whether the object was removed; if
+	// not, it was marked for deletion.
+	Delete(ctx context.Context, name types.NamespacedName, validate ValidateObjectFunc, options metav1.DeleteOptions) (record *codec.Record, now bool, err error)
 }
 
-// CorruptDeleter deletes objects that cannot be read, and no others.
+// CorruptDeleter deletes objects that cannot be decoded.
 type CorruptDeleter interface {
+	// DeleteCorrupt returns an error if the object can be decoded.
 	DeleteCorrupt(ctx context.Context, name types.NamespacedName, options metav1.DeleteOptions) error
 }
 
 // CollectionDeleter deletes the objects of a list and returns them. It is not atomic: after an
 // error, earlier deletions stay in effect.
 type CollectionDeleter interface {
-	DeleteCollection(ctx context.Context, namespace string, validate ValidateObject, options metav1.DeleteOptions, list ListOptions) (*List, error)
+	DeleteCollection(ctx context.Context, namespace string, validate ValidateObjectFunc, options metav1.DeleteOptions, list ListOptions) (*List, error)
 }
 
-// Connecter hands a request to a handler of its own: streams, proxies, logs.
+// Connecter serves requests with an http.Handler: streams, proxies, logs.
 type Connecter interface {
 	// ConnectOptions parses the options of a connection from the query and from the path after the
 	// subresource, which starts with a slash. The result is an object of the resource's Version
@@ -113,13 +116,14 @@ type Connection struct {
 	Methods []string
 	// Options is the kind of the options; "" without options.
 	Options string
-	// TakesPath: a path may follow the subresource.
+	// TakesPath reports whether a path may follow the subresource.
 	TakesPath bool
-	// LongRunning: a request may last. It is then exempt from deadlines and from
-	// the limits of requests in flight, and ends when the server stops.
+	// LongRunning reports whether the client determines the duration of a request. Such a request
+	// is exempt from deadlines and from the limits of requests in flight, and ends when the server
+	// stops.
 	LongRunning bool
-	// Text: the answer is text that is read, as a log is. Admission, which sees other
-	// connections, does not see reads.
+	// Text reports whether the response is text, such as a log. Such a request is a read: admission
+	// is not called, unlike for other connections.
 	Text bool
 }
 
@@ -128,42 +132,47 @@ type Connection struct {
 type NamedCreater interface {
 	// CreateNamed returns the created object. A nil record without an error means
 	// that the response is a Status of success.
-	CreateNamed(ctx context.Context, name types.NamespacedName, obj codec.Object, validate ValidateObject, options metav1.CreateOptions) (*codec.Record, error)
+	CreateNamed(ctx context.Context, name types.NamespacedName, obj codec.Object, validate ValidateObjectFunc, options metav1.CreateOptions) (*codec.Record, error)
 }
 
-// TableConvertor makes the rows of a Table, which kubectl prints.
+// TableConvertor converts objects to the rows of a Table, which kubectl prints. It is safe for
+// concurrent use.
 type TableConvertor interface {
-	// Columns are the columns of every table of this resource.
+	// Columns returns the columns of all tables of the resource. The slice is shared and must not be
+	// modified.
 	Columns() []metav1.TableColumnDefinition
-	// Cells returns one row's cells, one for each column, and its conditions.
-	// now is the time that ages count from. The object must not be changed.
+	// Cells returns the cells of a row, one per column, and its conditions. Ages are relative to
+	// now. It must not modify the object.
 	Cells(obj codec.Object, now time.Time) ([]any, []metav1.TableRowCondition, error)
 }
 
-// Arranger is a TableConvertor that orders the rows of a list.
+// Arranger is a TableConvertor that sorts the rows of a list.
 type Arranger interface {
 	TableConvertor
-	// Arrange receives the objects of a list with their cells, which it may
-	// change, and returns the order of the rows, by index. The objects must not be
-	// changed.
+	// Arrange returns the order of the rows, as indexes of list. rows contains the cells of the
+	// objects, which it may modify. It must not modify the objects.
 	Arrange(list []codec.Object, rows [][]any) (order []int, err error)
 }
 
-// ValidateObject runs validating admission on the final object before the write; for deletions, on
-// the deleted object. old is nil for creations. The objects must not be modified. A nil
-// ValidateObject accepts all objects.
-type ValidateObject func(ctx context.Context, obj, old codec.Object) error
+// ValidateObjectFunc runs validating admission for a request, and returns an error to reject the
+// write. admission.Chain creates it, endpoints passes it to the storage, and the storage calls it on
+// the final object directly before the write; for a deletion, with the deleted object as old and a
+// nil obj. old is nil for a creation. It must not modify the objects. The storage calls it again if
+// it repeats the write after a conflict, and for each object of a collection. A nil
+// ValidateObjectFunc accepts all objects.
+type ValidateObjectFunc func(ctx context.Context, obj, old codec.Object) error
 
-// UpdateFunc computes the new object from the current one, which is shared and must not be
-// modified. current is nil if the object does not exist and the caller of Update permits creation;
-// otherwise the storage returns NotFound. The storage takes ownership of the new object.
+// UpdateFunc computes the new object from the current one, including mutating admission. current is
+// shared and must not be modified. It is nil if the object does not exist and the caller of Update
+// permits creation; otherwise the storage returns NotFound. The storage takes ownership of the
+// result, returns an error unchanged, and calls the function again after a conflict.
 type UpdateFunc func(ctx context.Context, current codec.Object) (codec.Object, error)
 
-// UpdateOptions govern an Update.
+// UpdateOptions are the options of an update.
 type UpdateOptions struct {
 	metav1.UpdateOptions
-	// Validate is called before an update, ValidateCreate before a creation.
-	Validate, ValidateCreate ValidateObject
+	// Validate is called before an update, ValidateCreate before a creation. Each may be nil.
+	Validate, ValidateCreate ValidateObjectFunc
 	// AllowCreate permits the creation of a missing object even if the strategy does not
 	// (server-side apply).
 	AllowCreate bool
@@ -171,10 +180,11 @@ type UpdateOptions struct {
 	Preconditions *metav1.Preconditions
 }
 
-// ListOptions choose the objects of a list or watch.
+// ListOptions are the options of a list or watch. The zero value lists all objects at the newest
+// revision.
 type ListOptions struct {
-	Labels labels.Selector // nil chooses all
-	Fields fields.Selector // nil chooses all
+	Labels labels.Selector // nil selects all objects
+	Fields fields.Selector // nil selects all objects
 	// Namespaces limits a list over all namespaces; nil means no limit.
 	Namespaces *request.Namespaces
 	// Visibility limits a watch over all namespaces; nil means no limit.
@@ -183,12 +193,13 @@ type ListOptions struct {
 	ResourceVersion      string
 	ResourceVersionMatch metav1.ResourceVersionMatch
 
-	// Limit and Continue page through a list; Limit 0 is no limit.
+	// Limit is the maximum number of objects of a page, or 0 for no limit. Continue is the token of
+	// the previous page.
 	Limit    int64
 	Continue string
 
-	// AllowBookmarks, SendInitialEvents and Deadline are a watch's. At the Deadline, if it is
-	// not zero, its context ends.
+	// AllowBookmarks, SendInitialEvents and Deadline apply to watches. Deadline is the time at which
+	// the context of the watch ends; the zero time means never.
 	AllowBookmarks    bool
 	SendInitialEvents *bool
 	Deadline          time.Time
@@ -201,41 +212,39 @@ type List struct {
 	Revision int64
 	// Items yields the objects in order. An error ends it.
 	Items iter.Seq2[*codec.Record, error]
-	// Continue and Remaining are set after Items has been run through, where a
-	// limit cut the list short. Remaining is nil where it is not known.
+	// Continue and Remaining are set after the iteration of Items if the limit ended the page.
+	// Remaining is nil if the number is unknown.
 	Continue  string
 	Remaining *int64
-	// Uncached: the records were read for this list, and are in no cache.
+	// Uncached reports that the records were read for this list and are not in a cache.
 	Uncached bool
 }
 
 // Event is an event of a watch.
 type Event struct {
-	// Type is Added, Modified, Deleted or Bookmark; errors are Next's.
+	// Type is Added, Modified, Deleted or Bookmark. Next returns errors as Go errors.
 	Type watch.EventType
-	// Record is the object after the change, or, for a deletion, as it last
-	// was, with the deletion's revision. It is nil for a bookmark.
+	// Record is the object after the change; for a deletion, its last state with the revision of
+	// the deletion; nil for a bookmark.
 	Record *codec.Record
 	// Revision is the resourceVersion of a bookmark.
 	Revision int64
-	// InitialEventsEnd marks the bookmark that ends the initial events.
+	// InitialEventsEnd reports whether the bookmark ends the initial events.
 	InitialEventsEnd bool
 }
 
-// ErrWatchClosed is returned by Watch.Next when the server ends a watch in good
-// order: the client should watch again from where it was.
+// ErrWatchClosed is returned by Watch.Next when the server ends a watch without loss of events: the
+// client can resume from its last revision.
 var ErrWatchClosed = errors.New("watch closed")
 
-// ErrWouldBlock is returned by Poller.Poll where only Next can go on, for now or at all.
+// ErrWouldBlock is returned by Poller.Poll if only Next can continue, at the moment or permanently.
 var ErrWouldBlock = errors.New("the watch would block")
 
-// Watch is a cursor in the changes of a collection. It must not be used
-// concurrently.
+// Watch is a cursor in the changes of a collection. It is not safe for concurrent use.
 type Watch interface {
-	// Next waits for events and returns some, at least one, in order of
-	// revision. The slice is valid until the next call. An error ends the
-	// watch: the context's, ErrWatchClosed, or an API error for the client, such as
-	// 410 Expired.
+	// Next blocks until there are events, and returns at least one, in order of revision. The slice
+	// is valid until the next call. After an error, the watch has ended: the error of ctx,
+	// ErrWatchClosed, or an API error for the client, such as 410 Expired.
 	Next(ctx context.Context) ([]Event, error)
 	io.Closer
 }
@@ -251,7 +260,7 @@ type Poller interface {
 	Poll(ctx context.Context, wake func()) ([]Event, error)
 }
 
-// Poll polls a watch, if it is a Poller.
+// Poll calls the method Poll of w if w is a Poller, and otherwise returns ErrWouldBlock.
 func Poll(ctx context.Context, w Watch, wake func()) ([]Event, error) {
 	if p, ok := w.(Poller); ok {
 		return p.Poll(ctx, wake)

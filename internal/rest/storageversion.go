@@ -6,25 +6,24 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// StorageVersion contains the versions in which a server stores a resource, in the format of
-// apiVersion.
+// StorageVersion contains the API versions of a stored resource, in the format of apiVersion.
 type StorageVersion struct {
 	schema.GroupResource
-	// Also are resources of other groups by which the same objects are served.
-	Also []schema.GroupResource
-	// Encoding is the version of stored objects, one of Decodable, which are the readable versions.
-	// Served are the versions for clients.
+	// Aliases are the resources of other groups with the same objects.
+	Aliases []schema.GroupResource
+	// Encoding is the version in which objects are stored, Decodable are the versions that can be
+	// read from storage, and Served are the versions for clients.
 	Encoding          string
 	Decodable, Served []string
 }
 
-// ServedIn adds a serving resource, which may be in another group.
-func (v *StorageVersion) ServedIn(r *Resource) {
+// AddServed adds the version of a served resource, or its name to Aliases if it is in another group.
+func (v *StorageVersion) AddServed(r *Resource) {
 	of := r.GroupResource()
 	switch {
 	case of == v.GroupResource:
 		v.Served = append(v.Served, r.GroupVersion.String())
-	case !slices.Contains(v.Also, of):
-		v.Also = append(v.Also, of)
+	case !slices.Contains(v.Aliases, of):
+		v.Aliases = append(v.Aliases, of)
 	}
 }

@@ -131,6 +131,9 @@ type WriteOptions struct {
 	TTL time.Duration
 	// DryRun performs all checks without the write.
 	DryRun bool
+	// Subresource is the subresource through which the object is written, such as resize; "" for
+	// the object itself. Only some updates of a subresource are subject to quotas.
+	Subresource string
 	// With contains writes of other objects that are committed in the same transaction. Writes of
 	// storages over another backend are committed before it. If one of these objects has changed, the
 	// write fails with an *OpConflictError. If the object itself has changed, Update calls its

@@ -46,7 +46,7 @@ func (v *visibleNamespaces) listInitial(ctx context.Context, reader WatchReader,
 		v.current = v.visibility.Now()
 		plan.Namespaces = v.current
 		list, err := reader.ListPlanned(ctx, plan)
-		if err != nil || v.visibility.Listed(v.current, list.Revision) {
+		if err != nil || v.visibility.IsCurrent(v.current, list.Revision) {
 			closed := make(chan struct{})
 			close(closed) // read the set before the first changes
 			v.changed = closed
@@ -74,7 +74,7 @@ func (v *visibleNamespaces) resume(from, current int64) error {
 func (c *cursor) filterVisible(ctx context.Context, changes []*Change, progress int64) ([]*Change, error) {
 	v := c.visible
 	before := v.current
-	now, changed, ok := v.visibility.Reached(before, progress)
+	now, changed, ok := v.visibility.Advance(before, progress)
 	if !ok {
 		return nil, &ExpiredError{Message: visibilityChanged}
 	}

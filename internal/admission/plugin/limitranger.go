@@ -45,7 +45,7 @@ func (p LimitRanger) Mutate(ctx context.Context, a *admission.Attributes) error 
 	for _, limits := range ranges {
 		fillResources(pod, defaultResources(limits))
 	}
-	a.HandOn(p, ranges)
+	a.StoreLookup(p, ranges)
 	return nil
 }
 
@@ -56,7 +56,7 @@ func (p LimitRanger) Validate(ctx context.Context, a *admission.Attributes) erro
 	if check == nil {
 		return nil
 	}
-	ranges, handed := a.Handed(p).([]*corev1.LimitRange)
+	ranges, handed := a.StoredLookup(p).([]*corev1.LimitRange)
 	if !handed {
 		var err error
 		if ranges, err = p.ranges(ctx, a); err != nil {

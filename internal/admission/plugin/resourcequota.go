@@ -30,7 +30,7 @@ func (p ResourceQuota) Validate(ctx context.Context, a *admission.Attributes) er
 	err := p.Ledger.Check(ctx, &quota.Write{
 		Resource: a.Resource.GroupResource(), Subresource: a.Resource.Subresource, Namespace: a.Namespace, Object: obj, Old: a.Old,
 	})
-	if errors.As(err, new(quota.Refusal)) {
+	if errors.As(err, new(quota.DeniedError)) {
 		return refuse(a, err)
 	}
 	return err

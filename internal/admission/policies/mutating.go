@@ -71,11 +71,11 @@ func (p Mutating) Mutate(ctx context.Context, a *admission.Attributes) error {
 
 // runsOf returns the state of the first pass.
 func (p Mutating) runsOf(a *admission.Attributes) *runs {
-	if have, ok := a.Remembered(p).(*runs); ok {
+	if have, ok := a.State(p).(*runs); ok {
 		return have
 	}
 	made := &runs{done: map[invocationKey]bool{}, due: map[invocationKey]bool{}}
-	a.Remember(p, made)
+	a.SetState(p, made)
 	return made
 }
 
@@ -109,7 +109,7 @@ type invocation struct {
 	param   param
 	shown   *rest.Resource
 	// deciding records the explanation; may be nil.
-	deciding *admission.Deciding
+	deciding *admission.DecisionRecorder
 }
 
 type invocationKey struct {
@@ -182,7 +182,7 @@ func (m *mutation) invoke(i invocation) error {
 		m.refuse(i, place{list: "matchConditions"}, err)
 		return nil
 	case !matches:
-		i.deciding.NotMet(failed)
+		i.deciding.SetUnmet(failed)
 		i.deciding.End(nil)
 		return nil
 	case m.Reinvoked() && !m.runs.due[i.key()]:
@@ -194,7 +194,7 @@ func (m *mutation) invoke(i invocation) error {
 		return err
 	}
 	if changed {
-		m.ChangedBy(fmt.Sprintf("MutatingAdmissionPolicy '%s' with binding '%s'", i.name, i.binding.name))
+		m.RecordMutator(fmt.Sprintf("MutatingAdmissionPolicy '%s' with binding '%s'", i.name, i.binding.name))
 		m.runs.again()
 		m.Reinvoke()
 	}
@@ -259,7 +259,7 @@ func (i *invocation) explain(at place, err error, took time.Duration) {
 	if err != nil {
 		said.Message = err.Error()
 	}
-	i.deciding.Evaluated(said)
+	i.deciding.AddEvaluation(said)
 }
 
 // apply evaluates an expression and replaces the object with its result.

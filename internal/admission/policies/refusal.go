@@ -50,7 +50,7 @@ func (r *refusal) causes(kind, message string) []metav1.StatusCause {
 		if line := r.at.program.LineOf(r.err); line > 0 {
 			text += fmt.Sprintf(" at line %d", line)
 		}
-		text += ": " + admission.Shortened(r.at.program.Text())
+		text += ": " + admission.TruncateExpression(r.at.program.Text())
 	}
 	return append(causes, metav1.StatusCause{Type: admission.CausePolicy, Field: r.at.String(), Message: text})
 }
@@ -64,9 +64,9 @@ func nameOf(name types.NamespacedName) string {
 }
 
 // decide starts the explanation of a policy; nil without an explanation.
-func (r *review) decide(policyName, binding string, param types.NamespacedName) *admission.Deciding {
+func (r *review) decide(policyName, binding string, param types.NamespacedName) *admission.DecisionRecorder {
 	if r.Explanation == nil {
 		return nil
 	}
-	return r.Decide(admission.Decision{Policy: policyName, Binding: binding, Param: nameOf(param)})
+	return r.StartDecision(admission.Decision{Policy: policyName, Binding: binding, Param: nameOf(param)})
 }

@@ -99,7 +99,7 @@ func (r *review) view(shown *rest.Resource) *view {
 
 // changed makes expressions read the modified object.
 func (r *review) changed() {
-	r.Changed()
+	r.InvalidateConversions()
 	r.views = nil
 }
 

@@ -184,7 +184,7 @@ type evaluation struct {
 	binding  *binding
 	param    types.NamespacedName
 	said     annotations
-	deciding *admission.Deciding // nil without an explanation
+	deciding *admission.DecisionRecorder // nil without an explanation
 }
 
 // run evaluates the policy. The error is why it cannot be; it is concluded already.
@@ -198,7 +198,7 @@ func (e evaluation) run() error {
 		e.conclude(0, outcome{message: err.Error(), err: err, at: place{list: "matchConditions"}})
 		return err
 	case !matches:
-		e.deciding.NotMet(failed)
+		e.deciding.SetUnmet(failed)
 		return nil
 	}
 	budget := policy.Budget(environment.RuntimeBudget)
@@ -241,7 +241,7 @@ func (e evaluation) explain(i int, o *outcome) {
 	if o.err == nil {
 		said.Valid = &o.valid
 	}
-	e.deciding.Evaluated(said)
+	e.deciding.AddEvaluation(said)
 }
 
 func (e evaluation) validate(i int, budget *policy.Budget) outcome {

@@ -43,8 +43,8 @@ func (h *hook) close() {
 }
 
 // decide starts the explanation of the webhook.
-func (h *hook) decide(a *admission.Attributes) *admission.Deciding {
-	return a.Decide(admission.Decision{Configuration: h.configuration, Webhook: h.spec.Name})
+func (h *hook) decide(a *admission.Attributes) *admission.DecisionRecorder {
+	return a.StartDecision(admission.Decision{Configuration: h.configuration, Webhook: h.spec.Name})
 }
 
 // ignoresFailures reports whether a request is admitted if the call fails.

@@ -81,7 +81,7 @@ func (p *Mutating) Mutate(ctx context.Context, a *admission.Attributes) error {
 		return nil
 	}
 	r, round := &rounds{asked: map[string]bool{}, again: map[string]bool{}}, 0
-	if before, ok := a.Remembered(p).(*rounds); ok && a.Reinvoked() {
+	if before, ok := a.State(p).(*rounds); ok && a.Reinvoked() {
 		r, round = before, 1
 		if len(r.asked) > 0 && !equality.Semantic.DeepEqual(r.output, a.Object) { // by other plugins
 			r.changed()
@@ -97,7 +97,7 @@ func (p *Mutating) Mutate(ctx context.Context, a *admission.Attributes) error {
 	if len(r.asked) > 0 && a.Object != nil && !a.Reinvoked() {
 		r.output = a.Object.DeepCopyObject() // plugins after this one may write to it
 	}
-	a.Remember(p, r)
+	a.SetState(p, r)
 	return nil
 }
 
@@ -122,7 +122,7 @@ func (p *Mutating) askOne(ctx context.Context, s *match.Subject, q *reviewBuilde
 	p.annotateJSON(ctx, s.Attributes, mutationAnnotation+place, mutation{h.configuration, h.spec.Name, &changed, nil, ""})
 	refused := p.settle(ctx, s.Attributes, h.hook, place, time.Since(began), err)
 	if changed {
-		s.ChangedBy(asked.whose(true))
+		s.RecordMutator(asked.whose(true))
 		s.Reinvoke()
 		r.changed()
 	}

@@ -171,7 +171,7 @@ func TestMutation(t *testing.T) {
 	if diff := cmp.Diff(want, sortedNotes(ctx)); diff != "" {
 		t.Errorf("annotations (-want +got):\n%s", diff)
 	}
-	if got := a.Changers(); len(got) != 2 || got[0] != `webhook "one.example.com" of MutatingWebhookConfiguration "c"` {
+	if got := a.Mutators(); len(got) != 2 || got[0] != `webhook "one.example.com" of MutatingWebhookConfiguration "c"` {
 		t.Errorf("changed by %q", got)
 	}
 }

@@ -21,7 +21,7 @@ type deletionForbidder struct {
 }
 
 // Delete implements rest.GracefulDeleter.
-func (s deletionForbidder) Delete(ctx context.Context, name types.NamespacedName, validate rest.ValidateObject, options metav1.DeleteOptions) (*codec.Record, bool, error) {
+func (s deletionForbidder) Delete(ctx context.Context, name types.NamespacedName, validate rest.ValidateObjectFunc, options metav1.DeleteOptions) (*codec.Record, bool, error) {
 	if err := s.check(name.Name); err != nil {
 		return nil, false, err
 	}
@@ -30,7 +30,7 @@ func (s deletionForbidder) Delete(ctx context.Context, name types.NamespacedName
 
 // DeleteCollection implements rest.CollectionDeleter. It returns an error at the
 // first object that must not be deleted.
-func (s deletionForbidder) DeleteCollection(ctx context.Context, namespace string, validate rest.ValidateObject, options metav1.DeleteOptions, list rest.ListOptions) (*rest.List, error) {
+func (s deletionForbidder) DeleteCollection(ctx context.Context, namespace string, validate rest.ValidateObjectFunc, options metav1.DeleteOptions, list rest.ListOptions) (*rest.List, error) {
 	return s.Store.DeleteCollection(ctx, namespace, func(ctx context.Context, obj, old codec.Object) error {
 		if err := s.check(old.GetName()); err != nil {
 			return err

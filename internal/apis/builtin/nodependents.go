@@ -15,13 +15,13 @@ import (
 type noDependents struct{ *registry.Store }
 
 // Delete implements rest.GracefulDeleter.
-func (s noDependents) Delete(ctx context.Context, name types.NamespacedName, validate rest.ValidateObject, options metav1.DeleteOptions) (*codec.Record, bool, error) {
+func (s noDependents) Delete(ctx context.Context, name types.NamespacedName, validate rest.ValidateObjectFunc, options metav1.DeleteOptions) (*codec.Record, bool, error) {
 	options.PropagationPolicy, options.OrphanDependents = nil, nil
 	return s.Store.Delete(ctx, name, validate, options)
 }
 
 // DeleteCollection implements rest.CollectionDeleter.
-func (s noDependents) DeleteCollection(ctx context.Context, namespace string, validate rest.ValidateObject, options metav1.DeleteOptions, list rest.ListOptions) (*rest.List, error) {
+func (s noDependents) DeleteCollection(ctx context.Context, namespace string, validate rest.ValidateObjectFunc, options metav1.DeleteOptions, list rest.ListOptions) (*rest.List, error) {
 	options.PropagationPolicy, options.OrphanDependents = nil, nil
 	return s.Store.DeleteCollection(ctx, namespace, validate, options, list)
 }

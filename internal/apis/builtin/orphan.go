@@ -25,13 +25,13 @@ func (w orphanWarner) warn(ctx context.Context, options *metav1.DeleteOptions) {
 }
 
 // Delete implements rest.GracefulDeleter.
-func (w orphanWarner) Delete(ctx context.Context, name types.NamespacedName, validate rest.ValidateObject, options metav1.DeleteOptions) (*codec.Record, bool, error) {
+func (w orphanWarner) Delete(ctx context.Context, name types.NamespacedName, validate rest.ValidateObjectFunc, options metav1.DeleteOptions) (*codec.Record, bool, error) {
 	w.warn(ctx, &options)
 	return w.Store.Delete(ctx, name, validate, options)
 }
 
 // DeleteCollection implements rest.CollectionDeleter.
-func (w orphanWarner) DeleteCollection(ctx context.Context, namespace string, validate rest.ValidateObject, options metav1.DeleteOptions, list rest.ListOptions) (*rest.List, error) {
+func (w orphanWarner) DeleteCollection(ctx context.Context, namespace string, validate rest.ValidateObjectFunc, options metav1.DeleteOptions, list rest.ListOptions) (*rest.List, error) {
 	w.warn(ctx, &options)
 	return w.Store.DeleteCollection(ctx, namespace, validate, options, list)
 }

@@ -21,12 +21,12 @@ func (r *resource) strategy(env *Env) *registry.Strategy {
 		Namespaced: r.Namespaced, ValidateName: policy.ValidateName, ExactGenerateName: policy.ExactGenerateName,
 		Generation:          policy.Generation && (policy.GenerationGate == "" || env.Gates.Enabled(policy.GenerationGate)),
 		AllowCreateOnUpdate: policy.AllowCreateOnUpdate, RequireResourceVersion: policy.RequireResourceVersion,
-		Finalizers: registry.RefuseFinalizers, OrphanByDefault: deletion.OrphanByDefault,
-		GracePeriod: deletion.GracePeriod, Held: deletion.Blocked, OnMark: deletion.Prepare,
+		Finalizers: registry.RejectUnqualifiedFinalizers, OrphanByDefault: deletion.OrphanByDefault,
+		GracePeriod: deletion.GracePeriod, BlocksRemoval: deletion.Blocked, PrepareForDelete: deletion.Prepare,
 		SpecChanged: hooks.SpecChanged,
 	}
 	if policy.AllowAnyFinalizer {
-		s.Finalizers = registry.AcceptFinalizers
+		s.Finalizers = registry.AllowUnqualifiedFinalizers
 	}
 	if s.SpecChanged == nil {
 		s.SpecChanged = r.specStatus().specChanged

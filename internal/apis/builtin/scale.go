@@ -35,7 +35,7 @@ func ScaleSubresource[O codec.Object](scale Scale[O]) Subresource {
 		Storage: func(_ *Env, store *registry.Store) rest.Storage {
 			version := store.Kind.Hub.GVK.GroupVersion()
 			scalable := &registry.Scalable{
-				Objects: &registry.Part{Store: store, Strategy: store.Strategy},
+				Objects: &registry.Part{Store: store, Subresource: "scale", Strategy: store.Strategy},
 				Version: version, ReplicasPaths: managedfields.ResourcePathMappings{version.String(): fieldpath.MakePathOrDie("spec", "replicas")},
 				Read: func(obj codec.Object) (registry.ScaleValues, error) {
 					values, err := scale.values(typed[O](obj))
@@ -56,9 +56,9 @@ func ScaleSubresource[O codec.Object](scale Scale[O]) Subresource {
 
 func (s Scale[O]) values(obj O) (registry.ScaleValues, error) {
 	selector, err := s.Selector(obj)
-	values := registry.ScaleValues{Observed: s.Observed(obj), Selector: selector}
+	values := registry.ScaleValues{StatusReplicas: s.Observed(obj), Selector: selector}
 	if replicas := *s.Replicas(obj); replicas != nil {
-		values.Wanted = *replicas
+		values.SpecReplicas = *replicas
 	}
 	return values, err
 }

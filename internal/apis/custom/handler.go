@@ -198,7 +198,7 @@ func (h *handler) open(ctx context.Context) (*openHandler, error) {
 	}
 	o.store = &registry.Store{Resource: h.group, Kind: h.kind, Strategy: h.strategy(o), Storage: objects}
 	if h.version.status {
-		o.status = &registry.Part{Store: o.store, Strategy: h.statusStrategy(o)}
+		o.status = &registry.Part{Store: o.store, Subresource: "status", Strategy: h.statusStrategy(o)}
 	}
 	h.opened.Store(o)
 	return o, nil

@@ -120,7 +120,7 @@ func (w *watch) Close() error {
 }
 
 // Create implements rest.Creater.
-func (i instances) Create(ctx context.Context, obj codec.Object, validate rest.ValidateObject, options metav1.CreateOptions) (*codec.Record, error) {
+func (i instances) Create(ctx context.Context, obj codec.Object, validate rest.ValidateObjectFunc, options metav1.CreateOptions) (*codec.Record, error) {
 	leave, ok := i.handler.creates.enter()
 	if !ok {
 		return nil, i.handler.createForbidden(obj.GetName())
@@ -161,7 +161,7 @@ func (h *handler) createForbidden(name string) error {
 }
 
 // Delete implements rest.GracefulDeleter.
-func (i instances) Delete(ctx context.Context, name types.NamespacedName, validate rest.ValidateObject, options metav1.DeleteOptions) (*codec.Record, bool, error) {
+func (i instances) Delete(ctx context.Context, name types.NamespacedName, validate rest.ValidateObjectFunc, options metav1.DeleteOptions) (*codec.Record, bool, error) {
 	o, err := i.handler.open(ctx)
 	if err != nil {
 		return nil, false, err
@@ -170,7 +170,7 @@ func (i instances) Delete(ctx context.Context, name types.NamespacedName, valida
 }
 
 // DeleteCollection implements rest.CollectionDeleter.
-func (i instances) DeleteCollection(ctx context.Context, namespace string, validate rest.ValidateObject, options metav1.DeleteOptions, list rest.ListOptions) (*rest.List, error) {
+func (i instances) DeleteCollection(ctx context.Context, namespace string, validate rest.ValidateObjectFunc, options metav1.DeleteOptions, list rest.ListOptions) (*rest.List, error) {
 	o, err := i.handler.open(ctx)
 	if err != nil {
 		return nil, err

@@ -21,7 +21,7 @@ func (h *handler) scalable(ctx context.Context) (*registry.Scalable, error) {
 		return nil, err
 	}
 	return &registry.Scalable{
-		Objects: &registry.Part{Store: o.store, Strategy: o.store.Strategy},
+		Objects: &registry.Part{Store: o.store, Subresource: "scale", Strategy: o.store.Strategy},
 		Version: h.gvk.GroupVersion(), ReplicasPaths: o.replicasPaths,
 		Read: o.scaleValues,
 		Write: func(obj codec.Object, replicas int32) error {
@@ -43,14 +43,14 @@ func (o *openHandler) scaleValues(obj codec.Object) (registry.ScaleValues, error
 	if err != nil {
 		return registry.ScaleValues{}, apierrors.NewInternalError(err)
 	}
-	values := registry.ScaleValues{Wanted: int32(wanted), Observed: int32(observed)}
+	values := registry.ScaleValues{SpecReplicas: int32(wanted), StatusReplicas: int32(observed)}
 	if path := o.scale.LabelSelectorPath; path != nil && *path != "" {
 		if values.Selector, _, err = unstructured.NestedString(doc, steps(*path)...); err != nil {
 			return registry.ScaleValues{}, apierrors.NewInternalError(err)
 		}
 	}
 	if !found {
-		values.Unset = apierrors.NewInternalError(fmt.Errorf("the spec replicas field %q does not exist", o.scale.SpecReplicasPath))
+		values.MissingError = apierrors.NewInternalError(fmt.Errorf("the spec replicas field %q does not exist", o.scale.SpecReplicasPath))
 	}
 	return values, nil
 }

@@ -20,7 +20,7 @@ import (
 // strategy returns the strategy of the objects of a version.
 func (h *handler) strategy(o *openHandler) *registry.Strategy {
 	return &registry.Strategy{
-		Namespaced: h.namespaced, RequireResourceVersion: true, Generation: true, Finalizers: registry.WarnOfFinalizers,
+		Namespaced: h.namespaced, RequireResourceVersion: true, Generation: true, Finalizers: registry.WarnUnqualifiedFinalizers,
 		SpecChanged: func(obj, old codec.Object) bool { return !sameButMetadata(content(obj), content(old)) },
 		PrepareForCreate: func(_ context.Context, obj codec.Object) {
 			if !h.version.status {
@@ -70,7 +70,7 @@ func (h *handler) strategy(o *openHandler) *registry.Strategy {
 // statusStrategy returns the strategy of /status, which writes only the status.
 func (h *handler) statusStrategy(o *openHandler) *registry.Strategy {
 	return &registry.Strategy{
-		Namespaced: h.namespaced, RequireResourceVersion: true, Generation: true, Finalizers: registry.WarnOfFinalizers,
+		Namespaced: h.namespaced, RequireResourceVersion: true, Generation: true, Finalizers: registry.WarnUnqualifiedFinalizers,
 		PrepareForUpdate: func(_ context.Context, obj, old codec.Object) { restoreAllButStatus(obj, old) },
 		ValidateUpdate: func(ctx context.Context, obj, old codec.Object) field.ErrorList {
 			c, err := h.schemaOf(h.version.name)

@@ -111,7 +111,7 @@ func (s *subscriber) Changed(c *changes.Change) {
 		return // all quotas are counted anyway
 	}
 	resource, ok := s.config.Resource(c.Path)
-	if !ok || !s.config.Ledger.Concerns(c.Namespace, resource.GroupResource()) || !s.wasUncharged(resource, c) {
+	if !ok || !s.config.Ledger.Counts(c.Namespace, resource.GroupResource()) || !s.wasUncharged(resource, c) {
 		return
 	}
 	s.suspect(c.Namespace, chargedAt(c))
@@ -212,7 +212,7 @@ func (s *subscriber) decode(resource changes.Resource, value []byte, revision in
 	switch {
 	case value == nil:
 		return nil, nil
-	case !quota.Reads(resource.GroupResource()):
+	case !quota.DependsOnContents(resource.GroupResource()):
 		return &metav1.PartialObjectMetadata{}, nil
 	}
 	return resource.Kind.DecodeStored(value, revision)
@@ -232,7 +232,7 @@ func (s *subscriber) wasUncharged(resource changes.Resource, c *changes.Change) 
 	if err != nil {
 		return true
 	}
-	return s.config.Ledger.Uncharged(s.ctx, &quota.Write{Resource: resource.GroupResource(), Namespace: c.Namespace, Object: obj, Old: old})
+	return s.config.Ledger.IsUncharged(s.ctx, &quota.Write{Resource: resource.GroupResource(), Namespace: c.Namespace, Object: obj, Old: old})
 }
 
 func (s *subscriber) isCharged(namespace string, revision int64) bool {

@@ -71,7 +71,7 @@ func (r *Reporter) Pending(resource schema.GroupResource) (pending bool, last er
 
 // served are the resources by which the objects of one are served.
 func served(v *rest.StorageVersion) []schema.GroupResource {
-	return append(slices.Clip(v.Also), v.GroupResource)
+	return append(slices.Clip(v.Aliases), v.GroupResource)
 }
 
 // note notes how the report of a resource went that is pending.

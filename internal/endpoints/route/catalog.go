@@ -1,7 +1,15 @@
-// Package route finds the handler of a request: that of an aggregated API server,
-// or the resource in the Catalog, a list of sources of which the first that has
-// the resource serves it (built-in, then custom). There is no router: the grammar
-// of API paths is regular, and package request has parsed the path before.
+// Package route selects the destination of a request and dispatches the request to it.
+//
+// The Catalog contains the resources of a control plane from several sources (built-in, custom);
+// the first source with a resource serves it. There is no pattern matching: package request parses
+// the path, and its names are the key of the lookup.
+//
+// A request is resolved once. filters.RequestInfo calls Handler.Resolve after parsing, and records
+// the Route in the context. The Route classifies the request as long-running, and determines its
+// metric labels and its estimated cost. After authorization, Handler.ServeHTTP dispatches the
+// request by the same Route; it resolves the request again only if resources have changed since.
+// No filter before authorization responds by the Route, so a user without permission cannot
+// determine from the status whether a resource exists.
 package route
 
 import (

@@ -12,94 +12,94 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Handler serves requests for resources, and passes all others on.
-type Handler struct {
-	Catalog *Catalog
-	API     *endpoints.API
-	// Aggregated returns the handler of a group version that an APIService assigns to another
-	// server, for all paths below it; nil for others. It may be nil.
-	Aggregated func(schema.GroupVersion) http.Handler
-	// Peers returns the handler of a request for a resource that only another server has, or nil.
-	// It may be nil.
-	Peers func(*http.Request, schema.GroupVersionResource) http.Handler
-	// NonResource serves requests that are for no resource. Required.
-	NonResource http.Handler
+// Aggregation is the set of group versions that APIServices assign to other servers. Its methods do
+// not block, and are safe for concurrent use.
+type Aggregation interface {
+	// Handler returns the handler for all paths below a group version; nil if no other server
+	// serves it.
+	Handler(schema.GroupVersion) http.Handler
+	// Generation increases with every change of the handlers.
+	Generation() uint64
 }
 
+// Handler resolves requests and dispatches them to the API, or to another handler if their path is
+// not that of a resource of this server. Its fields must not change after the first request.
+type Handler struct {
+	// Catalog contains the resources of this server. Required.
+	Catalog *Catalog
+	// API serves the requests for resources of the Catalog, and writes errors. Required.
+	API *endpoints.API
+	// Aggregation contains the group versions of other servers; nil if there are none.
+	Aggregation Aggregation
+	// Peers returns a handler that forwards a request for an unknown resource to another server of
+	// the same cluster, or nil if no server has the resource. A nil Peers never forwards.
+	Peers func(*http.Request, schema.GroupVersionResource) http.Handler
+	// NonResource serves the paths that are not resource paths. Required.
+	NonResource http.Handler
+	// KnownPath reports whether a non-resource path may be a metric label; nil means never.
+	KnownPath func(path string) bool
+}
+
+// ServeHTTP implements http.Handler. It uses the route of the request's context, and resolves
+// requests without one. A request without a request.Info is passed to NonResource.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	resource, other := h.find(r, request.InfoFrom(r.Context()))
-	if resource != nil {
-		h.API.Serve(w, r, resource)
+	info := request.InfoFrom(r.Context())
+	if info == nil {
+		h.NonResource.ServeHTTP(w, r)
+		return
+	}
+	route := h.current(r.Context(), info)
+	if route.Resource != nil && isRoutable(info) && fits(route.Resource, info) {
+		h.API.Serve(w, r, route.Resource)
 		return
 	}
 	if request.VisibilityFrom(r.Context()) != nil {
-		h.API.WriteNotFound(w, r) // the resource has just disappeared; only aggregated servers have no limits
+		// The resource was removed after authorization. Another handler would not apply the limit.
+		h.API.WriteNotFound(w, r)
 		return
 	}
-	other.ServeHTTP(w, r)
+	h.other(r, route, info).ServeHTTP(w, r)
 }
 
-// find returns the resource of a request, or another handler.
-func (h *Handler) find(r *http.Request, info *request.Info) (*rest.Resource, http.Handler) {
-	if aggregated := h.aggregated(info); aggregated != nil {
-		return nil, aggregated
+// other returns the handler of a request that no resource of this server serves.
+func (h *Handler) other(r *http.Request, route *Route, info *request.Info) http.Handler {
+	switch {
+	case route.aggregated != nil:
+		return route.aggregated
+	case !info.IsResource:
+		return h.NonResource
+	case isCoreGroupBelowAPIs(info):
+		return http.NotFoundHandler()
+	case info.Unroutable:
+		return http.HandlerFunc(h.API.WriteNotFound)
 	}
-	if info == nil || !info.IsResource {
-		return nil, h.NonResource
+	parent := route.Resource
+	if parent == nil && info.Subresource != "" {
+		parent = h.Catalog.Find(groupVersion(info), info.Resource, "")
 	}
-	if info.Group == "" && strings.HasPrefix(strings.TrimLeft(info.Path, "/"), "apis/") {
-		return nil, http.NotFoundHandler() // the core group exists below /api only
-	}
-	if info.Unroutable {
-		return nil, http.HandlerFunc(h.API.WriteNotFound)
-	}
-	gv := schema.GroupVersion{Group: info.Group, Version: info.Version}
-	resource := h.Catalog.Find(gv, info.Resource, info.Subresource)
-	if resource == nil && h.Peers != nil && h.Catalog.Find(gv, info.Resource, "") == nil {
-		if peer := h.Peers(r, gv.WithResource(info.Resource)); peer != nil {
-			return nil, peer
+	gvr := groupVersion(info).WithResource(info.Resource)
+	if parent == nil && h.Peers != nil {
+		if peer := h.Peers(r, gvr); peer != nil {
+			return peer
 		}
 	}
 	switch {
-	case resource != nil && fits(resource, info):
-		return resource, nil
-	case info.Subresource != "" && h.isCustom(gv, info.Resource):
-		return nil, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			h.API.WriteError(w, r, apierrors.NewNotFound(gv.WithResource(info.Resource).GroupResource(), info.Name))
+	case info.Subresource != "" && parent != nil && parent.Custom:
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			h.API.WriteError(w, r, apierrors.NewNotFound(gvr.GroupResource(), info.Name))
 		})
 	case info.Group != "" && !h.Catalog.HasStaticGroup(info.Group):
-		return nil, http.NotFoundHandler() // as kube-apiserver: for other groups not even a Status
+		return http.NotFoundHandler() // as in kube-apiserver: for other groups not even a Status
 	}
-	return nil, http.HandlerFunc(h.API.WriteNotFound)
+	return http.HandlerFunc(h.API.WriteNotFound)
 }
 
-// isCustom reports whether a resource is served for a CustomResourceDefinition.
-func (h *Handler) isCustom(gv schema.GroupVersion, name string) bool {
-	resource := h.Catalog.Find(gv, name, "")
-	return resource != nil && resource.Custom
-}
+func isRoutable(info *request.Info) bool { return !info.Unroutable && !isCoreGroupBelowAPIs(info) }
 
-// aggregated returns the handler of the aggregated group version of a request's path, or nil.
-func (h *Handler) aggregated(info *request.Info) http.Handler {
-	if h.Aggregated == nil || info == nil {
-		return nil
-	}
-	gv := schema.GroupVersion{Group: info.Group, Version: info.Version}
-	if !info.IsResource {
-		parts := strings.Split(strings.Trim(info.Path, "/"), "/")
-		switch {
-		case len(parts) == 3 && parts[0] == "apis":
-			gv = schema.GroupVersion{Group: parts[1], Version: parts[2]}
-		case len(parts) == 2 && parts[0] == "api":
-			gv = schema.GroupVersion{Version: parts[1]}
-		default:
-			return nil
-		}
-	}
-	if gv.Group == "" && !strings.HasPrefix(strings.TrimLeft(info.Path, "/"), "api/") {
-		return nil // the core group exists below /api only
-	}
-	return h.Aggregated(gv)
+// isCoreGroupBelowAPIs reports whether a path has the form /apis//VERSION/RESOURCE. The core group
+// exists below /api only.
+func isCoreGroupBelowAPIs(info *request.Info) bool {
+	return info.IsResource && info.Group == "" && strings.HasPrefix(strings.TrimLeft(info.Path, "/"), "apis/")
 }
 
 // fits reports whether the path has a namespace if the resource requires one. As in kube-apiserver,

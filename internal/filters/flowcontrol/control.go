@@ -1,6 +1,7 @@
 package flowcontrol
 
 import (
+	"context"
 	"hash/maphash"
 	"log/slog"
 	"sync"
@@ -10,7 +11,6 @@ import (
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"mainstay.dev/mainstay/internal/request"
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
@@ -25,9 +25,9 @@ type Config struct {
 	Levels  []*flowcontrolv1.PriorityLevelConfiguration
 	// Wait is how long a request without a deadline may wait for its turn.
 	Wait time.Duration
-	// Stats returns the size of a resource's lists, or false if it is unknown. It is called for
-	// each list and must be fast. A nil Stats is always unknown.
-	Stats func(*request.Info) (Stats, bool)
+	// Stats returns the size of the lists of the requested resource, or false if it is unknown. It
+	// is called with the context of each list and must not block. A nil Stats is always unknown.
+	Stats func(context.Context) (Stats, bool)
 	// ByCount estimates lists by how many objects they read, not by their bytes
 	// (SizeBasedListCostEstimate=false).
 	ByCount    bool

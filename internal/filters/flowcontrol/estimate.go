@@ -2,6 +2,7 @@ package flowcontrol
 
 import (
 	"math"
+	"net/http"
 	"net/url"
 	"strconv"
 	"time"
@@ -40,13 +41,13 @@ type Stats struct {
 
 // estimate returns the expected work of a request and the number of watches that it notifies, or -1
 // for requests that notify none.
-func (c *Control) estimate(f *flow, u *url.URL, info *request.Info) (work fairqueue.Work, watches int) {
+func (c *Control) estimate(f *flow, r *http.Request, info *request.Info) (work fairqueue.Work, watches int) {
 	if !info.IsResource {
 		return fairqueue.Work{InitialSeats: 1}, -1
 	}
 	switch info.Verb {
 	case "list", "watch":
-		return fairqueue.Work{InitialSeats: c.listSeats(f, u, info)}, -1
+		return fairqueue.Work{InitialSeats: c.listSeats(f, r, info)}, -1
 	case "create", "update", "patch", "delete":
 		watches = c.watches.woken(info)
 		return mutatingWork(watches, boundSeats(f, maxMutatingSeats)), watches
@@ -84,13 +85,13 @@ type listing struct {
 }
 
 // listSeats returns the seats of a list, or of a watch that begins with one.
-func (c *Control) listSeats(f *flow, u *url.URL, info *request.Info) int {
+func (c *Control) listSeats(f *flow, r *http.Request, info *request.Info) int {
 	limit := maxListSeats
 	if c.config.ByCount {
 		limit = maxListSeatsByCount
 	}
 	most := boundSeats(f, limit)
-	l, sends, err := readListing(u, info)
+	l, sends, err := readListing(r.URL, info)
 	switch {
 	case err != nil:
 		return most // the request is invalid
@@ -99,7 +100,7 @@ func (c *Control) listSeats(f *flow, u *url.URL, info *request.Info) int {
 	}
 	stats, known := Stats{}, false
 	if c.config.Stats != nil {
-		stats, known = c.config.Stats(info)
+		stats, known = c.config.Stats(r.Context())
 	}
 	if !known {
 		return 1 // another server responds, or the resource does not exist

@@ -1,6 +1,7 @@
 package flowcontrol
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -49,9 +50,9 @@ func TestListSeats(t *testing.T) {
 			for _, byCount := range []bool{false, true} {
 				c := newControl(t, 10)
 				c.config.ByCount = byCount
-				c.config.Stats = func(*request.Info) (Stats, bool) { return tt.stats, true }
+				c.config.Stats = func(context.Context) (Stats, bool) { return tt.stats, true }
 				r := requestOf(t, "jane", "GET", "/api/v1/pods"+tt.query)
-				work, _ := c.estimate(&flow{maxSeats: tt.max}, r.URL, request.InfoFrom(r.Context()))
+				work, _ := c.estimate(&flow{maxSeats: tt.max}, r, request.InfoFrom(r.Context()))
 				want := tt.size
 				if byCount {
 					want = tt.byCount
@@ -100,7 +101,7 @@ func TestMutatingWork(t *testing.T) {
 	}
 	for _, tt := range tests {
 		r := requestOf(t, "jane", tt.method, tt.url)
-		work, watches := c.estimate(&flow{}, r.URL, request.InfoFrom(r.Context()))
+		work, watches := c.estimate(&flow{}, r, request.InfoFrom(r.Context()))
 		if work != tt.want || watches != tt.watches {
 			t.Errorf("%s %s: %+v for %d watches, want %+v for %d", tt.method, tt.url, work, watches, tt.want, tt.watches)
 		}

@@ -41,7 +41,7 @@ func (c *Control) Take(r *http.Request) *Turn {
 		t.queued.Hash = f.hash(c.seed, t.distinguisher)
 	}
 	var watches int
-	t.queued.Work, watches = c.estimate(f, r.URL, info)
+	t.queued.Work, watches = c.estimate(f, r, info)
 	f.metrics.estimated(t.queued.Work.Seats(), watches)
 	c.tick(t.taken)
 	t.decided(t.taken, f.level.set.Start(t.taken, &t.queued))

@@ -291,7 +291,7 @@ func BenchmarkTurn(b *testing.B) {
 		objects = append(objects, flowSchema(fmt.Sprint("other-", i), "system", int32(100+i), group("system:nodes"), account("kube-system", "*")))
 	}
 	c := newControl(b, 600, objects...)
-	c.config.Stats = func(*request.Info) (Stats, bool) { return Stats{100, 2000}, true }
+	c.config.Stats = func(context.Context) (Stats, bool) { return Stats{100, 2000}, true }
 	for _, bench := range []struct{ name, method, url string }{
 		{"get", "GET", "/api/v1/namespaces/a/pods/p"}, {"update", "PUT", "/api/v1/namespaces/a/pods/p"}, {"list", "GET", "/api/v1/namespaces/a/pods?limit=500"},
 	} {

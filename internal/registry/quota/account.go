@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/internal/codec"
-	"mainstay.dev/mainstay/internal/request"
 	"mainstay.dev/mainstay/internal/storage"
 )
 
@@ -18,9 +17,10 @@ import (
 // of one server wait for each other.
 const maxAttempts = 64
 
-// Account returns a storage that charges writes to the quotas of their namespace, or credits them,
-// in the same transaction. Validating admission (Check) has already run, so this only orders
-// concurrent writers.
+// Account returns a storage that charges or credits the quotas of a namespace in the transaction of
+// each write. It depends only on its arguments: the objects, and storage.WriteOptions.Subresource.
+// Validating admission (Check) has already run, so a write is rejected here only if concurrent writes
+// have used the quota. It returns inner if quotas ignore the resource.
 func (l *Ledger) Account(resource schema.GroupResource, inner storage.Interface) storage.Interface {
 	if _, ok := evaluatorOf(resource); !ok {
 		return inner
@@ -42,18 +42,18 @@ func (a *account) Create(ctx context.Context, obj codec.Object, options storage.
 	c := a.charge(obj.GetNamespace())
 	defer c.end()
 	for {
-		ops, err := c.begin(ctx, obj, nil)
+		ops, err := c.begin(ctx, options.Subresource, obj, nil)
 		if err != nil {
 			return nil, err
 		}
 		attempt, candidate := options, obj
-		if len(ops) > 0 { // it may be written more than once
+		if len(ops) > 0 { // a conflict repeats the write
 			attempt.With = append(attempt.With[:len(attempt.With):len(attempt.With)], ops...)
 			candidate = obj.DeepCopyObject().(codec.Object)
 		}
 		record, err := a.Interface.Create(ctx, candidate, attempt)
-		if again, refreshed := c.again(ctx, err); !again {
-			return record, refreshed
+		if retry, err := c.retry(ctx, err); !retry {
+			return record, err
 		}
 	}
 }
@@ -66,7 +66,7 @@ func (a *account) Update(ctx context.Context, name types.NamespacedName, update 
 	c := a.charge(name.Namespace)
 	defer c.end()
 	charged := func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
-		c.end() // update may take long, and may write
+		c.end() // update may block, and may write
 		obj, write, err := update(current)
 		if errors.As(err, &storage.Remove{}) {
 			obj = nil
@@ -76,17 +76,17 @@ func (a *account) Update(ctx context.Context, name types.NamespacedName, update 
 		if write.DryRun {
 			return obj, write, err
 		}
-		ops, refusal := c.beginUpdate(ctx, obj, current)
-		if refusal != nil {
-			return nil, write, refusal
+		ops, beginErr := c.beginUpdate(ctx, write.Subresource, obj, current)
+		if beginErr != nil {
+			return nil, write, beginErr
 		}
 		write.With = append(write.With, ops...)
 		return obj, write, err
 	}
 	for {
 		record, err := a.Interface.Update(ctx, name, charged, options)
-		if again, refreshed := c.again(ctx, err); !again {
-			return record, refreshed
+		if retry, err := c.retry(ctx, err); !retry {
+			return record, err
 		}
 	}
 }
@@ -115,7 +115,7 @@ type charge struct {
 	*account
 	namespace string
 	attempts  int
-	unlock    func() // nil: the namespace is not locked
+	unlock    func() // nil if the namespace is not locked
 }
 
 func (a *account) charge(namespace string) *charge { return &charge{account: a, namespace: namespace} }
@@ -128,24 +128,24 @@ func (c *charge) end() {
 	}
 }
 
-// beginUpdate is begin of an update, which removes the object where obj is nil.
-func (c *charge) beginUpdate(ctx context.Context, obj codec.Object, current *codec.Record) ([]*storage.Op, error) {
+// beginUpdate calls begin for an update. A nil obj removes the object.
+func (c *charge) beginUpdate(ctx context.Context, subresource string, obj codec.Object, current *codec.Record) ([]*storage.Op, error) {
 	if current == nil {
-		return c.begin(ctx, obj, nil)
+		return c.begin(ctx, subresource, obj, nil)
 	}
 	old, err := current.Shared()
 	if err != nil {
 		return nil, err
 	}
-	return c.begin(ctx, obj, old)
+	return c.begin(ctx, subresource, obj, old)
 }
 
-// begin returns the quota updates for a write of obj over old, and locks the namespace if there are
-// any. An error rejects the write.
-func (c *charge) begin(ctx context.Context, obj, old codec.Object) ([]*storage.Op, error) {
-	w := &Write{Resource: c.resource, Subresource: c.subresource(ctx), Namespace: c.namespace, Object: obj, Old: old}
+// begin returns the quota updates for a write of obj over old through a subresource, and locks the
+// namespace if there are any. An error rejects the write.
+func (c *charge) begin(ctx context.Context, subresource string, obj, old codec.Object) ([]*storage.Op, error) {
+	w := &Write{Resource: c.resource, Subresource: subresource, Namespace: c.namespace, Object: obj, Old: old}
 	m, _ := measure(ctx, w)
-	if !c.matters(&m) {
+	if !c.changesUsage(&m) {
 		return nil, nil
 	}
 	if c.unlock == nil {
@@ -154,27 +154,19 @@ func (c *charge) begin(ctx context.Context, obj, old codec.Object) ([]*storage.O
 			return nil, err
 		}
 	}
-	if err := c.refusal(&m); err != nil {
+	if err := c.check(&m); err != nil {
 		if refreshErr := c.ledger.refresh(ctx, c.namespace); refreshErr != nil {
 			return nil, refreshErr
 		}
-		if err = c.refusal(&m); err != nil {
-			return nil, c.refused(obj, err)
+		if err = c.check(&m); err != nil {
+			return nil, c.denied(obj, err)
 		}
 	}
 	return c.ops(ctx, &m)
 }
 
-// subresource returns the subresource of the client's request.
-func (c *charge) subresource(ctx context.Context) string {
-	if info := request.InfoFrom(ctx); info != nil && info.Resource == c.resource.Resource {
-		return info.Subresource
-	}
-	return ""
-}
-
-// matters reports whether a write changes the usage of a quota.
-func (c *charge) matters(m *measured) bool {
+// changesUsage reports whether a write changes the usage of a quota.
+func (c *charge) changesUsage(m *measured) bool {
 	for _, quota := range c.ledger.Quotas(c.namespace) {
 		if !c.isItself(m, quota) && m.change(quota) != nil {
 			return true
@@ -189,8 +181,8 @@ func (c *charge) isItself(m *measured, quota *corev1.ResourceQuota) bool {
 	return c.resource == Resource() && (m.Object != nil && m.Object.GetName() == quota.Name || m.Old != nil && m.Old.GetName() == quota.Name)
 }
 
-// refusal returns the error of a write that exceeds a quota.
-func (c *charge) refusal(m *measured) error {
+// check returns an error if a write exceeds a quota.
+func (c *charge) check(m *measured) error {
 	if m.Object == nil || !m.handles(m.Old == nil, m.Subresource) {
 		return nil
 	}
@@ -202,9 +194,9 @@ func (c *charge) refusal(m *measured) error {
 	return nil
 }
 
-func (c *charge) refused(obj codec.Object, reason error) error {
+func (c *charge) denied(obj codec.Object, reason error) error {
 	err := error(apierrors.NewForbidden(c.resource, obj.GetName(), reason))
-	if f := c.ledger.config.Refused; f != nil {
+	if f := c.ledger.config.WrapDenied; f != nil {
 		err = f(err)
 	}
 	return err
@@ -245,19 +237,19 @@ func (l *Ledger) charged(quota *corev1.ResourceQuota, change corev1.ResourceList
 		}
 		used.Add(quantity)
 		if used.Sign() < 0 {
-			used = number(0) // another writer wrote a smaller value; the recount corrects it
+			used = number(0) // another client wrote a smaller value; the recount corrects it
 		}
 		charged.Status.Used[name] = used
 	}
-	if l.config.Own == nil {
+	if l.config.RecordOwnership == nil {
 		return charged, nil
 	}
-	return l.config.Own(quota, charged)
+	return l.config.RecordOwnership(quota, charged)
 }
 
-// again reports whether a write is to be tried again: another server has changed a
-// quota of its namespace. The quotas are as they are now then.
-func (c *charge) again(ctx context.Context, err error) (bool, error) {
+// retry reports whether a write must be retried because another server has changed a quota of its
+// namespace. It then refreshes the quotas. Otherwise it returns the error of the write.
+func (c *charge) retry(ctx context.Context, err error) (bool, error) {
 	var conflict *storage.OpConflictError
 	if !errors.As(err, &conflict) || conflict.Name.Namespace != c.namespace {
 		return false, err

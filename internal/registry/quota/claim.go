@@ -14,7 +14,7 @@ import (
 // classSuffix separates the name of a storage class from the limited resource.
 const classSuffix = ".storageclass.storage.k8s.io/"
 
-// isClaimResource reports whether a quota's resource is of persistent volume claims.
+// isClaimResource reports whether a quota resource limits persistent volume claims.
 func isClaimResource(name corev1.ResourceName) bool {
 	if name == corev1.ResourceRequestsStorage {
 		return true
@@ -48,17 +48,17 @@ func claimUsage(used corev1.ResourceList, obj codec.Object, _ time.Time) {
 		storage = allocated
 	}
 	storage = storage.DeepCopy()
-	storage.RoundUp(0) // to whole bytes, which a quota's status must have
+	storage.RoundUp(0) // the status of a quota must have whole bytes
 	used[corev1.ResourceRequestsStorage] = storage
 	ofClass(corev1.ResourceRequestsStorage, storage)
 }
 
-// isDeviceResource reports whether a quota's resource is of resource claims.
+// isDeviceResource reports whether a quota resource limits resource claims.
 func isDeviceResource(name corev1.ResourceName) bool {
 	return strings.HasSuffix(string(name), corev1.ResourceClaimsPerClass)
 }
 
-// deviceUsage adds the devices of each class that a resource claim may get at most.
+// deviceUsage adds the maximum number of devices of each class for a resource claim.
 func deviceUsage(used corev1.ResourceList, obj codec.Object, _ time.Time) {
 	claim, ok := obj.(*resourcev1.ResourceClaim)
 	if !ok {

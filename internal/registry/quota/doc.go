@@ -1,7 +1,7 @@
 // Package quota implements ResourceQuotas: the usage of objects, the limits, and an account of the
 // usage that is written in the same transaction as the objects.
 //
-//   - usage, pod, claim, deviceclaim: the usage of an object of each kind, by quota resource name. All other kinds are counted only.
+//   - usage, pod, claim: the usage of an object of each kind, by quota resource name. Objects of other kinds are only counted.
 //   - scope: the objects of a quota.
 //   - limits: whether a write is allowed, with kube-apiserver's messages.
 //   - ledger: the quotas of all namespaces, in memory.

@@ -22,15 +22,15 @@ import (
 
 // Config is the configuration of a Ledger.
 type Config struct {
-	// Stored are the stored quotas, past the watch cache, with the Ledger's Observer.
+	// Stored is the storage of the quotas, without the watch cache and with the Ledger's Observer.
 	// Required.
 	Stored storage.Interface
-	// Own marks the server as the field manager of a changed quota status; nil leaves the managers
+	// RecordOwnership marks the server as the field manager of a changed quota status; nil leaves the managers
 	// unchanged.
-	Own func(live, quota *corev1.ResourceQuota) (codec.Object, error)
-	// Refused converts the error of a write that exceeds a quota to a response; nil returns it
+	RecordOwnership func(live, quota *corev1.ResourceQuota) (codec.Object, error)
+	// WrapDenied converts the error of a write that exceeds a quota to a response; nil returns it
 	// unchanged.
-	Refused func(error) error
+	WrapDenied func(error) error
 	// Limited are the resources that need a quota.
 	Limited []Limited
 	// Logger is required.
@@ -44,29 +44,32 @@ type Ledger struct {
 	config Config
 
 	mu         sync.RWMutex
-	namespaces map[string][]*codec.Record // by name; a slice is never changed
+	namespaces map[string][]*codec.Record // sorted by name; slices are immutable
 	tracker    reflector.VersionTracker
 
 	locks locks
 }
 
-// Resource is that of quotas.
+// Resource returns the resource of quotas.
 func Resource() schema.GroupResource { return schema.GroupResource{Resource: "resourcequotas"} }
 
-// New returns a Ledger without quotas.
+// New returns a Ledger without quotas. Observer and Account can be called before Open.
 func New() *Ledger { return &Ledger{namespaces: map[string][]*codec.Record{}} }
 
-// Open is called before all else but Observer and Account.
+// Open sets the configuration. It must be called before the other methods except Observer and Account,
+// and not concurrently with them.
 func (l *Ledger) Open(config Config) { l.config = config }
 
-// records are the quotas of a namespace. This is all that a namespace without any pays.
+// records returns the quotas of a namespace, sorted by name. A write in a namespace without quotas has
+// no other cost.
 func (l *Ledger) records(namespace string) []*codec.Record {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return l.namespaces[namespace]
 }
 
-// Quotas returns the quotas of a namespace, which must not be changed.
+// Quotas returns the quotas of a namespace, sorted by name. The objects are shared and must not be
+// modified. The caller owns the slice.
 func (l *Ledger) Quotas(namespace string) []*corev1.ResourceQuota {
 	records := l.records(namespace)
 	if len(records) == 0 {
@@ -81,8 +84,8 @@ func (l *Ledger) Quotas(namespace string) []*corev1.ResourceQuota {
 	return quotas
 }
 
-// At returns a quota as it was at a revision; nil: that is not known any more, or not
-// yet.
+// At returns a quota if the ledger contains it at a revision, otherwise nil. The object is shared and
+// must not be modified.
 func (l *Ledger) At(name types.NamespacedName, revision int64) *corev1.ResourceQuota {
 	records := l.records(name.Namespace)
 	i, found := find(records, name)
@@ -92,7 +95,7 @@ func (l *Ledger) At(name types.NamespacedName, revision int64) *corev1.ResourceQ
 	return l.read(records[i])
 }
 
-// read returns the quota of a record; nil where it cannot be read.
+// read returns the quota of a record, or nil if the record cannot be decoded.
 func (l *Ledger) read(record *codec.Record) *corev1.ResourceQuota {
 	obj, err := record.Kept()
 	if err != nil {
@@ -103,8 +106,9 @@ func (l *Ledger) read(record *codec.Record) *corev1.ResourceQuota {
 	return quota
 }
 
-// Check returns why a write is not allowed; nil: it is, as far as is known. A Refusal is
-// of the quotas as they are now; other errors are for the client, too.
+// Check returns an error if the quotas do not permit a write. Before it returns an error, it reads the
+// current quotas from storage, which blocks. The error is a DeniedError or an API error. A nil error
+// does not reserve anything: concurrent writes can use the quota first (see Account).
 func (l *Ledger) Check(ctx context.Context, w *Write) error {
 	records := l.records(w.Namespace)
 	if len(records) == 0 && len(l.config.Limited) == 0 {
@@ -238,7 +242,7 @@ func (l *Ledger) applyLocked(event *rest.Event) {
 	}
 }
 
-// replace applies a list. It holds no lock while it decodes the objects.
+// replace applies a list of all quotas.
 func (l *Ledger) replace(_ context.Context, list *rest.List) error {
 	records, err := collect(list)
 	if err != nil {
@@ -275,7 +279,7 @@ func (l *Ledger) Lock(ctx context.Context, namespace string) (unlock func(), err
 	return l.locks.lock(ctx, namespace)
 }
 
-// locks are locks by name. A lock exists while it is held or awaited.
+// locks is a set of locks by name. A lock exists while a goroutine holds it or waits for it.
 type locks struct {
 	mu   sync.Mutex
 	held map[string]*lock

@@ -17,7 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// Limited is a resource of which something is used only where a quota limits it.
+// Limited is a resource that can be used only in namespaces with a quota for it.
 type Limited struct {
 	Resource schema.GroupResource
 	// Contains are substrings of the limited resource names.
@@ -26,14 +26,14 @@ type Limited struct {
 	Scopes []corev1.ScopedResourceSelectorRequirement
 }
 
-// Refusal is why a write is not allowed, in kube-apiserver's words.
-type Refusal string
+// DeniedError is the reason for the denial of a write, with the messages of kube-apiserver.
+type DeniedError string
 
-func (r Refusal) Error() string { return string(r) }
+func (r DeniedError) Error() string { return string(r) }
 
-func refusal(format string, args ...any) error { return Refusal(fmt.Sprintf(format, args...)) }
+func denied(format string, args ...any) error { return DeniedError(fmt.Sprintf(format, args...)) }
 
-// Write is the write of an object, in the hub version.
+// Write describes the write of an object in the hub version.
 type Write struct {
 	Resource    schema.GroupResource
 	Subresource string
@@ -47,7 +47,7 @@ type measured struct {
 	*Write
 	evaluator
 	now         time.Time
-	use, oldUse corev1.ResourceList // nil where there is no such object
+	use, oldUse corev1.ResourceList // nil if Object or Old is nil
 }
 
 // measure returns the usage of a write, or false if it cannot affect any quota.
@@ -96,7 +96,7 @@ func (m *measured) change(quota *corev1.ResourceQuota) corev1.ResourceList {
 	return change
 }
 
-// exceeds returns why a change of its use is more than a quota allows.
+// exceeds returns an error if a change of its usage exceeds a quota.
 func exceeds(quota *corev1.ResourceQuota, change corev1.ResourceList) error {
 	status := &quota.Status
 	var over []corev1.ResourceName
@@ -114,11 +114,11 @@ func exceeds(quota *corev1.ResourceQuota, change corev1.ResourceList) error {
 		return nil
 	}
 	slices.Sort(over)
-	return refusal("exceeded quota: %s, requested: %s, used: %s, limited: %s",
+	return denied("exceeded quota: %s, requested: %s, used: %s, limited: %s",
 		quota.Name, texts(over, change), texts(over, status.Used), texts(over, status.Hard))
 }
 
-// texts shows some of the quantities of a list.
+// texts formats the quantities of some resources of a list.
 func texts(names []corev1.ResourceName, list corev1.ResourceList) string {
 	var all []string
 	for _, name := range names {
@@ -137,8 +137,8 @@ func joined(names []corev1.ResourceName) string {
 	return strings.Join(all, ",")
 }
 
-// check returns why the quotas of a namespace do not allow a write, in the order of
-// kube-apiserver: a Refusal, or an API error.
+// check returns an error if the quotas of a namespace do not permit a write: a DeniedError, or an API
+// error. The order of the checks is that of kube-apiserver.
 func (m *measured) check(quotas []*corev1.ResourceQuota, limited []Limited) error {
 	var covered []corev1.ResourceName
 	var scopes []corev1.ScopedResourceSelectorRequirement
@@ -151,7 +151,7 @@ func (m *measured) check(quotas []*corev1.ResourceQuota, limited []Limited) erro
 		covered = append(covered, names...)
 	}
 	if negative := negative(m.use); len(negative) > 0 {
-		return refusal("quota usage is negative for resource(s): %s", joined(negative))
+		return denied("quota usage is negative for resource(s): %s", joined(negative))
 	}
 	if !m.grows() {
 		return nil
@@ -176,18 +176,18 @@ func (m *measured) applies(quota *corev1.ResourceQuota) ([]corev1.ResourceName, 
 	}
 	if m.constraints != nil {
 		if err := m.constraints(names, m.Object); err != nil {
-			return nil, refusal("failed quota: %s: %s", quota.Name, err)
+			return nil, denied("failed quota: %s: %s", quota.Name, err)
 		}
 	}
 	for _, name := range names {
 		if _, ok := quota.Status.Used[name]; !ok {
-			return nil, refusal("status unknown for quota: %s, resources: %s", quota.Name, joined(names))
+			return nil, denied("status unknown for quota: %s, resources: %s", quota.Name, joined(names))
 		}
 	}
 	return names, nil
 }
 
-// grows reports whether a write uses more of anything.
+// grows reports whether a write increases the usage of a resource.
 func (m *measured) grows() bool {
 	for name, quantity := range m.use {
 		if quantity.Cmp(m.oldUse[name]) > 0 {
@@ -219,7 +219,7 @@ func (m *measured) checkCovered(limited []Limited, covered []corev1.ResourceName
 		}
 	}
 	if len(missing) > 0 {
-		return refusal("insufficient quota to consume: %s", joined(slices.Sorted(maps.Keys(missing))))
+		return denied("insufficient quota to consume: %s", joined(slices.Sorted(maps.Keys(missing))))
 	}
 	if len(outside) > 0 {
 		return uncovered(fmt.Sprintf("insufficient quota to match these scopes: %v", outside))
@@ -227,8 +227,8 @@ func (m *measured) checkCovered(limited []Limited, covered []corev1.ResourceName
 	return nil
 }
 
-// uncovered returns the error for an object in a scope without a quota. kube-apiserver uses the
-// same message, which does not contain the object, with status 500.
+// uncovered returns the error for an object in a scope without a quota. kube-apiserver has the same
+// message, which does not contain the object, but status 500.
 func uncovered(message string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: 403, Reason: metav1.StatusReasonForbidden, Message: message,

@@ -17,7 +17,7 @@ import (
 // implicitPrefix is the prefix of the extended resources for device classes in containers.
 var implicitPrefix = strings.TrimPrefix(corev1.ResourceImplicitExtendedClaimsPerClass, corev1.DefaultResourceRequestsPrefix)
 
-// isPodResource reports whether a quota's resource is of pods.
+// isPodResource reports whether a quota resource limits pods.
 func isPodResource(name corev1.ResourceName) bool {
 	switch name {
 	case corev1.ResourcePods, corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage,
@@ -29,13 +29,14 @@ func isPodResource(name corev1.ResourceName) bool {
 	return podspec.IsHugePages(name) || requests && (podspec.IsHugePages(corev1.ResourceName(requested)) || isForeign(requested))
 }
 
-// isForeign reports whether a resource name is not one of Kubernetes, or stands for a device class.
+// isForeign reports whether a resource name is outside the Kubernetes domain, or represents a device
+// class.
 func isForeign(name string) bool {
 	return strings.HasPrefix(name, implicitPrefix) ||
 		strings.Contains(name, "/") && !strings.Contains(name, corev1.ResourceDefaultNamespacePrefix)
 }
 
-// podUsage adds the usage of a pod. A pod that has ended only counts as an object.
+// podUsage adds the usage of a pod. A terminated pod counts only as an object.
 func podUsage(used corev1.ResourceList, obj codec.Object, now time.Time) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok || hasEnded(pod, now) {
@@ -45,8 +46,8 @@ func podUsage(used corev1.ResourceList, obj codec.Object, now time.Time) {
 	addCompute(used, podRequests(pod), podLimits(pod))
 }
 
-// hasEnded reports whether a pod does not run any more, or should not: that of a node
-// that is lost is never confirmed to have ended.
+// hasEnded reports whether a pod has terminated or exceeded its deletion deadline. The termination of
+// a pod on a lost node is never confirmed.
 func hasEnded(pod *corev1.Pod, now time.Time) bool {
 	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded || isOverdue(pod, now)
 }
@@ -59,7 +60,7 @@ func isOverdue(pod *corev1.Pod, now time.Time) bool {
 	return now.After(pod.DeletionTimestamp.Add(time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second))
 }
 
-// addCompute adds requests and limits by the names that quotas have for them.
+// addCompute adds requests and limits under the names of their quota resources.
 func addCompute(used, requests, limits corev1.ResourceList) {
 	for name, quantity := range requests {
 		switch {

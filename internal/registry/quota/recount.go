@@ -13,17 +13,18 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// ListFunc lists the objects of a resource in a namespace as they are now; nil where
-// there is no such resource.
+// ListFunc returns the newest list of the objects of a resource in a namespace; nil if the resource
+// does not exist.
 type ListFunc func(ctx context.Context, resource schema.GroupResource, namespace string) (*rest.List, error)
 
-// Recount returns the usage of a quota, computed from the objects of its namespace.
+// Recount returns the usage of a quota, computed from the objects of its namespace. It blocks for one
+// list per resource.
 func Recount(ctx context.Context, quota *corev1.ResourceQuota, list ListFunc) (corev1.ResourceList, error) {
 	used := corev1.ResourceList{}
 	for name := range quota.Spec.Hard {
 		used[name] = number(0)
 	}
-	for _, resource := range Counted(quota.Spec.Hard) {
+	for _, resource := range CountedResources(quota.Spec.Hard) {
 		if err := recount(ctx, used, quota, resource, list); err != nil {
 			return nil, fmt.Errorf("count %s: %w", resource, err)
 		}
@@ -55,7 +56,7 @@ func recount(ctx context.Context, used corev1.ResourceList, quota *corev1.Resour
 // addTo adds the usage of an object.
 func (e *evaluator) addTo(used corev1.ResourceList, quota *corev1.ResourceQuota, record *codec.Record, now time.Time) error {
 	var obj codec.Object
-	if e.reads() { // others are counted undecoded
+	if e.reads() { // to count other objects, decoding is not necessary
 		var err error
 		if obj, err = record.Shared(); err != nil {
 			return err
@@ -72,16 +73,16 @@ func (e *evaluator) addTo(used corev1.ResourceList, quota *corev1.ResourceQuota,
 	return nil
 }
 
-// Reads reports whether the usage of a resource depends on the contents of its objects, not only on
+// DependsOnContents reports whether the usage of a resource depends on the contents of its objects, not only on
 // their number.
-func Reads(resource schema.GroupResource) bool {
+func DependsOnContents(resource schema.GroupResource) bool {
 	e, _ := evaluatorOf(resource)
 	return e.reads()
 }
 
-// Uncharged reports whether a write without a charge should have been charged to a quota of its
+// IsUncharged reports whether a write without a charge should have been charged to a quota of its
 // namespace. It returns false for overdue pods, which may have been counted before their deadline.
-func (l *Ledger) Uncharged(ctx context.Context, w *Write) bool {
+func (l *Ledger) IsUncharged(ctx context.Context, w *Write) bool {
 	m, ok := measure(ctx, w)
 	if !ok {
 		return false
@@ -95,8 +96,8 @@ func (l *Ledger) Uncharged(ctx context.Context, w *Write) bool {
 	return isPod && w.Object == nil && isOverdue(pod, m.now)
 }
 
-// Concerns reports whether a quota of a namespace limits something of a resource.
-func (l *Ledger) Concerns(namespace string, resource schema.GroupResource) bool {
+// Counts reports whether a quota of a namespace limits the objects of a resource.
+func (l *Ledger) Counts(namespace string, resource schema.GroupResource) bool {
 	if len(l.records(namespace)) == 0 {
 		return false
 	}

@@ -8,8 +8,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// selectors are the scopes of a quota, in the newer of the two forms that it has for
-// them.
+// selectors returns the scopes of a quota as selectors, including the scopes in the older field.
 func selectors(spec *corev1.ResourceQuotaSpec) []corev1.ScopedResourceSelectorRequirement {
 	if len(spec.Scopes) == 0 && spec.ScopeSelector == nil {
 		return nil
@@ -67,7 +66,7 @@ func podInScope(s corev1.ScopedResourceSelectorRequirement, obj codec.Object) bo
 	return false
 }
 
-// claimInScope compares with each class of attributes that a claim has, had or is to get.
+// claimInScope compares a scope with each attributes class of a claim: desired, current and target.
 func claimInScope(s corev1.ScopedResourceSelectorRequirement, obj codec.Object) bool {
 	claim, ok := obj.(*corev1.PersistentVolumeClaim)
 	if !ok || s.ScopeName != corev1.ResourceQuotaScopeVolumeAttributesClass {
@@ -88,8 +87,8 @@ func claimInScope(s corev1.ScopedResourceSelectorRequirement, obj codec.Object) 
 	return slices.ContainsFunc(classes, func(class string) bool { return matches(s, class) })
 }
 
-// matches reports whether a selector selects a value; "" is that of an object without
-// one. As with labels, such an object is not in any set, and so outside every one.
+// matches reports whether a selector selects a value; "" means that the object has no value. As with
+// label selectors, such an object matches NotIn and does not match In.
 func matches(s corev1.ScopedResourceSelectorRequirement, value string) bool {
 	switch s.Operator {
 	case corev1.ScopeSelectorOpExists:
@@ -104,7 +103,7 @@ func matches(s corev1.ScopedResourceSelectorRequirement, value string) bool {
 	return false
 }
 
-// isTerminating reports whether a pod ends by itself.
+// isTerminating reports whether a pod has a deadline.
 func isTerminating(pod *corev1.Pod) bool {
 	deadline := pod.Spec.ActiveDeadlineSeconds
 	return deadline != nil && *deadline >= 0
@@ -139,8 +138,7 @@ func asksNothing(r *corev1.ResourceRequirements) bool {
 	return true
 }
 
-// crossesNamespaces reports whether a term of a pod's affinity is about pods of other
-// namespaces.
+// crossesNamespaces reports whether a term of a pod's affinity selects pods of other namespaces.
 func crossesNamespaces(affinity *corev1.Affinity) bool {
 	if affinity == nil {
 		return false

@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// countPrefix begins the names by which objects of any resource are counted.
+// countPrefix is the prefix of the quota resources that count the objects of any API resource.
 const countPrefix = "count/"
 
 // The resources whose objects have usage besides their number.
@@ -27,7 +27,7 @@ var (
 type evaluator struct {
 	// count is the quota name of the number of objects, alias an older name or "".
 	count, alias corev1.ResourceName
-	// names reports whether a quota resource, other than count and alias, is about these objects.
+	// names reports whether a quota resource, other than count and alias, limits these objects.
 	names func(corev1.ResourceName) bool
 	// usage adds the usage of an object, except count and alias. now determines whether a pod's
 	// deadline has passed.
@@ -81,7 +81,7 @@ func isIgnored(r schema.GroupResource) bool {
 	return false
 }
 
-// CountName is the name by which quotas count the objects of a resource.
+// CountName returns the quota resource that counts the objects of a resource.
 func CountName(r schema.GroupResource) corev1.ResourceName {
 	if r.Group == "" {
 		return corev1.ResourceName(countPrefix + r.Resource)
@@ -92,12 +92,12 @@ func CountName(r schema.GroupResource) corev1.ResourceName {
 // reads reports whether the usage depends on the contents of an object.
 func (e *evaluator) reads() bool { return e.usage != nil || e.scope != nil }
 
-// tracks reports whether a quota's resource is of these objects.
+// tracks reports whether a quota resource limits these objects.
 func (e *evaluator) tracks(name corev1.ResourceName) bool {
 	return name == e.count || name == e.alias && name != "" || e.names != nil && e.names(name)
 }
 
-// tracksAny returns the resources of a list that are of these objects, in order.
+// tracksAny returns the quota resources of a list that limit these objects, sorted.
 func (e *evaluator) tracksAny(list corev1.ResourceList) []corev1.ResourceName {
 	var names []corev1.ResourceName
 	for name := range list {
@@ -121,7 +121,8 @@ func (e *evaluator) use(obj codec.Object, now time.Time) corev1.ResourceList {
 	return used
 }
 
-// handles reports whether a write through a subresource can be rejected. Others are only charged.
+// handles reports whether a write through a subresource can be rejected. Other writes are only
+// charged.
 func (e *evaluator) handles(creates bool, subresource string) bool {
 	if creates {
 		return subresource == ""
@@ -129,8 +130,8 @@ func (e *evaluator) handles(creates bool, subresource string) bool {
 	return e.updates && subresource == e.subresource
 }
 
-// Counted returns the resources whose objects determine the usage of a list of quota resources.
-func Counted(hard corev1.ResourceList) []schema.GroupResource {
+// CountedResources returns the resources whose objects determine the usage of a list of quota resources.
+func CountedResources(hard corev1.ResourceList) []schema.GroupResource {
 	var all []schema.GroupResource
 	add := func(r schema.GroupResource) {
 		if !slices.Contains(all, r) {

@@ -113,7 +113,7 @@ func TestUsage(t *testing.T) {
 				if !e.tracks(name) {
 					t.Errorf("%s is used and not tracked", name)
 				}
-				if counted := Counted(corev1.ResourceList{name: {}}); !slices.Contains(counted, tt.resource) {
+				if counted := CountedResources(corev1.ResourceList{name: {}}); !slices.Contains(counted, tt.resource) {
 					t.Errorf("of %s, %v are counted", name, counted)
 				}
 			}

@@ -178,7 +178,7 @@ func (s *watchCache) load(ctx context.Context, records iter.Seq2[*codec.Record, 
 	defer s.mu.Unlock()
 	s.mu.tree, s.mu.bytes, s.mu.revision, s.mu.log = filled, bytes, revision, newLog(revision, s.limits)
 	s.mu.loaded = true
-	if s.mu.retains = s.alive(); s.mu.retains {
+	if s.mu.retains = s.isOpen(); s.mu.retains {
 		filled.Scan(func(i item) bool {
 			i.record.Retain()
 			return true

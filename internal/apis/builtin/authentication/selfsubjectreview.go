@@ -20,7 +20,7 @@ type selfReviews struct{ kind *codec.Kind }
 var _ rest.Creater = selfReviews{}
 
 // Create implements rest.Creater. It ignores the fields of the object in the request.
-func (r selfReviews) Create(ctx context.Context, obj codec.Object, validate rest.ValidateObject, _ metav1.CreateOptions) (*codec.Record, error) {
+func (r selfReviews) Create(ctx context.Context, obj codec.Object, validate rest.ValidateObjectFunc, _ metav1.CreateOptions) (*codec.Record, error) {
 	if validate != nil {
 		if err := validate(ctx, obj, nil); err != nil {
 			return nil, err

@@ -23,7 +23,7 @@ type tokenReviews struct {
 var _ rest.Creater = tokenReviews{}
 
 // Create implements rest.Creater.
-func (r tokenReviews) Create(ctx context.Context, obj codec.Object, validate rest.ValidateObject, _ metav1.CreateOptions) (*codec.Record, error) {
+func (r tokenReviews) Create(ctx context.Context, obj codec.Object, validate rest.ValidateObjectFunc, _ metav1.CreateOptions) (*codec.Record, error) {
 	review := obj.(*authenticationv1.TokenReview)
 	if review.Spec.Token == "" {
 		return nil, apierrors.NewBadRequest("token is required for TokenReview in authentication")

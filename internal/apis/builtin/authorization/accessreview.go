@@ -37,7 +37,7 @@ type question struct {
 var _ rest.Creater = accessReviews{}
 
 // Create implements rest.Creater.
-func (r accessReviews) Create(ctx context.Context, obj codec.Object, validate rest.ValidateObject, _ metav1.CreateOptions) (*codec.Record, error) {
+func (r accessReviews) Create(ctx context.Context, obj codec.Object, validate rest.ValidateObjectFunc, _ metav1.CreateOptions) (*codec.Record, error) {
 	q := r.open(obj)
 	if len(q.errs) > 0 {
 		// As in kube-apiserver, the error has no kind.

@@ -22,7 +22,7 @@ type rulesReviews struct {
 var _ rest.Creater = rulesReviews{}
 
 // Create implements rest.Creater. The response contains only a status.
-func (r rulesReviews) Create(ctx context.Context, obj codec.Object, validate rest.ValidateObject, _ metav1.CreateOptions) (*codec.Record, error) {
+func (r rulesReviews) Create(ctx context.Context, obj codec.Object, validate rest.ValidateObjectFunc, _ metav1.CreateOptions) (*codec.Record, error) {
 	review := obj.(*authorizationv1.SelfSubjectRulesReview)
 	user := request.UserFrom(ctx)
 	if user == nil {

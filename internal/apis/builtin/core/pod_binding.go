@@ -43,7 +43,7 @@ func bindings() builtin.Virtual {
 type bindingCollection struct{ env *builtin.Env }
 
 // Create implements rest.Creater. The record is nil, because the response is a Status.
-func (c bindingCollection) Create(ctx context.Context, obj codec.Object, validate rest.ValidateObject, options metav1.CreateOptions) (*codec.Record, error) {
+func (c bindingCollection) Create(ctx context.Context, obj codec.Object, validate rest.ValidateObjectFunc, options metav1.CreateOptions) (*codec.Record, error) {
 	name := types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 	return binder{pods: c.env.Store(podResource())}.CreateNamed(ctx, name, obj, validate, options)
 }
@@ -55,7 +55,7 @@ type binder struct{ pods *registry.Store }
 var _ rest.NamedCreater = binder{}
 
 // CreateNamed implements rest.NamedCreater. The record is nil, because the response is a Status.
-func (b binder) CreateNamed(ctx context.Context, name types.NamespacedName, obj codec.Object, validate rest.ValidateObject, options metav1.CreateOptions) (*codec.Record, error) {
+func (b binder) CreateNamed(ctx context.Context, name types.NamespacedName, obj codec.Object, validate rest.ValidateObjectFunc, options metav1.CreateOptions) (*codec.Record, error) {
 	binding := obj.(*corev1.Binding)
 	if binding.Name != name.Name {
 		return nil, apierrors.NewBadRequest("name in URL does not match name in Binding object")

@@ -42,7 +42,7 @@ var _ rest.NamedCreater = (*evicter)(nil)
 const evictionAttempts = 20
 
 // CreateNamed implements rest.NamedCreater. The record is nil, because the response is a Status.
-func (e *evicter) CreateNamed(ctx context.Context, name types.NamespacedName, obj codec.Object, validate rest.ValidateObject, options metav1.CreateOptions) (*codec.Record, error) {
+func (e *evicter) CreateNamed(ctx context.Context, name types.NamespacedName, obj codec.Object, validate rest.ValidateObjectFunc, options metav1.CreateOptions) (*codec.Record, error) {
 	eviction := obj.(*policyv1.Eviction)
 	if eviction.Name != name.Name {
 		return nil, apierrors.NewBadRequest("name in URL does not match name in Eviction object")

@@ -65,7 +65,7 @@ type tokenIssuer struct {
 var _ rest.NamedCreater = (*tokenIssuer)(nil)
 
 // CreateNamed implements rest.NamedCreater.
-func (t *tokenIssuer) CreateNamed(ctx context.Context, name types.NamespacedName, obj codec.Object, validate rest.ValidateObject, _ metav1.CreateOptions) (*codec.Record, error) {
+func (t *tokenIssuer) CreateNamed(ctx context.Context, name types.NamespacedName, obj codec.Object, validate rest.ValidateObjectFunc, _ metav1.CreateOptions) (*codec.Record, error) {
 	asked := obj.(*authenticationv1.TokenRequest)
 	if err := checkTokenRequestName(asked, name); err != nil {
 		return nil, err

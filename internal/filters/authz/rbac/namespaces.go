@@ -301,8 +301,8 @@ func (v *View) Now() *request.Namespaces {
 	return n.now
 }
 
-// Listed implements request.Visibility.
-func (v *View) Listed(of *request.Namespaces, revision int64) bool {
+// IsCurrent implements request.Visibility.
+func (v *View) IsCurrent(of *request.Namespaces, revision int64) bool {
 	n := v.lock()
 	n.mu.Unlock()
 	v.authorizer.mu.RLock() // before a change marks any set, or after it has marked all
@@ -327,8 +327,8 @@ func (v *View) Resume(revision int64) (*request.Namespaces, <-chan struct{}, boo
 	return n.now, n.wake, true
 }
 
-// Reached implements request.Visibility.
-func (v *View) Reached(of *request.Namespaces, revision int64) (*request.Namespaces, <-chan struct{}, bool) {
+// Advance implements request.Visibility.
+func (v *View) Advance(of *request.Namespaces, revision int64) (*request.Namespaces, <-chan struct{}, bool) {
 	n := v.lock()
 	defer n.mu.Unlock()
 	if n.now != of {

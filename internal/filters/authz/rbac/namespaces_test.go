@@ -106,14 +106,14 @@ func TestRevisions(t *testing.T) {
 	default:
 		t.Error("a change is not told")
 	}
-	if v.Listed(first, 25) {
+	if v.IsCurrent(first, 25) {
 		t.Error("a list of other namespaces is sent")
 	}
 	resumes(19, false)
 	resumes(20, true)
 	// The watch reaches revision 40 before it receives the change of permissions at revision 30.
 	before := v.Now()
-	if now, _, _ := v.Reached(before, 40); now != before {
+	if now, _, _ := v.Advance(before, 40); now != before {
 		t.Error("nothing has changed, and is another set")
 	}
 	a.unbind(30, "b")
@@ -121,7 +121,7 @@ func TestRevisions(t *testing.T) {
 	resumes(41, true)
 	// The difference is sent at revision 50. The client can resume from 50, but not from an earlier
 	// revision.
-	if now, _, ok := v.Reached(before, 50); !ok || text(now) != "a" {
+	if now, _, ok := v.Advance(before, 50); !ok || text(now) != "a" {
 		t.Errorf("reached: %s %t", text(now), ok)
 	}
 	resumes(49, false)
@@ -141,7 +141,7 @@ func TestLostEverywhere(t *testing.T) {
 		a.bind(1, "", jane())
 		v := a.View(listing("jane"), alone)
 		a.unbind(2, "")
-		if now, _, ok := v.Reached(nil, 3); ok != want || ok && len(now.Names()) != 0 {
+		if now, _, ok := v.Advance(nil, 3); ok != want || ok && len(now.Names()) != 0 {
 			t.Errorf("alone %t: it goes on: %t, with %s", alone, ok, text(now))
 		}
 		v.Close()

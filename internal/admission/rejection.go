@@ -15,27 +15,29 @@ const CausePolicy metav1.CauseType = "AdmissionPolicy"
 // contains the webhook and its configuration. kube-apiserver has no such cause.
 const CauseWebhook metav1.CauseType = "AdmissionWebhook"
 
-// Refusal is the error with which a plugin rejects a request.
-type Refusal struct {
+// RejectionError is the error of a request that a plugin has rejected. Err is the error of the
+// plugin.
+type RejectionError struct {
 	Plugin string
 	Err    error
 }
 
-// Error returns the plugin's own words.
-func (r *Refusal) Error() string { return r.Err.Error() }
+// Error returns the message of the plugin, without its name.
+func (r *RejectionError) Error() string { return r.Err.Error() }
 
 // Unwrap returns the plugin's error.
-func (r *Refusal) Unwrap() error { return r.Err }
+func (r *RejectionError) Unwrap() error { return r.Err }
 
-// AddTo adds the plugin to the causes of the Status that its error has become. One of
-// invalid fields stays as it is: its causes are fields, and clients print them all.
-func (r *Refusal) AddTo(status *metav1.Status) {
+// AddTo adds the name of the plugin to the causes of the response. It does not change a Status with
+// reason Invalid, because clients print all causes of such a Status as fields. It replaces
+// status.Details and does not modify the old value.
+func (r *RejectionError) AddTo(status *metav1.Status) {
 	if status.Reason == metav1.StatusReasonInvalid {
 		return
 	}
 	details := &metav1.StatusDetails{}
 	if status.Details != nil {
-		details = status.Details.DeepCopy() // the error's own
+		details = status.Details.DeepCopy() // the error may be shared
 	}
 	details.Causes = append(details.Causes, metav1.StatusCause{Type: CausePlugin, Message: r.Plugin})
 	status.Details = details

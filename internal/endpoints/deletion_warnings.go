@@ -11,19 +11,18 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// noController ends the warnings of this file.
+// noController is the end of all warnings of this file.
 const noController = "that controller is disabled (--controllers), and no kube-controller-manager has its lease in kube-system"
 
-// The controllers that deletions wait for, by kube-controller-manager's names.
+// The controllers that complete deletions, with their names in kube-controller-manager.
 const (
 	namespaceController = "namespace-controller"
 	garbageCollector    = "garbage-collector-controller"
 )
 
-// warnHeld warns the client of a deletion that waits for a controller, where
-// Config.ControllerRuns reports that it does not run: kubectl delete would wait without
-// a word.
-func (c *call) warnHeld(record *codec.Record, options metav1.DeleteOptions) {
+// warnPending adds a warning if a deletion waits for a controller that is not running
+// (Config.ControllerRuns). Without it, kubectl delete would wait silently.
+func (c *call) warnPending(record *codec.Record, options metav1.DeleteOptions) {
 	if record == nil || len(options.DryRun) > 0 {
 		return
 	}
@@ -31,13 +30,13 @@ func (c *call) warnHeld(record *codec.Record, options metav1.DeleteOptions) {
 	if err != nil {
 		return // the response contains it
 	}
-	if what, controller := held(c.resource.Name, obj); what != "" {
+	if what, controller := pendingWork(c.resource.Name, obj); what != "" {
 		c.warnWithout(controller, what)
 	}
 }
 
-// warnHeldCollection is warnHeld for a collection, with the options only.
-func (c *call) warnHeldCollection(options metav1.DeleteOptions) {
+// warnPendingCollection adds the warning for a collection. It depends only on the options.
+func (c *call) warnPendingCollection(options metav1.DeleteOptions) {
 	policy := options.PropagationPolicy
 	foreground := policy != nil && *policy == metav1.DeletePropagationForeground
 	orphan := policy != nil && *policy == metav1.DeletePropagationOrphan || options.OrphanDependents != nil && *options.OrphanDependents
@@ -52,8 +51,9 @@ func (c *call) warnWithout(controller, what string) {
 	}
 }
 
-// held returns the pending work of a controller before a deletion completes, or "".
-func held(resource string, obj codec.Object) (what, controller string) {
+// pendingWork describes the work that delays a deletion, and returns the controller that does it. Both
+// are empty if there is none.
+func pendingWork(resource string, obj codec.Object) (what, controller string) {
 	if namespace, ok := obj.(*corev1.Namespace); ok && slices.Contains(namespace.Spec.Finalizers, corev1.FinalizerKubernetes) {
 		return fmt.Sprintf("namespace %q stays Terminating until a controller empties it and removes %q from spec.finalizers",
 			namespace.Name, corev1.FinalizerKubernetes), namespaceController

@@ -1,0 +1,31 @@
+package request
+
+import "context"
+
+// Route is the destination of a request. Package endpoints/route implements it and looks the
+// destination up once, when the request line has been parsed; filters and the final handler use
+// the same result. The values are constant.
+type Route interface {
+	// Known reports whether this server has the resource or path of the request. Only known names
+	// may become metric labels, because clients can send any number of others.
+	Known() bool
+	// LongRunning reports whether the client determines the duration of the request.
+	LongRunning() bool
+}
+
+// SetRoute records the route of the request. Like the other Set functions, it must not run
+// concurrently with readers of the context.
+func SetRoute(ctx context.Context, route Route) {
+	if s := from(ctx); s != nil {
+		s.route = route
+	}
+}
+
+// RouteFrom returns the route of the request; nil if the request was not resolved, and outside a
+// request.
+func RouteFrom(ctx context.Context) Route {
+	if s := from(ctx); s != nil {
+		return s.route
+	}
+	return nil
+}
