@@ -118,7 +118,7 @@ func writeAdmission(out io.Writer, plugins []controlplane.AdmissionPlugin) error
 		case !p.On:
 			on = "no"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\n", p.Name, on, p.Does)
+		fmt.Fprintf(table, "%s\t%s\t%s\n", p.Name, on, p.Description)
 	}
 	return table.Flush()
 }

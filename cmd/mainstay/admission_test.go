@@ -51,7 +51,7 @@ func TestAdmission(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range listed {
-		if p.Does == "" || p.Name == "PodGroupProtection" && !p.On {
+		if p.Description == "" || p.Name == "PodGroupProtection" && !p.On {
 			t.Errorf("%+v", p)
 		}
 	}

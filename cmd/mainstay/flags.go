@@ -210,7 +210,7 @@ func (f *serveFlags) auth(flags *pflag.FlagSet) {
 
 func (f *serveFlags) admission(flags *pflag.FlagSet) {
 	c := &f.config
-	flags.StringSliceVar(&c.Controllers, "controllers", nil, "controllers to run in the server, comma-separated: NAME enables one, -NAME disables one, * enables all except "+controlplane.OptionalController+", -* disables all that are not named (default *); while a kube-controller-manager runs, only the named ones run; available: "+strings.Join(controlplane.Controllers(), ", "))
+	flags.StringSliceVar(&c.Controllers, "controllers", nil, "controllers to run in the server, comma-separated: NAME enables one, -NAME disables one, * enables all except "+strings.Join(controlplane.OptionalControllers(), ", ")+", -* disables all that are not named (default *); while a kube-controller-manager runs, only the named ones run; available: "+strings.Join(controlplane.Controllers(), ", "))
 	for _, s := range c.Signing.Signers() {
 		of, instead := "all Kubernetes signers (default: the server's own CA)", ""
 		if s.Signer != "" {

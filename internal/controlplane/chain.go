@@ -6,7 +6,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"mainstay.dev/mainstay/internal/apis/aggregated"
+	"mainstay.dev/mainstay/internal/authorizer"
+	"mainstay.dev/mainstay/internal/controllers/storageversions"
 	"mainstay.dev/mainstay/internal/endpoints/discovery"
+	"mainstay.dev/mainstay/internal/endpoints/route"
 	"mainstay.dev/mainstay/internal/feature"
 	"mainstay.dev/mainstay/internal/filters"
 	"mainstay.dev/mainstay/internal/filters/authn"
@@ -15,69 +19,77 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// chain is the way of every request, read from top to bottom.
-func (i *instance) chain(final http.Handler) http.Handler {
-	onError := i.api.WriteError
-	refuse := i.audit.Refusal(onError)
-	if i.options.Filter != nil {
-		final = i.options.Filter(final)
+// filterDependencies are the components that filters use.
+type filterDependencies struct {
+	onError       filters.ErrorWriter
+	audit         *filters.AuditConfig // nil disables audit
+	authorization *authorization
+	authenticator authn.Authenticator
+	flow          *flowControl
+	resources     *requestResources
+	// storageVersions delays writes until the storage versions are reported; nil without reports.
+	storageVersions *storageversions.Reporter
+}
+
+// newFilterChain returns the handler of all requests: the filters in the order of this function, and
+// then final.
+func newFilterChain(s *settings, d filterDependencies, final http.Handler) http.Handler {
+	options, logger, metrics := &s.options, s.env.Telemetry.Logger, &s.env.Telemetry
+	onInvalid := d.audit.Refusal(d.onError) // writes an error before the filter Audit, and records it
+	if options.Filter != nil {
+		final = options.Filter(final)
 	}
-	if i.storageVersions != nil {
-		final = filters.StorageVersions(i.storageVersions.Pending, onError)(final)
+	if d.storageVersions != nil {
+		final = filters.StorageVersions(d.storageVersions.Pending, d.onError)(final)
 	}
 	return filters.Chain(final,
-		filters.Upgrades(i.env.Logger),
+		filters.Upgrades(logger),
 		filters.AuditID,
-		filters.Recover(i.env.Logger, onError),
-		filters.RequestInfo(i.longRunning, onError),
-		filters.AuditInit(i.audit),
-		filters.Track(filters.TrackConfig{Metrics: i.env.Requests, Logger: i.env.Logger, Known: i.known}),
-		filters.HSTS(i.options.HSTSDirectives),
+		filters.Recover(logger, d.onError),
+		filters.RequestInfo(d.resources.longRunning, d.onError),
+		filters.AuditInit(d.audit),
+		filters.Track(filters.TrackConfig{Metrics: metrics.Requests, Logger: logger, Known: d.resources.known}),
+		filters.HSTS(options.HSTSDirectives),
 		filters.CacheControl,
-		i.env.Drain.Filter(onError),
-		filters.GoAway(i.options.GoAwayChance),
-		filters.Deadline(filters.DeadlineConfig{Max: i.options.RequestTimeout, Metrics: i.env.Requests, Logger: i.env.Logger, OnError: onError, OnInvalid: refuse}),
-		filters.CORS(i.options.CORSAllowedOrigins),
+		s.env.Shutdown.Drain.Filter(d.onError),
+		filters.GoAway(options.GoAwayChance),
+		filters.Deadline(filters.DeadlineConfig{Max: options.RequestTimeout, Metrics: metrics.Requests, Logger: logger, OnError: d.onError, OnInvalid: onInvalid}),
+		filters.CORS(options.CORSAllowedOrigins),
 		filters.Authenticate(filters.AuthenticateConfig{
-			Authenticator: authn.Union{i.env.Identity.Authenticator, i.tokens},
-			Anonymous:     i.anonymous().Allows,
-			CloseHTTP2:    i.rows.Gates.Enabled(feature.UnauthenticatedHTTP2DOSMitigation),
-			Metrics:       i.env.Metrics.Authentication,
-			Logger:        i.env.Logger,
-			OnError:       refuse,
+			Authenticator: d.authenticator,
+			Anonymous:     newAnonymous(s, d.authorization).Allows,
+			CloseHTTP2:    s.gates.Enabled(feature.UnauthenticatedHTTP2DOSMitigation),
+			Metrics:       metrics.Metrics.Security.Authentication,
+			Logger:        logger,
+			OnError:       onInvalid,
 		}),
-		filters.Audit(i.audit),
+		filters.Audit(d.audit),
 		filters.Impersonate(filters.ImpersonateConfig{
-			Authorizer: i.authorizer, Constrained: i.rows.Gates.Enabled(feature.ConstrainedImpersonation), Logger: i.env.Logger, OnError: onError,
+			Authorizer: d.authorization.authorizer, Constrained: s.gates.Enabled(feature.ConstrainedImpersonation), Logger: logger, OnError: d.onError,
 		}),
-		i.limits(onError),
-		filters.Authorize(authz.Measured{Authorizer: i.authorizer, Metrics: i.env.Metrics.Authorized}, i.views(), i.env.Logger, onError),
+		d.flow.filter(s, d.onError),
+		filters.Authorize(authz.Measured{Authorizer: d.authorization.authorizer, Metrics: metrics.Metrics.Security.Authorization}, newViews(s, d.authorization, d.resources), logger, d.onError),
 	)
 }
 
-// anonymous returns the requests that need no credentials. As in kube-apiserver, with AlwaysAllow
-// there are none.
-func (i *instance) anonymous() *authn.AnonymousConfig {
-	switch {
-	case i.asks(authz.TypeAlwaysAllow):
-		return &authn.AnonymousConfig{}
-	case i.env.Identity.Anonymous != nil:
-		return i.env.Identity.Anonymous
-	}
-	return &authn.AnonymousConfig{Enabled: !i.options.ClosedToPublic}
+// requestResources classifies requests by the resources that they are for.
+type requestResources struct {
+	catalog       *route.Catalog
+	registrations *aggregated.Source
+	paths         *paths
 }
 
 // longRunning reports whether the client determines the duration of a request. For subresources of
 // this control plane, the storage decides.
-func (i *instance) longRunning(info *request.Info) bool {
+func (r *requestResources) longRunning(info *request.Info) bool {
 	if !info.IsResource || info.Subresource == "" || info.Verb == "watch" {
 		return filters.LongRunning(info)
 	}
 	gv := schema.GroupVersion{Group: info.Group, Version: info.Version}
-	if i.aggregated.Handler(gv) != nil {
+	if r.registrations.Handler(gv) != nil {
 		return filters.LongRunning(info)
 	}
-	resource := i.catalog.Find(gv, info.Resource, info.Subresource)
+	resource := r.catalog.Find(gv, info.Resource, info.Subresource)
 	if resource == nil {
 		return false
 	}
@@ -85,12 +97,23 @@ func (i *instance) longRunning(info *request.Info) bool {
 	return ok && connecter.Connection().LongRunning
 }
 
-// known reports whether this control plane serves the resource of a request, so that unknown names
-// do not become labels of metrics.
-func (i *instance) known(info *request.Info) bool {
+// known reports whether this control plane serves the resource or path of a request. Other names
+// must not become labels of metrics.
+func (r *requestResources) known(info *request.Info) bool {
 	if !info.IsResource {
-		return i.paths.has(info.Path) || discovery.Handles(info.Path) || strings.HasPrefix(info.Path, "/openapi/")
+		return r.paths.has(info.Path) || discovery.Handles(info.Path) || strings.HasPrefix(info.Path, "/openapi/")
 	}
 	gv := schema.GroupVersion{Group: info.Group, Version: info.Version}
-	return i.catalog.Find(gv, info.Resource, info.Subresource) != nil
+	return r.catalog.Find(gv, info.Resource, info.Subresource) != nil
+}
+
+// limitable reports whether a request is for namespaced objects of this control plane. Aggregated
+// servers do not support limits to visible namespaces.
+func (r *requestResources) limitable(attributes *authorizer.Attributes) bool {
+	gv := schema.GroupVersion{Group: attributes.APIGroup, Version: attributes.APIVersion}
+	if r.registrations.Handler(gv) != nil {
+		return false
+	}
+	resource := r.catalog.Find(gv, attributes.Resource, "")
+	return resource != nil && resource.Namespaced
 }

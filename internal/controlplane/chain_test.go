@@ -43,7 +43,7 @@ func TestLongRunning(t *testing.T) {
 	if err := c.Open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	i := &instance{aggregated: c.opened.Load().aggregated, catalog: route.NewCatalog(route.NewStatic([]*rest.Resource{
+	r := &requestResources{registrations: c.opened.Load().resources.registrations, catalog: route.NewCatalog(route.NewStatic([]*rest.Resource{
 		subresource("stream", stream{true}), subresource("log", stream{false}), subresource("exec", struct{}{}), subresource("status", struct{}{}),
 	}))}
 	for path, want := range map[string]bool{
@@ -63,7 +63,7 @@ func TestLongRunning(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := i.longRunning(&info); got != want {
+		if got := r.longRunning(&info); got != want {
 			t.Errorf("%s: %t, want %t", path, got, want)
 		}
 	}
@@ -93,7 +93,7 @@ func TestEquivalents(t *testing.T) {
 	}
 	i := c.opened.Load()
 	gears := schema.GroupVersion{Group: "example.com", Version: "v1"}
-	for deadline := time.Now().Add(time.Minute); i.catalog.Find(gears, "gears", "") == nil; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); i.resources.catalog.Find(gears, "gears", "") == nil; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the definition is not established")
 		}
@@ -115,13 +115,13 @@ func TestEquivalents(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		resource := i.catalog.Find(gv, name, subresource)
+		resource := i.resources.catalog.Find(gv, name, subresource)
 		if resource == nil {
 			t.Errorf("%s is not served", asked)
 			continue
 		}
 		got := map[string]bool{}
-		for _, r := range i.catalog.Equivalents(resource) {
+		for _, r := range i.resources.catalog.Equivalents(resource) {
 			if r.Name != name || r.Subresource != subresource {
 				t.Errorf("%s: %s", asked, r.FullName())
 			}

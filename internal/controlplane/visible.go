@@ -4,26 +4,24 @@ import (
 	"context"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"mainstay.dev/mainstay/internal/authorizer"
 	"mainstay.dev/mainstay/internal/filters"
 	"mainstay.dev/mainstay/internal/filters/authz"
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// views returns the limits of lists and watches over all namespaces by RBAC (--list-visible), or
-// nil.
-func (i *instance) views() filters.ViewFunc {
-	if !i.options.ListVisible || i.rbac == nil {
+// newViews returns the function that limits lists and watches over all namespaces to the visible
+// ones (--list-visible), or nil if it is disabled.
+func newViews(s *settings, a *authorization, resources *requestResources) filters.ViewFunc {
+	if !s.options.ListVisible || a.rbac == nil {
 		return nil
 	}
 	return func(_ context.Context, attributes *authorizer.Attributes) (request.Visibility, func()) {
-		decides, alone := i.rbacDecides()
-		if !decides || allowedOtherwise(attributes.User) || !i.limitable(attributes) {
+		decides, alone := a.rbacDecides()
+		if !decides || allowedOtherwise(attributes.User) || !resources.limitable(attributes) {
 			return nil, nil
 		}
-		view := i.rbac.View(attributes, alone)
+		view := a.rbac.View(attributes, alone)
 		if view == nil {
 			return nil, nil
 		}
@@ -39,8 +37,8 @@ func allowedOtherwise(user *request.User) bool {
 
 // rbacDecides reports whether an RBAC permission is final, because no earlier authorizer can deny
 // it. alone reports that no other authorizer allows lists over namespaces.
-func (i *instance) rbacDecides() (decides, alone bool) {
-	list := *i.authorizers()
+func (a *authorization) rbacDecides() (decides, alone bool) {
+	list := *a.current()
 	at := slices.IndexFunc(list, func(l authz.Listed) bool { return l.Type == authz.TypeRBAC })
 	if at < 0 {
 		return false, false
@@ -50,15 +48,4 @@ func (i *instance) rbacDecides() (decides, alone bool) {
 		return l.Type == authz.TypeWebhook || l.Type == authz.TypeABAC || l.Type == authz.TypeAlwaysAllow
 	})
 	return !slices.ContainsFunc(list[:at], isWebhook), !others
-}
-
-// limitable reports whether the request is for namespaced objects of this control plane. Aggregated
-// servers do not support limits.
-func (i *instance) limitable(attributes *authorizer.Attributes) bool {
-	gv := schema.GroupVersion{Group: attributes.APIGroup, Version: attributes.APIVersion}
-	if i.aggregated.Handler(gv) != nil {
-		return false
-	}
-	resource := i.catalog.Find(gv, attributes.Resource, "")
-	return resource != nil && resource.Namespaced
 }

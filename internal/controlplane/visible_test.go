@@ -34,7 +34,7 @@ func newVisiblePlane(t testing.TB, cached bool) *visiblePlane {
 	env := newEnv(t)
 	env.Identity.Authenticator = byHeader{}
 	if !cached {
-		env.Feed = nil
+		env.Storage.Feed = nil
 	}
 	c, err := New(env, "/visible", Options{ListVisible: true, Controllers: []string{clusterroles.Name}}) // T without concurrent writes
 	if err != nil {

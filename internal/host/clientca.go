@@ -53,7 +53,7 @@ func (h *Host) openClientCA() error {
 
 // certificatesOf returns the authenticator of certificates of some authorities.
 func (h *Host) certificatesOf(authorities *x509.CertPool) *authn.Certificates {
-	return &authn.Certificates{Authorities: authorities, Expiration: h.env.Metrics.Authentication.Expiration()}
+	return &authn.Certificates{Authorities: authorities, Expiration: h.env.Telemetry.Metrics.Security.Authentication.Expiration()}
 }
 
 // clientAuthorities returns the CA certificates that the TLS handshake names to

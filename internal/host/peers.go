@@ -20,6 +20,6 @@ func (h *Host) openPeers() error {
 	if !pool.AppendCertsFromPEM(bundle) {
 		return fmt.Errorf("--peer-ca-file: %s contains no PEM certificate", file)
 	}
-	h.env.PeerAuthorities = pool
+	h.env.Network.PeerAuthorities = pool
 	return nil
 }

@@ -134,10 +134,12 @@ func New(config Config) (*Host, error) {
 	h.mu.planes = map[string]*controlplane.ControlPlane{}
 	h.tunnels, h.endTunnels = context.WithCancel(context.Background())
 	h.env = &controlplane.Env{
-		Encodings: encodings, Memory: budget, Turns: config.Turns, TypeConverter: openapi.NewTypeConverter(),
-		Limiter: config.Expensive, Drain: h.drain, Tunnels: h.tunnels,
-		Requests: h.requests, Health: telemetry.NewHealthMetrics(h.slis), Metrics: metrics, Logger: h.logger, Version: config.Version, World: config.World,
-		Ready: []telemetry.Check{h.shutdownCheck()}, Paths: h.paths(),
+		Storage:   controlplane.Storage{Encodings: encodings},
+		Limits:    controlplane.Limits{Memory: budget, Turns: config.Turns, Validations: config.Expensive},
+		Health:    controlplane.Health{Ready: []telemetry.Check{h.shutdownCheck()}, Metrics: telemetry.NewHealthMetrics(h.slis)},
+		Shutdown:  controlplane.Shutdown{Drain: h.drain, Tunnels: h.tunnels},
+		Telemetry: controlplane.Telemetry{Logger: h.logger, Requests: h.requests, Metrics: metrics},
+		Paths:     h.paths(), TypeConverter: openapi.NewTypeConverter(), Version: config.Version, World: config.World,
 	}
 	return h, nil
 }
@@ -209,10 +211,11 @@ func (h *Host) open(ctx context.Context) error {
 	if err := h.startFeed(); err != nil {
 		return err
 	}
-	h.env.Backend, h.env.Feed, h.env.Overrides, h.env.Shared = h.backend, h.feed, h.overrides, len(h.config.EtcdServers) > 0
-	h.env.Address, h.env.PublicURL = strings.TrimPrefix(h.url(), "https://"), h.publicURL()
-	h.env.Endpoint, h.env.Port, h.env.Hostname = h.config.endpoint(), h.port(), h.config.Hostname
-	h.env.Defined = h.defines
+	storage, network := &h.env.Storage, &h.env.Network
+	storage.Backend, storage.Feed, storage.Overrides, storage.Shared = h.backend, h.feed, h.overrides, len(h.config.EtcdServers) > 0
+	network.Address, network.PublicURL = strings.TrimPrefix(h.url(), "https://"), h.publicURL()
+	network.Endpoint, network.Port, network.Hostname = h.config.endpoint(), h.port(), h.config.Hostname
+	h.env.Telemetry.Defined = h.defines
 	if err := h.openPeers(); err != nil {
 		return err
 	}
@@ -246,7 +249,7 @@ func (h *Host) openEgress() (err error) {
 			return fmt.Errorf("--egress-selector-config-file: %w", err)
 		}
 	}
-	h.env.Networks = h.egress.Networks
+	h.env.Network.Networks = h.egress.Networks
 	return nil
 }
 
@@ -336,7 +339,7 @@ func (h *Host) close() error {
 	if h.egress != nil {
 		errs = append(errs, h.egress.Close())
 	}
-	errs = append(errs, h.env.Turns.Close())
+	errs = append(errs, h.env.Limits.Turns.Close())
 	if h.config.Listener != nil {
 		_ = h.config.Listener.Close() // closed already, where it was served
 	}

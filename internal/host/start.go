@@ -125,12 +125,12 @@ func (h *Host) startEncryption(ctx context.Context) error {
 		transformers.Run(ctx)
 	}()
 	h.stopEncryption = func() { cancel(); <-done }
-	h.env.Transformer = transformers.For
+	h.env.Storage.Transformer = transformers.For
 	if transformers.HasCheck() {
-		h.env.StorageChecks = []telemetry.Check{{Name: encryption.CheckName, Run: transformers.Check}}
+		h.env.Health.Storage = []telemetry.Check{{Name: encryption.CheckName, Run: transformers.Check}}
 	}
 	if h.config.EncryptionConfigReload {
-		h.env.Hooks = []string{"start-encryption-provider-config-automatic-reload"}
+		h.env.Health.Hooks = []string{"start-encryption-provider-config-automatic-reload"}
 	}
 	return nil
 }
@@ -150,7 +150,7 @@ func (h *Host) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	listener := newWriteTimeoutListener(bulkListener{Listener: socketListener{h.config.Listener}, turns: h.env.Turns}, writeTimeout)
+	listener := newWriteTimeoutListener(bulkListener{Listener: socketListener{h.config.Listener}, turns: h.env.Limits.Turns}, writeTimeout)
 	base := httpServer.TLSConfig.Clone()
 	served := make(chan error, 1)
 	go func() { served <- httpServer.ServeTLS(listener, "", "") }() // ends with Close or Shutdown below

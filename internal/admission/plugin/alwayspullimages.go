@@ -18,6 +18,13 @@ var (
 	_ admission.Validator = AlwaysPullImages{}
 )
 
+func alwaysPullImagesPlugin() Registration {
+	return Registration{
+		Name: AlwaysPullImages{}.Name(), Description: "sets the image pull policy of pods to Always",
+		New: func(Dependencies) admission.Plugin { return AlwaysPullImages{} },
+	}
+}
+
 // Name implements admission.Plugin.
 func (AlwaysPullImages) Name() string { return "AlwaysPullImages" }
 

@@ -18,6 +18,14 @@ type CertificateApproval struct {
 
 var _ admission.Validator = CertificateApproval{}
 
+func certificateApprovalPlugin() Registration {
+	return Registration{
+		Name: CertificateApproval{}.Name(), Description: "rejects the approval of certificate requests without the permission for the signer",
+		OnByDefault: true,
+		New:         func(d Dependencies) admission.Plugin { return CertificateApproval{Authorizer: d.Authorizer} },
+	}
+}
+
 // Name implements admission.Plugin.
 func (CertificateApproval) Name() string { return "CertificateApproval" }
 

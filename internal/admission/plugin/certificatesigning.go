@@ -21,6 +21,14 @@ type CertificateSigning struct {
 
 var _ admission.Validator = CertificateSigning{}
 
+func certificateSigningPlugin() Registration {
+	return Registration{
+		Name: CertificateSigning{}.Name(), Description: "rejects the signing of certificate requests without the permission for the signer",
+		OnByDefault: true,
+		New:         func(d Dependencies) admission.Plugin { return CertificateSigning{Authorizer: d.Authorizer} },
+	}
+}
+
 // Name implements admission.Plugin.
 func (CertificateSigning) Name() string { return "CertificateSigning" }
 

@@ -19,6 +19,14 @@ type ClusterTrustBundleAttest struct {
 
 var _ admission.Validator = ClusterTrustBundleAttest{}
 
+func clusterTrustBundleAttestPlugin() Registration {
+	return Registration{
+		Name: ClusterTrustBundleAttest{}.Name(), Description: "rejects writes of trust bundles without the permission for the signer",
+		OnByDefault: true,
+		New:         func(d Dependencies) admission.Plugin { return ClusterTrustBundleAttest{Authorizer: d.Authorizer} },
+	}
+}
+
 // Name implements admission.Plugin.
 func (ClusterTrustBundleAttest) Name() string { return "ClusterTrustBundleAttest" }
 

@@ -19,6 +19,16 @@ type DefaultIngressClass struct {
 
 var _ admission.Mutator = DefaultIngressClass{}
 
+func defaultIngressClassPlugin() Registration {
+	return Registration{
+		Name: DefaultIngressClass{}.Name(), Description: "sets the default class of ingresses",
+		OnByDefault: true,
+		New: func(d Dependencies) admission.Plugin {
+			return DefaultIngressClass{Classes: cached[*networkingv1.IngressClass](d, networkingv1.SchemeGroupVersion, "ingressclasses")}
+		},
+	}
+}
+
 // Name implements admission.Plugin.
 func (DefaultIngressClass) Name() string { return "DefaultIngressClass" }
 

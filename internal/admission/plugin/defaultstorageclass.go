@@ -23,6 +23,16 @@ type DefaultStorageClass struct {
 
 var _ admission.Mutator = DefaultStorageClass{}
 
+func defaultStorageClassPlugin() Registration {
+	return Registration{
+		Name: DefaultStorageClass{}.Name(), Description: "sets the default storage class of claims",
+		OnByDefault: true,
+		New: func(d Dependencies) admission.Plugin {
+			return DefaultStorageClass{Classes: cached[*storagev1.StorageClass](d, storagev1.SchemeGroupVersion, "storageclasses")}
+		},
+	}
+}
+
 // Name implements admission.Plugin.
 func (DefaultStorageClass) Name() string { return "DefaultStorageClass" }
 

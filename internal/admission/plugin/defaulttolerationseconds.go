@@ -22,6 +22,16 @@ type DefaultTolerationSeconds struct {
 
 var _ admission.Mutator = DefaultTolerationSeconds{}
 
+func defaultTolerationSecondsPlugin() Registration {
+	return Registration{
+		Name: DefaultTolerationSeconds{}.Name(), Description: "adds tolerations to pods for nodes that are not ready or unreachable",
+		OnByDefault: true,
+		New: func(d Dependencies) admission.Plugin {
+			return DefaultTolerationSeconds{NotReady: d.NotReadyTolerationSeconds, Unreachable: d.UnreachableTolerationSeconds}
+		},
+	}
+}
+
 // Name implements admission.Plugin.
 func (DefaultTolerationSeconds) Name() string { return "DefaultTolerationSeconds" }
 

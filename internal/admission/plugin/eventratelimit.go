@@ -24,6 +24,14 @@ type EventRateLimit struct {
 
 var _ admission.Validator = EventRateLimit{}
 
+func eventRateLimitPlugin() Registration {
+	return Registration{
+		Name: EventRateLimit{}.Name(), Description: "limits the rate of written events",
+		RequiresConfig: true,
+		New:            func(d Dependencies) admission.Plugin { return NewEventRateLimit(d.Config.EventRateLimit) },
+	}
+}
+
 // NewEventRateLimit returns the plugin with buckets that are full.
 func NewEventRateLimit(c config.EventRateLimit) EventRateLimit {
 	var p EventRateLimit

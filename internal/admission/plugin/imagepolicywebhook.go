@@ -37,6 +37,14 @@ type ImagePolicyWebhook struct {
 
 var _ admission.Validator = ImagePolicyWebhook{}
 
+func imagePolicyWebhookPlugin() Registration {
+	return Registration{
+		Name: ImagePolicyWebhook{}.Name(), Description: "rejects pods with images that a webhook does not allow",
+		RequiresConfig: true,
+		New:            func(d Dependencies) admission.Plugin { return NewImagePolicyWebhook(d.Config.ImagePolicyWebhook) },
+	}
+}
+
 // imageReview is an ImageReview of imagepolicy.k8s.io/v1alpha1.
 type imageReview struct {
 	metav1.TypeMeta `json:",inline"`

@@ -15,6 +15,13 @@ type LimitPodHardAntiAffinityTopology struct{ onCreateOrUpdate }
 
 var _ admission.Validator = LimitPodHardAntiAffinityTopology{}
 
+func limitPodHardAntiAffinityTopologyPlugin() Registration {
+	return Registration{
+		Name: LimitPodHardAntiAffinityTopology{}.Name(), Description: "rejects pods with required anti-affinity for a topology key other than the host name",
+		New: func(Dependencies) admission.Plugin { return LimitPodHardAntiAffinityTopology{} },
+	}
+}
+
 // Name implements admission.Plugin.
 func (LimitPodHardAntiAffinityTopology) Name() string { return "LimitPodHardAntiAffinityTopology" }
 

@@ -29,6 +29,16 @@ var (
 	_ admission.Validator = LimitRanger{}
 )
 
+func limitRangerPlugin() Registration {
+	return Registration{
+		Name: LimitRanger{}.Name(), Description: "applies the default requests and limits of LimitRanges, and rejects pods and claims outside their limits",
+		OnByDefault: true,
+		New: func(d Dependencies) admission.Plugin {
+			return LimitRanger{LimitRanges: cached[*corev1.LimitRange](d, corev1.SchemeGroupVersion, "limitranges")}
+		},
+	}
+}
+
 // Name implements admission.Plugin.
 func (LimitRanger) Name() string { return "LimitRanger" }
 

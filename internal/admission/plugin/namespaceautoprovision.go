@@ -26,6 +26,13 @@ type NamespaceAutoProvision struct {
 
 var _ admission.Mutator = NamespaceAutoProvision{}
 
+func namespaceAutoProvisionPlugin() Registration {
+	return Registration{
+		Name: NamespaceAutoProvision{}.Name(), Description: "creates the namespace of a new object if it does not exist",
+		New: func(d Dependencies) admission.Plugin { return NamespaceAutoProvision{Namespaces: d.namespaces()} },
+	}
+}
+
 // Name implements admission.Plugin.
 func (NamespaceAutoProvision) Name() string { return "NamespaceAutoProvision" }
 

@@ -14,6 +14,13 @@ type NamespaceExists struct{ Namespaces Getter[*corev1.Namespace] }
 
 var _ admission.Validator = NamespaceExists{}
 
+func namespaceExistsPlugin() Registration {
+	return Registration{
+		Name: NamespaceExists{}.Name(), Description: "rejects requests in missing namespaces",
+		New: func(d Dependencies) admission.Plugin { return NamespaceExists{Namespaces: d.namespaces()} },
+	}
+}
+
 // Name implements admission.Plugin.
 func (NamespaceExists) Name() string { return "NamespaceExists" }
 

@@ -20,6 +20,14 @@ type NamespaceLifecycle struct{ Namespaces Getter[*corev1.Namespace] }
 
 var _ admission.Mutator = NamespaceLifecycle{}
 
+func namespaceLifecyclePlugin() Registration {
+	return Registration{
+		Name: NamespaceLifecycle{}.Name(), Description: "rejects new objects in missing or terminating namespaces, and the deletion of system namespaces",
+		OnByDefault: true,
+		New:         func(d Dependencies) admission.Plugin { return NamespaceLifecycle{Namespaces: d.namespaces()} },
+	}
+}
+
 // immortal are the namespaces that may not be deleted.
 var immortal = [...]string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic}
 

@@ -21,6 +21,14 @@ type NodeDeclaredFeatureValidator struct {
 
 var _ admission.Validator = NodeDeclaredFeatureValidator{}
 
+func nodeDeclaredFeatureValidatorPlugin() Registration {
+	return Registration{
+		Name: NodeDeclaredFeatureValidator{}.Name(), Description: "rejects pod updates that require features which the node does not declare",
+		OnByDefault: true,
+		New:         func(d Dependencies) admission.Plugin { return NodeDeclaredFeatureValidator{Nodes: d.nodes()} },
+	}
+}
+
 // Name implements admission.Plugin.
 func (NodeDeclaredFeatureValidator) Name() string { return "NodeDeclaredFeatureValidator" }
 

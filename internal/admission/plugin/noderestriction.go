@@ -21,6 +21,7 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
 	"mainstay.dev/mainstay/internal/authorizer"
+	"mainstay.dev/mainstay/internal/feature"
 	"mainstay.dev/mainstay/internal/host/pki"
 )
 
@@ -39,6 +40,26 @@ type NodeRestriction struct {
 	AnyAudience     bool // ServiceAccountNodeAudienceRestriction is off
 	AnyCertificate  bool // AllowInsecureKubeletCertificateSigningRequests
 	PodCertificates bool // PodCertificateRequest
+}
+
+func nodeRestrictionPlugin() Registration {
+	return Registration{
+		Name: NodeRestriction{}.Name(), Description: "limits kubelets to their own nodes and pods",
+		New: func(d Dependencies) admission.Plugin {
+			return NodeRestriction{
+				Nodes:           d.nodes(),
+				Pods:            client[*corev1.Pod](d, corev1.SchemeGroupVersion, "pods"),
+				Accounts:        client[*corev1.ServiceAccount](d, corev1.SchemeGroupVersion, "serviceaccounts"),
+				Claims:          client[*corev1.PersistentVolumeClaim](d, corev1.SchemeGroupVersion, "persistentvolumeclaims"),
+				Volumes:         client[*corev1.PersistentVolume](d, corev1.SchemeGroupVersion, "persistentvolumes"),
+				Drivers:         cached[*storagev1.CSIDriver](d, storagev1.SchemeGroupVersion, "csidrivers"),
+				Authorizer:      d.Authorizer,
+				AnyAudience:     !d.Gates.Enabled(feature.ServiceAccountNodeAudienceRestriction),
+				AnyCertificate:  d.Gates.Enabled(feature.AllowInsecureKubeletCertificateSigningRequests),
+				PodCertificates: d.Gates.Enabled(feature.PodCertificateRequest),
+			}
+		},
+	}
 }
 
 // As in kube-apiserver, it runs with the mutating plugins, at its place in their order.

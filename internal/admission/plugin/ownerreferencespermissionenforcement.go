@@ -25,6 +25,15 @@ type OwnerReferencesPermissionEnforcement struct {
 
 var _ admission.Validator = OwnerReferencesPermissionEnforcement{}
 
+func ownerReferencesPermissionEnforcementPlugin() Registration {
+	return Registration{
+		Name: OwnerReferencesPermissionEnforcement{}.Name(), Description: "rejects changes of owner references without the permission to delete the object or to update the finalizers of the owner",
+		New: func(d Dependencies) admission.Plugin {
+			return OwnerReferencesPermissionEnforcement{Authorizer: d.Authorizer, ResourcesOf: d.ResourcesOf}
+		},
+	}
+}
+
 // Name implements admission.Plugin.
 func (OwnerReferencesPermissionEnforcement) Name() string {
 	return "OwnerReferencesPermissionEnforcement"

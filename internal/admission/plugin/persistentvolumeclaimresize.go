@@ -20,6 +20,16 @@ type PersistentVolumeClaimResize struct {
 
 var _ admission.Validator = PersistentVolumeClaimResize{}
 
+func persistentVolumeClaimResizePlugin() Registration {
+	return Registration{
+		Name: PersistentVolumeClaimResize{}.Name(), Description: "rejects the expansion of claims unless their storage class allows it",
+		OnByDefault: true,
+		New: func(d Dependencies) admission.Plugin {
+			return PersistentVolumeClaimResize{Classes: cached[*storagev1.StorageClass](d, storagev1.SchemeGroupVersion, "storageclasses")}
+		},
+	}
+}
+
 // Name implements admission.Plugin.
 func (PersistentVolumeClaimResize) Name() string { return "PersistentVolumeClaimResize" }
 

@@ -28,6 +28,15 @@ var (
 	_ admission.Validator = PodNodeSelector{}
 )
 
+func podNodeSelectorPlugin() Registration {
+	return Registration{
+		Name: PodNodeSelector{}.Name(), Description: "adds the node selector of the namespace to pods",
+		New: func(d Dependencies) admission.Plugin {
+			return PodNodeSelector{Namespaces: d.namespaces(), Config: d.Config.PodNodeSelector}
+		},
+	}
+}
+
 // Name implements admission.Plugin.
 func (PodNodeSelector) Name() string { return "PodNodeSelector" }
 

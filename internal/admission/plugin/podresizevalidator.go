@@ -30,6 +30,14 @@ type PodResizeValidator struct {
 
 var _ admission.Validator = PodResizeValidator{}
 
+func podResizeValidatorPlugin() Registration {
+	return Registration{
+		Name: PodResizeValidator{}.Name(), Description: "rejects the resizing of pods beyond the capacity of their node",
+		OnByDefault: true,
+		New:         func(d Dependencies) admission.Plugin { return PodResizeValidator{Nodes: d.nodes()} },
+	}
+}
+
 // Name implements admission.Plugin.
 func (PodResizeValidator) Name() string { return "PodResizeValidator" }
 

@@ -40,6 +40,19 @@ type PodSecurity struct {
 
 var _ admission.Validator = PodSecurity{}
 
+func podSecurityPlugin() Registration {
+	return Registration{
+		Name: PodSecurity{}.Name(), Description: "enforces, audits and warns about the Pod Security Standards of the namespace",
+		OnByDefault: true,
+		New: func(d Dependencies) admission.Plugin {
+			return PodSecurity{
+				Standards: podsecurity.New(), Config: d.Config.PodSecurity, Metrics: d.PodSecurityMetrics,
+				Namespaces: d.namespaces(), Pods: client[*corev1.Pod](d, corev1.SchemeGroupVersion, "pods"),
+			}
+		},
+	}
+}
+
 // Name implements admission.Plugin.
 func (PodSecurity) Name() string { return "PodSecurity" }
 

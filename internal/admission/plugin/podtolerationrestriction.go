@@ -32,6 +32,15 @@ var (
 	_ admission.Validator = PodTolerationRestriction{}
 )
 
+func podTolerationRestrictionPlugin() Registration {
+	return Registration{
+		Name: PodTolerationRestriction{}.Name(), Description: "adds the default tolerations of the namespace to pods, and rejects tolerations outside its list",
+		New: func(d Dependencies) admission.Plugin {
+			return PodTolerationRestriction{Namespaces: d.namespaces(), Config: d.Config.PodTolerationRestriction}
+		},
+	}
+}
+
 // Name implements admission.Plugin.
 func (PodTolerationRestriction) Name() string { return "PodTolerationRestriction" }
 

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/internal/admission"
+	"mainstay.dev/mainstay/internal/feature"
 )
 
 // PodTopologyLabels copies the zone and region labels of the node to a binding, or to a new pod
@@ -18,6 +19,14 @@ type PodTopologyLabels struct {
 }
 
 var _ admission.Mutator = PodTopologyLabels{}
+
+func podTopologyLabelsPlugin() Registration {
+	return Registration{
+		Name: PodTopologyLabels{}.Name(), Description: "copies the zone and region labels of the node to pods",
+		OnByDefault: true, Gate: feature.PodTopologyLabelsAdmission,
+		New: func(d Dependencies) admission.Plugin { return PodTopologyLabels{Nodes: d.nodes()} },
+	}
+}
 
 // Name implements admission.Plugin.
 func (PodTopologyLabels) Name() string { return "PodTopologyLabels" }

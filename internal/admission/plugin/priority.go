@@ -31,6 +31,16 @@ var (
 	_ admission.Validator = Priority{}
 )
 
+func priorityPlugin() Registration {
+	return Registration{
+		Name: Priority{}.Name(), Description: "sets the priority of pods from their class, and rejects a second default class",
+		OnByDefault: true,
+		New: func(d Dependencies) admission.Plugin {
+			return Priority{Classes: cached[*schedulingv1.PriorityClass](d, schedulingv1.SchemeGroupVersion, "priorityclasses")}
+		},
+	}
+}
+
 // Name implements admission.Plugin.
 func (Priority) Name() string { return "Priority" }
 

@@ -18,6 +18,14 @@ type ResourceQuota struct {
 
 var _ admission.Validator = ResourceQuota{}
 
+func resourceQuotaPlugin() Registration {
+	return Registration{
+		Name: ResourceQuota{}.Name(), Description: "counts objects against ResourceQuotas, and rejects writes above a limit",
+		OnByDefault: true,
+		New:         func(d Dependencies) admission.Plugin { return ResourceQuota{Ledger: d.Quotas} },
+	}
+}
+
 // Name implements admission.Plugin.
 func (ResourceQuota) Name() string { return "ResourceQuota" }
 

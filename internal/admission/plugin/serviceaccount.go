@@ -43,6 +43,16 @@ var (
 	_ admission.Validator = ServiceAccount{}
 )
 
+func serviceAccountPlugin() Registration {
+	return Registration{
+		Name: ServiceAccount{}.Name(), Description: "adds a service account, its token and its image pull secrets to pods",
+		OnByDefault: true,
+		New: func(d Dependencies) admission.Plugin {
+			return ServiceAccount{Accounts: cached[*corev1.ServiceAccount](d, corev1.SchemeGroupVersion, "serviceaccounts"), Provide: d.ProvideAccount}
+		},
+	}
+}
+
 // Name implements admission.Plugin.
 func (ServiceAccount) Name() string { return "ServiceAccount" }
 

@@ -24,6 +24,14 @@ type StorageObjectInUseProtection struct{ onCreate }
 
 var _ admission.Mutator = StorageObjectInUseProtection{}
 
+func storageObjectInUseProtectionPlugin() Registration {
+	return Registration{
+		Name: StorageObjectInUseProtection{}.Name(), Description: "adds a finalizer that prevents the deletion of volumes, claims and attribute classes in use",
+		OnByDefault: true,
+		New:         func(Dependencies) admission.Plugin { return StorageObjectInUseProtection{} },
+	}
+}
+
 // Name implements admission.Plugin.
 func (StorageObjectInUseProtection) Name() string { return "StorageObjectInUseProtection" }
 

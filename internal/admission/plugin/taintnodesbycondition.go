@@ -14,6 +14,14 @@ type TaintNodesByCondition struct{ onCreate }
 
 var _ admission.Mutator = TaintNodesByCondition{}
 
+func taintNodesByConditionPlugin() Registration {
+	return Registration{
+		Name: TaintNodesByCondition{}.Name(), Description: "adds the not-ready taint to new nodes",
+		OnByDefault: true,
+		New:         func(Dependencies) admission.Plugin { return TaintNodesByCondition{} },
+	}
+}
+
 // Name implements admission.Plugin.
 func (TaintNodesByCondition) Name() string { return "TaintNodesByCondition" }
 
