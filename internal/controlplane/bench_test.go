@@ -104,7 +104,7 @@ func createBenchPod(b *testing.B, plane *ControlPlane) benchedPod {
 			of.stored = strings.Replace(body, `"resourceVersion":"`+valueOf(body, "resourceVersion")+`",`, "", 1)
 			return of
 		}
-		if code != http.StatusForbidden { // T the quota is not yet computed
+		if code != http.StatusForbidden { // the quota is not yet computed
 			b.Fatal(body)
 		}
 	}

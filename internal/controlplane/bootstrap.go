@@ -26,7 +26,8 @@ import (
 const (
 	// EndpointsByLease publishes the addresses of all servers that share the store.
 	EndpointsByLease = "lease"
-	// EndpointsByOthers publishes no endpoints, and does not modify those of other programs.
+	// EndpointsByOthers publishes no endpoints, and does not modify the endpoints that other programs
+	// publish.
 	EndpointsByOthers = "none"
 )
 

@@ -217,7 +217,7 @@ func BenchmarkOpen(b *testing.B) {
 		}
 		b.Run(name, func(b *testing.B) {
 			env := newEnv(b)
-			first := newPlane(b, env, "/first") // T initializes shared state
+			first := newPlane(b, env, "/first") // initializes shared state
 			send(b, first, "GET", "/api/v1/namespaces", "")
 			before, goroutines := heap(), runtime.NumGoroutine()
 			var planes []*ControlPlane

@@ -164,7 +164,7 @@ func TestCollectorModel(t *testing.T) {
 					c.delete()
 				case p < 98:
 					c.reown()
-				default: // T cancels the requests in flight
+				default: // cancels the requests in flight
 					c.plane.Close()
 					c.open()
 				}
@@ -311,7 +311,7 @@ func TestKeepUnknownOwners(t *testing.T) {
 		return metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: name, UID: uid}
 	}
 	create("of-unknown", reference("never", "0-1-2-3"))
-	for i := range 20 { // T one after another, so that the first ones have been processed before
+	for i := range 20 { // one after another, so that the first ones have been processed before
 		owner := create(fmt.Sprint("owner", i))
 		name := types.NamespacedName{Namespace: "default", Name: fmt.Sprint("dependent", i)}
 		create(name.Name, reference(owner.Name, owner.UID), reference("never", "0-1-2-3"))

@@ -35,7 +35,7 @@ type manifestDirectory struct {
 	lastError string     // the error that was logged last; guarded by mu
 }
 
-// staticPlugin is a plugin whose configuration can be in files.
+// staticPlugin is a plugin that can be configured in files.
 type staticPlugin interface {
 	Name() string
 	SetStatic([]codec.Object)
@@ -219,7 +219,7 @@ func (d manifestDirectories) run(ctx context.Context) error {
 	}
 }
 
-// manifestMetrics are metrics of manifests, under kube-apiserver's names.
+// manifestMetrics are the metrics of manifests, with the names of kube-apiserver.
 type manifestMetrics struct {
 	total *prometheus.CounterVec
 	last  *prometheus.GaugeVec

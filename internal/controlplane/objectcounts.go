@@ -23,8 +23,9 @@ const (
 )
 
 // objectMetrics are the numbers of stored objects of the open control planes of a host. A scrape
-// returns the last count and starts a new one in the background if it is older than the interval.
-// Only the first scrape waits, for a short time, and without scrapes nothing is counted.
+// returns the last counts, and starts a new count in the background if they are older than the
+// interval. Only the first scrape waits for a count, for at most firstCountWait. Without scrapes, no
+// objects are counted.
 type objectMetrics struct {
 	old, byResource *prometheus.Desc
 	mu              struct {
@@ -113,8 +114,8 @@ func (c *objectCounts) start(ctx context.Context) {
 	})
 }
 
-// latest returns the last count of each stored and served resource, -1 after an error. It starts a
-// new count if the last one is old. The map must not be modified.
+// latest returns the last count of each stored and served resource, which is -1 after an error. It
+// starts a new count if the last one has expired. The map must not be modified.
 func (c *objectCounts) latest() map[schema.GroupResource]int64 {
 	counts, counting := c.refresh()
 	if counts != nil || counting == nil {
@@ -140,7 +141,7 @@ func (c *objectCounts) refresh() (counts map[schema.GroupResource]int64, countin
 	return c.counts, c.counting
 }
 
-// of returns the last count of a resource; false if unknown. It starts no count.
+// of returns the last count of a resource, or false if it is unknown. It starts no count.
 func (c *objectCounts) of(resource schema.GroupResource) (int64, bool) {
 	if c == nil {
 		return 0, false
@@ -223,7 +224,8 @@ func (c *objectCounts) customResources() []schema.GroupResource {
 	return slices.Collect(maps.Keys(found))
 }
 
-// countCustom counts stored keys: opening the storage of a definition would load it into memory.
+// countCustom counts the stored keys of a custom resource. It does not use the storage of the
+// definition, because that would load the definition into memory.
 func (c *objectCounts) countCustom(ctx context.Context, resource schema.GroupResource) (int64, error) {
 	prefix := c.settings.keyPrefix() + "/" + resource.Group + "/" + resource.Resource + "/"
 	counted, err := c.settings.env.Storage.Backend.Range(ctx, kv.RangeRequest{Start: prefix, End: kv.PrefixEnd(prefix), CountOnly: true})

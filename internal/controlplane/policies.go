@@ -21,7 +21,7 @@ type admissionPolicies struct {
 	config     *policies.Config
 	validating policies.Validating
 	mutating   policies.Mutating
-	// reflectors follow the policies and bindings of the API, manifests those in files.
+	// reflectors follow the policies and bindings in the API, manifests the policies in files.
 	reflectors reflectors
 	manifests  []*manifestDirectory
 }

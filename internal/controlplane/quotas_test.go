@@ -119,7 +119,7 @@ func TestQuotaOfPods(t *testing.T) {
 	q.send("DELETE", pods+"/a", "", 200, "")
 	q.expect("count/pods=1,pods=1,requests.cpu=600m")
 	q.send("DELETE", pods+"/b", `{"gracePeriodSeconds":0}`, 200, "")
-	q.expect("count/pods=1,pods=0,requests.cpu=0") // T overdue
+	q.expect("count/pods=1,pods=0,requests.cpu=0") // overdue
 	q.send("PATCH", pods+"/b", `{"metadata":{"finalizers":null}}`, 200, "")
 	q.expect("count/pods=0,pods=0,requests.cpu=0")
 }

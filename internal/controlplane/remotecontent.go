@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// remoteTimeout bounds a request of the namespace controller to an aggregated server;
-	// maxRemoteBody bounds the response, in bytes.
+	// remoteTimeout is the timeout of a request to an aggregated server, maxRemoteBody the maximum size
+	// of the response, in bytes.
 	remoteTimeout = 30 * time.Second
 	maxRemoteBody = 4 << 20
 )

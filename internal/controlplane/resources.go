@@ -1,9 +1,8 @@
 package controlplane
 
 import (
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/internal/apis/aggregated"
 	"mainstay.dev/mainstay/internal/apis/custom"
@@ -15,8 +14,8 @@ import (
 	"mainstay.dev/mainstay/internal/registry/quota"
 )
 
-// resources are the resources of a control plane: built-in and custom ones, those of aggregated
-// servers, and those that only other servers over the same store serve.
+// resources are all resources of a control plane: built-in resources, custom resources, the resources
+// of aggregated servers, and the resources that only other servers over the same store serve.
 type resources struct {
 	access        *loopback.Access
 	api           *loopbackAPI // of access
@@ -32,7 +31,7 @@ type resources struct {
 }
 
 // observedResources returns the built-in resources whose writes must be in effect when the writer
-// receives its response, except those that authorization depends on.
+// receives its response, except the resources of authorizers.
 func observedResources() []schema.GroupResource {
 	all := []schema.GroupResource{
 		definitionsResource, apiServices.GroupResource(), quota.Resource(), flowSchemas, priorityLevels,

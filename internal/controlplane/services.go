@@ -14,8 +14,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// cluster implements egress.Cluster with the resources of this server. Results are shared and must
-// not be modified.
+// cluster implements egress.Cluster with the resources of this control plane. Results are shared and
+// must not be modified.
 type cluster struct {
 	services  *loopback.Client[*corev1.Service]
 	endpoints *loopback.Client[*corev1.Endpoints]

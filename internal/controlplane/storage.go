@@ -67,7 +67,7 @@ type builtinResources struct {
 	storage *objectStorage
 	rows    *builtin.Env
 	static  *route.Static // all built-in resources
-	served  *route.Static // those visible to clients
+	served  *route.Static // resources that clients can use
 }
 
 func newBuiltinResources(objects *objectStorage, rows *builtin.Env) (*builtinResources, error) {

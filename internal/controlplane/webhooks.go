@@ -27,13 +27,13 @@ var (
 type admissionWebhooks struct {
 	mutating   *webhooks.Mutating
 	validating *webhooks.Validating
-	// reflectors follow the configurations of the API, manifests those in files.
+	// reflectors follow the configurations in the API, manifests the configurations in files.
 	reflectors reflectors
 	manifests  []*manifestDirectory
 }
 
-// newAdmissionWebhooks creates the plugins. report is called when a webhook begins or ends to be
-// called less often because it fails; it must not block.
+// newAdmissionWebhooks creates the plugins. A webhook that fails repeatedly is called less often;
+// report is called when that starts and ends, and must not block.
 func newAdmissionWebhooks(s *settings, access *loopback.Access, conns *connections, policies *policies.Config, builtin *builtinResources, report func(webhooks.State)) (*admissionWebhooks, error) {
 	config := webhooks.Config{
 		Namespaces: namespaceClient(access),

@@ -25,12 +25,12 @@ import (
 // AdmissionPath is the path of AdmissionState. It is an extension of Mainstay.
 const AdmissionPath = "/debug/admission"
 
-// AdmissionState is the state of a control plane's admission.
+// AdmissionState is the state of the admission of a control plane.
 type AdmissionState struct {
 	metav1.TypeMeta `json:",inline"`
-	Plugins         []AdmissionPlugin `json:"plugins"`
-	// Webhooks are in calling order.
-	Webhooks []webhooks.State `json:"webhooks"`
+	// Plugins are in the order of execution, Webhooks in the order of calls.
+	Plugins  []AdmissionPlugin `json:"plugins"`
+	Webhooks []webhooks.State  `json:"webhooks"`
 }
 
 // newAdmissionHandler serves the state of admission as JSON.

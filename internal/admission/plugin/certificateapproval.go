@@ -10,7 +10,8 @@ import (
 	"mainstay.dev/mainstay/internal/authorizer"
 )
 
-// CertificateApproval requires permission of the signer to approve or deny certificates.
+// CertificateApproval rejects the approval and denial of certificate requests without permission for
+// their signer.
 type CertificateApproval struct {
 	onUpdate
 	Authorizer authorizer.Authorizer

@@ -12,8 +12,8 @@ import (
 	"mainstay.dev/mainstay/internal/authorizer"
 )
 
-// CertificateSigning requires permission of the signer to issue certificates or to set failure
-// conditions.
+// CertificateSigning rejects issued certificates and failure conditions without permission for the
+// signer of the request.
 type CertificateSigning struct {
 	onUpdate
 	Authorizer authorizer.Authorizer

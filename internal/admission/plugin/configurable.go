@@ -5,8 +5,8 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// The plugins that objects of the API configure. Packages admission/policies and
-// admission/webhooks implement them.
+// This file registers the plugins that packages admission/policies and admission/webhooks implement.
+// Objects of the API configure them.
 
 func mutatingAdmissionPolicyPlugin() Registration {
 	return Registration{

@@ -8,7 +8,8 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// ingressClassAnnotation named the class of an ingress before there was a field.
+// ingressClassAnnotation is the annotation for the class of an ingress from before
+// spec.ingressClassName existed.
 const ingressClassAnnotation = "kubernetes.io/ingress.class"
 
 // DefaultIngressClass sets the class of new ingresses without one.

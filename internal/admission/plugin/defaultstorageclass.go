@@ -9,7 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// Annotations of storage classes, by which one is the default.
+// Annotations that mark a storage class as default.
 const (
 	defaultStorageClass     = "storageclass.kubernetes.io/is-default-class"
 	defaultStorageClassBeta = "storageclass.beta.kubernetes.io/is-default-class"

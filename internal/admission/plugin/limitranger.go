@@ -121,7 +121,8 @@ func (p LimitRanger) ranges(ctx context.Context, a *admission.Attributes) ([]*co
 	return ranges, nil
 }
 
-// defaultResources returns the defaults of a limit range. The last item with a value counts.
+// defaultResources returns the default requests and limits of a limit range. A later item overrides
+// an earlier one.
 func defaultResources(limits *corev1.LimitRange) corev1.ResourceRequirements {
 	defaults := corev1.ResourceRequirements{Requests: corev1.ResourceList{}, Limits: corev1.ResourceList{}}
 	for i := range limits.Spec.Limits {

@@ -25,8 +25,8 @@ import (
 	"mainstay.dev/mainstay/internal/host/pki"
 )
 
-// NodeRestriction restricts the writes of kubelets to their own node and its pods. The Node
-// authorizer, which does not see objects, determines the permitted requests.
+// NodeRestriction restricts the writes of kubelets to their own node and its pods. It complements the
+// Node authorizer, which decides by the names in a request and does not read its object.
 type NodeRestriction struct {
 	Nodes    Getter[*corev1.Node]
 	Pods     Getter[*corev1.Pod]
@@ -34,12 +34,13 @@ type NodeRestriction struct {
 	Claims   Getter[*corev1.PersistentVolumeClaim]
 	Volumes  Getter[*corev1.PersistentVolume]
 	Drivers  Getter[*storagev1.CSIDriver]
-	// Authorizer decides for which audiences a node may request tokens that its pods do not name.
+	// Authorizer decides whether a node may request tokens for audiences that its pods do not name.
 	Authorizer authorizer.Authorizer
 
-	AnyAudience     bool // ServiceAccountNodeAudienceRestriction is off
-	AnyCertificate  bool // AllowInsecureKubeletCertificateSigningRequests
-	PodCertificates bool // PodCertificateRequest
+	// AnyAudience is the negation of the gate ServiceAccountNodeAudienceRestriction, AnyCertificate the
+	// gate AllowInsecureKubeletCertificateSigningRequests, PodCertificates the gate
+	// PodCertificateRequest.
+	AnyAudience, AnyCertificate, PodCertificates bool
 }
 
 func nodeRestrictionPlugin() Registration {
@@ -62,7 +63,7 @@ func nodeRestrictionPlugin() Registration {
 	}
 }
 
-// As in kube-apiserver, it runs with the mutating plugins, at its place in their order.
+// NodeRestriction changes no object. As in kube-apiserver, it runs with the mutating plugins.
 var _ admission.Mutator = NodeRestriction{}
 
 // Name implements admission.Plugin.
@@ -110,7 +111,7 @@ func (p NodeRestriction) admit(ctx context.Context, a *admission.Attributes, nod
 	return nil
 }
 
-// nameOf returns the name of the request's object, which on creation is only in the object.
+// nameOf returns the name of the request's object. For creations, only the object contains it.
 func nameOf(a *admission.Attributes) string {
 	if obj, ok := a.Object.(metav1.Object); ok && a.Operation == admission.Create {
 		return obj.GetName()
@@ -260,8 +261,8 @@ func restrictClaim(a *admission.Attributes, node string) error {
 	return nil
 }
 
-// withoutSize returns a copy of a claim without the fields that nodes report and those that change
-// with each write.
+// withoutSize returns a copy of a claim without the fields that nodes report and without the fields
+// that change with each write.
 func withoutSize(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
 	rest := *claim
 	rest.ResourceVersion, rest.ManagedFields = "", nil

@@ -58,8 +58,8 @@ func (p PersistentVolumeClaimResize) mayGrow(ctx context.Context, claim, old *co
 	return err == nil && class.AllowVolumeExpansion != nil && *class.AllowVolumeExpansion
 }
 
-// storageClassOf returns the name of the class of a claim, which an annotation had
-// before there was a field.
+// storageClassOf returns the name of the class of a claim. The annotation from before
+// spec.storageClassName existed takes precedence.
 func storageClassOf(claim *corev1.PersistentVolumeClaim) string {
 	if name, ok := claim.Annotations[corev1.BetaStorageClassAnnotation]; ok {
 		return name

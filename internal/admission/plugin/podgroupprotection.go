@@ -15,14 +15,14 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// Finalizers that keep groups while something is in them.
+// Finalizers that prevent the deletion of groups with members.
 const (
 	podGroupProtection          = "scheduling.k8s.io/podgroup-protection"
 	compositePodGroupProtection = "scheduling.k8s.io/compositepodgroup-protection"
 )
 
-// PodGroupProtection adds a finalizer to new pod groups, so that they remain while they contain
-// pods or groups, and rejects new members of a group that is being deleted.
+// PodGroupProtection adds a finalizer to new pod groups, which prevents their deletion while they
+// contain pods or groups, and rejects new members of a group that is being deleted.
 type PodGroupProtection struct {
 	onCreate
 	PodGroups Getter[*schedulingv1beta1.PodGroup]

@@ -73,8 +73,7 @@ func (p PodNodeSelector) refuseForeign(a *admission.Attributes, selector labels.
 	return nil
 }
 
-// selectorFor returns a new pod and the selector of its namespace, with which the
-// pod does not conflict.
+// selectorFor returns a new pod and the node selector of its namespace, or an error if they conflict.
 func (p PodNodeSelector) selectorFor(ctx context.Context, a *admission.Attributes) (*corev1.Pod, labels.Set, error) {
 	pod := objectOf[corev1.Pod](a, "", "pods")
 	if pod == nil {

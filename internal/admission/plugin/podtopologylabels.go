@@ -43,7 +43,8 @@ func (p PodTopologyLabels) Mutate(ctx context.Context, a *admission.Attributes) 
 	return nil
 }
 
-// label adds the labels of a node. Pods may be bound to nodes that are not there.
+// label adds the labels of a node. It returns nil if the node does not exist, because pods can be
+// bound to missing nodes.
 func (p PodTopologyLabels) label(ctx context.Context, nodeName string, labels *map[string]string) error {
 	node, err := p.Nodes.Get(ctx, types.NamespacedName{Name: nodeName})
 	if apierrors.IsNotFound(err) {

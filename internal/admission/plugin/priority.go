@@ -61,7 +61,7 @@ func (p Priority) Mutate(ctx context.Context, a *admission.Attributes) error {
 	return setPriority(a, &pod.Spec, class)
 }
 
-// keepPriority copies the values set by the server if the client omits them.
+// keepPriority copies the server-set values of the old pod if the client omits them.
 func keepPriority(spec *corev1.PodSpec, old *corev1.Pod) {
 	if old == nil {
 		return

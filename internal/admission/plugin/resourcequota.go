@@ -9,8 +9,8 @@ import (
 	"mainstay.dev/mainstay/internal/registry/quota"
 )
 
-// ResourceQuota rejects requests above the quotas of the namespace. Accepted requests are charged
-// when they are written, by their storage: quota.Ledger.Account.
+// ResourceQuota rejects requests above the quotas of the namespace. The storage charges accepted
+// requests when it writes them: see quota.Ledger.Account.
 type ResourceQuota struct {
 	onCreateOrUpdate
 	Ledger *quota.Ledger

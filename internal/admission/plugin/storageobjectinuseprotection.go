@@ -18,8 +18,8 @@ const (
 	vacProtection = "kubernetes.io/vac-protection"
 )
 
-// StorageObjectInUseProtection has new volumes, claims and classes of volume
-// attributes stay while something uses them.
+// StorageObjectInUseProtection adds a finalizer to new volumes, claims and volume attributes classes,
+// which prevents their deletion while they are used.
 type StorageObjectInUseProtection struct{ onCreate }
 
 var _ admission.Mutator = StorageObjectInUseProtection{}

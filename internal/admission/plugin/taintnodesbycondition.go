@@ -8,8 +8,8 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// TaintNodesByCondition adds a taint to new nodes, which prevents scheduling until the node
-// lifecycle controller removes it.
+// TaintNodesByCondition adds the not-ready taint to new nodes. It prevents scheduling until the node
+// lifecycle controller removes the taint.
 type TaintNodesByCondition struct{ onCreate }
 
 var _ admission.Mutator = TaintNodesByCondition{}
