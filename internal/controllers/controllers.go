@@ -78,7 +78,7 @@ type Objects struct {
 	// Prefix is the prefix of all keys, such as "/registry".
 	Prefix string
 	// Decrypt decrypts stored values; nil if values are not encrypted.
-	Decrypt changes.Plain
+	Decrypt changes.Decrypt
 	// Resources finds the stored resources.
 	Resources Resources
 }

@@ -99,7 +99,7 @@ func (o Options) checkControllers() error {
 func (o Options) controllerEnabled(name string) bool {
 	all := len(o.Controllers) == 0 || slices.Contains(o.Controllers, "*") && !slices.Contains(o.Controllers, noControllers)
 	return slices.Contains(o.Controllers, name) ||
-		all && !slices.Contains(OptionalControllers(), name) && !slices.Contains(o.Controllers, "-"+name)
+		all && !slices.Contains(o.Controllers, "-"+name) && !slices.Contains(OptionalControllers(), name)
 }
 
 // runsBesideManager reports whether a controller also runs while a kube-controller-manager runs,
@@ -112,6 +112,9 @@ type controllerSet struct {
 	access   *loopback.Access
 	builtin  *builtinResources
 	manager  *controllerManager
+	// selected are the names of the controllers that the options enable. Some of them may have no work
+	// in this control plane; enabled are the others.
+	selected map[string]bool
 	enabled  []enabledController
 }
 
@@ -127,11 +130,15 @@ func newControllers(s *settings, r *resources, authorizer authorizer.Authorizer,
 	if err != nil {
 		return nil, err
 	}
-	set := &controllerSet{settings: s, access: r.access, builtin: r.builtin, manager: manager}
+	set := &controllerSet{settings: s, access: r.access, builtin: r.builtin, manager: manager, selected: map[string]bool{}}
 	dependencies := newControllerDependencies(s, r, authorizer, ledger)
 	dependencies.ReportsStorageVersions = reporter != nil
 	for _, registration := range allControllers() {
-		if registration.New == nil || !s.options.controllerEnabled(registration.Name) {
+		if !s.options.controllerEnabled(registration.Name) {
+			continue
+		}
+		set.selected[registration.Name] = true
+		if registration.New == nil {
 			continue
 		}
 		created, err := registration.New(dependencies)
@@ -185,7 +192,7 @@ func controllerOf[C interface {
 
 // newDecrypt returns the decryption of values that controllers read without storage, or nil if
 // values are not encrypted.
-func newDecrypt(s *settings) changes.Plain {
+func newDecrypt(s *settings) changes.Decrypt {
 	transformers := s.env.Storage.Transformer
 	if transformers == nil {
 		return nil
@@ -208,7 +215,7 @@ func newDecrypt(s *settings) changes.Plain {
 // runsAnywhere reports whether a controller runs in this server, in another server with the same
 // flags, or in a kube-controller-manager.
 func (c *controllerSet) runsAnywhere(ctx context.Context, name string) bool {
-	return c.settings.options.controllerEnabled(name) || c.manager.running(ctx)
+	return c.selected[name] || c.manager.running(ctx)
 }
 
 // component returns the component with the controllers. It has no loop if there are none.
@@ -276,7 +283,7 @@ func (c *controllerSet) runUntilManagerChanges(ctx context.Context, before bool)
 	defer cancel() // runs before the deferred calls of wait
 	env := &c.settings.env.Storage
 	changes.New(changes.Config{
-		Backend: env.Backend, Apart: c.builtin.overrides(env.Backend), Plain: newDecrypt(c.settings), Prefix: c.settings.prefix,
+		Backend: env.Backend, Overrides: c.builtin.overrides(env.Backend), Decrypt: newDecrypt(c.settings), Prefix: c.settings.prefix,
 		Stores: c.builtin.rows.Keeps, Logger: logger,
 	}, subscribers...).Run(ctx)
 	return managerRuns

@@ -30,9 +30,9 @@ const (
 	workers = 128
 )
 
-// Config configures a Collector. All fields but Plain, Queues and KeepUnknown are required.
+// Config configures a Collector. All fields but Decrypt, Queues and KeepUnknown are required.
 type Config struct {
-	Plain changes.Plain
+	Decrypt changes.Decrypt
 	// Prefix of all keys, such as "/registry".
 	Prefix string
 	// OfPath returns the resource with a storage path, and OfKind that of a kind, or false if there
@@ -59,7 +59,7 @@ type Collector struct {
 func Registration() controllers.Registration {
 	return controllers.Registration{Name: Name, New: func(d controllers.Dependencies) (controllers.Controller, error) {
 		return New(Config{
-			Plain: d.Objects.Decrypt, Prefix: d.Objects.Prefix, OfPath: d.Objects.Resources.ByPath, OfKind: d.Objects.Resources.ByKind,
+			Decrypt: d.Objects.Decrypt, Prefix: d.Objects.Prefix, OfPath: d.Objects.Resources.ByPath, OfKind: d.Objects.Resources.ByKind,
 			Access: d.Access, Logger: d.Logger, Queues: d.Queues, KeepUnknown: d.Settings.KeepUnknownOwners,
 		}), nil
 	}}

@@ -36,9 +36,9 @@ const (
 	remotePeriod = 5 * time.Second
 )
 
-// Config configures a Controller. All fields but Plain and Grace are required.
+// Config configures a Controller. All fields but Decrypt and Grace are required.
 type Config struct {
-	Plain changes.Plain
+	Decrypt changes.Decrypt
 	// Prefix of all keys, such as "/registry".
 	Prefix string
 	// Resources returns the resources that namespaces hold objects of.
@@ -65,7 +65,7 @@ type Controller struct {
 func Registration() controllers.Registration {
 	return controllers.Registration{Name: Name, New: func(d controllers.Dependencies) (controllers.Controller, error) {
 		return New(Config{
-			Plain: d.Objects.Decrypt, Prefix: d.Objects.Prefix, Resources: d.Objects.Resources.Namespaced, Remote: d.DeleteRemote,
+			Decrypt: d.Objects.Decrypt, Prefix: d.Objects.Prefix, Resources: d.Objects.Resources.Namespaced, Remote: d.DeleteRemote,
 			Access: d.Access, Grace: d.Settings.NamespaceGrace, Logger: d.Logger, Queues: d.Queues,
 		}), nil
 	}}

@@ -130,7 +130,7 @@ func (s *subscriber) Changed(c *changes.Change) {
 // another backend, quotas are charged before it, at a revision of their own: such a change is
 // treated as uncharged.
 func chargedAt(c *changes.Change) int64 {
-	if c.Apart {
+	if c.SeparateStore {
 		return math.MaxInt64
 	}
 	return c.Revision
