@@ -37,9 +37,9 @@ func TestAdmission(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"NAME":               "ON DOES",
-		"AlwaysPullImages":   "yes has pods pull their images each time",
-		"Priority":           "no sets the priority of pods from their class, and allows one default class",
-		"PodGroupProtection": "no (feature gate GenericWorkload) prevents deletion of pod groups that contain pods, and rejects new pods in groups that are being deleted",
+		"AlwaysPullImages":   "yes sets the image pull policy of pods to Always",
+		"Priority":           "no sets the priority of pods from their class, and rejects a second default class",
+		"PodGroupProtection": "no (feature gate GenericWorkload) adds a finalizer that prevents the deletion of pod groups with pods, and rejects new pods in terminating groups",
 	} {
 		if rows[name] != want {
 			t.Errorf("%s: %q, want %q", name, rows[name], want)

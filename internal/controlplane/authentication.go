@@ -45,17 +45,21 @@ func newTokenIssuer(s *settings) *serviceaccount.Issuer {
 func newTokenVerifiers(s *settings, access *loopback.Access) authn.Tokens {
 	identity, audiences := &s.env.Identity, s.options.APIAudiences
 	secrets := loopback.For[*corev1.Secret](access, corev1.SchemeGroupVersion.WithResource("secrets"))
-	withoutAudiences := func(enabled bool, user func(context.Context, string) (*request.User, error)) authn.TokenVerifier {
-		if !enabled || user == nil {
+	anyAudience := func(user func(context.Context, string) (*request.User, error)) authn.TokenVerifier {
+		if user == nil {
 			return nil
 		}
 		return authn.AnyAudience{User: user, Audiences: audiences}
 	}
+	var bootstrapTokens authn.TokenVerifier
+	if s.options.BootstrapTokens {
+		bootstrapTokens = anyAudience(authn.BootstrapTokens{Secrets: secrets}.User)
+	}
 	return slices.DeleteFunc(authn.Tokens{
-		withoutAudiences(true, identity.StaticTokens),
+		anyAudience(identity.StaticTokens),
 		newServiceAccountTokens(s, access, secrets),
-		withoutAudiences(s.options.BootstrapTokens, authn.BootstrapTokens{Secrets: secrets}.User),
-		withoutAudiences(true, identity.ProviderTokens),
+		bootstrapTokens,
+		anyAudience(identity.ProviderTokens),
 		newWebhookTokens(s),
 	}, func(v authn.TokenVerifier) bool { return v == nil })
 }

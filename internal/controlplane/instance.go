@@ -33,7 +33,7 @@ type instance struct {
 // it uses, so that the compiler checks the order; cycles.go contains the exceptions. newInstance
 // performs no I/O except reading the files that the options name.
 func newInstance(s *settings) (*instance, error) {
-	i := &instance{settings: s, loops: &loops{logger: s.env.Telemetry.Logger}}
+	i := &instance{settings: s, loops: &loops{logger: s.env.Telemetry.Logger.With("prefix", s.prefix)}}
 	access, ledger := newLoopbackAccess(), quota.New()
 	authorization, err := newAuthorization(s)
 	if err != nil {
@@ -114,7 +114,8 @@ func newInstance(s *settings) (*instance, error) {
 }
 
 // start loads the configuration, creates the objects of every cluster, and starts the loops, which
-// run until lifetime ends. If it returns an error, all goroutines that it started have ended.
+// run until lifetime ends. If the disk is full, a loop creates these objects later. If start returns an
+// error, all goroutines that it started have ended.
 func (i *instance) start(ctx, lifetime context.Context) error {
 	if err := i.defaultObjects.seed(ctx); err != nil {
 		return err
@@ -142,7 +143,7 @@ func (i *instance) start(ctx, lifetime context.Context) error {
 		})
 	default:
 		i.stop()
-		i.loops.wait()
+		i.wait()
 		return fmt.Errorf("create the default objects of the cluster: %w", err)
 	}
 	return nil

@@ -18,7 +18,6 @@ import (
 // of aggregated servers, and the resources that only other servers over the same store serve.
 type resources struct {
 	access        *loopback.Access
-	api           *loopbackAPI // of access
 	finder        *resourceFinder
 	builtin       *builtinResources
 	definitions   *custom.Source
@@ -52,7 +51,7 @@ func newResources(s *settings, access *loopbackAccess, authorization *authorizat
 		return nil, err
 	}
 	r := &resources{
-		access: access.Access, api: access.api, finder: access.finder, versions: &versionListeners{}, connections: newConnections(s, access.Access),
+		access: access.Access, finder: access.finder, versions: &versionListeners{}, connections: newConnections(s, access.Access),
 		documents: openapi.New(openapi.Config{Version: kubernetesMajor + "." + kubernetesMinor, Issuer: true}),
 	}
 	r.builtin, err = newBuiltinResources(storage, newRowEnv(s, rowDependencies{
