@@ -267,7 +267,7 @@ func (c *controllerSet) runUntilManagerChanges(ctx context.Context, before bool)
 	managerRuns, subscriber := external.Start(ctx)
 	switch {
 	case managerRuns:
-		logger.Info("a kube-controller-manager is running; this server runs only the controllers that --controllers lists")
+		logger.Info("a kube-controller-manager runs; this server runs only the controllers that --controllers lists")
 	case before:
 		logger.Info("the kube-controller-manager has stopped; this server runs the controllers again")
 	}
