@@ -71,7 +71,7 @@ func TestExplainAdmission(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	serving := make(chan host.Serving, 1)
-	host, err := host.New(host.Config{DataDir: filepath.Join(dir, "data"), SecurePort: host.AnyPort, OnServing: func(s host.Serving) { serving <- s }})
+	host, err := host.New(host.Config{Storage: host.StorageConfig{DataDir: filepath.Join(dir, "data")}, Listen: host.ListenConfig{SecurePort: host.AnyPort}, OnServing: func(s host.Serving) { serving <- s }})
 	if err != nil {
 		t.Fatal(err)
 	}

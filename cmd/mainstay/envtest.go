@@ -55,7 +55,7 @@ selects controllers that run nevertheless.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := (controlplane.Options{Controllers: controllers}).WithDefaults().Check(); err != nil {
+			if err := (controlplane.Options{Controllers: controlplane.ControllerOptions{Names: controllers}}).WithDefaults().Check(); err != nil {
 				return &usageError{err}
 			}
 			dir, err := filepath.Abs(args[0])
@@ -218,7 +218,7 @@ func newKubeAPIServer(signals <-chan os.Signal) *cobra.Command {
 // placeholder, objects are stored in memory.
 func (f *serveFlags) likeKubeAPIServer(ctx context.Context, certDir, assets string, log io.Writer) error {
 	c := &f.config
-	c.InMemory = !f.all.Changed("data-dir")
+	c.Storage.InMemory = !f.all.Changed("data-dir")
 	cert, key := filepath.Join(certDir, "apiserver.crt"), filepath.Join(certDir, "apiserver.key")
 	if _, err := os.Stat(cert); certDir != "" && c.TLS.CertFile == "" && err == nil {
 		c.TLS.CertFile, c.TLS.KeyFile = cert, key
@@ -229,21 +229,22 @@ func (f *serveFlags) likeKubeAPIServer(ctx context.Context, certDir, assets stri
 		if err != nil {
 			return err
 		}
-		c.Controllers = controllers
+		c.ControlPlane.Controllers.Names = controllers
 	}
-	if len(c.EtcdServers) > 0 {
-		placeholder, err := isPlaceholder(ctx, c.EtcdServers[0])
+	if len(c.Storage.Etcd.Servers) > 0 {
+		placeholder, err := isPlaceholder(ctx, c.Storage.Etcd.Servers[0])
 		if err != nil {
 			return err
 		}
 		if !placeholder {
 			return nil
 		}
-		fmt.Fprintf(log, "mainstay: --etcd-servers=%s is Mainstay's placeholder: this server stores objects in memory\n", strings.Join(c.EtcdServers, ","))
-		c.EtcdServers = nil
+		fmt.Fprintf(log, "mainstay: --etcd-servers=%s is Mainstay's placeholder: this server stores objects in memory\n", strings.Join(c.Storage.Etcd.Servers, ","))
+		c.Storage.Etcd.Servers = nil
 	}
 	// Tests name owners that do not exist, and finalize namespaces themselves.
-	c.KeepUnknownOwners, c.NamespaceGrace = true, namespaceGrace
+	controllers := &c.ControlPlane.Controllers
+	controllers.KeepUnknownOwners, controllers.NamespaceGrace = true, namespaceGrace
 	return nil
 }
 

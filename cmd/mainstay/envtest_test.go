@@ -89,7 +89,7 @@ func TestKnownCommandLines(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		command.Flags().Visit(func(flag *pflag.Flag) {
-			if _, ok := flag.Value.(*refused); ok {
+			if _, ok := flag.Value.(*unsupportedValue); ok {
 				t.Errorf("%s: --%s is refused", name, flag.Name)
 			}
 		})
@@ -157,7 +157,7 @@ func TestControllersOfAssets(t *testing.T) {
 			if err := flags.likeKubeAPIServer(t.Context(), "", dir, io.Discard); err != nil {
 				t.Fatal(err)
 			}
-			if got := strings.Join(flags.config.Controllers, ","); got != test.want {
+			if got := strings.Join(flags.config.ControlPlane.Controllers.Names, ","); got != test.want {
 				t.Errorf("--controllers is %q; want %q", got, test.want)
 			}
 		})

@@ -21,17 +21,17 @@ const collectorPercent = 90
 // here.
 func limitMemory(config *host.Config, untouched int64) {
 	switch {
-	case config.MemoryLimit == host.NoLimit:
-		config.MemoryLimit = 0
+	case config.Limits.Memory == host.NoLimit:
+		config.Limits.Memory = 0
 		return
-	case config.MemoryLimit == 0:
-		config.MemoryLimit = defaultMemoryLimit(cmp.Or(config.Logger, slog.New(slog.DiscardHandler)))
+	case config.Limits.Memory == 0:
+		config.Limits.Memory = defaultMemoryLimit(cmp.Or(config.Logger, slog.New(slog.DiscardHandler)))
 	}
-	if config.MemoryLimit == 0 {
+	if config.Limits.Memory == 0 {
 		return
 	}
-	config.MemoryPressed = memory.Pressed(config.MemoryLimit, untouched)
-	debug.SetMemoryLimit(config.MemoryLimit/100*collectorPercent + untouched)
+	config.Limits.MemoryPressed = memory.Pressed(config.Limits.Memory, untouched)
+	debug.SetMemoryLimit(config.Limits.Memory/100*collectorPercent + untouched)
 }
 
 // defaultMemoryLimit returns GOMEMLIMIT, or the memory of the control group or machine; 0 if

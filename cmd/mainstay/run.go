@@ -223,11 +223,11 @@ func (f *runFlags) serverConfig() (host.Config, error) {
 	}
 	config := f.config
 	processors := newProcessors(calm)
-	config.Version, config.Expensive, config.Turns = version, processors, processors.turns()
+	config.Version, config.Limits.Expensive, config.Limits.Turns = version, processors, processors.turns()
 	if !f.all.Changed("secure-port") {
-		config.SecurePort = host.AnyPort
+		config.Listen.SecurePort = host.AnyPort
 	}
-	config.InMemory = !f.all.Changed("data-dir") && len(config.EtcdServers) == 0
+	config.Storage.InMemory = !f.all.Changed("data-dir") && len(config.Storage.Etcd.Servers) == 0
 	return config, nil
 }
 

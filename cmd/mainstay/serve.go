@@ -70,8 +70,8 @@ func serve(flags *serveFlags, stdout, stderr io.Writer, signals <-chan os.Signal
 		return &usageError{fmt.Errorf("--logging-format: %w", err)}
 	}
 	klog.SetSlogLogger(logger) // for apimachinery, which has no other way to be configured
-	config.Logger, config.Version, config.Flags = logger, version, flags.values()
-	config.Checks = append(config.Checks, out.Check())
+	config.Logger, config.Version, config.Debug.Flags = logger, version, flags.values()
+	config.ControlPlane.Checks = append(config.ControlPlane.Checks, out.Check())
 	config.OnServing = func(serving host.Serving) {
 		fmt.Fprintf(stdout, "Mainstay %s serves the Kubernetes API %s at %s\n", version, controlplane.KubernetesVersion, serving.URL)
 		if serving.Kubeconfig != "" {
@@ -83,7 +83,7 @@ func serve(flags *serveFlags, stdout, stderr io.Writer, signals <-chan os.Signal
 	}
 	limitMemory(&config, heapFloor)
 	processors := newProcessors(calm)
-	config.Expensive, config.Turns = processors, processors.turns()
+	config.Limits.Expensive, config.Limits.Turns = processors, processors.turns()
 	s, err := host.New(config)
 	if err != nil {
 		return &usageError{err}

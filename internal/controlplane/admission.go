@@ -1,8 +1,6 @@
 package controlplane
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -44,46 +42,12 @@ func AdmissionPlugins() []string {
 	return names
 }
 
-// checkAdmission returns errors for unknown plugins, for plugins that are both enabled and disabled,
-// and for enabled plugins without their configuration.
-func (o Options) checkAdmission() error {
-	known := make(map[string]plugin.Registration)
-	for _, r := range plugin.All() {
-		known[r.Name] = r
-	}
-	var errs []error
-	for _, name := range o.EnableAdmissionPlugins {
-		r, exists := known[name]
-		switch {
-		case !exists:
-			errs = append(errs, fmt.Errorf("--enable-admission-plugins: there is no admission plugin %q", name))
-		case r.RequiresConfig && !slices.Contains(o.AdmissionConfig.Configured(), name):
-			errs = append(errs, fmt.Errorf("--enable-admission-plugins=%s needs its configuration, by --admission-control-config-file", name))
-		case slices.Contains(o.DisableAdmissionPlugins, name):
-			errs = append(errs, fmt.Errorf("--enable-admission-plugins and --disable-admission-plugins both name %s", name))
-		}
-	}
-	for _, list := range []struct {
-		flag  string
-		names []string
-	}{
-		{"disable-admission-plugins", o.DisableAdmissionPlugins}, {"admission-control-config-file", o.AdmissionConfig.Configured()},
-	} {
-		for _, name := range list.names {
-			if _, exists := known[name]; !exists {
-				errs = append(errs, fmt.Errorf("--%s: there is no admission plugin %q", list.flag, name))
-			}
-		}
-	}
-	return errors.Join(errs...)
-}
-
 // enables reports whether a plugin is on.
 func (o Options) enables(r plugin.Registration) bool {
 	if r.Gate != "" && !o.Gates().Enabled(r.Gate) {
 		return false
 	}
-	return !slices.Contains(o.DisableAdmissionPlugins, r.Name) && (r.OnByDefault || slices.Contains(o.EnableAdmissionPlugins, r.Name))
+	return !slices.Contains(o.Admission.DisablePlugins, r.Name) && (r.OnByDefault || slices.Contains(o.Admission.EnablePlugins, r.Name))
 }
 
 // pluginEnabled reports whether the plugin with a name is on.
@@ -122,9 +86,9 @@ func newAdmission(s *settings, r *resources, authorizer authorizer.Authorizer, l
 
 func (a *admissionPlugins) dependencies(s *settings, r *resources, authorizer authorizer.Authorizer, ledger *quota.Ledger, controllers *controllerSet) plugin.Dependencies {
 	return plugin.Dependencies{
-		Client: r.access, Config: s.options.AdmissionConfig, Gates: s.gates, Authorizer: authorizer, ResourcesOf: r.finder.allOfKind,
+		Client: r.access, Config: s.options.Admission.Config, Gates: s.gates, Authorizer: authorizer, ResourcesOf: r.finder.allOfKind,
 		Quotas: ledger, ProvideAccount: controllers.provideAccount,
-		NotReadyTolerationSeconds: s.options.DefaultNotReadyTolerationSeconds, UnreachableTolerationSeconds: s.options.DefaultUnreachableTolerationSeconds,
+		NotReadyTolerationSeconds: s.options.Admission.DefaultNotReadyTolerationSeconds, UnreachableTolerationSeconds: s.options.Admission.DefaultUnreachableTolerationSeconds,
 		PodSecurityMetrics: s.env.Telemetry.Metrics.Admission.PodSecurity,
 		MutatingPolicies:   a.policies.mutating, ValidatingPolicies: a.policies.validating,
 		MutatingWebhooks: a.webhooks.mutating, ValidatingWebhooks: a.webhooks.validating,

@@ -18,7 +18,7 @@ import (
 // name, and that names are unique.
 func TestAdmissionPlugins(t *testing.T) {
 	t.Parallel()
-	c, err := New(newEnv(t), "/plugins", Options{FeatureGates: feature.Set{feature.GenericWorkload: true, feature.CompositePodGroup: true}})
+	c, err := New(newEnv(t), "/plugins", Options{Features: FeatureOptions{Gates: feature.Set{feature.GenericWorkload: true, feature.CompositePodGroup: true}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestAdmissionPlugins(t *testing.T) {
 // TestAdmissionOfOptions checks that options disable plugins.
 func TestAdmissionOfOptions(t *testing.T) {
 	t.Parallel()
-	c, err := New(newEnv(t), "/plugins", Options{DisableAdmissionPlugins: []string{"Priority", "ServiceAccount"}})
+	c, err := New(newEnv(t), "/plugins", Options{Admission: AdmissionOptions{DisablePlugins: []string{"Priority", "ServiceAccount"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestPluginsOnDemand(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)
 	env.Identity.Authenticator = byHeader{}
-	c, err := New(env, "/plugins", Options{EnableAdmissionPlugins: []string{"NamespaceAutoProvision", "DenyServiceExternalIPs", "OwnerReferencesPermissionEnforcement"}})
+	c, err := New(env, "/plugins", Options{Admission: AdmissionOptions{EnablePlugins: []string{"NamespaceAutoProvision", "DenyServiceExternalIPs", "OwnerReferencesPermissionEnforcement"}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ func newAggregated(s *settings, access *loopback.Access, builtin *builtinResourc
 		APIServices: stored, Client: loopback.For[*apiregistrationv1.APIService](access, apiServices),
 		Own: groupVersions(builtin.served), Served: definitions.Serves,
 		Cluster: conns.cluster, Resolver: conns.resolver, Endpoints: serviceCollections(builtin.rows),
-		Certificate: s.env.Identity.ProxyCertificate, Dial: conns.networks.Cluster, PassRedirects: s.options.PassRedirects,
+		Certificate: s.env.Identity.ProxyCertificate, Dial: conns.networks.Cluster, PassRedirects: s.options.Aggregation.PassRedirects,
 		Proxy: conns.proxy, Stopping: s.env.Shutdown.Tunnels, Documents: documents,
 		Logger: s.env.Telemetry.Logger, Metrics: metrics.Extensions.Aggregation, Reflectors: metrics.Storage.Reflectors,
 	})

@@ -22,7 +22,7 @@ func newAPI(s *settings, r *resources, chain admission.Chain, authorizer authori
 		Authorizer:       authorizer,
 		Equivalents:      r.catalog.Equivalents,
 		TypeConverter:    s.env.TypeConverter,
-		MinWatchTimeout:  s.options.MinRequestTimeout,
+		MinWatchTimeout:  s.options.Requests.MinTimeout,
 		OnWatchEvents: func(r *rest.Resource, events, bytes int) {
 			metrics.Requests.WatchEvents(r.GVR(), events, bytes)
 		},

@@ -9,7 +9,7 @@ import (
 // disabled.
 func newAudit(s *settings, onError filters.ErrorWriter) (*filters.AuditConfig, error) {
 	rules, sink, err := audit.Open(audit.Config{
-		Options: s.options.Audit, Metrics: s.env.Telemetry.Metrics.Security.Audit, Logger: s.env.Telemetry.Logger, FlushTimeout: s.options.RequestTimeout,
+		Options: s.options.Audit, Metrics: s.env.Telemetry.Metrics.Security.Audit, Logger: s.env.Telemetry.Logger, FlushTimeout: s.options.Requests.Timeout,
 		Dial: s.env.Network.Networks.ControlPlane,
 	})
 	if err != nil || sink == nil {

@@ -29,7 +29,7 @@ type auditedPlane struct {
 func newAuditedPlane(t *testing.T, policy string, controllers ...string) *auditedPlane {
 	t.Helper()
 	dir := t.TempDir()
-	options := Options{Audit: audit.NewOptions(), Controllers: append(controllers, clusterroles.Name)} // without concurrent writes
+	options := Options{Audit: audit.NewOptions(), Controllers: ControllerOptions{Names: append(controllers, clusterroles.Name)}} // without concurrent writes
 	options.Audit.PolicyFile, options.Audit.Log.Path = filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log")
 	if err := os.WriteFile(options.Audit.PolicyFile, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\n"+policy), 0o600); err != nil {
 		t.Fatal(err)

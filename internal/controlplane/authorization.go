@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -59,22 +58,6 @@ func authorizerTypes() []authorizerType {
 	}
 }
 
-// AuthorizationModes returns the valid values of Options.AuthorizationModes.
-func AuthorizationModes() []string { return authz.Types() }
-
-func (o Options) checkAuthorization() error {
-	var errs []error
-	for i, mode := range o.AuthorizationModes {
-		if !slices.Contains(authz.Types(), mode) {
-			errs = append(errs, fmt.Errorf("--authorization-mode: %q is not a valid mode; there are %s", mode, strings.Join(authz.Types(), ", ")))
-		}
-		if slices.Contains(o.AuthorizationModes[:i], mode) {
-			errs = append(errs, fmt.Errorf("--authorization-mode names %s twice", mode))
-		}
-	}
-	return errors.Join(errs...)
-}
-
 // authorization is the authorization of a control plane.
 type authorization struct {
 	config Authorization
@@ -92,7 +75,7 @@ type authorization struct {
 // newAuthorization creates the configured authorizers. It returns an error for an authorizer that is
 // configured without its dependencies.
 func newAuthorization(s *settings) (*authorization, error) {
-	modes := authz.ByModes(s.options.AuthorizationModes)
+	modes := authz.ByModes(s.options.Authorization.Modes)
 	a := &authorization{config: s.env.Authorization, current: s.env.Authorization.Configured, types: authorizerTypes()}
 	if a.current == nil {
 		a.current = func() *[]authz.Listed { return &modes }
@@ -127,7 +110,7 @@ func openNodeAuthorizer(s *settings, a *authorization) authorizer.Authorizer {
 
 func openRBACAuthorizer(s *settings, a *authorization) authorizer.Authorizer {
 	a.rbac = rbac.New(s.env.Telemetry.Logger, s.reflectorMetrics())
-	if s.options.ListVisible {
+	if s.options.Authorization.ListVisible {
 		a.rbac.KeepNamespaces()
 	}
 	return a.rbac

@@ -22,15 +22,6 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-// Values of Options.EndpointReconciler.
-const (
-	// EndpointsByLease publishes the addresses of all servers that share the store.
-	EndpointsByLease = "lease"
-	// EndpointsByOthers publishes no endpoints, and does not modify the endpoints that other programs
-	// publish.
-	EndpointsByOthers = "none"
-)
-
 // defaultObjects creates and maintains the objects of every cluster.
 type defaultObjects struct {
 	settings      *settings
@@ -65,7 +56,7 @@ func newDefaultObjects(s *settings, r *resources, clusterAuth *clusterAuth, cond
 func newBootstrapConfig(s *settings, r *resources, reporter *storageversions.Reporter) (bootstrap.Config, error) {
 	config := bootstrap.Config{
 		Access: r.access, Stored: r.builtin.uncached,
-		ServiceRanges: s.options.ServiceClusterIPRange,
+		ServiceRanges: s.options.Services.ClusterIPRange,
 		Port:          s.env.Network.Port,
 		Identity:      newServerIdentity(s),
 		Logger:        s.env.Telemetry.Logger,
@@ -77,7 +68,7 @@ func newBootstrapConfig(s *settings, r *resources, reporter *storageversions.Rep
 		}
 	}
 	var err error
-	if s.options.EndpointReconciler != EndpointsByOthers {
+	if s.options.Services.EndpointReconciler != EndpointsByOthers {
 		config.Endpoint = s.env.Network.Endpoint
 		if s.env.Storage.Shared {
 			if config.Leases, err = r.builtin.serverLeases(serverLeasesPath); err != nil {

@@ -21,7 +21,7 @@ func newConnections(s *settings, access *loopback.Access) *connections {
 		cluster:  newCluster(access),
 		networks: s.env.Network.Networks,
 	}
-	c.resolver = &egress.Services{Cluster: c.cluster, ToEndpoints: s.options.AggregatorRouting, Self: s.env.Network.Address}
+	c.resolver = &egress.Services{Cluster: c.cluster, ToEndpoints: s.options.Aggregation.RouteToEndpoints, Self: s.env.Network.Address}
 	c.networks.Cluster = c.networks.Cluster.Except(s.env.Network.Address) // the server connects to itself directly
 	return c
 }

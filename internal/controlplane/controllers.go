@@ -2,11 +2,9 @@ package controlplane
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/util/uuid"
 
@@ -66,7 +64,7 @@ func Controllers() []string {
 }
 
 // OptionalControllers returns the sorted names of the controllers that run only if
-// Options.Controllers lists them, as in kube-controller-manager.
+// ControllerOptions.Names lists them, as in kube-controller-manager.
 func OptionalControllers() []string {
 	return controllerNames(func(r controllers.Registration) bool { return r.Optional })
 }
@@ -81,30 +79,6 @@ func controllerNames(selects func(controllers.Registration) bool) []string {
 	slices.Sort(names)
 	return names
 }
-
-// noControllers in Options.Controllers disables all controllers that are not listed.
-const noControllers = "-*"
-
-func (o Options) checkControllers() error {
-	var errs []error
-	for _, name := range o.Controllers {
-		if name != "*" && name != noControllers && !slices.Contains(Controllers(), strings.TrimPrefix(name, "-")) {
-			errs = append(errs, fmt.Errorf("--controllers: there is no controller %q in this server, only %s", name, strings.Join(Controllers(), ", ")))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// controllerEnabled reports whether a controller is enabled.
-func (o Options) controllerEnabled(name string) bool {
-	all := len(o.Controllers) == 0 || slices.Contains(o.Controllers, "*") && !slices.Contains(o.Controllers, noControllers)
-	return slices.Contains(o.Controllers, name) ||
-		all && !slices.Contains(o.Controllers, "-"+name) && !slices.Contains(OptionalControllers(), name)
-}
-
-// runsBesideManager reports whether a controller also runs while a kube-controller-manager runs,
-// which contains the same controller: only if the flag lists it.
-func (o Options) runsBesideManager(name string) bool { return slices.Contains(o.Controllers, name) }
 
 // controllerSet runs the controllers of a control plane.
 type controllerSet struct {
@@ -134,7 +108,7 @@ func newControllers(s *settings, r *resources, authorizer authorizer.Authorizer,
 	dependencies := newControllerDependencies(s, r, authorizer, ledger)
 	dependencies.ReportsStorageVersions = reporter != nil
 	for _, registration := range allControllers() {
-		if !s.options.controllerEnabled(registration.Name) {
+		if !s.options.Controllers.enabled(registration.Name) {
 			continue
 		}
 		set.selected[registration.Name] = true
@@ -167,8 +141,8 @@ func newControllerDependencies(s *settings, r *resources, authorizer authorizer.
 		},
 		ServerIdentities: bootstrap.IdentitySelector(),
 		Settings: controllers.Settings{
-			NamespaceGrace: s.options.NamespaceGrace, SigningDuration: s.options.ClusterSigningDuration,
-			LegacyTokenPeriod: s.options.LegacyTokenCleanUpPeriod, KeepUnknownOwners: s.options.KeepUnknownOwners,
+			NamespaceGrace: s.options.Controllers.NamespaceGrace, SigningDuration: s.options.Controllers.ClusterSigningDuration,
+			LegacyTokenPeriod: s.options.Controllers.LegacyTokenCleanUpPeriod, KeepUnknownOwners: s.options.Controllers.KeepUnknownOwners,
 		},
 		Logger: s.env.Telemetry.Logger,
 		Queues: s.env.Telemetry.Metrics.Queues,
@@ -273,7 +247,7 @@ func (c *controllerSet) runUntilManagerChanges(ctx context.Context, before bool)
 	}
 	subscribers := []changes.Subscriber{subscriber}
 	for _, enabled := range c.enabled {
-		if managerRuns && !c.settings.options.runsBesideManager(enabled.name) {
+		if managerRuns && !c.settings.options.Controllers.named(enabled.name) {
 			continue
 		}
 		s, wait := enabled.Start(ctx)

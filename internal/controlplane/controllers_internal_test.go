@@ -22,12 +22,12 @@ func TestSelectedControllers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			options := Options{Controllers: test.controllers}
-			if err := options.checkControllers(); err != nil {
+			options := Options{Controllers: ControllerOptions{Names: test.controllers}}
+			if err := options.Controllers.check(); err != nil {
 				t.Error(err)
 			}
 			for controller, want := range map[string]bool{collector: test.collector, namespaces: test.namespaces, optional: test.optional} {
-				if got := options.controllerEnabled(controller); got != want {
+				if got := options.Controllers.enabled(controller); got != want {
 					t.Errorf("%s runs: %t; want %t", controller, got, want)
 				}
 			}

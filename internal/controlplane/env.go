@@ -23,7 +23,6 @@ import (
 	"mainstay.dev/mainstay/internal/limits/memory"
 	"mainstay.dev/mainstay/internal/limits/processor"
 	"mainstay.dev/mainstay/internal/registry"
-	"mainstay.dev/mainstay/internal/request"
 	"mainstay.dev/mainstay/internal/serviceaccount"
 	"mainstay.dev/mainstay/internal/simulation"
 	"mainstay.dev/mainstay/internal/storage"
@@ -105,14 +104,11 @@ type Identity struct {
 	// Signing returns the certificate and key that sign the CertificateSigningRequests to a signer,
 	// or nil if they are not signed. A nil function signs none.
 	Signing func(signer string) *tls.Certificate
-	// StaticTokens returns the user of a token in the token file, ProviderTokens the user of an
-	// OpenID Connect token. The result is nil for other tokens. A nil function is disabled.
-	StaticTokens, ProviderTokens func(ctx context.Context, token string) (*request.User, error)
-	// TokenWebhook authenticates the tokens that all other verifiers do not recognize; nil disables
-	// it.
-	TokenWebhook *authn.WebhookTokens
+	// TokenAuthenticators authenticate bearer tokens in their order, after service account tokens and
+	// bootstrap tokens.
+	TokenAuthenticators []authn.TokenSource
 	// Anonymous selects the requests that require no credentials; nil applies
-	// Options.ClosedToPublic.
+	// AuthenticationOptions.DisableAnonymousAuth.
 	Anonymous *authn.AnonymousConfig
 	// TokenKeys sign and verify service account tokens.
 	TokenKeys serviceaccount.Keys
@@ -123,9 +119,9 @@ type Identity struct {
 // Authorization contains the authorizers that are configured outside a control plane.
 type Authorization struct {
 	// Configured returns the current list of authorizers, which replaces
-	// Options.AuthorizationModes. A change of the configuration must return a new list. Later lists
+	// AuthorizationOptions.Modes. A change of the configuration must return a new list. Later lists
 	// must not contain a built-in authorizer that is missing in the first list. nil selects
-	// Options.AuthorizationModes.
+	// AuthorizationOptions.Modes.
 	Configured func() *[]authz.Listed
 	// Webhook is the authorizer of the mode Webhook; nil disables the mode.
 	Webhook authorizer.Authorizer

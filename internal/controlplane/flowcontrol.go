@@ -2,7 +2,6 @@ package controlplane
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
@@ -30,17 +29,6 @@ var (
 // deadline.
 const queueWaitDivisor = 4
 
-// seats returns the maximum number of concurrent requests.
-func (o Options) seats() int { return max(o.MaxRequestsInFlight, 0) + max(o.MaxMutatingInFlight, 0) }
-
-func (o Options) checkFlowControl() error {
-	if !o.WithoutPriorityAndFairness && o.seats() == 0 {
-		return fmt.Errorf("--max-requests-inflight=%d and --max-mutating-requests-inflight=%d must add up to something positive, unless --enable-priority-and-fairness=false",
-			max(o.MaxRequestsInFlight, 0), max(o.MaxMutatingInFlight, 0))
-	}
-	return nil
-}
-
 // flowControl is the priority and fairness of a control plane.
 type flowControl struct {
 	control *flowcontrol.Control // nil with --enable-priority-and-fairness=false
@@ -53,11 +41,11 @@ type flowControl struct {
 // newFlowControl creates priority and fairness with the mandatory objects.
 func newFlowControl(s *settings, r *resources, counts *objectCounts) (*flowControl, error) {
 	f := &flowControl{conditions: flowschemas.New(s.lifetime, r.access, s.env.Telemetry.Logger)}
-	if !s.options.WithoutPriorityAndFairness {
+	if !s.options.Requests.DisablePriorityAndFairness {
 		f.control = flowcontrol.New(flowcontrol.Config{
-			Seats:   s.options.seats(),
+			Seats:   s.options.Requests.seats(),
 			Schemas: bootstrap.MandatoryFlowSchemas(), Levels: bootstrap.MandatoryPriorityLevels(),
-			Wait:    s.options.RequestTimeout / queueWaitDivisor,
+			Wait:    s.options.Requests.Timeout / queueWaitDivisor,
 			Stats:   func(info *request.Info) (flowcontrol.Stats, bool) { return listStats(r.catalog, counts, info) },
 			ByCount: !s.gates.Enabled(feature.SizeBasedListCostEstimate),
 			Metrics: s.env.Telemetry.Metrics.Flow, Reflectors: s.reflectorMetrics(), Logger: s.env.Telemetry.Logger,
@@ -105,7 +93,7 @@ func (f *flowControl) dumps() map[string]http.Handler {
 // filter returns the filter that limits concurrent requests.
 func (f *flowControl) filter(s *settings, onError filters.ErrorWriter) filters.Filter {
 	if f.control == nil {
-		return filters.MaxInFlight(s.options.MaxRequestsInFlight, s.options.MaxMutatingInFlight, s.env.Telemetry.Requests, onError)
+		return filters.MaxInFlight(s.options.Requests.MaxInFlight, s.options.Requests.MaxMutatingInFlight, s.env.Telemetry.Requests, onError)
 	}
 	return filters.FlowControl(f.control, s.env.Telemetry.Requests, onError)
 }

@@ -289,7 +289,7 @@ func awaitControllers(t *testing.T, access *loopback.Access) {
 // with a deleted owner are deleted.
 func TestKeepUnknownOwners(t *testing.T) {
 	t.Parallel()
-	plane, err := New(newEnv(t), garbagePrefix, Options{KeepUnknownOwners: true})
+	plane, err := New(newEnv(t), garbagePrefix, Options{Controllers: ControllerOptions{KeepUnknownOwners: true}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,12 +29,12 @@ func (h *healthChecks) checks() map[string][]telemetry.Check {
 	env, options := h.settings.env, &h.settings.options
 	hooks := h.postStartHooks()
 	live := slices.Concat([]telemetry.Check{telemetry.Ping()}, options.Checks, env.Health.Live)
-	live = append(live, toleratesStorageFaults(storageCheck("etcd", "", env.Storage.Backend, options.EtcdHealthTimeout)))
-	ready := append(slices.Clone(live), storageCheck("etcd-readiness", "", env.Storage.Backend, options.EtcdReadyTimeout))
+	live = append(live, toleratesStorageFaults(storageCheck("etcd", "", env.Storage.Backend, options.Storage.HealthTimeout)))
+	ready := append(slices.Clone(live), storageCheck("etcd-readiness", "", env.Storage.Backend, options.Storage.ReadyTimeout))
 	for n, o := range env.Storage.Overrides {
-		check := toleratesStorageFaults(storageCheck(fmt.Sprintf("etcd-override-%d", n), "etcd", o.Backend, options.EtcdHealthTimeout))
+		check := toleratesStorageFaults(storageCheck(fmt.Sprintf("etcd-override-%d", n), "etcd", o.Backend, options.Storage.HealthTimeout))
 		live = append(live, check)
-		ready = append(ready, check, storageCheck(fmt.Sprintf("etcd-override-readiness-%d", n), "etcd-readiness", o.Backend, options.EtcdReadyTimeout))
+		ready = append(ready, check, storageCheck(fmt.Sprintf("etcd-override-readiness-%d", n), "etcd-readiness", o.Backend, options.Storage.ReadyTimeout))
 	}
 	ready = append(ready, env.Health.Storage...)
 	ready = append(ready, telemetry.Check{Name: "informer-sync", Run: h.informersRunning})
@@ -99,7 +99,7 @@ func (h *healthChecks) postStartHooks() []telemetry.Check {
 	for _, name := range h.settings.env.Health.Hooks {
 		add("poststarthook/"+name, done)
 	}
-	if h.settings.options.WithoutPriorityAndFairness {
+	if h.settings.options.Requests.DisablePriorityAndFairness {
 		add("poststarthook/max-in-flight-filter", done)
 	} else {
 		add("poststarthook/priority-and-fairness-config-consumer", func(context.Context) error { return h.loops.check(flowControlObjects) })

@@ -55,9 +55,9 @@ func TestStaticPolicies(t *testing.T) {
 	}
 	write(validating, staticPolicy+"---"+staticBinding)
 	write(mutating, staticMutation)
-	options := Options{AdmissionConfig: &config.Config{
+	options := Options{Admission: AdmissionOptions{Config: &config.Config{
 		ValidatingAdmissionPolicy: config.PolicyAdmission{StaticManifestsDir: validating}, MutatingAdmissionPolicy: config.PolicyAdmission{StaticManifestsDir: mutating},
-	}}
+	}}}
 	c, err := New(newEnv(t), "/manifests", options)
 	if err != nil {
 		t.Fatal(err)

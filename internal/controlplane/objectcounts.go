@@ -91,7 +91,7 @@ type objectCounts struct {
 
 // newObjectCounts returns nil if counting is disabled.
 func newObjectCounts(s *settings, builtin *builtinResources, definitions *custom.Source) *objectCounts {
-	if s.options.ObjectCountInterval < 0 {
+	if s.options.Storage.ObjectCountInterval < 0 {
 		return nil
 	}
 	return &objectCounts{settings: s, builtin: builtin, definitions: definitions}
@@ -171,7 +171,7 @@ func (c *objectCounts) countAll() {
 	counts := c.count()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.counts, c.expires = counts, time.Now().Add(c.settings.options.ObjectCountInterval)
+	c.counts, c.expires = counts, time.Now().Add(c.settings.options.Storage.ObjectCountInterval)
 	close(c.counting)
 	c.counting = nil
 }

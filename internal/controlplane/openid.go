@@ -34,12 +34,12 @@ type openIDConfiguration struct {
 // account tokens. It returns none if the issuer is not an https URL, because clients could not find
 // the documents.
 func newOpenIDHandlers(s *settings, api *endpoints.API) map[string]http.Handler {
-	issuer := s.options.ServiceAccountIssuers[0]
+	issuer := s.options.ServiceAccounts.Issuers[0]
 	if u, err := url.Parse(issuer); err != nil || u.Scheme != "https" {
 		s.env.Telemetry.Logger.Warn("OpenID discovery is not served, because the issuer of service account tokens is not an https URL", "issuer", issuer)
 		return nil
 	}
-	uri := s.options.ServiceAccountJWKSURI
+	uri := s.options.ServiceAccounts.JWKSURI
 	if uri == "" {
 		uri = s.env.Network.PublicURL + openIDKeysPath
 	}

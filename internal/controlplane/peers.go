@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"strconv"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -23,28 +22,6 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-// checkPeers validates the address of this server for other servers.
-func (o Options) checkPeers() error {
-	var errs []error
-	if !o.Gates().Enabled(feature.UnknownVersionInteroperabilityProxy) {
-		for _, given := range []struct{ flag, value string }{{"peer-advertise-ip", o.PeerAdvertiseIP}, {"peer-advertise-port", o.PeerAdvertisePort}} {
-			if given.value != "" {
-				errs = append(errs, fmt.Errorf("--%s requires UnknownVersionInteroperabilityProxy feature to be turned on", given.flag))
-			}
-		}
-	}
-	if _, err := netip.ParseAddr(o.PeerAdvertiseIP); o.PeerAdvertiseIP != "" && err != nil {
-		errs = append(errs, fmt.Errorf("--peer-advertise-ip: %w", err))
-	}
-	if port, err := strconv.Atoi(o.PeerAdvertisePort); o.PeerAdvertisePort != "" && (err != nil || port < 1 || port > 65535) {
-		errs = append(errs, fmt.Errorf("--peer-advertise-port is %q; it must be between 1 and 65535", o.PeerAdvertisePort))
-	}
-	if (o.PeerAdvertiseIP == "") != (o.PeerAdvertisePort == "") {
-		errs = append(errs, errors.New("--peer-advertise-ip and --peer-advertise-port must be given together"))
-	}
-	return errors.Join(errs...)
-}
-
 // proxiesToPeers reports whether the servers that share a store forward requests to each other.
 func (s *settings) proxiesToPeers() bool {
 	return s.env.Storage.Shared && s.gates.Enabled(feature.UnknownVersionInteroperabilityProxy)
@@ -56,8 +33,8 @@ func (s *settings) peerAddress() string {
 	switch {
 	case !s.proxiesToPeers():
 		return ""
-	case s.options.PeerAdvertiseIP != "":
-		return net.JoinHostPort(s.options.PeerAdvertiseIP, s.options.PeerAdvertisePort)
+	case s.options.Peers.AdvertiseIP != "":
+		return net.JoinHostPort(s.options.Peers.AdvertiseIP, s.options.Peers.AdvertisePort)
 	case !network.Endpoint.IsValid():
 		return ""
 	}

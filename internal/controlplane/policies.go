@@ -41,7 +41,7 @@ func newAdmissionPolicies(s *settings, access *loopback.Access, authorizer autho
 		TypeConverter: s.env.TypeConverter, Programs: new(policy.Programs), Metrics: s.env.Telemetry.Metrics.Admission.Policies, Logger: s.env.Telemetry.Logger,
 	}
 	p := &admissionPolicies{config: config, validating: policies.NewValidating(config), mutating: policies.NewMutating(config)}
-	files := s.options.AdmissionConfig
+	files := s.options.Admission.Config
 	if err := p.add(s, builtin, p.validating, files.ValidatingAdmissionPolicy.StaticManifestsDir); err != nil {
 		return nil, err
 	}

@@ -46,7 +46,7 @@ func newQuotas(s *settings, ledger *quota.Ledger, builtin *builtinResources, api
 // limitedResources returns the limited resources of the plugin's configuration.
 func limitedResources(s *settings) []quota.Limited {
 	var all []quota.Limited
-	for _, l := range s.options.AdmissionConfig.ResourceQuota.LimitedResources {
+	for _, l := range s.options.Admission.Config.ResourceQuota.LimitedResources {
 		all = append(all, quota.Limited{
 			Resource: schema.GroupResource{Group: l.APIGroup, Resource: l.Resource}, Contains: l.MatchContains, Scopes: l.MatchScopes,
 		})
@@ -103,7 +103,7 @@ func (q *quotaRecounter) written(record *codec.Record) error {
 	}
 	ctx, cancel := context.WithTimeout(q.settings.lifetime, recountTimeout)
 	defer cancel()
-	if q.controllers.manager.running(ctx) && !q.settings.options.runsBesideManager(resourcequotas.Name) {
+	if q.controllers.manager.running(ctx) && !q.settings.options.Controllers.named(resourcequotas.Name) {
 		return nil
 	}
 	if err := counter.Recount(ctx, record.Name()); err != nil && ctx.Err() == nil {

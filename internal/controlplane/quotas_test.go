@@ -189,7 +189,7 @@ func TestQuotaGrows(t *testing.T) {
 func TestUncharged(t *testing.T) {
 	t.Parallel()
 	q := newQuotaTest(t, `"secrets":"3"`)
-	past, err := New(q.plane.env, "/quotas", Options{DisableAdmissionPlugins: []string{resourceQuota}, Controllers: []string{"-" + resourcequotas.Name}})
+	past, err := New(q.plane.env, "/quotas", Options{Admission: AdmissionOptions{DisablePlugins: []string{resourceQuota}}, Controllers: ControllerOptions{Names: []string{"-" + resourcequotas.Name}}})
 	if err != nil {
 		t.Fatal(err)
 	}

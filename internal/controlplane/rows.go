@@ -31,21 +31,21 @@ type rowDependencies struct {
 // newRowEnv returns the environment of the built-in resources.
 func newRowEnv(s *settings, d rowDependencies) *builtin.Env {
 	options, identity := &s.options, &s.env.Identity
-	enablement, _ := options.enablement() // Options.Check has validated it
+	enablement, _ := options.Features.enablement() // Options.Check has validated it
 	env := &builtin.Env{
 		Enablement:     enablement,
 		Gates:          s.gates,
-		DenyPrivileged: options.DenyPrivileged,
-		EventTTL:       options.EventTTL,
-		ServiceRanges:  options.ServiceClusterIPRange,
-		NodePorts:      options.ServiceNodePortRange,
+		DenyPrivileged: options.Admission.DenyPrivileged,
+		EventTTL:       options.Storage.EventTTL,
+		ServiceRanges:  options.Services.ClusterIPRange,
+		NodePorts:      options.Services.NodePortRange,
 		Shared:         s.env.Storage.Shared,
 		Limiter:        s.env.Limits.Validations,
 		StorageHealth:  func(ctx context.Context) error { return s.env.Storage.Backend.Health(ctx) },
 		Storage:        d.storage,
 		Cluster:        d.cluster,
 		Kubelets: kubelet.New(kubelet.Config{
-			AddressTypes: options.KubeletPreferredAddressTypes, Port: options.KubeletPort, Timeout: options.KubeletTimeout,
+			AddressTypes: options.Kubelet.PreferredAddressTypes, Port: options.Kubelet.Port, Timeout: options.Kubelet.Timeout,
 			Certificate: identity.KubeletCertificate, Authorities: identity.KubeletAuthorities,
 			Gates: s.gates, Proxy: d.proxy, Dial: s.env.Network.Networks.Cluster,
 		}),
@@ -61,7 +61,7 @@ func newRowEnv(s *settings, d rowDependencies) *builtin.Env {
 	if d.authorization.rbac != nil {
 		env.Roles = d.authorization.rbac
 	}
-	if options.controllerEnabled(policyStatusController) {
+	if options.Controllers.enabled(policyStatusController) {
 		env.Types = &typeResolver{resources: d.resources, documents: d.documents}
 	}
 	return env

@@ -13,7 +13,7 @@ import (
 // newViews returns the function that limits lists and watches over all namespaces to the visible
 // ones (--list-visible), or nil if it is disabled.
 func newViews(s *settings, a *authorization, resources *requestResources) filters.ViewFunc {
-	if !s.options.ListVisible || a.rbac == nil {
+	if !s.options.Authorization.ListVisible || a.rbac == nil {
 		return nil
 	}
 	return func(_ context.Context, attributes *authorizer.Attributes) (request.Visibility, func()) {

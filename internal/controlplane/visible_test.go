@@ -36,7 +36,7 @@ func newVisiblePlane(t testing.TB, cached bool) *visiblePlane {
 	if !cached {
 		env.Storage.Feed = nil
 	}
-	c, err := New(env, "/visible", Options{ListVisible: true, Controllers: []string{clusterroles.Name}}) // without concurrent writes
+	c, err := New(env, "/visible", Options{Authorization: AuthorizationOptions{ListVisible: true}, Controllers: ControllerOptions{Names: []string{clusterroles.Name}}}) // without concurrent writes
 	if err != nil {
 		t.Fatal(err)
 	}

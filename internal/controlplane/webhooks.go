@@ -43,7 +43,7 @@ func newAdmissionWebhooks(s *settings, access *loopback.Access, conns *connectio
 		Reviews: !s.gates.Enabled(feature.ExcludeAdmissionWebhookVirtualResources),
 		Metrics: s.env.Telemetry.Metrics.Admission.Webhooks, Report: report, Logger: s.env.Telemetry.Logger,
 	}
-	w, files := &admissionWebhooks{}, s.options.AdmissionConfig
+	w, files := &admissionWebhooks{}, s.options.Admission.Config
 	var err error
 	if config.Clients, err = newWebhookClients(conns, files.MutatingAdmissionWebhook.KubeConfigFile); err != nil {
 		return nil, fmt.Errorf("MutatingAdmissionWebhook: %w", err)

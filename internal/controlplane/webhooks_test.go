@@ -77,7 +77,7 @@ func TestWebhooksInEffect(t *testing.T) {
 
 // withManifests are options with webhooks of a directory's files.
 func withManifests(dir string) Options {
-	return Options{AdmissionConfig: &config.Config{ValidatingAdmissionWebhook: config.WebhookAdmission{StaticManifestsDir: dir}}}
+	return Options{Admission: AdmissionOptions{Config: &config.Config{ValidatingAdmissionWebhook: config.WebhookAdmission{StaticManifestsDir: dir}}}}
 }
 
 // TestManifests: configurations of files hold from the start on, for configurations as

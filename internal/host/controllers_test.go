@@ -21,7 +21,7 @@ import (
 
 // withoutControllers disables the controllers that write spontaneously.
 func withoutControllers(config Config) Config {
-	config.Controllers = []string{"clusterrole-aggregation-controller"}
+	config.ControlPlane.Controllers.Names = []string{"clusterrole-aggregation-controller"}
 	return config
 }
 
@@ -214,7 +214,7 @@ func plainAndEncrypted(t *testing.T, test func(*testing.T, Config)) {
 	})
 	t.Run("encrypted", func(t *testing.T) {
 		t.Parallel()
-		test(t, Config{EncryptionConfigFile: encryptionConfig(t, filepath.Join(t.TempDir(), "config"), "'*.*'", keyed("secretbox", "one"))})
+		test(t, Config{Storage: StorageConfig{Encryption: EncryptionConfig{File: encryptionConfig(t, filepath.Join(t.TempDir(), "config"), "'*.*'", keyed("secretbox", "one"))}}})
 	})
 }
 

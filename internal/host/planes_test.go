@@ -11,7 +11,7 @@ import (
 func TestControlPlanes(t *testing.T) {
 	t.Parallel()
 	const prefix = "/tenants/a"
-	idle, err := New(Config{DataDir: t.TempDir()})
+	idle, err := New(Config{Storage: StorageConfig{DataDir: t.TempDir()}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,10 +24,7 @@ func TestSecretsAreNotLogged(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log testserver.Buffer
-	r := start(t, Config{
-		TokenAuthFile: tokens, EncryptionConfigFile: encryptionConfig(t, filepath.Join(dir, "config"), "secrets", keyed("aescbc", "one")),
-		Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug - 8})),
-	})
+	r := start(t, Config{Authentication: AuthenticationConfig{TokenFile: TokenFileConfig{File: tokens}}, Storage: StorageConfig{Encryption: EncryptionConfig{File: encryptionConfig(t, filepath.Join(dir, "config"), "secrets", keyed("aescbc", "one"))}}, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug - 8}))})
 	secrets := "/api/v1/namespaces/default/secrets"
 	encoded := base64.StdEncoding.EncodeToString([]byte(marker))
 	var errors strings.Builder
@@ -82,7 +79,7 @@ func TestDataDirectoryIsPrivate(t *testing.T) {
 		t.Skip("there are no such modes")
 	}
 	dir := filepath.Join(t.TempDir(), "data")
-	r := start(t, Config{DataDir: dir})
+	r := start(t, Config{Storage: StorageConfig{DataDir: dir}})
 	if code, body := r.do(t, "POST", configMaps, `{"metadata":{"name":"a"}}`); code != 201 {
 		t.Fatalf("create: %d %s", code, body)
 	}

@@ -26,7 +26,7 @@ func (h *Host) snapshot(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
 	out := &trackedWriter{Writer: w}
-	revision, err := h.backend.Snapshot(r.Context(), out)
+	revision, err := h.store.backend.Snapshot(r.Context(), out)
 	switch {
 	case err == nil:
 		h.logger.Info("sent a snapshot of the store", "revision", revision)

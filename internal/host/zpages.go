@@ -61,12 +61,12 @@ func (h *Host) flagPage() zPage {
 		text: func() string {
 			var b strings.Builder
 			b.WriteString("\napiserver flagz\nWarning: this page is for people; its format may change.\n\n")
-			for _, name := range slices.Sorted(maps.Keys(h.config.Flags)) {
-				fmt.Fprintf(&b, "%s=%s\n", name, h.config.Flags[name])
+			for _, name := range slices.Sorted(maps.Keys(h.config.Debug.Flags)) {
+				fmt.Fprintf(&b, "%s=%s\n", name, h.config.Debug.Flags[name])
 			}
 			return b.String()
 		},
-		object: func() map[string]any { return map[string]any{"flags": h.config.Flags} },
+		object: func() map[string]any { return map[string]any{"flags": h.config.Debug.Flags} },
 	}
 }
 
