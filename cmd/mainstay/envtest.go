@@ -26,8 +26,8 @@ const (
 	etcdName          = "etcd"
 )
 
-// assetsMark is a file in each folder that envtest-assets has made, and may fill again. It
-// contains the value of --controllers for the folder's kube-apiserver.
+// assetsMark is a file in each folder that envtest-assets has created, and may replace. It contains the
+// value of --controllers for the folder's kube-apiserver.
 const assetsMark = ".mainstay-envtest-assets"
 
 func newEnvtestAssets() *cobra.Command {
@@ -73,8 +73,8 @@ selects controllers that run nevertheless.`,
 	return command
 }
 
-// makeAssets fills the folder, and records the controllers in it. It replaces only files
-// of a folder that it has made.
+// makeAssets creates the files of the folder, and records the controllers in it. It replaces only files
+// of a folder that it has created.
 func makeAssets(dir string, controllers []string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -199,7 +199,7 @@ func newKubeAPIServer(signals <-chan os.Signal) *cobra.Command {
 				return &usageError{err}
 			}
 			ctx, stop := untilSignal(signals)
-			err := flags.likeKubeAPIServer(ctx, certDir, programDir(), c.ErrOrStderr())
+			err := flags.applyKubeAPIServerDefaults(ctx, certDir, programDir(), c.ErrOrStderr())
 			stop()
 			if err != nil {
 				return err
@@ -212,11 +212,11 @@ func newKubeAPIServer(signals <-chan os.Signal) *cobra.Command {
 	return command
 }
 
-// likeKubeAPIServer changes the defaults of serve to those of kube-apiserver: no files are written
+// applyKubeAPIServerDefaults changes the defaults of serve to those of kube-apiserver: no files are written
 // without --data-dir, --cert-dir may contain the serving certificate, and only the controllers that
 // --controllers or the directory of envtest-assets select run. If --etcd-servers is the
 // placeholder, objects are stored in memory.
-func (f *serveFlags) likeKubeAPIServer(ctx context.Context, certDir, assets string, log io.Writer) error {
+func (f *serveFlags) applyKubeAPIServerDefaults(ctx context.Context, certDir, assets string, log io.Writer) error {
 	c := &f.config
 	c.Storage.InMemory = !f.all.Changed("data-dir")
 	cert, key := filepath.Join(certDir, "apiserver.crt"), filepath.Join(certDir, "apiserver.key")
@@ -265,13 +265,14 @@ func assetControllers(dir string) ([]string, error) {
 	return strings.Split(string(recorded), ","), nil
 }
 
-// How long an etcd that does not listen yet is waited for, and how often it is tried.
+// The timeout and the poll interval for an etcd that does not listen yet.
 const (
 	placeholderTimeout = 10 * time.Second
 	placeholderPoll    = 20 * time.Millisecond
 )
 
-// isPlaceholder reports whether the placeholder is at a URL. Its error is that of ctx.
+// isPlaceholder reports whether the server at a URL is the placeholder. It waits until the server
+// responds, up to placeholderTimeout. It returns an error only if ctx ends.
 func isPlaceholder(ctx context.Context, url string) (bool, error) {
 	if !strings.HasPrefix(url, "http://") {
 		return false, nil
@@ -281,13 +282,13 @@ func isPlaceholder(ctx context.Context, url string) (bool, error) {
 	defer poll.Stop()
 	for {
 		attempt, cancel := context.WithDeadline(ctx, deadline)
-		answer, err := probeEtcd(attempt, url)
+		placeholder, err := probeEtcd(attempt, url)
 		cancel()
 		switch {
 		case ctx.Err() != nil:
 			return false, ctx.Err()
 		case err == nil:
-			return answer, nil
+			return placeholder, nil
 		case time.Now().After(deadline):
 			return false, nil // opening the store reports the error
 		}

@@ -154,7 +154,7 @@ func TestControllersOfAssets(t *testing.T) {
 			if err := all.Parse(strings.Fields(test.line)); err != nil {
 				t.Fatal(err)
 			}
-			if err := flags.likeKubeAPIServer(t.Context(), "", dir, io.Discard); err != nil {
+			if err := flags.applyKubeAPIServerDefaults(t.Context(), "", dir, io.Discard); err != nil {
 				t.Fatal(err)
 			}
 			if got := strings.Join(flags.config.ControlPlane.Controllers.Names, ","); got != test.want {

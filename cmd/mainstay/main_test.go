@@ -118,7 +118,7 @@ func TestCommandLine(t *testing.T) {
 		{"a negative limit", inDir("--max-requests-inflight=-1"), 2, nil, []string{"cannot be negative"}},
 		{"etcd without a scheme", inDir("--etcd-servers=127.0.0.1:2379"), 2, nil, []string{`--etcd-servers: "127.0.0.1:2379" is not a URL`}},
 		{"etcd with another scheme", inDir("--etcd-servers=ftp://127.0.0.1:2379"), 2, nil, []string{`--etcd-servers: ftp://127.0.0.1:2379: there is no storage backend with the scheme "ftp"`}},
-		{"the embedded store as etcd", inDir("--etcd-servers=memory:"), 2, nil, []string{"--etcd-servers: memory: a store of this kind is in --data-dir and has no URL"}},
+		{"the embedded store as etcd", inDir("--etcd-servers=memory:"), 2, nil, []string{`--etcd-servers: "memory:" selects the store of --data-dir`}},
 		{"overrides of no etcd", inDir("--etcd-servers-overrides=/events#http://127.0.0.1:1"), 2, nil, []string{"need --etcd-servers"}},
 		{"bad overrides", inDir("--etcd-servers=http://127.0.0.1:1", "--etcd-servers-overrides=events#http://127.0.0.1:1,/services#http://127.0.0.1:1,/events#x"), 2, nil,
 			[]string{"must be of format: group/resource#servers", "services cannot be kept apart", `"x" is not a URL`}},

@@ -16,9 +16,9 @@ import (
 // outside the heap.
 const collectorPercent = 90
 
-// limitMemory sets the memory limit of the server and of the garbage collector. untouched is the
-// allocated memory that is never used, in bytes. The limit applies to the process, so it is set
-// here.
+// limitMemory sets the memory limit of the server and of the garbage collector. untouched is the size
+// of allocated memory that is never used, in bytes. The host does not set the limit of the collector,
+// because it applies to the process.
 func limitMemory(config *host.Config, untouched int64) {
 	switch {
 	case config.Limits.Memory == host.NoLimit:

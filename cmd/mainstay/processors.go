@@ -12,35 +12,35 @@ import (
 	"mainstay.dev/mainstay/internal/limits/processor"
 )
 
-// calm is how long no expensive work must have been done for the processor that was
-// added to go again. Each change stops the program for some microseconds.
-const calm = time.Second
+// settleDelay is the time without CPU-heavy work after which the added processor is removed. Each
+// change of GOMAXPROCS stops the program for some microseconds.
+const settleDelay = time.Second
 
 // processors runs CPU-heavy work on at most GOMAXPROCS-1 threads, and raises GOMAXPROCS by one
-// while such work is running. If all of Go's processors are busy, Go polls the network only every
-// ten milliseconds; with one more, the operating system shares the real processors. At rest, an
-// additional processor would cost a tenth of every request.
+// while such work is running. If all processors of the Go scheduler are busy, it polls the network
+// only every ten milliseconds. With an additional one, the operating system shares the real
+// processors. Without CPU-heavy work, the additional processor would make each request 10 % slower.
 type processors struct {
-	limit *semaphore.Weighted
-	calm  time.Duration
-	// fixed reports that the user has set GOMAXPROCS.
+	limit       *semaphore.Weighted
+	settleDelay time.Duration
+	// fixed disables changes of GOMAXPROCS, because the user has set it.
 	fixed bool
 
 	mu      sync.Mutex
-	working int  // number of holders
-	added   bool // one processor
+	working int  // the number of running and waiting tasks
+	added   bool // GOMAXPROCS is raised by one
 	idle    *time.Timer
 }
 
 // newProcessors returns the limiter of this process, because GOMAXPROCS is global.
-func newProcessors(calm time.Duration) *processors {
+func newProcessors(settleDelay time.Duration) *processors {
 	return &processors{
-		limit: semaphore.NewWeighted(int64(max(1, runtime.GOMAXPROCS(0)-1))),
-		calm:  calm, fixed: os.Getenv("GOMAXPROCS") != "",
+		limit:       semaphore.NewWeighted(int64(max(1, runtime.GOMAXPROCS(0)-1))),
+		settleDelay: settleDelay, fixed: os.Getenv("GOMAXPROCS") != "",
 	}
 }
 
-// Acquire waits until expensive work may begin, as a semaphore does.
+// Acquire waits until CPU-heavy work may start. It implements registry.Limiter.
 func (p *processors) Acquire(ctx context.Context, n int64) error {
 	if err := p.limit.Acquire(ctx, n); err != nil {
 		return err
@@ -49,7 +49,7 @@ func (p *processors) Acquire(ctx context.Context, n int64) error {
 	return nil
 }
 
-// begin adds the processor.
+// begin adds the processor for a task.
 func (p *processors) begin() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -60,13 +60,13 @@ func (p *processors) begin() {
 	}
 }
 
-// Release ends expensive work.
+// Release ends CPU-heavy work.
 func (p *processors) Release(n int64) {
 	p.limit.Release(n)
 	p.end()
 }
 
-// end has the processor go, some time after the last work.
+// end removes the processor after settleDelay, if this was the last task.
 func (p *processors) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,13 +74,13 @@ func (p *processors) end() {
 	switch {
 	case p.working > 0 || !p.added:
 	case p.idle == nil:
-		p.idle = time.AfterFunc(p.calm, p.settle)
+		p.idle = time.AfterFunc(p.settleDelay, p.settle)
 	default:
-		p.idle.Reset(p.calm)
+		p.idle.Reset(p.settleDelay)
 	}
 }
 
-// settle lowers GOMAXPROCS again, unless there is new work, whose end resets the timer.
+// settle lowers GOMAXPROCS, unless there is new work, whose end resets the timer.
 func (p *processors) settle() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -90,9 +90,9 @@ func (p *processors) settle() {
 	}
 }
 
-// turns returns the turns of this process. While changes wait for theirs there is a
-// processor more, too: one that waits for the disk is not to be the only one.
-func (p *processors) turns() *processor.Turns {
+// cpuSlots returns the CPU slots of this process. The processor is also added while writes wait for a
+// slot, because the holder of a slot may occupy its processor during a disk sync.
+func (p *processors) cpuSlots() *processor.Turns {
 	return processor.New(processor.Config{Processors: p.count, OnCrowd: func(waiting bool) {
 		if waiting {
 			p.begin()
@@ -102,7 +102,7 @@ func (p *processors) turns() *processor.Turns {
 	}})
 }
 
-// count returns how many processors there are without the one that was added.
+// count returns the number of processors without the added one.
 func (p *processors) count() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

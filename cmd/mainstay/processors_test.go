@@ -18,7 +18,7 @@ func TestProcessors(t *testing.T) { // not parallel: what Go counts is the proce
 		t.Skip("GOMAXPROCS is set, so that nothing is to be added")
 	}
 	before := runtime.GOMAXPROCS(0)
-	counted := func(want int) error {
+	countingReader := func(want int) error {
 		if got := runtime.GOMAXPROCS(0); got != want {
 			return errors.New("Go counts another number of processors")
 		}
@@ -31,7 +31,7 @@ func TestProcessors(t *testing.T) { // not parallel: what Go counts is the proce
 				t.Fatal(err)
 			}
 		}
-		if err := counted(before + 1); err != nil {
+		if err := countingReader(before + 1); err != nil {
 			t.Errorf("at work: %v: %d", err, runtime.GOMAXPROCS(0))
 		}
 		over, cancel := context.WithCancel(t.Context())
@@ -42,7 +42,7 @@ func TestProcessors(t *testing.T) { // not parallel: what Go counts is the proce
 		for range max(1, before-1) {
 			p.Release(1)
 		}
-		testserver.Eventually(t, time.Minute, func() error { return counted(before) })
+		testserver.Eventually(t, time.Minute, func() error { return countingReader(before) })
 	}
 	fixed := newProcessors(time.Millisecond)
 	fixed.fixed = true
@@ -50,7 +50,7 @@ func TestProcessors(t *testing.T) { // not parallel: what Go counts is the proce
 		t.Fatal(err)
 	}
 	defer fixed.Release(1)
-	if err := counted(before); err != nil {
+	if err := countingReader(before); err != nil {
 		t.Errorf("by the user's number: %v", err)
 	}
 }

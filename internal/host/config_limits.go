@@ -34,8 +34,8 @@ type LimitsConfig struct {
 	// definitions; nil leaves one processor to other requests. If all processors are busy, Go polls
 	// the network late.
 	Expensive registry.Limiter
-	// Turns are the CPU slots of requests; nil creates them. Run closes them.
-	Turns *processor.Turns
+	// CPUSlots are the CPU slots of requests; nil creates them. Run closes them.
+	CPUSlots *processor.Turns
 }
 
 // AddFlags defines the flags of the config. A MemoryLimit of 0 becomes NoLimit, which the caller must
@@ -54,8 +54,8 @@ func (c *LimitsConfig) setDefaults() {
 	if c.Expensive == nil {
 		c.Expensive = semaphore.NewWeighted(int64(max(1, runtime.GOMAXPROCS(0)-1)))
 	}
-	if c.Turns == nil {
-		c.Turns = processor.New(processor.Config{})
+	if c.CPUSlots == nil {
+		c.CPUSlots = processor.New(processor.Config{})
 	}
 }
 

@@ -175,7 +175,7 @@ func (h *Host) controlPlaneEnv(authorization controlplane.Authorization) *contro
 		Storage: controlplane.Storage{
 			Backend: h.store.backend, Feed: h.store.feed, Overrides: h.store.overrides, Shared: h.store.shared, Encodings: h.encodings,
 		},
-		Limits:        controlplane.Limits{Memory: h.memory, Turns: config.Limits.Turns, Validations: config.Limits.Expensive},
+		Limits:        controlplane.Limits{Memory: h.memory, Turns: config.Limits.CPUSlots, Validations: config.Limits.Expensive},
 		Identity:      h.identity.controlPlane(),
 		Authorization: authorization,
 		Network: controlplane.Network{
@@ -221,7 +221,7 @@ func (h *Host) close() error {
 	if h.egress != nil {
 		errs = append(errs, h.egress.Close())
 	}
-	errs = append(errs, h.config.Limits.Turns.Close())
+	errs = append(errs, h.config.Limits.CPUSlots.Close())
 	if h.listener != nil {
 		_ = h.listener.Close() // already closed if it was served
 	}

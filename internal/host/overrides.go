@@ -69,7 +69,7 @@ func parseOverride(flag string, drivers driver.List) (resource schema.GroupResou
 func findShared(drivers driver.List, urls []string) (driver.Driver, error) {
 	d, err := drivers.Find(urls)
 	if err == nil && d.InDataDir {
-		err = fmt.Errorf("%s: a store of this kind is in --data-dir and has no URL", urls[0])
+		err = fmt.Errorf("%q selects the store of --data-dir; the URL of another store is required", urls[0])
 	}
 	return d, err
 }

@@ -43,7 +43,7 @@ func TestParseOverrides(t *testing.T) {
 		"/events#":                 `"" is not a URL`,
 		"/events#a:1":              `there is no storage backend with the scheme "a"`,
 		"/events#http://":          `etcd server "http://" is not a URL`,
-		"/events#memory:":          "memory: a store of this kind is in --data-dir and has no URL",
+		"/events#memory:":          `"memory:" selects the store of --data-dir`,
 		"/services#http://a:1":     "services cannot be kept apart",
 		"/resourcequotas#http://a": "resourcequotas cannot be kept apart",
 	} {

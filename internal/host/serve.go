@@ -22,7 +22,7 @@ func (h *Host) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	listener := newWriteTimeoutListener(bulkListener{Listener: socketListener{h.listener.Listener}, turns: h.config.Limits.Turns}, writeTimeout)
+	listener := newWriteTimeoutListener(bulkListener{Listener: socketListener{h.listener.Listener}, turns: h.config.Limits.CPUSlots}, writeTimeout)
 	base := httpServer.TLSConfig.Clone()
 	served := make(chan error, 1)
 	go func() { served <- httpServer.ServeTLS(listener, "", "") }() // ends with Close or Shutdown
