@@ -15,7 +15,7 @@ func TestControlPlanes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := idle.ControlPlane(prefix, controlplane.Options{}); err == nil || err.Error() != "the host does not run yet: open control planes from Config.OnServing on" {
+	if _, err := idle.ControlPlane(prefix, controlplane.Options{}); err == nil || err.Error() != "the host is not running yet: open control planes after Config.OnServing was called" {
 		t.Errorf("before Run: %v", err)
 	}
 
