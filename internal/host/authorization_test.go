@@ -52,7 +52,11 @@ func TestWebhookAndPolicies(t *testing.T) {
 		return authorizationv1.SubjectAccessReviewStatus{Allowed: spec.User == "jane", Denied: spec.User == "joe" && spec.ResourceAttributes != nil}
 	})
 	policies := writeFile(t, "policies", `{"user":"joe","readonly":true}`+"\n")
-	s := start(t, Config{ControlPlane: controlplane.Options{Authorization: controlplane.AuthorizationOptions{Modes: []string{"Webhook", "ABAC"}}}, Authentication: AuthenticationConfig{TokenFile: TokenFileConfig{File: tokens(t)}}, Authorization: AuthorizationConfig{WebhookConfigFile: kubeconfig, WebhookVersion: "v1", PolicyFile: policies}})
+	s := start(t, Config{
+		ControlPlane:   controlplane.Options{Authorization: controlplane.AuthorizationOptions{Modes: []string{"Webhook", "ABAC"}}},
+		Authentication: AuthenticationConfig{TokenFile: TokenFileConfig{File: tokens(t)}},
+		Authorization:  AuthorizationConfig{WebhookConfigFile: kubeconfig, WebhookVersion: "v1", PolicyFile: policies},
+	})
 	for question, want := range map[string]string{
 		"jane /api/v1/pods": "200", "joe /api/v1/pods": "403", "joe /version": "200", // by the webhook, the webhook, the policy
 	} {

@@ -72,7 +72,16 @@ func TestEgress(t *testing.T) {
 	issuer := func(network string) string {
 		return fmt.Sprintf("- {issuer: {url: 'https://%[1]s.invalid', audiences: [kube], egressSelectorType: %[1]s}, claimMappings: {username: {claim: sub, prefix: ''}}}\n", network)
 	}
-	s := start(t, Config{ControlPlane: controlplane.Options{Authorization: controlplane.AuthorizationOptions{Modes: []string{"RBAC", "Webhook"}}, Audit: recorded}, Egress: EgressConfig{SelectorConfigFile: egressConfig(t, map[string]*selectortest.Proxy{"controlplane": toControlPlane, "cluster": toCluster})}, Authentication: AuthenticationConfig{JWT: JWTConfig{ConfigFile: writeFile(t, "authentication", "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt:\n"+issuer("controlplane")+issuer("cluster"))}, TokenFile: TokenFileConfig{File: tokens(t)}, TokenWebhook: TokenWebhookConfig{ConfigFile: kubeconfigOf(t, "https://authn.invalid:8443")}}, Authorization: AuthorizationConfig{WebhookConfigFile: kubeconfigOf(t, "https://authz.invalid:8443")}})
+	s := start(t, Config{
+		ControlPlane: controlplane.Options{Authorization: controlplane.AuthorizationOptions{Modes: []string{"RBAC", "Webhook"}}, Audit: recorded},
+		Egress:       EgressConfig{SelectorConfigFile: egressConfig(t, map[string]*selectortest.Proxy{"controlplane": toControlPlane, "cluster": toCluster})},
+		Authentication: AuthenticationConfig{
+			JWT:          JWTConfig{ConfigFile: writeFile(t, "authentication", "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt:\n"+issuer("controlplane")+issuer("cluster"))},
+			TokenFile:    TokenFileConfig{File: tokens(t)},
+			TokenWebhook: TokenWebhookConfig{ConfigFile: kubeconfigOf(t, "https://authn.invalid:8443")},
+		},
+		Authorization: AuthorizationConfig{WebhookConfigFile: kubeconfigOf(t, "https://authz.invalid:8443")},
+	})
 	for _, one := range []struct{ path, body string }{
 		{"/api/v1/nodes", `{"metadata":{"name":"n"},"status":{"addresses":[{"type":"InternalIP","address":"10.0.0.7"}]}}`},
 		{"/api/v1/namespaces/default/serviceaccounts", `{"metadata":{"name":"default"}}`},
@@ -125,7 +134,10 @@ func TestEgressToEtcd(t *testing.T) {
 	cluster := etcdtest.Start(t, etcdtest.Options{})
 	to := strings.TrimPrefix(cluster.URLs()[0], "http://")
 	proxy := &selectortest.Proxy{Redirect: func(string) string { return to }}
-	s := start(t, Config{Storage: StorageConfig{Etcd: EtcdConfig{Servers: []string{"http://etcd.invalid:2379"}}}, Egress: EgressConfig{SelectorConfigFile: egressConfig(t, map[string]*selectortest.Proxy{"etcd": proxy})}})
+	s := start(t, Config{
+		Storage: StorageConfig{Etcd: EtcdConfig{Servers: []string{"http://etcd.invalid:2379"}}},
+		Egress:  EgressConfig{SelectorConfigFile: egressConfig(t, map[string]*selectortest.Proxy{"etcd": proxy})},
+	})
 	if code, body := s.do(t, "POST", configMaps, `{"metadata":{"name":"a"}}`); code != 201 {
 		t.Errorf("%d %s", code, body)
 	}

@@ -169,7 +169,11 @@ func TestStoppedWithoutEtcd(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	waiting := waitFor{text: "etcd does not answer yet", found: stop}
-	s, err := New(Config{Storage: StorageConfig{DataDir: t.TempDir(), Etcd: EtcdConfig{Servers: []string{"http://127.0.0.1:1"}}}, Listen: ListenConfig{SecurePort: AnyPort}, Logger: slog.New(slog.NewTextHandler(&waiting, nil))})
+	s, err := New(Config{
+		Storage: StorageConfig{DataDir: t.TempDir(), Etcd: EtcdConfig{Servers: []string{"http://127.0.0.1:1"}}},
+		Listen:  ListenConfig{SecurePort: AnyPort},
+		Logger:  slog.New(slog.NewTextHandler(&waiting, nil)),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

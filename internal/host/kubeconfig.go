@@ -17,20 +17,20 @@ const kubeconfigFile = "admin.kubeconfig"
 // adminUser is the user of the administrator's certificate.
 const adminUser = "kubernetes-admin"
 
-// issuedLifetime is how long the certificates of ClientCertificate are good.
+// issuedLifetime is the lifetime of the certificates of ClientCertificate.
 const issuedLifetime = 365 * 24 * time.Hour
 
-// User is a user to whom the server's own authority issues a client certificate.
+// User is a user of a client certificate that the server's own CA issues.
 type User struct {
 	Name   string
 	Groups []string
 }
 
-// Administrator returns the user that may do everything.
+// Administrator returns a user with all permissions.
 func Administrator() User { return User{Name: adminUser, Groups: []string{request.GroupMasters}} }
 
-// ClientCertificate issues a certificate for a user, and returns it and its key in
-// PEM. It may be called concurrently, once the server serves.
+// ClientCertificate issues a certificate for a user, and returns it and its key in PEM. The server must
+// be serving. It is safe for concurrent use.
 func (h *Host) ClientCertificate(user User) (cert, key []byte, err error) {
 	return h.identity.authority.Issue(issuedLifetime, user.Name, user.Groups...)
 }
@@ -61,8 +61,7 @@ func (h *Host) entry(user User) (kubeconfig.Entry, error) {
 	return kubeconfig.Entry{Server: h.listener.url(), CA: h.ServingCA(), User: user.Name, Certificate: cert, Key: key}, err
 }
 
-// writeKubeconfig writes the administrator's kubeconfig, if the file differs, and
-// returns its path.
+// writeKubeconfig writes the administrator's kubeconfig, if its content differs, and returns the path.
 func (h *Host) writeKubeconfig() (string, error) {
 	admin := Administrator()
 	cert, key, err := h.identity.authority.Client("admin", admin.Name, admin.Groups...)

@@ -30,18 +30,16 @@ const (
 	readHeaderTimeout = 10 * time.Second
 	idleTimeout       = 90 * time.Second
 	keepAlive         = 3 * time.Minute
-	// A connection that is idle for pingIdle is pinged, and closed without an
-	// answer within pingTimeout. One that cannot be written to for writeTimeout is
-	// closed, over HTTP/1.1 too.
+	// A connection that is idle for pingIdle is pinged, and closed if there is no response within
+	// pingTimeout. A connection whose writes block for writeTimeout is closed, also with HTTP/1.1.
 	pingIdle     = 30 * time.Second
 	pingTimeout  = 15 * time.Second
 	writeTimeout = 30 * time.Second
-	// uploadBuffer is how much of a request's body a client may send before the
-	// handler reads it. Nearly all bodies fit, so that writes do not wait for
-	// the network twice.
+	// uploadBuffer is the flow-control window of a request body, in bytes: the maximum size that a
+	// client sends before the handler reads it. Nearly all bodies fit, which saves a round trip.
 	uploadBuffer = 256 << 10
-	// frameBuffer is the maximum size of a client's frame, in bytes. A connection retains a buffer
-	// of the largest received size.
+	// frameBuffer is the maximum size of a client's frame, in bytes. A connection retains a buffer of
+	// the largest received size.
 	frameBuffer = 32 << 10
 )
 
@@ -174,9 +172,9 @@ func (h *Host) newHTTPServer(handler http.Handler) (*http.Server, error) {
 	return server, http2.Configure(server)
 }
 
-// connectionLog is the ErrorLog of net/http. Failed handshakes are common (probes,
-// scanners, an untrusted certificate) and only counted; that clients do not trust
-// the server's certificate is logged once.
+// connectionLog is the ErrorLog of net/http. Failed handshakes are common (probes, scanners, untrusted
+// certificates), so they are only counted. It logs once that a client does not trust the server's
+// certificate.
 type connectionLog struct {
 	requests     *telemetry.Requests
 	logger       *slog.Logger

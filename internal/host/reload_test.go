@@ -145,7 +145,14 @@ func TestFilesChange(t *testing.T) {
 		}
 	}
 	put(before.files)
-	s := start(t, Config{TLS: TLSConfig{CertFile: file("tls.crt"), KeyFile: file("tls.key")}, Authentication: AuthenticationConfig{ClientCAFile: file("users.crt"), RequestHeader: RequestHeaderConfig{ClientCAFile: file("proxies.crt"), UsernameHeaders: []string{"X-Remote-User"}}}, Logger: slog.New(slog.NewTextHandler(log, nil))})
+	s := start(t, Config{
+		TLS: TLSConfig{CertFile: file("tls.crt"), KeyFile: file("tls.key")},
+		Authentication: AuthenticationConfig{
+			ClientCAFile:  file("users.crt"),
+			RequestHeader: RequestHeaderConfig{ClientCAFile: file("proxies.crt"), UsernameHeaders: []string{"X-Remote-User"}},
+		},
+		Logger: slog.New(slog.NewTextHandler(log, nil)),
+	})
 	const path = "/api/v1/namespaces/default"
 	// check fails where clients of the authorities are not accepted as they should.
 	check := func(admin *http.Client, theirs issued) error {

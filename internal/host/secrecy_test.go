@@ -24,7 +24,11 @@ func TestSecretsAreNotLogged(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log testserver.Buffer
-	r := start(t, Config{Authentication: AuthenticationConfig{TokenFile: TokenFileConfig{File: tokens}}, Storage: StorageConfig{Encryption: EncryptionConfig{File: encryptionConfig(t, filepath.Join(dir, "config"), "secrets", keyed("aescbc", "one"))}}, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug - 8}))})
+	r := start(t, Config{
+		Authentication: AuthenticationConfig{TokenFile: TokenFileConfig{File: tokens}},
+		Storage:        StorageConfig{Encryption: EncryptionConfig{File: encryptionConfig(t, filepath.Join(dir, "config"), "secrets", keyed("aescbc", "one"))}},
+		Logger:         slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug - 8})),
+	})
 	secrets := "/api/v1/namespaces/default/secrets"
 	encoded := base64.StdEncoding.EncodeToString([]byte(marker))
 	var errors strings.Builder

@@ -428,7 +428,16 @@ func TestStop(t *testing.T) {
 
 func TestConfigProblems(t *testing.T) {
 	t.Parallel()
-	_, err := New(Config{Listen: ListenConfig{SecurePort: 70000}, Storage: StorageConfig{Prefix: "registry", Encryption: EncryptionConfig{Reload: true}}, TLS: TLSConfig{CertFile: "a"}, ControlPlane: controlplane.Options{Requests: controlplane.RequestOptions{GoAwayChance: 0.5, Timeout: -1, CORSAllowedOrigins: []string{"example.com"}, HSTSDirectives: []string{"preload"}}, Authorization: controlplane.AuthorizationOptions{Modes: []string{"Nope", "AlwaysAllow", "AlwaysAllow"}}, Services: controlplane.ServiceOptions{ClusterIPRange: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/30"), netip.MustParsePrefix("10.1.0.0/24")}}}})
+	_, err := New(Config{
+		Listen:  ListenConfig{SecurePort: 70000},
+		Storage: StorageConfig{Prefix: "registry", Encryption: EncryptionConfig{Reload: true}},
+		TLS:     TLSConfig{CertFile: "a"},
+		ControlPlane: controlplane.Options{
+			Requests:      controlplane.RequestOptions{GoAwayChance: 0.5, Timeout: -1, CORSAllowedOrigins: []string{"example.com"}, HSTSDirectives: []string{"preload"}},
+			Authorization: controlplane.AuthorizationOptions{Modes: []string{"Nope", "AlwaysAllow", "AlwaysAllow"}},
+			Services:      controlplane.ServiceOptions{ClusterIPRange: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/30"), netip.MustParsePrefix("10.1.0.0/24")}},
+		},
+	})
 	if err == nil {
 		t.Fatal("there is no error")
 	}
@@ -495,7 +504,10 @@ func TestOwnCertificates(t *testing.T) {
 	dir := t.TempDir()
 	start(t, Config{Storage: StorageConfig{DataDir: dir}, Listen: ListenConfig{AdvertiseAddress: netip.MustParseAddr("192.0.2.7")}}).end(t)
 	file := func(name string) string { return filepath.Join(dir, pkiDir, name) }
-	s := start(t, Config{TLS: TLSConfig{CertFile: file("apiserver.crt"), KeyFile: file("apiserver.key"), MinVersion: tls.VersionTLS13}, Authentication: AuthenticationConfig{ClientCAFile: file("ca.crt")}})
+	s := start(t, Config{
+		TLS:            TLSConfig{CertFile: file("apiserver.crt"), KeyFile: file("apiserver.key"), MinVersion: tls.VersionTLS13},
+		Authentication: AuthenticationConfig{ClientCAFile: file("ca.crt")},
+	})
 	if code, _ := fetch(t, s.admin, s.URL+"/api/v1/namespaces/default"); code != 200 {
 		t.Errorf("our administrator: %d", code)
 	}

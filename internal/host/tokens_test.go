@@ -292,7 +292,11 @@ func TestTokenKeys(t *testing.T) {
 	}
 	file := writePEM(t, "RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(key), nil)
 	dir := t.TempDir()
-	first := startWithAccount(t, Config{Storage: StorageConfig{DataDir: dir}, Authentication: AuthenticationConfig{ServiceAccountKeys: ServiceAccountKeysConfig{SigningKeyFile: file}}, ControlPlane: controlplane.Options{ServiceAccounts: controlplane.ServiceAccountOptions{Issuers: []string{"https://old.example.com"}}}})
+	first := startWithAccount(t, Config{
+		Storage:        StorageConfig{DataDir: dir},
+		Authentication: AuthenticationConfig{ServiceAccountKeys: ServiceAccountKeysConfig{SigningKeyFile: file}},
+		ControlPlane:   controlplane.Options{ServiceAccounts: controlplane.ServiceAccountOptions{Issuers: []string{"https://old.example.com"}}},
+	})
 	old := first.token(t, `{"audiences":["x"]}`).Status.Token
 	if status := first.review(t, old, "x"); !status.Authenticated {
 		t.Fatal(status.Error)
@@ -303,7 +307,14 @@ func TestTokenKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	der, err := x509.MarshalPKIXPublicKey(ec.Public())
-	s := accountTokens{start(t, Config{Storage: StorageConfig{DataDir: dir}, Authentication: AuthenticationConfig{ServiceAccountKeys: ServiceAccountKeysConfig{KeyFiles: []string{file, writePEM(t, "PUBLIC KEY", der, err)}}}, ControlPlane: controlplane.Options{ServiceAccounts: controlplane.ServiceAccountOptions{Issuers: []string{"https://new.example.com", "https://old.example.com"}, JWKSURI: "https://keys.example.com/jwks", MaxTokenExpiration: time.Hour}, Authentication: controlplane.AuthenticationOptions{APIAudiences: []string{"api"}}}})}
+	s := accountTokens{start(t, Config{
+		Storage:        StorageConfig{DataDir: dir},
+		Authentication: AuthenticationConfig{ServiceAccountKeys: ServiceAccountKeysConfig{KeyFiles: []string{file, writePEM(t, "PUBLIC KEY", der, err)}}},
+		ControlPlane: controlplane.Options{
+			ServiceAccounts: controlplane.ServiceAccountOptions{Issuers: []string{"https://new.example.com", "https://old.example.com"}, JWKSURI: "https://keys.example.com/jwks", MaxTokenExpiration: time.Hour},
+			Authentication:  controlplane.AuthenticationOptions{APIAudiences: []string{"api"}},
+		},
+	})}
 	if status := s.review(t, old, "x"); !status.Authenticated {
 		t.Error(status.Error)
 	}
