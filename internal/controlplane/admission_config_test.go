@@ -41,7 +41,7 @@ plugins:
 	env, seconds := newEnv(t), int64(7)
 	env.Identity.Authenticator = byHeader{}
 	c, err := New(env, "/configured", Options{
-		Admission: AdmissionOptions{Config: read, EnablePlugins: []string{"EventRateLimit", "PodNodeSelector"}, DefaultUnreachableTolerationSeconds: &seconds},
+		Admission:     AdmissionOptions{Config: read, EnablePlugins: []string{"EventRateLimit", "PodNodeSelector"}, DefaultUnreachableTolerationSeconds: &seconds},
 		Authorization: AuthorizationOptions{Modes: []string{"AlwaysAllow"}},
 	})
 	if err != nil {
