@@ -87,16 +87,16 @@ func (o Options) Start(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{t: t, world: simulation.New(simulation.Config{Time: o.Time, Seed: o.Seed})}
 	config := o.config()
-	if config.InMemory = !o.OnDisk; o.OnDisk {
-		config.DataDir = filepath.Join(t.TempDir(), "data")
+	if config.Storage.InMemory = !o.OnDisk; o.OnDisk {
+		config.Storage.DataDir = filepath.Join(t.TempDir(), "data")
 	}
 	if o.Port {
-		config.SecurePort = host.AnyPort
+		config.Listen.SecurePort = host.AnyPort
 	} else {
 		inside := newListener()
-		config.Listener, s.dial = inside, inside.dial
+		config.Listen.Listener, s.dial = inside, inside.dial
 	}
-	config.Faults, config.World = &s.faults, s.world
+	config.Testing.Faults, config.Testing.Simulation = &s.faults, s.world
 	var err error
 	if s.server, err = throwaway.Start(t.Context(), config); err != nil {
 		t.Fatalf("start a server: %v", err)
@@ -108,14 +108,17 @@ func (o Options) Start(t testing.TB) *Server {
 // config returns the configuration of the server without its storage, listener and world.
 func (o Options) config() host.Config {
 	config := host.Config{Logger: o.Logger}
-	for name, on := range o.FeatureGates {
-		if config.FeatureGates == nil {
-			config.FeatureGates = feature.Set{}
+	api := &config.ControlPlane
+	api.Features.RuntimeConfig = o.RuntimeConfig
+	for name, enabled := range o.FeatureGates {
+		if api.Features.Gates == nil {
+			api.Features.Gates = feature.Set{}
 		}
-		config.FeatureGates[feature.Gate(name)] = on
+		api.Features.Gates[feature.Gate(name)] = enabled
 	}
-	config.RuntimeConfig, config.Controllers, config.AuthorizationModes = o.RuntimeConfig, o.Controllers, o.AuthorizationModes
-	config.EnableAdmissionPlugins, config.DisableAdmissionPlugins = o.EnableAdmissionPlugins, o.DisableAdmissionPlugins
+	api.Controllers.Names = o.Controllers
+	api.Authorization.Modes = o.AuthorizationModes
+	api.Admission.EnablePlugins, api.Admission.DisablePlugins = o.EnableAdmissionPlugins, o.DisableAdmissionPlugins
 	return config
 }
 

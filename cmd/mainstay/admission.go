@@ -36,7 +36,7 @@ webhooks, including webhooks that are called less often because they keep failin
 				return &usageError{fmt.Errorf("--output is %q; it must be json", format)}
 			}
 			if config != "" {
-				return askAdmission(c.Context(), c.OutOrStdout(), config, format)
+				return printRunningAdmission(c.Context(), c.OutOrStdout(), config, format)
 			}
 			serve.config.Version = version
 			host, err := host.New(serve.config)
@@ -62,8 +62,8 @@ webhooks, including webhooks that are called less often because they keep failin
 	return command
 }
 
-// askAdmission prints the admission of a running server.
-func askAdmission(ctx context.Context, out io.Writer, config, format string) error {
+// printRunningAdmission prints the admission of a running server.
+func printRunningAdmission(ctx context.Context, out io.Writer, config, format string) error {
 	client, err := newAPIClient(config)
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func writeAdmission(out io.Writer, plugins []controlplane.AdmissionPlugin) error
 		case !p.On:
 			on = "no"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\n", p.Name, on, p.Does)
+		fmt.Fprintf(table, "%s\t%s\t%s\n", p.Name, on, p.Description)
 	}
 	return table.Flush()
 }

@@ -37,9 +37,9 @@ func TestAdmission(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"NAME":               "ON DOES",
-		"AlwaysPullImages":   "yes has pods pull their images each time",
-		"Priority":           "no sets the priority of pods from their class, and allows one default class",
-		"PodGroupProtection": "no (feature gate GenericWorkload) prevents deletion of pod groups that contain pods, and rejects new pods in groups that are being deleted",
+		"AlwaysPullImages":   "yes sets the image pull policy of pods to Always",
+		"Priority":           "no sets the priority of pods from their class, and rejects a second default class",
+		"PodGroupProtection": "no (feature gate GenericWorkload) adds a finalizer that prevents the deletion of pod groups with pods, and rejects new pods in terminating groups",
 	} {
 		if rows[name] != want {
 			t.Errorf("%s: %q, want %q", name, rows[name], want)
@@ -51,7 +51,7 @@ func TestAdmission(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range listed {
-		if p.Does == "" || p.Name == "PodGroupProtection" && !p.On {
+		if p.Description == "" || p.Name == "PodGroupProtection" && !p.On {
 			t.Errorf("%+v", p)
 		}
 	}
@@ -71,7 +71,7 @@ func TestExplainAdmission(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	serving := make(chan host.Serving, 1)
-	host, err := host.New(host.Config{DataDir: filepath.Join(dir, "data"), SecurePort: host.AnyPort, OnServing: func(s host.Serving) { serving <- s }})
+	host, err := host.New(host.Config{Storage: host.StorageConfig{DataDir: filepath.Join(dir, "data")}, Listen: host.ListenConfig{SecurePort: host.AnyPort}, OnServing: func(s host.Serving) { serving <- s }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 	"mainstay.dev/mainstay/internal/host"
 )
 
-// apiClient speaks to a running server, as the user of a kubeconfig.
+// apiClient sends requests to a running server, as the user of a kubeconfig.
 type apiClient struct {
 	http *http.Client
 	url  string
@@ -29,8 +29,8 @@ const (
 	apiPage     = "500"
 )
 
-// newAPIClient reads a kubeconfig: the named one, or $KUBECONFIG, or the one of the data
-// directory here.
+// newAPIClient returns a client with the credentials of a kubeconfig. If file is "", it reads
+// $KUBECONFIG or, if that is not set, the kubeconfig in ./mainstay-data.
 func newAPIClient(file string) (*apiClient, error) {
 	if file == "" {
 		file = os.Getenv("KUBECONFIG")
@@ -46,8 +46,9 @@ func newAPIClient(file string) (*apiClient, error) {
 	return &apiClient{client, at}, nil
 }
 
-// do sends a request with a body, which may be nil, and reads the answer.
-func (c *apiClient) do(ctx context.Context, method, path string, body, answer any) error {
+// do sends a request with a JSON body, if body is not nil, and decodes the response into result. It
+// returns an error for a response that is not successful.
+func (c *apiClient) do(ctx context.Context, method, path string, body, result any) error {
 	var sent io.Reader
 	if body != nil {
 		text, err := json.Marshal(body)
@@ -70,15 +71,15 @@ func (c *apiClient) do(ctx context.Context, method, path string, body, answer an
 	}
 	defer response.Body.Close()
 	if response.StatusCode < 200 || response.StatusCode > 299 {
-		return fmt.Errorf("%s %s: %s", method, path, refusal(response))
+		return fmt.Errorf("%s %s: %s", method, path, responseError(response))
 	}
-	if err := json.NewDecoder(io.LimitReader(response.Body, apiMaxBytes)).Decode(answer); err != nil {
+	if err := json.NewDecoder(io.LimitReader(response.Body, apiMaxBytes)).Decode(result); err != nil {
 		return fmt.Errorf("%s %s: read the response: %w", method, path, err)
 	}
 	return nil
 }
 
-// listAll reads a collection, page by page.
+// listAll returns all objects of a collection, which it reads in pages.
 func listAll[T any](ctx context.Context, c *apiClient, path string) ([]T, error) {
 	var all []T
 	for next := ""; ; {

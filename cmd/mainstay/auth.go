@@ -30,14 +30,14 @@ func newAuth(signals <-chan os.Signal) *cobra.Command {
 	return command
 }
 
-// why is the options of the command.
-type why struct {
+// whyOptions are the flags of the command.
+type whyOptions struct {
 	kubeconfig, user, namespace, subresource string
 	groups                                   []string
 }
 
 func newAuthWhy(signals <-chan os.Signal) *cobra.Command {
-	var w why
+	var w whyOptions
 	command := &cobra.Command{
 		Use:   "why VERB RESOURCE[/NAME] | VERB /PATH",
 		Short: "Explain why a user may or may not do something",
@@ -70,20 +70,20 @@ roles and bindings.`,
 	return command
 }
 
-func (w *why) run(ctx context.Context, out io.Writer, verb, what string) error {
+func (w *whyOptions) run(ctx context.Context, out io.Writer, verb, what string) error {
 	client, err := newAPIClient(w.kubeconfig)
 	if err != nil {
 		return err
 	}
-	user, err := w.who(ctx, client)
+	user, err := w.resolveUser(ctx, client)
 	if err != nil {
 		return err
 	}
-	asked, err := w.question(ctx, client, user, verb, what)
+	attributes, err := w.attributes(ctx, client, user, verb, what)
 	if err != nil {
 		return err
 	}
-	status, err := review(ctx, client, asked)
+	status, err := reviewAccess(ctx, client, attributes)
 	if err != nil {
 		return err
 	}
@@ -91,12 +91,12 @@ func (w *why) run(ctx context.Context, out io.Writer, verb, what string) error {
 	if err != nil {
 		return err
 	}
-	writeWhy(out, asked, status, rbac.Of(objects).Explain(asked, mostNear))
+	writeWhy(out, attributes, status, rbac.Of(objects).Explain(attributes, maxNearGrants))
 	return nil
 }
 
-// who returns the user with all groups.
-func (w *why) who(ctx context.Context, client *apiClient) (*request.User, error) {
+// resolveUser returns the user with all groups.
+func (w *whyOptions) resolveUser(ctx context.Context, client *apiClient) (*request.User, error) {
 	if w.user == "" {
 		if len(w.groups) > 0 {
 			return nil, &usageError{errors.New("--as-group requires --as")}
@@ -122,9 +122,9 @@ func (w *why) who(ctx context.Context, client *apiClient) (*request.User, error)
 	return user, nil
 }
 
-// question returns the attributes to authorize. For a resource without a group, it queries
+// attributes returns the attributes to authorize. For a resource without a group, it queries
 // discovery.
-func (w *why) question(ctx context.Context, client *apiClient, user *request.User, verb, what string) (*authorizer.Attributes, error) {
+func (w *whyOptions) attributes(ctx context.Context, client *apiClient, user *request.User, verb, what string) (*authorizer.Attributes, error) {
 	a := &authorizer.Attributes{User: user, Verb: verb}
 	if strings.HasPrefix(what, "/") {
 		a.Path = what
@@ -174,21 +174,21 @@ func findResource(ctx context.Context, client *apiClient, text string) (foundRes
 	return foundResource{}, fmt.Errorf("the server has no resource %q", text)
 }
 
-// review sends an access review.
-func review(ctx context.Context, client *apiClient, a *authorizer.Attributes) (*authorizationv1.SubjectAccessReviewStatus, error) {
-	asked := authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: a.User.Name, Groups: a.User.Groups, UID: a.User.UID}}
+// reviewAccess sends a SubjectAccessReview.
+func reviewAccess(ctx context.Context, client *apiClient, a *authorizer.Attributes) (*authorizationv1.SubjectAccessReviewStatus, error) {
+	access := authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: a.User.Name, Groups: a.User.Groups, UID: a.User.UID}}
 	if a.ResourceRequest {
-		asked.Spec.ResourceAttributes = &authorizationv1.ResourceAttributes{
+		access.Spec.ResourceAttributes = &authorizationv1.ResourceAttributes{
 			Namespace: a.Namespace, Verb: a.Verb, Group: a.APIGroup, Version: a.APIVersion, Resource: a.Resource, Subresource: a.Subresource, Name: a.Name,
 		}
 	} else {
-		asked.Spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Path: a.Path, Verb: a.Verb}
+		access.Spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Path: a.Path, Verb: a.Verb}
 	}
-	var answer authorizationv1.SubjectAccessReview
-	if err := client.do(ctx, http.MethodPost, "/apis/authorization.k8s.io/v1/subjectaccessreviews", &asked, &answer); err != nil {
+	var review authorizationv1.SubjectAccessReview
+	if err := client.do(ctx, http.MethodPost, "/apis/authorization.k8s.io/v1/subjectaccessreviews", &access, &review); err != nil {
 		return nil, err
 	}
-	return &answer.Status, nil
+	return &review.Status, nil
 }
 
 // readRights reads all roles and bindings.
@@ -203,15 +203,15 @@ func readRights(ctx context.Context, client *apiClient) (*rbac.Objects, error) {
 	return o, errors.Join(errs[:]...)
 }
 
-// mostNear is the maximum number of printed near matches.
-const mostNear = 5
+// maxNearGrants is the maximum number of printed near matches.
+const maxNearGrants = 5
 
-func writeWhy(out io.Writer, asked *authorizer.Attributes, status *authorizationv1.SubjectAccessReviewStatus, grants []rbac.Grant) {
+func writeWhy(out io.Writer, attributes *authorizer.Attributes, status *authorizationv1.SubjectAccessReviewStatus, grants []rbac.Grant) {
 	verdict, can := "denied", "cannot"
 	if status.Allowed {
 		verdict, can = "allowed", "can"
 	}
-	fmt.Fprintf(out, "%s: %s %s %s\n", verdict, asked.User.Name, can, describeQuestion(asked))
+	fmt.Fprintf(out, "%s: %s %s %s\n", verdict, attributes.User.Name, can, describeAttributes(attributes))
 	if status.Reason != "" {
 		fmt.Fprintf(out, "reason: %s\n", strings.ReplaceAll(status.Reason, "\n", "; "))
 	}
@@ -219,7 +219,7 @@ func writeWhy(out io.Writer, asked *authorizer.Attributes, status *authorization
 		fmt.Fprintf(out, "error: %s\n", status.EvaluationError)
 	}
 	switch {
-	case status.Allowed && slices.Contains(asked.User.Groups, request.GroupMasters):
+	case status.Allowed && slices.Contains(attributes.User.Groups, request.GroupMasters):
 		fmt.Fprintf(out, "by: the group %s, which is authorized for everything\n", request.GroupMasters)
 		return
 	case len(grants) == 0 && !status.Allowed:
@@ -239,7 +239,7 @@ func writeWhy(out io.Writer, asked *authorizer.Attributes, status *authorization
 	}
 }
 
-func describeQuestion(a *authorizer.Attributes) string {
+func describeAttributes(a *authorizer.Attributes) string {
 	if !a.ResourceRequest {
 		return a.Verb + " " + a.Path
 	}

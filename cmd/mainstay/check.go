@@ -37,9 +37,9 @@ The exit code is 0 if the store is consistent, and 1 otherwise.`,
 			if err != nil {
 				return fmt.Errorf("check %s: %w", dataDir, err)
 			}
-			shown := newProgress(c.ErrOrStderr())
-			r, err := checkStore(ctx, store, prefix, encryptionConfig, shown)
-			shown.end()
+			bar := newProgress(c.ErrOrStderr())
+			r, err := checkStore(ctx, store, prefix, encryptionConfig, bar)
+			bar.end()
 			if err = errors.Join(err, release()); err != nil {
 				return fmt.Errorf("check %s: %w", dataDir, err)
 			}
@@ -55,7 +55,7 @@ The exit code is 0 if the store is consistent, and 1 otherwise.`,
 }
 
 // checkStore checks a store, and the dependencies between its objects.
-func checkStore(ctx context.Context, store, prefix, encryptionConfig string, shown *progress) (embedded.Report, error) {
+func checkStore(ctx context.Context, store, prefix, encryptionConfig string, bar *progress) (embedded.Report, error) {
 	objects, err := controlplane.NewStoreCheck(prefix)
 	if err != nil {
 		return embedded.Report{}, err
@@ -69,7 +69,7 @@ func checkStore(ctx context.Context, store, prefix, encryptionConfig string, sho
 		objects.Transformer = transformers.For
 	}
 	report, err := embedded.Check(ctx, store, &embedded.CheckReader{
-		Progress: func(n int64) { shown.show("records checked", n, 0) },
+		Progress: func(n int64) { bar.show("records checked", n, 0) },
 		Entry:    func(entry *kv.Entry) error { return objects.Entry(ctx, entry) },
 	})
 	if err != nil {

@@ -26,8 +26,8 @@ const (
 	etcdName          = "etcd"
 )
 
-// assetsMark is a file in each folder that envtest-assets has made, and may fill again. It
-// contains the value of --controllers for the folder's kube-apiserver.
+// assetsMark is a file in each folder that envtest-assets has created, and may replace. It contains the
+// value of --controllers for the folder's kube-apiserver.
 const assetsMark = ".mainstay-envtest-assets"
 
 func newEnvtestAssets() *cobra.Command {
@@ -55,7 +55,7 @@ selects controllers that run nevertheless.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := (controlplane.Options{Controllers: controllers}).WithDefaults().Check(); err != nil {
+			if err := (controlplane.Options{Controllers: controlplane.ControllerOptions{Names: controllers}}).WithDefaults().Check(); err != nil {
 				return &usageError{err}
 			}
 			dir, err := filepath.Abs(args[0])
@@ -73,8 +73,8 @@ selects controllers that run nevertheless.`,
 	return command
 }
 
-// makeAssets fills the folder, and records the controllers in it. It replaces only files
-// of a folder that it has made.
+// makeAssets creates the files of the folder, and records the controllers in it. It replaces only files
+// of a folder that it has created.
 func makeAssets(dir string, controllers []string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -199,7 +199,7 @@ func newKubeAPIServer(signals <-chan os.Signal) *cobra.Command {
 				return &usageError{err}
 			}
 			ctx, stop := untilSignal(signals)
-			err := flags.likeKubeAPIServer(ctx, certDir, programDir(), c.ErrOrStderr())
+			err := flags.applyKubeAPIServerDefaults(ctx, certDir, programDir(), c.ErrOrStderr())
 			stop()
 			if err != nil {
 				return err
@@ -212,13 +212,13 @@ func newKubeAPIServer(signals <-chan os.Signal) *cobra.Command {
 	return command
 }
 
-// likeKubeAPIServer changes the defaults of serve to those of kube-apiserver: no files are written
+// applyKubeAPIServerDefaults changes the defaults of serve to those of kube-apiserver: no files are written
 // without --data-dir, --cert-dir may contain the serving certificate, and only the controllers that
 // --controllers or the directory of envtest-assets select run. If --etcd-servers is the
 // placeholder, objects are stored in memory.
-func (f *serveFlags) likeKubeAPIServer(ctx context.Context, certDir, assets string, log io.Writer) error {
+func (f *serveFlags) applyKubeAPIServerDefaults(ctx context.Context, certDir, assets string, log io.Writer) error {
 	c := &f.config
-	c.InMemory = !f.all.Changed("data-dir")
+	c.Storage.InMemory = !f.all.Changed("data-dir")
 	cert, key := filepath.Join(certDir, "apiserver.crt"), filepath.Join(certDir, "apiserver.key")
 	if _, err := os.Stat(cert); certDir != "" && c.TLS.CertFile == "" && err == nil {
 		c.TLS.CertFile, c.TLS.KeyFile = cert, key
@@ -229,21 +229,22 @@ func (f *serveFlags) likeKubeAPIServer(ctx context.Context, certDir, assets stri
 		if err != nil {
 			return err
 		}
-		c.Controllers = controllers
+		c.ControlPlane.Controllers.Names = controllers
 	}
-	if len(c.EtcdServers) > 0 {
-		placeholder, err := isPlaceholder(ctx, c.EtcdServers[0])
+	if len(c.Storage.Etcd.Servers) > 0 {
+		placeholder, err := isPlaceholder(ctx, c.Storage.Etcd.Servers[0])
 		if err != nil {
 			return err
 		}
 		if !placeholder {
 			return nil
 		}
-		fmt.Fprintf(log, "mainstay: --etcd-servers=%s is Mainstay's placeholder: this server stores objects in memory\n", strings.Join(c.EtcdServers, ","))
-		c.EtcdServers = nil
+		fmt.Fprintf(log, "mainstay: --etcd-servers=%s is Mainstay's placeholder: this server stores objects in memory\n", strings.Join(c.Storage.Etcd.Servers, ","))
+		c.Storage.Etcd.Servers = nil
 	}
 	// Tests name owners that do not exist, and finalize namespaces themselves.
-	c.KeepUnknownOwners, c.NamespaceGrace = true, namespaceGrace
+	controllers := &c.ControlPlane.Controllers
+	controllers.KeepUnknownOwners, controllers.NamespaceGrace = true, namespaceGrace
 	return nil
 }
 
@@ -264,13 +265,14 @@ func assetControllers(dir string) ([]string, error) {
 	return strings.Split(string(recorded), ","), nil
 }
 
-// How long an etcd that does not listen yet is waited for, and how often it is tried.
+// The timeout and the poll interval for an etcd that does not listen yet.
 const (
 	placeholderTimeout = 10 * time.Second
 	placeholderPoll    = 20 * time.Millisecond
 )
 
-// isPlaceholder reports whether the placeholder is at a URL. Its error is that of ctx.
+// isPlaceholder reports whether the server at a URL is the placeholder. It waits until the server
+// responds, up to placeholderTimeout. It returns an error only if ctx ends.
 func isPlaceholder(ctx context.Context, url string) (bool, error) {
 	if !strings.HasPrefix(url, "http://") {
 		return false, nil
@@ -280,13 +282,13 @@ func isPlaceholder(ctx context.Context, url string) (bool, error) {
 	defer poll.Stop()
 	for {
 		attempt, cancel := context.WithDeadline(ctx, deadline)
-		answer, err := probeEtcd(attempt, url)
+		placeholder, err := probeEtcd(attempt, url)
 		cancel()
 		switch {
 		case ctx.Err() != nil:
 			return false, ctx.Err()
 		case err == nil:
-			return answer, nil
+			return placeholder, nil
 		case time.Now().After(deadline):
 			return false, nil // opening the store reports the error
 		}

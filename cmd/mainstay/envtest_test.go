@@ -89,7 +89,7 @@ func TestKnownCommandLines(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		command.Flags().Visit(func(flag *pflag.Flag) {
-			if _, ok := flag.Value.(*refused); ok {
+			if _, ok := flag.Value.(*unsupportedValue); ok {
 				t.Errorf("%s: --%s is refused", name, flag.Name)
 			}
 		})
@@ -154,10 +154,10 @@ func TestControllersOfAssets(t *testing.T) {
 			if err := all.Parse(strings.Fields(test.line)); err != nil {
 				t.Fatal(err)
 			}
-			if err := flags.likeKubeAPIServer(t.Context(), "", dir, io.Discard); err != nil {
+			if err := flags.applyKubeAPIServerDefaults(t.Context(), "", dir, io.Discard); err != nil {
 				t.Fatal(err)
 			}
-			if got := strings.Join(flags.config.Controllers, ","); got != test.want {
+			if got := strings.Join(flags.config.ControlPlane.Controllers.Names, ","); got != test.want {
 				t.Errorf("--controllers is %q; want %q", got, test.want)
 			}
 		})

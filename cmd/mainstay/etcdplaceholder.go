@@ -17,7 +17,7 @@ import (
 // placeholderHeader marks the responses of the placeholder.
 const placeholderHeader = "Mainstay-Placeholder"
 
-// defaultClientURL is etcd's own.
+// defaultClientURL is the default of --listen-client-urls of etcd.
 const defaultClientURL = "http://localhost:2379"
 
 const placeholderHelp = `Replace etcd for envtest. The server responds to /health and /version on its client URLs and 

@@ -119,15 +119,15 @@ func (e *explainer) explainDocument(ctx context.Context, text []byte) error {
 			method, path = http.MethodPut, item
 		}
 	}
-	answer, err := e.ask(ctx, method, path, body)
+	explanation, err := e.explain(ctx, method, path, body)
 	if err != nil {
 		return err
 	}
 	if e.json {
-		return json.NewEncoder(e.out).Encode(answer)
+		return json.NewEncoder(e.out).Encode(explanation)
 	}
-	fmt.Fprintf(e.out, "%s %s: %s\n", method, path, outcome(answer))
-	return writeSteps(e.out, answer.Plugins)
+	fmt.Fprintf(e.out, "%s %s: %s\n", method, path, outcome(explanation))
+	return writeSteps(e.out, explanation.Plugins)
 }
 
 // collectionOf returns the path of the collection that an object is in.
@@ -160,37 +160,37 @@ func (e *explainer) collectionOf(ctx context.Context, obj *unstructured.Unstruct
 	return "", fmt.Errorf("the server has no %s in %s", obj.GetKind(), gv)
 }
 
-// ask has the server explain a write.
-func (e *explainer) ask(ctx context.Context, method, path string, body []byte) (*endpoints.AdmissionExplanation, error) {
-	var answer endpoints.AdmissionExplanation
-	if err := e.client.do(ctx, method, path+"?dryRun=All&explain=admission", json.RawMessage(body), &answer); err != nil {
+// explain sends a write as a dry run and returns the explanation of its admission.
+func (e *explainer) explain(ctx context.Context, method, path string, body []byte) (*endpoints.AdmissionExplanation, error) {
+	var explanation endpoints.AdmissionExplanation
+	if err := e.client.do(ctx, method, path+"?dryRun=All&explain=admission", json.RawMessage(body), &explanation); err != nil {
 		return nil, err
 	}
-	if answer.Kind != "AdmissionExplanation" {
+	if explanation.Kind != "AdmissionExplanation" {
 		return nil, fmt.Errorf("%s did not explain admission: it is not a Mainstay server", e.client.url)
 	}
-	return &answer, nil
+	return &explanation, nil
 }
 
 // outcome summarizes the result of the write in a line.
-func outcome(answer *endpoints.AdmissionExplanation) string {
-	text := fmt.Sprintf("%d %s", answer.Code, http.StatusText(answer.Code))
+func outcome(explanation *endpoints.AdmissionExplanation) string {
+	text := fmt.Sprintf("%d %s", explanation.Code, http.StatusText(explanation.Code))
 	var status metav1.Status
-	if json.Unmarshal(answer.Status, &status) == nil && status.Message != "" {
+	if json.Unmarshal(explanation.Status, &status) == nil && status.Message != "" {
 		text += ": " + status.Message
 	}
 	return text
 }
 
-// writeSteps prints the plugins that did something, and how many others there were.
+// writeSteps prints the plugins with effects, and the number of other plugins.
 func writeSteps(out io.Writer, steps []admission.Step) error {
 	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(table, "PLUGIN\tPHASE\tDURATION\tEFFECT")
 	idle, took := 0, time.Duration(0)
 	for i := range steps {
 		step := &steps[i]
-		did := deeds(step)
-		if len(did) == 0 {
+		found := effects(step)
+		if len(found) == 0 {
 			idle, took = idle+1, took+step.Took
 			continue
 		}
@@ -198,11 +198,11 @@ func writeSteps(out io.Writer, steps []admission.Step) error {
 		if step.Again {
 			phase += " again"
 		}
-		for n, deed := range did {
+		for n, effect := range found {
 			if n == 0 {
-				fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", step.Plugin, phase, step.Took, deed)
+				fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", step.Plugin, phase, step.Took, effect)
 			} else {
-				fmt.Fprintf(table, "\t\t\t%s\n", deed)
+				fmt.Fprintf(table, "\t\t\t%s\n", effect)
 			}
 		}
 	}
@@ -213,8 +213,8 @@ func writeSteps(out io.Writer, steps []admission.Step) error {
 	return err
 }
 
-// deeds describes the effects of a plugin, one per line.
-func deeds(step *admission.Step) []string {
+// effects describes the effects of a plugin, one per line.
+func effects(step *admission.Step) []string {
 	var lines []string
 	for i := range step.Decisions {
 		lines = append(lines, decision(&step.Decisions[i])...)
@@ -240,11 +240,11 @@ func changes(all []admission.Change) []string {
 	for _, change := range all {
 		switch {
 		case change.Before == nil:
-			lines = append(lines, fmt.Sprintf("sets %s to %s", change.Path, shown(change.After)))
+			lines = append(lines, fmt.Sprintf("sets %s to %s", change.Path, formatValue(change.After)))
 		case change.After == nil:
-			lines = append(lines, fmt.Sprintf("removes %s (was %s)", change.Path, shown(change.Before)))
+			lines = append(lines, fmt.Sprintf("removes %s (was %s)", change.Path, formatValue(change.Before)))
 		default:
-			lines = append(lines, fmt.Sprintf("changes %s from %s to %s", change.Path, shown(change.Before), shown(change.After)))
+			lines = append(lines, fmt.Sprintf("changes %s from %s to %s", change.Path, formatValue(change.Before), formatValue(change.After)))
 		}
 	}
 	return lines
@@ -252,17 +252,17 @@ func changes(all []admission.Change) []string {
 
 // decision describes the result of a policy or webhook: its name, and indented below, its effects.
 func decision(d *admission.Decision) []string {
-	who := fmt.Sprintf("webhook %s of %s", d.Webhook, d.Configuration)
+	source := fmt.Sprintf("webhook %s of %s", d.Webhook, d.Configuration)
 	if d.Policy != "" {
-		who = "policy " + d.Policy
+		source = "policy " + d.Policy
 		if d.Binding != "" {
-			who += " by binding " + d.Binding
+			source += " by binding " + d.Binding
 		}
 		if d.Param != "" {
-			who += " with parameter " + d.Param
+			source += " with parameter " + d.Param
 		}
 	}
-	lines := []string{fmt.Sprintf("%s, in %s", who, d.Took)}
+	lines := []string{fmt.Sprintf("%s, in %s", source, d.Took)}
 	if d.Unmet != "" {
 		lines[0] += fmt.Sprintf(": condition %q is not met", d.Unmet)
 	}
@@ -293,15 +293,15 @@ func evaluation(e *admission.Evaluation) string {
 	return strings.Join(strings.Fields(text), " ")
 }
 
-// shown formats a value for a table: one line of limited length.
-func shown(value any) string {
-	const most = 200
+// formatValue formats a value for a table: one line of limited length.
+func formatValue(value any) string {
+	const maxLength = 200
 	text, err := json.Marshal(value)
 	switch {
 	case err != nil:
 		return "?"
-	case len(text) > most:
-		return strings.ToValidUTF8(string(text[:most]), "") + "…"
+	case len(text) > maxLength:
+		return strings.ToValidUTF8(string(text[:maxLength]), "") + "…"
 	}
 	return string(text)
 }

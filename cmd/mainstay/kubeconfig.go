@@ -106,8 +106,8 @@ func (k *credentials) check() error {
 	return nil
 }
 
-// administrator returns the kubeconfig to work with: that of --kubeconfig, of the data directory,
-// or of $KUBECONFIG. The last one counts as --kubeconfig.
+// administrator returns the path of the administrator's kubeconfig: --kubeconfig, the one of the data
+// directory, or $KUBECONFIG, which is treated like --kubeconfig.
 func (k *credentials) administrator() (string, error) {
 	if k.kubeconfig != "" {
 		return k.kubeconfig, nil
@@ -123,7 +123,7 @@ func (k *credentials) administrator() (string, error) {
 	return k.kubeconfig, nil
 }
 
-// make makes the credentials.
+// make creates the credentials.
 func (k *credentials) make(ctx context.Context) (*kubeconfig.Entry, error) {
 	file, err := k.administrator()
 	if err != nil {
@@ -151,7 +151,7 @@ func (k *credentials) make(ctx context.Context) (*kubeconfig.Entry, error) {
 	return entry, err
 }
 
-// issue has the data directory's authority sign.
+// issue signs a certificate with the CA of the data directory.
 func (k *credentials) issue() (certificate, key []byte, err error) {
 	authority, err := pki.OpenExisting(filepath.Join(k.dataDir, "pki"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -171,7 +171,7 @@ func (k *credentials) token(ctx context.Context, client *apiClient, namespace, n
 	return answer.Status.Token, err
 }
 
-// Where requests for certificates are, and how long a signer is waited for.
+// The path of CertificateSigningRequests, and the timeout for a signer.
 const (
 	requestsPath  = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 	signerTimeout = 30 * time.Second

@@ -21,7 +21,7 @@ var version = "0.1.0-dev"
 // Exit codes.
 const (
 	exitOK      = 0
-	exitFailure = 1 // something went wrong while running
+	exitFailure = 1 // the command failed
 	exitUsage   = 2 // invalid command line
 )
 
@@ -41,7 +41,7 @@ func commandLine(args []string) []string {
 	return args[1:]
 }
 
-// run is the program with its environment as parameters. It returns the exit code.
+// run executes a command line and returns the exit code. Tests call it instead of main.
 func run(args []string, stdout, stderr io.Writer, signals <-chan os.Signal) int {
 	root := newRoot(signals)
 	root.SetArgs(args)

@@ -116,10 +116,12 @@ func TestCommandLine(t *testing.T) {
 		{"another certificate without key", inDir("--tls-sni-cert-key=c"), 2, nil, []string{"expected comma separated certificate and key file paths"}},
 		{"a certificate without key", inDir("--tls-cert-file=x"), 2, nil, []string{"--tls-cert-file and --tls-private-key-file must be given together"}},
 		{"a negative limit", inDir("--max-requests-inflight=-1"), 2, nil, []string{"cannot be negative"}},
-		{"etcd without a scheme", inDir("--etcd-servers=127.0.0.1:2379"), 2, nil, []string{`--etcd-servers: etcd server "127.0.0.1:2379" is not a URL`}},
+		{"etcd without a scheme", inDir("--etcd-servers=127.0.0.1:2379"), 2, nil, []string{`--etcd-servers: "127.0.0.1:2379" is not a URL`}},
+		{"etcd with another scheme", inDir("--etcd-servers=ftp://127.0.0.1:2379"), 2, nil, []string{`--etcd-servers: ftp://127.0.0.1:2379: there is no storage backend with the scheme "ftp"`}},
+		{"the embedded store as etcd", inDir("--etcd-servers=memory:"), 2, nil, []string{`--etcd-servers: "memory:" selects the store of --data-dir`}},
 		{"overrides of no etcd", inDir("--etcd-servers-overrides=/events#http://127.0.0.1:1"), 2, nil, []string{"need --etcd-servers"}},
 		{"bad overrides", inDir("--etcd-servers=http://127.0.0.1:1", "--etcd-servers-overrides=events#http://127.0.0.1:1,/services#http://127.0.0.1:1,/events#x"), 2, nil,
-			[]string{"must be of format: group/resource#servers", "services cannot be kept apart", `etcd server "x" is not a URL`}},
+			[]string{"must be of format: group/resource#servers", "services cannot be kept apart", `"x" is not a URL`}},
 		{"certificates for no etcd", inDir("--etcd-cafile=x"), 2, nil, []string{"need --etcd-servers"}},
 		{"a log format that is none", inDir("--logging-format=xml"), 2, nil, []string{`log format "xml" is not known`}},
 		{"a bad audit policy", inDir("--audit-policy-file="+file, "--audit-log-path=-"), 1, nil, []string{"loading audit policy file: failed decoding: ", ": from file " + file + "\n"}},
@@ -191,15 +193,16 @@ func TestGates(t *testing.T) {
 		all = append(all, fmt.Sprintf("%s=%t", spec.Gate, spec.Default))
 	}
 	flags := newServeFlags()
+	flags.addTo(pflag.NewFlagSet("serve", pflag.ContinueOnError))
 	for _, value := range []string{"", "CBORServingAndStorage=false", strings.Join(all, ","), "kube:WatchList=false"} {
-		if err := (&gates{&flags.config.FeatureGates}).Set(value); err != nil {
+		if err := flags.all.Set("feature-gates", value); err != nil {
 			t.Errorf("%q: %v", value, err)
 		}
 	}
-	if err := flags.config.Options.WithDefaults().Check(); err != nil {
+	if err := flags.config.ControlPlane.WithDefaults().Check(); err != nil {
 		t.Error(err)
 	}
-	if on := flags.config.Gates(); on.Enabled("WatchList") || !on.Enabled("OpenAPIEnums") {
+	if on := flags.config.ControlPlane.Gates(); on.Enabled("WatchList") || !on.Enabled("OpenAPIEnums") {
 		t.Errorf("WatchList is %t, OpenAPIEnums is %t", on.Enabled("WatchList"), on.Enabled("OpenAPIEnums"))
 	}
 }
@@ -219,8 +222,10 @@ func TestFlagsReachTheConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := flags.config
-	got := fmt.Sprint(c.DataDir, c.BindAddress, c.SecurePort, c.MaxRequestsInFlight, c.MaxMutatingInFlight, c.WithoutPriorityAndFairness, c.MinRequestTimeout, c.ClosedToPublic, c.DenyPrivileged,
-		c.WithoutProfiling, c.WithoutWatchCache, c.ServiceClusterIPRange, c.TLS.MinVersion, c.TLS.CipherSuites, c.TLS.CurvePreferences, c.TLS.SNI, flags.log.Verbosity, c.HistoryRetention, c.CacheMemoryLimit, c.StorageQuota, c.HTTP2Server)
+	api, requests, tls := c.ControlPlane, c.ControlPlane.Requests, c.TLS
+	got := fmt.Sprint(c.Storage.DataDir, c.Listen.BindAddress, c.Listen.SecurePort, requests.MaxInFlight, requests.MaxMutatingInFlight, requests.DisablePriorityAndFairness, requests.MinTimeout,
+		api.Authentication.DisableAnonymousAuth, api.Admission.DenyPrivileged, c.Debug.DisableProfiling, c.Storage.DisableWatchCache, api.Services.ClusterIPRange,
+		tls.MinVersion, tls.CipherSuites, tls.CurvePreferences, tls.SNI, flags.log.Verbosity, c.Storage.Embedded.HistoryRetention, c.Limits.CacheMemory, c.Storage.Embedded.Quota, c.Listen.HTTP2Server)
 	want := "/d::1 7 -1 5 true 1m0s true true true true [10.96.0.0/12 fd00::/108] 772 [49199 52392] [X25519 X25519MLKEM768] [{c k [a *.b]} {d l []}] 4 1h0m0s 1073741824 1073741824net/http"
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)

@@ -8,53 +8,56 @@ import (
 )
 
 const (
-	// quietPeriod is how often allocations are sampled; the server is idle when it
-	// allocated less than quietBytes in one period.
-	quietPeriod = 5 * time.Second
-	quietBytes  = 4 << 20
-	// returnBytes is the allocation volume since the last return of memory that justifies another
-	// collection, in bytes.
-	returnBytes = 32 << 20
+	// samplePeriod is the interval at which allocations are sampled. The server is idle if it
+	// allocated less than idleBytes in a period.
+	samplePeriod = 5 * time.Second
+	idleBytes    = 4 << 20
+	// minReturnBytes is the minimum volume of allocations, in bytes, between two returns of memory.
+	// Each return is a garbage collection.
+	minReturnBytes = 32 << 20
 )
 
-// laterPeriods are the numbers of periods after which memory is returned again: by then
-// the server has dropped caches that are not used.
-var laterPeriods = [...]int{8, 72} //nolint:gochecknoglobals // constant
+// repeatPeriods are the numbers of periods after which memory is returned again. In the meantime, the
+// server has dropped unused caches.
+var repeatPeriods = [...]int{8, 72} //nolint:gochecknoglobals // constant
 
 // idleDetector detects when a server that was busy becomes idle.
 type idleDetector struct {
+	// seen is the total of allocated bytes in the last period, returned the total at the last return
+	// of memory.
 	seen, returned uint64
-	// periods since memory was given back after work, and how often later.
-	periods, again int
+	// periods is the number of periods since memory was returned after work, repeats the number of
+	// returns since then.
+	periods, repeats int
 }
 
-// tick receives the total of allocated bytes every quietPeriod. It reports whether memory
+// tick must be called every samplePeriod with the total of allocated bytes. It reports whether memory
 // should be returned.
-func (q *idleDetector) tick(allocated uint64) bool {
-	busy := allocated-q.seen > quietBytes
-	q.seen = allocated
-	q.periods++
+func (d *idleDetector) tick(allocated uint64) bool {
+	busy := allocated-d.seen > idleBytes
+	d.seen = allocated
+	d.periods++
 	switch {
 	case busy:
 		return false
-	case allocated-q.returned >= returnBytes:
-		q.periods, q.again = 0, 0
-	case q.again < len(laterPeriods) && q.periods >= laterPeriods[q.again]:
-		q.again++
+	case allocated-d.returned >= minReturnBytes:
+		d.periods, d.repeats = 0, 0
+	case d.repeats < len(repeatPeriods) && d.periods >= repeatPeriods[d.repeats]:
+		d.repeats++
 	default:
 		return false
 	}
-	q.returned = allocated
+	d.returned = allocated
 	return true
 }
 
 // returnMemory returns memory to the operating system when the server becomes idle, until
-// ctx ends. The runtime by itself would keep twice heapFloor and more.
+// ctx ends. The runtime would keep more than twice heapFloor.
 func returnMemory(ctx context.Context) {
 	allocated := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
-	ticker := time.NewTicker(quietPeriod)
+	ticker := time.NewTicker(samplePeriod)
 	defer ticker.Stop()
-	var q idleDetector
+	var d idleDetector
 	for {
 		select {
 		case <-ctx.Done():
@@ -62,7 +65,7 @@ func returnMemory(ctx context.Context) {
 		case <-ticker.C:
 		}
 		metrics.Read(allocated)
-		if q.tick(allocated[0].Value.Uint64()) {
+		if d.tick(allocated[0].Value.Uint64()) {
 			debug.FreeOSMemory()
 		}
 	}

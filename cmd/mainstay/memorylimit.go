@@ -16,22 +16,22 @@ import (
 // outside the heap.
 const collectorPercent = 90
 
-// limitMemory sets the memory limit of the server and of the garbage collector. untouched is the
-// allocated memory that is never used, in bytes. The limit applies to the process, so it is set
-// here.
+// limitMemory sets the memory limit of the server and of the garbage collector. untouched is the size
+// of allocated memory that is never used, in bytes. The host does not set the limit of the collector,
+// because it applies to the process.
 func limitMemory(config *host.Config, untouched int64) {
 	switch {
-	case config.MemoryLimit == host.NoLimit:
-		config.MemoryLimit = 0
+	case config.Limits.Memory == host.NoLimit:
+		config.Limits.Memory = 0
 		return
-	case config.MemoryLimit == 0:
-		config.MemoryLimit = defaultMemoryLimit(cmp.Or(config.Logger, slog.New(slog.DiscardHandler)))
+	case config.Limits.Memory == 0:
+		config.Limits.Memory = defaultMemoryLimit(cmp.Or(config.Logger, slog.New(slog.DiscardHandler)))
 	}
-	if config.MemoryLimit == 0 {
+	if config.Limits.Memory == 0 {
 		return
 	}
-	config.MemoryPressed = memory.Pressed(config.MemoryLimit, untouched)
-	debug.SetMemoryLimit(config.MemoryLimit/100*collectorPercent + untouched)
+	config.Limits.MemoryPressed = memory.Pressed(config.Limits.Memory, untouched)
+	debug.SetMemoryLimit(config.Limits.Memory/100*collectorPercent + untouched)
 }
 
 // defaultMemoryLimit returns GOMEMLIMIT, or the memory of the control group or machine; 0 if

@@ -16,7 +16,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/migrate"
 )
 
-// migration is the options of the command.
+// migration is the configuration of the command.
 type migration struct {
 	from, to string
 	etcd     etcd.Config // without endpoints
@@ -49,9 +49,9 @@ keys are deleted from etcd.`,
 			}
 			ctx, stop := untilSignal(signals)
 			defer stop()
-			shown := newProgress(c.ErrOrStderr())
-			result, moved, err := m.run(ctx, shown)
-			shown.end()
+			bar := newProgress(c.ErrOrStderr())
+			result, moved, err := m.run(ctx, bar)
+			bar.end()
 			if err != nil {
 				return fmt.Errorf("migrate: %w", err)
 			}
@@ -74,7 +74,7 @@ keys are deleted from etcd.`,
 }
 
 // run copies the data. moved reports whether the source was written during the copy.
-func (m *migration) run(ctx context.Context, shown *progress) (result migrate.Result, moved bool, err error) {
+func (m *migration) run(ctx context.Context, bar *progress) (result migrate.Result, moved bool, err error) {
 	from, closeFrom, err := m.place(ctx, m.from, false)
 	if err != nil {
 		return result, false, err
@@ -87,7 +87,7 @@ func (m *migration) run(ctx context.Context, shown *progress) (result migrate.Re
 	defer func() { err = errors.Join(err, closeTo()) }()
 	result, err = migrate.Copy(ctx, from, to, migrate.Options{
 		Force:    m.force,
-		Progress: func(stage string, done, total int64) { shown.show("keys "+stage, done, total) },
+		Progress: func(stage string, done, total int64) { bar.show("keys "+stage, done, total) },
 	})
 	if err != nil {
 		return result, false, err
@@ -100,17 +100,17 @@ func (m *migration) run(ctx context.Context, shown *progress) (result migrate.Re
 	return result, moved, err
 }
 
-// etcdTimeout is how long etcd may take to answer.
+// etcdTimeout is the timeout for the first response of etcd.
 const etcdTimeout = 10 * time.Second
 
 // place opens the location of a flag.
 func (m *migration) place(ctx context.Context, name string, target bool) (migrate.Place, func() error, error) {
 	if !strings.Contains(name, "://") {
-		take := lockStore
+		lock := lockStore
 		if target {
-			take = host.LockDataDir
+			lock = host.LockDataDir
 		}
-		store, release, err := take(name)
+		store, release, err := lock(name)
 		return migrate.Dir{Path: store}, release, err
 	}
 	config := m.etcd

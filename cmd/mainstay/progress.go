@@ -52,14 +52,14 @@ func (p *progress) end() {
 	}
 }
 
-// counted is a reader that shows how much was read.
-type counted struct {
+// countingReader is a reader that shows the number of bytes read.
+type countingReader struct {
 	io.Reader
 	progress    *progress
 	done, total int64 // bytes; 0: unknown
 }
 
-func (c *counted) Read(p []byte) (int, error) {
+func (c *countingReader) Read(p []byte) (int, error) {
 	n, err := c.Reader.Read(p)
 	c.done += int64(n)
 	c.progress.show("bytes", c.done, c.total)

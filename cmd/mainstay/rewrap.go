@@ -36,9 +36,9 @@ decrypted are not changed and listed; the exit code is then 1.`,
 			}
 			ctx, stop := untilSignal(signals)
 			defer stop()
-			shown := newProgress(c.ErrOrStderr())
-			report, err := rewrapStore(ctx, dataDir, prefix, config, shown)
-			shown.end()
+			bar := newProgress(c.ErrOrStderr())
+			report, err := rewrapStore(ctx, dataDir, prefix, config, bar)
+			bar.end()
 			if err != nil {
 				return fmt.Errorf("rewrap %s: %w", dataDir, err)
 			}
@@ -55,7 +55,7 @@ decrypted are not changed and listed; the exit code is then 1.`,
 	return command
 }
 
-func rewrapStore(ctx context.Context, dataDir, prefix, config string, shown *progress) (rewrap.Report, error) {
+func rewrapStore(ctx context.Context, dataDir, prefix, config string, bar *progress) (rewrap.Report, error) {
 	transformers, stop, err := openEncryption(ctx, config)
 	if err != nil {
 		return rewrap.Report{}, err
@@ -75,7 +75,7 @@ func rewrapStore(ctx context.Context, dataDir, prefix, config string, shown *pro
 			}
 			return transformers.For(resource)
 		},
-		Progress: func(done, total int64) { shown.show("keys", done, total) },
+		Progress: func(done, total int64) { bar.show("keys", done, total) },
 	})
 	return report, errors.Join(err, release())
 }

@@ -46,7 +46,7 @@ type runFlags struct {
 
 func newRun(signals <-chan os.Signal) *cobra.Command {
 	flags := &runFlags{serveFlags: newServeFlags()}
-	flags.section("Running a command", flags.running)
+	flags.section("Running a command", flags.addFlags)
 	slices.Reverse(flags.sections) // its own flags first
 	command := &cobra.Command{
 		Use:   "run [flags] -- COMMAND [ARGUMENT...]",
@@ -73,7 +73,7 @@ func newRun(signals <-chan os.Signal) *cobra.Command {
 	return command
 }
 
-// runner runs one command.
+// runner runs one command with its server.
 type runner struct {
 	flags          *runFlags
 	stdout, stderr io.Writer
@@ -119,8 +119,7 @@ func (r *runner) run(args []string) (err error) {
 	return err
 }
 
-// start starts the server, writes the kubeconfig and applies the fixtures. A signal
-// ends it.
+// start starts the server, writes the kubeconfig and applies the fixtures. A signal interrupts it.
 func (r *runner) start(config host.Config, users []host.User, fixtures []manifests.Object) error {
 	ctx, stop := untilSignal(r.signals)
 	defer stop()
@@ -198,7 +197,7 @@ func (r *runner) failed(code exitCode) error {
 	return code
 }
 
-// exitCode is the error that the program ends with a code, which was reported already.
+// exitCode is an error that sets the exit code of the program and was already reported.
 type exitCode int
 
 func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
@@ -224,13 +223,13 @@ func (f *runFlags) serverConfig() (host.Config, error) {
 	config := f.config
 	config.Version = version
 	if !f.all.Changed("secure-port") {
-		config.SecurePort = host.AnyPort
+		config.Listen.SecurePort = host.AnyPort
 	}
-	config.InMemory = !f.all.Changed("data-dir") && len(config.EtcdServers) == 0
+	config.Storage.InMemory = !f.all.Changed("data-dir") && len(config.Storage.Etcd.Servers) == 0
 	return config, nil
 }
 
-func (f *runFlags) running(flags *pflag.FlagSet) {
+func (f *runFlags) addFlags(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.crds, "crds", nil, "file or folder of CustomResourceDefinitions to create before the command starts; may be repeated")
 	flags.StringArrayVar(&f.manifests, "manifests", nil, "file or folder of objects to apply before the command starts; may be repeated")
 	flags.StringArrayVar(&f.users, "users", nil, "user with a context of that name in the kubeconfig, as NAME or NAME:GROUP,...; may be repeated")

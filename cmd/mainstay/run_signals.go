@@ -17,7 +17,7 @@ func otherSignals() (signals chan os.Signal, stop func()) {
 // passSignals passes signals on to the command until it has ended, and terminates it
 // when the server has ended without it.
 func passSignals(command *os.Process, signals, others <-chan os.Signal, serverEnded, ended <-chan struct{}) {
-	// Signals of a command that has just ended go nowhere, which is no error.
+	// An error of a command that has just ended is ignored.
 	for {
 		select {
 		case s := <-signals:

@@ -14,8 +14,8 @@ func passedSignals() []os.Signal {
 	return []os.Signal{syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}
 }
 
-// terminalInterrupts reports whether Ctrl-C at the terminal reaches this program: then
-// the command, which is of the same process group, got that interrupt as well.
+// terminalInterrupts reports whether Ctrl-C at the terminal reaches this program. The command is in
+// the same process group, so it receives the interrupt, too.
 func terminalInterrupts() bool {
 	tty, err := os.Open("/dev/tty")
 	if err != nil {

@@ -33,7 +33,7 @@ func newServe(signals <-chan os.Signal) *cobra.Command {
 	flags := newServeFlags()
 	command := &cobra.Command{
 		Use: "serve",
-		// Names of other programs.
+		// Similar commands of other programs.
 		SuggestFor: []string{"start", "server", "up", "apiserver"},
 		Short:      "Serve the Kubernetes API",
 		Long:       serveLong,
@@ -57,8 +57,9 @@ func newServe(signals <-chan os.Signal) *cobra.Command {
 	return command
 }
 
-// heapFloor is an allocation that is never touched and uses no memory, but counts as live heap.
-// Without it, a small server under load would run the garbage collector every few milliseconds.
+// heapFloor is the size of an allocation that is never touched. It uses no memory, but counts as live
+// heap. Without it, the garbage collector of a small server under load would run every few
+// milliseconds.
 const heapFloor = 64 << 20
 
 func serve(flags *serveFlags, stdout, stderr io.Writer, signals <-chan os.Signal) error {
@@ -69,9 +70,9 @@ func serve(flags *serveFlags, stdout, stderr io.Writer, signals <-chan os.Signal
 	if err != nil {
 		return &usageError{fmt.Errorf("--logging-format: %w", err)}
 	}
-	klog.SetSlogLogger(logger) // for apimachinery, which has no other way to be configured
-	config.Logger, config.Version, config.Flags = logger, version, flags.values()
-	config.Checks = append(config.Checks, out.Check())
+	klog.SetSlogLogger(logger) // apimachinery has no other configuration of its log
+	config.Logger, config.Version, config.Debug.Flags = logger, version, flags.values()
+	config.ControlPlane.Checks = append(config.ControlPlane.Checks, out.Check())
 	config.OnServing = func(serving host.Serving) {
 		fmt.Fprintf(stdout, "Mainstay %s serves the Kubernetes API %s at %s\n", version, controlplane.KubernetesVersion, serving.URL)
 		if serving.Kubeconfig != "" {
@@ -107,7 +108,7 @@ func serve(flags *serveFlags, stdout, stderr io.Writer, signals <-chan os.Signal
 	return s.Run(ctx)
 }
 
-// shellQuote makes a path safe to be pasted into a shell.
+// shellQuote quotes a path for a shell.
 func shellQuote(path string) string {
 	for _, r := range path {
 		switch {

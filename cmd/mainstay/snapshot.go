@@ -57,14 +57,14 @@ A server with etcd returns a snapshot of etcd, in the format of etcdctl.`,
 			}
 			ctx, stop := untilSignal(signals)
 			defer stop()
-			shown := newProgress(c.ErrOrStderr())
+			bar := newProgress(c.ErrOrStderr())
 			info, err := saveFile(args[0], func(w io.Writer) error {
 				if kubeconfig != "" {
-					return copyRunning(ctx, kubeconfig, w, shown)
+					return copyRunning(ctx, kubeconfig, w, bar)
 				}
 				return copyStopped(ctx, dataDir, w)
 			})
-			shown.end()
+			bar.end()
 			if err != nil {
 				return fmt.Errorf("save %s: %w", args[0], err)
 			}
@@ -95,9 +95,9 @@ any that clients have seen, so that clients list again and miss no change.`,
 			}
 			ctx, stop := untilSignal(signals)
 			defer stop()
-			shown := newProgress(c.ErrOrStderr())
-			report, err := restoreFile(ctx, args[0], dataDir, shown)
-			shown.end()
+			bar := newProgress(c.ErrOrStderr())
+			report, err := restoreFile(ctx, args[0], dataDir, bar)
+			bar.end()
 			if err != nil {
 				return fmt.Errorf("restore %s: %w", args[0], err)
 			}
@@ -258,7 +258,7 @@ func lockStore(dataDir string) (store string, release func() error, err error) {
 }
 
 // copyRunning copies the store of a running server.
-func copyRunning(ctx context.Context, file string, w io.Writer, shown *progress) error {
+func copyRunning(ctx context.Context, file string, w io.Writer, bar *progress) error {
 	client, at, err := kubeconfig.Client(file, nil)
 	if err != nil {
 		return err
@@ -274,16 +274,16 @@ func copyRunning(ctx context.Context, file string, w io.Writer, shown *progress)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("get %s: %s", url, refusal(resp))
+		return fmt.Errorf("get %s: %s", url, responseError(resp))
 	}
-	if _, err := io.Copy(w, &counted{Reader: resp.Body, progress: shown, total: max(resp.ContentLength, 0)}); err != nil {
+	if _, err := io.Copy(w, &countingReader{Reader: resp.Body, progress: bar, total: max(resp.ContentLength, 0)}); err != nil {
 		return fmt.Errorf("get %s: the download was interrupted: %w", url, err)
 	}
 	return nil
 }
 
-// refusal returns the error of a response that is no success.
-func refusal(resp *http.Response) string {
+// responseError returns the message of a response that is not successful.
+func responseError(resp *http.Response) string {
 	var status metav1.Status
 	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	if err != nil || json.Unmarshal(body, &status) != nil || status.Message == "" {
@@ -293,7 +293,7 @@ func refusal(resp *http.Response) string {
 }
 
 // restoreFile creates a store from a snapshot and checks it. After an error there is no store.
-func restoreFile(ctx context.Context, path, dataDir string, shown *progress) (embedded.Report, error) {
+func restoreFile(ctx context.Context, path, dataDir string, bar *progress) (embedded.Report, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return embedded.Report{}, err
@@ -308,10 +308,10 @@ func restoreFile(ctx context.Context, path, dataDir string, shown *progress) (em
 		return embedded.Report{}, err
 	}
 	report, err := func() (embedded.Report, error) {
-		if err := embedded.Restore(&interrupted{ctx, &counted{Reader: f, progress: shown, total: stat.Size()}}, store); err != nil {
+		if err := embedded.Restore(&contextReader{ctx, &countingReader{Reader: f, progress: bar, total: stat.Size()}}, store); err != nil {
 			return embedded.Report{}, err
 		}
-		report, err := embedded.Check(ctx, store, &embedded.CheckReader{Progress: func(n int64) { shown.show("records checked", n, 0) }})
+		report, err := embedded.Check(ctx, store, &embedded.CheckReader{Progress: func(n int64) { bar.show("records checked", n, 0) }})
 		if err != nil {
 			err = errors.Join(err, os.RemoveAll(store)) // the directory did not exist before
 		}
@@ -320,13 +320,13 @@ func restoreFile(ctx context.Context, path, dataDir string, shown *progress) (em
 	return report, errors.Join(err, release())
 }
 
-// interrupted is a reader that fails when its context has ended.
-type interrupted struct {
+// contextReader is a reader that fails when its context has ended.
+type contextReader struct {
 	ctx context.Context
 	io.Reader
 }
 
-func (i *interrupted) Read(p []byte) (int, error) {
+func (i *contextReader) Read(p []byte) (int, error) {
 	if err := i.ctx.Err(); err != nil {
 		return 0, err
 	}

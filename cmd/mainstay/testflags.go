@@ -7,46 +7,47 @@ import (
 	"github.com/spf13/pflag"
 
 	"mainstay.dev/mainstay/internal/filters/faults"
+	"mainstay.dev/mainstay/internal/host"
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// testFlags are the flags of servers for tests.
-type testFlags struct {
-	faults bool
-	seed   uint64
-	time   string
-}
-
-// Names of them.
+// Names of the flags of test servers.
 const (
 	faultsFlag   = "test-faults"
 	testSeedFlag = "test-seed"
 	testTimeFlag = "test-time"
 )
 
-func (f *serveFlags) testing(flags *pflag.FlagSet) {
-	flags.BoolVar(&f.tests.faults, faultsFlag, false, "let administrators inject faults with "+faults.Path+", and change the clock with "+faults.ClockPath+"; for tests only: see docs/testing.md")
-	flags.Uint64Var(&f.tests.seed, testSeedFlag, 0, "derive UIDs and generated names from this number; requires --"+faultsFlag)
-	flags.StringVar(&f.tests.time, testTimeFlag, "", "initial time of the clock, such as 2030-01-02T15:04:05Z; requires --"+faultsFlag)
+// testFlags are the flags of test servers.
+type testFlags struct {
+	faults bool
+	seed   uint64
+	time   string
 }
 
-// simulate applies the flags for tests.
-func (f *serveFlags) simulate() error {
-	if !f.tests.faults {
+func (f *testFlags) addFlags(flags *pflag.FlagSet) {
+	flags.BoolVar(&f.faults, faultsFlag, false, "let administrators inject faults with "+faults.Path+", and change the clock with "+faults.ClockPath+"; for tests only: see docs/testing.md")
+	flags.Uint64Var(&f.seed, testSeedFlag, 0, "derive UIDs and generated names from this number; requires --"+faultsFlag)
+	flags.StringVar(&f.time, testTimeFlag, "", "initial time of the clock, such as 2030-01-02T15:04:05Z; requires --"+faultsFlag)
+}
+
+// apply validates the flags and sets the configuration. all are the flags of the command.
+func (f *testFlags) apply(all *pflag.FlagSet, config *host.TestingConfig) error {
+	if !f.faults {
 		for _, name := range []string{testSeedFlag, testTimeFlag} {
-			if f.all.Changed(name) {
+			if all.Changed(name) {
 				return fmt.Errorf("--%s requires --%s", name, faultsFlag)
 			}
 		}
 		return nil
 	}
-	config := simulation.Config{Seed: f.tests.seed}
-	if f.tests.time != "" {
+	simulated := simulation.Config{Seed: f.seed}
+	if f.time != "" {
 		var err error
-		if config.Time, err = time.Parse(time.RFC3339, f.tests.time); err != nil {
+		if simulated.Time, err = time.Parse(time.RFC3339, f.time); err != nil {
 			return fmt.Errorf("--%s: %w", testTimeFlag, err)
 		}
 	}
-	f.config.Faults, f.config.World = new(faults.Set), simulation.New(config)
+	config.Faults, config.Simulation = new(faults.Set), simulation.New(simulated)
 	return nil
 }

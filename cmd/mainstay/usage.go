@@ -11,14 +11,14 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// usageError is an error of the command line, as opposed to one of a run.
+// usageError is an error in the command line. It selects the exit code exitUsage.
 type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
 
-// suggestionDistance is how many letters of a command may be wrong for it to be
-// suggested still; cobra's own default.
+// suggestionDistance is the maximum edit distance between an unknown command and a suggested one, as
+// in cobra.
 const suggestionDistance = 2
 
 // unknownCommand rejects arguments of a command that has only subcommands, and suggests similar

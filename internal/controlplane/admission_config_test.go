@@ -41,8 +41,8 @@ plugins:
 	env, seconds := newEnv(t), int64(7)
 	env.Identity.Authenticator = byHeader{}
 	c, err := New(env, "/configured", Options{
-		AdmissionConfig: read, EnableAdmissionPlugins: []string{"EventRateLimit", "PodNodeSelector"}, DefaultUnreachableTolerationSeconds: &seconds,
-		AuthorizationModes: []string{"AlwaysAllow"},
+		Admission:     AdmissionOptions{Config: read, EnablePlugins: []string{"EventRateLimit", "PodNodeSelector"}, DefaultUnreachableTolerationSeconds: &seconds},
+		Authorization: AuthorizationOptions{Modes: []string{"AlwaysAllow"}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ plugins:
 func TestAdmissionConfigNeeded(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"EventRateLimit", "ImagePolicyWebhook"} {
-		err := Options{EnableAdmissionPlugins: []string{name}}.WithDefaults().Check()
+		err := Options{Admission: AdmissionOptions{EnablePlugins: []string{name}}}.WithDefaults().Check()
 		if err == nil || !strings.Contains(err.Error(), "--enable-admission-plugins="+name+" needs its configuration") {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -9,40 +9,46 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"mainstay.dev/mainstay/internal/admission"
+	"mainstay.dev/mainstay/internal/admission/plugin"
 	"mainstay.dev/mainstay/internal/codec"
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// TestAdmissionPlugins: the list names each plugin as it names itself.
+// TestAdmissionPlugins checks that the registration of each plugin creates a plugin with the same
+// name, and that names are unique.
 func TestAdmissionPlugins(t *testing.T) {
 	t.Parallel()
-	c, err := New(newEnv(t), "/plugins", Options{FeatureGates: feature.Set{feature.GenericWorkload: true, feature.CompositePodGroup: true}})
+	c, err := New(newEnv(t), "/plugins", Options{Features: FeatureOptions{Gates: feature.Set{feature.GenericWorkload: true, feature.CompositePodGroup: true}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
 	i := instanceOf(t, c)
 	seen := map[string]bool{}
-	for _, p := range admissionPlugins() {
-		if seen[p.name] {
-			t.Errorf("%s is listed twice", p.name)
+	dependencies := i.admission.dependencies(i.settings, i.resources, nil, nil, i.controllers)
+	for _, r := range plugin.All() {
+		if seen[r.Name] {
+			t.Errorf("%s is listed twice", r.Name)
 		}
-		seen[p.name] = true
-		if opened := p.open(i); opened == nil || opened.Name() != p.name {
-			t.Errorf("%s opens %v", p.name, opened)
+		seen[r.Name] = true
+		if created := r.New(dependencies); created == nil || created.Name() != r.Name {
+			t.Errorf("%s creates %v", r.Name, created)
+		}
+		if r.Description == "" {
+			t.Errorf("%s has no description", r.Name)
 		}
 	}
 }
 
-// TestAdmissionOfOptions: flags add plugins and take them away; their order stays.
+// TestAdmissionOfOptions checks that options disable plugins.
 func TestAdmissionOfOptions(t *testing.T) {
 	t.Parallel()
-	i := *instanceOf(t, newPlane(t, newEnv(t), "/plugins"))
-	i.options.DisableAdmissionPlugins = []string{"Priority", "ServiceAccount"}
-	if err := i.options.Check(); err != nil {
-		t.Error(err)
+	c, err := New(newEnv(t), "/plugins", Options{Admission: AdmissionOptions{DisablePlugins: []string{"Priority", "ServiceAccount"}}})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if got := names(i.admission()); slices.Contains(got, "Priority") || !slices.Contains(got, "NamespaceLifecycle") {
+	t.Cleanup(c.Close)
+	if got := names(instanceOf(t, c).admission.chain); slices.Contains(got, "Priority") || !slices.Contains(got, "NamespaceLifecycle") {
 		t.Errorf("plugins %s", got)
 	}
 }
@@ -117,13 +123,13 @@ func TestAdmissionOverHTTP(t *testing.T) {
 func BenchmarkAdmission(b *testing.B) {
 	c := newPlane(b, newEnv(b), "/plugins")
 	i := instanceOf(b, c)
-	chain := i.admission()
+	chain := i.admission.chain
 	for name, obj := range map[string]codec.Object{
 		"pods":       &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "default"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}},
 		"configmaps": &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "default"}},
 	} {
 		b.Run(name, func(b *testing.B) {
-			resource := i.find(corev1.SchemeGroupVersion, name, "")
+			resource := i.resources.finder.find(corev1.SchemeGroupVersion, name, "")
 			b.ReportAllocs()
 			for b.Loop() {
 				created := obj
@@ -148,7 +154,7 @@ func TestPluginsOnDemand(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)
 	env.Identity.Authenticator = byHeader{}
-	c, err := New(env, "/plugins", Options{EnableAdmissionPlugins: []string{"NamespaceAutoProvision", "DenyServiceExternalIPs", "OwnerReferencesPermissionEnforcement"}})
+	c, err := New(env, "/plugins", Options{Admission: AdmissionOptions{EnablePlugins: []string{"NamespaceAutoProvision", "DenyServiceExternalIPs", "OwnerReferencesPermissionEnforcement"}}})
 	if err != nil {
 		t.Fatal(err)
 	}

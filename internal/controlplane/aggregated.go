@@ -4,35 +4,48 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"mainstay.dev/mainstay/internal/apis/aggregated"
 	"mainstay.dev/mainstay/internal/apis/builtin"
+	"mainstay.dev/mainstay/internal/apis/custom"
+	"mainstay.dev/mainstay/internal/endpoints/openapi"
 	"mainstay.dev/mainstay/internal/endpoints/route"
 	"mainstay.dev/mainstay/internal/loopback"
+	"mainstay.dev/mainstay/internal/storage"
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
-// apiServices is the resource of registrations.
+// apiServices is the resource of registered group versions.
 var apiServices = apiregistrationv1.SchemeGroupVersion.WithResource("apiservices")
 
 // manager is the field manager of the server's own writes.
 const manager = "kube-apiserver"
 
-// openAggregated creates the source of aggregated group versions.
-func (i *instance) openAggregated() error {
-	services, err := i.uncached(apiServices.GroupResource())
+// newAggregated creates the source of aggregated group versions.
+func newAggregated(s *settings, access *loopback.Access, builtin *builtinResources, conns *connections, documents *openapi.Documents, definitions *custom.Source, versions *versionListeners) (*aggregated.Source, error) {
+	stored, err := builtin.uncached(apiServices.GroupResource())
 	if err != nil {
-		return err
+		return nil, err
 	}
-	i.aggregated, err = aggregated.New(aggregated.Config{
-		APIServices: services, Client: loopback.For[*apiregistrationv1.APIService](i.local, apiServices),
-		Own: groupVersions(i.served), Served: i.custom.Serves,
-		Cluster: i.rows.Connections.Cluster, Resolver: i.services, Endpoints: serviceCollections(i.rows),
-		Certificate: i.env.Identity.ProxyCertificate, Dial: i.networks().Cluster, PassRedirects: i.options.PassRedirects, Proxy: i.proxy, Stopping: i.env.Tunnels,
-		Documents: i.documents, Logger: i.env.Logger, Metrics: i.env.Metrics.Aggregation, Reflectors: i.env.Metrics.Reflectors,
+	metrics := s.env.Telemetry.Metrics
+	source, err := aggregated.New(aggregated.Config{
+		APIServices: stored, Client: loopback.For[*apiregistrationv1.APIService](access, apiServices),
+		Own: groupVersions(builtin.served), Served: definitions.Serves,
+		Cluster: conns.cluster, Resolver: conns.resolver, Endpoints: serviceCollections(builtin.rows),
+		Certificate: s.env.Identity.ProxyCertificate, Dial: conns.networks.Cluster, PassRedirects: s.options.Aggregation.PassRedirects,
+		Proxy: conns.proxy, Stopping: s.env.Shutdown.Tunnels, Documents: documents,
+		Logger: s.env.Telemetry.Logger, Metrics: metrics.Extensions.Aggregation, Reflectors: metrics.Storage.Reflectors,
 	})
-	return err
+	if err != nil {
+		return nil, err
+	}
+	versions.add(source.LocalChanged)
+	return source, builtin.storage.observers.addWritten(apiServices.GroupResource(), &storage.Observer{
+		Written: source.Observe,
+		Deleted: func(name types.NamespacedName, revision int64) { source.ObserveDeleted(name.Name, revision) },
+	})
 }
 
 func groupVersions(source route.Source) []schema.GroupVersion {

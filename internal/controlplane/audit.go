@@ -5,16 +5,15 @@ import (
 	"mainstay.dev/mainstay/internal/filters/audit"
 )
 
-// openAudit reads the audit policy and opens the backends; without them there are
-// no filters for it.
-func (i *instance) openAudit() error {
+// newAudit reads the audit policy and opens the backends of audit events. It returns nil if audit is
+// disabled.
+func newAudit(s *settings, onError filters.ErrorWriter) (*filters.AuditConfig, error) {
 	rules, sink, err := audit.Open(audit.Config{
-		Options: i.options.Audit, Metrics: i.env.Metrics.Audit, Logger: i.env.Logger, FlushTimeout: i.options.RequestTimeout,
-		Dial: i.env.Networks.ControlPlane,
+		Options: s.options.Audit, Metrics: s.env.Telemetry.Metrics.Security.Audit, Logger: s.env.Telemetry.Logger, FlushTimeout: s.options.Requests.Timeout,
+		Dial: s.env.Network.Networks.ControlPlane,
 	})
-	if sink != nil {
-		i.audit = &filters.AuditConfig{Rules: rules, Sink: sink, OnError: i.api.WriteError}
-		i.local.API = &auditedAPI{i.api, i}
+	if err != nil || sink == nil {
+		return nil, err
 	}
-	return err
+	return &filters.AuditConfig{Rules: rules, Sink: sink, OnError: onError}, nil
 }

@@ -14,28 +14,39 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 	"mainstay.dev/mainstay/internal/endpoints"
 	"mainstay.dev/mainstay/internal/filters"
+	"mainstay.dev/mainstay/internal/filters/authz/rbac"
+	"mainstay.dev/mainstay/internal/loopback"
 	"mainstay.dev/mainstay/internal/request"
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// auditedAPI writes for code inside the server, with audit events as there would be if it
-// were a client: controllers show as kube-controller-manager's would. It implements
-// local.API.
+// auditedAPI is the API of loopback clients, with the audit events of a client: controllers appear
+// like the controllers of kube-controller-manager. It implements loopback.API.
 type auditedAPI struct {
 	*endpoints.API
-	instance *instance
+	audit *filters.AuditConfig
+	rbac  *rbac.Authorizer // nil if RBAC is not configured
 }
 
-// internal returns the audit recorder of a request by server code.
+// newLoopbackWriter returns the API of loopback clients. audit may be nil.
+func newLoopbackWriter(api *endpoints.API, audit *filters.AuditConfig, authorization *authorization) loopback.API {
+	if audit == nil {
+		return api
+	}
+	return &auditedAPI{API: api, audit: audit, rbac: authorization.rbac}
+}
+
+// internal returns the audit recorder of a request by server code. The recorded reason is that of
+// RBAC; it is empty if RBAC does not allow the request, because server code is not authorized.
 func (a *auditedAPI) internal(ctx context.Context) *filters.Internal {
-	return a.instance.audit.Internal(ctx, func() string {
-		if a.instance.rbac == nil {
+	return a.audit.Internal(ctx, func() string {
+		if a.rbac == nil {
 			return ""
 		}
 		attributes := authorizer.AttributesOf(request.UserFrom(ctx), request.InfoFrom(ctx))
-		decision, reason, _ := a.instance.rbac.Authorize(ctx, &attributes)
+		decision, reason, _ := a.rbac.Authorize(ctx, &attributes)
 		if decision != authorizer.DecisionAllow {
-			return "" // a request without authorization
+			return ""
 		}
 		return reason
 	})
@@ -50,7 +61,7 @@ func complete(audited *filters.Internal, code int32, err error) {
 	audited.Complete(status)
 }
 
-// Create implements local.API.
+// Create implements loopback.API.
 func (a *auditedAPI) Create(ctx context.Context, resource *rest.Resource, obj codec.Object, options metav1.CreateOptions) (*codec.Record, error) {
 	audited := a.internal(ctx)
 	if err := audited.Received(); err != nil {
@@ -75,7 +86,7 @@ func (a *auditedAPI) Update(ctx context.Context, resource *rest.Resource, change
 	return record, err
 }
 
-// Apply implements local.API.
+// Apply implements loopback.API.
 func (a *auditedAPI) Apply(ctx context.Context, resource *rest.Resource, configuration *unstructured.Unstructured, options metav1.ApplyOptions) (*codec.Record, error) {
 	audited := a.internal(ctx)
 	if err := audited.Received(); err != nil {
@@ -86,7 +97,7 @@ func (a *auditedAPI) Apply(ctx context.Context, resource *rest.Resource, configu
 	return record, err
 }
 
-// Delete implements local.API.
+// Delete implements loopback.API.
 func (a *auditedAPI) Delete(ctx context.Context, resource *rest.Resource, options metav1.DeleteOptions) (*codec.Record, bool, error) {
 	audited := a.internal(ctx)
 	if err := audited.Received(); err != nil {
@@ -107,12 +118,12 @@ func (a *auditedAPI) DeleteSome(ctx context.Context, resource *rest.Resource, op
 	}
 	var first sync.Once
 	return func(ctx context.Context, name types.NamespacedName) (gone bool, err error) {
-		asked := false
+		called := false
 		first.Do(func() {
 			if err = audited.Received(); err != nil {
 				return
 			}
-			asked = true
+			called = true
 			gone, err = remove(ctx, name)
 			outcome := err
 			if apierrors.IsNotFound(err) {
@@ -120,7 +131,7 @@ func (a *auditedAPI) DeleteSome(ctx context.Context, resource *rest.Resource, op
 			}
 			complete(audited, http.StatusOK, outcome)
 		})
-		if asked || err != nil {
+		if called || err != nil {
 			return gone, err
 		}
 		return remove(ctx, name)

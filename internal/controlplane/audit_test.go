@@ -29,7 +29,7 @@ type auditedPlane struct {
 func newAuditedPlane(t *testing.T, policy string, controllers ...string) *auditedPlane {
 	t.Helper()
 	dir := t.TempDir()
-	options := Options{Audit: audit.NewOptions(), Controllers: append(controllers, clusterroles.Name)} // T without concurrent writes
+	options := Options{Audit: audit.NewOptions(), Controllers: ControllerOptions{Names: append(controllers, clusterroles.Name)}} // without concurrent writes
 	options.Audit.PolicyFile, options.Audit.Log.Path = filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log")
 	if err := os.WriteFile(options.Audit.PolicyFile, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\n"+policy), 0o600); err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func (p *auditedPlane) do(t *testing.T, method, path, body string, header ...str
 		if err := json.Unmarshal([]byte(line), &event); err != nil {
 			t.Fatal(err)
 		}
-		if event.UserAgent != "mainstay/internal" { // T the server's own, which can occur at any time
+		if event.UserAgent != "mainstay/internal" { // the server's own, which can occur at any time
 			events = append(events, event)
 		}
 	}
@@ -102,7 +102,7 @@ func TestAuditBodies(t *testing.T) {
 	for _, test := range []struct {
 		method, path, body string
 		header             []string
-		sent               string // T the recorded request body
+		sent               string // the recorded request body
 		name               string // in objectRef
 	}{
 		{"POST", path, `{"metadata": {"name": "a"},  "unknown": 1}`, nil, `{"metadata":{"name":"a"},"unknown":1}`, "a"},
@@ -162,7 +162,7 @@ func TestAuditOfSameObject(t *testing.T) {
 			_, events := p.do(t, "GET", path, "", "Accept", accept)
 			got := document(t, events[0].ResponseObject)
 			if list, ok := got.(map[string]any); ok && list["items"] != nil {
-				delete(list, "metadata") // T the server may have written an object in between
+				delete(list, "metadata") // the server may have written an object in between
 			}
 			if i == 0 {
 				want = got

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
-	"golang.org/x/sync/errgroup"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -16,180 +14,183 @@ import (
 	"mainstay.dev/mainstay/internal/apis/bootstrap"
 	"mainstay.dev/mainstay/internal/authorizer"
 	"mainstay.dev/mainstay/internal/filters/authz"
-	"mainstay.dev/mainstay/internal/filters/authz/abac"
 	"mainstay.dev/mainstay/internal/filters/authz/node"
 	"mainstay.dev/mainstay/internal/filters/authz/rbac"
 	"mainstay.dev/mainstay/internal/request"
-	"mainstay.dev/mainstay/internal/storage"
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
-// Authorization contains the authorizers that are configured outside a control plane.
-type Authorization struct {
-	// Configured returns the authorizers in order, instead of Options.AuthorizationModes; nil
-	// selects these modes. A change replaces the list. A later list contains no built-in authorizer
-	// that the first one did not contain.
-	Configured func() *[]authz.Listed
-	// Webhook and Policies are the authorizers of the modes Webhook and ABAC; nil disables them.
-	Webhook  authorizer.Authorizer
-	Policies abac.Policies
+// authorizerType is a type of authorizer that a control plane can create.
+type authorizerType struct {
+	name string
+	// open returns the authorizer of a control plane, or nil if it is not configured. It is called
+	// only for types in the configuration. The types AlwaysAllow and AlwaysDeny need no open:
+	// package authz creates them.
+	open func(*settings, *authorization) authorizer.Authorizer
+	// rules returns the rules by which the authorizer allows requests of a user in a namespace, for
+	// SelfSubjectRulesReview. An error describes missing rules. A nil function has no rules.
+	rules func(a *authorization, user *request.User, namespace string) ([]rbacv1.PolicyRule, error)
 }
 
-// AuthorizationModes are the modes that there are.
-func AuthorizationModes() []string { return authz.Types() }
-
-func (o Options) checkAuthorization() error {
-	var errs []error
-	for i, mode := range o.AuthorizationModes {
-		if !slices.Contains(authz.Types(), mode) {
-			errs = append(errs, fmt.Errorf("--authorization-mode: %q is not a valid mode; there are %s", mode, strings.Join(authz.Types(), ", ")))
-		}
-		if slices.Contains(o.AuthorizationModes[:i], mode) {
-			errs = append(errs, fmt.Errorf("--authorization-mode names %s twice", mode))
-		}
+// authorizerTypes returns the types of authorizers. A new type is an implementation in filters/authz
+// and an entry here; its order in a control plane is configured.
+func authorizerTypes() []authorizerType {
+	return []authorizerType{
+		{name: authz.TypeAlwaysAllow, rules: allRules},
+		{name: authz.TypeAlwaysDeny},
+		{name: authz.TypeNode, open: openNodeAuthorizer, rules: nodeRules},
+		{name: authz.TypeRBAC, open: openRBACAuthorizer, rules: func(a *authorization, user *request.User, namespace string) ([]rbacv1.PolicyRule, error) {
+			return a.rbac.Rules(user, namespace)
+		}},
+		{name: authz.TypeABAC, open: func(_ *settings, a *authorization) authorizer.Authorizer {
+			if a.config.Policies == nil {
+				return nil
+			}
+			return a.config.Policies
+		}, rules: func(a *authorization, user *request.User, namespace string) ([]rbacv1.PolicyRule, error) {
+			return a.config.Policies.Rules(user, namespace), nil
+		}},
+		{name: authz.TypeWebhook, open: func(_ *settings, a *authorization) authorizer.Authorizer {
+			return a.config.Webhook
+		}, rules: func(*authorization, *request.User, string) ([]rbacv1.PolicyRule, error) {
+			return nil, errors.New("webhook authorizer does not support user rule resolution")
+		}},
 	}
-	return errors.Join(errs...)
 }
 
-// authorizers returns the current authorizers.
-func (i *instance) authorizers() *[]authz.Listed {
-	if configured := i.env.Authorization.Configured; configured != nil {
-		return configured()
+// authorization is the authorization of a control plane.
+type authorization struct {
+	config Authorization
+	// current returns the configured authorizers in their order.
+	current func() *[]authz.Listed
+	// authorizer decides requests, reviews and checks within requests: the group system:masters
+	// first, then the configured authorizers.
+	authorizer authorizer.Authorizer
+	// node and rbac are parts of authorizer; nil if they are not configured.
+	node  *node.Authorizer
+	rbac  *rbac.Authorizer
+	types []authorizerType
+}
+
+// newAuthorization creates the configured authorizers. It returns an error for an authorizer that is
+// configured without its dependencies.
+func newAuthorization(s *settings) (*authorization, error) {
+	modes := authz.ByModes(s.options.Authorization.Modes)
+	a := &authorization{config: s.env.Authorization, current: s.env.Authorization.Configured, types: authorizerTypes()}
+	if a.current == nil {
+		a.current = func() *[]authz.Listed { return &modes }
 	}
-	return i.modes
-}
-
-// asks reports whether an authorizer of a type is configured.
-func (i *instance) asks(of string) bool {
-	return slices.ContainsFunc(*i.authorizers(), func(l authz.Listed) bool { return l.Type == of })
-}
-
-// openAuthorization creates the authorizer for requests, reviews and checks within requests:
-// system:masters first, then the configured authorizers.
-func (i *instance) openAuthorization() error {
-	modes := authz.ByModes(i.options.AuthorizationModes)
-	i.modes = &modes
 	own := map[string]authorizer.Authorizer{}
-	if i.asks(authz.TypeNode) {
-		i.node = node.New(node.Config{
-			Rules: bootstrap.NodeRules(), Gates: i.options.Gates(), Logger: i.env.Logger, Metrics: i.env.Metrics.Reflectors,
-		})
-		own[authz.TypeNode] = i.node
-	}
-	if i.asks(authz.TypeRBAC) {
-		i.rbac = rbac.New(i.env.Logger, i.env.Metrics.Reflectors)
-		if i.options.ListVisible {
-			i.rbac.KeepNamespaces()
+	for _, t := range a.types {
+		if t.open == nil || !a.configured(t.name) {
+			continue
 		}
-		own[authz.TypeRBAC] = i.rbac
+		if opened := t.open(s, a); opened != nil {
+			own[t.name] = opened
+		}
 	}
-	if webhook := i.env.Authorization.Webhook; webhook != nil {
-		own[authz.TypeWebhook] = webhook
-	}
-	if policies := i.env.Authorization.Policies; policies != nil {
-		own[authz.TypeABAC] = policies
-	}
-	for _, listed := range *i.authorizers() {
+	for _, listed := range *a.current() {
 		if listed.Authorizer == nil && own[listed.Type] == nil {
-			return fmt.Errorf("authorization by %s is not configured", listed.Type)
+			return nil, fmt.Errorf("authorization by %s is not configured", listed.Type)
 		}
 	}
-	i.authorizer = authz.NewInOrder(i.authorizers, own, i.env.Metrics.Authorization)
-	return nil
+	a.authorizer = authz.NewInOrder(a.current, own, s.env.Telemetry.Metrics.Security.Authorizers)
+	return a, nil
 }
 
-// rightsFollowers returns the followers of the authorizers that depend on stored objects.
-func (i *instance) rightsFollowers() []reflector.Followers {
-	var all []reflector.Followers
-	if i.node != nil {
-		all = append(all, i.node.Followers)
+// configured reports whether the current configuration contains an authorizer of a type.
+func (a *authorization) configured(name string) bool {
+	return slices.ContainsFunc(*a.current(), func(l authz.Listed) bool { return l.Type == name })
+}
+
+func openNodeAuthorizer(s *settings, a *authorization) authorizer.Authorizer {
+	a.node = node.New(node.Config{Rules: bootstrap.NodeRules(), Gates: s.gates, Logger: s.env.Telemetry.Logger, Metrics: s.reflectorMetrics()})
+	return a.node
+}
+
+func openRBACAuthorizer(s *settings, a *authorization) authorizer.Authorizer {
+	a.rbac = rbac.New(s.env.Telemetry.Logger, s.reflectorMetrics())
+	if s.options.Authorization.ListVisible {
+		a.rbac.KeepNamespaces()
 	}
-	if i.rbac != nil {
-		all = append(all, i.rbac.Followers)
+	return a.rbac
+}
+
+// followers returns the followers of the authorizers that depend on stored objects.
+func (a *authorization) followers() []reflector.Followers {
+	var all []reflector.Followers
+	if a.node != nil {
+		all = append(all, a.node.Followers)
+	}
+	if a.rbac != nil {
+		all = append(all, a.rbac.Followers)
 	}
 	return all
 }
 
-// openRights creates the reflectors of these authorizers.
-func (i *instance) openRights() error {
-	for _, followers := range i.rightsFollowers() {
+// resources returns the resources whose writes must be in effect when the writer receives its
+// response. A resource may occur twice.
+func (a *authorization) resources() []schema.GroupResource {
+	var all []schema.GroupResource
+	for _, followers := range a.followers() {
+		all = slices.AppendSeq(all, followers.Resources())
+	}
+	return all
+}
+
+// follow creates the reflectors of the stored objects, and observes the writes of this server.
+func (a *authorization) follow(builtin *builtinResources) (reflectors, error) {
+	var all reflectors
+	for _, followers := range a.followers() {
 		for resource := range followers.Resources() {
-			stored, err := i.uncached(resource)
+			stored, err := builtin.uncached(resource)
 			if err != nil {
-				return err
+				return nil, err
 			}
-			follow, err := followers.Reflector(resource, stored)
+			follower, err := followers.Reflector(resource, stored)
 			if err != nil {
-				return err
+				return nil, err
 			}
-			i.rights = append(i.rights, follow)
+			all = append(all, follower)
+			if err := builtin.storage.observers.addWritten(resource, followers.Observer(resource)); err != nil {
+				return nil, err
+			}
 		}
 	}
-	return nil
+	return all, nil
 }
 
-// rightsObserver returns the observer of writes for an authorizer, or nil.
-func (i *instance) rightsObserver(resource schema.GroupResource) *storage.Observer {
-	for _, followers := range i.rightsFollowers() {
-		if observer := followers.Observer(resource); observer != nil {
-			return observer
-		}
-	}
-	return nil
-}
-
-// loadRights reads all that authorizers decide by.
-func (i *instance) loadRights(ctx context.Context) error {
-	var group errgroup.Group
-	for _, follow := range i.rights {
-		group.Go(func() error { return follow.Load(ctx) })
-	}
-	return group.Wait()
-}
-
-// followRights processes the writes of other servers.
-func (i *instance) followRights(ctx context.Context) error {
-	var group errgroup.Group
-	for _, follow := range i.rights {
-		group.Go(func() error { follow.Run(ctx); return nil })
-	}
-	return group.Wait()
-}
-
-// reviewRules lists the permissions of a user in a namespace, as far as rules determine them.
-func (i *instance) reviewRules(_ context.Context, user *request.User, namespace string) authorizationv1.SubjectRulesReviewStatus {
+// reviewRules implements builtin.Env.Rules: it returns the rules of all configured authorizers.
+func (a *authorization) reviewRules(_ context.Context, user *request.User, namespace string) authorizationv1.SubjectRulesReviewStatus {
 	var status authorizationv1.SubjectRulesReviewStatus
 	var errs []error
-	for _, listed := range *i.authorizers() {
-		rules, err := i.rulesOf(listed.Type, user, namespace)
+	for _, listed := range *a.current() {
+		at := slices.IndexFunc(a.types, func(t authorizerType) bool { return t.name == listed.Type })
+		if at < 0 || a.types[at].rules == nil {
+			continue
+		}
+		rules, err := a.types[at].rules(a, user, namespace)
 		if err != nil {
 			errs = append(errs, err)
 		}
 		addRules(&status, rules)
 	}
-	if err := utilerrors.NewAggregate(errs); err != nil { // its text is as kube-apiserver's
+	if err := utilerrors.NewAggregate(errs); err != nil { // formats the errors like kube-apiserver
 		status.Incomplete, status.EvaluationError = true, err.Error()
 	}
 	return status
 }
 
-// rulesOf returns the rules with which authorizers of a type allow requests. The error describes
-// missing rules.
-func (i *instance) rulesOf(of string, user *request.User, namespace string) ([]rbacv1.PolicyRule, error) {
-	switch of {
-	case authz.TypeAlwaysAllow:
-		every := []string{"*"}
-		return []rbacv1.PolicyRule{{Verbs: every, APIGroups: every, Resources: every}, {Verbs: every, NonResourceURLs: every}}, nil
-	case authz.TypeNode:
-		if _, ok := user.Node(); ok {
-			return nil, errors.New("node authorizer does not support user rule resolution")
-		}
-	case authz.TypeWebhook:
-		return nil, errors.New("webhook authorizer does not support user rule resolution")
-	case authz.TypeABAC:
-		return i.env.Authorization.Policies.Rules(user, namespace), nil
-	case authz.TypeRBAC:
-		return i.rbac.Rules(user, namespace)
+// allRules returns the rules of AlwaysAllow.
+func allRules(*authorization, *request.User, string) ([]rbacv1.PolicyRule, error) {
+	every := []string{"*"}
+	return []rbacv1.PolicyRule{{Verbs: every, APIGroups: every, Resources: every}, {Verbs: every, NonResourceURLs: every}}, nil
+}
+
+// nodeRules returns an error for nodes: their permissions depend on objects, not on rules.
+func nodeRules(_ *authorization, user *request.User, _ string) ([]rbacv1.PolicyRule, error) {
+	if _, ok := user.Node(); ok {
+		return nil, errors.New("node authorizer does not support user rule resolution")
 	}
 	return nil, nil
 }

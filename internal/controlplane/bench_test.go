@@ -35,7 +35,7 @@ func (d *discarded) FlushError() error           { return nil }
 // store in memory: "bare" without authorization, admission and controllers, "default" with the
 // defaults of a server. The relevant result is the ratio of both.
 func BenchmarkPodWrites(b *testing.B) {
-	bare := Options{AuthorizationModes: []string{"AlwaysAllow"}, DisableAdmissionPlugins: AdmissionPlugins(), Controllers: []string{"-namespace-controller"}}
+	bare := Options{Authorization: AuthorizationOptions{Modes: []string{"AlwaysAllow"}}, Admission: AdmissionOptions{DisablePlugins: AdmissionPlugins()}, Controllers: ControllerOptions{Names: []string{"-namespace-controller"}}}
 	for _, write := range []struct {
 		name, method, path, contentType string
 		body                            func(of benchedPod, n int) string
@@ -104,7 +104,7 @@ func createBenchPod(b *testing.B, plane *ControlPlane) benchedPod {
 			of.stored = strings.Replace(body, `"resourceVersion":"`+valueOf(body, "resourceVersion")+`",`, "", 1)
 			return of
 		}
-		if code != http.StatusForbidden { // T the quota is not yet computed
+		if code != http.StatusForbidden { // the quota is not yet computed
 			b.Fatal(body)
 		}
 	}

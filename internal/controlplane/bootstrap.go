@@ -3,83 +3,169 @@ package controlplane
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
 
 	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
+	"mainstay.dev/mainstay/internal/apis/aggregated"
 	"mainstay.dev/mainstay/internal/apis/bootstrap"
-	"mainstay.dev/mainstay/internal/storage"
+	"mainstay.dev/mainstay/internal/controllers/clusterroles"
+	"mainstay.dev/mainstay/internal/controllers/flowschemas"
+	"mainstay.dev/mainstay/internal/controllers/storageversions"
+	"mainstay.dev/mainstay/internal/feature"
+	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/reflector"
+	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-// Values of Options.EndpointReconciler.
-const (
-	// EndpointsByLease publishes the addresses of all servers that share the
-	// store.
-	EndpointsByLease = "lease"
-	// EndpointsByOthers publishes no endpoints, and does not modify those of other programs.
-	EndpointsByOthers = "none"
-)
+// defaultObjects creates and maintains the objects of every cluster.
+type defaultObjects struct {
+	settings      *settings
+	bootstrap     *bootstrap.Bootstrap
+	registrations *aggregated.Source
+	clusterAuth   *clusterAuth
+	conditions    *flowschemas.Conditions
+	aggregation   *clusterroles.Aggregation // nil if the controller is disabled
+	// seedable reports that the recorded objects can be used for a first start: no other server can
+	// be starting, values are not encrypted, this server aggregates roles, and neither the audit log
+	// nor policies in files must process the creation of the objects.
+	seedable bool
+}
 
-// openBootstrap prepares the objects that every cluster has.
-func (i *instance) openBootstrap() error {
-	config := bootstrap.Config{
-		Access: i.local, Stored: i.uncached,
-		ServiceRanges: i.options.ServiceClusterIPRange,
-		Port:          i.env.Port,
-		Logger:        i.env.Logger,
+// newDefaultObjects creates the default objects. reporter is nil if storage versions are not
+// reported. process reports whether the audit log or admission by files must process the creation of
+// each object.
+func newDefaultObjects(s *settings, r *resources, clusterAuth *clusterAuth, conditions *flowschemas.Conditions, controllers *controllerSet, reporter *storageversions.Reporter, process bool) (*defaultObjects, error) {
+	config, err := newBootstrapConfig(s, r, reporter)
+	if err != nil {
+		return nil, err
 	}
-	if !i.env.Shared {
+	d := &defaultObjects{
+		settings: s, bootstrap: bootstrap.New(config), registrations: r.registrations, clusterAuth: clusterAuth, conditions: conditions,
+		aggregation: controllerOf[*clusterroles.Aggregation](controllers),
+	}
+	d.seedable = !s.env.Storage.Shared && s.env.Storage.Transformer == nil && d.aggregation != nil && !process
+	r.versions.add(func([]schema.GroupVersion) { d.bootstrap.VersionsChanged() })
+	return d, nil
+}
+
+func newBootstrapConfig(s *settings, r *resources, reporter *storageversions.Reporter) (bootstrap.Config, error) {
+	config := bootstrap.Config{
+		Access: r.access, Stored: r.builtin.uncached,
+		ServiceRanges: s.options.Services.ClusterIPRange,
+		Port:          s.env.Network.Port,
+		Identity:      newServerIdentity(s),
+		Logger:        s.env.Telemetry.Logger,
+	}
+	if !s.env.Storage.Shared {
 		config.Revision = func(ctx context.Context) (int64, error) {
-			revision, err := i.env.Backend.CurrentRevision(ctx)
+			revision, err := s.env.Storage.Backend.CurrentRevision(ctx)
 			return int64(revision), err
 		}
 	}
-	if i.options.EndpointReconciler != EndpointsByOthers {
-		config.Endpoint = i.env.Endpoint
-		if i.env.Shared {
-			var err error
-			if config.Leases, err = i.sharedLeases(serverLeasesPath); err != nil {
-				return err
+	var err error
+	if s.options.Services.EndpointReconciler != EndpointsByOthers {
+		config.Endpoint = s.env.Network.Endpoint
+		if s.env.Storage.Shared {
+			if config.Leases, err = r.builtin.serverLeases(serverLeasesPath); err != nil {
+				return config, err
 			}
 		}
 	}
-	config.Identity = i.serverIdentity()
-	if i.interoperates() {
-		var err error
-		if config.PeerLeases, err = i.sharedLeases(peerLeasesPath); err != nil {
-			return err
+	if s.proxiesToPeers() {
+		if config.PeerLeases, err = r.builtin.serverLeases(peerLeasesPath); err != nil {
+			return config, err
 		}
 	}
-	if i.storageVersions != nil {
-		config.ReportVersions = i.storageVersions.Report
+	if reporter != nil {
+		config.ReportVersions = reporter.Report
 	}
-	i.cluster = bootstrap.New(config)
-	return nil
+	return config, nil
 }
 
-// bootstrap creates the objects of every cluster. It retries failures while the server runs, and
-// /readyz reports them.
-func (i *instance) bootstrap(ctx context.Context) error {
-	err := i.cluster.StartNamespaces(ctx) // continue after an error: the hooks report their own
+// newServerIdentity returns the identity of this server in its lease, or nil without a lease.
+func newServerIdentity(s *settings) *bootstrap.Identity {
+	if !s.gates.Enabled(feature.APIServerIdentity) {
+		return nil
+	}
+	hostname := s.env.Network.Hostname
+	return &bootstrap.Identity{ID: telemetry.ServerID(hostname), Hostname: hostname, PeerAddress: s.peerAddress()}
+}
+
+// create creates the objects. It reports failures of single hooks in their health checks, and returns
+// the errors of the objects without which the control plane cannot start.
+func (d *defaultObjects) create(ctx context.Context) error {
+	err := d.bootstrap.StartNamespaces(ctx)
 	var group errgroup.Group
-	group.Go(func() error { i.cluster.Start(ctx); return nil })
-	group.Go(func() error { return i.aggregated.Register(ctx) })
-	group.Go(func() error { return i.clusterAuth.reflector.Load(ctx) })
+	group.Go(func() error { d.bootstrap.Start(ctx); return nil })
+	group.Go(func() error { return d.registrations.Register(ctx) })
+	group.Go(func() error { return d.clusterAuth.reflector.Load(ctx) })
 	if err := errors.Join(err, group.Wait()); err != nil {
 		return err
 	}
-	i.conditions.Start(ctx)
-	if i.aggregation == nil {
+	d.conditions.Start(ctx)
+	if d.aggregation == nil {
 		return nil
 	}
-	return i.aggregation.Aggregate(ctx)
+	return d.aggregation.Aggregate(ctx)
 }
 
-// sharedLeases are leases by which servers over one etcd know of each other: endpoints
-// under kube-apiserver's keys, which hold no namespace.
-func (i *instance) sharedLeases(path string) (storage.Interface, error) {
-	spec := i.rows.Spec(corev1.Resource("endpoints"))
-	spec.Path, spec.Namespaced, spec.Uncached = path, false, true
-	spec.Resource = leaseResources()[path] // which kube-apiserver does not encrypt
-	return i.factory.Open(spec)
+// createLater creates the objects when the disk has space again, and returns nil then. cause is the
+// error of the last attempt. Until then, the existing objects are served. It returns the error of ctx
+// if that ends first.
+func (d *defaultObjects) createLater(ctx context.Context, cause error) error {
+	logger := d.settings.env.Telemetry.Logger
+	logger.Error("some default objects of the cluster are missing; they are created when the store has space", "prefix", d.settings.prefix, "err", cause)
+	backoff := reflector.Backoff(reflector.MaxBackoff)
+	for cause != nil {
+		if err := reflector.Sleep(ctx, &backoff); err != nil {
+			return err
+		}
+		cause = d.create(ctx)
+	}
+	logger.Info("all default objects of the cluster exist now", "prefix", d.settings.prefix)
+	return nil
+}
+
+// seed stores the recorded objects of every cluster in one commit, if the store is empty and the
+// result equals individual creations.
+func (d *defaultObjects) seed(ctx context.Context) error {
+	if !d.seedable {
+		return nil
+	}
+	backend, world := d.settings.env.Storage.Backend, d.settings.env.World
+	prefix := d.settings.keyPrefix() + "/"
+	existing, err := backend.Range(ctx, kv.RangeRequest{Start: prefix, End: kv.PrefixEnd(prefix), Limit: 1})
+	if err != nil || len(existing.Entries) > 0 {
+		return err
+	}
+	entries, err := bootstrap.Seed(world.Now(), func(key string) types.UID { return world.UID(key) })
+	if err != nil || len(entries) == 0 {
+		return err
+	}
+	ops := make([]kv.Op, len(entries))
+	for n, e := range entries {
+		ops[n] = kv.Op{Key: prefix + e.Key, Kind: kv.OpPut, Value: e.Value}
+	}
+	result, err := backend.Commit(ctx, ops...)
+	switch {
+	case errors.Is(err, kv.ErrNoSpace): // create is retried when there is space
+		return nil
+	case err != nil:
+		return fmt.Errorf("store the default objects of the cluster: %w", err)
+	}
+	if result.Committed {
+		d.bootstrap.Seeded()
+	}
+	return nil
+}
+
+// outOfSpace reports whether a write failed because the disk is full.
+func outOfSpace(err error) bool {
+	var status apierrors.APIStatus
+	return errors.Is(err, kv.ErrNoSpace) || errors.As(err, &status) && status.Status().Code == http.StatusInsufficientStorage
 }

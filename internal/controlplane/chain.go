@@ -2,69 +2,65 @@ package controlplane
 
 import (
 	"net/http"
-	"strings"
 
-	"mainstay.dev/mainstay/internal/endpoints/discovery"
+	"mainstay.dev/mainstay/internal/controllers/storageversions"
 	"mainstay.dev/mainstay/internal/feature"
 	"mainstay.dev/mainstay/internal/filters"
 	"mainstay.dev/mainstay/internal/filters/authn"
 	"mainstay.dev/mainstay/internal/filters/authz"
+	"mainstay.dev/mainstay/internal/request"
 )
 
-// chain is the way of every request, read from top to bottom.
-func (i *instance) chain(final http.Handler) http.Handler {
-	onError := i.api.WriteError
-	refuse := i.audit.Refusal(onError)
-	if i.options.Filter != nil {
-		final = i.options.Filter(final)
+// filterDependencies are the components that filters use.
+type filterDependencies struct {
+	onError       filters.ErrorWriter
+	audit         *filters.AuditConfig // nil disables audit
+	authorization *authorization
+	authenticator authn.Authenticator
+	flow          *flowControl
+	// resolve returns the route of a request; see filters.RequestInfo.
+	resolve func(*request.Info) request.Route
+	// storageVersions delays writes until the storage versions are reported; nil without reports.
+	storageVersions *storageversions.Reporter
+}
+
+// newFilterChain returns the handler of all requests: the filters in the order of this function, and
+// then final.
+func newFilterChain(s *settings, d filterDependencies, final http.Handler) http.Handler {
+	options, logger, metrics := &s.options, s.env.Telemetry.Logger, &s.env.Telemetry
+	onInvalid := d.audit.Refusal(d.onError) // writes an error before the filter Audit, and records it
+	if options.Filter != nil {
+		final = options.Filter(final)
 	}
-	if i.storageVersions != nil {
-		final = filters.StorageVersions(i.storageVersions.Pending, onError)(final)
+	if d.storageVersions != nil {
+		final = filters.StorageVersions(d.storageVersions.Pending, d.onError)(final)
 	}
 	return filters.Chain(final,
-		filters.Upgrades(i.env.Logger),
+		filters.Upgrades(logger),
 		filters.AuditID,
-		filters.Recover(i.env.Logger, onError),
-		filters.RequestInfo(i.resources.Resolve, onError),
-		filters.AuditInit(i.audit),
-		filters.Track(filters.TrackConfig{Metrics: i.env.Requests, Logger: i.env.Logger}),
-		filters.HSTS(i.options.HSTSDirectives),
+		filters.Recover(logger, d.onError),
+		filters.RequestInfo(d.resolve, d.onError),
+		filters.AuditInit(d.audit),
+		filters.Track(filters.TrackConfig{Metrics: metrics.Requests, Logger: logger}),
+		filters.HSTS(options.Requests.HSTSDirectives),
 		filters.CacheControl,
-		i.env.Drain.Filter(onError),
-		filters.GoAway(i.options.GoAwayChance),
-		filters.Deadline(filters.DeadlineConfig{Max: i.options.RequestTimeout, Metrics: i.env.Requests, Logger: i.env.Logger, OnError: onError, OnInvalid: refuse}),
-		filters.CORS(i.options.CORSAllowedOrigins),
+		s.env.Shutdown.Drain.Filter(d.onError),
+		filters.GoAway(options.Requests.GoAwayChance),
+		filters.Deadline(filters.DeadlineConfig{Max: options.Requests.Timeout, Metrics: metrics.Requests, Logger: logger, OnError: d.onError, OnInvalid: onInvalid}),
+		filters.CORS(options.Requests.CORSAllowedOrigins),
 		filters.Authenticate(filters.AuthenticateConfig{
-			Authenticator: authn.Union{i.env.Identity.Authenticator, i.tokens},
-			Anonymous:     i.anonymous().Allows,
-			CloseHTTP2:    i.rows.Gates.Enabled(feature.UnauthenticatedHTTP2DOSMitigation),
-			Metrics:       i.env.Metrics.Authentication,
-			Logger:        i.env.Logger,
-			OnError:       refuse,
+			Authenticator: d.authenticator,
+			Anonymous:     newAnonymous(s, d.authorization).Allows,
+			CloseHTTP2:    s.gates.Enabled(feature.UnauthenticatedHTTP2DOSMitigation),
+			Metrics:       metrics.Metrics.Security.Authentication,
+			Logger:        logger,
+			OnError:       onInvalid,
 		}),
-		filters.Audit(i.audit),
+		filters.Audit(d.audit),
 		filters.Impersonate(filters.ImpersonateConfig{
-			Authorizer: i.authorizer, Constrained: i.rows.Gates.Enabled(feature.ConstrainedImpersonation), Logger: i.env.Logger, OnError: onError,
+			Authorizer: d.authorization.authorizer, Constrained: s.gates.Enabled(feature.ConstrainedImpersonation), Logger: logger, OnError: d.onError,
 		}),
-		i.limits(onError),
-		filters.Authorize(authz.Measured{Authorizer: i.authorizer, Metrics: i.env.Metrics.Authorized}, i.views(), i.env.Logger, onError),
+		d.flow.filter(s, d.onError),
+		filters.Authorize(authz.Measured{Authorizer: d.authorization.authorizer, Metrics: metrics.Metrics.Security.Authorization}, newViews(s, d.authorization), logger, d.onError),
 	)
-}
-
-// anonymous returns the requests that need no credentials. As in kube-apiserver, with AlwaysAllow
-// there are none.
-func (i *instance) anonymous() *authn.AnonymousConfig {
-	switch {
-	case i.asks(authz.TypeAlwaysAllow):
-		return &authn.AnonymousConfig{}
-	case i.env.Identity.Anonymous != nil:
-		return i.env.Identity.Anonymous
-	}
-	return &authn.AnonymousConfig{Enabled: !i.options.ClosedToPublic}
-}
-
-// isKnownPath reports whether this control plane serves a non-resource path, so that unknown paths
-// do not become labels of metrics.
-func (i *instance) isKnownPath(path string) bool {
-	return i.paths.has(path) || discovery.Handles(path) || strings.HasPrefix(path, "/openapi/")
 }

@@ -33,7 +33,7 @@ func TestEquivalents(t *testing.T) {
 	}
 	i := c.opened.Load()
 	gears := schema.GroupVersion{Group: "example.com", Version: "v1"}
-	for deadline := time.Now().Add(time.Minute); i.catalog.Find(gears, "gears", "") == nil; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); i.resources.catalog.Find(gears, "gears", "") == nil; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the definition is not established")
 		}
@@ -55,13 +55,13 @@ func TestEquivalents(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		resource := i.catalog.Find(gv, name, subresource)
+		resource := i.resources.catalog.Find(gv, name, subresource)
 		if resource == nil {
 			t.Errorf("%s is not served", asked)
 			continue
 		}
 		got := map[string]bool{}
-		for _, r := range i.catalog.Equivalents(resource) {
+		for _, r := range i.resources.catalog.Equivalents(resource) {
 			if r.Name != name || r.Subresource != subresource {
 				t.Errorf("%s: %s", asked, r.FullName())
 			}

@@ -18,7 +18,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/internal/loopback"
@@ -27,44 +26,42 @@ import (
 )
 
 // clusterAuth publishes the cluster authentication configuration in the ConfigMap
-// kube-system/extension-apiserver-authentication, with which other servers authenticate clients. It
-// follows changes of the configuration. Several servers share the ConfigMap, so values of others
-// are preserved.
+// kube-system/extension-apiserver-authentication, which aggregated servers use to authenticate
+// clients. Several servers share the ConfigMap, so that clusterAuth preserves the values of the other
+// servers. It is safe for concurrent use.
 type clusterAuth struct {
 	configMaps *loopback.Client[*corev1.ConfigMap]
-	wanted     atomic.Pointer[map[string]string]
-	changed    chan struct{} // contains one token while data must be published
-	// reflector publishes whenever the ConfigMap changes.
+	data       atomic.Pointer[map[string]string] // to publish
+	changed    chan struct{}                     // contains one token while changed data is not published
+	// reflector publishes when the ConfigMap has changed.
 	reflector *reflector.Reflector
 	logger    *slog.Logger
 }
 
 var clusterAuthName = types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: "extension-apiserver-authentication"}
 
-// openClusterAuth creates i.clusterAuth.
-func (i *instance) openClusterAuth() error {
-	wanted, err := i.env.Identity.ClusterAuthentication()
+func newClusterAuth(s *settings, access *loopback.Access, builtin *builtinResources) (*clusterAuth, error) {
+	data, err := s.env.Identity.ClusterAuthentication()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	maps, err := i.uncached(schema.GroupResource{Resource: "configmaps"})
+	stored, err := builtin.uncached(corev1.Resource("configmaps"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c := &clusterAuth{
-		configMaps: loopback.For[*corev1.ConfigMap](i.local, corev1.SchemeGroupVersion.WithResource("configmaps")),
-		changed:    make(chan struct{}, 1), logger: i.env.Logger,
+		configMaps: loopback.For[*corev1.ConfigMap](access, corev1.SchemeGroupVersion.WithResource("configmaps")),
+		changed:    make(chan struct{}, 1), logger: s.env.Telemetry.Logger,
 	}
-	c.wanted.Store(&wanted)
+	c.data.Store(&data)
 	c.reflector, err = reflector.New(reflector.Config{
-		Name: "cluster authentication", Collection: maps, Namespace: clusterAuthName.Namespace,
+		Name: "cluster authentication", Collection: stored, Namespace: clusterAuthName.Namespace,
 		Fields:  fields.OneTermEqualSelector("metadata.name", clusterAuthName.Name),
 		Replace: func(ctx context.Context, _ *rest.List) error { return c.publish(ctx) },
 		Apply:   func(ctx context.Context, _ []rest.Event) error { return c.publish(ctx) },
-		Logger:  i.env.Logger, Metrics: i.env.Metrics.Reflectors,
+		Logger:  s.env.Telemetry.Logger, Metrics: s.reflectorMetrics(),
 	})
-	i.clusterAuth = c
-	return err
+	return c, err
 }
 
 // publish writes the ConfigMap if data is missing. A conflict with another writer is not an error:
@@ -78,27 +75,27 @@ func (c *clusterAuth) publish(ctx context.Context) error {
 }
 
 func (c *clusterAuth) publishOnce(ctx context.Context) error {
-	wanted := *c.wanted.Load()
+	data := *c.data.Load()
 	published, err := c.configMaps.Get(ctx, clusterAuthName)
 	if apierrors.IsNotFound(err) {
 		_, err = c.configMaps.Create(ctx, &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Namespace: clusterAuthName.Namespace, Name: clusterAuthName.Name}, Data: mergeData(nil, wanted),
+			ObjectMeta: metav1.ObjectMeta{Namespace: clusterAuthName.Namespace, Name: clusterAuthName.Name}, Data: mergeData(nil, data),
 		})
 		return err
 	}
-	if err != nil || maps.Equal(published.Data, mergeData(published.Data, wanted)) {
+	if err != nil || maps.Equal(published.Data, mergeData(published.Data, data)) {
 		return err
 	}
 	_, err = c.configMaps.Update(ctx, clusterAuthName, func(configMap *corev1.ConfigMap) error {
-		configMap.Data = mergeData(configMap.Data, wanted)
+		configMap.Data = mergeData(configMap.Data, data)
 		return nil
 	})
 	return err
 }
 
-// setWanted changes the data to publish. It does not block.
-func (c *clusterAuth) setWanted(wanted map[string]string) {
-	c.wanted.Store(&wanted)
+// set changes the data to publish. It does not block, and run publishes the data.
+func (c *clusterAuth) set(data map[string]string) {
+	c.data.Store(&data)
 	select {
 	case c.changed <- struct{}{}:
 	default:
@@ -130,27 +127,27 @@ func (c *clusterAuth) run(ctx context.Context) error {
 	}
 }
 
-// mergeData merges the data with that of other servers. It drops malformed values and expired
-// certificates.
-func mergeData(there, wanted map[string]string) map[string]string {
-	data := make(map[string]string, len(wanted))
-	for key, value := range wanted {
+// mergeData merges own data with the published data of other servers. It drops malformed values and
+// expired certificates.
+func mergeData(published, own map[string]string) map[string]string {
+	data := make(map[string]string, len(own))
+	for key, value := range own {
 		if bytes.HasPrefix([]byte(value), []byte("[")) {
-			data[key] = mergeNames(there[key], value)
+			data[key] = mergeNames(published[key], value)
 		} else {
-			data[key] = mergeCertificates(there[key], value)
+			data[key] = mergeCertificates(published[key], value)
 		}
 	}
 	return data
 }
 
-func mergeNames(there, wanted string) string {
+func mergeNames(published, own string) string {
 	var all, more []string
-	if json.Unmarshal([]byte(there), &all) != nil {
+	if json.Unmarshal([]byte(published), &all) != nil {
 		all = nil
 	}
-	if json.Unmarshal([]byte(wanted), &more) != nil {
-		return wanted
+	if json.Unmarshal([]byte(own), &more) != nil {
+		return own
 	}
 	for _, name := range more {
 		if !slices.Contains(all, name) {
@@ -159,19 +156,19 @@ func mergeNames(there, wanted string) string {
 	}
 	encoded, err := json.Marshal(append([]string{}, all...))
 	if err != nil {
-		return wanted
+		return own
 	}
 	return string(encoded)
 }
 
-// expirySlack is how long after its expiry a certificate is still published, for
-// clocks that are behind.
+// expirySlack is the time for which an expired certificate is still published, for servers whose
+// clock is slow.
 const expirySlack = 5 * time.Minute
 
-func mergeCertificates(there, wanted string) string {
+func mergeCertificates(published, own string) string {
 	var out bytes.Buffer
 	var seen [][]byte
-	for _, rest := range [][]byte{[]byte(there), []byte(wanted)} {
+	for _, rest := range [][]byte{[]byte(published), []byte(own)} {
 		for {
 			var block *pem.Block
 			if block, rest = pem.Decode(rest); block == nil {
@@ -183,7 +180,7 @@ func mergeCertificates(there, wanted string) string {
 				continue
 			}
 			seen = append(seen, block.Bytes)
-			_ = pem.Encode(&out, &pem.Block{Type: block.Type, Bytes: block.Bytes}) // to memory
+			_ = pem.Encode(&out, &pem.Block{Type: block.Type, Bytes: block.Bytes}) // writes to memory do not fail
 		}
 	}
 	return out.String()

@@ -30,7 +30,7 @@ func TestOldDefinitionsAreCollected(t *testing.T) {
 		if code, body := send(t, c, http.MethodPost, things, fmt.Sprintf(`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"t%d"}}`, n)); code != 201 {
 			t.Fatalf("%d %s", code, body)
 		}
-		old = append(old, weak.Make(c.opened.Load().catalog.Find(schema.GroupVersion{Group: "example.com", Version: "v1"}, "things", "")))
+		old = append(old, weak.Make(c.opened.Load().resources.catalog.Find(schema.GroupVersion{Group: "example.com", Version: "v1"}, "things", "")))
 		description := fmt.Sprintf(`[{"op":"add","path":"/spec/versions/0/schema/openAPIV3Schema/description","value":"generation %d"}]`, n)
 		if code, body := patchJSON(t, c, definitions+"/things.example.com", description); code != 200 {
 			t.Fatalf("%d %s", code, body)

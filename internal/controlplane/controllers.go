@@ -2,32 +2,21 @@ package controlplane
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
-	"strings"
-	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
-	certificatesv1 "k8s.io/api/certificates/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	storagemigrationv1 "k8s.io/api/storagemigration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
-	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/apis/bootstrap"
+	"mainstay.dev/mainstay/internal/authorizer"
+	"mainstay.dev/mainstay/internal/controllers"
 	"mainstay.dev/mainstay/internal/controllers/accounttokens"
 	"mainstay.dev/mainstay/internal/controllers/bootstraptokens"
 	"mainstay.dev/mainstay/internal/controllers/certificates"
 	"mainstay.dev/mainstay/internal/controllers/changes"
 	"mainstay.dev/mainstay/internal/controllers/clusterroles"
 	"mainstay.dev/mainstay/internal/controllers/election"
-	"mainstay.dev/mainstay/internal/controllers/flowschemas"
 	"mainstay.dev/mainstay/internal/controllers/garbage"
 	"mainstay.dev/mainstay/internal/controllers/legacytokens"
 	"mainstay.dev/mainstay/internal/controllers/namespace"
@@ -38,286 +27,194 @@ import (
 	"mainstay.dev/mainstay/internal/controllers/storageprotection"
 	"mainstay.dev/mainstay/internal/controllers/storageversions"
 	"mainstay.dev/mainstay/internal/controllers/ttlafterfinished"
-	"mainstay.dev/mainstay/internal/rest"
-	"mainstay.dev/mainstay/internal/storage"
+	"mainstay.dev/mainstay/internal/loopback"
+	"mainstay.dev/mainstay/internal/registry/quota"
+	"mainstay.dev/mainstay/internal/request"
 )
 
-// controller is a controller that runs in the server, on one of several servers.
-type controller struct {
-	name string
-	beginner
+// policyStatusController checks the types in the expressions of policies. Here the write of a policy
+// checks them, so that the controller has no work.
+const policyStatusController = "validatingadmissionpolicy-status-controller"
+
+// allControllers returns the controllers that can run in the server. A new controller is a package
+// in controllers and an entry in this list.
+func allControllers() []controllers.Registration {
+	return slices.Concat([]controllers.Registration{
+		clusterroles.Registration(),
+		serviceaccounts.Registration(),
+		accounttokens.Registration(),
+		rootca.Registration(),
+		namespace.Registration(),
+		garbage.Registration(),
+		ttlafterfinished.Registration(),
+		resourcequotas.Registration(),
+		legacytokens.Registration(),
+		bootstraptokens.CleanerRegistration(),
+		bootstraptokens.SignerRegistration(),
+		storagemigration.Registration(),
+		storageversions.Registration(),
+		{Name: policyStatusController},
+	}, storageprotection.Registrations(), certificates.Registrations())
 }
 
-// beginner is the work of a controller.
-type beginner interface {
-	// Begin starts the controller, which runs until ctx ends. It returns a subscriber of the change
-	// feed, and a function that waits for the end.
-	Begin(ctx context.Context) (changes.Subscriber, func())
-}
-
-// Controllers returns the names of the controllers that can run in the server, which
-// are kube-controller-manager's.
+// Controllers returns the sorted names of the controllers that can run in the server. They are the
+// names of kube-controller-manager.
 func Controllers() []string {
-	return slices.Sorted(slices.Values(slices.Concat([]string{
-		accounttokens.Name, bootstraptokens.CleanerName, bootstraptokens.SignerName, clusterroles.Name, garbage.Name, legacytokens.Name, namespace.Name, policyStatus, resourcequotas.Name, rootca.Name, serviceaccounts.Name, storagemigration.Name, storageversions.Name, ttlafterfinished.Name,
-	}, certificates.Names(), storageprotection.Names())))
+	return controllerNames(func(controllers.Registration) bool { return true })
 }
 
-// OptionalController runs only where --controllers names it, as in kube-controller-manager.
-const OptionalController = bootstraptokens.SignerName
+// OptionalControllers returns the sorted names of the controllers that run only if
+// ControllerOptions.Names lists them, as in kube-controller-manager.
+func OptionalControllers() []string {
+	return controllerNames(func(r controllers.Registration) bool { return r.Optional })
+}
 
-// policyStatus is the controller that checks the types of policy expressions. Here the write of a
-// policy checks them, so the controller of kube-controller-manager finds no work.
-const policyStatus = "validatingadmissionpolicy-status-controller"
-
-func (o Options) checkControllers() error {
-	var errs []error
-	for _, name := range o.Controllers {
-		if name != "*" && name != noControllers && !slices.Contains(Controllers(), strings.TrimPrefix(name, "-")) {
-			errs = append(errs, fmt.Errorf("--controllers: there is no controller %q in this server, only %s", name, strings.Join(Controllers(), ", ")))
+func controllerNames(selects func(controllers.Registration) bool) []string {
+	var names []string
+	for _, r := range allControllers() {
+		if selects(r) {
+			names = append(names, r.Name)
 		}
 	}
-	return errors.Join(errs...)
+	slices.Sort(names)
+	return names
 }
 
-// noControllers in Options.Controllers disables all controllers that are not named.
-const noControllers = "-*"
-
-// runs reports whether a controller is enabled.
-func (o Options) runs(name string) bool {
-	all := len(o.Controllers) == 0 || slices.Contains(o.Controllers, "*") && !slices.Contains(o.Controllers, noControllers)
-	return slices.Contains(o.Controllers, name) || all && name != OptionalController && !slices.Contains(o.Controllers, "-"+name)
+// controllerSet runs the controllers of a control plane.
+type controllerSet struct {
+	settings *settings
+	access   *loopback.Access
+	builtin  *builtinResources
+	manager  *controllerManager
+	// selected are the names of the controllers that the options enable. Some of them may have no work
+	// in this control plane; enabled are the others.
+	selected map[string]bool
+	enabled  []enabledController
 }
 
-// runsBeside reports whether a controller is to run while kube-controller-manager,
-// which has it too, runs: where the flag names it.
-func (o Options) runsBeside(name string) bool { return slices.Contains(o.Controllers, name) }
+type enabledController struct {
+	name string
+	controllers.Controller
+}
 
-// openControllers creates the controllers that run in the server.
-func (i *instance) openControllers() error {
-	i.conditions = flowschemas.New(i.lifetime, i.local, i.env.Logger)
-	i.stored = newStoredResources(i)
-	type opening struct {
-		name string
-		open func() error
+// newControllers creates the enabled controllers. reporter is nil if storage versions are not
+// reported.
+func newControllers(s *settings, r *resources, authorizer authorizer.Authorizer, ledger *quota.Ledger, reporter *storageversions.Reporter) (*controllerSet, error) {
+	manager, err := newControllerManager(r.access, r.builtin)
+	if err != nil {
+		return nil, err
 	}
-	all := []opening{
-		{clusterroles.Name, i.openAggregation}, {serviceaccounts.Name, i.openServiceAccounts}, {accounttokens.Name, i.openAccountTokens}, {rootca.Name, i.openRootCA},
-		{namespace.Name, i.openNamespaces}, {garbage.Name, i.openGarbageCollector}, {ttlafterfinished.Name, i.openTTLAfterFinished},
-		{resourcequotas.Name, i.openResourceQuotas}, {legacytokens.Name, i.openLegacyTokens},
-		{bootstraptokens.CleanerName, i.openTokenCleaner}, {storagemigration.Name, i.openStorageMigration}, {storageversions.Name, i.openStorageVersionCollector}, {bootstraptokens.SignerName, i.openBootstrapSigner},
-	}
-	for _, name := range storageprotection.Names() {
-		all = append(all, opening{name, func() error { return i.openStorageProtection(name) }})
-	}
-	for _, name := range certificates.Names() {
-		all = append(all, opening{name, func() error { return i.openCertificates(name) }})
-	}
-	for _, open := range all {
-		if !i.options.runs(open.name) {
+	set := &controllerSet{settings: s, access: r.access, builtin: r.builtin, manager: manager, selected: map[string]bool{}}
+	dependencies := newControllerDependencies(s, r, authorizer, ledger)
+	dependencies.ReportsStorageVersions = reporter != nil
+	for _, registration := range allControllers() {
+		if !s.options.Controllers.enabled(registration.Name) {
 			continue
 		}
-		if err := open.open(); err != nil {
-			return fmt.Errorf("%s: %w", open.name, err)
+		set.selected[registration.Name] = true
+		if registration.New == nil {
+			continue
+		}
+		created, err := registration.New(dependencies)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", registration.Name, err)
+		}
+		if created != nil {
+			set.enabled = append(set.enabled, enabledController{registration.Name, created})
 		}
 	}
-	return nil
+	return set, nil
 }
 
-// add registers a controller, which runs on one of several servers.
-func (i *instance) add(name string, c beginner) {
-	i.controllers = append(i.controllers, controller{name, c})
-}
-
-func (i *instance) openAggregation() error {
-	roles, err := i.uncached(rbacv1.Resource("clusterroles"))
-	if err != nil {
-		return err
+func newControllerDependencies(s *settings, r *resources, authorizer authorizer.Authorizer, ledger *quota.Ledger) controllers.Dependencies {
+	identity, stored := &s.env.Identity, newStoredResources(r)
+	return controllers.Dependencies{
+		Access:     r.access,
+		Stored:     r.builtin.uncached,
+		Objects:    controllers.Objects{Prefix: s.keyPrefix(), Decrypt: newDecrypt(s), Resources: stored},
+		Authorizer: authorizer,
+		Keys:       controllers.Keys{SigningAuthority: identity.Signing, ServingCA: identity.ServingCA, SignToken: identity.TokenKeys.Sign},
+		Quotas:     ledger,
+		List:       newQuotaLister(stored),
+		DeleteRemote: func(ctx context.Context, user *request.User, namespace string) controllers.RemoteContent {
+			return deleteRemote(ctx, r.registrations, user, namespace)
+		},
+		ServerIdentities: bootstrap.IdentitySelector(),
+		Settings: controllers.Settings{
+			NamespaceGrace: s.options.Controllers.NamespaceGrace, SigningDuration: s.options.Controllers.ClusterSigningDuration,
+			LegacyTokenPeriod: s.options.Controllers.LegacyTokenCleanUpPeriod, KeepUnknownOwners: s.options.Controllers.KeepUnknownOwners,
+		},
+		Logger: s.env.Telemetry.Logger,
+		Queues: s.env.Telemetry.Metrics.Queues,
 	}
-	i.aggregation = clusterroles.New(clusterroles.Config{Stored: roles, Access: i.local, Logger: i.env.Logger, Queues: i.env.Metrics.Queues})
-	i.add(clusterroles.Name, i.aggregation)
-	return nil
 }
 
-func (i *instance) openServiceAccounts() error {
-	stored, err := i.uncached(corev1.Resource("serviceaccounts"))
-	if err != nil {
-		return err
+// controllerOf returns the enabled controller of a type, or nil. Components that call a controller
+// for requests use it.
+func controllerOf[C interface {
+	comparable
+	controllers.Controller
+}](set *controllerSet) C {
+	for _, c := range set.enabled {
+		if found, ok := c.Controller.(C); ok {
+			return found
+		}
 	}
-	i.accounts = serviceaccounts.New(serviceaccounts.Config{Stored: stored, Access: i.local, Logger: i.env.Logger, Queues: i.env.Metrics.Queues})
-	i.add(serviceaccounts.Name, i.accounts)
-	return nil
+	var none C
+	return none
 }
 
-// openAccountTokens creates the token controller. Without the serving CA, it is disabled.
-func (i *instance) openAccountTokens() error {
-	identity := &i.env.Identity
-	if identity.ServingCA == nil {
+// newDecrypt returns the decryption of values that controllers read without storage, or nil if
+// values are not encrypted.
+func newDecrypt(s *settings) changes.Decrypt {
+	transformers := s.env.Storage.Transformer
+	if transformers == nil {
 		return nil
 	}
-	config := accounttokens.Config{
-		Sign: identity.TokenKeys.Sign, Bundle: identity.ServingCA, Access: i.local, Logger: i.env.Logger, Queues: i.env.Metrics.Queues,
-	}
-	err := i.uncachedCore(map[string]*storage.Interface{"secrets": &config.Secrets, "serviceaccounts": &config.Accounts})
-	i.add(accounttokens.Name, accounttokens.New(config))
-	return err
-}
-
-func (i *instance) openRootCA() error {
-	if i.env.Identity.ServingCA == nil {
-		return nil
-	}
-	stored, err := i.uncached(corev1.Resource("configmaps"))
-	if err != nil {
-		return err
-	}
-	publisher := rootca.New(rootca.Config{Bundle: i.env.Identity.ServingCA, Stored: stored, Access: i.local, Logger: i.env.Logger, Queues: i.env.Metrics.Queues})
-	i.add(rootca.Name, publisher)
-	return nil
-}
-
-func (i *instance) openNamespaces() error {
-	emptier := namespace.New(namespace.Config{
-		Plain: i.plain(), Prefix: i.keyPrefix(), Resources: i.stored.namespaced, Remote: i.deleteRemote, Access: i.local, Grace: i.options.NamespaceGrace, Logger: i.env.Logger, Queues: i.env.Metrics.Queues,
-	})
-	i.add(namespace.Name, emptier)
-	return nil
-}
-
-// plain returns the decryption of values that controllers read without storage; nil without
-// encryption.
-func (i *instance) plain() changes.Plain {
-	if i.env.Transformer == nil {
-		return nil
-	}
-	keys := NewKeys(i.prefix)
+	keys := NewKeys(s.prefix)
 	return func(ctx context.Context, key string, value []byte) []byte {
 		resource, _ := keys.Resource(key)
-		transformer := i.env.Transformer(resource)
+		transformer := transformers(resource)
 		if transformer == nil {
 			return value
 		}
 		plain, _, err := transformer.FromStorage(ctx, value, key)
 		if err != nil {
-			return value // which reports that it is unreadable
+			return value // the reader reports that it cannot decode the value
 		}
 		return plain
 	}
 }
 
-// keyPrefix returns the prefix of all keys, such as "/registry".
-func (i *instance) keyPrefix() string { return "/" + strings.Trim(i.prefix, "/") }
-
-func (i *instance) openGarbageCollector() error {
-	collector := garbage.New(garbage.Config{
-		Plain: i.plain(), Prefix: i.keyPrefix(), OfPath: i.stored.ofPath, OfKind: i.stored.ofKind, Access: i.local, Logger: i.env.Logger, Queues: i.env.Metrics.Queues,
-		KeepUnknown: i.options.KeepUnknownOwners,
-	})
-	i.add(garbage.Name, collector)
-	return nil
+// runsAnywhere reports whether a controller runs in this server, in another server with the same
+// flags, or in a kube-controller-manager.
+func (c *controllerSet) runsAnywhere(ctx context.Context, name string) bool {
+	return c.selected[name] || c.manager.running(ctx)
 }
 
-func (i *instance) openTTLAfterFinished() error {
-	jobs, err := i.uncached(batchv1.Resource("jobs"))
-	if err != nil {
-		return err
+// component returns the component with the controllers. It has no loop if there are none.
+func (c *controllerSet) component() component {
+	if len(c.enabled) == 0 {
+		return component{name: controllerLoops}
 	}
-	cleaner := ttlafterfinished.New(ttlafterfinished.Config{Stored: jobs, Access: i.local, Logger: i.env.Logger, Queues: i.env.Metrics.Queues})
-	i.add(ttlafterfinished.Name, cleaner)
-	return nil
+	return component{controllerLoops, nil, c.run}
 }
 
-func (i *instance) openStorageProtection(name string) error {
-	protection, err := storageprotection.New(name, storageprotection.Config{Stored: i.uncached, Access: i.local, Logger: i.env.Logger, Queues: i.env.Metrics.Queues})
-	if err != nil {
-		return err
-	}
-	i.add(name, protection)
-	return nil
-}
-
-func (i *instance) openCertificates(name string) error {
-	if name == certificates.SigningName && i.env.Identity.Signing == nil {
+// run runs the controllers until ctx ends: immediately if this process is the only user of the
+// store, otherwise while it is the elected leader.
+func (c *controllerSet) run(ctx context.Context) error {
+	if !c.settings.env.Storage.Shared {
+		c.lead(ctx)
 		return nil
 	}
-	requests, err := i.uncached(certificatesv1.Resource("certificatesigningrequests"))
-	if err != nil {
-		return err
-	}
-	i.add(name, certificates.New(name, certificates.Config{
-		Stored: requests, Authorizer: i.authorizer, Authority: i.env.Identity.Signing, Lifetime: i.options.ClusterSigningDuration, Access: i.local, Logger: i.env.Logger, Queues: i.env.Metrics.Queues,
-	}))
+	election.New(election.Config{
+		Access: c.access, Stored: c.manager.leases, Identity: candidateIdentity(), Logger: c.settings.env.Telemetry.Logger,
+	}).Run(ctx, c.lead)
 	return nil
 }
 
-// openStorageMigration creates the migration controller, if the API of migrations is served.
-func (i *instance) openStorageMigration() error {
-	resource := storagemigrationv1.SchemeGroupVersion.WithResource("storageversionmigrations")
-	if i.static.Find(resource.GroupVersion(), resource.Resource, "") == nil {
-		return nil
-	}
-	stored, err := i.uncached(resource.GroupResource())
-	if err != nil {
-		return err
-	}
-	i.add(storagemigration.Name, storagemigration.New(storagemigration.Config{
-		Prefix: i.keyPrefix(), Stored: stored, Find: i.stored.ofResource, Access: i.local, Logger: i.env.Logger, Queues: i.env.Metrics.Queues,
-	}))
-	return nil
-}
-
-func (i *instance) openTokenCleaner() error {
-	config, err := i.bootstrapTokens()
-	i.add(bootstraptokens.CleanerName, bootstraptokens.NewCleaner(config))
-	return err
-}
-
-func (i *instance) openBootstrapSigner() error {
-	config, err := i.bootstrapTokens()
-	i.add(bootstraptokens.SignerName, bootstraptokens.NewSigner(config))
-	return err
-}
-
-func (i *instance) bootstrapTokens() (bootstraptokens.Config, error) {
-	config := bootstraptokens.Config{Access: i.local, Logger: i.env.Logger, Queues: i.env.Metrics.Queues}
-	err := i.uncachedCore(map[string]*storage.Interface{"secrets": &config.Secrets, "configmaps": &config.ConfigMaps})
-	return config, err
-}
-
-func (i *instance) openLegacyTokens() error {
-	config := legacytokens.Config{Period: i.options.LegacyTokenCleanUpPeriod, Access: i.local, Logger: i.env.Logger, Queues: i.env.Metrics.Queues}
-	err := i.uncachedCore(map[string]*storage.Interface{
-		"secrets": &config.Secrets, "serviceaccounts": &config.Accounts, "pods": &config.Pods, "configmaps": &config.ConfigMaps,
-	})
-	i.add(legacytokens.Name, legacytokens.New(config))
-	return err
-}
-
-// uncachedCore opens resources of the core group past the watch cache.
-func (i *instance) uncachedCore(resources map[string]*storage.Interface) error {
-	for resource, to := range resources {
-		stored, err := i.uncached(corev1.Resource(resource))
-		if err != nil {
-			return err
-		}
-		*to = stored
-	}
-	return nil
-}
-
-// runControllers runs the controllers until ctx ends: immediately if this process is the only user
-// of the store, otherwise while it is the elected leader.
-func (i *instance) runControllers(ctx context.Context) error {
-	if !i.env.Shared {
-		i.lead(ctx)
-		return nil
-	}
-	election.New(election.Config{Access: i.local, Stored: i.leases, Identity: i.identity(), Logger: i.env.Logger}).Run(ctx, i.lead)
-	return nil
-}
-
-// identity names this process among all servers.
-func (i *instance) identity() string {
+// candidateIdentity returns a unique identity of this process in the election.
+func candidateIdentity() string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "mainstay"
@@ -327,105 +224,41 @@ func (i *instance) identity() string {
 
 // lead runs the controllers until ctx ends. It restarts them when a kube-controller-manager starts
 // or stops.
-func (i *instance) lead(ctx context.Context) {
-	for beside := false; ctx.Err() == nil; {
-		beside = i.term(ctx, beside)
+func (c *controllerSet) lead(ctx context.Context) {
+	for managerRuns := false; ctx.Err() == nil; {
+		managerRuns = c.runUntilManagerChanges(ctx, managerRuns)
 	}
 }
 
-// term runs the current set of controllers until the set changes. It returns whether a
-// kube-controller-manager is running; was is the previous result.
-func (i *instance) term(ctx context.Context, was bool) (beside bool) {
-	ctx, end := context.WithCancel(ctx)
-	defer end()
-	external := &election.External{Name: controllerLease, Holds: i.leaseEnds, Changed: end}
-	beside, subscriber := external.Begin(ctx)
+// runUntilManagerChanges runs the current selection of controllers until a kube-controller-manager
+// starts or stops. It returns whether one was running during the call; before is the result of the
+// previous call.
+func (c *controllerSet) runUntilManagerChanges(ctx context.Context, before bool) (managerRuns bool) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	logger := c.settings.env.Telemetry.Logger
+	external := &election.External{Name: managerLease, Holds: c.manager.leaseExpiry, Changed: cancel}
+	managerRuns, subscriber := external.Start(ctx)
 	switch {
-	case beside:
-		i.env.Logger.Info("a kube-controller-manager runs: controllers that --controllers does not name are left to it")
-	case was:
-		i.env.Logger.Info("the kube-controller-manager is gone: the controllers run here again")
+	case managerRuns:
+		logger.Info("a kube-controller-manager runs; this server runs only the controllers that --controllers lists")
+	case before:
+		logger.Info("the kube-controller-manager has stopped; this server runs the controllers again")
 	}
 	subscribers := []changes.Subscriber{subscriber}
-	for _, c := range i.controllers {
-		if beside && !i.options.runsBeside(c.name) {
+	for _, enabled := range c.enabled {
+		if managerRuns && !c.settings.options.Controllers.named(enabled.name) {
 			continue
 		}
-		s, wait := c.Begin(ctx)
+		s, wait := enabled.Start(ctx)
 		defer wait()
 		subscribers = append(subscribers, s)
 	}
-	defer end() // before waiting for the controllers
+	defer cancel() // runs before the deferred calls of wait
+	env := &c.settings.env.Storage
 	changes.New(changes.Config{
-		Backend: i.env.Backend, Apart: i.apart(), Plain: i.plain(), Prefix: i.prefix, Stores: i.rows.StoresPath, Logger: i.env.Logger,
+		Backend: env.Backend, Overrides: c.builtin.overrides(env.Backend), Decrypt: newDecrypt(c.settings), Prefix: c.settings.prefix,
+		Stores: c.builtin.rows.StoresPath, Logger: logger,
 	}, subscribers...).Run(ctx)
-	return beside
+	return managerRuns
 }
-
-// accountPatience is how long a pod waits for the default account that a
-// kube-controller-manager is about to create, as in kube-apiserver.
-const accountPatience = 1500 * time.Millisecond
-
-// provideAccount sees to it that a namespace has its default account: it is this
-// server that creates it, or kube-controller-manager, which is waited for then.
-func (i *instance) provideAccount(ctx context.Context, namespace string) {
-	if i.accounts != nil {
-		_ = i.accounts.Ensure(ctx, namespace) // after an error, admission rejects the pod for that reason
-		return
-	}
-	if !i.controllersRun(ctx) {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, accountPatience)
-	defer cancel()
-	accounts, err := stored[*corev1.ServiceAccount](i, corev1.SchemeGroupVersion, "serviceaccounts").Collection()
-	if err != nil {
-		return
-	}
-	w, err := accounts.Watch(ctx, namespace, rest.ListOptions{Fields: fields.OneTermEqualSelector("metadata.name", "default")})
-	if err != nil {
-		return
-	}
-	defer w.Close()
-	_, _ = w.Next(ctx)
-}
-
-// controllerLease is the lease of a running kube-controller-manager.
-const controllerLease = "kube-controller-manager"
-
-// controllersRun reports whether a kube-controller-manager runs, as far as its
-// lease shows. Where that cannot be read it is taken to run.
-func (i *instance) controllersRun(ctx context.Context) bool {
-	return time.Now().Before(i.leaseEnds(ctx))
-}
-
-// controllerRuns reports whether a controller runs: in this server, or another one with
-// the same flags, or in kube-controller-manager.
-func (i *instance) controllerRuns(ctx context.Context, name string) bool {
-	return i.options.runs(name) || i.controllersRun(ctx)
-}
-
-// leaseEnds returns the expiration of the lease of kube-controller-manager, a past time if none
-// runs. If the lease is unreadable, it assumes a running one.
-func (i *instance) leaseEnds(ctx context.Context) time.Time {
-	unknown := time.Now().Add(unreadableLease)
-	record, err := i.leases.Get(ctx, types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: controllerLease}, storage.ReadOptions{})
-	if errors.Is(err, storage.ErrNotFound) {
-		return time.Time{}
-	}
-	if err != nil {
-		return unknown
-	}
-	lease, err := codec.SharedAs[*coordinationv1.Lease](record)
-	if err != nil {
-		return unknown
-	}
-	spec := &lease.Spec
-	if spec.HolderIdentity == nil || *spec.HolderIdentity == "" || spec.RenewTime == nil || spec.LeaseDurationSeconds == nil {
-		return time.Time{}
-	}
-	return spec.RenewTime.Add(time.Duration(*spec.LeaseDurationSeconds) * time.Second)
-}
-
-// unreadableLease is for how long a lease that cannot be read is taken to hold.
-const unreadableLease = 15 * time.Second

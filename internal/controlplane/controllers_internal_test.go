@@ -2,10 +2,10 @@ package controlplane
 
 import "testing"
 
-// TestSelectedControllers tests the values of Options.Controllers.
+// TestSelectedControllers tests the values of ControllerOptions.Names.
 func TestSelectedControllers(t *testing.T) {
 	t.Parallel()
-	const collector, namespaces = "garbage-collector-controller", "namespace-controller"
+	const collector, namespaces, optional = "garbage-collector-controller", "namespace-controller", "bootstrap-signer-controller"
 	for name, test := range map[string]struct {
 		controllers                     []string
 		collector, namespaces, optional bool
@@ -13,7 +13,7 @@ func TestSelectedControllers(t *testing.T) {
 		"default":              {nil, true, true, false},
 		"all":                  {[]string{"*"}, true, true, false},
 		"all but one":          {[]string{"*", "-" + collector}, false, true, false},
-		"all, and optional":    {[]string{"*", OptionalController}, true, true, true},
+		"all, and optional":    {[]string{"*", optional}, true, true, true},
 		"one":                  {[]string{collector}, true, false, false},
 		"none":                 {[]string{"-*"}, false, false, false},
 		"none but one":         {[]string{"-*", collector}, true, false, false},
@@ -22,12 +22,12 @@ func TestSelectedControllers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			options := Options{Controllers: test.controllers}
-			if err := options.checkControllers(); err != nil {
+			options := Options{Controllers: ControllerOptions{Names: test.controllers}}
+			if err := options.Controllers.check(); err != nil {
 				t.Error(err)
 			}
-			for controller, want := range map[string]bool{collector: test.collector, namespaces: test.namespaces, OptionalController: test.optional} {
-				if got := options.runs(controller); got != want {
+			for controller, want := range map[string]bool{collector: test.collector, namespaces: test.namespaces, optional: test.optional} {
+				if got := options.Controllers.enabled(controller); got != want {
 					t.Errorf("%s runs: %t; want %t", controller, got, want)
 				}
 			}

@@ -27,36 +27,35 @@ type ControlPlane struct {
 	prefix  string
 	options Options
 
-	// lifetime is done with Close; all goroutines of the control plane end with
-	// it.
+	// lifetime is canceled by Close, which ends all goroutines of the control plane.
 	lifetime context.Context
-	end      context.CancelFunc
-	// opening is held during Open and Close.
+	cancel   context.CancelFunc
+	// opening is a lock that is held during Open and Close. Waiting for it respects a context.
 	opening *semaphore.Weighted
 	opened  atomic.Pointer[instance]
 	closed  atomic.Bool // Close has returned
 }
 
-// ErrClosed is returned by the Open of a control plane that was closed.
+// ErrClosed is returned by Open after Close.
 var ErrClosed = errors.New("the control plane is closed")
 
 // New returns a control plane whose objects are stored below prefix, such as "/registry", or all
 // errors of the options. No prefix of a control plane may contain another one of the same backend.
-// New accesses neither backend nor network. The caller must call Close.
+// New performs no I/O and starts no goroutine. The caller must call Close.
 func New(env *Env, prefix string, options Options) (*ControlPlane, error) {
 	options = options.WithDefaults()
 	if err := errors.Join(env.check(), options.Check()); err != nil {
 		return nil, err
 	}
 	c := &ControlPlane{env: env, prefix: prefix, options: options, opening: semaphore.NewWeighted(1)}
-	c.lifetime, c.end = context.WithCancel(simulation.With(context.Background(), env.World))
+	c.lifetime, c.cancel = context.WithCancel(simulation.With(context.Background(), env.World))
 	return c, nil
 }
 
-// Open makes the control plane ready to serve: it loads definitions and registrations, and creates
-// the objects of every cluster. It returns nil if the control plane is already open; ServeHTTP
-// calls it otherwise. If it fails, or ctx ends first, nothing continues to run, and it can be
-// called again.
+// Open makes the control plane ready to serve: it loads the objects that configure the server, and
+// creates the objects of every cluster. It blocks until the control plane is open, and returns nil at
+// once if it already is. After an error, and if ctx ends first, no goroutine is left, and Open can be
+// called again. After Close it returns ErrClosed.
 func (c *ControlPlane) Open(ctx context.Context) error {
 	if c.opened.Load() != nil {
 		return nil
@@ -71,7 +70,7 @@ func (c *ControlPlane) Open(ctx context.Context) error {
 	if c.lifetime.Err() != nil {
 		return ErrClosed
 	}
-	opened, err := newInstance(c)
+	opened, err := newInstance(newSettings(c))
 	if err != nil {
 		return fmt.Errorf("open the control plane at %s: %w", c.prefix, err)
 	}
@@ -82,11 +81,11 @@ func (c *ControlPlane) Open(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the goroutines of the control plane and waits for them. Requests must
-// have ended before. The backend stays open.
+// Close ends the goroutines of the control plane and waits for them. The caller must have ended all
+// requests before. Close does not close the backend.
 func (c *ControlPlane) Close() {
-	c.end()
-	_ = c.opening.Acquire(context.Background(), 1) // an Open under way ends with lifetime
+	c.cancel()
+	_ = c.opening.Acquire(context.Background(), 1) // a concurrent Open returns when lifetime ends
 	defer c.opening.Release(1)
 	if opened := c.opened.Load(); opened != nil {
 		opened.wait()
@@ -94,8 +93,8 @@ func (c *ControlPlane) Close() {
 	c.closed.Store(true)
 }
 
-// Closed reports whether Close has ended all goroutines. A new control plane may then be made with
-// the same prefix.
+// Closed reports whether Close has returned. A new control plane can then be created with the same
+// prefix.
 func (c *ControlPlane) Closed() bool { return c.closed.Load() }
 
 // ServeHTTP serves a request through the filters. It opens the control plane first,
@@ -117,30 +116,30 @@ func (c *ControlPlane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // returns nil.
 func (c *ControlPlane) openFor(w http.ResponseWriter, r *http.Request) *instance {
 	if err := c.Open(r.Context()); err != nil {
-		c.env.Logger.Error("a control plane cannot be opened", "prefix", c.prefix, "err", err)
+		c.env.Telemetry.Logger.Error("a control plane cannot be opened", "prefix", c.prefix, "err", err)
 		endpoints.WriteStatus(w, r, endpoints.StatusOf(apierrors.NewServiceUnavailable("the control plane cannot be opened now")))
 		return nil
 	}
 	return c.opened.Load()
 }
 
-// Withdraw removes this process from the endpoints of default/kubernetes before it stops. It has no
-// effect if the control plane is not open.
+// Withdraw removes this process from the endpoints of the service default/kubernetes, before it
+// stops. It has no effect if the control plane is not open.
 func (c *ControlPlane) Withdraw(ctx context.Context) error {
 	if opened := c.opened.Load(); opened != nil {
-		return opened.cluster.Withdraw(ctx)
+		return opened.defaultObjects.bootstrap.Withdraw(ctx)
 	}
 	return nil
 }
 
-// Defines reports whether a definition of an open control plane defines a resource.
+// Defines reports whether the control plane is open and a CustomResourceDefinition defines a resource.
 func (c *ControlPlane) Defines(resource schema.GroupResource) bool {
 	opened := c.opened.Load()
-	return opened != nil && opened.custom.Defines(resource)
+	return opened != nil && opened.resources.definitions.Defines(resource)
 }
 
-// IdentityChanged publishes the cluster authentication configuration after
-// Env.Identity has changed.
+// IdentityChanged publishes the result of Env.Identity.ClusterAuthentication after it has changed.
+// Publication happens in the background. It has no effect if the control plane is not open.
 func (c *ControlPlane) IdentityChanged() error {
 	opened := c.opened.Load()
 	if opened == nil {
@@ -150,6 +149,6 @@ func (c *ControlPlane) IdentityChanged() error {
 	if err != nil {
 		return err
 	}
-	opened.clusterAuth.setWanted(data)
+	opened.clusterAuth.set(data)
 	return nil
 }

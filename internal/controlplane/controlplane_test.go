@@ -80,14 +80,15 @@ func newEnvOn(t testing.TB, backend kv.Backend) *Env {
 		t.Fatal(err)
 	}
 	return &Env{
-		Backend: backend, Feed: feed, Encodings: encodings, TypeConverter: openapi.NewTypeConverter(),
+		Storage: Storage{Backend: backend, Feed: feed, Encodings: encodings}, TypeConverter: openapi.NewTypeConverter(),
 		Identity: Identity{
 			Authenticator: administrator{}, TokenKeys: keys,
 			ClusterAuthentication: func() (map[string]string, error) { return map[string]string{"client-ca-file": ""}, nil },
 		},
-		Address: "127.0.0.1:6443", PublicURL: "https://127.0.0.1:6443", Port: 6443,
-		Drain: filters.NewDrain(), Tunnels: t.Context(), Requests: telemetry.NewRequests(registry),
-		Health: telemetry.NewHealthMetrics(prometheus.NewRegistry()), Metrics: metrics, Logger: slog.New(slog.DiscardHandler),
+		Network:   Network{Address: "127.0.0.1:6443", PublicURL: "https://127.0.0.1:6443", Port: 6443},
+		Shutdown:  Shutdown{Drain: filters.NewDrain(), Tunnels: t.Context()},
+		Health:    Health{Metrics: telemetry.NewHealthMetrics(prometheus.NewRegistry())},
+		Telemetry: Telemetry{Requests: telemetry.NewRequests(registry), Metrics: metrics, Logger: slog.New(slog.DiscardHandler)},
 	}
 }
 
@@ -216,7 +217,7 @@ func BenchmarkOpen(b *testing.B) {
 		}
 		b.Run(name, func(b *testing.B) {
 			env := newEnv(b)
-			first := newPlane(b, env, "/first") // T initializes shared state
+			first := newPlane(b, env, "/first") // initializes shared state
 			send(b, first, "GET", "/api/v1/namespaces", "")
 			before, goroutines := heap(), runtime.NumGoroutine()
 			var planes []*ControlPlane

@@ -2,11 +2,13 @@ package controlplane
 
 import (
 	"context"
+	"fmt"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/internal/apis/custom"
+	"mainstay.dev/mainstay/internal/codec"
 	"mainstay.dev/mainstay/internal/endpoints/openapi"
 	"mainstay.dev/mainstay/internal/endpoints/route"
 	"mainstay.dev/mainstay/internal/storage"
@@ -15,53 +17,52 @@ import (
 // definitionsResource is the resource of CustomResourceDefinitions.
 var definitionsResource = schema.GroupResource{Group: apiextensionsv1.GroupName, Resource: "customresourcedefinitions"}
 
-// openCustom creates the source of custom resources.
-func (i *instance) openCustom() error {
-	definitions, err := i.uncached(definitionsResource)
+// newCustomResources creates the source of custom resources. listeners are called when the
+// resources of custom group versions change.
+func newCustomResources(s *settings, builtin *builtinResources, conns *connections, documents *openapi.Documents, listeners *versionListeners) (*custom.Source, error) {
+	definitions, err := builtin.uncached(definitionsResource)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	i.custom, err = custom.New(custom.Config{
+	metrics := s.env.Telemetry.Metrics
+	source, err := custom.New(custom.Config{
 		Definitions: definitions,
-		Storage:     i.openNamespaced,
-		PathShared:  i.rows.StoresPath,
-		Shared:      i.env.Shared,
-		Changed: func(versions []schema.GroupVersion) {
-			describeCustom(i.lifetime, i.documents, i.static, i.custom, versions)
-			i.aggregated.LocalChanged(versions)
-			if i.peers != nil {
-				i.peers.Changed(versions)
-			}
-			i.cluster.VersionsChanged()
-		},
-		Removed:  i.forget,
-		Lifetime: i.lifetime, Services: i.services, Networks: i.networks(), Conversions: i.env.Metrics.Conversions, Rules: i.env.Metrics.Rules, Reflectors: i.env.Metrics.Reflectors, Logger: i.env.Logger,
+		Storage:     builtin.storage.openCharged,
+		PathShared:  builtin.rows.StoresPath,
+		Shared:      s.env.Storage.Shared,
+		Changed:     listeners.changed,
+		Removed:     func(resource schema.GroupResource) { forgetMetrics(s.env, resource) },
+		Lifetime:    s.lifetime, Services: conns.resolver, Networks: conns.networks,
+		Conversions: metrics.Extensions.Conversions, Rules: metrics.Extensions.Rules, Reflectors: metrics.Storage.Reflectors, Logger: s.env.Telemetry.Logger,
 	})
-	return err
+	if err != nil {
+		return nil, err
+	}
+	listeners.add(func(versions []schema.GroupVersion) {
+		describeCustom(s.lifetime, documents, builtin.static, source, versions)
+	})
+	return source, builtin.storage.observers.addWritten(definitionsResource, &storage.Observer{Written: func(record *codec.Record) error {
+		if err := source.Observe(record); err != nil {
+			return fmt.Errorf("load the definition: %w", err)
+		}
+		return nil
+	}})
 }
 
-// forget drops the metrics of a deleted custom resource, unless another control plane has one with
-// this name.
-func (i *instance) forget(resource schema.GroupResource) {
-	if i.env.Defined != nil && i.env.Defined(resource) {
+// forgetMetrics deletes the metrics of a deleted custom resource, unless another control plane
+// defines a resource of this name.
+func forgetMetrics(env *Env, resource schema.GroupResource) {
+	if defined := env.Telemetry.Defined; defined != nil && defined(resource) {
 		return
 	}
-	i.env.Requests.Forget(resource)
-	i.env.Feed.Forget(resource)
-	i.env.Metrics.Storage.Forget(resource)
+	env.Telemetry.Requests.Forget(resource)
+	env.Storage.Feed.Forget(resource)
+	env.Telemetry.Metrics.Storage.Storage.Forget(resource)
 }
 
-// uncached returns the storage of a built-in resource without its watch cache, for
-// the server itself to follow.
-func (i *instance) uncached(resource schema.GroupResource) (storage.Interface, error) {
-	spec := i.rows.Spec(resource)
-	spec.Uncached, spec.Observer = true, nil
-	return i.factory.Open(spec)
-}
-
-// describeCustom updates the OpenAPI documents of custom group versions that
-// changed; built-in ones do not. ctx bounds reading definitions for a document,
-// which requests share: it is the lifetime of the control plane.
+// describeCustom updates the OpenAPI documents of changed custom group versions. Documents of
+// built-in group versions do not change. ctx must be the lifetime of the control plane: it bounds
+// reads of definitions that several requests for a document share.
 func describeCustom(ctx context.Context, documents *openapi.Documents, static *route.Static, source *custom.Source, versions []schema.GroupVersion) {
 	for _, gv := range versions {
 		if isStatic(static, gv) {

@@ -25,7 +25,7 @@ func TestElection(t *testing.T) {
 	if err := c.Open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	access, stored := c.opened.Load().local, c.opened.Load().leases
+	access, stored := c.opened.Load().resources.access, c.opened.Load().controllers.manager.leases
 	leases := loopback.For[*coordinationv1.Lease](access, coordinationv1.SchemeGroupVersion.WithResource("leases"))
 	name := types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: "mainstay-controllers"}
 	now := metav1.NowMicro()

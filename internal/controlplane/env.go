@@ -10,235 +10,182 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 
-	"mainstay.dev/mainstay/internal/admission"
-	"mainstay.dev/mainstay/internal/admission/plugin"
-	"mainstay.dev/mainstay/internal/admission/policies"
-	"mainstay.dev/mainstay/internal/admission/webhooks"
-	"mainstay.dev/mainstay/internal/apis/aggregated"
-	"mainstay.dev/mainstay/internal/apis/custom/conversion"
-	"mainstay.dev/mainstay/internal/apis/custom/rules"
-	"mainstay.dev/mainstay/internal/apis/peers"
+	"mainstay.dev/mainstay/internal/authorizer"
 	"mainstay.dev/mainstay/internal/codec"
-	"mainstay.dev/mainstay/internal/controllers/work"
 	"mainstay.dev/mainstay/internal/egress"
 	"mainstay.dev/mainstay/internal/filters"
-	"mainstay.dev/mainstay/internal/filters/audit"
 	"mainstay.dev/mainstay/internal/filters/authn"
 	"mainstay.dev/mainstay/internal/filters/authz"
-	"mainstay.dev/mainstay/internal/filters/flowcontrol"
+	"mainstay.dev/mainstay/internal/filters/authz/abac"
 	"mainstay.dev/mainstay/internal/limits/memory"
 	"mainstay.dev/mainstay/internal/registry"
-	"mainstay.dev/mainstay/internal/request"
 	"mainstay.dev/mainstay/internal/serviceaccount"
 	"mainstay.dev/mainstay/internal/simulation"
 	"mainstay.dev/mainstay/internal/storage"
 	"mainstay.dev/mainstay/internal/storage/cache"
 	"mainstay.dev/mainstay/internal/storage/kv"
-	"mainstay.dev/mainstay/internal/storage/reflector"
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-// Env is the environment that a host provides to its control planes. They share it; it is immutable
-// after the first one was opened. Fields are required unless noted.
+// Env is the environment that a host provides to its control planes. All control planes of the host
+// share it. It must not change after the first one was opened. Fields are required unless noted.
 type Env struct {
-	// Backend stores the objects; the host closes it after its control planes.
-	Backend kv.Backend
-	// Feed is the change feed of the watch caches. It must watch the prefix of
-	// every control plane. nil: no watch caches.
-	Feed *cache.Feed
-	// Overrides are other stores, which keep single built-in resources instead; see
-	// CheckOverride.
-	Overrides []Override
-	// Transformer changes the values of a resource on their way to Backend; nil: they are
-	// stored as they are.
-	Transformer func(schema.GroupResource) storage.Transformer
-	// Encodings bounds the memory for encoded objects; nil sets no bound.
-	Encodings *codec.Memory
-	// Memory limits the memory of large requests; nil means no limit.
-	Memory *memory.Budget
-	// TypeConverter is that of built-in kinds.
-	TypeConverter managedfields.TypeConverter
-	// Limiter limits how many validations that take milliseconds run at a time;
-	// nil sets no limit.
-	Limiter registry.Limiter
-
+	Storage       Storage
+	Limits        Limits
 	Identity      Identity
 	Authorization Authorization
-	// Networks are how control planes connect to others.
-	Networks egress.Networks
-	// Address is the host:port by which this process reaches itself, PublicURL
-	// the URL for other machines.
-	Address, PublicURL string
-	// Endpoint and Port are the endpoint of the service default/kubernetes; the zero value
-	// publishes none.
-	Endpoint netip.Addr
-	Port     int
-	// Hostname is that of this machine, of which the server's identity is made.
-	Hostname string
-	// PeerAuthorities sign the certificates of other servers, which requests for unknown
-	// resources are sent on to; nil: they are not.
-	PeerAuthorities *x509.CertPool
-	// Shared: other processes may serve the same objects.
-	Shared bool
-	// Paths are handlers of the process, such as /metrics. A path that ends in a
-	// slash is a prefix.
+	Network       Network
+	Health        Health
+	Shutdown      Shutdown
+	Telemetry     Telemetry
+
+	// Paths are the handlers of the process, such as /metrics. A path that ends with a slash is a
+	// prefix. nil adds no paths.
 	Paths map[string]http.Handler
-	// Live and Ready are health checks of the process. Readiness includes Live.
-	// StorageChecks are part of /readyz and /healthz, but not of /livez: a restart would
-	// not help.
-	Live, Ready, StorageChecks []telemetry.Check
-	// Defined reports whether any control plane of the host defines a resource, because they share
-	// metrics; nil with a single control plane.
-	Defined func(schema.GroupResource) bool
-	// Hooks are names of post-start hooks of the process, which are done.
-	Hooks []string
-
-	// Drain ends requests when the host stops, Tunnels upgraded connections.
-	Drain   *filters.Drain
-	Tunnels context.Context
-
-	Requests *telemetry.Requests
-	Health   *telemetry.HealthMetrics
-	Metrics  *Metrics
-	Logger   *slog.Logger
-	// Version of this program; "": unknown.
+	// TypeConverter converts objects of built-in kinds for managed fields.
+	TypeConverter managedfields.TypeConverter
+	// Version is the version of this program; "" if it is unknown.
 	Version string
-	// World is that of a server for tests; nil is the real one.
+	// World is the clock and random source of a server for tests; nil selects the real ones.
 	World *simulation.World
 }
 
-// Identity is the keys and certificates of a host. When the results of its functions
-// change, IdentityChanged must be called.
+// Storage is the store of a host.
+type Storage struct {
+	// Backend stores the objects. The host closes it after it has closed the control planes.
+	Backend kv.Backend
+	// Feed is the change feed of the watch caches. It must watch the prefix of every control plane.
+	// nil disables watch caches.
+	Feed *cache.Feed
+	// Overrides are separate stores of some built-in resources; see CheckOverride.
+	Overrides []Override
+	// Transformer returns the encryption of the values of a resource. A nil function, or a nil
+	// result, stores plain values.
+	Transformer func(schema.GroupResource) storage.Transformer
+	// Encodings limits the memory of cached encodings; nil sets no limit.
+	Encodings *codec.Memory
+	// Shared reports that other processes may serve the same objects.
+	Shared bool
+}
+
+// Limits are the resource limits of a host.
+type Limits struct {
+	// Memory limits the memory of large requests; nil sets no limit.
+	Memory *memory.Budget
+	// Validations limits the number of concurrent expensive validations; nil sets no limit.
+	Validations registry.Limiter
+}
+
+// Identity contains the keys and certificates of a host, and its users. After a change of
+// ClusterAuthentication, ControlPlane.IdentityChanged must be called. The functions are called
+// concurrently.
 type Identity struct {
-	// Authenticator authenticates client certificates, of users and front proxies.
+	// Authenticator authenticates the client certificates of users and front proxies.
 	Authenticator authn.Authenticator
 	// ClusterAuthentication returns the data of the ConfigMap
-	// kube-system/extension-apiserver-authentication. The caller may keep it.
+	// kube-system/extension-apiserver-authentication. The caller owns the result.
 	ClusterAuthentication func() (map[string]string, error)
-	// ServingCA returns the certificates by which clients verify this server, as PEM;
-	// nil: they are not published.
+	// ServingCA returns the certificates that verify this server, as PEM. nil disables their
+	// publication.
 	ServingCA func() []byte
 	// ProxyCertificate returns the client certificate for aggregated servers; nil without one.
 	ProxyCertificate func() (*tls.Certificate, error)
 	// KubeletCertificate returns the client certificate for kubelets; nil without one.
-	// KubeletAuthorities returns the authorities of their serving certificates; nil disables
-	// verification.
 	KubeletCertificate func() (*tls.Certificate, error)
+	// KubeletAuthorities returns the authorities of the serving certificates of kubelets. nil
+	// disables their verification.
 	KubeletAuthorities func() *x509.CertPool
-	// Signing returns the certificate and key of the authority by which
-	// CertificateSigningRequests to a signer are signed; nil: they are not.
+	// Signing returns the certificate and key that sign the CertificateSigningRequests to a signer,
+	// or nil if they are not signed. A nil function signs none.
 	Signing func(signer string) *tls.Certificate
-	// StaticTokens and ProviderTokens return the user of a bearer token, or nil for unknown tokens.
-	// A nil function is disabled.
-	StaticTokens, ProviderTokens func(ctx context.Context, token string) (*request.User, error)
-	// TokenWebhook authenticates tokens that no other authenticator knows; nil disables it.
-	TokenWebhook *authn.WebhookTokens
-	// Anonymous selects the requests that need no credentials; nil selects Options.ClosedToPublic.
+	// TokenAuthenticators authenticate bearer tokens in their order, after service account tokens and
+	// bootstrap tokens.
+	TokenAuthenticators []authn.TokenSource
+	// Anonymous selects the requests that require no credentials; nil applies
+	// AuthenticationOptions.DisableAnonymousAuth.
 	Anonymous *authn.AnonymousConfig
-	// TokenKeys sign and verify service account tokens, which may last as long as
-	// MaxTokenLifetime; 0: any time.
-	TokenKeys        serviceaccount.Keys
+	// TokenKeys sign and verify service account tokens.
+	TokenKeys serviceaccount.Keys
+	// MaxTokenLifetime is the maximum lifetime that TokenKeys allow; 0 sets no limit.
 	MaxTokenLifetime time.Duration
 }
 
-// Metrics are the metrics of control planes. All of a host share one.
-type Metrics struct {
-	Storage        *storage.Metrics
-	Reflectors     *reflector.Metrics
-	Conversions    *conversion.Metrics
-	Aggregation    *aggregated.Metrics
-	Authentication *authn.RequestMetrics
-	Tokens         *authn.ServiceAccountMetrics
-	Authorization  *authz.Metrics
-	Authorized     *authz.RequestMetrics
-	Admission      *admission.Metrics
-	Webhooks       *webhooks.Metrics
-	Manifests      *manifestMetrics
-	Objects        *objectMetrics
-	Peers          *peers.Metrics
-	Policies       *policies.Metrics
-	PodSecurity    *plugin.PodSecurityMetrics
-	Audit          *audit.Metrics
-	FlowControl    *flowcontrol.Metrics
-	Queues         *work.Metrics
-	Rules          *rules.Metrics
+// Authorization contains the authorizers that are configured outside a control plane.
+type Authorization struct {
+	// Configured returns the current list of authorizers, which replaces
+	// AuthorizationOptions.Modes. A change of the configuration must return a new list. Later lists
+	// must not contain a built-in authorizer that is missing in the first list. nil selects
+	// AuthorizationOptions.Modes.
+	Configured func() *[]authz.Listed
+	// Webhook is the authorizer of the mode Webhook; nil disables the mode.
+	Webhook authorizer.Authorizer
+	// Policies are the policies of the mode ABAC; nil disables the mode.
+	Policies abac.Policies
 }
 
-// NewMetrics registers the metrics of control planes of a host.
-func NewMetrics(registerer prometheus.Registerer, hostname string) (*Metrics, error) {
-	m := &Metrics{}
-	var err error
-	if m.Storage, err = storage.NewMetrics(registerer); err != nil {
-		return nil, err
-	}
-	if m.Reflectors, err = reflector.NewMetrics(registerer); err != nil {
-		return nil, err
-	}
-	if m.Conversions, err = conversion.NewMetrics(registerer); err != nil {
-		return nil, err
-	}
-	if m.Aggregation, err = aggregated.NewMetrics(registerer); err != nil {
-		return nil, err
-	}
-	if m.Authentication, err = authn.NewRequestMetrics(registerer); err != nil {
-		return nil, err
-	}
-	if m.Manifests, err = newManifestMetrics(telemetry.Identified(registerer, hostname)); err != nil {
-		return nil, err
-	}
-	if m.Peers, err = peers.NewMetrics(registerer); err != nil {
-		return nil, err
-	}
-	if m.Objects, err = newObjectMetrics(registerer); err != nil {
-		return nil, err
-	}
-	if m.Webhooks, err = webhooks.NewMetrics(registerer); err != nil {
-		return nil, err
-	}
-	if m.Policies, err = policies.NewMetrics(registerer); err != nil {
-		return nil, err
-	}
-	if m.Tokens, err = authn.NewServiceAccountMetrics(registerer); err != nil {
-		return nil, err
-	}
-	if m.Authorization, err = authz.NewMetrics(registerer); err != nil {
-		return nil, err
-	}
-	if m.Authorized, err = authz.NewRequestMetrics(registerer); err != nil {
-		return nil, err
-	}
-	if m.Admission, err = admission.NewMetrics(registerer); err != nil {
-		return nil, err
-	}
-	if m.PodSecurity, err = plugin.NewPodSecurityMetrics(registerer); err != nil {
-		return nil, err
-	}
-	if m.Audit, err = audit.NewMetrics(registerer); err != nil {
-		return nil, err
-	}
-	if m.Queues, err = work.NewMetrics(registerer); err != nil {
-		return nil, err
-	}
-	if m.Rules, err = rules.NewMetrics(registerer); err != nil {
-		return nil, err
-	}
-	if m.FlowControl, err = flowcontrol.NewMetrics(registerer); err != nil {
-		return nil, err
-	}
-	return m, nil
+// Network contains the addresses of a host and its connections to other servers.
+type Network struct {
+	// Networks connect to other servers.
+	Networks egress.Networks
+	// Address is the host:port of this process for its own connections.
+	Address string
+	// PublicURL is the URL of this process for clients on other machines.
+	PublicURL string
+	// Endpoint and Port are the endpoint of the service default/kubernetes. The zero Endpoint
+	// publishes none.
+	Endpoint netip.Addr
+	Port     int
+	// Hostname is the host name in the identity of the server.
+	Hostname string
+	// PeerAuthorities sign the certificates of other servers, which receive the requests for
+	// resources that only they serve. nil disables these requests.
+	PeerAuthorities *x509.CertPool
 }
 
-// check reports missing fields.
+// Health contains the health checks of a host. All lists may be empty.
+type Health struct {
+	// Live are checks of /livez, /healthz and /readyz.
+	Live []telemetry.Check
+	// Ready are checks of /readyz only.
+	Ready []telemetry.Check
+	// Storage are checks of /readyz and /healthz. They are not part of /livez, because a restart
+	// does not repair the storage.
+	Storage []telemetry.Check
+	// Hooks are the names of finished post-start hooks of the process.
+	Hooks []string
+	// Metrics counts the results of the checks.
+	Metrics *telemetry.HealthMetrics
+}
+
+// Shutdown ends requests when a host stops.
+type Shutdown struct {
+	// Drain tracks the requests in progress.
+	Drain *filters.Drain
+	// Tunnels is canceled to close upgraded connections.
+	Tunnels context.Context
+}
+
+// Telemetry contains the logger and the metrics of a host.
+type Telemetry struct {
+	Logger   *slog.Logger
+	Requests *telemetry.Requests
+	Metrics  *Metrics
+	// Defined reports whether any control plane of the host defines a custom resource. The control
+	// planes share metrics by resource. nil is valid for a single control plane.
+	Defined func(schema.GroupResource) bool
+}
+
+// check returns an error for a missing field.
 func (e *Env) check() error {
 	for name, missing := range map[string]bool{
-		"Backend": e.Backend == nil, "TypeConverter": e.TypeConverter == nil, "Identity.Authenticator": e.Identity.Authenticator == nil,
-		"Port": e.Port == 0, "Identity.ClusterAuthentication": e.Identity.ClusterAuthentication == nil, "Identity.TokenKeys": e.Identity.TokenKeys == nil,
-		"Drain": e.Drain == nil, "Tunnels": e.Tunnels == nil, "Requests": e.Requests == nil, "Health": e.Health == nil,
-		"Metrics": e.Metrics == nil, "Logger": e.Logger == nil,
+		"Storage.Backend": e.Storage.Backend == nil, "TypeConverter": e.TypeConverter == nil,
+		"Identity.Authenticator": e.Identity.Authenticator == nil, "Identity.TokenKeys": e.Identity.TokenKeys == nil,
+		"Identity.ClusterAuthentication": e.Identity.ClusterAuthentication == nil, "Network.Port": e.Network.Port == 0,
+		"Shutdown.Drain": e.Shutdown.Drain == nil, "Shutdown.Tunnels": e.Shutdown.Tunnels == nil, "Health.Metrics": e.Health.Metrics == nil,
+		"Telemetry.Requests": e.Telemetry.Requests == nil, "Telemetry.Metrics": e.Telemetry.Metrics == nil, "Telemetry.Logger": e.Telemetry.Logger == nil,
 	} {
 		if missing {
 			return fmt.Errorf("control plane: Env.%s is required", name)

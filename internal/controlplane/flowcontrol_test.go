@@ -28,7 +28,7 @@ func newFlowPlane(t *testing.T, options Options) (c *ControlPlane, entered chan 
 	env := newEnv(t)
 	env.Identity.Authenticator = byHeaders{}
 	entered, release = make(chan struct{}, 10_000), make(chan struct{})
-	options.AuthorizationModes = []string{authz.TypeAlwaysAllow}
+	options.Authorization.Modes = []string{authz.TypeAlwaysAllow}
 	options.Filter = func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("Block") != "" {
@@ -128,7 +128,7 @@ func TestFlowControlInEffect(t *testing.T) {
 // immediately while lists use all seats and queues; further lists are rejected.
 func TestNotStarvedByLists(t *testing.T) {
 	t.Parallel()
-	c, entered, release := newFlowPlane(t, Options{MaxRequestsInFlight: 20, MaxMutatingInFlight: 10})
+	c, entered, release := newFlowPlane(t, Options{Requests: RequestOptions{MaxInFlight: 20, MaxMutatingInFlight: 10}})
 	var lists sync.WaitGroup
 	codes := make(chan int, 10_000)
 	list := func(user string) {
@@ -190,7 +190,7 @@ func TestNotStarvedByLists(t *testing.T) {
 // TestWithoutFlowControl tests the two limits without flow control.
 func TestWithoutFlowControl(t *testing.T) {
 	t.Parallel()
-	c, entered, release := newFlowPlane(t, Options{WithoutPriorityAndFairness: true, MaxRequestsInFlight: 1, MaxMutatingInFlight: 1})
+	c, entered, release := newFlowPlane(t, Options{Requests: RequestOptions{DisablePriorityAndFairness: true, MaxInFlight: 1, MaxMutatingInFlight: 1}})
 	var list sync.WaitGroup
 	list.Go(func() { ask(t, c, "GET", "/api/v1/pods", "", "User", "jane", "Block", "yes") })
 	<-entered

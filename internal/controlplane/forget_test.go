@@ -19,9 +19,9 @@ func TestForget(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	env := newEnv(t)
-	env.Requests = telemetry.NewRequests(registry)
+	env.Telemetry.Requests = telemetry.NewRequests(registry)
 	one, other := newPlane(t, env, "/one"), newPlane(t, env, "/other")
-	env.Defined = func(r schema.GroupResource) bool { return one.Defines(r) || other.Defines(r) }
+	env.Telemetry.Defined = func(r schema.GroupResource) bool { return one.Defines(r) || other.Defines(r) }
 	const definitions, things = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "/apis/example.com/v1/things"
 	for _, plane := range []*ControlPlane{one, other} {
 		if code, body := send(t, plane, http.MethodPost, definitions, thingDefinition); code != 201 {
@@ -45,7 +45,7 @@ func TestForget(t *testing.T) {
 			}
 			return nil
 		})
-		tt.plane.opened.Load().forget(resource)
+		forgetMetrics(env, resource)
 		if counted := counts(t, registry, resource); counted != tt.counted {
 			t.Errorf("after the definition at %s is gone: is anything counted of it: %t", tt.plane.prefix, counted)
 		}

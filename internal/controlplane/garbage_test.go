@@ -73,7 +73,7 @@ func (c *collectorTest) open() {
 }
 
 func (c *collectorTest) client(of string) *loopback.Client[codec.Object] {
-	return kinds()[of].client(c.plane.opened.Load().local)
+	return kinds()[of].client(c.plane.opened.Load().resources.access)
 }
 
 // create creates an object with up to three owners: existing, deleted or unknown ones.
@@ -146,11 +146,11 @@ func TestCollectorModel(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			c := &collectorTest{t: t, env: newEnv(t), rand: rand.New(rand.NewPCG(seed, 1))}
-			from, err := c.env.Backend.CurrentRevision(t.Context())
+			from, err := c.env.Storage.Backend.CurrentRevision(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, release, err := c.env.Backend.Hold(t.Context(), from)
+			_, release, err := c.env.Storage.Backend.Hold(t.Context(), from)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -164,7 +164,7 @@ func TestCollectorModel(t *testing.T) {
 					c.delete()
 				case p < 98:
 					c.reown()
-				default: // T cancels the requests in flight
+				default: // cancels the requests in flight
 					c.plane.Close()
 					c.open()
 				}
@@ -178,7 +178,7 @@ func TestCollectorModel(t *testing.T) {
 // all returns the metadata of all objects of the test, by uid.
 func (c *collectorTest) all() map[string]changes.Meta {
 	found := map[string]changes.Meta{}
-	result, err := c.env.Backend.Range(context.Background(), kv.RangeRequest{Start: garbagePrefix + "/", End: kv.PrefixEnd(garbagePrefix + "/")})
+	result, err := c.env.Storage.Backend.Range(context.Background(), kv.RangeRequest{Start: garbagePrefix + "/", End: kv.PrefixEnd(garbagePrefix + "/")})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -214,16 +214,16 @@ func (c *collectorTest) justified(from kv.Revision) {
 	for _, m := range c.made {
 		deleted[string(m.uid)] = m.deleted
 	}
-	w, err := c.env.Backend.Watch(c.t.Context(), garbagePrefix+"/", kv.PrefixEnd(garbagePrefix+"/"), from)
+	w, err := c.env.Storage.Backend.Watch(c.t.Context(), garbagePrefix+"/", kv.PrefixEnd(garbagePrefix+"/"), from)
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	defer w.Stop()
-	to, err := c.env.Backend.CurrentRevision(c.t.Context())
+	to, err := c.env.Storage.Backend.CurrentRevision(c.t.Context())
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	if err := c.env.Backend.RequestProgress(c.t.Context()); err != nil {
+	if err := c.env.Storage.Backend.RequestProgress(c.t.Context()); err != nil {
 		c.t.Fatal(err)
 	}
 	living := map[string]changes.Meta{}
@@ -289,7 +289,7 @@ func awaitControllers(t *testing.T, access *loopback.Access) {
 // with a deleted owner are deleted.
 func TestKeepUnknownOwners(t *testing.T) {
 	t.Parallel()
-	plane, err := New(newEnv(t), garbagePrefix, Options{KeepUnknownOwners: true})
+	plane, err := New(newEnv(t), garbagePrefix, Options{Controllers: ControllerOptions{KeepUnknownOwners: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -297,8 +297,8 @@ func TestKeepUnknownOwners(t *testing.T) {
 	if err := plane.Open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	awaitControllers(t, plane.opened.Load().local)
-	client := loopback.For[*corev1.ConfigMap](plane.opened.Load().local, configMaps)
+	awaitControllers(t, plane.opened.Load().resources.access)
+	client := loopback.For[*corev1.ConfigMap](plane.opened.Load().resources.access, configMaps)
 	create := func(name string, owners ...metav1.OwnerReference) *corev1.ConfigMap {
 		t.Helper()
 		created, err := client.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, OwnerReferences: owners}})
@@ -311,7 +311,7 @@ func TestKeepUnknownOwners(t *testing.T) {
 		return metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: name, UID: uid}
 	}
 	create("of-unknown", reference("never", "0-1-2-3"))
-	for i := range 20 { // T one after another, so that the first ones have been processed before
+	for i := range 20 { // one after another, so that the first ones have been processed before
 		owner := create(fmt.Sprint("owner", i))
 		name := types.NamespacedName{Namespace: "default", Name: fmt.Sprint("dependent", i)}
 		create(name.Name, reference(owner.Name, owner.UID), reference("never", "0-1-2-3"))
@@ -333,7 +333,7 @@ func TestKeepUnknownOwners(t *testing.T) {
 // dependents creates objects of an owner, concurrently.
 func dependents(b *testing.B, i *instance, namespace string, n int, owner *metav1.OwnerReference) {
 	b.Helper()
-	client := loopback.For[*corev1.ConfigMap](i.local, configMaps)
+	client := loopback.For[*corev1.ConfigMap](i.resources.access, configMaps)
 	errs := make(chan error)
 	for worker := range 64 {
 		go func() {
@@ -377,8 +377,8 @@ func BenchmarkCollect(b *testing.B) {
 	for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan} {
 		b.Run(string(policy), func(b *testing.B) {
 			i := newDiskPlane(b)
-			namespaces := loopback.For[*corev1.Namespace](i.local, corev1.SchemeGroupVersion.WithResource("namespaces"))
-			client := loopback.For[*corev1.ConfigMap](i.local, configMaps)
+			namespaces := loopback.For[*corev1.Namespace](i.resources.access, corev1.SchemeGroupVersion.WithResource("namespaces"))
+			client := loopback.For[*corev1.ConfigMap](i.resources.access, configMaps)
 			for round := 0; b.Loop(); round++ {
 				b.StopTimer()
 				ns := fmt.Sprintf("n%d", round)
@@ -408,7 +408,7 @@ func BenchmarkCollect(b *testing.B) {
 // its deletion.
 func BenchmarkDeleteNamespace(b *testing.B) {
 	i := newDiskPlane(b)
-	namespaces := loopback.For[*corev1.Namespace](i.local, corev1.SchemeGroupVersion.WithResource("namespaces"))
+	namespaces := loopback.For[*corev1.Namespace](i.resources.access, corev1.SchemeGroupVersion.WithResource("namespaces"))
 	for b.Loop() {
 		b.StopTimer()
 		if _, err := namespaces.Create(b.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "many"}}); err != nil {
@@ -427,7 +427,7 @@ func BenchmarkDeleteNamespace(b *testing.B) {
 func awaitGone(b *testing.B, i *instance, prefix string) {
 	b.Helper()
 	testserver.Eventually(b, time.Minute, func() error {
-		result, err := i.env.Backend.Range(b.Context(), kv.RangeRequest{Start: prefix, End: kv.PrefixEnd(prefix), Limit: 1})
+		result, err := i.settings.env.Storage.Backend.Range(b.Context(), kv.RangeRequest{Start: prefix, End: kv.PrefixEnd(prefix), Limit: 1})
 		if err == nil && len(result.Entries) > 0 {
 			err = fmt.Errorf("%s is still there", result.Entries[0].Key)
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"mainstay.dev/mainstay/internal/apis/bootstrap"
@@ -14,48 +13,37 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-var errEnded = errors.New("it has ended")
-
-// loop is the health of a loop of a control plane, which must run for as long as
-// the control plane serves.
-type loop struct{ ended atomic.Bool }
-
-// run calls work and records when it returns.
-func (l *loop) run(work func() error) error {
-	defer l.ended.Store(true)
-	return work()
+// healthChecks creates the health checks of a control plane.
+type healthChecks struct {
+	settings  *settings
+	loops     *loops
+	bootstrap *bootstrap.Bootstrap
+	// storageVersions reports whether the server reports storage versions.
+	storageVersions bool
 }
 
-// check returns nil unless the loop has ended.
-func (l *loop) check(context.Context) error {
-	if l.ended.Load() {
-		return errEnded
-	}
-	return nil
-}
-
-// checks returns the health checks by path, under kube-apiserver's names and in its
-// order. Checks of features that this server does not have are left out:
-// loopback-serving-certificate and the hooks of address repair, peer proxies, object
-// counts and admission's informers.
-func (i *instance) checks() map[string][]telemetry.Check {
-	hooks := i.postStartHooks()
-	live := slices.Concat([]telemetry.Check{telemetry.Ping()}, i.options.Checks, i.env.Live)
-	live = append(live, alive(storageCheck("etcd", "", i.env.Backend, i.options.EtcdHealthTimeout)))
-	ready := append(slices.Clone(live), storageCheck("etcd-readiness", "", i.env.Backend, i.options.EtcdReadyTimeout))
-	for n, o := range i.env.Overrides {
-		check := alive(storageCheck(fmt.Sprintf("etcd-override-%d", n), "etcd", o.Backend, i.options.EtcdHealthTimeout))
+// checks returns the checks by path, with the names and in the order of kube-apiserver. It omits the
+// checks of features that this server does not have: loopback-serving-certificate and the hooks of
+// address repair, peer proxies, object counts and the informers of admission.
+func (h *healthChecks) checks() map[string][]telemetry.Check {
+	env, options := h.settings.env, &h.settings.options
+	hooks := h.postStartHooks()
+	live := slices.Concat([]telemetry.Check{telemetry.Ping()}, options.Checks, env.Health.Live)
+	live = append(live, toleratesStorageFaults(storageCheck("etcd", "", env.Storage.Backend, options.Storage.HealthTimeout)))
+	ready := append(slices.Clone(live), storageCheck("etcd-readiness", "", env.Storage.Backend, options.Storage.ReadyTimeout))
+	for n, o := range env.Storage.Overrides {
+		check := toleratesStorageFaults(storageCheck(fmt.Sprintf("etcd-override-%d", n), "etcd", o.Backend, options.Storage.HealthTimeout))
 		live = append(live, check)
-		ready = append(ready, check, storageCheck(fmt.Sprintf("etcd-override-readiness-%d", n), "etcd-readiness", o.Backend, i.options.EtcdReadyTimeout))
+		ready = append(ready, check, storageCheck(fmt.Sprintf("etcd-override-readiness-%d", n), "etcd-readiness", o.Backend, options.Storage.ReadyTimeout))
 	}
-	ready = append(ready, i.env.StorageChecks...)
-	ready = append(ready, telemetry.Check{Name: "informer-sync", Run: i.informersRunning})
+	ready = append(ready, env.Health.Storage...)
+	ready = append(ready, telemetry.Check{Name: "informer-sync", Run: h.informersRunning})
 	ready = append(ready, hooks...)
 	for _, hook := range hooks {
-		live = append(live, alive(hook))
+		live = append(live, toleratesStorageFaults(hook))
 	}
-	ready = append(ready, i.env.Ready...)
-	return map[string][]telemetry.Check{"/healthz": slices.Concat(live, i.env.StorageChecks), "/livez": live, "/readyz": ready}
+	ready = append(ready, env.Health.Ready...)
+	return map[string][]telemetry.Check{"/healthz": slices.Concat(live, env.Health.Storage), "/livez": live, "/readyz": ready}
 }
 
 func storageCheck(name, group string, backend kv.Backend, timeout time.Duration) telemetry.Check {
@@ -66,66 +54,86 @@ func storageCheck(name, group string, backend kv.Backend, timeout time.Duration)
 	}}
 }
 
-// informersRunning returns nil while the reflectors of roles, flow schemas, definitions and registrations
-// run; they are loaded before that.
-func (i *instance) informersRunning(ctx context.Context) error {
-	return errors.Join(i.rightsLoop.check(ctx), i.flowLoop.check(ctx), i.webhooksLoop.check(ctx), i.policiesLoop.check(ctx), i.customLoop.check(ctx), i.aggregatedLoop.check(ctx))
+// toleratesStorageFaults returns a liveness check that passes during faults that a restart does not
+// repair, such as a full disk or a damaged file. Reads still work then.
+func toleratesStorageFaults(check telemetry.Check) telemetry.Check {
+	return telemetry.Check{Name: check.Name, Group: check.Group, Run: func(ctx context.Context) error {
+		err := check.Run(ctx)
+		if outOfSpace(err) || errors.Is(err, kv.ErrCorrupt) {
+			return nil
+		}
+		return err
+	}}
 }
 
-// postStartHooks returns the checks of the post-start hooks. Several of
-// kube-apiserver's are one loop here.
-func (i *instance) postStartHooks() []telemetry.Check {
-	definitions, registrations := i.customLoop.check, i.aggregatedLoop.check
-	// Hooks that are done before the server serves.
+// informersRunning returns an error if a loop has ended that follows objects of the server. The
+// objects were loaded before the control plane serves.
+func (h *healthChecks) informersRunning(ctx context.Context) error {
+	return errors.Join(
+		h.loops.check(authorizationObjects, flowControlObjects, admissionWebhookObjects, admissionFiles, admissionPolicyObjects),
+		h.definitions(ctx), h.registrations(ctx),
+	)
+}
+
+func (h *healthChecks) definitions(context.Context) error { return h.loops.check(definitionObjects) }
+
+func (h *healthChecks) registrations(context.Context) error {
+	return h.loops.check(registrationObjects, peerServers, clusterAuthData, clusterObjects)
+}
+
+// postStartHooks returns the checks of the post-start hooks. One loop here does the work of several
+// hooks of kube-apiserver.
+func (h *healthChecks) postStartHooks() []telemetry.Check {
+	// done is the check of hooks that finish before the server serves.
 	done := func(context.Context) error { return nil }
 	hook := func(name string) func(context.Context) error {
-		at := slices.IndexFunc(i.cluster.Hooks(), func(h *bootstrap.Hook) bool { return h.Name == name })
-		return i.cluster.Hooks()[at].Check
+		hooks := h.bootstrap.Hooks()
+		return hooks[slices.IndexFunc(hooks, func(hook *bootstrap.Hook) bool { return hook.Name == name })].Check
 	}
 	var checks []telemetry.Check
 	add := func(name string, run func(context.Context) error) {
 		checks = append(checks, telemetry.Check{Name: name, Run: run})
 	}
 	add("poststarthook/start-apiserver-admission-initializer", done)
-	add("poststarthook/generic-apiserver-start-informers", registrations)
-	for _, name := range i.env.Hooks {
+	add("poststarthook/generic-apiserver-start-informers", h.registrations)
+	for _, name := range h.settings.env.Health.Hooks {
 		add("poststarthook/"+name, done)
 	}
-	if i.options.WithoutPriorityAndFairness {
+	if h.settings.options.Requests.DisablePriorityAndFairness {
 		add("poststarthook/max-in-flight-filter", done)
 	} else {
-		add("poststarthook/priority-and-fairness-config-consumer", i.flowLoop.check)
+		add("poststarthook/priority-and-fairness-config-consumer", func(context.Context) error { return h.loops.check(flowControlObjects) })
 		add("poststarthook/priority-and-fairness-filter", done)
 	}
-	add("poststarthook/start-apiextensions-informers", definitions)
-	add("poststarthook/start-apiextensions-controllers", definitions)
-	add("poststarthook/crd-informer-synced", definitions)
+	add("poststarthook/start-apiextensions-informers", h.definitions)
+	add("poststarthook/start-apiextensions-controllers", h.definitions)
+	add("poststarthook/crd-informer-synced", h.definitions)
 	add("poststarthook/start-system-namespaces-controller", hook("start-system-namespaces-controller"))
-	add("poststarthook/start-cluster-authentication-info-controller", registrations)
-	if i.options.Gates().Enabled(feature.APIServerIdentity) {
+	add("poststarthook/start-cluster-authentication-info-controller", h.registrations)
+	if h.settings.gates.Enabled(feature.APIServerIdentity) {
 		add("poststarthook/start-kube-apiserver-identity-lease-controller", done) // later renewals are not checked
 		add("poststarthook/start-kube-apiserver-identity-lease-garbage-collector", done)
 	}
 	add("poststarthook/storage-readiness", done)
-	for _, h := range []string{
+	for _, name := range []string{
 		"start-legacy-token-tracking-controller", "rbac/bootstrap-roles", "scheduling/bootstrap-system-priority-classes",
 		"priority-and-fairness-config-producer", "bootstrap-controller", "start-kubernetes-service-cidr-controller",
 	} {
-		add("poststarthook/"+h, hook(h))
+		add("poststarthook/"+name, hook(name))
 	}
-	add("poststarthook/start-service-ip-repair-controllers", done) // addresses are allocated in the transaction of a service
+	add("poststarthook/start-service-ip-repair-controllers", done) // the transaction of a service allocates its addresses
 	add("poststarthook/aggregator-reload-proxy-client-cert", done)
-	for _, h := range []string{
+	for _, name := range []string{
 		"start-kube-aggregator-informers", "apiservice-status-local-available-controller", "apiservice-status-remote-available-controller",
 		"apiservice-registration-controller", "apiservice-wait-for-first-sync", "apiservice-discovery-controller", "kube-apiserver-autoregistration",
 	} {
-		add("poststarthook/"+h, registrations)
+		add("poststarthook/"+name, h.registrations)
 	}
 	add("autoregister-completion", done)
-	if i.storageVersions != nil {
+	if h.storageVersions {
 		add("poststarthook/"+bootstrap.StorageVersionsHook, hook(bootstrap.StorageVersionsHook))
 	}
-	add("poststarthook/apiservice-openapi-controller", registrations)
-	add("poststarthook/apiservice-openapiv3-controller", registrations)
+	add("poststarthook/apiservice-openapi-controller", h.registrations)
+	add("poststarthook/apiservice-openapiv3-controller", h.registrations)
 	return checks
 }

@@ -1,6 +1,8 @@
 package controlplane
 
 import (
+	"context"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -8,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mainstay.dev/mainstay/internal/apis/bootstrap"
+	"mainstay.dev/mainstay/internal/feature"
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
@@ -15,10 +18,12 @@ import (
 // checks and those that depend on them.
 func TestHealthIsTrue(t *testing.T) {
 	t.Parallel()
-	i := &instance{env: &Env{}, cluster: bootstrap.New(bootstrap.Config{})}
+	h := &healthChecks{
+		settings: &settings{env: &Env{}, gates: feature.Defaults()}, loops: &loops{logger: slog.New(slog.DiscardHandler)}, bootstrap: bootstrap.New(bootstrap.Config{}),
+	}
 	failing := func() []string {
 		var names []string
-		for _, check := range append(i.postStartHooks(), telemetry.Check{Name: "informer-sync", Run: i.informersRunning}) {
+		for _, check := range append(h.postStartHooks(), telemetry.Check{Name: "informer-sync", Run: h.informersRunning}) {
 			if check.Run(t.Context()) != nil {
 				names = append(names, strings.TrimPrefix(check.Name, "poststarthook/"))
 			}
@@ -32,9 +37,8 @@ func TestHealthIsTrue(t *testing.T) {
 	if diff := cmp.Diff(notDone, failing()); diff != "" {
 		t.Errorf("before the hooks have run (-want +got):\n%s", diff)
 	}
-	if err := i.customLoop.run(func() error { return nil }); err != nil {
-		t.Fatal(err)
-	}
+	h.loops.start(t.Context(), component{name: definitionObjects, run: func(context.Context) error { return nil }})
+	h.loops.wait()
 	for _, name := range []string{"crd-informer-synced", "start-apiextensions-controllers", "informer-sync"} {
 		if !slices.Contains(failing(), name) {
 			t.Errorf("%s holds although definitions are not followed any more", name)

@@ -11,35 +11,36 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/all"
 )
 
-// Keys maps keys to resources, for readers of a store without a server.
+// Keys maps the keys of a store to resources, for programs that read a store without a server. It is
+// immutable and safe for concurrent use.
 type Keys struct {
 	prefix string
 	paths  map[string]schema.GroupResource
 }
 
-// NewKeys returns the Keys below a prefix.
+// NewKeys returns the Keys for the keys below a prefix, such as "/registry".
 func NewKeys(prefix string) *Keys {
 	k := &Keys{prefix: "/" + strings.Trim(prefix, "/") + "/", paths: builtin.Paths(all.Groups())}
 	maps.Copy(k.paths, leaseResources())
 	return k
 }
 
-// The leases of servers are stored under paths, and called by names, that are no
-// resource's.
+// The storage paths of the leases of servers, which do not belong to a resource.
 const (
 	serverLeasesPath = "masterleases"
 	peerLeasesPath   = "peerserverleases"
 )
 
-// leaseResources returns the resources with names in etcd paths.
+// leaseResources returns the names that kube-apiserver uses for these leases in the configuration of
+// encryption, by path.
 func leaseResources() map[string]schema.GroupResource {
 	return map[string]schema.GroupResource{serverLeasesPath: corev1.Resource("apiserveripinfo"), peerLeasesPath: corev1.Resource("apiserverpeeripinfo")}
 }
 
-// Resource returns the resource of a key. It is false for keys of others.
+// Resource returns the resource of a key, or false if the key belongs to no resource.
 func (k *Keys) Resource(key string) (schema.GroupResource, bool) {
-	path, ours := strings.CutPrefix(key, k.prefix)
-	if !ours {
+	path, found := strings.CutPrefix(key, k.prefix)
+	if !found {
 		return schema.GroupResource{}, false
 	}
 	first, rest, _ := strings.Cut(path, "/")

@@ -33,7 +33,7 @@ func openAccess(t *testing.T) *loopback.Access {
 		t.Fatal(err)
 	}
 	i := c.opened.Load()
-	return &loopback.Access{API: i.local.API, Find: i.local.Find, Manager: "tester", User: &request.User{Name: "someone"}}
+	return &loopback.Access{API: i.resources.access.API, Find: i.resources.access.Find, Manager: "tester", User: &request.User{Name: "someone"}}
 }
 
 func newConfigMap() *corev1.ConfigMap {

@@ -32,8 +32,8 @@ func (b *askedBackend) CurrentRevision(ctx context.Context) (kv.Revision, error)
 func TestLookupsShareARevision(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)
-	backend := &askedBackend{Backend: env.Backend}
-	env.Backend = backend
+	backend := &askedBackend{Backend: env.Storage.Backend}
+	env.Storage.Backend = backend
 	plane, err := New(env, "/registry", Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -19,43 +20,42 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// reloadManifests is how often files are looked at.
-const reloadManifests = 5 * time.Second
+// manifestReloadInterval is the interval at which directories are read.
+const manifestReloadInterval = 5 * time.Second
 
-// manifests keep a plugin up to date with a directory of files.
-type manifests struct {
-	plugin  string
+// manifestDirectory keeps a plugin up to date with a directory of files.
+type manifestDirectory struct {
+	plugin  staticPlugin
 	dir     *manifest.Dir
-	take    func([]codec.Object)
 	metrics *manifestMetrics
+	logger  *slog.Logger
 
-	mu      sync.Mutex // held during a reload; guards the following fields
-	hash    string
-	failing string // the error that was logged last
+	mu        sync.Mutex // held during a reload
+	hash      string     // of the loaded files; guarded by mu
+	lastError string     // the error that was logged last; guarded by mu
 }
 
-// staticPlugin is a plugin whose configuration can be in files.
+// staticPlugin is a plugin that can be configured in files.
 type staticPlugin interface {
 	Name() string
 	SetStatic([]codec.Object)
 }
 
-// addManifests makes a plugin load the files of a directory with objects of some resources; ""
-// disables it.
-func (i *instance) addManifests(to staticPlugin, dir string, resources ...schema.GroupResource) {
-	if dir == "" {
-		return
+// newManifestDirectory returns a directory with objects of some resources, or nil for the path "".
+func newManifestDirectory(s *settings, builtin *builtinResources, plugin staticPlugin, path string, resources ...schema.GroupResource) *manifestDirectory {
+	if path == "" {
+		return nil
 	}
 	byKind, versions := map[string]*rest.Resource{}, make([]*codec.Version, len(resources))
 	for n, resource := range resources {
-		r := i.static.Find(admissionregistrationv1.SchemeGroupVersion, resource.Resource, "")
+		r := builtin.static.Find(admissionregistrationv1.SchemeGroupVersion, resource.Resource, "")
 		byKind[r.Version.GVK.Kind], versions[n] = r, r.Version
 	}
-	i.manifests = append(i.manifests, &manifests{plugin: to.Name(), take: to.SetStatic, metrics: i.env.Metrics.Manifests, dir: &manifest.Dir{
-		Path: dir, Versions: versions, CheckAll: checkBound, Check: func(obj codec.Object) error {
-			return checkManifest(i.lifetime, byKind[obj.GetObjectKind().GroupVersionKind().Kind], obj)
+	return &manifestDirectory{plugin: plugin, metrics: s.env.Telemetry.Metrics.Admission.manifests, logger: s.env.Telemetry.Logger, dir: &manifest.Dir{
+		Path: path, Versions: versions, CheckAll: checkBindings, Check: func(obj codec.Object) error {
+			return checkManifest(s.lifetime, byKind[obj.GetObjectKind().GroupVersionKind().Kind], obj)
 		},
-	}})
+	}}
 }
 
 // checkManifest validates an object of a file with the rules of the API, and rejects references to
@@ -65,13 +65,13 @@ func checkManifest(ctx context.Context, r *rest.Resource, obj codec.Object) erro
 		return err
 	}
 	// Validate a creation with a valid name.
-	tried := obj.DeepCopyObject().(codec.Object)
-	tried.SetName(strings.TrimSuffix(obj.GetName(), manifest.Suffix) + "." + uuid.NewString())
-	_, err := r.Storage.(rest.Creater).Create(ctx, tried, nil, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	candidate := obj.DeepCopyObject().(codec.Object)
+	candidate.SetName(strings.TrimSuffix(obj.GetName(), manifest.Suffix) + "." + uuid.NewString())
+	_, err := r.Storage.(rest.Creater).Create(ctx, candidate, nil, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	return err
 }
 
-// checkReferences returns which reference of an object a file may not have.
+// checkReferences returns an error for a reference that an object in a file must not have.
 func checkReferences(obj codec.Object) error {
 	for name, client := range clientsOf(obj) {
 		switch {
@@ -97,8 +97,8 @@ func checkReferences(obj codec.Object) error {
 	return nil
 }
 
-// policyReferences are the parameters' kind of a policy; the policy and the parameters of a
-// binding.
+// policyReferences returns the parameter kind of a policy, or the policy and the parameters of a
+// binding. policyName is nil for policies and other kinds.
 func policyReferences(obj codec.Object) (policyName *string, kind *admissionregistrationv1.ParamKind, ref *admissionregistrationv1.ParamRef) {
 	switch o := obj.(type) {
 	case *admissionregistrationv1.ValidatingAdmissionPolicy:
@@ -113,8 +113,8 @@ func policyReferences(obj codec.Object) (policyName *string, kind *admissionregi
 	return nil, nil, nil
 }
 
-// checkBound reports bindings without a policy in the files.
-func checkBound(all []codec.Object) error {
+// checkBindings returns an error for a binding whose policy is not in the files.
+func checkBindings(all []codec.Object) error {
 	policies := map[string]bool{}
 	for _, obj := range all {
 		if bound, _, _ := policyReferences(obj); bound == nil {
@@ -144,26 +144,58 @@ func clientsOf(obj codec.Object) map[string]admissionregistrationv1.WebhookClien
 	return clients
 }
 
-// load loads changed files. m.mu must be held, unless reloading has not started.
-func (m *manifests) load() (changed bool, err error) {
+// load loads changed files and reports whether there were any. The caller must hold m.mu, or be the
+// only user of m.
+func (m *manifestDirectory) load() (changed bool, err error) {
+	name := m.plugin.Name()
 	objects, hash, err := m.dir.Read()
 	if err != nil {
-		m.metrics.reloaded(m.plugin, false)
-		return false, fmt.Errorf("%s: %w", m.plugin, err)
+		m.metrics.reloaded(name, false)
+		return false, fmt.Errorf("%s: %w", name, err)
 	}
 	if hash == m.hash {
 		return false, nil
 	}
 	m.hash = hash
-	m.take(objects)
-	m.metrics.reloaded(m.plugin, true)
-	m.metrics.now(m.plugin, hash)
+	m.plugin.SetStatic(objects)
+	m.metrics.reloaded(name, true)
+	m.metrics.applied(name, hash)
 	return true, nil
 }
 
-// loadManifests loads the files of all plugins. An error stops the start.
-func (i *instance) loadManifests() error {
-	for _, m := range i.manifests {
+// reload loads changed files. It logs a repeated error once. After an error, the previous files stay
+// in effect.
+func (m *manifestDirectory) reload() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	changed, err := m.load()
+	switch {
+	case err != nil && err.Error() != m.lastError:
+		m.lastError = err.Error()
+		m.logger.Error("manifests could not be loaded; the previous ones remain in effect", "plugin", m.plugin.Name(), "err", err)
+	case err == nil && changed:
+		m.logger.Info("changed manifests were loaded", "plugin", m.plugin.Name(), "dir", m.dir.Path)
+	}
+	if err == nil {
+		m.lastError = ""
+	}
+	return err
+}
+
+// manifestDirectories are the directories of all plugins.
+type manifestDirectories []*manifestDirectory
+
+// component returns the component with the directories. It has no loop if there are none.
+func (d manifestDirectories) component() component {
+	if len(d) == 0 {
+		return component{name: admissionFiles}
+	}
+	return component{admissionFiles, d.load, d.run}
+}
+
+// load loads all files. An error must stop the start of the control plane.
+func (d manifestDirectories) load(context.Context) error {
+	for _, m := range d {
 		if _, err := m.load(); err != nil {
 			return err
 		}
@@ -171,10 +203,9 @@ func (i *instance) loadManifests() error {
 	return nil
 }
 
-// keepUpWithManifests loads changed files. Errors are logged once, and the previous files stay in
-// effect.
-func (i *instance) keepUpWithManifests(ctx context.Context) error {
-	ticker := time.NewTicker(reloadManifests)
+// run loads changed files until ctx ends.
+func (d manifestDirectories) run(ctx context.Context) error {
+	ticker := time.NewTicker(manifestReloadInterval)
 	defer ticker.Stop()
 	for {
 		select {
@@ -182,30 +213,13 @@ func (i *instance) keepUpWithManifests(ctx context.Context) error {
 			return nil
 		case <-ticker.C:
 		}
-		for _, m := range i.manifests {
-			_ = i.reload(m) // it is logged
+		for _, m := range d {
+			_ = m.reload() // reload logs errors
 		}
 	}
 }
 
-func (i *instance) reload(m *manifests) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	changed, err := m.load()
-	switch {
-	case err != nil && err.Error() != m.failing:
-		m.failing = err.Error()
-		i.env.Logger.Error("manifests could not be loaded; the previous ones remain in effect", "plugin", m.plugin, "err", err)
-	case err == nil && changed:
-		i.env.Logger.Info("manifests were taken up", "plugin", m.plugin, "dir", m.dir.Path)
-	}
-	if err == nil {
-		m.failing = ""
-	}
-	return err
-}
-
-// manifestMetrics are metrics of manifests, under kube-apiserver's names.
+// manifestMetrics are the metrics of manifests, with the names of kube-apiserver.
 type manifestMetrics struct {
 	total *prometheus.CounterVec
 	last  *prometheus.GaugeVec
@@ -232,17 +246,17 @@ func newManifestMetrics(registerer prometheus.Registerer) (*manifestMetrics, err
 	return m, nil
 }
 
-func (m *manifestMetrics) reloaded(plugin string, well bool) {
+func (m *manifestMetrics) reloaded(plugin string, succeeded bool) {
 	status := "failure"
-	if well {
+	if succeeded {
 		status = "success"
 	}
 	m.total.WithLabelValues(status, plugin).Inc()
 	m.last.WithLabelValues(status, plugin).SetToCurrentTime()
 }
 
-// now reports the loaded files by their hash.
-func (m *manifestMetrics) now(plugin, hash string) {
+// applied reports the hash of the loaded files.
+func (m *manifestMetrics) applied(plugin, hash string) {
 	m.info.DeletePartialMatch(prometheus.Labels{"plugin": plugin})
 	m.info.WithLabelValues(plugin, hash).Set(1)
 }

@@ -55,9 +55,9 @@ func TestStaticPolicies(t *testing.T) {
 	}
 	write(validating, staticPolicy+"---"+staticBinding)
 	write(mutating, staticMutation)
-	options := Options{AdmissionConfig: &config.Config{
+	options := Options{Admission: AdmissionOptions{Config: &config.Config{
 		ValidatingAdmissionPolicy: config.PolicyAdmission{StaticManifestsDir: validating}, MutatingAdmissionPolicy: config.PolicyAdmission{StaticManifestsDir: mutating},
-	}}
+	}}}
 	c, err := New(newEnv(t), "/manifests", options)
 	if err != nil {
 		t.Fatal(err)
@@ -79,15 +79,15 @@ func TestStaticPolicies(t *testing.T) {
 		strings.Replace(staticPolicy, "Validating", "Mutating", 1):                                                           "Kind=MutatingAdmissionPolicy is not allowed here: ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding of admissionregistration.k8s.io/v1",
 	} {
 		write(validating, content)
-		if err := i.reload(i.manifests[0]); err == nil || !strings.Contains(err.Error(), fault) {
+		if err := i.admission.manifests[0].reload(); err == nil || !strings.Contains(err.Error(), fault) {
 			t.Errorf("%s: %v", fault, err)
 		}
 		expect(t, c, "POST", configMapsPath, configMap("bad", ""), 422, refusal)
 	}
 	write(validating, staticPolicy+"---"+strings.Replace(staticBinding, "Deny", "Warn", 1))
 	write(mutating, "# nothing any more\n")
-	for _, m := range i.manifests {
-		if err := i.reload(m); err != nil {
+	for _, m := range i.admission.manifests {
+		if err := m.reload(); err != nil {
 			t.Error(err)
 		}
 	}

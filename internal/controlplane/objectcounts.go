@@ -11,19 +11,21 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"mainstay.dev/mainstay/internal/apis/custom"
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
 const (
-	// countTimeout bounds how long objects are counted: the keys of some resources may be many.
+	// countTimeout is the timeout of a count, which reads the keys of custom resources.
 	countTimeout = time.Minute
-	// firstCountWait is how long a scrape waits for the first count.
+	// firstCountWait is the maximum time that a scrape waits for the first count.
 	firstCountWait = time.Second
 )
 
 // objectMetrics are the numbers of stored objects of the open control planes of a host. A scrape
-// returns the last count and starts a new one in the background if it is older than the interval.
-// Only the first scrape waits, for a short time, and without scrapes nothing is counted.
+// returns the last counts, and starts a new count in the background if they are older than the
+// interval. Only the first scrape waits for a count, for at most firstCountWait. Without scrapes, no
+// objects are counted.
 type objectMetrics struct {
 	old, byResource *prometheus.Desc
 	mu              struct {
@@ -73,77 +75,84 @@ func (m *objectMetrics) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// count counts the objects of a control plane until ctx ends; the caller must then wait for the
-// counts. It returns nil if counting is disabled.
-func (m *objectMetrics) count(ctx context.Context, i *instance) *objectCounts {
-	if i.options.ObjectCountInterval < 0 {
-		return nil
-	}
-	counts := &objectCounts{instance: i, ctx: ctx}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.mu.planes[counts] = struct{}{}
-	context.AfterFunc(ctx, func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		delete(m.mu.planes, counts)
-	})
-	return counts
-}
-
-// objectCounts are the counts of one control plane.
+// objectCounts are the counts of one control plane. The methods of a nil *objectCounts count nothing.
 type objectCounts struct {
-	instance *instance
-	ctx      context.Context // of the control plane
+	settings    *settings
+	builtin     *builtinResources
+	definitions *custom.Source
 
-	mu    sync.Mutex
-	known map[schema.GroupResource]int64 // is replaced, not changed
-	until time.Time                      // known is good
-	// counting is closed at the end of the count in progress; nil without one.
-	counting chan struct{}
+	mu       sync.Mutex
+	counts   map[schema.GroupResource]int64 // immutable
+	expires  time.Time                      // of counts
+	counting chan struct{}                  // closed at the end of the count in progress; nil without one
+	lifetime context.Context                // set by start
 	closed   bool
 }
 
-// latest returns the last count of each stored and served resource, -1 after an error. It starts a
-// new count if the last one is old. The map must not be modified.
+// newObjectCounts returns nil if counting is disabled.
+func newObjectCounts(s *settings, builtin *builtinResources, definitions *custom.Source) *objectCounts {
+	if s.options.Storage.ObjectCountInterval < 0 {
+		return nil
+	}
+	return &objectCounts{settings: s, builtin: builtin, definitions: definitions}
+}
+
+// start adds the counts to the metrics until ctx ends. The caller must then call wait.
+func (c *objectCounts) start(ctx context.Context) {
+	if c == nil {
+		return
+	}
+	c.lifetime = ctx
+	m := c.settings.env.Telemetry.Metrics.Storage.objects
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.planes[c] = struct{}{}
+	context.AfterFunc(ctx, func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.mu.planes, c)
+	})
+}
+
+// latest returns the last count of each stored and served resource, which is -1 after an error. It
+// starts a new count if the last one has expired. The map must not be modified.
 func (c *objectCounts) latest() map[schema.GroupResource]int64 {
-	known, counting := c.refresh()
-	if known != nil || counting == nil {
-		return known
+	counts, counting := c.refresh()
+	if counts != nil || counting == nil {
+		return counts
 	}
 	select {
 	case <-counting:
 	case <-time.After(firstCountWait):
 	}
-	known, _ = c.refresh()
-	return known
+	counts, _ = c.refresh()
+	return counts
 }
 
-// refresh returns the last count, or nil, and starts a new one if it is old; counting is closed at
-// the end of the count in progress.
-func (c *objectCounts) refresh() (known map[schema.GroupResource]int64, counting <-chan struct{}) {
+// refresh returns the last counts, or nil, and starts a new count if they are old. counting is
+// closed at the end of the count in progress.
+func (c *objectCounts) refresh() (counts map[schema.GroupResource]int64, counting <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.counting == nil && !c.closed && !time.Now().Before(c.until) {
+	if c.counting == nil && !c.closed && !time.Now().Before(c.expires) {
 		c.counting = make(chan struct{})
-		go c.countAll() // wait waits for it
+		go c.countAll() // wait waits for this goroutine
 	}
-	return c.known, c.counting
+	return c.counts, c.counting
 }
 
-// of returns the last count of a resource; false if unknown. It starts no count.
+// of returns the last count of a resource, or false if it is unknown. It starts no count.
 func (c *objectCounts) of(resource schema.GroupResource) (int64, bool) {
 	if c == nil {
 		return 0, false
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	count, known := c.known[resource]
+	count, known := c.counts[resource]
 	return count, known && count >= 0
 }
 
-// wait stops counting and waits for the count in progress, which ends with the lifetime of the
-// control plane.
+// wait disables counting and waits for the count in progress, which ends with the context of start.
 func (c *objectCounts) wait() {
 	if c == nil {
 		return
@@ -159,51 +168,51 @@ func (c *objectCounts) wait() {
 
 // countAll counts the objects of all resources.
 func (c *objectCounts) countAll() {
-	known := c.count()
+	counts := c.count()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.known, c.until = known, time.Now().Add(c.instance.options.ObjectCountInterval)
+	c.counts, c.expires = counts, time.Now().Add(c.settings.options.Storage.ObjectCountInterval)
 	close(c.counting)
 	c.counting = nil
 }
 
 func (c *objectCounts) count() map[schema.GroupResource]int64 {
-	ctx, cancel := context.WithTimeout(c.ctx, countTimeout)
+	ctx, cancel := context.WithTimeout(c.lifetime, countTimeout)
 	defer cancel()
-	known := map[schema.GroupResource]int64{}
-	note := func(resource schema.GroupResource, count int64, err error) {
-		if known[resource] = count; err != nil {
-			known[resource] = -1
+	counts := map[schema.GroupResource]int64{}
+	record := func(resource schema.GroupResource, count int64, err error) {
+		if counts[resource] = count; err != nil {
+			counts[resource] = -1
 		}
 	}
-	for resource, count := range c.builtin() {
+	for resource, count := range c.builtinCounters() {
 		n, err := count(ctx)
-		note(resource, n, err)
+		record(resource, n, err)
 	}
-	for _, resource := range c.custom() {
+	for _, resource := range c.customResources() {
 		n, err := c.countCustom(ctx, resource)
-		note(resource, n, err)
+		record(resource, n, err)
 	}
-	return known
+	return counts
 }
 
-// builtin returns functions that count built-in resources, from their caches if these are loaded.
-func (c *objectCounts) builtin() map[schema.GroupResource]func(context.Context) (int64, error) {
-	rows := c.instance.rows
+// builtinCounters returns functions that count built-in resources, from their caches if these are
+// loaded.
+func (c *objectCounts) builtinCounters() map[schema.GroupResource]func(context.Context) (int64, error) {
+	rows := c.builtin.rows
 	found := map[schema.GroupResource]func(context.Context) (int64, error){}
 	for _, spec := range rows.Specs() {
 		store := rows.Store(spec.Resource)
-		if store != nil && c.instance.served.Find(spec.Kind.Hub.GVK.GroupVersion(), spec.Resource.Resource, "") != nil {
+		if store != nil && c.builtin.served.Find(spec.Kind.Hub.GVK.GroupVersion(), spec.Resource.Resource, "") != nil {
 			found[spec.Resource] = store.Storage.Count
 		}
 	}
 	return found
 }
 
-// custom returns the custom resources.
-func (c *objectCounts) custom() []schema.GroupResource {
+func (c *objectCounts) customResources() []schema.GroupResource {
 	found := map[schema.GroupResource]struct{}{}
-	for _, group := range c.instance.custom.Groups() {
+	for _, group := range c.definitions.Groups() {
 		for _, version := range group.Versions {
 			for _, r := range version.Resources {
 				if r.Subresource == "" {
@@ -215,10 +224,11 @@ func (c *objectCounts) custom() []schema.GroupResource {
 	return slices.Collect(maps.Keys(found))
 }
 
-// countCustom counts stored keys: opening the storage of a definition would load it into memory.
+// countCustom counts the stored keys of a custom resource. It does not use the storage of the
+// definition, because that would load the definition into memory.
 func (c *objectCounts) countCustom(ctx context.Context, resource schema.GroupResource) (int64, error) {
-	prefix := c.instance.keyPrefix() + "/" + resource.Group + "/" + resource.Resource + "/"
-	counted, err := c.instance.env.Backend.Range(ctx, kv.RangeRequest{Start: prefix, End: kv.PrefixEnd(prefix), CountOnly: true})
+	prefix := c.settings.keyPrefix() + "/" + resource.Group + "/" + resource.Resource + "/"
+	counted, err := c.settings.env.Storage.Backend.Range(ctx, kv.RangeRequest{Start: prefix, End: kv.PrefixEnd(prefix), CountOnly: true})
 	if err != nil {
 		return 0, fmt.Errorf("count %s: %w", resource, err)
 	}

@@ -21,7 +21,7 @@ const (
 	openIDKeysPath          = "/openid/v1/jwks"
 )
 
-// openIDConfiguration has its fields in kube-apiserver's order.
+// openIDConfiguration is the discovery document, with the order of fields of kube-apiserver.
 type openIDConfiguration struct {
 	Issuer        string   `json:"issuer"`
 	KeysURI       string   `json:"jwks_uri"`
@@ -30,30 +30,34 @@ type openIDConfiguration struct {
 	Algorithms    []string `json:"id_token_signing_alg_values_supported"`
 }
 
-// installOpenID serves the issuer and the public keys of service account tokens, if
-// others can find them: the issuer has to be an https URL.
-func (i *instance) installOpenID() {
-	issuer := i.options.ServiceAccountIssuers[0]
+// newOpenIDHandlers returns the handlers, by path, of the issuer and the public keys of service
+// account tokens. It returns none if the issuer is not an https URL, because clients could not find
+// the documents.
+func newOpenIDHandlers(s *settings, api *endpoints.API) map[string]http.Handler {
+	issuer := s.options.ServiceAccounts.Issuers[0]
 	if u, err := url.Parse(issuer); err != nil || u.Scheme != "https" {
-		i.env.Logger.Warn("OpenID discovery is not served, as the issuer of service account tokens is no https URL", "issuer", issuer)
-		return
+		s.env.Telemetry.Logger.Warn("OpenID discovery is not served, because the issuer of service account tokens is not an https URL", "issuer", issuer)
+		return nil
 	}
-	uri := i.options.ServiceAccountJWKSURI
+	uri := s.options.ServiceAccounts.JWKSURI
 	if uri == "" {
-		uri = i.env.PublicURL + openIDKeysPath
+		uri = s.env.Network.PublicURL + openIDKeysPath
 	}
 	configuration := func(keys serviceaccount.Published) ([]byte, error) {
 		return json.Marshal(openIDConfiguration{
 			Issuer: issuer, KeysURI: uri, ResponseTypes: []string{"id_token"}, SubjectTypes: []string{"public"}, Algorithms: keys.Algorithms(),
 		})
 	}
-	i.paths.handle(openIDConfigurationPath, i.readOnly(i.openIDHandler("application/json", configuration)))
-	i.paths.handle(openIDKeysPath, i.readOnly(i.openIDHandler("application/jwk-set+json", serviceaccount.Published.Document)))
+	keys := s.env.Identity.TokenKeys
+	return map[string]http.Handler{
+		openIDConfigurationPath: api.ReadOnly(newKeyDocumentHandler(api, keys, "application/json", configuration)),
+		openIDKeysPath:          api.ReadOnly(newKeyDocumentHandler(api, keys, "application/jwk-set+json", serviceaccount.Published.Document)),
+	}
 }
 
-// openIDHandler serves a document about the keys as they are, of one media type, and 406 to
+// newKeyDocumentHandler serves a document about the current keys in one media type, and 406 to
 // clients that do not accept it.
-func (i *instance) openIDHandler(contentType string, document func(serviceaccount.Published) ([]byte, error)) http.Handler {
+func newKeyDocumentHandler(api *endpoints.API, keys serviceaccount.Keys, contentType string, document func(serviceaccount.Published) ([]byte, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !accepts(r.Header.Get("Accept"), contentType) {
 			endpoints.WriteStatus(w, r, &metav1.Status{
@@ -62,18 +66,19 @@ func (i *instance) openIDHandler(contentType string, document func(serviceaccoun
 			})
 			return
 		}
-		keys := i.env.Identity.TokenKeys.Published()
-		body, err := document(keys)
+		published := keys.Published()
+		body, err := document(published)
 		if err != nil {
-			i.api.WriteError(w, r, apierrors.NewInternalError(fmt.Errorf("publish the keys of service account tokens: %w", err)))
+			api.WriteError(w, r, apierrors.NewInternalError(fmt.Errorf("publish the keys of service account tokens: %w", err)))
 			return
 		}
 		w.Header().Set("Content-Type", contentType)
-		w.Header().Set("Cache-Control", fmt.Sprintf("public, max-age=%d", int(keys.MaxAge.Seconds())))
-		_, _ = w.Write(body) // the client has disconnected
+		w.Header().Set("Cache-Control", fmt.Sprintf("public, max-age=%d", int(published.MaxAge.Seconds())))
+		_, _ = w.Write(body) // an error means that the client has disconnected
 	})
 }
 
+// accepts reports whether an Accept header allows a media type.
 func accepts(accept, contentType string) bool {
 	if accept == "" {
 		return true

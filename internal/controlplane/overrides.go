@@ -15,11 +15,13 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// Override is a separate store of some built-in resources, which are all Overridable.
+// Override is a separate store of some built-in resources. All of them must be Overridable and pass
+// CheckOverride.
 type Override struct {
 	Resources []schema.GroupResource
 	Backend   kv.Backend
-	Feed      *cache.Feed // as Env.Feed, of this store
+	// Feed is the change feed of this store; nil disables the watch caches of the resources.
+	Feed *cache.Feed
 }
 
 // CheckOverride returns an error for a resource that cannot have a separate store, because one
@@ -32,8 +34,8 @@ func CheckOverride(resource schema.GroupResource) error {
 	return nil
 }
 
-// overridden returns the stores of single resources.
-func overridden(overrides []Override) map[schema.GroupResource]factory.Override {
+// storageOverrides returns the separate stores by resource.
+func storageOverrides(overrides []Override) map[schema.GroupResource]factory.Override {
 	found := map[schema.GroupResource]factory.Override{}
 	for _, o := range overrides {
 		for _, resource := range o.Resources {
@@ -55,15 +57,4 @@ func Overridable(resource schema.GroupResource) bool {
 		}
 	}
 	return false
-}
-
-// apart returns the backends of the paths whose objects are not in Env.Backend.
-func (i *instance) apart() map[string]kv.Backend {
-	found := map[string]kv.Backend{}
-	for _, spec := range i.rows.Specs() {
-		if backend := i.factory.Backend(spec.Resource); backend != i.env.Backend {
-			found[spec.Path] = backend
-		}
-	}
-	return found
 }

@@ -7,11 +7,13 @@ import (
 	"slices"
 	"strings"
 
+	"mainstay.dev/mainstay/internal/endpoints"
+	"mainstay.dev/mainstay/internal/endpoints/discovery"
+	"mainstay.dev/mainstay/internal/endpoints/route"
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-// paths are the handlers of non-resource paths. They are set before the first
-// request and do not change afterwards.
+// paths are the handlers of non-resource paths. They do not change after newPaths.
 type paths struct {
 	exact    map[string]http.Handler
 	prefixes []prefix
@@ -22,10 +24,8 @@ type prefix struct {
 	handler http.Handler
 }
 
-func newPaths() *paths { return &paths{exact: make(map[string]http.Handler)} }
-
-// handle registers a handler for a path, and for all paths below one that ends in a
-// slash.
+// handle registers a handler for a path. For a path that ends with a slash, the handler serves all
+// paths below it.
 func (p *paths) handle(path string, handler http.Handler) {
 	if strings.HasSuffix(path, "/") && path != "/" {
 		p.prefixes = append(p.prefixes, prefix{path, handler})
@@ -36,6 +36,13 @@ func (p *paths) handle(path string, handler http.Handler) {
 
 func (p *paths) has(path string) bool { return p.exact[path] != nil }
 
+// isKnown reports whether this control plane serves a non-resource path. Unknown paths must not
+// become labels of metrics.
+func (p *paths) isKnown(path string) bool {
+	return p.has(path) || discovery.Handles(path) || strings.HasPrefix(path, "/openapi/")
+}
+
+// find returns the handler of a path, or nil. The longest prefix applies.
 func (p *paths) find(path string) http.Handler {
 	if handler := p.exact[path]; handler != nil {
 		return handler
@@ -61,53 +68,69 @@ func indexPaths(host map[string]http.Handler) []string {
 	return list
 }
 
-func (i *instance) installPaths() error {
-	versionJSON, err := json.MarshalIndent(versionInfo(Build(i.env.Version)), "", "  ")
+// newPaths creates the handlers of non-resource paths.
+func newPaths(s *settings, catalog *route.Catalog, api *endpoints.API, webhooks *admissionWebhooks, flow *flowControl, health *healthChecks) (*paths, error) {
+	p := &paths{exact: map[string]http.Handler{}}
+	versionJSON, err := json.MarshalIndent(versionInfo(Build(s.env.Version)), "", "  ")
 	if err != nil {
-		return fmt.Errorf("encode the version: %w", err)
+		return nil, fmt.Errorf("encode the version: %w", err)
 	}
-	version := i.readOnly(static("application/json", versionJSON))
-	i.paths.handle("/version", version)
-	i.paths.exact["/version/"] = version
+	version := api.ReadOnly(static("application/json", versionJSON))
+	p.handle("/version", version)
+	p.exact["/version/"] = version
 
-	i.paths.handle(AdmissionPath, http.HandlerFunc(i.serveAdmission))
-	i.paths.handle("/", http.HandlerFunc(i.serveIndex))
-	i.installOpenID()
-	for path, handler := range i.env.Paths {
-		i.paths.handle(path, handler)
+	p.handle(AdmissionPath, newAdmissionHandler(s, webhooks))
+	for path, handler := range newOpenIDHandlers(s, api) {
+		p.handle(path, handler)
 	}
-	for path, checks := range i.checks() {
+	for path, handler := range flow.dumps() {
+		p.handle(path, handler)
+	}
+	for path, handler := range s.env.Paths {
+		p.handle(path, handler)
+	}
+	var checkPaths []string // of single checks
+	for path, checks := range health.checks() {
 		for _, check := range checks {
-			i.checkPaths = append(i.checkPaths, path+"/"+check.Name)
+			checkPaths = append(checkPaths, path+"/"+check.Name)
 		}
-		health := telemetry.NewHealth(path, i.env.Logger, i.env.Health, checks...)
-		i.paths.handle(path, health)
-		i.paths.handle(path+"/", health)
+		handler := telemetry.NewHealth(path, s.env.Telemetry.Logger, s.env.Health.Metrics, checks...)
+		p.handle(path, handler)
+		p.handle(path+"/", handler)
 	}
-	return nil
+	p.handle("/", newIndexHandler(slices.Concat(indexPaths(s.env.Paths), checkPaths), catalog))
+	return p, nil
 }
 
-// serveIndex lists all paths that are handled now.
-func (i *instance) serveIndex(w http.ResponseWriter, _ *http.Request) {
-	list := slices.Concat(indexPaths(i.env.Paths), i.checkPaths, documentPaths(i.catalog))
-	slices.Sort(list)
-	body, err := json.MarshalIndent(map[string][]string{"paths": list}, "", "  ")
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(body) // the client has disconnected
+// newIndexHandler serves the list of fixed paths and of the current document paths.
+func newIndexHandler(fixed []string, catalog *route.Catalog) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		list := slices.Concat(fixed, documentPaths(catalog))
+		slices.Sort(list)
+		body, err := json.MarshalIndent(map[string][]string{"paths": list}, "", "  ")
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(body) // an error means that the client has disconnected
+	})
 }
 
-// readOnly returns a handler that rejects all methods except GET and HEAD.
-func (i *instance) readOnly(handler http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { i.api.ReadOnly(handler).ServeHTTP(w, r) })
+// newRootHandler returns the handler behind the filters: a non-resource path, or else the API.
+func newRootHandler(p *paths, resources http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if handler := p.find(r.URL.Path); handler != nil {
+			handler.ServeHTTP(w, r)
+			return
+		}
+		resources.ServeHTTP(w, r)
+	})
 }
 
 func static(contentType string, body []byte) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", contentType)
-		_, _ = w.Write(body) // the client has disconnected
+		_, _ = w.Write(body) // an error means that the client has disconnected
 	})
 }

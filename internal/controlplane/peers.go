@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"strconv"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -13,7 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"mainstay.dev/mainstay/internal/apis/aggregated"
 	"mainstay.dev/mainstay/internal/apis/bootstrap"
+	"mainstay.dev/mainstay/internal/apis/custom"
 	"mainstay.dev/mainstay/internal/apis/peers"
 	"mainstay.dev/mainstay/internal/codec"
 	"mainstay.dev/mainstay/internal/feature"
@@ -21,70 +22,54 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-// checkPeers validates the address of this server for other servers.
-func (o Options) checkPeers() error {
-	var errs []error
-	if !o.Gates().Enabled(feature.UnknownVersionInteroperabilityProxy) {
-		for _, given := range []struct{ flag, value string }{{"peer-advertise-ip", o.PeerAdvertiseIP}, {"peer-advertise-port", o.PeerAdvertisePort}} {
-			if given.value != "" {
-				errs = append(errs, fmt.Errorf("--%s requires UnknownVersionInteroperabilityProxy feature to be turned on", given.flag))
-			}
-		}
-	}
-	if _, err := netip.ParseAddr(o.PeerAdvertiseIP); o.PeerAdvertiseIP != "" && err != nil {
-		errs = append(errs, fmt.Errorf("--peer-advertise-ip: %w", err))
-	}
-	if port, err := strconv.Atoi(o.PeerAdvertisePort); o.PeerAdvertisePort != "" && (err != nil || port < 1 || port > 65535) {
-		errs = append(errs, fmt.Errorf("--peer-advertise-port is %q; it must be between 1 and 65535", o.PeerAdvertisePort))
-	}
-	if (o.PeerAdvertiseIP == "") != (o.PeerAdvertisePort == "") {
-		errs = append(errs, errors.New("--peer-advertise-ip and --peer-advertise-port must be given together"))
-	}
-	return errors.Join(errs...)
+// proxiesToPeers reports whether the servers that share a store forward requests to each other.
+func (s *settings) proxiesToPeers() bool {
+	return s.env.Storage.Shared && s.gates.Enabled(feature.UnknownVersionInteroperabilityProxy)
 }
 
-// interoperates reports whether other servers may send requests on to this one.
-func (i *instance) interoperates() bool {
-	return i.env.Shared && i.rows.Gates.Enabled(feature.UnknownVersionInteroperabilityProxy)
-}
-
-// peerAddress returns where other servers reach this one, "" if they do not.
-func (i *instance) peerAddress() string {
+// peerAddress returns the address of this server for other servers, or "" if they do not connect.
+func (s *settings) peerAddress() string {
+	network := &s.env.Network
 	switch {
-	case !i.interoperates():
+	case !s.proxiesToPeers():
 		return ""
-	case i.options.PeerAdvertiseIP != "":
-		return net.JoinHostPort(i.options.PeerAdvertiseIP, i.options.PeerAdvertisePort)
-	case !i.env.Endpoint.IsValid():
+	case s.options.Peers.AdvertiseIP != "":
+		return net.JoinHostPort(s.options.Peers.AdvertiseIP, s.options.Peers.AdvertisePort)
+	case !network.Endpoint.IsValid():
 		return ""
 	}
-	return net.JoinHostPort(i.env.Endpoint.String(), strconv.Itoa(i.env.Port))
+	return net.JoinHostPort(network.Endpoint.String(), strconv.Itoa(network.Port))
 }
 
-// openPeers creates the source of resources of other servers, if peer proxying is enabled.
-func (i *instance) openPeers() error {
-	if !i.interoperates() || i.env.PeerAuthorities == nil {
-		return nil
+// newPeers creates the source of the resources of other servers, or returns nil if requests are not
+// forwarded.
+func newPeers(s *settings, builtin *builtinResources, conns *connections, definitions *custom.Source, registrations *aggregated.Source, versions *versionListeners) (*peers.Source, error) {
+	if !s.proxiesToPeers() || s.env.Network.PeerAuthorities == nil {
+		return nil, nil
 	}
-	addresses, err := i.sharedLeases(peerLeasesPath)
+	addresses, err := builtin.serverLeases(peerLeasesPath)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	leases, err := i.uncached(coordinationv1.Resource("leases"))
+	leases, err := builtin.uncached(coordinationv1.Resource("leases"))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	i.peers, err = peers.New(peers.Config{
-		ID: telemetry.ServerID(i.env.Hostname), Leases: leases, Selector: bootstrap.IdentitySelector(),
+	source, err := peers.New(peers.Config{
+		ID: telemetry.ServerID(s.env.Network.Hostname), Leases: leases, Selector: bootstrap.IdentitySelector(),
 		Address:     func(ctx context.Context, id string) (string, error) { return peerAddressOf(ctx, addresses, id) },
-		Authorities: i.env.PeerAuthorities, Certificate: i.env.Identity.ProxyCertificate,
-		Shared: func(gv schema.GroupVersion) bool { return i.custom.Serves(gv) || i.aggregated.Handler(gv) != nil },
-		Proxy:  i.proxy, Metrics: i.env.Metrics.Peers, Reflectors: i.env.Metrics.Reflectors, Logger: i.env.Logger,
+		Authorities: s.env.Network.PeerAuthorities, Certificate: s.env.Identity.ProxyCertificate,
+		Shared: func(gv schema.GroupVersion) bool { return definitions.Serves(gv) || registrations.Handler(gv) != nil },
+		Proxy:  conns.proxy, Metrics: s.env.Telemetry.Metrics.Extensions.Peers, Reflectors: s.reflectorMetrics(), Logger: s.env.Telemetry.Logger,
 	})
-	return err
+	if err != nil {
+		return nil, err
+	}
+	versions.add(source.Changed)
+	return source, nil
 }
 
-// peerAddressOf reads the lease of a server.
+// peerAddressOf returns the address in the lease of a server, or "" without one.
 func peerAddressOf(ctx context.Context, leases storage.Interface, id string) (string, error) {
 	record, err := leases.Get(ctx, types.NamespacedName{Name: id}, storage.ReadOptions{})
 	if errors.Is(err, storage.ErrNotFound) {

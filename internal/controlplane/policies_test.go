@@ -117,7 +117,7 @@ func TestPolicyParams(t *testing.T) {
 	as(t, c, "admin", "POST", configMapsPath, configMap("a", `,"data":{"a":"","b":""}`), 201, "")
 	as(t, c, "admin", "POST", limits, `{"apiVersion":"example.com/v1","kind":"Limit","metadata":{"name":"one","labels":{"for":"data"}},"spec":{"max":1}}`, 201, "")
 	as(t, c, "admin", "POST", configMapsPath, configMap("b", `,"data":{"a":"","b":""}`), 422, `failed expression: object.data.size() \u003c= params.spec.max`)
-	as(t, c, "admin", "POST", "/api/v1/namespaces/kube-system/configmaps", configMap("b", `,"data":{"a":"","b":""}`), 201, "") // T no parameters there
+	as(t, c, "admin", "POST", "/api/v1/namespaces/kube-system/configmaps", configMap("b", `,"data":{"a":"","b":""}`), 201, "") // no parameters there
 	as(t, c, "admin", "PATCH", validatingBindings+"/early", `{"spec":{"paramRef":{"namespace":"default"}}}`, 200, "")
 	as(t, c, "admin", "POST", "/api/v1/namespaces/kube-system/configmaps", configMap("c", `,"data":{"a":"","b":""}`), 422, "failed expression")
 	as(t, c, "admin", "PATCH", limits+"/one", `{"spec":{"max":2}}`, 200, "")
@@ -161,7 +161,7 @@ func TestPolicyOperations(t *testing.T) {
 	as(t, c, "jane", "PATCH", "/apis/apps/v1/namespaces/default/deployments/d/status", `{"status":{"replicas":2}}`, 403, "UPDATE deployments/status Deployment d")
 	as(t, c, "jane", "POST", "/apis/example.com/v2/namespaces/default/limits", `{"apiVersion":"example.com/v2","kind":"Limit","metadata":{"name":"one"}}`, 403, "CREATE limits Limit one")
 	as(t, c, "admin", "POST", configMapsPath, configMap("fine", ""), 403, "CREATE configmaps ConfigMap fine")
-	as(t, c, "jane", "DELETE", validatingBindings+"/all", "", 200, "") // T otherwise a broken policy could not be fixed
+	as(t, c, "jane", "DELETE", validatingBindings+"/all", "", 200, "") // otherwise a broken policy could not be fixed
 	as(t, c, "jane", "POST", configMapsPath, configMap("x", ""), 201, "")
 }
 
@@ -298,7 +298,7 @@ func TestPermittedParams(t *testing.T) {
 		`spec.paramKind: Forbidden: user \u0026{jane  [system:authenticated] map[]} must have \"get\" permission on all objects of the referenced paramKind (kind=Secret, apiVersion=v1)`)
 	as(t, c, "jane", "PATCH", validatingPolicies+"/a", `{"spec":{"paramKind":{"kind":"Secret"}}}`, 422, "spec.paramKind: Forbidden")
 	as(t, c, "admin", "PATCH", validatingPolicies+"/a", `{"spec":{"paramKind":{"kind":"Secret"}}}`, 200, "")
-	as(t, c, "jane", "PATCH", validatingPolicies+"/a", `{"spec":{"failurePolicy":"Ignore"}}`, 200, "") // T unchanged parts
+	as(t, c, "jane", "PATCH", validatingPolicies+"/a", `{"spec":{"failurePolicy":"Ignore"}}`, 200, "") // unchanged parts
 	ref := denies + ", paramRef: {name: s, namespace: default, parameterNotFoundAction: Allow}"
 	as(t, c, "jane", "POST", validatingBindings, bound(t, "a", "a", ref), 422,
 		`spec.paramRef: Forbidden: user \u0026{jane  [system:authenticated] map[]} does not have \"get\" permission on the object referenced by paramRef`)
@@ -316,7 +316,7 @@ func TestTypeChecking(t *testing.T) {
 	constraints := `matchConstraints: {resourceRules: [{apiGroups: [apps, example.com], apiVersions: [v1], operations: [CREATE], resources: [deployments, replicasets, limits, pods]}]}, `
 	for n, test := range []struct {
 		validation string
-		want       []string // T parts of the warning, or nil if there is no warning
+		want       []string // parts of the warning, or nil if there is no warning
 	}{
 		{`expression: "object.spec.replicass > 1"`, []string{
 			`"fieldRef":"spec.validations[0].expression"`,

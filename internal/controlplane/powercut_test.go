@@ -126,7 +126,7 @@ func write(t *testing.T, plane *ControlPlane, told *acknowledged, prefix string,
 			told.note(name, versionIn(body))
 			select {
 			case written <- struct{}{}:
-			default: // T enough are acknowledged
+			default: // enough are acknowledged
 			}
 		}
 		switch n % 3 {

@@ -8,11 +8,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/internal/admission"
 	"mainstay.dev/mainstay/internal/codec"
 	"mainstay.dev/mainstay/internal/controllers/resourcequotas"
+	"mainstay.dev/mainstay/internal/endpoints"
 	"mainstay.dev/mainstay/internal/registry/quota"
 	"mainstay.dev/mainstay/internal/rest"
 	"mainstay.dev/mainstay/internal/storage"
@@ -21,52 +21,32 @@ import (
 // resourceQuota is the admission plugin that enforces quotas. Writes are charged only if it is on.
 const resourceQuota = "ResourceQuota"
 
-// charges reports whether writes are charged to quotas.
-func (i *instance) charges() bool {
-	for _, p := range admissionPlugins() {
-		if p.name == resourceQuota {
-			return i.options.has(p)
-		}
-	}
-	return false
-}
-
-// openNamespaced opens the storage of a resource. Writes of namespaced resources are charged to
-// quotas.
-func (i *instance) openNamespaced(spec storage.Spec) (storage.Interface, error) {
-	opened, err := i.factory.Open(spec)
-	if err != nil || !spec.Namespaced {
-		return opened, err
-	}
-	if i.charges() {
-		opened = i.quotas.Account(spec.Resource, opened)
-	}
-	if spec.Resource == quota.Resource() { // outside the account, which is locked while it writes
-		opened = storage.Observed(opened, &storage.Observer{Written: i.countQuota})
-	}
-	return opened, nil
-}
-
-// openQuotas opens the account of quotas, once the resources are there.
-func (i *instance) openQuotas() error {
-	spec := i.rows.Spec(quota.Resource())
-	spec.Uncached, spec.Observer = true, i.quotas.Observer()
-	stored, err := i.factory.Open(spec)
+// newQuotas opens the ledger of quota charges, and returns the reflectors that keep it up to date.
+func newQuotas(s *settings, ledger *quota.Ledger, builtin *builtinResources, api *endpoints.API, controllers *controllerSet) (reflectors, error) {
+	stored, err := builtin.observed(quota.Resource(), ledger.Observer())
 	if err != nil {
-		return err
+		return nil, err
 	}
-	i.quotas.Open(quota.Config{
-		Stored: stored, RecordOwnership: i.ownUse, Limited: i.limitedResources(), Logger: i.env.Logger, Metrics: i.env.Metrics.Reflectors,
+	ledger.Open(quota.Config{
+		Stored: stored, RecordOwnership: quotaOwner(builtin, api), Limited: limitedResources(s), Logger: s.env.Telemetry.Logger, Metrics: s.reflectorMetrics(),
 		WrapDenied: func(err error) error { return &admission.RejectionError{Plugin: resourceQuota, Err: err} },
 	})
-	i.quotaReflector, err = i.quotas.Reflector()
-	return err
+	if err := builtin.storage.observers.addWritten(quota.Resource(), ledger.Observer()); err != nil {
+		return nil, err
+	}
+	// The ledger locks a quota during its write, so that the recount must follow the charge.
+	recounter := &quotaRecounter{settings: s, controllers: controllers}
+	if err := builtin.storage.observers.addCharged(quota.Resource(), &storage.Observer{Written: recounter.written}); err != nil {
+		return nil, err
+	}
+	follower, err := ledger.Reflector()
+	return reflectors{follower}, err
 }
 
 // limitedResources returns the limited resources of the plugin's configuration.
-func (i *instance) limitedResources() []quota.Limited {
+func limitedResources(s *settings) []quota.Limited {
 	var all []quota.Limited
-	for _, l := range i.options.AdmissionConfig.ResourceQuota.LimitedResources {
+	for _, l := range s.options.Admission.Config.ResourceQuota.LimitedResources {
 		all = append(all, quota.Limited{
 			Resource: schema.GroupResource{Group: l.APIGroup, Resource: l.Resource}, Contains: l.MatchContains, Scopes: l.MatchScopes,
 		})
@@ -74,21 +54,21 @@ func (i *instance) limitedResources() []quota.Limited {
 	return all
 }
 
-// ownUse records a usage update by the server. Field ownership of the quota changes at the first
-// one only.
-func (i *instance) ownUse(live, changed *corev1.ResourceQuota) (codec.Object, error) {
-	if ownsUse(live, changed) {
-		return changed, nil
+// quotaOwner returns the function that makes the server the field manager of a changed quota status.
+// It changes the managed fields only if the server does not own all changed fields yet.
+func quotaOwner(builtin *builtinResources, api *endpoints.API) func(live, changed *corev1.ResourceQuota) (codec.Object, error) {
+	status := builtin.static.Find(corev1.SchemeGroupVersion, quota.Resource().Resource, "status")
+	return func(live, changed *corev1.ResourceQuota) (codec.Object, error) {
+		if status == nil || ownsChangedUsage(live, changed) {
+			return changed, nil
+		}
+		return api.RecordOwnership(status, live, changed, manager)
 	}
-	status := i.static.Find(corev1.SchemeGroupVersion, quota.Resource().Resource, "status")
-	if status == nil {
-		return changed, nil
-	}
-	return i.api.RecordOwnership(status, live, changed, manager)
 }
 
-// ownsUse reports whether all that has changed of the use of a quota is the server's.
-func ownsUse(live, changed *corev1.ResourceQuota) bool {
+// ownsChangedUsage reports whether the server is the field manager of all changed usage values of a
+// quota.
+func ownsChangedUsage(live, changed *corev1.ResourceQuota) bool {
 	for f := range live.ManagedFields {
 		entry := &live.ManagedFields[f]
 		if entry.Manager != manager || entry.Subresource != "status" || entry.FieldsV1 == nil {
@@ -104,48 +84,45 @@ func ownsUse(live, changed *corev1.ResourceQuota) bool {
 	return false
 }
 
-// countQuota counts a written quota before the response, if this server counts quotas.
-func (i *instance) countQuota(record *codec.Record) error {
-	if q, err := codec.SharedAs[*corev1.ResourceQuota](record); err == nil && !resourcequotas.Counted(q) {
-		i.recount(record.Name())
-	}
-	return nil
+// quotaRecounter counts the usage of written quotas before the writer receives its response.
+type quotaRecounter struct {
+	settings    *settings
+	controllers *controllerSet
 }
 
-// recountPatience bounds how long the writer of a quota waits for the count.
-const recountPatience = 10 * time.Second
+// recountTimeout is the maximum time that the writer of a quota waits for the count.
+const recountTimeout = 10 * time.Second
 
-// recount counts the usage of a quota. The write that requires it has succeeded, so errors are not
-// returned to the writer: the controller retries.
-func (i *instance) recount(name types.NamespacedName) {
-	ctx, cancel := context.WithTimeout(i.lifetime, recountPatience)
+// written implements storage.Observer.Written. The write has succeeded, so that it returns no error:
+// the controller retries.
+func (q *quotaRecounter) written(record *codec.Record) error {
+	written, err := codec.SharedAs[*corev1.ResourceQuota](record)
+	counter := controllerOf[*resourcequotas.Controller](q.controllers)
+	if err != nil || resourcequotas.Counted(written) || counter == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(q.settings.lifetime, recountTimeout)
 	defer cancel()
-	if i.quotaCounts == nil || i.controllersRun(ctx) && !i.options.runsBeside(resourcequotas.Name) {
-		return
+	if q.controllers.manager.running(ctx) && !q.settings.options.Controllers.named(resourcequotas.Name) {
+		return nil
 	}
-	if err := i.quotaCounts.Recount(ctx, name); err != nil && ctx.Err() == nil {
-		i.env.Logger.Debug("a new quota is counted later", "name", name, "err", err)
+	if err := counter.Recount(ctx, record.Name()); err != nil && ctx.Err() == nil {
+		q.settings.env.Telemetry.Logger.Debug("the usage of a new quota is counted later", "name", record.Name(), "err", err)
 	}
-}
-
-// openResourceQuotas opens the controller.
-func (i *instance) openResourceQuotas() error {
-	i.quotaCounts = resourcequotas.New(resourcequotas.Config{
-		Ledger: i.quotas, List: i.listNow, Resource: i.stored.ofPath, Access: i.local, Logger: i.env.Logger,
-	})
-	i.add(resourcequotas.Name, i.quotaCounts)
 	return nil
 }
 
-// listNow implements quota.ListFunc.
-func (i *instance) listNow(ctx context.Context, resource schema.GroupResource, namespace string) (*rest.List, error) {
-	r, ok := i.stored.ofResource(resource)
-	if !ok || !r.Namespaced {
-		return nil, nil
+// newQuotaLister returns the function that lists objects for the count of quotas.
+func newQuotaLister(resources *storedResources) quota.ListFunc {
+	return func(ctx context.Context, resource schema.GroupResource, namespace string) (*rest.List, error) {
+		r, ok := resources.ByName(resource)
+		if !ok || !r.Namespaced {
+			return nil, nil
+		}
+		lister, ok := r.Storage.(rest.Lister)
+		if !ok {
+			return nil, fmt.Errorf("%s cannot be listed", r.FullName())
+		}
+		return lister.List(ctx, namespace, rest.ListOptions{})
 	}
-	lister, ok := r.Storage.(rest.Lister)
-	if !ok {
-		return nil, fmt.Errorf("%s cannot be listed", r.FullName())
-	}
-	return lister.List(ctx, namespace, rest.ListOptions{})
 }

@@ -45,7 +45,7 @@ func (q *quotaTest) send(method, path, body string, want int, contains string) {
 // used formats the usage in a quota's status, as in "pods=1,services=0".
 func (q *quotaTest) used() string {
 	q.Helper()
-	quotas := loopback.For[*corev1.ResourceQuota](instanceOf(q.T, q.plane).local, corev1.SchemeGroupVersion.WithResource("resourcequotas"))
+	quotas := loopback.For[*corev1.ResourceQuota](instanceOf(q.T, q.plane).resources.access, corev1.SchemeGroupVersion.WithResource("resourcequotas"))
 	quota, err := quotas.Get(q.Context(), types.NamespacedName{Namespace: "default", Name: "q"})
 	if err != nil {
 		q.Fatal(err)
@@ -119,7 +119,7 @@ func TestQuotaOfPods(t *testing.T) {
 	q.send("DELETE", pods+"/a", "", 200, "")
 	q.expect("count/pods=1,pods=1,requests.cpu=600m")
 	q.send("DELETE", pods+"/b", `{"gracePeriodSeconds":0}`, 200, "")
-	q.expect("count/pods=1,pods=0,requests.cpu=0") // T overdue
+	q.expect("count/pods=1,pods=0,requests.cpu=0") // overdue
 	q.send("PATCH", pods+"/b", `{"metadata":{"finalizers":null}}`, 200, "")
 	q.expect("count/pods=0,pods=0,requests.cpu=0")
 }
@@ -189,7 +189,7 @@ func TestQuotaGrows(t *testing.T) {
 func TestUncharged(t *testing.T) {
 	t.Parallel()
 	q := newQuotaTest(t, `"secrets":"3"`)
-	past, err := New(q.plane.env, "/quotas", Options{DisableAdmissionPlugins: []string{resourceQuota}, Controllers: []string{"-" + resourcequotas.Name}})
+	past, err := New(q.plane.env, "/quotas", Options{Admission: AdmissionOptions{DisablePlugins: []string{resourceQuota}}, Controllers: ControllerOptions{Names: []string{"-" + resourcequotas.Name}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func TestUncharged(t *testing.T) {
 	as(t, past, "admin", "DELETE", secrets+"/a", "", 200, "")
 	q.await("secrets=1")
 	q.send("PUT", quotaPath+"/q/status", `{"metadata":{"name":"q"},"status":{"hard":{"secrets":"3"},"used":{"secrets":"0"}}}`, 200, "")
-	if err := instanceOf(t, q.plane).quotaCounts.Recount(t.Context(), types.NamespacedName{Namespace: "default", Name: "q"}); err != nil {
+	if err := controllerOf[*resourcequotas.Controller](instanceOf(t, q.plane).controllers).Recount(t.Context(), types.NamespacedName{Namespace: "default", Name: "q"}); err != nil {
 		t.Fatal(err)
 	}
 	q.expect("secrets=1")
@@ -213,7 +213,7 @@ func TestQuotaOfMany(t *testing.T) {
 	t.Parallel()
 	const allowed = 7
 	q := newQuotaTest(t, `"secrets":"7","count/secrets":"9"`)
-	secrets := loopback.For[*corev1.Secret](instanceOf(t, q.plane).local, corev1.SchemeGroupVersion.WithResource("secrets"))
+	secrets := loopback.For[*corev1.Secret](instanceOf(t, q.plane).resources.access, corev1.SchemeGroupVersion.WithResource("secrets"))
 	for range 3 {
 		var created atomic.Int32
 		var group errgroup.Group
@@ -252,8 +252,8 @@ func BenchmarkQuota(b *testing.B) {
 		b.Run(tt.name, func(b *testing.B) {
 			env := newEnv(b)
 			i := instanceOf(b, newPlane(b, env, "/quotas"))
-			quotas := loopback.For[*corev1.ResourceQuota](i.local, corev1.SchemeGroupVersion.WithResource("resourcequotas"))
-			maps := loopback.For[*corev1.ConfigMap](i.local, configMaps)
+			quotas := loopback.For[*corev1.ResourceQuota](i.resources.access, corev1.SchemeGroupVersion.WithResource("resourcequotas"))
+			maps := loopback.For[*corev1.ConfigMap](i.resources.access, configMaps)
 			create := func(namespace string) {
 				quota := &corev1.ResourceQuota{Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{
 					corev1.ResourceConfigMaps: *resource.NewQuantity(1_000_000_000, resource.DecimalSI), corev1.ResourcePods: *resource.NewQuantity(5, resource.DecimalSI), corev1.ResourceRequestsCPU: *resource.NewQuantity(8, resource.DecimalSI)}}}
@@ -266,7 +266,7 @@ func BenchmarkQuota(b *testing.B) {
 				name := fmt.Sprint("n", n)
 				namespace := &corev1.Namespace{}
 				namespace.Name = name
-				if _, err := loopback.For[*corev1.Namespace](i.local, corev1.SchemeGroupVersion.WithResource("namespaces")).Create(b.Context(), namespace); err != nil {
+				if _, err := loopback.For[*corev1.Namespace](i.resources.access, corev1.SchemeGroupVersion.WithResource("namespaces")).Create(b.Context(), namespace); err != nil {
 					b.Fatal(err)
 				}
 				create(name)

@@ -14,21 +14,22 @@ import (
 	apidiscovery "k8s.io/api/apidiscovery/v2"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"mainstay.dev/mainstay/internal/controllers/namespace"
+	"mainstay.dev/mainstay/internal/apis/aggregated"
+	"mainstay.dev/mainstay/internal/controllers"
 	"mainstay.dev/mainstay/internal/request"
 )
 
 const (
-	// remoteTimeout bounds a request of the namespace controller to an aggregated server;
-	// maxRemoteBody bounds the response, in bytes.
+	// remoteTimeout is the timeout of a request to an aggregated server, maxRemoteBody the maximum size
+	// of the response, in bytes.
 	remoteTimeout = 30 * time.Second
 	maxRemoteBody = 4 << 20
 )
 
-// deleteRemote deletes the objects of aggregated servers in a namespace, as a user.
-func (i *instance) deleteRemote(ctx context.Context, user *request.User, ns string) namespace.Remote {
-	result := namespace.Remote{Remaining: map[string]int{}}
-	remotes := i.aggregated.Remotes()
+// deleteRemote deletes the objects that aggregated servers store in a namespace, as a user.
+func deleteRemote(ctx context.Context, registrations *aggregated.Source, user *request.User, ns string) controllers.RemoteContent {
+	result := controllers.RemoteContent{Remaining: map[string]int{}}
+	remotes := registrations.Remotes()
 	var stale []string
 	for _, gv := range slices.SortedFunc(maps.Keys(remotes), func(a, b schema.GroupVersion) int { return strings.Compare(a.String(), b.String()) }) {
 		discovered := remotes[gv]
@@ -38,7 +39,7 @@ func (i *instance) deleteRemote(ctx context.Context, user *request.User, ns stri
 		}
 		for k := range discovered.Resources {
 			if r := &discovered.Resources[k]; r.Scope == apidiscovery.ScopeNamespace && slices.Contains(r.Verbs, "deletecollection") && slices.Contains(r.Verbs, "list") {
-				call := remoteCall{handler: i.aggregated.Handler(gv), user: user, gvr: gv.WithResource(r.Resource), namespace: ns}
+				call := remoteCall{handler: registrations.Handler(gv), user: user, gvr: gv.WithResource(r.Resource), namespace: ns}
 				remaining, err := call.deleteAll(ctx)
 				if err != nil {
 					result.Contents = append(result.Contents, err)
@@ -49,13 +50,13 @@ func (i *instance) deleteRemote(ctx context.Context, user *request.User, ns stri
 			}
 		}
 	}
-	if len(stale) > 0 { // in the words of kube-controller-manager, which has them from client-go
+	if len(stale) > 0 { // the message of client-go, which kube-controller-manager reports
 		result.Discovery = fmt.Errorf("Discovery failed for some groups, %d failing: unable to retrieve the complete list of server APIs: %s", len(stale), strings.Join(stale, ", "))
 	}
 	return result
 }
 
-// remoteCall is requests to an aggregated server about a resource in a namespace.
+// remoteCall sends requests for one resource in one namespace to an aggregated server.
 type remoteCall struct {
 	handler   http.Handler
 	user      *request.User
@@ -63,10 +64,10 @@ type remoteCall struct {
 	namespace string
 }
 
-// deleteAll deletes all objects, and returns how many remain.
+// deleteAll deletes all objects and returns the number of remaining objects.
 func (c *remoteCall) deleteAll(ctx context.Context) (remaining int, err error) {
 	if c.handler == nil {
-		return 0, nil // it was unregistered just now
+		return 0, nil // the APIService was deleted in the meantime
 	}
 	if _, err := c.do(ctx, http.MethodDelete, "deletecollection", `{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":"Background"}`); err != nil {
 		return 0, err
@@ -98,42 +99,42 @@ func (c *remoteCall) do(ctx context.Context, method, verb, body string) ([]byte,
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json")
-	answer := &remoteAnswer{header: http.Header{}}
-	c.handler.ServeHTTP(answer, r)
+	response := &remoteResponse{header: http.Header{}}
+	c.handler.ServeHTTP(response, r)
 	switch {
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("%s %s: %w", verb, c.gvr.GroupResource(), ctx.Err())
-	case answer.code >= 300 && answer.code != http.StatusNotFound:
-		return nil, fmt.Errorf("%s %s: %d %s", verb, c.gvr.GroupResource(), answer.code, bytes.TrimSpace(answer.body[:min(len(answer.body), 200)]))
-	case answer.code == http.StatusNotFound:
+	case response.code >= 300 && response.code != http.StatusNotFound:
+		return nil, fmt.Errorf("%s %s: %d %s", verb, c.gvr.GroupResource(), response.code, bytes.TrimSpace(response.body[:min(len(response.body), 200)]))
+	case response.code == http.StatusNotFound:
 		return []byte("{}"), nil
 	}
-	return answer.body, nil
+	return response.body, nil
 }
 
-// remoteAnswer collects an answer, up to its limit.
-type remoteAnswer struct {
+// remoteResponse collects a response of up to maxRemoteBody bytes.
+type remoteResponse struct {
 	header http.Header
 	code   int
 	body   []byte
 }
 
 // Header implements http.ResponseWriter.
-func (a *remoteAnswer) Header() http.Header { return a.header }
+func (r *remoteResponse) Header() http.Header { return r.header }
 
 // WriteHeader implements http.ResponseWriter.
-func (a *remoteAnswer) WriteHeader(code int) {
-	if a.code == 0 {
-		a.code = code
+func (r *remoteResponse) WriteHeader(code int) {
+	if r.code == 0 {
+		r.code = code
 	}
 }
 
 // Write implements http.ResponseWriter.
-func (a *remoteAnswer) Write(b []byte) (int, error) {
-	a.WriteHeader(http.StatusOK)
-	if len(a.body)+len(b) > maxRemoteBody {
+func (r *remoteResponse) Write(b []byte) (int, error) {
+	r.WriteHeader(http.StatusOK)
+	if len(r.body)+len(b) > maxRemoteBody {
 		return 0, http.ErrContentLength
 	}
-	a.body = append(a.body, b...)
+	r.body = append(r.body, b...)
 	return len(b), nil
 }

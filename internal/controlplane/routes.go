@@ -13,23 +13,29 @@ import (
 
 // Route is one line of the route table.
 type Route struct {
-	// Action is LIST, POST, WATCHLIST, ...; Verb is the verb of authorization.
-	Action, Verb string
-	// Method of HTTP, and the path with its variables in braces.
-	Method, Path string
-	// Kind of the objects, empty for non-resource paths.
+	// Action is the action in kube-apiserver's metrics and documents, such as LIST, POST or WATCHLIST;
+	// "" for non-resource paths.
+	Action string
+	// Verb is the verb in authorization, such as list or create.
+	Verb string
+	// Method is the HTTP method.
+	Method string
+	// Path is the path with variables in braces.
+	Path string
+	// Kind is the group, version and kind of the objects; "" for non-resource paths.
 	Kind string
 }
 
-// Routes returns the routes of a control plane, without opening one, and the paths
-// of its host.
+// Routes returns the routes of a control plane with default options, and the paths of its host.
 func Routes(host map[string]http.Handler) ([]Route, error) {
 	var routes []Route
 	for _, path := range append(indexPaths(host), AdmissionPath) {
 		routes = append(routes, Route{Verb: "get", Method: "GET", Path: path})
 	}
-	env := (&instance{env: &Env{}, options: Options{}.WithDefaults()}).rowEnv()
-	env.Storage = builtin.StorageEnv{}
+	options := Options{}.WithDefaults()
+	env := newRowEnv(&settings{env: &Env{}, options: options, gates: options.Gates()}, rowDependencies{
+		resources: &resourceFinder{}, authorization: &authorization{},
+	})
 	resources, err := builtin.Build(env, all.Groups())
 	if err != nil {
 		return nil, err
@@ -63,8 +69,8 @@ func resourceRoutes(r *rest.Resource) []Route {
 	return routes
 }
 
-// resourcePaths returns the paths of one verb: in a namespace, in all namespaces,
-// and, for connect, with a path behind it.
+// resourcePaths returns the paths of one verb: in a namespace, in all namespaces, and, for connect,
+// with a subpath.
 func resourcePaths(r *rest.Resource, prefix string, verb rest.Verb) []string {
 	if verb.Action == "WATCH" || verb.Action == "WATCHLIST" {
 		prefix += "/watch"

@@ -36,7 +36,7 @@ const seedPrefix = "/registry/"
 func TestSeed(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)
-	env.Shared = true // so that Seed is not used
+	env.Storage.Shared = true // so that Seed is not used
 	plane := newPlane(t, env, seedPrefix)
 	if err := plane.Open(t.Context()); err != nil {
 		t.Fatal(err)
@@ -84,7 +84,7 @@ func storedSeed(t *testing.T, plane *ControlPlane) []bootstrap.Stored {
 	t.Helper()
 	var all []bootstrap.Stored
 	for _, path := range seedPaths() {
-		found, err := plane.env.Backend.Range(t.Context(), kv.RangeRequest{Start: seedPrefix + path, End: kv.PrefixEnd(seedPrefix + path)})
+		found, err := plane.env.Storage.Backend.Range(t.Context(), kv.RangeRequest{Start: seedPrefix + path, End: kv.PrefixEnd(seedPrefix + path)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,7 +114,7 @@ func anonymize(obj codec.Object) {
 
 func kindAt(t *testing.T, plane *ControlPlane, key string) *codec.Kind {
 	t.Helper()
-	for _, spec := range plane.opened.Load().rows.Specs() {
+	for _, spec := range plane.opened.Load().resources.builtin.rows.Specs() {
 		if strings.HasPrefix(key, spec.Path+"/") {
 			return spec.Kind
 		}

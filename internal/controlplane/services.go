@@ -10,24 +10,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"mainstay.dev/mainstay/internal/egress"
 	"mainstay.dev/mainstay/internal/loopback"
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// cluster implements egress.Cluster with the resources of this server. Results are shared and must
-// not be modified.
+// cluster implements egress.Cluster with the resources of this control plane. Results are shared and
+// must not be modified.
 type cluster struct {
 	services  *loopback.Client[*corev1.Service]
 	endpoints *loopback.Client[*corev1.Endpoints]
 	slices    *loopback.Client[*discoveryv1.EndpointSlice]
-}
-
-// networks are the ways to services and webhooks. This server reaches itself directly.
-func (i *instance) networks() egress.Networks {
-	networks := i.env.Networks
-	networks.Cluster = networks.Cluster.Except(i.env.Address)
-	return networks
 }
 
 func newCluster(access *loopback.Access) *cluster {
@@ -55,8 +47,8 @@ func (c *cluster) Endpoints(ctx context.Context, namespace, name string) (*corev
 // EndpointSlices implements egress.Cluster.
 func (c *cluster) EndpointSlices(ctx context.Context, namespace, service string) ([]*discoveryv1.EndpointSlice, error) {
 	var found []*discoveryv1.EndpointSlice
-	ofService := rest.ListOptions{Labels: labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: service})}
-	for slice, err := range c.slices.List(ctx, namespace, ofService) {
+	selected := rest.ListOptions{Labels: labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: service})}
+	for slice, err := range c.slices.List(ctx, namespace, selected) {
 		if err != nil {
 			return nil, err
 		}

@@ -43,9 +43,9 @@ func (b *fullBackend) Health(ctx context.Context) error {
 func TestOpenWithoutSpace(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)
-	backend := &fullBackend{Backend: env.Backend}
+	backend := &fullBackend{Backend: env.Storage.Backend}
 	backend.full.Store(true)
-	env.Backend = backend
+	env.Storage.Backend = backend
 	c := newPlane(t, env, "/registry")
 	if err := c.Open(t.Context()); err != nil {
 		t.Fatal(err)

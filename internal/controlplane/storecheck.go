@@ -20,28 +20,30 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// StoreCheck checks the dependencies between objects of a store that no server uses: each address
-// and port of a service is allocated to this service only, and all allocations belong to a service.
+// StoreCheck checks the dependencies between the objects of a store while no server uses it: each
+// address and port of a service is allocated to this service only, and each allocation belongs to a
+// service. It is not safe for concurrent use.
 type StoreCheck struct {
-	// Transformer reads values as Env.Transformer; nil: they are plain text.
+	// Transformer returns the encryption of a resource, like Storage.Transformer. It must be set before
+	// the first call of Entry. nil reads plain values.
 	Transformer func(schema.GroupResource) storage.Transformer
 
 	keys        *Keys
 	unreadable  []string
-	count       int // number of unreadable ones
+	count       int // of unreadable objects, including those not listed in unreadable
 	prefix      string
-	collections []checked
+	collections []checkedCollection
 	allocations allocation.Check
 }
 
-// checked is a collection that a StoreCheck looks at.
-type checked struct {
+// checkedCollection is a collection whose objects a StoreCheck reads.
+type checkedCollection struct {
 	path string
 	kind *codec.Kind
 	take func(name string, obj codec.Object) error
 }
 
-// NewStoreCheck returns a StoreCheck of the objects below a prefix of keys.
+// NewStoreCheck returns a StoreCheck of the objects with a key prefix, such as "/registry".
 func NewStoreCheck(prefix string) (*StoreCheck, error) {
 	env := &builtin.Env{}
 	if _, err := builtin.Build(env, all.Groups()); err != nil {
@@ -50,7 +52,7 @@ func NewStoreCheck(prefix string) (*StoreCheck, error) {
 	c := &StoreCheck{keys: NewKeys(prefix), prefix: "/" + strings.Trim(prefix, "/") + "/"}
 	add := func(resource schema.GroupResource, take func(name string, obj codec.Object) error) {
 		spec := env.Spec(resource)
-		c.collections = append(c.collections, checked{spec.Path + "/", spec.Kind, take})
+		c.collections = append(c.collections, checkedCollection{spec.Path + "/", spec.Kind, take})
 	}
 	add(corev1.Resource("services"), func(_ string, obj codec.Object) error {
 		service := obj.(*corev1.Service)
@@ -77,7 +79,8 @@ func NewStoreCheck(prefix string) (*StoreCheck, error) {
 	return c, nil
 }
 
-// Entry processes an entry of the store. It ignores irrelevant entries.
+// Entry processes an entry of the store. It must be called for all entries. It returns an error for an
+// object that cannot be decoded, and the error of ctx.
 func (c *StoreCheck) Entry(ctx context.Context, entry *kv.Entry) error {
 	resource, known := c.keys.Resource(entry.Key)
 	if !known {
@@ -88,7 +91,7 @@ func (c *StoreCheck) Entry(ctx context.Context, entry *kv.Entry) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		if c.count++; c.count <= mostFaults {
+		if c.count++; c.count <= maxListedFaults {
 			c.unreadable = append(c.unreadable, fmt.Sprintf("%s: %v", entry.Key, err))
 		}
 		return nil
@@ -104,8 +107,8 @@ func (c *StoreCheck) transformer(resource schema.GroupResource) storage.Transfor
 }
 
 func (c *StoreCheck) take(entry *kv.Entry, value []byte) error {
-	path, ours := strings.CutPrefix(entry.Key, c.prefix)
-	if !ours {
+	path, found := strings.CutPrefix(entry.Key, c.prefix)
+	if !found {
 		return nil
 	}
 	for _, collection := range c.collections {
@@ -125,12 +128,12 @@ func (c *StoreCheck) take(entry *kv.Entry, value []byte) error {
 	return nil
 }
 
-// mostFaults is how many faults are listed.
-const mostFaults = 10
+// maxListedFaults is the maximum number of faults in an error.
+const maxListedFaults = 10
 
-// Err returns the inconsistencies after all entries were processed.
+// Err returns an error that lists the inconsistencies, or nil. It must be called after the last Entry.
 func (c *StoreCheck) Err() error {
-	if c.count > 0 { // the allocations are then unknown
+	if c.count > 0 { // the unreadable objects may contain allocations
 		if more := c.count - len(c.unreadable); more > 0 {
 			c.unreadable = append(c.unreadable, fmt.Sprintf("and %d more", more))
 		}
@@ -140,8 +143,8 @@ func (c *StoreCheck) Err() error {
 	if len(faults) == 0 {
 		return nil
 	}
-	if more := len(faults) - mostFaults; more > 0 {
-		faults = append(faults[:mostFaults], fmt.Sprintf("and %d more", more))
+	if more := len(faults) - maxListedFaults; more > 0 {
+		faults = append(faults[:maxListedFaults], fmt.Sprintf("and %d more", more))
 	}
 	return errors.New("the allocations of service addresses and ports are inconsistent: " + strings.Join(faults, "; "))
 }

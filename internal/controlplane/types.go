@@ -10,26 +10,28 @@ import (
 )
 
 // typeResolver finds the types of kinds for the expressions of policies, in the OpenAPI
-// documents of the control plane. It implements builtin.TypeResolver.
+// documents of the control plane. It implements builtin.TypeResolver and is safe for concurrent use.
 type typeResolver struct {
-	instance *instance
+	resources *resourceFinder
+	documents *openapi.Documents
 
-	mu   sync.Mutex
-	made map[schema.GroupVersionKind]describedType
+	mu    sync.Mutex
+	cache map[schema.GroupVersionKind]cachedType
 }
 
-// describedType is a type as a document describes it; a change makes another document.
-type describedType struct {
-	by  *openapi.Document
-	typ *typed.Type
+// cachedType is a type and the document that it was derived from. A change of the kind creates a
+// new document.
+type cachedType struct {
+	document *openapi.Document
+	typ      *typed.Type
 }
 
-// maxTypes is the maximum number of cached types: that of a pod uses 200 KiB.
+// maxTypes is the maximum number of cached types. The type of a pod uses 200 KiB.
 const maxTypes = 32
 
 // KindOf implements builtin.TypeResolver.
 func (t *typeResolver) KindOf(gvr schema.GroupVersionResource) schema.GroupVersionKind {
-	if r := t.instance.catalog.Find(gvr.GroupVersion(), gvr.Resource, ""); r != nil {
+	if r := t.resources.catalog.Find(gvr.GroupVersion(), gvr.Resource, ""); r != nil {
 		return r.Version.GVK
 	}
 	return schema.GroupVersionKind{}
@@ -41,23 +43,23 @@ func (t *typeResolver) TypeOf(gvk schema.GroupVersionKind) *typed.Type {
 	if gvk.Group == "" {
 		path = "api/" + gvk.Version
 	}
-	document, found := t.instance.documents.V3(path)
+	document, found := t.documents.V3(path)
 	if !found {
 		return nil
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if have, kept := t.made[gvk]; kept && have.by == document {
-		return have.typ
+	if cached, ok := t.cache[gvk]; ok && cached.document == document {
+		return cached.typ
 	}
 	props, err := document.KindSchema(gvk)
 	if err != nil || props == nil {
 		return nil
 	}
-	if t.made == nil || len(t.made) == maxTypes {
-		t.made = map[schema.GroupVersionKind]describedType{}
+	if t.cache == nil || len(t.cache) == maxTypes {
+		t.cache = map[schema.GroupVersionKind]cachedType{}
 	}
-	made := describedType{by: document, typ: new(typed.Maker).Make(props, true)}
-	t.made[gvk] = made
-	return made.typ
+	derived := new(typed.Maker).Make(props, true)
+	t.cache[gvk] = cachedType{document: document, typ: derived}
+	return derived
 }

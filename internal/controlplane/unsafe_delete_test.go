@@ -18,7 +18,7 @@ func TestUnsafeDeletionNeedsItsVerb(t *testing.T) {
 		unsafe  = `{"ignoreStoreReadErrorWithClusterBreakingPotential":true}`
 	)
 	as(t, c, "admin", "GET", secrets, "", 200, "")
-	if _, err := env.Backend.Commit(t.Context(),
+	if _, err := env.Storage.Backend.Commit(t.Context(),
 		kv.Op{Key: "/rbac/secrets/default/encrypted", Value: []byte("k8s:enc:aescbc:v1:lost:0123456789abcdef")},
 		kv.Op{Key: "/rbac/secrets/default/garbage", Value: []byte("k8s\x00\xff\xff\xff")},
 	); err != nil {

@@ -16,18 +16,17 @@ const (
 	compatibilityMinor = "36"
 )
 
-// KubernetesVersion is the version as people write it.
+// KubernetesVersion is the version of the served API with the prefix "v".
 const KubernetesVersion = "v" + kubernetesMajor + "." + kubernetesMinor + ".0"
 
-// Values of /version for a binary built outside of a git tree, as in Kubernetes'
-// own builds.
+// Values of /version for a binary that was built outside of a git tree, as in the builds of Kubernetes.
 const (
 	unknownTree = "archive"
 	unknownDate = "1970-01-01T00:00:00Z"
 )
 
-// Build returns the build info of this binary. Clients parse GitVersion as a
-// semantic version, so own, our version, is its build metadata.
+// Build returns the build information of this binary. own is the version of Mainstay; it becomes the
+// build metadata of GitVersion, because clients parse GitVersion as a semantic version.
 func Build(own string) telemetry.Build {
 	b := telemetry.Build{
 		Major: kubernetesMajor, Minor: kubernetesMinor,

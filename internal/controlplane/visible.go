@@ -11,23 +11,30 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// views returns the limits of lists and watches over all namespaces by RBAC (--list-visible), or
-// nil.
-func (i *instance) views() filters.ViewFunc {
-	if !i.options.ListVisible || i.rbac == nil {
+// newViews returns the function that limits lists and watches over all namespaces to the visible
+// ones (--list-visible), or nil if it is disabled.
+func newViews(s *settings, a *authorization) filters.ViewFunc {
+	if !s.options.Authorization.ListVisible || a.rbac == nil {
 		return nil
 	}
 	return func(ctx context.Context, attributes *authorizer.Attributes) (request.Visibility, func()) {
-		decides, alone := i.rbacDecides()
+		decides, alone := a.rbacDecides()
 		if !decides || allowedOtherwise(attributes.User) || !isLimitable(ctx) {
 			return nil, nil
 		}
-		view := i.rbac.View(attributes, alone)
+		view := a.rbac.View(attributes, alone)
 		if view == nil {
 			return nil, nil
 		}
 		return view, view.Close
 	}
+}
+
+// isLimitable reports whether a request is for namespaced objects of this control plane. Aggregated
+// servers do not support limits to visible namespaces.
+func isLimitable(ctx context.Context) bool {
+	r := route.From(ctx)
+	return r != nil && r.Resource != nil && r.Resource.Namespaced
 }
 
 // allowedOtherwise reports whether a user may list for a reason other than bindings.
@@ -38,8 +45,8 @@ func allowedOtherwise(user *request.User) bool {
 
 // rbacDecides reports whether an RBAC permission is final, because no earlier authorizer can deny
 // it. alone reports that no other authorizer allows lists over namespaces.
-func (i *instance) rbacDecides() (decides, alone bool) {
-	list := *i.authorizers()
+func (a *authorization) rbacDecides() (decides, alone bool) {
+	list := *a.current()
 	at := slices.IndexFunc(list, func(l authz.Listed) bool { return l.Type == authz.TypeRBAC })
 	if at < 0 {
 		return false, false
@@ -49,11 +56,4 @@ func (i *instance) rbacDecides() (decides, alone bool) {
 		return l.Type == authz.TypeWebhook || l.Type == authz.TypeABAC || l.Type == authz.TypeAlwaysAllow
 	})
 	return !slices.ContainsFunc(list[:at], isWebhook), !others
-}
-
-// isLimitable reports whether the request is for namespaced objects of this control plane. Aggregated
-// servers do not support limits.
-func isLimitable(ctx context.Context) bool {
-	r := route.From(ctx)
-	return r != nil && r.Resource != nil && r.Resource.Namespaced
 }

@@ -34,9 +34,9 @@ func newVisiblePlane(t testing.TB, cached bool) *visiblePlane {
 	env := newEnv(t)
 	env.Identity.Authenticator = byHeader{}
 	if !cached {
-		env.Feed = nil
+		env.Storage.Feed = nil
 	}
-	c, err := New(env, "/visible", Options{ListVisible: true, Controllers: []string{clusterroles.Name}}) // T without concurrent writes
+	c, err := New(env, "/visible", Options{Authorization: AuthorizationOptions{ListVisible: true}, Controllers: ControllerOptions{Names: []string{clusterroles.Name}}}) // without concurrent writes
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -439,7 +439,7 @@ func testVisibleModel(t *testing.T, p *visiblePlane, random *rand.Rand) {
 	r := &rights{bound: map[string]bool{}, granted: map[string]bool{}}
 	const rbac = "/apis/rbac.authorization.k8s.io/v1"
 	var namespaces []string
-	for _, namespace := range []string{"n", "n-0", "n0", "n0-a", "n1", "m"} { // T with keys in a different order from the names
+	for _, namespace := range []string{"n", "n-0", "n0", "n0-a", "n1", "m"} { // with keys in a different order from the names
 		namespaces = append(namespaces, namespace)
 		p.namespace(namespace)
 		p.must("POST", rbac+"/namespaces/"+namespace+"/roles", roleBody("reader", mayReadMaps))
@@ -481,7 +481,7 @@ func step(p *visiblePlane, r *rights, namespaces []string, objects map[string]bo
 	namespace := namespaces[random.IntN(len(namespaces))]
 	own := rbac + "/namespaces/" + namespace
 	switch random.IntN(10) {
-	case 0, 1: // T add or remove a binding
+	case 0, 1: // add or remove a binding
 		if r.bound[namespace] = !r.bound[namespace]; r.bound[namespace] {
 			p.must("POST", own+"/rolebindings", bindingBody("jane", "Role", "reader", "jane"))
 		} else {

@@ -6,72 +6,88 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"mainstay.dev/mainstay/internal/admission/policies"
 	"mainstay.dev/mainstay/internal/admission/webhooks"
+	"mainstay.dev/mainstay/internal/codec"
 	"mainstay.dev/mainstay/internal/egress/kubeconfig"
 	"mainstay.dev/mainstay/internal/egress/webhook"
 	"mainstay.dev/mainstay/internal/feature"
+	"mainstay.dev/mainstay/internal/loopback"
 	"mainstay.dev/mainstay/internal/storage"
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
-// admissionWebhooks are the webhook plugins and their reflectors.
+// The resources that configure admission webhooks.
+var (
+	mutatingWebhooks   = admissionregistrationv1.SchemeGroupVersion.WithResource("mutatingwebhookconfigurations")
+	validatingWebhooks = admissionregistrationv1.SchemeGroupVersion.WithResource("validatingwebhookconfigurations")
+)
+
+// admissionWebhooks are the plugins that call webhooks.
 type admissionWebhooks struct {
 	mutating   *webhooks.Mutating
 	validating *webhooks.Validating
-	follow     followers
-
-	mutatingObjects   *reflector.Objects[*admissionregistrationv1.MutatingWebhookConfiguration]
-	validatingObjects *reflector.Objects[*admissionregistrationv1.ValidatingWebhookConfiguration]
+	// reflectors follow the configurations in the API, manifests the configurations in files.
+	reflectors reflectors
+	manifests  []*manifestDirectory
 }
 
-// Names of the resources that configure webhooks.
-const (
-	mutatingWebhooks   = "mutatingwebhookconfigurations"
-	validatingWebhooks = "validatingwebhookconfigurations"
-)
-
-// openWebhooks creates the plugins that ask webhooks.
-func (i *instance) openWebhooks() error {
+// newAdmissionWebhooks creates the plugins. A webhook that fails repeatedly is called less often;
+// report is called when that starts and ends, and must not block.
+func newAdmissionWebhooks(s *settings, access *loopback.Access, conns *connections, policies *policies.Config, builtin *builtinResources, report func(webhooks.State)) (*admissionWebhooks, error) {
 	config := webhooks.Config{
-		Namespaces: namespaces(i),
+		Namespaces: namespaceClient(access),
 		Compile: func(conditions []admissionregistrationv1.MatchCondition, ignore bool) webhooks.Conditions {
-			return i.policies.config.Conditions(conditions, ignore)
+			return policies.Conditions(conditions, ignore)
 		},
-		Reviews: !i.rows.Gates.Enabled(feature.ExcludeAdmissionWebhookVirtualResources),
-		Metrics: i.env.Metrics.Webhooks, Report: i.reportWebhook, Logger: i.env.Logger,
+		Reviews: !s.gates.Enabled(feature.ExcludeAdmissionWebhookVirtualResources),
+		Metrics: s.env.Telemetry.Metrics.Admission.Webhooks, Report: report, Logger: s.env.Telemetry.Logger,
 	}
-	w, files := &admissionWebhooks{}, i.options.AdmissionConfig
+	w, files := &admissionWebhooks{}, s.options.Admission.Config
 	var err error
-	if config.Clients, err = i.webhookClients(files.MutatingAdmissionWebhook.KubeConfigFile); err != nil {
-		return fmt.Errorf("MutatingAdmissionWebhook: %w", err)
+	if config.Clients, err = newWebhookClients(conns, files.MutatingAdmissionWebhook.KubeConfigFile); err != nil {
+		return nil, fmt.Errorf("MutatingAdmissionWebhook: %w", err)
 	}
 	w.mutating = webhooks.NewMutating(config)
-	if config.Clients, err = i.webhookClients(files.ValidatingAdmissionWebhook.KubeConfigFile); err != nil {
-		return fmt.Errorf("ValidatingAdmissionWebhook: %w", err)
+	if config.Clients, err = newWebhookClients(conns, files.ValidatingAdmissionWebhook.KubeConfigFile); err != nil {
+		return nil, fmt.Errorf("ValidatingAdmissionWebhook: %w", err)
 	}
 	w.validating = webhooks.NewValidating(config)
-	w.mutatingObjects, w.validatingObjects = w.mutating.Objects(), w.validating.Objects()
-	i.addManifests(w.mutating, files.MutatingAdmissionWebhook.StaticManifestsDir, admissionregistrationv1.Resource(mutatingWebhooks))
-	i.addManifests(w.validating, files.ValidatingAdmissionWebhook.StaticManifestsDir, admissionregistrationv1.Resource(validatingWebhooks))
-	i.webhooks = w
-	reflectorOf := func(resource schema.GroupResource, stored reflector.Collection, metrics *reflector.Metrics) (*reflector.Reflector, error) {
-		if resource.Resource == mutatingWebhooks {
-			return w.mutatingObjects.Reflector(stored, metrics)
-		}
-		return w.validatingObjects.Reflector(stored, metrics)
+	if err := addWebhooks(w, s, builtin, mutatingWebhooks.GroupResource(), w.mutating.Objects()); err != nil {
+		return nil, err
 	}
-	for _, resource := range []string{mutatingWebhooks, validatingWebhooks} {
-		if err := i.follow(&w.follow, admissionregistrationv1.Resource(resource), reflectorOf); err != nil {
-			return err
+	if err := addWebhooks(w, s, builtin, validatingWebhooks.GroupResource(), w.validating.Objects()); err != nil {
+		return nil, err
+	}
+	for _, m := range []*manifestDirectory{
+		newManifestDirectory(s, builtin, w.mutating, files.MutatingAdmissionWebhook.StaticManifestsDir, mutatingWebhooks.GroupResource()),
+		newManifestDirectory(s, builtin, w.validating, files.ValidatingAdmissionWebhook.StaticManifestsDir, validatingWebhooks.GroupResource()),
+	} {
+		if m != nil {
+			w.manifests = append(w.manifests, m)
 		}
 	}
-	return nil
+	return w, nil
 }
 
-// webhookClients returns connections to webhooks with the credentials of a kubeconfig; "" without
-// credentials.
-func (i *instance) webhookClients(file string) (*webhook.Clients, error) {
-	clients := &webhook.Clients{Resolver: i.services, Networks: i.networks()}
+// addWebhooks follows the configurations of a plugin.
+func addWebhooks[T codec.Object](w *admissionWebhooks, s *settings, builtin *builtinResources, resource schema.GroupResource, objects *reflector.Objects[T]) error {
+	stored, err := builtin.uncached(resource)
+	if err != nil {
+		return err
+	}
+	follower, err := objects.Reflector(stored, s.reflectorMetrics())
+	if err != nil {
+		return fmt.Errorf("follow %s: %w", resource, err)
+	}
+	w.reflectors = append(w.reflectors, follower)
+	return builtin.storage.observers.addWritten(resource, &storage.Observer{Written: objects.Written, Deleted: objects.Deleted})
+}
+
+// newWebhookClients returns connections to webhooks with the credentials of a kubeconfig file; the
+// file "" has no credentials.
+func newWebhookClients(conns *connections, file string) (*webhook.Clients, error) {
+	clients := &webhook.Clients{Resolver: conns.resolver, Networks: conns.networks}
 	if file == "" {
 		return clients, nil
 	}
@@ -80,18 +96,7 @@ func (i *instance) webhookClients(file string) (*webhook.Clients, error) {
 	return clients, err
 }
 
-// observeWebhooks has the writes of configurations in effect when they return; nil for
-// other resources. The plugins are there before anything is written.
-func (i *instance) observeWebhooks(resource schema.GroupResource) *storage.Observer {
-	switch resource {
-	case admissionregistrationv1.Resource(mutatingWebhooks):
-		return lateObserver(func() *storage.Observer {
-			return &storage.Observer{Written: i.webhooks.mutatingObjects.Written, Deleted: i.webhooks.mutatingObjects.Deleted}
-		})
-	case admissionregistrationv1.Resource(validatingWebhooks):
-		return lateObserver(func() *storage.Observer {
-			return &storage.Observer{Written: i.webhooks.validatingObjects.Written, Deleted: i.webhooks.validatingObjects.Deleted}
-		})
-	}
-	return nil
+// states returns the states of the webhooks in calling order.
+func (w *admissionWebhooks) states() []webhooks.State {
+	return append(w.mutating.States(), w.validating.States()...)
 }

@@ -77,7 +77,7 @@ func TestWebhooksInEffect(t *testing.T) {
 
 // withManifests are options with webhooks of a directory's files.
 func withManifests(dir string) Options {
-	return Options{AdmissionConfig: &config.Config{ValidatingAdmissionWebhook: config.WebhookAdmission{StaticManifestsDir: dir}}}
+	return Options{Admission: AdmissionOptions{Config: &config.Config{ValidatingAdmissionWebhook: config.WebhookAdmission{StaticManifestsDir: dir}}}}
 }
 
 // TestManifests: configurations of files hold from the start on, for configurations as
@@ -108,13 +108,13 @@ func TestManifests(t *testing.T) {
 		"not a thing": "nothing",
 	} {
 		write(content)
-		if i.reload(i.manifests[0]) == nil {
+		if i.admission.manifests[0].reload() == nil {
 			t.Errorf("%s: taken up", name)
 		}
 		expect(t, c, "POST", webhookConfigurations, configuration("own", "pods"), 400, "never")
 	}
 	write("# nothing any more\n")
-	if err := i.reload(i.manifests[0]); err != nil {
+	if err := i.admission.manifests[0].reload(); err != nil {
 		t.Error(err)
 	}
 	expect(t, c, "POST", webhookConfigurations, configuration("own.static.k8s.io", "pods"), 422, "are reserved for static manifest-based configurations")

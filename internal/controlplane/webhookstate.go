@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/internal/admission/webhooks"
@@ -25,70 +25,83 @@ import (
 // AdmissionPath is the path of AdmissionState. It is an extension of Mainstay.
 const AdmissionPath = "/debug/admission"
 
-// AdmissionState is the state of a control plane's admission.
+// AdmissionState is the state of the admission of a control plane.
 type AdmissionState struct {
 	metav1.TypeMeta `json:",inline"`
-	Plugins         []AdmissionPlugin `json:"plugins"`
-	// Webhooks are in calling order.
-	Webhooks []webhooks.State `json:"webhooks"`
+	// Plugins are in the order of execution, Webhooks in the order of calls.
+	Plugins  []AdmissionPlugin `json:"plugins"`
+	Webhooks []webhooks.State  `json:"webhooks"`
 }
 
-func (i *instance) serveAdmission(w http.ResponseWriter, _ *http.Request) {
-	state := AdmissionState{
-		TypeMeta: metav1.TypeMeta{APIVersion: "mainstay.dev/v1", Kind: "AdmissionState"},
-		Plugins:  i.options.ListAdmission(), Webhooks: slices.Concat(i.webhooks.mutating.States(), i.webhooks.validating.States()),
-	}
-	body, err := json.Marshal(state)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(body) // the client has disconnected
-}
-
-// reportTimeout bounds the writing of an event.
-const reportTimeout = 10 * time.Second
-
-// reportWebhook writes an event about a webhook that is spared, or is not any more. The
-// request that found out does not wait for it.
-func (i *instance) reportWebhook(s webhooks.State) {
-	if i.lifetime.Err() != nil {
-		return
-	}
-	i.running.Go(func() error {
-		ctx, cancel := context.WithTimeout(i.lifetime, reportTimeout)
-		defer cancel()
-		if err := i.writeWebhookEvent(ctx, s); err != nil {
-			i.env.Logger.Warn("an event about a webhook is lost", "webhook", s.Webhook, "configuration", s.Configuration, "err", err)
+// newAdmissionHandler serves the state of admission as JSON.
+func newAdmissionHandler(s *settings, w *admissionWebhooks) http.Handler {
+	return http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		state := AdmissionState{
+			TypeMeta: metav1.TypeMeta{APIVersion: "mainstay.dev/v1", Kind: "AdmissionState"},
+			Plugins:  s.options.ListAdmission(), Webhooks: w.states(),
 		}
-		return nil
+		body, err := json.Marshal(state)
+		if err != nil {
+			http.Error(rw, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		rw.Header().Set("Content-Type", "application/json")
+		_, _ = rw.Write(body) // an error means that the client has disconnected
 	})
 }
 
-func (i *instance) writeWebhookEvent(ctx context.Context, s webhooks.State) error {
-	uid, err := i.uidOfConfiguration(ctx, s)
+// reportTimeout is the timeout for writing an event.
+const reportTimeout = 10 * time.Second
+
+// webhookReporter writes events about webhooks that are called less often because they fail.
+type webhookReporter struct {
+	settings *settings
+	access   *loopback.Access
+	events   rest.Creater
+	loops    *loops
+}
+
+func newWebhookReporter(s *settings, access *loopback.Access, builtin *builtinResources, loops *loops) *webhookReporter {
+	events := builtin.static.Find(corev1.SchemeGroupVersion, "events", "")
+	return &webhookReporter{settings: s, access: access, events: events.Storage.(rest.Creater), loops: loops}
+}
+
+// report writes an event about the new state of a webhook in the background.
+func (r *webhookReporter) report(state webhooks.State) {
+	if r.settings.lifetime.Err() != nil {
+		return
+	}
+	r.loops.run(func() {
+		ctx, cancel := context.WithTimeout(r.settings.lifetime, reportTimeout)
+		defer cancel()
+		if err := r.write(ctx, state); err != nil {
+			r.settings.env.Telemetry.Logger.Warn("an event about a webhook is lost", "webhook", state.Webhook, "configuration", state.Configuration, "err", err)
+		}
+	})
+}
+
+func (r *webhookReporter) write(ctx context.Context, state webhooks.State) error {
+	uid, err := r.uidOfConfiguration(ctx, state)
 	if apierrors.IsNotFound(err) {
-		return nil // it is from a file, or was deleted
+		return nil // the configuration is from a file, or was deleted
 	}
 	if err != nil {
 		return fmt.Errorf("read the configuration: %w", err)
 	}
-	events := i.static.Find(corev1.SchemeGroupVersion, "events", "")
-	// Past admission: the webhook that is spared could refuse it.
-	_, err = events.Storage.(rest.Creater).Create(ctx, webhookEvent(s, uid, metav1.NewTime(i.env.World.Now())), nil, metav1.CreateOptions{})
+	// The storage is called without admission, which might call the failing webhook.
+	_, err = r.events.Create(ctx, webhookEvent(state, uid, metav1.NewTime(r.settings.env.World.Now())), nil, metav1.CreateOptions{})
 	return err
 }
 
-func (i *instance) uidOfConfiguration(ctx context.Context, s webhooks.State) (types.UID, error) {
-	if s.Kind == "MutatingWebhookConfiguration" {
-		return uidOf[*admissionregistrationv1.MutatingWebhookConfiguration](ctx, i, mutatingWebhooks, s.Configuration)
+func (r *webhookReporter) uidOfConfiguration(ctx context.Context, state webhooks.State) (types.UID, error) {
+	if state.Kind == "MutatingWebhookConfiguration" {
+		return uidOf[*admissionregistrationv1.MutatingWebhookConfiguration](ctx, r.access, mutatingWebhooks, state.Configuration)
 	}
-	return uidOf[*admissionregistrationv1.ValidatingWebhookConfiguration](ctx, i, validatingWebhooks, s.Configuration)
+	return uidOf[*admissionregistrationv1.ValidatingWebhookConfiguration](ctx, r.access, validatingWebhooks, state.Configuration)
 }
 
-func uidOf[T codec.Object](ctx context.Context, i *instance, resource, name string) (types.UID, error) {
-	obj, err := loopback.For[T](i.local, admissionregistrationv1.SchemeGroupVersion.WithResource(resource)).Get(ctx, types.NamespacedName{Name: name})
+func uidOf[T codec.Object](ctx context.Context, access *loopback.Access, resource schema.GroupVersionResource, name string) (types.UID, error) {
+	obj, err := loopback.For[T](access, resource).Get(ctx, types.NamespacedName{Name: name})
 	if err != nil {
 		return "", err
 	}
@@ -98,7 +111,7 @@ func uidOf[T codec.Object](ctx context.Context, i *instance, resource, name stri
 // maxEventMessage is the maximum size of an event message, in bytes.
 const maxEventMessage = 1024
 
-// webhookEvent is the event about a configuration.
+// webhookEvent returns the event about a configuration.
 func webhookEvent(s webhooks.State, uid types.UID, now metav1.Time) *corev1.Event {
 	event := &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "admission-webhook." + uuid.NewString()},

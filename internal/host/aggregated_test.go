@@ -49,11 +49,11 @@ type orchard struct {
 
 func newOrchard(t *testing.T, config Config, options extension.Options) *orchard {
 	t.Helper()
-	config.DataDir = t.TempDir()
+	config.Storage.DataDir = t.TempDir()
 	o := &orchard{running: start(t, config)}
 	options.ServiceName = "apples.default.svc"
 	var err error
-	if options.FrontProxy, err = os.ReadFile(filepath.Join(config.DataDir, "pki", "front-proxy-ca.crt")); err != nil {
+	if options.FrontProxy, err = os.ReadFile(filepath.Join(config.Storage.DataDir, "pki", "front-proxy-ca.crt")); err != nil {
 		t.Fatal(err)
 	}
 	o.Server, o.client = extension.Start(t, options), dynamicClient(t, o.running)
@@ -228,7 +228,7 @@ func TestAggregatedWatch(t *testing.T) {
 func TestAggregatedTunnel(t *testing.T) {
 	t.Parallel()
 	// Tunnels outlast the time that requests have.
-	o := newOrchard(t, Config{Options: controlplane.Options{RequestTimeout: 700 * time.Millisecond}}, extension.Options{})
+	o := newOrchard(t, Config{ControlPlane: controlplane.Options{Requests: controlplane.RequestOptions{Timeout: 700 * time.Millisecond}}}, extension.Options{})
 	o.register(t, nil)
 	o.await(t, "Passed")
 	config, err := websocket.NewConfig(strings.Replace(o.URL, "https", "wss", 1)+applesPath+"/namespaces/default/apples/gala/echo", "https://example.com")
@@ -389,7 +389,7 @@ func TestAggregatedOpenAPI(t *testing.T) {
 // server's behavior.
 func TestAggregatedMisbehaviour(t *testing.T) {
 	t.Parallel()
-	o := newOrchard(t, Config{Options: controlplane.Options{RequestTimeout: 5 * time.Second}}, extension.Options{})
+	o := newOrchard(t, Config{ControlPlane: controlplane.Options{Requests: controlplane.RequestOptions{Timeout: 5 * time.Second}}}, extension.Options{})
 	o.register(t, nil)
 	o.await(t, "Passed")
 	tests := []struct {

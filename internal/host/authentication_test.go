@@ -34,7 +34,7 @@ func whoami(t testing.TB, s *running, token string) string {
 }
 
 func everybody() controlplane.Options {
-	return controlplane.Options{AuthorizationModes: []string{"AlwaysAllow"}}
+	return controlplane.Options{Authorization: controlplane.AuthorizationOptions{Modes: []string{"AlwaysAllow"}}}
 }
 
 func writeFile(t testing.TB, name, text string) string {
@@ -51,9 +51,9 @@ func writeFile(t testing.TB, name, text string) string {
 func TestFileAndBootstrapTokens(t *testing.T) {
 	t.Parallel()
 	options := everybody()
-	options.BootstrapTokens = true
-	s := start(t, Config{Options: options, TokenAuthFile: writeFile(t, "tokens.csv", "secret,jane,u1,\"devs,ops\"\n")})
-	plain := start(t, Config{Options: everybody()})
+	options.Authentication.BootstrapTokens = true
+	s := start(t, Config{ControlPlane: options, Authentication: AuthenticationConfig{TokenFile: TokenFileConfig{File: writeFile(t, "tokens.csv", "secret,jane,u1,\"devs,ops\"\n")}}})
+	plain := start(t, Config{ControlPlane: everybody()})
 	const body = `{"metadata":{"name":"bootstrap-token-abcdef"},"type":"bootstrap.kubernetes.io/token",
 		"stringData":{"token-id":"abcdef","token-secret":"0123456789abcdef","usage-bootstrap-authentication":"true","auth-extra-groups":"system:bootstrappers:kubeadm"}}`
 	for _, server := range []*running{s, plain} {
@@ -91,10 +91,10 @@ func TestFileAndBootstrapTokens(t *testing.T) {
 func TestOIDCFlags(t *testing.T) {
 	t.Parallel()
 	issuer := oidctest.New(t)
-	s := start(t, Config{Options: everybody(), OIDC: OIDCConfig{
+	s := start(t, Config{ControlPlane: everybody(), Authentication: AuthenticationConfig{JWT: JWTConfig{OIDC: OIDCConfig{
 		IssuerURL: issuer.URL, ClientID: "kube", CAFile: writeFile(t, "ca.pem", issuer.CA()), GroupsClaim: "groups", GroupsPrefix: "oidc:",
 		SigningAlgs: []string{"ES256"}, RequiredClaims: map[string]string{"tenant": "t"},
-	}})
+	}}}})
 	if got, want := whoami(t, s, issuer.Token(t, map[string]any{"groups": "a", "tenant": "t"})), issuer.URL+"#jane[oidc:a system:authenticated]"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -110,13 +110,13 @@ func TestOIDCFlags(t *testing.T) {
 		"are mutually exclusive":                                    {IssuerURL: "https://x", ClientID: "c"},
 		"data does not contain any valid RSA or ECDSA certificates": {IssuerURL: "https://x", ClientID: "c", CAFile: writeFile(t, "ca.pem", "nonsense")},
 	} {
-		whole := Config{DataDir: t.TempDir(), OIDC: config}
+		whole := Config{Storage: StorageConfig{DataDir: t.TempDir()}, Authentication: AuthenticationConfig{JWT: JWTConfig{OIDC: config}}}
 		if strings.Contains(want, "exclusive") {
-			whole.AuthenticationConfigFile = "x"
+			whole.Authentication.JWT.ConfigFile = "x"
 		}
 		_, err := New(whole)
 		if err == nil {
-			err = starts(t, whole.DataDir, func(c *Config) { c.OIDC = config })
+			err = starts(t, whole.Storage.DataDir, func(c *Config) { c.Authentication.JWT.OIDC = config })
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", config, err, want)
@@ -145,7 +145,7 @@ anonymous: %s
 	}
 	const onlyHealth = "{enabled: true, conditions: [{path: /livez}]}"
 	file := writeFile(t, "config.yaml", text("one:", onlyHealth))
-	s := start(t, Config{AuthenticationConfigFile: file})
+	s := start(t, Config{Authentication: AuthenticationConfig{JWT: JWTConfig{ConfigFile: file}}})
 	for path, want := range map[string]int{"/livez": 200, "/readyz": 401, "/version": 401, "/api": 401} {
 		if code, _ := fetch(t, client(t, nil), s.URL+path); code != want {
 			t.Errorf("%s: %d, want %d", path, code, want)
@@ -205,7 +205,7 @@ contexts: [{name: w, context: {cluster: w, user: w}}]
 clusters: [{name: w, cluster: {server: %q}}]
 users: [{name: w, user: {token: mine}}]
 `, webhook.URL))
-	s := start(t, Config{Options: everybody(), TokenWebhookConfigFile: file})
+	s := start(t, Config{ControlPlane: everybody(), Authentication: AuthenticationConfig{TokenWebhook: TokenWebhookConfig{ConfigFile: file}}})
 	for token, want := range map[string]string{"good": "jane[system:authenticated]", "bad": ""} {
 		if got := whoami(t, s, token); got != want {
 			t.Errorf("%s: %q, want %q", token, got, want)

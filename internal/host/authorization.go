@@ -7,132 +7,159 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"mainstay.dev/mainstay/internal/controlplane"
 	"mainstay.dev/mainstay/internal/egress/kubeconfig"
+	"mainstay.dev/mainstay/internal/egress/selector"
 	"mainstay.dev/mainstay/internal/filters/authz"
 	"mainstay.dev/mainstay/internal/filters/authz/abac"
 	"mainstay.dev/mainstay/internal/filters/authz/webhook"
+	"mainstay.dev/mainstay/internal/flags"
+	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-// AuthorizationFiles are the files by which requests are authorized, besides roles and
-// bindings.
-type AuthorizationFiles struct {
-	// ConfigFile is an AuthorizationConfiguration, which replaces the modes and WebhookConfigFile;
-	// "" without one.
-	ConfigFile string
-	// WebhookConfigFile is the kubeconfig of the webhook of the mode Webhook.
-	WebhookConfigFile      string
-	WebhookVersion         string        // "": v1beta1
-	WebhookAuthorizedTTL   time.Duration // 0: 5m; negative: no cache
-	WebhookUnauthorizedTTL time.Duration // 0: 30s; negative: no cache
-	// PolicyFile has the policies of the mode ABAC.
-	PolicyFile string
-}
-
-// Defaults of AuthorizationFiles, as kube-apiserver's.
+// Defaults of AuthorizationConfig, as in kube-apiserver.
 const (
 	DefaultAuthorizationWebhookVersion = "v1beta1"
 	DefaultAuthorizedTTL               = authz.DefaultAuthorizedTTL
 	DefaultUnauthorizedTTL             = authz.DefaultUnauthorizedTTL
 )
 
-func (f *AuthorizationFiles) setDefaults() {
-	setDefault(&f.WebhookVersion, DefaultAuthorizationWebhookVersion)
-	setDefault(&f.WebhookAuthorizedTTL, DefaultAuthorizedTTL)
-	setDefault(&f.WebhookUnauthorizedTTL, DefaultUnauthorizedTTL)
+// AuthorizationConfig configures the authorizers of the host. The modes and the authorizers of a
+// control plane are configured by controlplane.AuthorizationOptions.
+type AuthorizationConfig struct {
+	// ConfigFile is an AuthorizationConfiguration, which replaces the modes and WebhookConfigFile; ""
+	// without one. The server follows its changes.
+	ConfigFile string
+	// WebhookConfigFile is the kubeconfig of the webhook of the mode Webhook.
+	WebhookConfigFile string
+	// WebhookVersion is the version of the SubjectAccessReviews, v1 or v1beta1; "" selects v1beta1.
+	WebhookVersion string
+	// WebhookAuthorizedTTL and WebhookUnauthorizedTTL are the times for which positive and negative
+	// decisions are cached; 0 selects 5m and 30s, and a negative value disables the cache.
+	WebhookAuthorizedTTL, WebhookUnauthorizedTTL time.Duration
+	// PolicyFile contains the policies of the mode ABAC.
+	PolicyFile string
+
+	// modesSet reports that the modes of the control plane are not the default.
+	modesSet bool
 }
 
-// checkAuthorization validates the authorization flags.
-func (c Config) checkAuthorization() error {
-	f := &c.AuthorizationFiles
+// AddFlags defines the flags of the config.
+func (c *AuthorizationConfig) AddFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&c.ConfigFile, "authorization-config", "", "AuthorizationConfiguration of apiserver.config.k8s.io/v1: authorizers with webhooks and match conditions, instead of --authorization-mode and the webhook flags; reloaded when the file changes")
+	fs.StringVar(&c.WebhookConfigFile, "authorization-webhook-config-file", "", "kubeconfig of the webhook of the mode Webhook, which receives SubjectAccessReviews")
+	fs.StringVar(&c.WebhookVersion, "authorization-webhook-version", DefaultAuthorizationWebhookVersion, "version of the SubjectAccessReviews: v1 or v1beta1")
+	flags.PeriodVar(fs, &c.WebhookAuthorizedTTL, "authorization-webhook-cache-authorized-ttl", DefaultAuthorizedTTL, "how long positive decisions of the webhook are cached; 0 disables the cache")
+	flags.PeriodVar(fs, &c.WebhookUnauthorizedTTL, "authorization-webhook-cache-unauthorized-ttl", DefaultUnauthorizedTTL, "how long negative decisions of the webhook are cached; 0 disables the cache")
+	fs.StringVar(&c.PolicyFile, "authorization-policy-file", "", "policy file of the mode ABAC, one policy per line, read at startup")
+}
+
+func (c *AuthorizationConfig) setDefaults() {
+	setDefault(&c.WebhookVersion, DefaultAuthorizationWebhookVersion)
+	setDefault(&c.WebhookAuthorizedTTL, DefaultAuthorizedTTL)
+	setDefault(&c.WebhookUnauthorizedTTL, DefaultUnauthorizedTTL)
+}
+
+func (c *AuthorizationConfig) check(modes []string) error {
 	var errs []error
 	problem := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if f.ConfigFile != "" && (c.modesGiven || f.WebhookConfigFile != "") {
+	if c.ConfigFile != "" && (c.modesSet || c.WebhookConfigFile != "") {
 		problem("--authorization-config can not be specified when --authorization-mode or --authorization-webhook-* flags are defined")
 	}
-	if version := f.WebhookVersion; version != "v1" && version != "v1beta1" {
-		problem("--authorization-webhook-version is %q; it must be v1 or v1beta1", version)
+	if c.WebhookVersion != "v1" && c.WebhookVersion != "v1beta1" {
+		problem("--authorization-webhook-version is %q; it must be v1 or v1beta1", c.WebhookVersion)
 	}
-	if f.ConfigFile != "" {
+	if c.ConfigFile != "" {
 		return errors.Join(errs...)
 	}
 	for _, mode := range []struct{ name, flag, file string }{
-		{authz.TypeABAC, "--authorization-policy-file", f.PolicyFile}, {authz.TypeWebhook, "--authorization-webhook-config-file", f.WebhookConfigFile},
+		{authz.TypeABAC, "--authorization-policy-file", c.PolicyFile}, {authz.TypeWebhook, "--authorization-webhook-config-file", c.WebhookConfigFile},
 	} {
-		switch asked := slices.Contains(c.AuthorizationModes, mode.name); {
-		case asked && mode.file == "":
+		switch enabled := slices.Contains(modes, mode.name); {
+		case enabled && mode.file == "":
 			problem("--authorization-mode=%s needs %s", mode.name, mode.flag)
-		case !asked && mode.file != "":
+		case !enabled && mode.file != "":
 			problem("cannot specify %s without --authorization-mode=%s", mode.flag, mode.name)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// openAuthorization reads the files of authorization. The configuration is followed when it
-// changes; the others are read once, as by kube-apiserver.
-func (h *Host) openAuthorization() error {
-	f, opened := &h.config.AuthorizationFiles, &h.env.Authorization
-	*opened = controlplane.Authorization{}
-	if f.PolicyFile != "" {
-		var err error
-		if opened.Policies, err = readKeyFile("--authorization-policy-file", f.PolicyFile, abac.Parse); err != nil {
-			return err
-		}
-	}
-	if f.WebhookConfigFile != "" {
-		client, url, err := kubeconfig.Client(f.WebhookConfigFile, h.egress.ControlPlane)
-		if err != nil {
-			return fmt.Errorf("--authorization-webhook-config-file: %w", err)
-		}
-		opened.Webhook = webhook.New(webhook.Config{
-			Name: "default", Metrics: h.webhookMetrics, Client: client, URL: url, Timeout: authz.MaxWebhookTimeout, Version: f.WebhookVersion,
-			AllowedTTL: f.WebhookAuthorizedTTL, OtherTTL: f.WebhookUnauthorizedTTL,
-		})
-	}
-	if f.ConfigFile != "" {
-		return h.openAuthorizationConfig(f.ConfigFile)
-	}
-	return nil
+// authorizationEnv is the environment of the authorizers.
+type authorizationEnv struct {
+	egress   *selector.Selector
+	reloader *fileReloader
+	metrics  *webhook.Metrics
+	reloads  *telemetry.Reloads
 }
 
-// openAuthorizationConfig follows the file. Authorizers that depend on objects of a control plane,
-// or on another file, must be in it at startup.
-func (h *Host) openAuthorizationConfig(file string) error {
+// open reads the files. The server follows changes of ConfigFile; it reads the other files once, as
+// kube-apiserver does.
+func (c *AuthorizationConfig) open(env authorizationEnv) (controlplane.Authorization, error) {
+	var opened controlplane.Authorization
+	if c.PolicyFile != "" {
+		var err error
+		if opened.Policies, err = readFlagFile("--authorization-policy-file", c.PolicyFile, abac.Parse); err != nil {
+			return opened, err
+		}
+	}
+	if c.WebhookConfigFile != "" {
+		client, url, err := kubeconfig.Client(c.WebhookConfigFile, env.egress.ControlPlane)
+		if err != nil {
+			return opened, fmt.Errorf("--authorization-webhook-config-file: %w", err)
+		}
+		opened.Webhook = webhook.New(webhook.Config{
+			Name: "default", Metrics: env.metrics, Client: client, URL: url, Timeout: authz.MaxWebhookTimeout, Version: c.WebhookVersion,
+			AllowedTTL: c.WebhookAuthorizedTTL, OtherTTL: c.WebhookUnauthorizedTTL,
+		})
+	}
+	if c.ConfigFile == "" {
+		return opened, nil
+	}
+	var err error
+	opened.Configured, err = c.follow(env, opened.Policies != nil)
+	return opened, err
+}
+
+// follow reads ConfigFile, now and whenever it changes, and returns a function that returns the
+// current authorizers.
+func (c *AuthorizationConfig) follow(env authorizationEnv, hasPolicies bool) (func() *[]authz.Listed, error) {
 	var current atomic.Pointer[[]authz.Listed]
 	var first []authz.Listed
-	h.env.Authorization.Configured = current.Load
-	return h.reloader.add("--authorization-config", func(contents [][]byte) (err error) {
+	return current.Load, env.reloader.add("--authorization-config", func(contents [][]byte) (err error) {
 		if first != nil {
-			defer func() { h.reloads.authorization.Reloaded(err) }()
+			defer func() { env.reloads.Reloaded(err) }()
 		}
 		configuration, err := authz.ParseConfiguration(contents[0])
 		if err != nil {
 			return err
 		}
-		list, err := configuration.Open(h.webhookMetrics, h.egress.ControlPlane)
+		list, err := configuration.Open(env.metrics, env.egress.ControlPlane)
 		if err != nil {
 			return err
 		}
 		if first == nil {
 			first = list
 		}
-		if err := h.checkTypes(list, first); err != nil {
+		if err := checkAuthorizers(list, first, hasPolicies); err != nil {
 			return err
 		}
 		current.Store(&list)
-		h.reloads.authorization.Applied(contents[0])
+		env.reloads.Applied(contents[0])
 		return nil
-	}, file)
+	}, c.ConfigFile)
 }
 
-// checkTypes rejects missing authorizers.
-func (h *Host) checkTypes(list, first []authz.Listed) error {
+// checkAuthorizers rejects authorizers that depend on objects of a control plane, or on another file,
+// and were not configured at startup.
+func checkAuthorizers(list, first []authz.Listed, hasPolicies bool) error {
 	for _, l := range list {
 		switch {
-		case l.Type == authz.TypeABAC && h.env.Authorization.Policies == nil:
+		case l.Type == authz.TypeABAC && !hasPolicies:
 			return errors.New("authorizer type ABAC needs --authorization-policy-file")
-		case l.Authorizer == nil && !slices.ContainsFunc(first, func(had authz.Listed) bool { return had.Type == l.Type }):
+		case l.Authorizer == nil && !slices.ContainsFunc(first, func(other authz.Listed) bool { return other.Type == l.Type }):
 			return fmt.Errorf("authorizer type %s is not allowed if it was not enabled at initial server startup", l.Type)
 		}
 	}

@@ -53,8 +53,9 @@ func TestWebhookAndPolicies(t *testing.T) {
 	})
 	policies := writeFile(t, "policies", `{"user":"joe","readonly":true}`+"\n")
 	s := start(t, Config{
-		Options: controlplane.Options{AuthorizationModes: []string{"Webhook", "ABAC"}}, TokenAuthFile: tokens(t),
-		AuthorizationFiles: AuthorizationFiles{WebhookConfigFile: kubeconfig, WebhookVersion: "v1", PolicyFile: policies},
+		ControlPlane:   controlplane.Options{Authorization: controlplane.AuthorizationOptions{Modes: []string{"Webhook", "ABAC"}}},
+		Authentication: AuthenticationConfig{TokenFile: TokenFileConfig{File: tokens(t)}},
+		Authorization:  AuthorizationConfig{WebhookConfigFile: kubeconfig, WebhookVersion: "v1", PolicyFile: policies},
 	})
 	for question, want := range map[string]string{
 		"jane /api/v1/pods": "200", "joe /api/v1/pods": "403", "joe /version": "200", // by the webhook, the webhook, the policy
@@ -91,7 +92,7 @@ authorizers:
 	}
 	const rbac = "- {type: RBAC, name: rbac}"
 	file := writeFile(t, "config.yaml", text("jane", rbac))
-	s := start(t, Config{AuthorizationFiles: AuthorizationFiles{ConfigFile: file}, TokenAuthFile: tokens(t)})
+	s := start(t, Config{Authorization: AuthorizationConfig{ConfigFile: file}, Authentication: AuthenticationConfig{TokenFile: TokenFileConfig{File: tokens(t)}}})
 	who := func() string {
 		return withToken(t, s, "jane", "/api/v1/pods") + " " + withToken(t, s, "joe", "/api/v1/pods")
 	}

@@ -76,7 +76,7 @@ func (c Config) hasEndpoint(t *testing.T) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return config.endpoint().IsValid()
+	return config.Listen.endpoint(config.ControlPlane.Services.FirstIP()).IsValid()
 }
 
 func (r *running) read(t testing.TB, path string, into any) {
@@ -105,12 +105,12 @@ func TestServiceOfTheAPI(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			config := Config{AdvertiseAddress: netip.MustParseAddr(tt.advertised)}
+			config := Config{Listen: ListenConfig{AdvertiseAddress: netip.MustParseAddr(tt.advertised)}}
 			for text := range strings.SplitSeq(tt.ranges, ",") {
-				config.ServiceClusterIPRange = append(config.ServiceClusterIPRange, netip.MustParsePrefix(text))
+				config.ControlPlane.Services.ClusterIPRange = append(config.ControlPlane.Services.ClusterIPRange, netip.MustParsePrefix(text))
 			}
 			if tt.none {
-				config.EndpointReconciler = controlplane.EndpointsByOthers
+				config.ControlPlane.Services.EndpointReconciler = controlplane.EndpointsByOthers
 			}
 			s := start(t, config)
 			port, err := strconv.Atoi(s.URL[strings.LastIndex(s.URL, ":")+1:])
@@ -175,7 +175,7 @@ func TestEndpointsOfTwoServers(t *testing.T) {
 	c := etcdtest.Start(t, etcdtest.Options{})
 	at := func(address string) Config {
 		config := etcdConfig(c)
-		config.AdvertiseAddress = netip.MustParseAddr(address)
+		config.Listen.AdvertiseAddress = netip.MustParseAddr(address)
 		return config
 	}
 	one := start(t, at("192.0.2.1"))
@@ -190,7 +190,7 @@ func TestEndpointsOfTwoServers(t *testing.T) {
 	one.end(t)
 	// Without an address of its own, a server looks on.
 	config := at("192.0.2.3")
-	config.EndpointReconciler = controlplane.EndpointsByOthers
+	config.ControlPlane.Services.EndpointReconciler = controlplane.EndpointsByOthers
 	if got := start(t, config).endpoints(t); !strings.HasPrefix(got, "192.0.2.1 ") {
 		t.Errorf("after both have stopped the endpoints are %q", got)
 	}
@@ -201,7 +201,7 @@ func TestEndpointsOfTwoServers(t *testing.T) {
 func TestRestored(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	s := start(t, Config{DataDir: dir})
+	s := start(t, Config{Storage: StorageConfig{DataDir: dir}})
 	const (
 		roles   = "/apis/rbac.authorization.k8s.io/v1/clusterroles/"
 		service = "/api/v1/namespaces/default/services/kubernetes"
@@ -223,7 +223,7 @@ func TestRestored(t *testing.T) {
 		return nil
 	})
 	s.end(t)
-	s = start(t, Config{DataDir: dir})
+	s = start(t, Config{Storage: StorageConfig{DataDir: dir}})
 	for _, path := range []string{roles + "view"} {
 		if code, body := fetch(t, s.admin, s.URL+path); code != 200 {
 			t.Errorf("%s: %d %s", path, code, body)

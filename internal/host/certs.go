@@ -13,10 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// certificates selects the serving certificate of a connection. It is safe for
-// concurrent use.
+// certificates selects the serving certificate of a connection. It is safe for concurrent use.
 type certificates struct {
-	main tls.Certificate // issued by our own CA; unused if file is set
+	main tls.Certificate // issued by the server's own CA; unused if file is set
 	file *certificateFile
 	sni  []sniCertificate
 	mu   sync.RWMutex // guards main
@@ -27,8 +26,8 @@ type sniCertificate struct {
 	names []string
 }
 
-// newCertificates loads the configured certificates. If there is no
-// --tls-cert-file, setOwn must be called before get.
+// newCertificates loads the configured certificates. Without --tls-cert-file, setOwn must be called
+// before get.
 func newCertificates(config TLSConfig, reloader *fileReloader) (*certificates, error) {
 	c := &certificates{}
 	var err error
@@ -74,9 +73,9 @@ func (c *certificates) named(host string) *tls.Certificate {
 	}
 	_, rest, _ := strings.Cut(host, ".")
 	for _, name := range []string{host, "*." + rest} {
-		for _, ofFlag := range []bool{true, false} {
+		for _, fromFlag := range []bool{true, false} {
 			for i := range c.sni {
-				if sni := &c.sni[i]; (len(sni.names) > 0) == ofFlag && sni.has(name) {
+				if sni := &c.sni[i]; (len(sni.names) > 0) == fromFlag && sni.has(name) {
 					return sni.file.get()
 				}
 			}
@@ -85,7 +84,7 @@ func (c *certificates) named(host string) *tls.Certificate {
 	return nil
 }
 
-// has reports whether a certificate is for a name, in which the first label may be *.
+// has reports whether the certificate is valid for a name. The first label of the name may be *.
 func (s *sniCertificate) has(name string) bool {
 	names := s.names
 	if len(names) == 0 {
@@ -94,8 +93,8 @@ func (s *sniCertificate) has(name string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, name) })
 }
 
-// hostNames returns the host names that a certificate is for. The common name is one, if
-// it can be.
+// hostNames returns the host names of a certificate. The common name is the first one, if it is a
+// valid host name.
 func hostNames(leaf *x509.Certificate) []string {
 	names := leaf.DNSNames
 	name := leaf.Subject.CommonName
@@ -106,14 +105,14 @@ func hostNames(leaf *x509.Certificate) []string {
 	return names
 }
 
-// certificateFile is a certificate and its key in two files. While they cannot be
-// loaded, the last valid certificate is served. It is safe for concurrent use.
+// certificateFile is a certificate and its key in two files. If changed files are invalid, the last
+// valid certificate stays in use. It is safe for concurrent use.
 type certificateFile struct{ now atomic.Pointer[certificate] }
 
 type certificate struct {
 	tls.Certificate
-	pem   []byte   // with its chain
-	names []string // that it is for
+	pem   []byte   // the certificate with its chain
+	names []string // host names
 }
 
 func openCertificateFile(reloader *fileReloader, flag, certFile, keyFile string) (*certificateFile, error) {

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
@@ -10,15 +9,17 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"mainstay.dev/mainstay/internal/controlplane"
+	"github.com/prometheus/client_golang/prometheus"
+
 	"mainstay.dev/mainstay/internal/filters/authn"
+	"mainstay.dev/mainstay/internal/host/pki"
 	"mainstay.dev/mainstay/internal/request"
 )
 
 var errNoCertificate = errors.New("it contains no PEM certificate")
 
-// clientCA authenticates users by client certificates of the server's own CA, which
-// issues the administrator's, and of --client-ca-file.
+// clientCA authenticates users by client certificates of the server's own CA, which issues the
+// administrator's certificate, and of --client-ca-file.
 type clientCA struct{ now atomic.Pointer[clientCAs] }
 
 // clientCAs are the CA certificates of clients. It is immutable.
@@ -32,58 +33,34 @@ func (u *clientCA) Authenticate(r *http.Request) (*request.Authentication, error
 	return u.now.Load().certificates.Authenticate(r)
 }
 
-// openClientCA loads the CA certificates of clients.
-func (h *Host) openClientCA() error {
-	h.clientCA = &clientCA{}
-	own := h.authority.Bundle()
-	if h.config.ClientCAFile == "" {
-		h.clientCA.now.Store(&clientCAs{h.certificatesOf(h.authority.Pool()), own})
-		return nil
+// openClientCA loads the CA certificates of clients: the server's own CA and those of file, which may
+// be "".
+func openClientCA(file string, own *pki.Authority, expiration prometheus.Observer, reloader *fileReloader) (*clientCA, error) {
+	c := &clientCA{}
+	set := func(pool *x509.CertPool, bundle []byte) {
+		c.now.Store(&clientCAs{&authn.Certificates{Authorities: pool, Expiration: expiration}, bundle})
 	}
-	return h.reloader.add("--client-ca-file", func(contents [][]byte) error {
-		pool := h.authority.Pool()
+	if file == "" {
+		set(own.Pool(), own.Bundle())
+		return c, nil
+	}
+	return c, reloader.add("--client-ca-file", func(contents [][]byte) error {
+		pool := own.Pool()
 		if !pool.AppendCertsFromPEM(contents[0]) {
 			return errNoCertificate
 		}
 		// A new value makes clients on open connections authenticate again.
-		h.clientCA.now.Store(&clientCAs{h.certificatesOf(pool), slices.Concat(own, []byte("\n"), contents[0])})
+		set(pool, slices.Concat(own.Bundle(), []byte("\n"), contents[0]))
 		return nil
-	}, h.config.ClientCAFile)
+	}, file)
 }
 
-// certificatesOf returns the authenticator of certificates of some authorities.
-func (h *Host) certificatesOf(authorities *x509.CertPool) *authn.Certificates {
-	return &authn.Certificates{Authorities: authorities, Expiration: h.env.Metrics.Authentication.Expiration()}
-}
-
-// clientAuthorities returns the CA certificates that the TLS handshake names to
-// clients.
-func (h *Host) clientAuthorities() *x509.CertPool {
-	pool := h.clientCA.now.Load().certificates.Authorities.Clone()
-	pool.AppendCertsFromPEM(h.frontProxy.now.Load().bundle)
-	return pool
-}
-
-// reloadFiles reloads changed files, and updates their dependents: the TLS configuration, the
-// published cluster authentication and the kubeconfig.
-func (h *Host) reloadFiles(base *tls.Config) error {
-	if !h.reloader.reload() {
-		return nil
-	}
-	// Clients choose a certificate by the CA names of the handshake.
-	next := base.Clone()
-	next.ClientCAs = h.clientAuthorities()
-	h.handshake.Store(next)
-	return errors.Join(h.each((*controlplane.ControlPlane).IdentityChanged), h.renew())
-}
-
-// clusterAuthentication returns the data of the ConfigMap
-// extension-apiserver-authentication.
-func (h *Host) clusterAuthentication() (map[string]string, error) {
-	proxies := h.frontProxy.now.Load()
+// clusterAuthentication returns the data of the ConfigMap extension-apiserver-authentication.
+func (i *identity) clusterAuthentication() (map[string]string, error) {
+	proxies := i.frontProxy.now.Load()
 	headers := proxies.headers
 	data := map[string]string{
-		"client-ca-file":               string(h.clientCA.now.Load().bundle),
+		"client-ca-file":               string(i.clients.now.Load().bundle),
 		"requestheader-client-ca-file": string(proxies.bundle),
 	}
 	for key, names := range map[string][]string{

@@ -15,7 +15,7 @@ import (
 func TestClockJumps(t *testing.T) {
 	t.Parallel()
 	world := simulation.New(simulation.Config{})
-	s := startWithAccount(t, Config{World: world})
+	s := startWithAccount(t, Config{Testing: TestingConfig{Simulation: world}})
 	token := s.token(t, `{"expirationSeconds":1800}`).Status.Token
 	watch, err := s.admin.Get(s.URL + configMaps + "?watch=true&timeoutSeconds=600")
 	if err != nil {

@@ -23,7 +23,7 @@ var clusterAuthName = types.NamespacedName{Namespace: metav1.NamespaceSystem, Na
 func TestClusterAuthentication(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	s := start(t, Config{DataDir: dir})
+	s := start(t, Config{Storage: StorageConfig{DataDir: dir}})
 	maps := dynamicClient(t, s).Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(clusterAuthName.Namespace)
 	bundle, err := os.ReadFile(filepath.Join(dir, "pki", "front-proxy-ca.crt"))
 	if err != nil {

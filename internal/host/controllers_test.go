@@ -21,7 +21,7 @@ import (
 
 // withoutControllers disables the controllers that write spontaneously.
 func withoutControllers(config Config) Config {
-	config.Controllers = []string{"clusterrole-aggregation-controller"}
+	config.ControlPlane.Controllers.Names = []string{"clusterrole-aggregation-controller"}
 	return config
 }
 
@@ -214,7 +214,7 @@ func plainAndEncrypted(t *testing.T, test func(*testing.T, Config)) {
 	})
 	t.Run("encrypted", func(t *testing.T) {
 		t.Parallel()
-		test(t, Config{EncryptionConfigFile: encryptionConfig(t, filepath.Join(t.TempDir(), "config"), "'*.*'", keyed("secretbox", "one"))})
+		test(t, Config{Storage: StorageConfig{Encryption: EncryptionConfig{File: encryptionConfig(t, filepath.Join(t.TempDir(), "config"), "'*.*'", keyed("secretbox", "one"))}}})
 	})
 }
 
@@ -297,7 +297,7 @@ func TestActionsBesideManager(t *testing.T) {
 	s.create(t, leases, fmt.Sprintf(`{"metadata":{"name":"kube-controller-manager"},"spec":{"holderIdentity":"a","leaseDurationSeconds":15,"renewTime":%q}}`,
 		time.Now().Add(time.Hour).UTC().Format("2006-01-02T15:04:05.000000Z")))
 	testserver.Eventually(t, time.Minute, func() error {
-		if countIn(log, "a kube-controller-manager runs") == 0 {
+		if countIn(log, "a kube-controller-manager is running") == 0 {
 			return errors.New("it is not seen")
 		}
 		return nil

@@ -330,14 +330,14 @@ func TestDefinitionsSurviveRestart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	gvr := schema.GroupVersionResource{Group: "kept.example.com", Version: "v1", Resource: "widgets"}
-	r := start(t, Config{DataDir: dir})
+	r := start(t, Config{Storage: StorageConfig{DataDir: dir}})
 	c := dynamicClient(t, r)
 	establish(t, c, definitionOf("kept.example.com", "Widget", map[string]string{"v1": sized}, "v1"))
 	if _, err := c.Resource(gvr).Create(t.Context(), objectOf(gvr, "Widget", "a", nil), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	r.end(t)
-	c = dynamicClient(t, start(t, Config{DataDir: dir}))
+	c = dynamicClient(t, start(t, Config{Storage: StorageConfig{DataDir: dir}}))
 	if _, err := c.Resource(gvr).Get(t.Context(), "a", metav1.GetOptions{}); err != nil {
 		t.Error(err)
 	}

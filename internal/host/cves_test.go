@@ -339,7 +339,7 @@ func TestRefusedUpgrade(t *testing.T) {
 // not from the request.
 func TestAdmissionOfEveryWrite(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{Options: controlplane.Options{EnableAdmissionPlugins: []string{"DenyServiceExternalIPs"}}})
+	s := start(t, Config{ControlPlane: controlplane.Options{Admission: controlplane.AdmissionOptions{EnablePlugins: []string{"DenyServiceExternalIPs"}}}})
 	const collection = "/api/v1/namespaces/default/services"
 	const service = `{"apiVersion":"v1","kind":"Service","metadata":{"name":"x"},"spec":{"ports":[{"port":80}]%s}}`
 	with := fmt.Sprintf(service, `,"externalIPs":["192.0.2.7"]`)

@@ -39,7 +39,7 @@ func TestStableMetrics(t *testing.T) {
 	registered := func(name string) bool {
 		// A registry rejects a second description of a name. Without samples, a metric cannot be
 		// found in any other way.
-		err := s.host.registry.Register(prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: "a description that no metric has"}))
+		err := s.host.metrics.registry.Register(prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: "a description that no metric has"}))
 		return err != nil
 	}
 	for _, name := range []string{

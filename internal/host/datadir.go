@@ -32,11 +32,11 @@ type dataDir struct {
 	lock *flock.Flock
 }
 
-// openDataDir creates the directory if need be and locks it. The lock of a process
-// that was killed is released by the operating system.
+// openDataDir locks the directory, and creates it if it does not exist. The operating system releases
+// the lock of a killed process.
 func openDataDir(path string) (*dataDir, error) {
 	if err := pki.MakeDir(path); err != nil {
-		return nil, fmt.Errorf("make the data directory: %w; choose another one with --data-dir", err)
+		return nil, fmt.Errorf("create the data directory: %w; choose another one with --data-dir", err)
 	}
 	d := &dataDir{path: path, lock: flock.New(filepath.Join(path, lockFile), flock.SetPermissions(0o600))}
 	taken, err := d.lock.TryLock()
@@ -46,7 +46,7 @@ func openDataDir(path string) (*dataDir, error) {
 	if !taken {
 		return nil, fmt.Errorf("%w: %s belongs to %s; stop it, or choose another one with --data-dir", ErrInUse, path, d.owner())
 	}
-	// Only for the message above; without it the lock works as well.
+	// The file is only used in the error message above.
 	_ = os.WriteFile(filepath.Join(path, pidFile), strconv.AppendInt(nil, int64(os.Getpid()), 10), 0o600)
 	return d, nil
 }
@@ -62,7 +62,7 @@ func dataDirInUse(path string) error {
 		return err
 	}
 	if err == nil {
-		_ = d.close() // only a test
+		_ = d.close() // the directory was only tested
 	}
 	return nil
 }
@@ -77,8 +77,7 @@ func (d *dataDir) owner() string {
 
 func (d *dataDir) store() string { return filepath.Join(d.path, storeDir) }
 
-// pki returns the folder of keys and certificates: pki.InMemory without a data
-// directory.
+// pki returns the folder of keys and certificates, or pki.InMemory without a data directory.
 func (d *dataDir) pki() string {
 	if d == nil {
 		return pki.InMemory
@@ -94,14 +93,14 @@ func (d *dataDir) close() error {
 	return nil
 }
 
-// claimStore creates the directory of the store if it does not exist. Unless isMeant, it returns an
-// error if the data directory appears to have had a store, or belongs to another program.
-func (d *dataDir) claimStore(isMeant bool) error {
-	there, err := embedded.Exists(d.store())
-	if err != nil || there {
+// claimStore creates the directory of the store if it does not exist. Unless force is true, it returns
+// an error if the data directory contains keys without a store, or files of another program.
+func (d *dataDir) claimStore(force bool) error {
+	exists, err := embedded.Exists(d.store())
+	if err != nil || exists {
 		return err
 	}
-	if !isMeant {
+	if !force {
 		if err := d.checkNew(); err != nil {
 			return err
 		}
@@ -119,7 +118,7 @@ func (d *dataDir) checkNew() error {
 		return fmt.Errorf("read the data directory: %w", err)
 	}
 	if len(keys) > 0 {
-		return fmt.Errorf("there are keys in %s but no store in %s: put the store back, or make one of a snapshot with \"mainstay snapshot restore\"; or, to begin with an empty one, start once with --new-store",
+		return fmt.Errorf("there are keys in %s but no store in %s: put the store back, or restore a snapshot with \"mainstay snapshot restore\"; or, to create an empty store, start once with --new-store",
 			d.pki(), d.store())
 	}
 	entries, err := os.ReadDir(d.path)
@@ -140,8 +139,7 @@ func (d *dataDir) checkNew() error {
 		d.path, len(foreign), strings.Join(shown, ", "))
 }
 
-// isOwn reports whether an entry of a data directory is the server's or the file
-// system's.
+// isOwn reports whether an entry of a data directory belongs to the server or to the file system.
 func isOwn(name string) bool {
 	switch name {
 	case lockFile, pidFile, pkiDir, storeDir, kubeconfigFile, "lost+found":
@@ -150,12 +148,12 @@ func isOwn(name string) bool {
 	return strings.HasPrefix(name, storeDir+".") || strings.HasPrefix(name, "."+kubeconfigFile)
 }
 
-// explainStore wraps the error of opening the store with its path and the flag that
-// helps.
+// explainStore adds the path of the store to an error of opening it, and the flag that ignores lost
+// writes.
 func (d *dataDir) explainStore(err error) error {
 	err = fmt.Errorf("open the store in %s: %w", d.store(), err)
 	if errors.Is(err, embedded.ErrLostWrites) {
-		err = fmt.Errorf("%w; or, to go on without them, start once with --accept-lost-writes", err)
+		err = fmt.Errorf("%w; or, to continue without them, start once with --accept-lost-writes", err)
 	}
 	return err
 }

@@ -19,7 +19,7 @@ func starts(t *testing.T, dir string, change func(*Config)) error {
 		t.Fatal(err)
 	}
 	defer listener.Close() // where it was never served
-	config := Config{DataDir: dir, Listener: listener, OnServing: func(Serving) { cancel() }}
+	config := Config{Storage: StorageConfig{DataDir: dir}, Listen: ListenConfig{Listener: listener}, OnServing: func(Serving) { cancel() }}
 	if change != nil {
 		change(&config)
 	}
@@ -112,7 +112,7 @@ func TestLostStore(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tt.says) || !strings.Contains(err.Error(), "--new-store") {
 				t.Errorf("%v, want %q", err, tt.says)
 			}
-			if err := starts(t, dir, func(c *Config) { c.NewStore = true }); err != nil {
+			if err := starts(t, dir, func(c *Config) { c.Storage.Embedded.NewStore = true }); err != nil {
 				t.Errorf("with --new-store: %v", err)
 			}
 			if err := starts(t, dir, nil); err != nil {

@@ -73,11 +73,14 @@ func TestEgress(t *testing.T) {
 		return fmt.Sprintf("- {issuer: {url: 'https://%[1]s.invalid', audiences: [kube], egressSelectorType: %[1]s}, claimMappings: {username: {claim: sub, prefix: ''}}}\n", network)
 	}
 	s := start(t, Config{
-		Options:                  controlplane.Options{AuthorizationModes: []string{"RBAC", "Webhook"}, Audit: recorded},
-		EgressSelectorConfigFile: egressConfig(t, map[string]*selectortest.Proxy{"controlplane": toControlPlane, "cluster": toCluster}),
-		AuthenticationConfigFile: writeFile(t, "authentication", "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt:\n"+issuer("controlplane")+issuer("cluster")),
-		TokenAuthFile:            tokens(t), TokenWebhookConfigFile: kubeconfigOf(t, "https://authn.invalid:8443"),
-		AuthorizationFiles: AuthorizationFiles{WebhookConfigFile: kubeconfigOf(t, "https://authz.invalid:8443")},
+		ControlPlane: controlplane.Options{Authorization: controlplane.AuthorizationOptions{Modes: []string{"RBAC", "Webhook"}}, Audit: recorded},
+		Egress:       EgressConfig{SelectorConfigFile: egressConfig(t, map[string]*selectortest.Proxy{"controlplane": toControlPlane, "cluster": toCluster})},
+		Authentication: AuthenticationConfig{
+			JWT:          JWTConfig{ConfigFile: writeFile(t, "authentication", "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt:\n"+issuer("controlplane")+issuer("cluster"))},
+			TokenFile:    TokenFileConfig{File: tokens(t)},
+			TokenWebhook: TokenWebhookConfig{ConfigFile: kubeconfigOf(t, "https://authn.invalid:8443")},
+		},
+		Authorization: AuthorizationConfig{WebhookConfigFile: kubeconfigOf(t, "https://authz.invalid:8443")},
 	})
 	for _, one := range []struct{ path, body string }{
 		{"/api/v1/nodes", `{"metadata":{"name":"n"},"status":{"addresses":[{"type":"InternalIP","address":"10.0.0.7"}]}}`},
@@ -132,7 +135,8 @@ func TestEgressToEtcd(t *testing.T) {
 	to := strings.TrimPrefix(cluster.URLs()[0], "http://")
 	proxy := &selectortest.Proxy{Redirect: func(string) string { return to }}
 	s := start(t, Config{
-		EtcdServers: []string{"http://etcd.invalid:2379"}, EgressSelectorConfigFile: egressConfig(t, map[string]*selectortest.Proxy{"etcd": proxy}),
+		Storage: StorageConfig{Etcd: EtcdConfig{Servers: []string{"http://etcd.invalid:2379"}}},
+		Egress:  EgressConfig{SelectorConfigFile: egressConfig(t, map[string]*selectortest.Proxy{"etcd": proxy})},
 	})
 	if code, body := s.do(t, "POST", configMaps, `{"metadata":{"name":"a"}}`); code != 201 {
 		t.Errorf("%d %s", code, body)

@@ -130,7 +130,7 @@ func checkStored(t *testing.T, backend kv.Backend, prefix string) {
 // no file, including logs and tables, contains plain text.
 func TestNothingPlainOnDisk(t *testing.T) {
 	t.Parallel()
-	plain := start(t, Config{DataDir: t.TempDir()})
+	plain := start(t, Config{Storage: StorageConfig{DataDir: t.TempDir()}})
 	createMarked(t, plain)
 	plain.end(t)
 	if len(holders(t, filepath.Dir(plain.Kubeconfig))) == 0 {
@@ -138,7 +138,7 @@ func TestNothingPlainOnDisk(t *testing.T) {
 	}
 
 	dir := t.TempDir()
-	config := Config{DataDir: dir, EncryptionConfigFile: encryptionConfig(t, filepath.Join(t.TempDir(), "config"), "'*.*'", keyed("secretbox", "k"))}
+	config := Config{Storage: StorageConfig{DataDir: dir, Encryption: EncryptionConfig{File: encryptionConfig(t, filepath.Join(t.TempDir(), "config"), "'*.*'", keyed("secretbox", "k"))}}}
 	r := start(t, config)
 	createMarked(t, r)
 	readMarked(t, r)
@@ -168,7 +168,7 @@ func TestEncryptedInEtcd(t *testing.T) {
 	c := etcdtest.Start(t, etcdtest.Options{TLS: true})
 	plugin := kmstest.New(t)
 	config := etcdConfig(c)
-	config.EncryptionConfigFile = encryptionConfig(t, filepath.Join(t.TempDir(), "config"), "'*.*'",
+	config.Storage.Encryption.File = encryptionConfig(t, filepath.Join(t.TempDir(), "config"), "'*.*'",
 		fmt.Sprintf("kms: {apiVersion: v2, name: k, endpoint: '%s', timeout: 20s}", plugin.Endpoint()))
 	r := start(t, config)
 	createMarked(t, r)
@@ -204,7 +204,7 @@ func TestUnreadableObjects(t *testing.T) {
 	t.Parallel()
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "config")
 	secrets := "/api/v1/namespaces/default/secrets"
-	config := Config{DataDir: dir, EncryptionConfigFile: encryptionConfig(t, file, "secrets", keyed("aescbc", "old"))}
+	config := Config{Storage: StorageConfig{DataDir: dir, Encryption: EncryptionConfig{File: encryptionConfig(t, file, "secrets", keyed("aescbc", "old"))}}}
 	r := start(t, config)
 	for _, name := range []string{"a", "b"} {
 		if code, body := r.do(t, "POST", secrets, `{"metadata":{"name":"`+name+`","finalizers":["example.com/x"]}}`); code != 201 {
@@ -257,7 +257,7 @@ func TestUnreadableObjects(t *testing.T) {
 // TestUnsafeDeletionOff: without the gate the option is as if it were not there.
 func TestUnsafeDeletionOff(t *testing.T) {
 	t.Parallel()
-	r := start(t, Config{Options: controlplane.Options{FeatureGates: feature.Set{"AllowUnsafeMalformedObjectDeletion": false}}})
+	r := start(t, Config{ControlPlane: controlplane.Options{Features: controlplane.FeatureOptions{Gates: feature.Set{"AllowUnsafeMalformedObjectDeletion": false}}}})
 	if code, body := r.do(t, "POST", configMaps, `{"metadata":{"name":"a"}}`); code != 201 {
 		t.Fatalf("create: %d %s", code, body)
 	}

@@ -18,10 +18,7 @@ import (
 
 // etcdConfig is one of a server over a cluster.
 func etcdConfig(c *etcdtest.Cluster) Config {
-	return Config{
-		EtcdServers: c.URLs(),
-		EtcdTLS:     EtcdTLSConfig{CAFile: c.Files.CA, CertFile: c.Files.ClientCert, KeyFile: c.Files.ClientKey},
-	}
+	return Config{Storage: StorageConfig{Etcd: EtcdConfig{Servers: c.URLs(), TLS: EtcdTLSConfig{CAFile: c.Files.CA, CertFile: c.Files.ClientCert, KeyFile: c.Files.ClientKey}}}}
 }
 
 func (r *running) do(t testing.TB, method, path, body string) (int, string) {
@@ -135,13 +132,13 @@ func TestEtcdNotThere(t *testing.T) {
 	c := etcdtest.Start(t, etcdtest.Options{})
 	c.Members[0].Stop()
 	config := etcdConfig(c)
-	config.DataDir, config.SecurePort = t.TempDir(), AnyPort
+	config.Storage.DataDir, config.Listen.SecurePort = t.TempDir(), AnyPort
 	s, err := New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	err = s.Run(context.Background())
-	if !errors.Is(err, kv.ErrUnavailable) || !strings.Contains(err.Error(), "use etcd at "+c.URLs()[0]+": no answer for 20s") || strings.Contains(err.Error(), "\n") {
+	if !errors.Is(err, kv.ErrUnavailable) || !strings.Contains(err.Error(), "use etcd at "+c.URLs()[0]+": no response for 20s") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("without etcd it ends with: %v", err)
 	}
 }
@@ -173,8 +170,9 @@ func TestStoppedWithoutEtcd(t *testing.T) {
 	defer stop()
 	waiting := waitFor{text: "etcd does not answer yet", found: stop}
 	s, err := New(Config{
-		DataDir: t.TempDir(), SecurePort: AnyPort, EtcdServers: []string{"http://127.0.0.1:1"},
-		Logger: slog.New(slog.NewTextHandler(&waiting, nil)),
+		Storage: StorageConfig{DataDir: t.TempDir(), Etcd: EtcdConfig{Servers: []string{"http://127.0.0.1:1"}}},
+		Listen:  ListenConfig{SecurePort: AnyPort},
+		Logger:  slog.New(slog.NewTextHandler(&waiting, nil)),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// features is the metric kubernetes_feature_enabled. It is made when it is read.
+// features is the metric kubernetes_feature_enabled. It is computed when it is collected.
 type features struct {
 	gates feature.Gates
 	desc  *prometheus.Desc
@@ -21,8 +21,8 @@ func newFeatures(gates feature.Gates) prometheus.Collector {
 // Describe implements prometheus.Collector.
 func (f *features) Describe(descs chan<- *prometheus.Desc) { descs <- f.desc }
 
-// Collect implements prometheus.Collector. As kube-apiserver, a feature that is
-// generally available has no stage.
+// Collect implements prometheus.Collector. As in kube-apiserver, the stage of a generally available
+// feature is empty.
 func (f *features) Collect(metrics chan<- prometheus.Metric) {
 	for spec := range feature.Known() {
 		stage, value := string(spec.Stage), 0.0

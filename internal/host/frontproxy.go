@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/spf13/pflag"
+
 	"mainstay.dev/mainstay/internal/filters/authn"
 	"mainstay.dev/mainstay/internal/host/pki"
 	"mainstay.dev/mainstay/internal/request"
@@ -49,34 +51,32 @@ func (p *frontProxy) setTrusted(headers authn.RequestHeaders, bundle []byte) err
 	return nil
 }
 
-// openFrontProxy loads the request header configuration, or creates this server's
-// own CA and certificate.
-func (h *Host) openFrontProxy() error {
-	config := h.config.RequestHeader
+// openFrontProxy opens the authenticator of front proxies, and the client certificate for aggregated
+// servers. Without files it creates a CA and a certificate in dir.
+func openFrontProxy(headersConfig RequestHeaderConfig, aggregation AggregationConfig, dir string, reloader *fileReloader) (*frontProxy, error) {
 	proxy := &frontProxy{renew: func() error { return nil }}
-	headers, err := config.headers()
+	headers, err := headersConfig.headers()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if config.ClientCAFile == "" {
-		err = proxy.useOwnCA(h.dir.pki(), *headers)
+	if headersConfig.ClientCAFile == "" {
+		err = proxy.useOwnCA(dir, *headers)
 	} else {
-		err = h.reloader.add("--requestheader-client-ca-file", func(contents [][]byte) error {
+		err = reloader.add("--requestheader-client-ca-file", func(contents [][]byte) error {
 			return proxy.setTrusted(*headers, contents[0])
-		}, config.ClientCAFile)
+		}, headersConfig.ClientCAFile)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if h.config.ProxyClientCertFile != "" {
-		file, err := openCertificateFile(h.reloader, "--proxy-client-cert-file", h.config.ProxyClientCertFile, h.config.ProxyClientKeyFile)
+	if aggregation.ProxyClientCertFile != "" {
+		file, err := openCertificateFile(reloader, "--proxy-client-cert-file", aggregation.ProxyClientCertFile, aggregation.ProxyClientKeyFile)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		proxy.certificate = func() (*tls.Certificate, error) { return file.get(), nil }
 	}
-	h.frontProxy = proxy
-	return nil
+	return proxy, nil
 }
 
 // useOwnCA trusts the CA in dir, which it creates if it does not exist, and issues this server's
@@ -114,21 +114,29 @@ func (p *frontProxy) useOwnCA(dir string, headers authn.RequestHeaders) error {
 	return p.renew()
 }
 
-// RequestHeaderConfig configures request header authentication. Its zero value
-// trusts the front proxy certificate in the data directory, with the headers that
-// kube-apiserver sends.
+// RequestHeaderConfig configures the authentication of users by front proxies. Its zero value trusts
+// the front proxy certificate in the data directory, with the headers that kube-apiserver sends.
 type RequestHeaderConfig struct {
+	// ClientCAFile contains the CA certificates of front proxies; "" selects the server's own.
 	ClientCAFile string
-	// AllowedNames are the common names of front proxies; empty allows all
-	// certificates of ClientCAFile.
+	// AllowedNames are the common names of front proxies; empty allows all certificates of
+	// ClientCAFile.
 	AllowedNames []string
-	// The headers default to X-Remote-User, X-Remote-Uid, X-Remote-Group and
+	// The names of the headers default to X-Remote-User, X-Remote-Uid, X-Remote-Group and
 	// X-Remote-Extra- if ClientCAFile is empty.
 	UsernameHeaders, UIDHeaders, GroupHeaders, ExtraHeadersPrefix []string
 }
 
-// headers returns the authenticator, without its CA certificates, or all errors of
-// the header names.
+func (c *RequestHeaderConfig) addFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&c.ClientCAFile, "requestheader-client-ca-file", "", "CA certificates of front proxies, which authenticate users with request headers (default: the server's own front proxy CA)")
+	fs.StringSliceVar(&c.AllowedNames, "requestheader-allowed-names", nil, "common names allowed in certificates of front proxies, comma-separated (default: any)")
+	fs.StringSliceVar(&c.UsernameHeaders, "requestheader-username-headers", nil, "request headers with the user name, such as X-Remote-User")
+	fs.StringSliceVar(&c.UIDHeaders, "requestheader-uid-headers", nil, "request headers with the user's UID, such as X-Remote-Uid")
+	fs.StringSliceVar(&c.GroupHeaders, "requestheader-group-headers", nil, "request headers with the user's groups, such as X-Remote-Group")
+	fs.StringSliceVar(&c.ExtraHeadersPrefix, "requestheader-extra-headers-prefix", nil, "prefixes of request headers with extra attributes of the user, such as X-Remote-Extra-")
+}
+
+// headers returns the authenticator without its CA certificates, or all errors of the header names.
 func (c RequestHeaderConfig) headers() (*authn.RequestHeaders, error) {
 	if c.ClientCAFile == "" {
 		c = RequestHeaderConfig{
@@ -157,7 +165,6 @@ func (c RequestHeaderConfig) headers() (*authn.RequestHeaders, error) {
 	return headers, errors.Join(errs...)
 }
 
-// check returns all errors of the configuration, by flag.
 func (c RequestHeaderConfig) check() error {
 	_, err := c.headers()
 	errs := []error{err}

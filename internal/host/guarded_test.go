@@ -13,7 +13,7 @@ import (
 // a user without permissions. The accessible ones are those of kube-apiserver.
 func TestEveryRouteIsGuarded(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{TokenAuthFile: tokens(t)})
+	s := start(t, Config{Authentication: AuthenticationConfig{TokenFile: TokenFileConfig{File: tokens(t)}}})
 	h, err := New(Config{})
 	if err != nil {
 		t.Fatal(err)

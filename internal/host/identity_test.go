@@ -58,7 +58,7 @@ func TestIdentityLeases(t *testing.T) {
 	c := etcdtest.Start(t, etcdtest.Options{})
 	at := func(host string) Config {
 		config := etcdConfig(c)
-		config.Hostname = host
+		config.Listen.Hostname = host
 		return config
 	}
 	one := start(t, at("one"))
@@ -103,9 +103,9 @@ func TestIdentityLeases(t *testing.T) {
 // is off.
 func TestIdentityAlone(t *testing.T) {
 	t.Parallel()
-	start(t, Config{Hostname: "one"}).awaitIdentities(t, "one")
-	off := Config{Hostname: "two"}
-	off.FeatureGates = feature.Set{feature.APIServerIdentity: false, "UnknownVersionInteroperabilityProxy": false}
+	start(t, Config{Listen: ListenConfig{Hostname: "one"}}).awaitIdentities(t, "one")
+	off := Config{Listen: ListenConfig{Hostname: "two"}}
+	off.ControlPlane.Features.Gates = feature.Set{feature.APIServerIdentity: false, "UnknownVersionInteroperabilityProxy": false}
 	s := start(t, off)
 	if found := s.identities(t); len(found) != 0 {
 		t.Errorf("with the feature off there are %d", len(found))

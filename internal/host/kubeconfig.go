@@ -17,32 +17,27 @@ const kubeconfigFile = "admin.kubeconfig"
 // adminUser is the user of the administrator's certificate.
 const adminUser = "kubernetes-admin"
 
-// issuedLifetime is how long the certificates of ClientCertificate are good.
+// issuedLifetime is the lifetime of the certificates of ClientCertificate.
 const issuedLifetime = 365 * 24 * time.Hour
 
-// User is a user to whom the server's own authority issues a client certificate.
+// User is a user of a client certificate that the server's own CA issues.
 type User struct {
 	Name   string
 	Groups []string
 }
 
-// Administrator returns the user that may do everything.
+// Administrator returns a user with all permissions.
 func Administrator() User { return User{Name: adminUser, Groups: []string{request.GroupMasters}} }
 
-// ClientCertificate issues a certificate for a user, and returns it and its key in
-// PEM. It may be called concurrently, once the server serves.
+// ClientCertificate issues a certificate for a user, and returns it and its key in PEM. The server must
+// be serving. It is safe for concurrent use.
 func (h *Host) ClientCertificate(user User) (cert, key []byte, err error) {
-	return h.authority.Issue(issuedLifetime, user.Name, user.Groups...)
+	return h.identity.authority.Issue(issuedLifetime, user.Name, user.Groups...)
 }
 
-// ServingCA returns, in PEM, the certificates by which clients verify this server. The server must
-// serve; the result must not be changed.
-func (h *Host) ServingCA() []byte {
-	if h.certs.file == nil {
-		return h.authority.Bundle()
-	}
-	return h.certs.file.now.Load().pem
-}
+// ServingCA returns the CA certificates that verify this server, in PEM. The server must be serving.
+// The result must not be modified.
+func (h *Host) ServingCA() []byte { return h.identity.servingCA() }
 
 // Kubeconfig returns a kubeconfig with new certificates: for the administrator, with the current
 // context, and for users, whose contexts have their names. The server must be serving.
@@ -63,20 +58,19 @@ func (h *Host) Kubeconfig(users ...User) ([]byte, error) {
 
 func (h *Host) entry(user User) (kubeconfig.Entry, error) {
 	cert, key, err := h.ClientCertificate(user)
-	return kubeconfig.Entry{Server: h.url(), CA: h.ServingCA(), User: user.Name, Certificate: cert, Key: key}, err
+	return kubeconfig.Entry{Server: h.listener.url(), CA: h.ServingCA(), User: user.Name, Certificate: cert, Key: key}, err
 }
 
-// writeKubeconfig writes the administrator's kubeconfig, if the file differs, and
-// returns its path.
+// writeKubeconfig writes the administrator's kubeconfig, if its content differs, and returns the path.
 func (h *Host) writeKubeconfig() (string, error) {
 	admin := Administrator()
-	cert, key, err := h.authority.Client("admin", admin.Name, admin.Groups...)
+	cert, key, err := h.identity.authority.Client("admin", admin.Name, admin.Groups...)
 	if err != nil {
 		return "", err
 	}
-	entry := kubeconfig.Entry{Server: h.url(), CA: h.ServingCA(), User: admin.Name, Certificate: cert, Key: key}
+	entry := kubeconfig.Entry{Server: h.listener.url(), CA: h.ServingCA(), User: admin.Name, Certificate: cert, Key: key}
 	data := entry.Text()
-	file := filepath.Join(h.config.DataDir, kubeconfigFile)
+	file := filepath.Join(h.config.Storage.DataDir, kubeconfigFile)
 	if old, err := os.ReadFile(file); err == nil && bytes.Equal(old, data) {
 		return file, nil
 	}

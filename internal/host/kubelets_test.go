@@ -10,8 +10,8 @@ func TestFirstStartWithOwnAuthority(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	ca := filepath.Join(dir, "pki", "ca.crt")
-	config := Config{DataDir: dir, KubeletCAFile: ca}
-	config.RequestHeader.ClientCAFile, config.RequestHeader.UsernameHeaders = ca, []string{"X-Remote-User"}
+	config := Config{Storage: StorageConfig{DataDir: dir}, Kubelet: KubeletConfig{CAFile: ca}}
+	config.Authentication.RequestHeader.ClientCAFile, config.Authentication.RequestHeader.UsernameHeaders = ca, []string{"X-Remote-User"}
 	s := start(t, config)
 	s.must(t, "GET", "/readyz", "")
 }

@@ -30,91 +30,94 @@ const (
 	readHeaderTimeout = 10 * time.Second
 	idleTimeout       = 90 * time.Second
 	keepAlive         = 3 * time.Minute
-	// A connection that is idle for pingIdle is pinged, and closed without an
-	// answer within pingTimeout. One that cannot be written to for writeTimeout is
-	// closed, over HTTP/1.1 too.
+	// A connection that is idle for pingIdle is pinged, and closed if there is no response within
+	// pingTimeout. A connection whose writes block for writeTimeout is closed, also with HTTP/1.1.
 	pingIdle     = 30 * time.Second
 	pingTimeout  = 15 * time.Second
 	writeTimeout = 30 * time.Second
-	// uploadBuffer is how much of a request's body a client may send before the
-	// handler reads it. Nearly all bodies fit, so that writes do not wait for
-	// the network twice.
+	// uploadBuffer is the flow-control window of a request body, in bytes: the maximum size that a
+	// client sends before the handler reads it. Nearly all bodies fit, which saves a round trip.
 	uploadBuffer = 256 << 10
-	// frameBuffer is the maximum size of a client's frame, in bytes. A connection retains a buffer
-	// of the largest received size.
+	// frameBuffer is the maximum size of a client's frame, in bytes. A connection retains a buffer of
+	// the largest received size.
 	frameBuffer = 32 << 10
 )
 
-// listen binds the address before any file is opened, so that an occupied port leaves no files, and
-// the port number is known. Clients that connect during the start wait. It sets h.config.Listener.
-func (h *Host) listen() error {
-	if h.config.Listener != nil {
-		return nil
+// listener is the listener of a server and its addresses.
+type listener struct {
+	net.Listener
+	config *ListenConfig
+}
+
+// openListener returns the listener of the config, or binds the address. A server does so before it
+// opens files, so that an occupied port changes nothing on disk, and the port number is known.
+// Connections wait until they are served.
+func openListener(config *ListenConfig, logger *slog.Logger) (*listener, error) {
+	if config.Listener != nil {
+		return &listener{config.Listener, config}, nil
 	}
-	port := max(h.config.SecurePort, 0) // AnyPort is 0 to the operating system
-	address := netip.AddrPortFrom(h.config.BindAddress, uint16(port)).String()
-	config := net.ListenConfig{KeepAlive: keepAlive}
-	if h.config.PermitPortSharing {
-		config.Control = sharePort
+	port := max(config.SecurePort, 0) // the operating system selects a port for 0
+	address := netip.AddrPortFrom(config.BindAddress, uint16(port)).String()
+	options := net.ListenConfig{KeepAlive: keepAlive}
+	if config.PermitPortSharing {
+		options.Control = sharePort
 	}
-	listener, err := config.Listen(context.Background(), "tcp", address)
+	bound, err := options.Listen(context.Background(), "tcp", address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("listen on %s: the port is in use by another process; stop it, or choose another port with --secure-port", address)
+		return nil, fmt.Errorf("listen on %s: the port is in use by another process; stop it, or choose another port with --secure-port", address)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return fmt.Errorf("listen on %s: this machine does not have that address; choose another one with --bind-address", address)
+		return nil, fmt.Errorf("listen on %s: this machine does not have that address; choose another one with --bind-address", address)
 	case errors.Is(err, syscall.EACCES):
-		return fmt.Errorf("listen on %s: this user may not use that port; choose one above 1023 with --secure-port", address)
+		return nil, fmt.Errorf("listen on %s: this user may not use that port; choose one above 1023 with --secure-port", address)
 	case err != nil:
-		return fmt.Errorf("listen on %s: %w", address, err)
+		return nil, fmt.Errorf("listen on %s: %w", address, err)
 	}
-	h.config.Listener = listener
-	if h.config.bindsByDefault {
-		h.logger.Info("listening on all addresses, because --advertise-address is set and --bind-address is not", "advertised", h.config.AdvertiseAddress.String())
+	if config.bindAll {
+		logger.Info("listening on all addresses, because --advertise-address is set and --bind-address is not", "advertised", config.AdvertiseAddress.String())
 	}
-	return nil
+	return &listener{bound, config}, nil
 }
 
-// defaultBindAddress returns the default listen address. A server that advertises an address to
-// other machines, as in kubeadm's manifest, listens on all addresses of that IP family, as
-// kube-apiserver does; IPv6 includes IPv4.
-func (c Config) defaultBindAddress() netip.Addr {
-	switch at := c.AdvertiseAddress; {
-	case !at.IsValid() || at.IsLoopback() || at.IsUnspecified():
-		return netip.AddrFrom4([4]byte{127, 0, 0, 1})
-	case at.Unmap().Is4():
-		return netip.IPv4Unspecified()
+// hostPort returns the address for clients on this machine.
+func (l *listener) hostPort() string {
+	bound, err := netip.ParseAddrPort(l.Addr().String())
+	if err != nil {
+		return l.Addr().String() // not a TCP listener
 	}
-	return netip.IPv6Unspecified()
-}
-
-// url returns the URL for clients on this machine. The port is right once the
-// server listens.
-func (h *Host) url() string {
-	host, port := h.config.BindAddress, h.config.SecurePort
-	if l := h.config.Listener; l != nil {
-		bound, err := netip.ParseAddrPort(l.Addr().String())
-		if err != nil {
-			return "https://" + l.Addr().String() // no address of TCP
-		}
-		host, port = bound.Addr().Unmap(), int(bound.Port())
-	}
+	host := bound.Addr().Unmap()
 	if host.IsUnspecified() {
 		host = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	}
-	return "https://" + net.JoinHostPort(host.String(), strconv.Itoa(port))
+	return netip.AddrPortFrom(host, bound.Port()).String()
 }
+
+// url returns the URL for clients on this machine.
+func (l *listener) url() string { return "https://" + l.hostPort() }
 
 // publicURL returns the URL for other machines.
-func (h *Host) publicURL() string {
-	if at := h.config.AdvertiseAddress; at.IsValid() {
-		return "https://" + net.JoinHostPort(at.String(), strconv.Itoa(h.config.SecurePort))
+func (l *listener) publicURL() string {
+	if addr := l.config.AdvertiseAddress; addr.IsValid() {
+		return "https://" + net.JoinHostPort(addr.String(), strconv.Itoa(l.port()))
 	}
-	return h.url()
+	return l.url()
 }
 
-// warnOfCiphers logs which of the configured cipher suites are not safe.
-func (h *Host) warnOfCiphers() {
+// port returns the port number.
+func (l *listener) port() int {
+	_, text, err := net.SplitHostPort(l.hostPort())
+	if err != nil {
+		return l.config.SecurePort
+	}
+	port, err := strconv.Atoi(text)
+	if err != nil {
+		return l.config.SecurePort
+	}
+	return port
+}
+
+// warnInsecureCiphers logs the configured cipher suites that are not secure.
+func (h *Host) warnInsecureCiphers() {
 	for _, insecure := range tls.InsecureCipherSuites() {
 		if slices.Contains(h.config.TLS.CipherSuites, insecure.ID) {
 			h.logger.Warn(fmt.Sprintf("Use of insecure cipher '%s' detected.", insecure.Name), "flag", "--tls-cipher-suites")
@@ -122,18 +125,20 @@ func (h *Host) warnOfCiphers() {
 	}
 }
 
+// newHTTPServer returns a server for the listener, with TLS and HTTP/2.
 func (h *Host) newHTTPServer(handler http.Handler) (*http.Server, error) {
-	h.warnOfCiphers()
+	h.warnInsecureCiphers()
+	listen := &h.config.Listen
 	server := &http.Server{
 		Handler: handler,
 		TLSConfig: &tls.Config{
-			GetCertificate:   h.certs.get,
-			MinVersion:       h.config.minTLSVersion(),
+			GetCertificate:   h.identity.serving.get,
+			MinVersion:       h.config.TLS.minVersion(),
 			CipherSuites:     h.config.TLS.CipherSuites,
 			CurvePreferences: h.config.TLS.CurvePreferences,
-			// Verified by authn.Certificates, so that a bad one gets a response.
+			// authn.Certificates verifies the certificate, so that an invalid one gets a response.
 			ClientAuth: tls.RequestClientCert,
-			ClientCAs:  h.clientAuthorities(),
+			ClientCAs:  h.identity.clientAuthorities(),
 			// The TLS configuration after files have changed.
 			GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return h.handshake.Load(), nil },
 			NextProtos:         []string{"h2", "http/1.1"},
@@ -144,32 +149,32 @@ func (h *Host) newHTTPServer(handler http.Handler) (*http.Server, error) {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams:          h.config.MaxStreams,
+			MaxConcurrentStreams:          listen.MaxStreams,
 			MaxReadFrameSize:              frameBuffer,
 			MaxReceiveBufferPerStream:     uploadBuffer,
-			MaxReceiveBufferPerConnection: uploadBuffer * min(h.config.MaxStreams, 100),
+			MaxReceiveBufferPerConnection: uploadBuffer * min(listen.MaxStreams, 100),
 			SendPingTimeout:               pingIdle,
 			PingTimeout:                   pingTimeout,
 			WriteByteTimeout:              writeTimeout,
 		},
-		ErrorLog:    log.New(&connectionLog{requests: h.requests, logger: h.logger, kubeconfig: h.kubeconfig}, "", 0),
+		ErrorLog:    log.New(&connectionLog{requests: h.metrics.requests, logger: h.logger, kubeconfig: h.kubeconfig}, "", 0),
 		ConnContext: func(ctx context.Context, _ net.Conn) context.Context { return authn.NewConn(ctx) },
 	}
-	if h.config.DisableHTTP2 {
+	if listen.DisableHTTP2 {
 		server.TLSConfig.NextProtos = []string{"http/1.1"}
 		server.Protocols = new(http.Protocols)
 		server.Protocols.SetHTTP1(true)
 		return server, nil
 	}
-	if h.config.HTTP2Server == HTTP2NetHTTP {
-		return server, nil // ServeTLS sees to it
+	if listen.HTTP2Server == HTTP2NetHTTP {
+		return server, nil // ServeTLS configures HTTP/2
 	}
 	return server, http2.Configure(server)
 }
 
-// connectionLog is the ErrorLog of net/http. Failed handshakes are common (probes,
-// scanners, an untrusted certificate) and only counted; that clients do not trust
-// the server's certificate is logged once.
+// connectionLog is the ErrorLog of net/http. Failed handshakes are common (probes, scanners, untrusted
+// certificates), so they are only counted. It logs once that a client does not trust the server's
+// certificate.
 type connectionLog struct {
 	requests     *telemetry.Requests
 	logger       *slog.Logger

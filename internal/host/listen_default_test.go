@@ -14,23 +14,23 @@ func TestDefaultBindAddress(t *testing.T) {
 		"10.99.0.1": "0.0.0.0", "192.0.2.7": "0.0.0.0", "::ffff:192.0.2.7": "0.0.0.0", "2001:db8::1": "::",
 	} {
 		for _, given := range []string{"", "127.0.0.5", "0.0.0.0"} {
-			config := Config{DataDir: t.TempDir()}
+			config := Config{Storage: StorageConfig{DataDir: t.TempDir()}}
 			if advertised != "" {
-				config.AdvertiseAddress = netip.MustParseAddr(advertised)
+				config.Listen.AdvertiseAddress = netip.MustParseAddr(advertised)
 			}
 			bind := want
 			if given != "" {
-				config.BindAddress, bind = netip.MustParseAddr(given), given
+				config.Listen.BindAddress, bind = netip.MustParseAddr(given), given
 			}
 			filled, err := config.withDefaults()
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := filled.BindAddress.String(); got != bind {
+			if got := filled.Listen.BindAddress.String(); got != bind {
 				t.Errorf("--advertise-address=%s --bind-address=%s: listens on %s; want %s", advertised, given, got, bind)
 			}
-			if byDefault := given == "" && want != "127.0.0.1"; filled.bindsByDefault != byDefault {
-				t.Errorf("--advertise-address=%s --bind-address=%s: logs that it listens on all addresses: %t; want %t", advertised, given, filled.bindsByDefault, byDefault)
+			if byDefault := given == "" && want != "127.0.0.1"; filled.Listen.bindAll != byDefault {
+				t.Errorf("--advertise-address=%s --bind-address=%s: logs that it listens on all addresses: %t; want %t", advertised, given, filled.Listen.bindAll, byDefault)
 			}
 		}
 	}

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"mainstay.dev/mainstay/internal/egress/selector"
 )
 
 // pipes is a listener for connections in memory, so that a synctest bubble has
@@ -49,14 +51,16 @@ func (p *pipes) dial() net.Conn {
 // serveOnPipes serves a handler in a bubble as Server does, on connections in memory.
 func serveOnPipes(t *testing.T, handler http.HandlerFunc) *pipes {
 	t.Helper()
-	s, err := New(Config{DataDir: t.TempDir()})
+	s, err := New(Config{Storage: StorageConfig{DataDir: t.TempDir()}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.dir, err = openDataDir(s.config.DataDir); err != nil {
+	if s.dir, err = openDataDir(s.config.Storage.DataDir); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(s.openPKI(t.Context()), s.openFrontProxy()); err != nil {
+	s.listener = &listener{Listener: newPipes(), config: &s.config.Listen}
+	s.egress = &selector.Selector{}
+	if s.identity, err = openIdentity(t.Context(), &s.config, s.dir.pki(), s.egress, s.reloader, s.metrics); err != nil {
 		t.Fatal(err)
 	}
 	server, err := s.newHTTPServer(handler)
@@ -205,7 +209,7 @@ func TestHTTP2Server(t *testing.T) {
 	for _, implementation := range []string{"", HTTP2Mainstay, HTTP2NetHTTP} {
 		t.Run(implementation, func(t *testing.T) {
 			t.Parallel()
-			s := start(t, Config{HTTP2Server: implementation})
+			s := start(t, Config{Listen: ListenConfig{HTTP2Server: implementation}})
 			client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}}
 			defer client.CloseIdleConnections()
 			resp, err := client.Get(s.URL + "/version")

@@ -17,7 +17,7 @@ import (
 // another large one is rejected and small ones succeed; afterwards it is accepted.
 func TestMemoryLimit(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{MemoryLimit: memory.MinLimit})
+	s := start(t, Config{Limits: LimitsConfig{Memory: memory.MinLimit}})
 	const maps = "/api/v1/namespaces/default/configmaps"
 	post := func(body io.Reader) (*http.Response, error) {
 		r, err := http.NewRequestWithContext(t.Context(), "POST", s.URL+maps, body)

@@ -96,9 +96,9 @@ func TestMigrationOfKeys(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	config := func(providers ...string) Config {
-		c := Config{DataDir: dir}
+		c := Config{Storage: StorageConfig{DataDir: dir}}
 		if len(providers) > 0 {
-			c.EncryptionConfigFile = encryptionConfig(t, filepath.Join(t.TempDir(), "config"), "secrets", providers...)
+			c.Storage.Encryption.File = encryptionConfig(t, filepath.Join(t.TempDir(), "config"), "secrets", providers...)
 		}
 		return c
 	}

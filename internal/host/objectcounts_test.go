@@ -18,7 +18,7 @@ func TestObjectCounts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			config := withoutControllers(config)
-			config.ObjectCountInterval = time.Hour
+			config.ControlPlane.Storage.ObjectCountInterval = time.Hour
 			s := start(t, config)
 			for _, w := range effects()[0].writes { // the definition of widgets
 				if code, body := s.do(t, w.method, w.path, w.body); code != 201 {
@@ -56,7 +56,7 @@ func TestObjectCounts(t *testing.T) {
 		})
 	}
 	off := Config{}
-	off.ObjectCountInterval = -1
+	off.ControlPlane.Storage.ObjectCountInterval = -1
 	s := start(t, off)
 	if _, metrics := fetch(t, s.admin, s.URL+"/metrics"); strings.Contains(metrics, "apiserver_storage_objects") {
 		t.Error("they cannot be left out")

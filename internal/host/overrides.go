@@ -1,7 +1,6 @@
 package host
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,25 +9,25 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/internal/controlplane"
-	"mainstay.dev/mainstay/internal/storage/kv/etcd"
+	"mainstay.dev/mainstay/internal/storage/kv/driver"
 )
 
-// override is an etcd cluster for some resources.
+// override is a separate store for some resources.
 type override struct {
-	endpoints []string
+	urls      []string
 	resources []schema.GroupResource
 }
 
-// errOverrideFormat is kube-apiserver's.
+// errOverrideFormat is kube-apiserver's message.
 var errOverrideFormat = errors.New("--etcd-servers-overrides invalid, must be of format: group/resource#servers, where servers are URLs, semicolon separated")
 
 // parseOverrides parses --etcd-servers-overrides. Each set of servers occurs once, in the order of
 // the flag. The last override of a resource applies.
-func parseOverrides(flags []string) ([]override, error) {
+func parseOverrides(flags []string, drivers driver.List) ([]override, error) {
 	var overrides []override
 	var errs []error
 	for _, flag := range flags {
-		resource, endpoints, err := parseOverride(flag)
+		resource, urls, err := parseOverride(flag, drivers)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -36,10 +35,10 @@ func parseOverrides(flags []string) ([]override, error) {
 		for i := range overrides {
 			overrides[i].resources = slices.DeleteFunc(overrides[i].resources, func(r schema.GroupResource) bool { return r == resource })
 		}
-		i := slices.IndexFunc(overrides, func(o override) bool { return slices.Equal(o.endpoints, endpoints) })
+		i := slices.IndexFunc(overrides, func(o override) bool { return slices.Equal(o.urls, urls) })
 		if i < 0 {
 			i = len(overrides)
-			overrides = append(overrides, override{endpoints: endpoints})
+			overrides = append(overrides, override{urls: urls})
 		}
 		overrides[i].resources = append(overrides[i].resources, resource)
 	}
@@ -47,7 +46,7 @@ func parseOverrides(flags []string) ([]override, error) {
 	return slices.DeleteFunc(overrides, unused), errors.Join(errs...)
 }
 
-func parseOverride(flag string) (resource schema.GroupResource, endpoints []string, err error) {
+func parseOverride(flag string, drivers driver.List) (resource schema.GroupResource, urls []string, err error) {
 	parts := strings.Split(flag, "#")
 	if len(parts) != 2 {
 		return resource, nil, errOverrideFormat
@@ -56,40 +55,21 @@ func parseOverride(flag string) (resource schema.GroupResource, endpoints []stri
 	if !ok || strings.Contains(name, "/") {
 		return resource, nil, errOverrideFormat
 	}
-	resource, endpoints = schema.GroupResource{Group: group, Resource: name}, strings.Split(parts[1], ";")
+	resource, urls = schema.GroupResource{Group: group, Resource: name}, strings.Split(parts[1], ";")
 	if err = controlplane.CheckOverride(resource); err == nil {
-		err = (etcd.Config{Endpoints: endpoints}).Check()
+		_, err = findShared(drivers, urls)
 	}
 	if err != nil {
 		return resource, nil, fmt.Errorf("--etcd-servers-overrides: %w", err)
 	}
-	return resource, endpoints, nil
+	return resource, urls, nil
 }
 
-// openOverrides opens the clusters that keep single resources.
-func (h *Host) openOverrides(ctx context.Context) error {
-	overrides, err := parseOverrides(h.config.EtcdServersOverrides)
-	if err != nil {
-		return err
+// findShared returns the driver of URLs that a flag specifies.
+func findShared(drivers driver.List, urls []string) (driver.Driver, error) {
+	d, err := drivers.Find(urls)
+	if err == nil && d.InDataDir {
+		err = fmt.Errorf("%q selects the store of --data-dir; the URL of another store is required", urls[0])
 	}
-	for i, o := range overrides {
-		o.resources = slices.DeleteFunc(o.resources, func(r schema.GroupResource) bool {
-			ignored := !controlplane.Overridable(r)
-			if ignored {
-				h.logger.Warn("--etcd-servers-overrides names a resource that is not kept elsewhere: this is ignored", "resource", r.String())
-			}
-			return ignored
-		})
-		config := h.config.etcdConfig()
-		config.Endpoints, config.ClusterID = o.endpoints, fmt.Sprintf("etcd-%d", i+1)
-		if strings.HasPrefix(o.endpoints[0], "http:") {
-			config.CAFile, config.CertFile, config.KeyFile = "", "", "" // which belong to --etcd-servers
-		}
-		backend, err := h.openCluster(ctx, config)
-		if err != nil {
-			return fmt.Errorf("--etcd-servers-overrides: %w", err)
-		}
-		h.overrides = append(h.overrides, controlplane.Override{Resources: o.resources, Backend: backend})
-	}
-	return nil
+	return d, err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"mainstay.dev/mainstay/internal/feature"
 	"mainstay.dev/mainstay/internal/storage/kv"
 	"mainstay.dev/mainstay/internal/storage/kv/etcd"
 	"mainstay.dev/mainstay/internal/storage/kv/etcdtest"
@@ -22,7 +23,8 @@ func TestParseOverrides(t *testing.T) {
 	resource := func(group, name string) schema.GroupResource {
 		return schema.GroupResource{Group: group, Resource: name}
 	}
-	got, err := parseOverrides([]string{"/events#http://a:1;http://b:1", "/pods#http://c:1", "apps/deployments#http://a:1;http://b:1", "/pods#http://d:1"})
+	drivers := (&StorageConfig{}).drivers(feature.Defaults())
+	got, err := parseOverrides([]string{"/events#http://a:1;http://b:1", "/pods#http://c:1", "apps/deployments#http://a:1;http://b:1", "/pods#http://d:1"}, drivers)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,12 +40,14 @@ func TestParseOverrides(t *testing.T) {
 		"events#http://a:1":        errOverrideFormat.Error(),
 		"a/b/c#http://a:1":         errOverrideFormat.Error(),
 		"/events#http://a:1#x":     errOverrideFormat.Error(),
-		"/events#":                 `etcd server "" is not a URL`,
-		"/events#a:1":              `etcd server "a:1" is not a URL`,
+		"/events#":                 `"" is not a URL`,
+		"/events#a:1":              `there is no storage backend with the scheme "a"`,
+		"/events#http://":          `etcd server "http://" is not a URL`,
+		"/events#memory:":          `"memory:" selects the store of --data-dir`,
 		"/services#http://a:1":     "services cannot be kept apart",
 		"/resourcequotas#http://a": "resourcequotas cannot be kept apart",
 	} {
-		if _, err := parseOverrides([]string{flag}); err == nil || !strings.Contains(err.Error(), problem) {
+		if _, err := parseOverrides([]string{flag}, drivers); err == nil || !strings.Contains(err.Error(), problem) {
 			t.Errorf("%s: %v", flag, err)
 		}
 	}
@@ -61,7 +65,7 @@ func startApart(t *testing.T) *apart {
 	a := &apart{t: t, main: etcdtest.Start(t, etcdtest.Options{}), other: etcdtest.Start(t, etcdtest.Options{})}
 	servers := strings.Join(a.other.URLs(), ";")
 	a.config = etcdConfig(a.main)
-	a.config.EtcdServersOverrides = []string{"/configmaps#" + servers, "/nonsense#" + servers, "apiextensions.k8s.io/customresourcedefinitions#" + servers}
+	a.config.Storage.Etcd.Overrides = []string{"/configmaps#" + servers, "/nonsense#" + servers, "apiextensions.k8s.io/customresourcedefinitions#" + servers}
 	a.running = start(t, a.config)
 	return a
 }

@@ -31,16 +31,16 @@ func startPeers(t *testing.T) (with, without *running) {
 	cluster := etcdtest.Start(t, etcdtest.Options{})
 	at := func(host string) Config {
 		config := withoutControllers(etcdConfig(cluster))
-		config.Hostname, config.DataDir, config.Listener = host, t.TempDir(), listen(t)
-		config.PeerAdvertiseIP, config.PeerAdvertisePort, _ = net.SplitHostPort(config.Listener.Addr().String())
+		config.Listen.Hostname, config.Storage.DataDir, config.Listen.Listener = host, t.TempDir(), listen(t)
+		config.ControlPlane.Peers.AdvertiseIP, config.ControlPlane.Peers.AdvertisePort, _ = net.SplitHostPort(config.Listen.Listener.Addr().String())
 		return config
 	}
 	one, two := at("with"), at("without")
-	one.RuntimeConfig = map[string]string{betaVersion: "true"}
+	one.ControlPlane.Features.RuntimeConfig = map[string]string{betaVersion: "true"}
 	with = start(t, one)
-	keys := filepath.Join(two.DataDir, pkiDir)
-	copyKeys(t, filepath.Join(one.DataDir, pkiDir), keys)
-	two.PeerCAFile = filepath.Join(keys, "ca.crt")
+	keys := filepath.Join(two.Storage.DataDir, pkiDir)
+	copyKeys(t, filepath.Join(one.Storage.DataDir, pkiDir), keys)
+	two.Aggregation.PeerCAFile = filepath.Join(keys, "ca.crt")
 	return with, start(t, two)
 }
 
@@ -139,11 +139,11 @@ func TestPeerDiscovery(t *testing.T) {
 // TestPeerFlags checks that invalid combinations of flags are rejected.
 func TestPeerFlags(t *testing.T) {
 	t.Parallel()
-	off := Config{PeerCAFile: "ca.crt"}
-	off.FeatureGates = feature.Set{feature.UnknownVersionInteroperabilityProxy: false}
+	off := Config{Aggregation: AggregationConfig{PeerCAFile: "ca.crt"}}
+	off.ControlPlane.Features.Gates = feature.Set{feature.UnknownVersionInteroperabilityProxy: false}
 	half, wrong := Config{}, Config{}
-	half.PeerAdvertiseIP = "192.0.2.1"
-	wrong.PeerAdvertiseIP, wrong.PeerAdvertisePort = "here", "70000"
+	half.ControlPlane.Peers.AdvertiseIP = "192.0.2.1"
+	wrong.ControlPlane.Peers.AdvertiseIP, wrong.ControlPlane.Peers.AdvertisePort = "here", "70000"
 	for want, config := range map[string]Config{
 		"--peer-ca-file requires UnknownVersionInteroperabilityProxy feature to be turned on": off,
 		"must be given together":       half,

@@ -11,11 +11,11 @@ import (
 func TestControlPlanes(t *testing.T) {
 	t.Parallel()
 	const prefix = "/tenants/a"
-	idle, err := New(Config{DataDir: t.TempDir()})
+	idle, err := New(Config{Storage: StorageConfig{DataDir: t.TempDir()}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := idle.ControlPlane(prefix, controlplane.Options{}); err == nil || err.Error() != "the host does not run yet: open control planes from Config.OnServing on" {
+	if _, err := idle.ControlPlane(prefix, controlplane.Options{}); err == nil || err.Error() != "the host is not running yet: open control planes after Config.OnServing was called" {
 		t.Errorf("before Run: %v", err)
 	}
 

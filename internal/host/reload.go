@@ -10,14 +10,13 @@ import (
 	"time"
 )
 
-// reloadPeriod is how often files are checked for changes.
+// reloadPeriod is the interval at which files are checked for changes.
 const reloadPeriod = 2 * time.Second
 
-// fileReloader reloads the files that flags name when their content changes:
-// certificates, keys and CA bundles. They are few and small, so they are read and
-// compared every time; modification times and file system events are unreliable
-// for files that are replaced through links or mounts. It is safe for concurrent
-// use.
+// fileReloader reloads the files of flags when their content changes: certificates, keys, CA bundles
+// and configurations. The files are few and small, so it reads and compares them every time.
+// Modification times and file system events are unreliable for files that are replaced through links
+// or mounts. It is safe for concurrent use.
 type fileReloader struct {
 	logger *slog.Logger
 	mu     struct {
@@ -26,13 +25,12 @@ type fileReloader struct {
 	}
 }
 
-// watchedFiles are files that are loaded together, such as a certificate and its
-// key.
+// watchedFiles are files that are loaded together, such as a certificate and its key.
 type watchedFiles struct {
 	flag     string
 	names    []string
 	load     func(contents [][]byte) error
-	contents [][]byte // as last loaded
+	contents [][]byte // the loaded contents
 	// lastError is the error of the current contents; it is logged once.
 	lastError string
 }

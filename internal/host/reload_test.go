@@ -146,9 +146,12 @@ func TestFilesChange(t *testing.T) {
 	}
 	put(before.files)
 	s := start(t, Config{
-		TLS: TLSConfig{CertFile: file("tls.crt"), KeyFile: file("tls.key")}, ClientCAFile: file("users.crt"),
-		RequestHeader: RequestHeaderConfig{ClientCAFile: file("proxies.crt"), UsernameHeaders: []string{"X-Remote-User"}},
-		Logger:        slog.New(slog.NewTextHandler(log, nil)),
+		TLS: TLSConfig{CertFile: file("tls.crt"), KeyFile: file("tls.key")},
+		Authentication: AuthenticationConfig{
+			ClientCAFile:  file("users.crt"),
+			RequestHeader: RequestHeaderConfig{ClientCAFile: file("proxies.crt"), UsernameHeaders: []string{"X-Remote-User"}},
+		},
+		Logger: slog.New(slog.NewTextHandler(log, nil)),
 	})
 	const path = "/api/v1/namespaces/default"
 	// check fails where clients of the authorities are not accepted as they should.

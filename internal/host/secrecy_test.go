@@ -25,8 +25,9 @@ func TestSecretsAreNotLogged(t *testing.T) {
 	}
 	var log testserver.Buffer
 	r := start(t, Config{
-		TokenAuthFile: tokens, EncryptionConfigFile: encryptionConfig(t, filepath.Join(dir, "config"), "secrets", keyed("aescbc", "one")),
-		Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug - 8})),
+		Authentication: AuthenticationConfig{TokenFile: TokenFileConfig{File: tokens}},
+		Storage:        StorageConfig{Encryption: EncryptionConfig{File: encryptionConfig(t, filepath.Join(dir, "config"), "secrets", keyed("aescbc", "one"))}},
+		Logger:         slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug - 8})),
 	})
 	secrets := "/api/v1/namespaces/default/secrets"
 	encoded := base64.StdEncoding.EncodeToString([]byte(marker))
@@ -82,7 +83,7 @@ func TestDataDirectoryIsPrivate(t *testing.T) {
 		t.Skip("there are no such modes")
 	}
 	dir := filepath.Join(t.TempDir(), "data")
-	r := start(t, Config{DataDir: dir})
+	r := start(t, Config{Storage: StorageConfig{DataDir: dir}})
 	if code, body := r.do(t, "POST", configMaps, `{"metadata":{"name":"a"}}`); code != 201 {
 		t.Fatalf("create: %d %s", code, body)
 	}

@@ -52,11 +52,11 @@ func listen(t testing.TB) net.Listener {
 // start runs a server on a free port and stops it with the test.
 func start(t testing.TB, config Config) *running {
 	t.Helper()
-	if config.Listener == nil {
-		config.Listener = listen(t)
+	if config.Listen.Listener == nil {
+		config.Listen.Listener = listen(t)
 	}
-	if config.DataDir == "" {
-		config.DataDir = t.TempDir()
+	if config.Storage.DataDir == "" {
+		config.Storage.DataDir = t.TempDir()
 	}
 	serving := make(chan Serving, 1)
 	config.OnServing = func(s Serving) { serving <- s }
@@ -235,7 +235,7 @@ poststarthook/apiservice-openapi-controller poststarthook/apiservice-openapiv3-c
 // TestVerboseHealth: the checks have kube-apiserver's names, in its order.
 func TestVerboseHealth(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{Options: controlplane.Options{Checks: []telemetry.Check{{Name: "log", Run: func(context.Context) error { return nil }}}}})
+	s := start(t, Config{ControlPlane: controlplane.Options{Checks: []telemetry.Check{{Name: "log", Run: func(context.Context) error { return nil }}}}})
 	for path, without := range map[string][]string{
 		"readyz": nil, "livez": {"etcd-readiness", "informer-sync", "shutdown"}, "healthz": {"etcd-readiness", "informer-sync", "shutdown"},
 	} {
@@ -321,13 +321,13 @@ func TestTwoServersDoNotMeet(t *testing.T) {
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	first := start(t, Config{DataDir: dir})
+	first := start(t, Config{Storage: StorageConfig{DataDir: dir}})
 	kubeconfig, err := os.ReadFile(first.Kubeconfig)
 	if err != nil {
 		t.Fatal(err)
 	}
 	first.end(t)
-	second := start(t, Config{DataDir: dir})
+	second := start(t, Config{Storage: StorageConfig{DataDir: dir}})
 	again, err := os.ReadFile(second.Kubeconfig)
 	if err != nil {
 		t.Fatal(err)
@@ -372,8 +372,8 @@ func TestProtocols(t *testing.T) {
 func TestDataDirInUse(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	s := start(t, Config{DataDir: dir})
-	other, err := New(Config{DataDir: dir, SecurePort: AnyPort})
+	s := start(t, Config{Storage: StorageConfig{DataDir: dir}})
+	other, err := New(Config{Storage: StorageConfig{DataDir: dir}, Listen: ListenConfig{SecurePort: AnyPort}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -392,7 +392,7 @@ func TestDataDirInUse(t *testing.T) {
 // gracefully.
 func TestStop(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{ShutdownDelay: 2 * time.Second})
+	s := start(t, Config{Shutdown: ShutdownConfig{Delay: 2 * time.Second}})
 	watch, err := s.admin.Get(s.URL + "/api/v1/namespaces?watch=true&resourceVersion=0")
 	if err != nil {
 		t.Fatal(err)
@@ -429,13 +429,13 @@ func TestStop(t *testing.T) {
 func TestConfigProblems(t *testing.T) {
 	t.Parallel()
 	_, err := New(Config{
-		SecurePort: 70000, EtcdPrefix: "registry", EncryptionConfigReload: true, TLS: TLSConfig{CertFile: "a"},
-		Options: controlplane.Options{
-			GoAwayChance: 0.5, RequestTimeout: -1,
-			AuthorizationModes:    []string{"Nope", "AlwaysAllow", "AlwaysAllow"},
-			CORSAllowedOrigins:    []string{"example.com"},
-			HSTSDirectives:        []string{"preload"},
-			ServiceClusterIPRange: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/30"), netip.MustParsePrefix("10.1.0.0/24")},
+		Listen:  ListenConfig{SecurePort: 70000},
+		Storage: StorageConfig{Prefix: "registry", Encryption: EncryptionConfig{Reload: true}},
+		TLS:     TLSConfig{CertFile: "a"},
+		ControlPlane: controlplane.Options{
+			Requests:      controlplane.RequestOptions{GoAwayChance: 0.5, Timeout: -1, CORSAllowedOrigins: []string{"example.com"}, HSTSDirectives: []string{"preload"}},
+			Authorization: controlplane.AuthorizationOptions{Modes: []string{"Nope", "AlwaysAllow", "AlwaysAllow"}},
+			Services:      controlplane.ServiceOptions{ClusterIPRange: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/30"), netip.MustParsePrefix("10.1.0.0/24")}},
 		},
 	})
 	if err == nil {
@@ -464,7 +464,7 @@ func TestAuthorizationModes(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.mode, func(t *testing.T) {
 			t.Parallel()
-			s := start(t, Config{Options: controlplane.Options{AuthorizationModes: []string{tt.mode}}})
+			s := start(t, Config{ControlPlane: controlplane.Options{Authorization: controlplane.AuthorizationOptions{Modes: []string{tt.mode}}}})
 			if code, _ := fetch(t, client(t, nil), s.URL+"/api/v1/pods"); code != tt.anonymous {
 				t.Errorf("anonymous: %d, want %d", code, tt.anonymous)
 			}
@@ -480,7 +480,7 @@ func TestAuthorizationModes(t *testing.T) {
 
 func TestHosts(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{BindAddress: netip.MustParseAddr("127.0.0.5"), AdvertiseAddress: netip.MustParseAddr("192.0.2.7")})
+	s := start(t, Config{Listen: ListenConfig{BindAddress: netip.MustParseAddr("127.0.0.5"), AdvertiseAddress: netip.MustParseAddr("192.0.2.7")}})
 	var leaf *x509.Certificate
 	c := client(t, func(c *tls.Config) {
 		c.VerifyConnection = func(state tls.ConnectionState) error { leaf = state.PeerCertificates[0]; return nil }
@@ -502,11 +502,11 @@ func TestOwnCertificates(t *testing.T) {
 	t.Parallel()
 	// Another server's CA is used as the user's.
 	dir := t.TempDir()
-	start(t, Config{DataDir: dir, AdvertiseAddress: netip.MustParseAddr("192.0.2.7")}).end(t)
+	start(t, Config{Storage: StorageConfig{DataDir: dir}, Listen: ListenConfig{AdvertiseAddress: netip.MustParseAddr("192.0.2.7")}}).end(t)
 	file := func(name string) string { return filepath.Join(dir, pkiDir, name) }
 	s := start(t, Config{
-		TLS:          TLSConfig{CertFile: file("apiserver.crt"), KeyFile: file("apiserver.key"), MinVersion: tls.VersionTLS13},
-		ClientCAFile: file("ca.crt"),
+		TLS:            TLSConfig{CertFile: file("apiserver.crt"), KeyFile: file("apiserver.key"), MinVersion: tls.VersionTLS13},
+		Authentication: AuthenticationConfig{ClientCAFile: file("ca.crt")},
 	})
 	if code, _ := fetch(t, s.admin, s.URL+"/api/v1/namespaces/default"); code != 200 {
 		t.Errorf("our administrator: %d", code)
@@ -528,7 +528,7 @@ func TestOwnCertificates(t *testing.T) {
 func BenchmarkStart(b *testing.B) {
 	bench := func(b *testing.B, dir func() string) {
 		for b.Loop() {
-			s := start(b, Config{DataDir: dir()})
+			s := start(b, Config{Storage: StorageConfig{DataDir: dir()}})
 			fetch(b, s.admin, s.URL+"/readyz")
 			b.StopTimer()
 			s.admin.CloseIdleConnections()

@@ -18,7 +18,7 @@ func startServers(t testing.TB, c *etcdtest.Cluster, n int) []*running {
 	var servers []*running
 	for i := range n {
 		config := withoutControllers(etcdConfig(c))
-		config.Hostname = fmt.Sprint("server", i)
+		config.Listen.Hostname = fmt.Sprint("server", i)
 		servers = append(servers, start(t, config))
 	}
 	return servers

@@ -7,34 +7,36 @@ import (
 	"sync/atomic"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+
+	"github.com/spf13/pflag"
 )
 
-// SigningConfig names, by flags, the authorities that sign CertificateSigningRequests. The
-// zero value has the server's own sign for all signers.
+// SigningConfig selects the CAs that sign CertificateSigningRequests. The zero value signs with the
+// server's own CA, for all signers.
 type SigningConfig struct {
-	// All signs for all signers; the others, each for one, instead of it.
+	// All signs for all signers. It cannot be combined with the other CAs, which sign for one signer
+	// each.
 	All, APIServerClient, KubeletClient, KubeletServing, LegacyUnknown KeyPairFiles
 }
 
-// KeyPairFiles are a certificate and its key.
+// KeyPairFiles are the files of a certificate and its key.
 type KeyPairFiles struct{ CertFile, KeyFile string }
 
 func (f KeyPairFiles) isSet() bool { return f != KeyPairFiles{} }
 
-// SignerFiles are the files of the authority of one signer, or, without Signer, of all.
-type SignerFiles struct {
-	// CertFlag and KeyFlag are the names of the flags.
-	CertFlag, KeyFlag string
-	Signer            string
-	Files             *KeyPairFiles
+// signerFiles are the files of the CA of one signer; signer is "" for all signers.
+type signerFiles struct {
+	certFlag, keyFlag string // without --
+	signer            string
+	files             *KeyPairFiles
 }
 
-// Signers returns the files of all signers, those for all signers first.
-func (c *SigningConfig) Signers() []SignerFiles {
-	of := func(name, signer string, files *KeyPairFiles) SignerFiles {
-		return SignerFiles{"cluster-signing-" + name + "cert-file", "cluster-signing-" + name + "key-file", signer, files}
+// signers returns the files of all signers. The files for all signers are first.
+func (c *SigningConfig) signers() []signerFiles {
+	of := func(name, signer string, files *KeyPairFiles) signerFiles {
+		return signerFiles{"cluster-signing-" + name + "cert-file", "cluster-signing-" + name + "key-file", signer, files}
 	}
-	return []SignerFiles{
+	return []signerFiles{
 		of("", "", &c.All),
 		of("kube-apiserver-client-", certificatesv1.KubeAPIServerClientSignerName, &c.APIServerClient),
 		of("kubelet-client-", certificatesv1.KubeAPIServerClientKubeletSignerName, &c.KubeletClient),
@@ -43,62 +45,70 @@ func (c *SigningConfig) Signers() []SignerFiles {
 	}
 }
 
+// AddFlags defines the flags of the config.
+func (c *SigningConfig) AddFlags(fs *pflag.FlagSet) {
+	for _, s := range c.signers() {
+		usage := "CA that signs certificate signing requests for all Kubernetes signers (default: the server's own CA)"
+		if s.signer != "" {
+			usage = "CA that signs certificate signing requests for " + s.signer + ", instead of --cluster-signing-cert-file"
+		}
+		fs.StringVar(&s.files.CertFile, s.certFlag, "", usage)
+		fs.StringVar(&s.files.KeyFile, s.keyFlag, "", "key of --"+s.certFlag)
+	}
+}
+
 func (c *SigningConfig) check() error {
 	var errs []error
-	for _, s := range c.Signers() {
-		if (s.Files.CertFile == "") != (s.Files.KeyFile == "") {
-			errs = append(errs, fmt.Errorf("--%s and --%s must be given together", s.CertFlag, s.KeyFlag))
-		}
-		if s.Signer != "" && s.Files.isSet() && c.All.isSet() {
-			errs = append(errs, fmt.Errorf("--cluster-signing-cert-file, which is for all signers, cannot be given together with --%s", s.CertFlag))
+	for _, s := range c.signers() {
+		errs = append(errs, checkTogether(s.certFlag, s.files.CertFile, s.keyFlag, s.files.KeyFile))
+		if s.signer != "" && s.files.isSet() && c.All.isSet() {
+			errs = append(errs, fmt.Errorf("--cluster-signing-cert-file, which is for all signers, cannot be given together with --%s", s.certFlag))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// openSigning loads the authority of each signer: those of the flags, or the server's own
-// authority, which signs its clients' and its serving certificate.
-func (h *Host) openSigning() error {
-	signing := map[string]func() *tls.Certificate{} // "": for all
-	for _, s := range h.config.Signing.Signers() {
-		if !s.Files.isSet() {
+// open loads the CA of each signer; own is the server's own CA. The result returns the current CA of
+// a signer, or nil.
+func (c *SigningConfig) open(own *tls.Certificate, reloader *fileReloader) (func(signer string) *tls.Certificate, error) {
+	signing := map[string]func() *tls.Certificate{} // "" is for all signers
+	for _, s := range c.signers() {
+		if !s.files.isSet() {
 			continue
 		}
-		load, err := h.openSigner(s)
+		load, err := s.open(reloader)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		signing[s.Signer] = load
+		signing[s.signer] = load
 	}
 	if len(signing) == 0 {
-		own := h.authority.KeyPair()
 		signing[""] = func() *tls.Certificate { return own }
 	}
-	h.signing = func(signer string) *tls.Certificate {
+	return func(signer string) *tls.Certificate {
 		for _, name := range []string{"", signer} {
 			if load := signing[name]; load != nil {
 				return load()
 			}
 		}
 		return nil
-	}
-	return nil
+	}, nil
 }
 
-// openSigner loads the authority of a signer, now and whenever its files change.
-func (h *Host) openSigner(s SignerFiles) (func() *tls.Certificate, error) {
-	var now atomic.Pointer[tls.Certificate]
-	return now.Load, h.reloader.add("--"+s.CertFlag, func(contents [][]byte) error {
+// open loads the CA, now and whenever its files change.
+func (s *signerFiles) open(reloader *fileReloader) (func() *tls.Certificate, error) {
+	var current atomic.Pointer[tls.Certificate]
+	return current.Load, reloader.add("--"+s.certFlag, func(contents [][]byte) error {
 		pair, err := tls.X509KeyPair(contents[0], contents[1])
 		switch {
 		case err != nil:
-			return fmt.Errorf("with the key %s: %w", s.Files.KeyFile, err)
+			return fmt.Errorf("with the key %s: %w", s.files.KeyFile, err)
 		case len(pair.Certificate) != 1:
 			return fmt.Errorf("expected 1 certificate, found %d", len(pair.Certificate))
 		case !pair.Leaf.IsCA:
-			return errors.New("the certificate is not one of an authority")
+			return errors.New("the certificate is not a CA certificate")
 		}
-		now.Store(&pair)
+		current.Store(&pair)
 		return nil
-	}, s.Files.CertFile, s.Files.KeyFile)
+	}, s.files.CertFile, s.files.KeyFile)
 }

@@ -170,7 +170,7 @@ func TestSigningFiles(t *testing.T) {
 	}
 	pool := put()
 	config := Config{Signing: SigningConfig{APIServerClient: pair}}
-	config.ClusterSigningDuration = time.Hour
+	config.ControlPlane.Controllers.ClusterSigningDuration = time.Hour
 	s := start(t, config)
 	jane := pkix.Name{CommonName: "jane"}
 	// signed returns whether a new request is signed by an authority.
@@ -216,12 +216,12 @@ func TestSigningProblems(t *testing.T) {
 		"--cluster-signing-cert-file and --cluster-signing-key-file must be given together":                                               {All: KeyPairFiles{CertFile: "a"}},
 		"--cluster-signing-kubelet-client-cert-file and --cluster-signing-kubelet-client-key-file must be given together":                 {KubeletClient: KeyPairFiles{KeyFile: "a"}},
 		"--cluster-signing-cert-file, which is for all signers, cannot be given together with --cluster-signing-legacy-unknown-cert-file": {All: files("ca"), LegacyUnknown: files("ca")},
-		"read --cluster-signing-cert-file: open":     {All: files("none")},
-		"the certificate is not one of an authority": {All: files("jane")},
-		"expected 1 certificate, found 2":            {KubeletServing: two},
+		"read --cluster-signing-cert-file: open":  {All: files("none")},
+		"the certificate is not a CA certificate": {All: files("jane")},
+		"expected 1 certificate, found 2":         {KubeletServing: two},
 		"read --cluster-signing-cert-file: " + files("ca").CertFile + ": with the key " + files("jane").KeyFile: {All: KeyPairFiles{files("ca").CertFile, files("jane").KeyFile}},
 	} {
-		h, err := New(Config{InMemory: true, SecurePort: AnyPort, Signing: signing})
+		h, err := New(Config{Storage: StorageConfig{InMemory: true}, Listen: ListenConfig{SecurePort: AnyPort}, Signing: signing})
 		if err == nil {
 			err = h.Run(t.Context())
 		}

@@ -11,10 +11,9 @@ import (
 	"mainstay.dev/mainstay/internal/endpoints"
 )
 
-// SnapshotPath is the path at which a running server serves a snapshot of its store
-// at one revision, in the format of its backend. A user needs the verb
-// download on snapshots.mainstay.dev, which only system:masters and cluster-admin have by
-// default, because a snapshot contains all objects.
+// SnapshotPath is the path of a snapshot of the store at one revision, in the format of its backend.
+// It requires the verb download on snapshots.mainstay.dev. Only system:masters and cluster-admin have
+// this permission by default, because a snapshot contains all objects.
 const SnapshotPath = "/mainstay/v1/snapshot"
 
 // snapshot handles SnapshotPath. A snapshot ends with a checksum, so that a
@@ -26,12 +25,12 @@ func (h *Host) snapshot(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
 	out := &trackedWriter{Writer: w}
-	revision, err := h.backend.Snapshot(r.Context(), out)
+	revision, err := h.store.backend.Snapshot(r.Context(), out)
 	switch {
 	case err == nil:
 		h.logger.Info("sent a snapshot of the store", "revision", revision)
 	case out.written:
-		h.logger.Warn("a snapshot of the store broke off", "err", err)
+		h.logger.Warn("a snapshot of the store was interrupted", "err", err)
 		panic(http.ErrAbortHandler)
 	default:
 		writeError(w, r, apierrors.NewServiceUnavailable(fmt.Sprintf("the store cannot be copied: %v", err)))

@@ -21,8 +21,8 @@ const storageVersions = "/apis/internal.apiserver.k8s.io/v1alpha1/storageversion
 
 // tellsVersions has a server tell in which versions it stores objects.
 func tellsVersions(config Config) Config {
-	config.FeatureGates = feature.Set{feature.StorageVersionAPI: true}
-	config.RuntimeConfig = map[string]string{"internal.apiserver.k8s.io/v1alpha1": "true"}
+	config.ControlPlane.Features.Gates = feature.Set{feature.StorageVersionAPI: true}
+	config.ControlPlane.Features.RuntimeConfig = map[string]string{"internal.apiserver.k8s.io/v1alpha1": "true"}
 	return config
 }
 
@@ -76,7 +76,7 @@ func TestStorageVersions(t *testing.T) {
 	c := etcdtest.Start(t, etcdtest.Options{})
 	at := func(host string) Config {
 		config := tellsVersions(etcdConfig(c))
-		config.Hostname = host
+		config.Listen.Hostname = host
 		return config
 	}
 	one := start(t, at("one"))
@@ -139,7 +139,7 @@ func TestStorageVersionsPending(t *testing.T) {
 	t.Parallel()
 	const policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 	dataDir := t.TempDir()
-	before := start(t, Config{DataDir: dataDir})
+	before := start(t, Config{Storage: StorageConfig{DataDir: dataDir}})
 	if code, _ := before.do(t, "GET", storageVersions, ""); code != 404 {
 		t.Errorf("with the feature off: %d", code)
 	}
@@ -147,7 +147,7 @@ func TestStorageVersionsPending(t *testing.T) {
 "validations":[{"expression":"object.metadata.name != 'core.configmaps'","message":"not this one"}]}}`)
 	before.must(t, "POST", strings.Replace(policies, "policies", "policybindings", 1), `{"metadata":{"name":"a"},"spec":{"policyName":"a","validationActions":["Deny"]}}`)
 	before.end(t)
-	s := start(t, tellsVersions(Config{DataDir: dataDir}))
+	s := start(t, tellsVersions(Config{Storage: StorageConfig{DataDir: dataDir}}))
 	code, body := s.do(t, "POST", configMaps, `{"metadata":{"name":"a"}}`)
 	const refusal = "wait for storage version registration to complete for resource: configmaps, last seen error: create the storage version core.configmaps: "
 	if code != 503 || !strings.Contains(body, refusal) || !strings.Contains(body, "not this one") {

@@ -17,7 +17,7 @@ import (
 func TestBootstrapTokenControllers(t *testing.T) {
 	t.Parallel()
 	config := Config{}
-	config.Controllers = []string{"*", "bootstrap-signer-controller"}
+	config.ControlPlane.Controllers.Names = []string{"*", "bootstrap-signer-controller"}
 	s := start(t, config)
 	const secrets = "/api/v1/namespaces/kube-system/secrets"
 	token := func(id string, kind string, expires time.Time) {
@@ -104,7 +104,7 @@ func TestAccountTokens(t *testing.T) {
 func TestLegacyTokens(t *testing.T) {
 	t.Parallel()
 	config := Config{}
-	config.LegacyTokenCleanUpPeriod = time.Nanosecond
+	config.ControlPlane.Controllers.LegacyTokenCleanUpPeriod = time.Nanosecond
 	s := start(t, config)
 	const base = "/api/v1/namespaces/default/"
 	s.awaitAccount(t, "default")

@@ -129,7 +129,7 @@ func claimsOf(t *testing.T, token string) map[string]any {
 // bound object is deleted.
 func TestTokens(t *testing.T) {
 	t.Parallel()
-	s := startWithAccount(t, Config{Options: controlplane.Options{AuthorizationModes: []string{"AlwaysAllow"}}})
+	s := startWithAccount(t, Config{ControlPlane: controlplane.Options{Authorization: controlplane.AuthorizationOptions{Modes: []string{"AlwaysAllow"}}}})
 	plain := s.token(t, `{}`)
 	if *plain.Spec.ExpirationSeconds != 3600 || !slices.Equal(plain.Spec.Audiences, []string{"https://kubernetes.default.svc.cluster.local"}) ||
 		plain.Status.ExpirationTimestamp.Sub(plain.CreationTimestamp.Time) != time.Hour {
@@ -292,7 +292,11 @@ func TestTokenKeys(t *testing.T) {
 	}
 	file := writePEM(t, "RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(key), nil)
 	dir := t.TempDir()
-	first := startWithAccount(t, Config{DataDir: dir, ServiceAccountSigningKeyFile: file, Options: controlplane.Options{ServiceAccountIssuers: []string{"https://old.example.com"}}})
+	first := startWithAccount(t, Config{
+		Storage:        StorageConfig{DataDir: dir},
+		Authentication: AuthenticationConfig{ServiceAccountKeys: ServiceAccountKeysConfig{SigningKeyFile: file}},
+		ControlPlane:   controlplane.Options{ServiceAccounts: controlplane.ServiceAccountOptions{Issuers: []string{"https://old.example.com"}}},
+	})
 	old := first.token(t, `{"audiences":["x"]}`).Status.Token
 	if status := first.review(t, old, "x"); !status.Authenticated {
 		t.Fatal(status.Error)
@@ -304,10 +308,11 @@ func TestTokenKeys(t *testing.T) {
 	}
 	der, err := x509.MarshalPKIXPublicKey(ec.Public())
 	s := accountTokens{start(t, Config{
-		DataDir: dir, ServiceAccountKeyFiles: []string{file, writePEM(t, "PUBLIC KEY", der, err)},
-		Options: controlplane.Options{
-			ServiceAccountIssuers: []string{"https://new.example.com", "https://old.example.com"}, APIAudiences: []string{"api"},
-			ServiceAccountJWKSURI: "https://keys.example.com/jwks", ServiceAccountMaxTokenExpiration: time.Hour,
+		Storage:        StorageConfig{DataDir: dir},
+		Authentication: AuthenticationConfig{ServiceAccountKeys: ServiceAccountKeysConfig{KeyFiles: []string{file, writePEM(t, "PUBLIC KEY", der, err)}}},
+		ControlPlane: controlplane.Options{
+			ServiceAccounts: controlplane.ServiceAccountOptions{Issuers: []string{"https://new.example.com", "https://old.example.com"}, JWKSURI: "https://keys.example.com/jwks", MaxTokenExpiration: time.Hour},
+			Authentication:  controlplane.AuthenticationOptions{APIAudiences: []string{"api"}},
 		},
 	})}
 	if status := s.review(t, old, "x"); !status.Authenticated {
@@ -331,7 +336,7 @@ func TestTokenKeys(t *testing.T) {
 func TestExternalSigner(t *testing.T) {
 	t.Parallel()
 	plugin := externaltest.New(t)
-	s := startWithAccount(t, Config{ServiceAccountSigningEndpoint: plugin.Socket})
+	s := startWithAccount(t, Config{Authentication: AuthenticationConfig{ServiceAccountKeys: ServiceAccountKeysConfig{SigningEndpoint: plugin.Socket}}})
 	token := s.token(t, `{"expirationSeconds":86400}`)
 	if *token.Spec.ExpirationSeconds != int64(externaltest.MaxExpiration/time.Second) {
 		t.Errorf("a token for %d s", *token.Spec.ExpirationSeconds)
@@ -358,12 +363,12 @@ func TestExternalSigner(t *testing.T) {
 	if _, body := fetch(t, s.admin, s.URL+"/metrics"); !strings.Contains(body, `apiserver_externaljwt_sign_request_total{code="OK"} 3`) {
 		t.Error("signatures are not counted")
 	}
-	for want, config := range map[string]Config{
-		"service-account-signing-key-file and service-account-signing-endpoint are mutually exclusive": {ServiceAccountSigningKeyFile: "x"},
-		"service-account-key-file and service-account-signing-endpoint are mutually exclusive":         {ServiceAccountKeyFiles: []string{"x"}},
+	for want, config := range map[string]ServiceAccountKeysConfig{
+		"service-account-signing-key-file and service-account-signing-endpoint are mutually exclusive": {SigningKeyFile: "x"},
+		"service-account-key-file and service-account-signing-endpoint are mutually exclusive":         {KeyFiles: []string{"x"}},
 	} {
-		config.ServiceAccountSigningEndpoint = plugin.Socket
-		if _, err := New(config); err == nil || !strings.Contains(err.Error(), want) {
+		config.SigningEndpoint = plugin.Socket
+		if _, err := New(Config{Authentication: AuthenticationConfig{ServiceAccountKeys: config}}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}

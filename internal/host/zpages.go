@@ -25,8 +25,8 @@ const (
 	componentFlagz   feature.Gate = "ComponentFlagz"
 )
 
-// zPage is a page about the server, for people as text, and for programs as an object of
-// config.k8s.io (KEP-4827, KEP-4828).
+// zPage is a page about the server, as text for people and as an object of config.k8s.io for programs
+// (KEP-4827, KEP-4828).
 type zPage struct {
 	kind   string
 	text   func() string
@@ -34,20 +34,20 @@ type zPage struct {
 }
 
 // statusPage is /statusz: versions and the uptime.
-func (h *Host) statusPage(began time.Time, paths []string) zPage {
+func (h *Host) statusPage(started time.Time, paths []string) zPage {
 	version := strings.TrimPrefix(controlplane.KubernetesVersion, "v")
 	emulated := version[:strings.LastIndexByte(version, '.')]
 	return zPage{
 		kind: "Statusz",
 		text: func() string {
-			up := time.Since(began)
+			up := time.Since(started)
 			return fmt.Sprintf("\napiserver statusz\nWarning: this page is for people; its format may change.\n\nStarted  %s\nUp  %d hr %02d min %02d sec\nGo version  %s\nBinary version  %s\nEmulation version  %s\nPaths  %s\n",
-				began.UTC().Format(time.UnixDate), int(up.Hours()), int(up.Minutes())%60, int(up.Seconds())%60,
+				started.UTC().Format(time.UnixDate), int(up.Hours()), int(up.Minutes())%60, int(up.Seconds())%60,
 				runtime.Version(), version, emulated, strings.Join(paths, " "))
 		},
 		object: func() map[string]any {
 			return map[string]any{
-				"startTime": began.UTC().Format(time.RFC3339), "uptimeSeconds": int64(time.Since(began).Seconds()),
+				"startTime": started.UTC().Format(time.RFC3339), "uptimeSeconds": int64(time.Since(started).Seconds()),
 				"goVersion": runtime.Version(), "binaryVersion": version, "emulationVersion": emulated, "paths": paths,
 			}
 		},
@@ -61,12 +61,12 @@ func (h *Host) flagPage() zPage {
 		text: func() string {
 			var b strings.Builder
 			b.WriteString("\napiserver flagz\nWarning: this page is for people; its format may change.\n\n")
-			for _, name := range slices.Sorted(maps.Keys(h.config.Flags)) {
-				fmt.Fprintf(&b, "%s=%s\n", name, h.config.Flags[name])
+			for _, name := range slices.Sorted(maps.Keys(h.config.Debug.Flags)) {
+				fmt.Fprintf(&b, "%s=%s\n", name, h.config.Debug.Flags[name])
 			}
 			return b.String()
 		},
-		object: func() map[string]any { return map[string]any{"flags": h.config.Flags} },
+		object: func() map[string]any { return map[string]any{"flags": h.config.Debug.Flags} },
 	}
 }
 
@@ -76,7 +76,7 @@ func zVersions() []string { return []string{"v1beta1", "v1alpha1"} }
 // ServeHTTP implements http.Handler.
 func (p zPage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		refuse(w, r, http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "the server does not allow this method on the requested resource")
+		writeFailure(w, r, http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "the server does not allow this method on the requested resource")
 		return
 	}
 	accepted := r.Header.Get("Accept")
@@ -100,11 +100,11 @@ func (p zPage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}
-	refuse(w, r, http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable,
+	writeFailure(w, r, http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable,
 		"only the following media types are accepted: application/json, application/yaml, text/plain")
 }
 
-func refuse(w http.ResponseWriter, r *http.Request, code int32, reason metav1.StatusReason, message string) {
+func writeFailure(w http.ResponseWriter, r *http.Request, code int32, reason metav1.StatusReason, message string) {
 	endpoints.WriteStatus(w, r, &metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message})
 }
 

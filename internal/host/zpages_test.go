@@ -10,7 +10,7 @@ import (
 // TestZPages: /statusz and /flagz are text for people and objects for programs.
 func TestZPages(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{Flags: map[string]string{"data-dir": "/d", "a": "b"}})
+	s := start(t, Config{Debug: DebugConfig{Flags: map[string]string{"data-dir": "/d", "a": "b"}}})
 	for _, tt := range []struct {
 		method, path, accept string
 		code                 int

@@ -61,6 +61,7 @@ func layers() []layer {
 		{path: "egress", level: 0, beside: []string{"feature", "request", "rest"}},  // requests to kubelets
 		{path: "cel", level: 0, beside: []string{"codec", "authorizer", "request"}}, // quantities; authorization expressions
 		{path: "feature", level: 0},
+		{path: "flags", level: 0},
 		{path: "serviceaccount", level: 0, beside: []string{"egress"}},
 		{path: "simulation", level: 0},
 	}

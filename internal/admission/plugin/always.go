@@ -10,6 +10,13 @@ import (
 // AlwaysAdmit admits all requests. kube-apiserver has it for compatibility with existing flags.
 type AlwaysAdmit struct{}
 
+func alwaysAdmitPlugin() Registration {
+	return Registration{
+		Name: AlwaysAdmit{}.Name(), Description: "admits all requests",
+		New: func(Dependencies) admission.Plugin { return AlwaysAdmit{} },
+	}
+}
+
 // Name implements admission.Plugin.
 func (AlwaysAdmit) Name() string { return "AlwaysAdmit" }
 
@@ -23,6 +30,13 @@ var (
 	_ admission.Mutator   = AlwaysDeny{}
 	_ admission.Validator = AlwaysDeny{}
 )
+
+func alwaysDenyPlugin() Registration {
+	return Registration{
+		Name: AlwaysDeny{}.Name(), Description: "rejects all writes",
+		New: func(Dependencies) admission.Plugin { return AlwaysDeny{} },
+	}
+}
 
 // Name implements admission.Plugin.
 func (AlwaysDeny) Name() string { return "AlwaysDeny" }

@@ -9,14 +9,21 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// AlwaysPullImages sets the pull policy Always, so that a pod cannot use private images that other
-// pods have pulled.
+// AlwaysPullImages sets the image pull policy Always, so that the registry authorizes each pod. Without
+// it, a pod can use private images that are present on its node.
 type AlwaysPullImages struct{ onCreateOrUpdate }
 
 var (
 	_ admission.Mutator   = AlwaysPullImages{}
 	_ admission.Validator = AlwaysPullImages{}
 )
+
+func alwaysPullImagesPlugin() Registration {
+	return Registration{
+		Name: AlwaysPullImages{}.Name(), Description: "sets the image pull policy of pods to Always",
+		New: func(Dependencies) admission.Plugin { return AlwaysPullImages{} },
+	}
+}
 
 // Name implements admission.Plugin.
 func (AlwaysPullImages) Name() string { return "AlwaysPullImages" }
@@ -46,7 +53,7 @@ func (AlwaysPullImages) Validate(_ context.Context, a *admission.Attributes) err
 	return err
 }
 
-// podWithNewImages returns a pod with images that it did not have before, or nil.
+// podWithNewImages returns the pod of a request that adds or changes an image, or nil.
 func podWithNewImages(a *admission.Attributes) *corev1.Pod {
 	pod := objectOf[corev1.Pod](a, "", "pods")
 	old := oldOf[corev1.Pod](a)
@@ -62,7 +69,7 @@ func podWithNewImages(a *admission.Attributes) *corev1.Pod {
 	return pod
 }
 
-// eachImage calls f with each image of a pod, its policy, and where that is.
+// eachImage calls f with each image of a pod, its pull policy and the path of the policy.
 func eachImage(spec *corev1.PodSpec, f func(policyPath *field.Path, image string, policy *corev1.PullPolicy)) {
 	path := field.NewPath("spec")
 	for i := range spec.InitContainers {

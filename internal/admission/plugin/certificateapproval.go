@@ -10,13 +10,22 @@ import (
 	"mainstay.dev/mainstay/internal/authorizer"
 )
 
-// CertificateApproval requires permission of the signer to approve or deny certificates.
+// CertificateApproval rejects the approval and denial of certificate requests without permission for
+// their signer.
 type CertificateApproval struct {
 	onUpdate
 	Authorizer authorizer.Authorizer
 }
 
 var _ admission.Validator = CertificateApproval{}
+
+func certificateApprovalPlugin() Registration {
+	return Registration{
+		Name: CertificateApproval{}.Name(), Description: "rejects the approval of certificate requests without the permission for the signer",
+		OnByDefault: true,
+		New:         func(d Dependencies) admission.Plugin { return CertificateApproval{Authorizer: d.Authorizer} },
+	}
+}
 
 // Name implements admission.Plugin.
 func (CertificateApproval) Name() string { return "CertificateApproval" }

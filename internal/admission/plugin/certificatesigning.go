@@ -12,14 +12,22 @@ import (
 	"mainstay.dev/mainstay/internal/authorizer"
 )
 
-// CertificateSigning requires permission of the signer to issue certificates or to set failure
-// conditions.
+// CertificateSigning rejects issued certificates and failure conditions without permission for the
+// signer of the request.
 type CertificateSigning struct {
 	onUpdate
 	Authorizer authorizer.Authorizer
 }
 
 var _ admission.Validator = CertificateSigning{}
+
+func certificateSigningPlugin() Registration {
+	return Registration{
+		Name: CertificateSigning{}.Name(), Description: "rejects the signing of certificate requests without the permission for the signer",
+		OnByDefault: true,
+		New:         func(d Dependencies) admission.Plugin { return CertificateSigning{Authorizer: d.Authorizer} },
+	}
+}
 
 // Name implements admission.Plugin.
 func (CertificateSigning) Name() string { return "CertificateSigning" }

@@ -18,6 +18,14 @@ type CertificateSubjectRestriction struct{ onCreate }
 
 var _ admission.Validator = CertificateSubjectRestriction{}
 
+func certificateSubjectRestrictionPlugin() Registration {
+	return Registration{
+		Name: CertificateSubjectRestriction{}.Name(), Description: "rejects requests for client certificates of the group system:masters",
+		OnByDefault: true,
+		New:         func(Dependencies) admission.Plugin { return CertificateSubjectRestriction{} },
+	}
+}
+
 // Name implements admission.Plugin.
 func (CertificateSubjectRestriction) Name() string { return "CertificateSubjectRestriction" }
 

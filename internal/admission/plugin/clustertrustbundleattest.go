@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/authorizer"
 )
 
-// ClusterTrustBundleAttest requires permission of the signer to write trust bundles.
+// ClusterTrustBundleAttest rejects writes of trust bundles without permission for their signer.
 type ClusterTrustBundleAttest struct {
 	onCreateOrUpdate
 	Authorizer authorizer.Authorizer
@@ -19,11 +19,19 @@ type ClusterTrustBundleAttest struct {
 
 var _ admission.Validator = ClusterTrustBundleAttest{}
 
+func clusterTrustBundleAttestPlugin() Registration {
+	return Registration{
+		Name: ClusterTrustBundleAttest{}.Name(), Description: "rejects writes of trust bundles without the permission for the signer",
+		OnByDefault: true,
+		New:         func(d Dependencies) admission.Plugin { return ClusterTrustBundleAttest{Authorizer: d.Authorizer} },
+	}
+}
+
 // Name implements admission.Plugin.
 func (ClusterTrustBundleAttest) Name() string { return "ClusterTrustBundleAttest" }
 
 // Validate implements admission.Validator. Updates that do not change the trust, such as those of
-// garbage collection and storage migration, need no permission.
+// garbage collection and storage migration, require no permission.
 func (p ClusterTrustBundleAttest) Validate(ctx context.Context, a *admission.Attributes) error {
 	bundle := objectOf[certificatesv1.ClusterTrustBundle](a, certificatesv1.GroupName, "clustertrustbundles")
 	if bundle == nil || bundle.Spec.SignerName == "" || sameTrust(bundle, oldOf[certificatesv1.ClusterTrustBundle](a)) {
@@ -35,8 +43,7 @@ func (p ClusterTrustBundleAttest) Validate(ctx context.Context, a *admission.Att
 	return nil
 }
 
-// sameTrust reports whether a bundle differs from the old one at most in owners, finalizers and
-// managed fields.
+// sameTrust reports whether two bundles are equal except for owners, finalizers and managed fields.
 func sameTrust(bundle, old *certificatesv1.ClusterTrustBundle) bool {
 	if old == nil {
 		return false

@@ -9,7 +9,7 @@ import (
 )
 
 // newestDefault returns the default class. If several classes are marked as default, it returns the
-// newest one or, with equal times, the first by name. ok is false if there is none.
+// newest class or, with equal times, the first class by name. ok is false without a default class.
 func newestDefault[T metav1.Object](ctx context.Context, classes Lister[T], isDefault func(annotations map[string]string) bool) (newest T, ok bool, err error) {
 	for class, err := range classes.List(ctx, "", rest.ListOptions{}) {
 		if err != nil {
@@ -22,7 +22,7 @@ func newestDefault[T metav1.Object](ctx context.Context, classes Lister[T], isDe
 	return newest, ok, nil
 }
 
-// precedes reports whether a is newer than b, or as new and first by name.
+// precedes reports whether a is newer than b or, with equal times, before b by name.
 func precedes(a, b metav1.Object) bool {
 	at, bt := a.GetCreationTimestamp(), b.GetCreationTimestamp()
 	if at.Equal(&bt) {

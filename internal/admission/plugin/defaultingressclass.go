@@ -8,7 +8,8 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// ingressClassAnnotation named the class of an ingress before there was a field.
+// ingressClassAnnotation is the annotation for the class of an ingress from before
+// spec.ingressClassName existed.
 const ingressClassAnnotation = "kubernetes.io/ingress.class"
 
 // DefaultIngressClass sets the class of new ingresses without one.
@@ -18,6 +19,16 @@ type DefaultIngressClass struct {
 }
 
 var _ admission.Mutator = DefaultIngressClass{}
+
+func defaultIngressClassPlugin() Registration {
+	return Registration{
+		Name: DefaultIngressClass{}.Name(), Description: "sets the default class of ingresses",
+		OnByDefault: true,
+		New: func(d Dependencies) admission.Plugin {
+			return DefaultIngressClass{Classes: cached[*networkingv1.IngressClass](d, networkingv1.SchemeGroupVersion, "ingressclasses")}
+		},
+	}
+}
 
 // Name implements admission.Plugin.
 func (DefaultIngressClass) Name() string { return "DefaultIngressClass" }

@@ -9,7 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// Annotations of storage classes, by which one is the default.
+// Annotations that mark a storage class as default.
 const (
 	defaultStorageClass     = "storageclass.kubernetes.io/is-default-class"
 	defaultStorageClassBeta = "storageclass.beta.kubernetes.io/is-default-class"
@@ -22,6 +22,16 @@ type DefaultStorageClass struct {
 }
 
 var _ admission.Mutator = DefaultStorageClass{}
+
+func defaultStorageClassPlugin() Registration {
+	return Registration{
+		Name: DefaultStorageClass{}.Name(), Description: "sets the default storage class of claims",
+		OnByDefault: true,
+		New: func(d Dependencies) admission.Plugin {
+			return DefaultStorageClass{Classes: cached[*storagev1.StorageClass](d, storagev1.SchemeGroupVersion, "storageclasses")}
+		},
+	}
+}
 
 // Name implements admission.Plugin.
 func (DefaultStorageClass) Name() string { return "DefaultStorageClass" }

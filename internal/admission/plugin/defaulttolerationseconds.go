@@ -16,11 +16,21 @@ const tolerationSeconds = 300
 // without them.
 type DefaultTolerationSeconds struct {
 	onCreateOrUpdate
-	// NotReady and Unreachable are that time in seconds; nil: 300.
+	// NotReady and Unreachable are the durations of the tolerations, in seconds; nil selects 300.
 	NotReady, Unreachable *int64
 }
 
 var _ admission.Mutator = DefaultTolerationSeconds{}
+
+func defaultTolerationSecondsPlugin() Registration {
+	return Registration{
+		Name: DefaultTolerationSeconds{}.Name(), Description: "adds tolerations to pods for nodes that are not ready or unreachable",
+		OnByDefault: true,
+		New: func(d Dependencies) admission.Plugin {
+			return DefaultTolerationSeconds{NotReady: d.NotReadyTolerationSeconds, Unreachable: d.UnreachableTolerationSeconds}
+		},
+	}
+}
 
 // Name implements admission.Plugin.
 func (DefaultTolerationSeconds) Name() string { return "DefaultTolerationSeconds" }
@@ -48,7 +58,7 @@ func (p DefaultTolerationSeconds) Mutate(_ context.Context, a *admission.Attribu
 	return nil
 }
 
-// toleratesNoExecute reports whether tolerations mention a taint with the effect NoExecute. As in
+// toleratesNoExecute reports whether tolerations contain the key of a taint with the effect NoExecute. As in
 // kube-apiserver, operators are ignored.
 func toleratesNoExecute(tolerations []corev1.Toleration, taint string) bool {
 	for i := range tolerations {

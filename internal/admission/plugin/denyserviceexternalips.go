@@ -15,6 +15,13 @@ type DenyServiceExternalIPs struct{ onCreateOrUpdate }
 
 var _ admission.Validator = DenyServiceExternalIPs{}
 
+func denyServiceExternalIPsPlugin() Registration {
+	return Registration{
+		Name: DenyServiceExternalIPs{}.Name(), Description: "rejects new external IPs of services",
+		New: func(Dependencies) admission.Plugin { return DenyServiceExternalIPs{} },
+	}
+}
+
 // Name implements admission.Plugin.
 func (DenyServiceExternalIPs) Name() string { return "DenyServiceExternalIPs" }
 

@@ -15,8 +15,8 @@ import (
 	"mainstay.dev/mainstay/internal/admission/config"
 )
 
-// EventRateLimit limits how many events are written: all together, or by namespace,
-// user, or source and object.
+// EventRateLimit limits the rate of written events: in total, per namespace, per user, or per source
+// and object.
 type EventRateLimit struct {
 	onCreateOrUpdate
 	limits []*eventLimit
@@ -24,7 +24,15 @@ type EventRateLimit struct {
 
 var _ admission.Validator = EventRateLimit{}
 
-// NewEventRateLimit returns the plugin with buckets that are full.
+func eventRateLimitPlugin() Registration {
+	return Registration{
+		Name: EventRateLimit{}.Name(), Description: "limits the rate of written events",
+		RequiresConfig: true,
+		New:            func(d Dependencies) admission.Plugin { return NewEventRateLimit(d.Config.EventRateLimit) },
+	}
+}
+
+// NewEventRateLimit returns the plugin with full token buckets.
 func NewEventRateLimit(c config.EventRateLimit) EventRateLimit {
 	var p EventRateLimit
 	for _, limit := range c.Limits {
@@ -52,8 +60,8 @@ func (p EventRateLimit) Validate(_ context.Context, a *admission.Attributes) err
 	return err
 }
 
-// eventLimit is a bucket of tokens for each key. Of keys beyond its size it forgets the
-// one that was not used for longest.
+// eventLimit limits the rate of events per key with token buckets. It evicts the least recently used
+// bucket when it has reached its size. It is safe for concurrent use.
 type eventLimit struct {
 	config config.EventLimit
 	mu     struct {
@@ -62,7 +70,7 @@ type eventLimit struct {
 	}
 }
 
-// eventBucket has so many tokens at a time.
+// eventBucket is the token bucket of a key: its number of tokens at a time.
 type eventBucket struct {
 	tokens float64
 	at     time.Time
@@ -94,7 +102,7 @@ func (l *eventLimit) keyOf(a *admission.Attributes, event *corev1.Event) string 
 	return ""
 }
 
-// take takes a token for a key, and reports whether there was one.
+// take removes a token from the bucket of a key, and reports whether the bucket contained one.
 func (l *eventLimit) take(key string, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -17,6 +17,13 @@ type ExtendedResourceToleration struct{ onCreateOrUpdate }
 
 var _ admission.Mutator = ExtendedResourceToleration{}
 
+func extendedResourceTolerationPlugin() Registration {
+	return Registration{
+		Name: ExtendedResourceToleration{}.Name(), Description: "adds tolerations for the extended resources that pods request",
+		New: func(Dependencies) admission.Plugin { return ExtendedResourceToleration{} },
+	}
+}
+
 // Name implements admission.Plugin.
 func (ExtendedResourceToleration) Name() string { return "ExtendedResourceToleration" }
 

@@ -17,12 +17,12 @@ import (
 	"mainstay.dev/mainstay/internal/egress/webhook/review"
 )
 
-// imagePolicyAudit begins the keys of ImagePolicyWebhook's audit annotations.
+// imagePolicyAudit is the prefix of the audit annotations of ImagePolicyWebhook.
 const imagePolicyAudit = "imagepolicywebhook.image-policy.k8s.io/"
 
 // Limits of ImagePolicyWebhook: the number of cached responses, and the timeout of a request.
 const (
-	imageReviewsKept   = 1024
+	maxCachedReviews   = 1024
 	imageReviewTimeout = 30 * time.Second
 )
 
@@ -32,10 +32,18 @@ type ImagePolicyWebhook struct {
 	onCreateOrUpdate
 	config  config.ImagePolicyWebhook
 	webhook *review.Webhook
-	reviews *lru.Cache // T of *keptReview, by request
+	reviews *lru.Cache // of *cachedReview by request
 }
 
 var _ admission.Validator = ImagePolicyWebhook{}
+
+func imagePolicyWebhookPlugin() Registration {
+	return Registration{
+		Name: ImagePolicyWebhook{}.Name(), Description: "rejects pods with images that a webhook does not allow",
+		RequiresConfig: true,
+		New:            func(d Dependencies) admission.Plugin { return NewImagePolicyWebhook(d.Config.ImagePolicyWebhook) },
+	}
+}
 
 // imageReview is an ImageReview of imagepolicy.k8s.io/v1alpha1.
 type imageReview struct {
@@ -62,16 +70,16 @@ type imageReviewStatus struct {
 	AuditAnnotations map[string]string `json:"auditAnnotations,omitempty"`
 }
 
-// keptReview is a cached response.
-type keptReview struct {
+// cachedReview is a cached response.
+type cachedReview struct {
 	status imageReviewStatus
 	until  time.Time
 }
 
-// NewImagePolicyWebhook returns the plugin.
+// NewImagePolicyWebhook returns a plugin with an empty cache.
 func NewImagePolicyWebhook(c config.ImagePolicyWebhook) ImagePolicyWebhook {
 	return ImagePolicyWebhook{
-		config: c, reviews: lru.New(imageReviewsKept),
+		config: c, reviews: lru.New(maxCachedReviews),
 		webhook: &review.Webhook{Client: c.Client, URL: c.URL, Purpose: "images", Backoff: c.RetryBackoff, NoRetry: c.RetryBackoff == 0},
 	}
 }
@@ -142,11 +150,11 @@ func (p ImagePolicyWebhook) review(ctx context.Context, spec *imageReviewSpec) (
 		return nil, err
 	}
 	if known, ok := p.reviews.Get(string(asked)); ok {
-		if kept := known.(*keptReview); time.Now().Before(kept.until) {
+		if kept := known.(*cachedReview); time.Now().Before(kept.until) {
 			return &kept.status, nil
 		}
 	}
-	status, err := p.ask(ctx, spec)
+	status, err := p.send(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -155,13 +163,14 @@ func (p ImagePolicyWebhook) review(ctx context.Context, spec *imageReviewSpec) (
 		ttl = p.config.AllowTTL
 	}
 	if ttl > 0 {
-		p.reviews.Add(string(asked), &keptReview{*status, time.Now().Add(ttl)})
+		p.reviews.Add(string(asked), &cachedReview{*status, time.Now().Add(ttl)})
 	}
 	return status, nil
 }
 
-// ask calls the webhook, a few times where that may help. Errors begin as kube-apiserver's.
-func (p ImagePolicyWebhook) ask(ctx context.Context, spec *imageReviewSpec) (*imageReviewStatus, error) {
+// send calls the webhook and retries after temporary errors. Errors start with the text of
+// kube-apiserver.
+func (p ImagePolicyWebhook) send(ctx context.Context, spec *imageReviewSpec) (*imageReviewStatus, error) {
 	ctx, cancel := context.WithTimeout(ctx, imageReviewTimeout)
 	defer cancel()
 	asked := imageReview{TypeMeta: metav1.TypeMeta{APIVersion: "imagepolicy.k8s.io/v1alpha1", Kind: "ImageReview"}, Spec: *spec}

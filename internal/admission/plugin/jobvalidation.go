@@ -12,6 +12,14 @@ type JobValidation struct{ onUpdate }
 
 var _ admission.Validator = JobValidation{}
 
+func jobValidationPlugin() Registration {
+	return Registration{
+		Name: JobValidation{}.Name(), Description: "has no effect, as in kube-apiserver v1.37",
+		OnByDefault: true,
+		New:         func(Dependencies) admission.Plugin { return JobValidation{} },
+	}
+}
+
 // Name implements admission.Plugin.
 func (JobValidation) Name() string { return "JobValidation" }
 

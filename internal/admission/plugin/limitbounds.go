@@ -7,13 +7,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// bounds are an item of a limit range, and the resources it is to hold for.
+// bounds is an item of a limit range with the resources to check.
 type bounds struct {
 	item             *corev1.LimitRangeItem
 	requests, limits corev1.ResourceList
 }
 
-// check returns the violations, sorted by name.
+// check returns the violations, sorted by resource name.
 func (b bounds) check() []error {
 	var errs []error
 	for _, name := range sortedNames(b.item.Min) {
@@ -100,8 +100,8 @@ func (b bounds) checkRatio(name corev1.ResourceName, most resource.Quantity) err
 	return nil
 }
 
-// ratioOf divides in units of thousandths if both quantities are integers in this unit, so that a
-// quantity written as ten times another has the ratio 10.
+// ratioOf returns the quotient of two quantities. If both are integers in units of 1/1000, it divides
+// in this unit, so that the quotient of exact multiples is exact.
 func ratioOf(limit, request resource.Quantity) float64 {
 	if limit.Value() <= resource.MaxMilliValue && request.Value() <= resource.MaxMilliValue {
 		return float64(limit.MilliValue()) / float64(request.MilliValue())

@@ -9,11 +9,18 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// LimitPodHardAntiAffinityTopology rejects pods with required anti-affinity for a topology other
-// than the node.
+// LimitPodHardAntiAffinityTopology rejects pods with required anti-affinity for a topology key other
+// than the host name.
 type LimitPodHardAntiAffinityTopology struct{ onCreateOrUpdate }
 
 var _ admission.Validator = LimitPodHardAntiAffinityTopology{}
+
+func limitPodHardAntiAffinityTopologyPlugin() Registration {
+	return Registration{
+		Name: LimitPodHardAntiAffinityTopology{}.Name(), Description: "rejects pods with required anti-affinity for a topology key other than the host name",
+		New: func(Dependencies) admission.Plugin { return LimitPodHardAntiAffinityTopology{} },
+	}
+}
 
 // Name implements admission.Plugin.
 func (LimitPodHardAntiAffinityTopology) Name() string { return "LimitPodHardAntiAffinityTopology" }

@@ -29,6 +29,16 @@ var (
 	_ admission.Validator = LimitRanger{}
 )
 
+func limitRangerPlugin() Registration {
+	return Registration{
+		Name: LimitRanger{}.Name(), Description: "applies the default requests and limits of LimitRanges, and rejects pods and claims outside their limits",
+		OnByDefault: true,
+		New: func(d Dependencies) admission.Plugin {
+			return LimitRanger{LimitRanges: cached[*corev1.LimitRange](d, corev1.SchemeGroupVersion, "limitranges")}
+		},
+	}
+}
+
 // Name implements admission.Plugin.
 func (LimitRanger) Name() string { return "LimitRanger" }
 
@@ -111,7 +121,8 @@ func (p LimitRanger) ranges(ctx context.Context, a *admission.Attributes) ([]*co
 	return ranges, nil
 }
 
-// defaultResources returns the defaults of a limit range. The last item with a value counts.
+// defaultResources returns the default requests and limits of a limit range. A later item overrides
+// an earlier one.
 func defaultResources(limits *corev1.LimitRange) corev1.ResourceRequirements {
 	defaults := corev1.ResourceRequirements{Requests: corev1.ResourceList{}, Limits: corev1.ResourceList{}}
 	for i := range limits.Spec.Limits {

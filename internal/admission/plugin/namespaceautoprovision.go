@@ -14,17 +14,24 @@ import (
 // NamespaceMaker finds and creates namespaces.
 type NamespaceMaker interface {
 	Getter[*corev1.Namespace]
-	// Create creates a namespace, as the server. It is not the caller's any more.
+	// Create creates a namespace as the server. The caller must not use the argument afterwards.
 	Create(ctx context.Context, namespace *corev1.Namespace) (*corev1.Namespace, error)
 }
 
-// NamespaceAutoProvision creates the namespace that something is to be created in.
+// NamespaceAutoProvision creates the namespace of a new object if it does not exist.
 type NamespaceAutoProvision struct {
 	onCreate
 	Namespaces NamespaceMaker
 }
 
 var _ admission.Mutator = NamespaceAutoProvision{}
+
+func namespaceAutoProvisionPlugin() Registration {
+	return Registration{
+		Name: NamespaceAutoProvision{}.Name(), Description: "creates the namespace of a new object if it does not exist",
+		New: func(d Dependencies) admission.Plugin { return NamespaceAutoProvision{Namespaces: d.namespaces()} },
+	}
+}
 
 // Name implements admission.Plugin.
 func (NamespaceAutoProvision) Name() string { return "NamespaceAutoProvision" }

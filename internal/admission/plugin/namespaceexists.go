@@ -14,6 +14,13 @@ type NamespaceExists struct{ Namespaces Getter[*corev1.Namespace] }
 
 var _ admission.Validator = NamespaceExists{}
 
+func namespaceExistsPlugin() Registration {
+	return Registration{
+		Name: NamespaceExists{}.Name(), Description: "rejects requests in missing namespaces",
+		New: func(d Dependencies) admission.Plugin { return NamespaceExists{Namespaces: d.namespaces()} },
+	}
+}
+
 // Name implements admission.Plugin.
 func (NamespaceExists) Name() string { return "NamespaceExists" }
 
@@ -29,8 +36,8 @@ func (p NamespaceExists) Validate(ctx context.Context, a *admission.Attributes) 
 	return err
 }
 
-// isNamespace reports whether a request is for a namespace or a part of one: the
-// namespace that it names is itself.
+// isNamespace reports whether a request is for a namespace or a subresource of it. The namespace of
+// such a request is the object itself.
 func isNamespace(a *admission.Attributes) bool {
 	return a.Resource.Name == "namespaces" && a.Resource.GroupVersion.Group == ""
 }

@@ -20,8 +20,16 @@ type NamespaceLifecycle struct{ Namespaces Getter[*corev1.Namespace] }
 
 var _ admission.Mutator = NamespaceLifecycle{}
 
-// immortal are the namespaces that may not be deleted.
-var immortal = [...]string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic}
+func namespaceLifecyclePlugin() Registration {
+	return Registration{
+		Name: NamespaceLifecycle{}.Name(), Description: "rejects new objects in missing or terminating namespaces, and the deletion of system namespaces",
+		OnByDefault: true,
+		New:         func(d Dependencies) admission.Plugin { return NamespaceLifecycle{Namespaces: d.namespaces()} },
+	}
+}
+
+// required are the namespaces that cannot be deleted.
+var required = [...]string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic}
 
 // Name implements admission.Plugin.
 func (NamespaceLifecycle) Name() string { return "NamespaceLifecycle" }
@@ -37,7 +45,7 @@ func (NamespaceLifecycle) Handles(op admission.Operation) bool {
 func (p NamespaceLifecycle) Mutate(ctx context.Context, a *admission.Attributes) error {
 	resource := a.Resource.GroupResource()
 	switch {
-	case isNamespace(a) && a.Operation == admission.Delete && slices.Contains(immortal[:], a.Name):
+	case isNamespace(a) && a.Operation == admission.Delete && slices.Contains(required[:], a.Name):
 		return apierrors.NewForbidden(resource, a.Name, fmt.Errorf("this namespace may not be deleted"))
 	case isNamespace(a), a.Namespace == "", a.Operation == admission.Delete, isAccessReview(resource):
 		return nil

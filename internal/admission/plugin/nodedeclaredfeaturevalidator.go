@@ -21,6 +21,14 @@ type NodeDeclaredFeatureValidator struct {
 
 var _ admission.Validator = NodeDeclaredFeatureValidator{}
 
+func nodeDeclaredFeatureValidatorPlugin() Registration {
+	return Registration{
+		Name: NodeDeclaredFeatureValidator{}.Name(), Description: "rejects pod updates that require features which the node does not declare",
+		OnByDefault: true,
+		New:         func(d Dependencies) admission.Plugin { return NodeDeclaredFeatureValidator{Nodes: d.nodes()} },
+	}
+}
+
 // Name implements admission.Plugin.
 func (NodeDeclaredFeatureValidator) Name() string { return "NodeDeclaredFeatureValidator" }
 
@@ -49,8 +57,8 @@ func (p NodeDeclaredFeatureValidator) Validate(ctx context.Context, a *admission
 	return nil
 }
 
-// featuresOfChange names the features that a node needs to carry out a change of a
-// pod, in order.
+// featuresOfChange returns the sorted names of the features that a node needs to apply a change of a
+// pod.
 func featuresOfChange(spec, old *corev1.PodSpec) []string {
 	var needed []string
 	need := func(feature string, changed bool) {
@@ -76,7 +84,7 @@ func resizesInit(containers, old []corev1.Container) bool {
 	return false
 }
 
-// resizesMemory reports whether a volume in memory is resized.
+// resizesMemory reports whether an emptyDir volume in memory is resized.
 func resizesMemory(volumes, old []corev1.Volume) bool {
 	if len(volumes) != len(old) {
 		return false

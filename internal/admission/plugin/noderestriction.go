@@ -21,11 +21,12 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
 	"mainstay.dev/mainstay/internal/authorizer"
+	"mainstay.dev/mainstay/internal/feature"
 	"mainstay.dev/mainstay/internal/host/pki"
 )
 
-// NodeRestriction restricts the writes of kubelets to their own node and its pods. The Node
-// authorizer, which does not see objects, determines the permitted requests.
+// NodeRestriction restricts the writes of kubelets to their own node and its pods. It complements the
+// Node authorizer, which decides by the names in a request and does not read its object.
 type NodeRestriction struct {
 	Nodes    Getter[*corev1.Node]
 	Pods     Getter[*corev1.Pod]
@@ -33,15 +34,36 @@ type NodeRestriction struct {
 	Claims   Getter[*corev1.PersistentVolumeClaim]
 	Volumes  Getter[*corev1.PersistentVolume]
 	Drivers  Getter[*storagev1.CSIDriver]
-	// Authorizer decides for which audiences a node may request tokens that its pods do not name.
+	// Authorizer decides whether a node may request tokens for audiences that its pods do not name.
 	Authorizer authorizer.Authorizer
 
-	AnyAudience     bool // ServiceAccountNodeAudienceRestriction is off
-	AnyCertificate  bool // AllowInsecureKubeletCertificateSigningRequests
-	PodCertificates bool // PodCertificateRequest
+	// AnyAudience is the negation of the gate ServiceAccountNodeAudienceRestriction, AnyCertificate the
+	// gate AllowInsecureKubeletCertificateSigningRequests, PodCertificates the gate
+	// PodCertificateRequest.
+	AnyAudience, AnyCertificate, PodCertificates bool
 }
 
-// As in kube-apiserver, it runs with the mutating plugins, at its place in their order.
+func nodeRestrictionPlugin() Registration {
+	return Registration{
+		Name: NodeRestriction{}.Name(), Description: "limits kubelets to their own nodes and pods",
+		New: func(d Dependencies) admission.Plugin {
+			return NodeRestriction{
+				Nodes:           d.nodes(),
+				Pods:            client[*corev1.Pod](d, corev1.SchemeGroupVersion, "pods"),
+				Accounts:        client[*corev1.ServiceAccount](d, corev1.SchemeGroupVersion, "serviceaccounts"),
+				Claims:          client[*corev1.PersistentVolumeClaim](d, corev1.SchemeGroupVersion, "persistentvolumeclaims"),
+				Volumes:         client[*corev1.PersistentVolume](d, corev1.SchemeGroupVersion, "persistentvolumes"),
+				Drivers:         cached[*storagev1.CSIDriver](d, storagev1.SchemeGroupVersion, "csidrivers"),
+				Authorizer:      d.Authorizer,
+				AnyAudience:     !d.Gates.Enabled(feature.ServiceAccountNodeAudienceRestriction),
+				AnyCertificate:  d.Gates.Enabled(feature.AllowInsecureKubeletCertificateSigningRequests),
+				PodCertificates: d.Gates.Enabled(feature.PodCertificateRequest),
+			}
+		},
+	}
+}
+
+// NodeRestriction changes no object. As in kube-apiserver, it runs with the mutating plugins.
 var _ admission.Mutator = NodeRestriction{}
 
 // Name implements admission.Plugin.
@@ -89,7 +111,7 @@ func (p NodeRestriction) admit(ctx context.Context, a *admission.Attributes, nod
 	return nil
 }
 
-// nameOf returns the name of the request's object, which on creation is only in the object.
+// nameOf returns the name of the request's object. For creations, only the object contains it.
 func nameOf(a *admission.Attributes) string {
 	if obj, ok := a.Object.(metav1.Object); ok && a.Operation == admission.Create {
 		return obj.GetName()
@@ -239,8 +261,8 @@ func restrictClaim(a *admission.Attributes, node string) error {
 	return nil
 }
 
-// withoutSize returns a copy of a claim without the fields that nodes report and those that change
-// with each write.
+// withoutSize returns a copy of a claim without the fields that nodes report and without the fields
+// that change with each write.
 func withoutSize(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
 	rest := *claim
 	rest.ResourceVersion, rest.ManagedFields = "", nil

@@ -16,8 +16,8 @@ import (
 	"mainstay.dev/mainstay/internal/authorizer"
 )
 
-// audience: tokens for a pod are for an audience that the pod, or a driver of its volumes,
-// names, or that the node has the right to.
+// audience rejects a token request for a pod unless the pod or a CSI driver of its volumes names the
+// audience, or the node has permission for the audience.
 func (p NodeRestriction) audience(ctx context.Context, a *admission.Attributes, audiences []string, pod *corev1.Pod) error {
 	if p.AnyAudience {
 		return nil

@@ -82,7 +82,7 @@ func (p NodeRestriction) certifiedAccount(ctx context.Context, a *admission.Attr
 	return nil
 }
 
-// notRetrieved is the answer where an object that a request names is not to be had.
+// notRetrieved returns the error for an object that a request names and that cannot be read.
 func notRetrieved(a *admission.Attributes, kind, name string, err error) error {
 	missing := fmt.Errorf("while retrieving %s %q named in the PodCertificateRequest: %w", kind, name, err)
 	if apierrors.IsNotFound(err) {

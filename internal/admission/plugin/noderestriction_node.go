@@ -57,7 +57,7 @@ func restrictChangedNode(a *admission.Attributes, node, old *corev1.Node, name s
 	return nil
 }
 
-// forbiddenLabels are the labels that differ and that a node may not change, in order.
+// forbiddenLabels returns the sorted changed labels that a node must not change.
 func forbiddenLabels(labels, old map[string]string) []string {
 	var forbidden []string
 	check := func(key string) {
@@ -79,8 +79,8 @@ func forbiddenLabels(labels, old map[string]string) []string {
 	return forbidden
 }
 
-// kubeletMayLabel reports whether kubelets may set a label: a few of Kubernetes' own, and none of
-// node-restriction.
+// kubeletMayLabel reports whether kubelets may set a label: certain labels of Kubernetes, and no label
+// below node-restriction.kubernetes.io.
 func kubeletMayLabel(key string) bool {
 	domain, _, ok := strings.Cut(key, "/")
 	if !ok {

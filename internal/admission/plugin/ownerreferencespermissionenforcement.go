@@ -14,8 +14,9 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// OwnerReferencesPermissionEnforcement requires permission to delete an object to change its
-// owners, and permission to change an owner's finalizers to block the owner's deletion.
+// OwnerReferencesPermissionEnforcement rejects changes of owner references by users who may not delete
+// the object. It rejects references that block the deletion of an owner if the user may not update
+// the finalizers of the owner.
 type OwnerReferencesPermissionEnforcement struct {
 	onCreateOrUpdate
 	Authorizer authorizer.Authorizer
@@ -24,6 +25,15 @@ type OwnerReferencesPermissionEnforcement struct {
 }
 
 var _ admission.Validator = OwnerReferencesPermissionEnforcement{}
+
+func ownerReferencesPermissionEnforcementPlugin() Registration {
+	return Registration{
+		Name: OwnerReferencesPermissionEnforcement{}.Name(), Description: "rejects changes of owner references without the permission to delete the object or to update the finalizers of the owner",
+		New: func(d Dependencies) admission.Plugin {
+			return OwnerReferencesPermissionEnforcement{Authorizer: d.Authorizer, ResourcesOf: d.ResourcesOf}
+		},
+	}
+}
 
 // Name implements admission.Plugin.
 func (OwnerReferencesPermissionEnforcement) Name() string {
@@ -89,7 +99,7 @@ func (p OwnerReferencesPermissionEnforcement) mayBlock(ctx context.Context, a *a
 			APIGroup: gvk.Group, APIVersion: gvk.Version, Resource: resource.Name, Subresource: "finalizers",
 		}
 		if resource.Namespaced {
-			asked.Namespace = a.Namespace // T an owner is in the namespace of its dependents
+			asked.Namespace = a.Namespace // an owner is in the namespace of its dependents
 		}
 		if decision, reason, err := p.Authorizer.Authorize(ctx, &asked); decision != authorizer.DecisionAllow {
 			return refuse(a, fmt.Errorf("cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: %v, %v", reason, err))

@@ -20,6 +20,16 @@ type PersistentVolumeClaimResize struct {
 
 var _ admission.Validator = PersistentVolumeClaimResize{}
 
+func persistentVolumeClaimResizePlugin() Registration {
+	return Registration{
+		Name: PersistentVolumeClaimResize{}.Name(), Description: "rejects the expansion of claims unless their storage class allows it",
+		OnByDefault: true,
+		New: func(d Dependencies) admission.Plugin {
+			return PersistentVolumeClaimResize{Classes: cached[*storagev1.StorageClass](d, storagev1.SchemeGroupVersion, "storageclasses")}
+		},
+	}
+}
+
 // Name implements admission.Plugin.
 func (PersistentVolumeClaimResize) Name() string { return "PersistentVolumeClaimResize" }
 
@@ -48,8 +58,8 @@ func (p PersistentVolumeClaimResize) mayGrow(ctx context.Context, claim, old *co
 	return err == nil && class.AllowVolumeExpansion != nil && *class.AllowVolumeExpansion
 }
 
-// storageClassOf returns the name of the class of a claim, which an annotation had
-// before there was a field.
+// storageClassOf returns the name of the class of a claim. The annotation from before
+// spec.storageClassName existed takes precedence.
 func storageClassOf(claim *corev1.PersistentVolumeClaim) string {
 	if name, ok := claim.Annotations[corev1.BetaStorageClassAnnotation]; ok {
 		return name

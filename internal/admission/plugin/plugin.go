@@ -1,6 +1,6 @@
-// Package plugin contains the built-in admission plugins, one per file. The list in package
-// controlplane determines their order. Plugins look up objects when they need them, at the newest
-// revision, and only for requests that can require them.
+// Package plugin contains the built-in admission plugins of kube-apiserver, one per file. All returns
+// their registrations in the order of execution. Plugins read objects during admission, at the newest
+// revision, and only for requests that require them.
 package plugin
 
 import (
@@ -13,18 +13,17 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Getter finds objects by their names.
+// Getter reads objects by name. It is safe for concurrent use.
 type Getter[T any] interface {
-	// Get returns the newest state of an object, which is shared and must not be
-	// changed, or a NotFound API error.
+	// Get returns the newest state of an object, or a NotFound API error. The result is shared and
+	// must not be modified.
 	Get(ctx context.Context, name types.NamespacedName) (T, error)
 }
 
-// Lister lists objects.
+// Lister lists objects. It is safe for concurrent use.
 type Lister[T any] interface {
-	// List returns the newest state of the objects of a namespace, or of all where
-	// that is empty. They are shared and must not be changed. An error is the last
-	// thing returned.
+	// List iterates over the newest state of the objects in a namespace, or in all namespaces if it is
+	// "". The objects are shared and must not be modified. The iteration ends after an error.
 	List(ctx context.Context, namespace string, options rest.ListOptions) iter.Seq2[T, error]
 }
 
@@ -46,15 +45,15 @@ func (onCreateOrUpdate) Handles(op admission.Operation) bool {
 	return op == admission.Create || op == admission.Update
 }
 
-// isFor reports whether a request is for a resource, or for a subresource of it
-// where that is not empty, in any version.
+// isFor reports whether a request is for a resource or, if subresource is not "", for a subresource of
+// it, in any version.
 func isFor(a *admission.Attributes, group, resource, subresource string) bool {
 	r := a.Resource
 	return r.Name == resource && r.GroupVersion.Group == group && r.Subresource == subresource
 }
 
-// objectOf returns the object of a request for a resource itself, and nil where
-// the request is for something else.
+// objectOf returns the object of a request for a resource, or nil for requests for other resources and
+// for subresources.
 func objectOf[T any](a *admission.Attributes, group, resource string) *T {
 	if !isFor(a, group, resource, "") {
 		return nil
@@ -69,5 +68,5 @@ func oldOf[T any](a *admission.Attributes) *T {
 	return obj
 }
 
-// refuse returns the answer of a plugin that does not let a request pass.
+// refuse returns the error that rejects a request with 403.
 func refuse(a *admission.Attributes, reason error) error { return a.Forbidden(reason) }

@@ -12,16 +12,17 @@ import (
 
 	"mainstay.dev/mainstay/internal/admission"
 	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/feature"
 )
 
-// Finalizers that keep groups while something is in them.
+// Finalizers that prevent the deletion of groups with members.
 const (
 	podGroupProtection          = "scheduling.k8s.io/podgroup-protection"
 	compositePodGroupProtection = "scheduling.k8s.io/compositepodgroup-protection"
 )
 
-// PodGroupProtection adds a finalizer to new pod groups, so that they remain while they contain
-// pods or groups, and rejects new members of a group that is being deleted.
+// PodGroupProtection adds a finalizer to new pod groups, which prevents their deletion while they
+// contain pods or groups, and rejects new members of a group that is being deleted.
 type PodGroupProtection struct {
 	onCreate
 	PodGroups Getter[*schedulingv1beta1.PodGroup]
@@ -33,6 +34,20 @@ var (
 	_ admission.Mutator   = PodGroupProtection{}
 	_ admission.Validator = PodGroupProtection{}
 )
+
+func podGroupProtectionPlugin() Registration {
+	return Registration{
+		Name: PodGroupProtection{}.Name(), Description: "adds a finalizer that prevents the deletion of pod groups with pods, and rejects new pods in terminating groups",
+		OnByDefault: true, Gate: feature.GenericWorkload,
+		New: func(d Dependencies) admission.Plugin {
+			p := PodGroupProtection{PodGroups: cached[*schedulingv1beta1.PodGroup](d, schedulingv1beta1.SchemeGroupVersion, "podgroups")}
+			if d.Gates.Enabled(feature.CompositePodGroup) {
+				p.CompositePodGroups = cached[*schedulingv1alpha3.CompositePodGroup](d, schedulingv1alpha3.SchemeGroupVersion, "compositepodgroups")
+			}
+			return p
+		},
+	}
+}
 
 // Name implements admission.Plugin.
 func (PodGroupProtection) Name() string { return "PodGroupProtection" }

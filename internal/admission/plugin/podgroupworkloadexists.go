@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/internal/admission"
+	"mainstay.dev/mainstay/internal/feature"
 )
 
 // PodGroupWorkloadExists rejects pod groups that reference a missing workload or template.
@@ -18,6 +19,16 @@ type PodGroupWorkloadExists struct {
 }
 
 var _ admission.Validator = PodGroupWorkloadExists{}
+
+func podGroupWorkloadExistsPlugin() Registration {
+	return Registration{
+		Name: PodGroupWorkloadExists{}.Name(), Description: "rejects pod groups with a missing workload or template",
+		OnByDefault: true, Gate: feature.GenericWorkload,
+		New: func(d Dependencies) admission.Plugin {
+			return PodGroupWorkloadExists{Workloads: cached[*schedulingv1beta1.Workload](d, schedulingv1beta1.SchemeGroupVersion, "workloads")}
+		},
+	}
+}
 
 // Name implements admission.Plugin.
 func (PodGroupWorkloadExists) Name() string { return "PodGroupWorkloadExists" }

@@ -28,6 +28,15 @@ var (
 	_ admission.Validator = PodNodeSelector{}
 )
 
+func podNodeSelectorPlugin() Registration {
+	return Registration{
+		Name: PodNodeSelector{}.Name(), Description: "adds the node selector of the namespace to pods",
+		New: func(d Dependencies) admission.Plugin {
+			return PodNodeSelector{Namespaces: d.namespaces(), Config: d.Config.PodNodeSelector}
+		},
+	}
+}
+
 // Name implements admission.Plugin.
 func (PodNodeSelector) Name() string { return "PodNodeSelector" }
 
@@ -64,8 +73,7 @@ func (p PodNodeSelector) refuseForeign(a *admission.Attributes, selector labels.
 	return nil
 }
 
-// selectorFor returns a new pod and the selector of its namespace, with which the
-// pod does not conflict.
+// selectorFor returns a new pod and the node selector of its namespace, or an error if they conflict.
 func (p PodNodeSelector) selectorFor(ctx context.Context, a *admission.Attributes) (*corev1.Pod, labels.Set, error) {
 	pod := objectOf[corev1.Pod](a, "", "pods")
 	if pod == nil {

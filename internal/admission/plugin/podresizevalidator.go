@@ -21,14 +21,22 @@ const (
 	causeUnsupportedPlatform metav1.CauseType = "UnsupportedPlatform"
 )
 
-// PodResizeValidator rejects resizes of running pods beyond the capacity of their node, and on
-// other operating systems than Linux.
+// PodResizeValidator rejects resizes of running pods beyond the capacity of their node, and resizes on
+// nodes with an operating system other than Linux.
 type PodResizeValidator struct {
 	onUpdate
 	Nodes Getter[*corev1.Node]
 }
 
 var _ admission.Validator = PodResizeValidator{}
+
+func podResizeValidatorPlugin() Registration {
+	return Registration{
+		Name: PodResizeValidator{}.Name(), Description: "rejects the resizing of pods beyond the capacity of their node",
+		OnByDefault: true,
+		New:         func(d Dependencies) admission.Plugin { return PodResizeValidator{Nodes: d.nodes()} },
+	}
+}
 
 // Name implements admission.Plugin.
 func (PodResizeValidator) Name() string { return "PodResizeValidator" }
@@ -91,7 +99,7 @@ func checkAllocatable(spec *corev1.PodSpec, allocatable corev1.ResourceList) err
 	return errors.New("Node didn't have enough allocatable resources: " + strings.Join(missing, "; "))
 }
 
-// refuseBecause is refuse with a cause that programs can read.
+// refuseBecause returns the error that rejects a request, with a machine-readable cause.
 func refuseBecause(a *admission.Attributes, reason error, cause metav1.CauseType) error {
 	var refused *apierrors.StatusError
 	if errors.As(refuse(a, reason), &refused) {

@@ -6,7 +6,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
 )
 
-// podRequests returns the requests of a pod: pod-level ones or those of its containers.
+// podRequests returns the pod-level requests of a pod, or the sum of the requests of its containers.
 func podRequests(spec *corev1.PodSpec) corev1.ResourceList {
 	total := podspec.TotalRequests(spec)
 	if spec.Resources != nil {
@@ -15,7 +15,7 @@ func podRequests(spec *corev1.PodSpec) corev1.ResourceList {
 	return total
 }
 
-// podLimits returns the limits of a pod: pod-level ones or those of its containers.
+// podLimits returns the pod-level limits of a pod, or the sum of the limits of its containers.
 func podLimits(spec *corev1.PodSpec) corev1.ResourceList {
 	total := podspec.TotalLimits(spec)
 	if spec.Resources != nil {
@@ -24,8 +24,8 @@ func podLimits(spec *corev1.PodSpec) corev1.ResourceList {
 	return total
 }
 
-// override replaces the containers' totals with pod-level resources. As in kube-apiserver, it does
-// so for cpu and memory only.
+// override replaces the sums of the containers by pod-level resources. As in kube-apiserver, it
+// replaces only cpu and memory.
 func override(total, own corev1.ResourceList) {
 	for _, name := range [...]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 		if quantity, ok := own[name]; ok {

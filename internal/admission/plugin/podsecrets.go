@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// mountable are the secrets that the pods of an account may use.
+// mountable returns the secrets that the pods of a service account may use.
 type mountable struct {
 	account        string
 	secrets, pulls []string

@@ -40,6 +40,19 @@ type PodSecurity struct {
 
 var _ admission.Validator = PodSecurity{}
 
+func podSecurityPlugin() Registration {
+	return Registration{
+		Name: PodSecurity{}.Name(), Description: "enforces, audits and warns about the Pod Security Standards of the namespace",
+		OnByDefault: true,
+		New: func(d Dependencies) admission.Plugin {
+			return PodSecurity{
+				Standards: podsecurity.New(), Config: d.Config.PodSecurity, Metrics: d.PodSecurityMetrics,
+				Namespaces: d.namespaces(), Pods: client[*corev1.Pod](d, corev1.SchemeGroupVersion, "pods"),
+			}
+		},
+	}
+}
+
 // Name implements admission.Plugin.
 func (PodSecurity) Name() string { return "PodSecurity" }
 
@@ -123,7 +136,7 @@ func (p PodSecurity) reviewTemplate(ctx context.Context, a *admission.Attributes
 		return
 	}
 	e := podEvaluation{plugin: p, a: a, policy: policy, pod: podsecurity.Pod{Annotations: template.Annotations, Spec: &template.Spec}}
-	_ = e.run(ctx, faults, false) // T rejects only in the mode enforce
+	_ = e.run(ctx, faults, false) // only the mode enforce rejects
 }
 
 // isExempt reports whether a request is exempt because of its namespace or user.
@@ -157,18 +170,18 @@ func (p PodSecurity) policy(ctx context.Context, a *admission.Attributes) (podse
 	return policy, faults, nil
 }
 
-// note adds an audit annotation. It ignores the error of an event with too many annotations.
+// note adds an audit annotation. It ignores the error for too many annotations.
 func note(ctx context.Context, a *admission.Attributes, key, value string) {
 	_ = a.Annotate(ctx, key, value)
 }
 
-// podEvaluation is one pod that is held to a policy.
+// podEvaluation evaluates one pod against a policy.
 type podEvaluation struct {
 	plugin PodSecurity
 	a      *admission.Attributes
 	policy podsecurity.Policy
 	pod    podsecurity.Pod
-	// known are the verdicts so far: levels are often the same.
+	// known caches the results by level, because the modes of a policy often have the same level.
 	known [3]podVerdict
 	count int
 }
@@ -178,7 +191,7 @@ type podVerdict struct {
 	violations podsecurity.Violations
 }
 
-// judge returns the violations of a level by the pod.
+// judge returns the pod's violations of a level.
 func (e *podEvaluation) judge(level podsecurity.LevelVersion) podsecurity.Violations {
 	for i := range e.known[:e.count] {
 		if e.known[i].level == level {
@@ -236,8 +249,8 @@ func wouldViolate(level podsecurity.LevelVersion, violations podsecurity.Violati
 	return fmt.Sprintf("would violate PodSecurity %q: %s", level, violations)
 }
 
-// isSignificantUpdate reports whether an update changes fields that the standards depend on. Of the
-// mutable fields, these are the images.
+// isSignificantUpdate reports whether an update changes fields that the standards depend on. The only
+// such mutable fields are the images.
 func isSignificantUpdate(pod, old *corev1.Pod) bool {
 	if pod.Annotations[corev1.SeccompPodAnnotationKey] != old.Annotations[corev1.SeccompPodAnnotationKey] ||
 		len(pod.Spec.Containers) != len(old.Spec.Containers) || len(pod.Spec.InitContainers) != len(old.Spec.InitContainers) {

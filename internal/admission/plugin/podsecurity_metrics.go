@@ -21,8 +21,8 @@ const (
 	auditMode   = "audit"
 	warnMode    = "warn"
 
-	// newestPolicyMinor is the version of Kubernetes that is served: policies of later
-	// ones are counted as one.
+	// newestPolicyMinor is the minor version of the served API. Policies of later versions are counted
+	// under one label value.
 	newestPolicyMinor = 37
 )
 
@@ -30,12 +30,11 @@ const (
 // *PodSecurityMetrics discards all counts.
 type PodSecurityMetrics struct {
 	evaluations, exemptions, errors *prometheus.CounterVec
-	// privileged counts creations of pods under the level privileged, which are the most frequent
-	// ones.
+	// privileged counts creations of pods under the level privileged, the most frequent case.
 	privileged prometheus.Counter
 }
 
-// NewPodSecurityMetrics registers the metrics.
+// NewPodSecurityMetrics creates and registers the metrics.
 func NewPodSecurityMetrics(registerer prometheus.Registerer) (*PodSecurityMetrics, error) {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
@@ -80,15 +79,15 @@ func (m *PodSecurityMetrics) countExemption(a *admission.Attributes) {
 	}
 }
 
-// countError counts an error that prevented an evaluation or, if it is not fatal, one with the
-// intended policy.
+// countError counts an error. A fatal error prevented an evaluation; other errors replaced the
+// intended policy by another one.
 func (m *PodSecurityMetrics) countError(a *admission.Attributes, fatal bool) {
 	if m != nil {
 		m.errors.WithLabelValues(append([]string{strconv.FormatBool(fatal)}, requestLabels(a)...)...).Inc()
 	}
 }
 
-// requestLabels are the labels of a request: its operation, resource and subresource.
+// requestLabels returns the label values of a request: operation, resource and subresource.
 func requestLabels(a *admission.Attributes) []string {
 	resource := "controller"
 	switch a.Resource.Name {

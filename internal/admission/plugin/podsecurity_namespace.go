@@ -18,8 +18,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// How many existing pods are judged when the level of their namespace changes, and for
-// how long.
+// The maximum number of existing pods that are evaluated when the level of a namespace changes, and
+// the timeout of the evaluation.
 const (
 	maxPodsToCheck  = 3000
 	podCheckTimeout = time.Second
@@ -53,14 +53,14 @@ func (p PodSecurity) validateNamespace(ctx context.Context, a *admission.Attribu
 	return nil
 }
 
-// isStricter reports whether a level may reject pods that another one allows. Versions of the same
-// level count as not comparable.
+// isStricter reports whether a level can reject pods that another level allows. Two versions of the
+// same level are not comparable, so that the result is true for them.
 func isStricter(level, than podsecurity.LevelVersion) bool {
 	return level != than && level.Level != podsecurity.Privileged && (level.Version != than.Version || level.Level > than.Level)
 }
 
-// reviewPods returns warnings about the pods of a namespace. They take no more than
-// half of the time that the request has left.
+// reviewPods returns warnings about the pods of a namespace. It uses at most half of the remaining
+// time of the request.
 func (p PodSecurity) reviewPods(ctx context.Context, namespace string, level podsecurity.LevelVersion) []string {
 	timeout := podCheckTimeout
 	if deadline, ok := ctx.Deadline(); ok {
@@ -103,8 +103,7 @@ func (s *podSample) pods() []*corev1.Pod {
 	return all[:min(len(all), maxPodsToCheck)]
 }
 
-// samplePods reads the pods of a namespace. It counts all, and retains only as many as may be
-// evaluated.
+// samplePods reads the pods of a namespace. It counts all pods, and retains the pods to evaluate.
 func (p PodSecurity) samplePods(ctx context.Context, namespace string) (podSample, error) {
 	var sample podSample
 	controllers := make(map[types.UID]bool)
@@ -135,10 +134,10 @@ func (p PodSecurity) samplePods(ctx context.Context, namespace string) (podSampl
 	return sample, nil
 }
 
-// violatingPods are pods by violation.
+// violatingPods groups pods by their violation.
 type violatingPods map[string]podGroup
 
-// podGroup is a number of pods, one of which is named.
+// podGroup is a number of pods and the name of one of them.
 type podGroup struct {
 	name  string
 	count int

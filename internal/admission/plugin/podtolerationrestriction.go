@@ -32,6 +32,15 @@ var (
 	_ admission.Validator = PodTolerationRestriction{}
 )
 
+func podTolerationRestrictionPlugin() Registration {
+	return Registration{
+		Name: PodTolerationRestriction{}.Name(), Description: "adds the default tolerations of the namespace to pods, and rejects tolerations outside its list",
+		New: func(d Dependencies) admission.Plugin {
+			return PodTolerationRestriction{Namespaces: d.namespaces(), Config: d.Config.PodTolerationRestriction}
+		},
+	}
+}
+
 // Name implements admission.Plugin.
 func (PodTolerationRestriction) Name() string { return "PodTolerationRestriction" }
 
@@ -76,7 +85,7 @@ func (p PodTolerationRestriction) Validate(ctx context.Context, a *admission.Att
 }
 
 // tolerations returns the tolerations in an annotation of the request's namespace. Without the
-// annotation it returns those of the cluster; an empty annotation means no tolerations.
+// annotation it returns the tolerations of the configuration. An empty annotation has none.
 func (p PodTolerationRestriction) tolerations(ctx context.Context, a *admission.Attributes, annotation string, ofCluster []corev1.Toleration) ([]corev1.Toleration, error) {
 	namespace, err := p.Namespaces.Get(ctx, types.NamespacedName{Name: a.Namespace})
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/internal/admission"
+	"mainstay.dev/mainstay/internal/feature"
 )
 
 // PodTopologyLabels copies the zone and region labels of the node to a binding, or to a new pod
@@ -18,6 +19,14 @@ type PodTopologyLabels struct {
 }
 
 var _ admission.Mutator = PodTopologyLabels{}
+
+func podTopologyLabelsPlugin() Registration {
+	return Registration{
+		Name: PodTopologyLabels{}.Name(), Description: "copies the zone and region labels of the node to pods",
+		OnByDefault: true, Gate: feature.PodTopologyLabelsAdmission,
+		New: func(d Dependencies) admission.Plugin { return PodTopologyLabels{Nodes: d.nodes()} },
+	}
+}
 
 // Name implements admission.Plugin.
 func (PodTopologyLabels) Name() string { return "PodTopologyLabels" }
@@ -34,7 +43,8 @@ func (p PodTopologyLabels) Mutate(ctx context.Context, a *admission.Attributes) 
 	return nil
 }
 
-// label adds the labels of a node. Pods may be bound to nodes that are not there.
+// label adds the labels of a node. It returns nil if the node does not exist, because pods can be
+// bound to missing nodes.
 func (p PodTopologyLabels) label(ctx context.Context, nodeName string, labels *map[string]string) error {
 	node, err := p.Nodes.Get(ctx, types.NamespacedName{Name: nodeName})
 	if apierrors.IsNotFound(err) {

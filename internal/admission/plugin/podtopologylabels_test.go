@@ -51,7 +51,7 @@ func TestPodTopologyLabels(t *testing.T) {
 	if err := p.Mutate(t.Context(), creating(pods(), podNamed("x", func(s *corev1.PodSpec) { s.NodeName = "n" }))); !errors.Is(err, errDisk) {
 		t.Errorf("error %v", err)
 	}
-	for _, target := range []corev1.ObjectReference{{Name: "n"}, {Kind: "Node"}} { // T as in kube-apiserver, the kind is required; validation requires the name
+	for _, target := range []corev1.ObjectReference{{Name: "n"}, {Kind: "Node"}} { // as in kube-apiserver, the kind is required; validation requires the name
 		mutated(t, p, creating(resource("", "pods", "binding"), &corev1.Binding{Target: target}), "")
 	}
 }

@@ -31,6 +31,16 @@ var (
 	_ admission.Validator = Priority{}
 )
 
+func priorityPlugin() Registration {
+	return Registration{
+		Name: Priority{}.Name(), Description: "sets the priority of pods from their class, and rejects a second default class",
+		OnByDefault: true,
+		New: func(d Dependencies) admission.Plugin {
+			return Priority{Classes: cached[*schedulingv1.PriorityClass](d, schedulingv1.SchemeGroupVersion, "priorityclasses")}
+		},
+	}
+}
+
 // Name implements admission.Plugin.
 func (Priority) Name() string { return "Priority" }
 
@@ -51,7 +61,7 @@ func (p Priority) Mutate(ctx context.Context, a *admission.Attributes) error {
 	return setPriority(a, &pod.Spec, class)
 }
 
-// keepPriority copies the values set by the server if the client omits them.
+// keepPriority copies the server-set values of the old pod if the client omits them.
 func keepPriority(spec *corev1.PodSpec, old *corev1.Pod) {
 	if old == nil {
 		return

@@ -9,14 +9,22 @@ import (
 	"mainstay.dev/mainstay/internal/registry/quota"
 )
 
-// ResourceQuota rejects requests above the quotas of the namespace. Accepted requests are charged
-// when they are written, by their storage: quota.Ledger.Account.
+// ResourceQuota rejects requests above the quotas of the namespace. The storage charges accepted
+// requests when it writes them: see quota.Ledger.Account.
 type ResourceQuota struct {
 	onCreateOrUpdate
 	Ledger *quota.Ledger
 }
 
 var _ admission.Validator = ResourceQuota{}
+
+func resourceQuotaPlugin() Registration {
+	return Registration{
+		Name: ResourceQuota{}.Name(), Description: "counts objects against ResourceQuotas, and rejects writes above a limit",
+		OnByDefault: true,
+		New:         func(d Dependencies) admission.Plugin { return ResourceQuota{Ledger: d.Quotas} },
+	}
+}
 
 // Name implements admission.Plugin.
 func (ResourceQuota) Name() string { return "ResourceQuota" }

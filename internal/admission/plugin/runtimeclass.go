@@ -27,6 +27,16 @@ var (
 	_ admission.Validator = RuntimeClass{}
 )
 
+func runtimeClassPlugin() Registration {
+	return Registration{
+		Name: RuntimeClass{}.Name(), Description: "adds the overhead and scheduling rules of the runtime class to pods",
+		OnByDefault: true,
+		New: func(d Dependencies) admission.Plugin {
+			return RuntimeClass{Classes: cached[*nodev1.RuntimeClass](d, nodev1.SchemeGroupVersion, "runtimeclasses")}
+		},
+	}
+}
+
 // Name implements admission.Plugin.
 func (RuntimeClass) Name() string { return "RuntimeClass" }
 

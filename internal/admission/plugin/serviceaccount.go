@@ -32,9 +32,9 @@ const (
 // token, and rejects secrets that a restricted service account does not list.
 type ServiceAccount struct {
 	Accounts Getter[*corev1.ServiceAccount]
-	// Provide is called where a namespace has no default account, which a controller
-	// may be about to create. It returns when the account is there, or is not to be
-	// expected. nil: it is not.
+	// Provide creates the default service account of a namespace that has none, or waits for the
+	// controller that creates it. It returns without an error if the account is not created. nil waits
+	// for no account.
 	Provide func(ctx context.Context, namespace string)
 }
 
@@ -42,6 +42,16 @@ var (
 	_ admission.Mutator   = ServiceAccount{}
 	_ admission.Validator = ServiceAccount{}
 )
+
+func serviceAccountPlugin() Registration {
+	return Registration{
+		Name: ServiceAccount{}.Name(), Description: "adds a service account, its token and its image pull secrets to pods",
+		OnByDefault: true,
+		New: func(d Dependencies) admission.Plugin {
+			return ServiceAccount{Accounts: cached[*corev1.ServiceAccount](d, corev1.SchemeGroupVersion, "serviceaccounts"), Provide: d.ProvideAccount}
+		},
+	}
+}
 
 // Name implements admission.Plugin.
 func (ServiceAccount) Name() string { return "ServiceAccount" }
@@ -106,7 +116,7 @@ func (p ServiceAccount) validateNew(ctx context.Context, a *admission.Attributes
 	return limitSecrets(a, pod, account)
 }
 
-// validateEphemeral looks at the ephemeral containers that are added to a pod.
+// validateEphemeral rejects ephemeral containers with secrets that the service account does not list.
 func (p ServiceAccount) validateEphemeral(ctx context.Context, a *admission.Attributes, pod *corev1.Pod) error {
 	account, err := p.account(ctx, a, pod.Spec.ServiceAccountName)
 	if err != nil {
@@ -130,8 +140,8 @@ func isMirror(pod *corev1.Pod) bool {
 	return ok
 }
 
-// validateMirror returns the error for an invalid mirror pod. It runs regardless of the response,
-// but must not give the kubelet access to secrets.
+// validateMirror rejects mirror pods that reference service accounts or secrets. A mirror pod runs
+// even if it is rejected, but must not give the kubelet access to secrets.
 func validateMirror(pod *corev1.Pod) error {
 	switch {
 	case pod.Spec.ServiceAccountName != "":
@@ -152,7 +162,7 @@ func validateMirror(pod *corev1.Pod) error {
 	return nil
 }
 
-// account returns the account of a pod. The default one may have to be made first.
+// account returns the service account of a pod. It calls Provide if the default account is missing.
 func (p ServiceAccount) account(ctx context.Context, a *admission.Attributes, name string) (*corev1.ServiceAccount, error) {
 	key := types.NamespacedName{Namespace: a.Namespace, Name: name}
 	account, err := p.Accounts.Get(ctx, key)
@@ -170,8 +180,8 @@ func (p ServiceAccount) account(ctx context.Context, a *admission.Attributes, na
 	return account, nil
 }
 
-// mountsToken reports whether the containers of a pod get the token of its account:
-// the pod has the first word, then the account.
+// mountsToken reports whether the containers of a pod mount the token of its service account. The
+// setting of the pod overrides the setting of the account.
 func mountsToken(spec *corev1.PodSpec, account *corev1.ServiceAccount) bool {
 	switch {
 	case spec.AutomountServiceAccountToken != nil:
@@ -182,7 +192,7 @@ func mountsToken(spec *corev1.PodSpec, account *corev1.ServiceAccount) bool {
 	return true
 }
 
-// mountToken mounts the token in each container that has no volume of its own there.
+// mountToken mounts the token in each container without another volume at the same path.
 func mountToken(spec *corev1.PodSpec) {
 	name, present := tokenVolume(spec)
 	needed := false
@@ -199,8 +209,7 @@ func mountToken(spec *corev1.PodSpec) {
 	}
 }
 
-// tokenVolume returns the name of the volume of the token, and whether the pod has
-// that volume already.
+// tokenVolume returns the name of the token volume, and reports whether the pod already has it.
 func tokenVolume(spec *corev1.PodSpec) (name string, present bool) {
 	for i := range spec.Volumes {
 		if name := spec.Volumes[i].Name; strings.HasPrefix(name, tokenVolumePrefix) {
@@ -235,7 +244,7 @@ func tokenSource() *corev1.ProjectedVolumeSource {
 	}
 }
 
-// enforces reports whether an account limits the secrets of its pods.
+// enforces reports whether a service account restricts the secrets of its pods.
 func enforces(account *corev1.ServiceAccount) bool {
 	enforced, _ := strconv.ParseBool(account.Annotations[enforceMountableSecrets])
 	return enforced

@@ -10,9 +10,8 @@ import (
 	"mainstay.dev/mainstay/internal/authorizer"
 )
 
-// mayUseSigner reports whether the user of a request may do something (approve,
-// sign, attest) in the name of a signer: of that one, or of all of its domain,
-// "example.com/*".
+// mayUseSigner reports whether the user of a request has permission for a verb (approve, sign or
+// attest) on a signer, or on all signers of its domain ("example.com/*").
 func mayUseSigner(ctx context.Context, authz authorizer.Authorizer, a *admission.Attributes, verb, signer string) bool {
 	domain, _, _ := strings.Cut(signer, "/")
 	for _, name := range [...]string{signer, domain + "/*"} {

@@ -18,11 +18,19 @@ const (
 	vacProtection = "kubernetes.io/vac-protection"
 )
 
-// StorageObjectInUseProtection has new volumes, claims and classes of volume
-// attributes stay while something uses them.
+// StorageObjectInUseProtection adds a finalizer to new volumes, claims and volume attributes classes,
+// which prevents their deletion while they are used.
 type StorageObjectInUseProtection struct{ onCreate }
 
 var _ admission.Mutator = StorageObjectInUseProtection{}
+
+func storageObjectInUseProtectionPlugin() Registration {
+	return Registration{
+		Name: StorageObjectInUseProtection{}.Name(), Description: "adds a finalizer that prevents the deletion of volumes, claims and attribute classes in use",
+		OnByDefault: true,
+		New:         func(Dependencies) admission.Plugin { return StorageObjectInUseProtection{} },
+	}
+}
 
 // Name implements admission.Plugin.
 func (StorageObjectInUseProtection) Name() string { return "StorageObjectInUseProtection" }

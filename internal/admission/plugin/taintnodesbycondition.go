@@ -8,11 +8,19 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// TaintNodesByCondition adds a taint to new nodes, which prevents scheduling until the node
-// lifecycle controller removes it.
+// TaintNodesByCondition adds the not-ready taint to new nodes. It prevents scheduling until the node
+// lifecycle controller removes the taint.
 type TaintNodesByCondition struct{ onCreate }
 
 var _ admission.Mutator = TaintNodesByCondition{}
+
+func taintNodesByConditionPlugin() Registration {
+	return Registration{
+		Name: TaintNodesByCondition{}.Name(), Description: "adds the not-ready taint to new nodes",
+		OnByDefault: true,
+		New:         func(Dependencies) admission.Plugin { return TaintNodesByCondition{} },
+	}
+}
 
 // Name implements admission.Plugin.
 func (TaintNodesByCondition) Name() string { return "TaintNodesByCondition" }

@@ -4,7 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// mergeTolerations returns all tolerations of two lists, in order, except for covered ones.
+// mergeTolerations concatenates two lists and omits the tolerations that another one covers.
 func mergeTolerations(first, second []corev1.Toleration) []corev1.Toleration {
 	all := make([]corev1.Toleration, 0, len(first)+len(second))
 	all = append(append(all, first...), second...)
@@ -34,8 +34,8 @@ func coveredBy(list []corev1.Toleration, t *corev1.Toleration, another bool) boo
 	return false
 }
 
-// covers reports whether a toleration includes another, different one. As in kube-apiserver, a
-// toleration with an omitted operator only covers those with the explicit operator Equal.
+// covers reports whether a toleration includes another, different toleration. As in kube-apiserver, a
+// toleration without an operator covers only tolerations with the explicit operator Equal.
 func covers(wide, t *corev1.Toleration) bool {
 	everyKey := wide.Key == "" && wide.Operator == corev1.TolerationOpExists
 	if t.Key != wide.Key && !everyKey || t.Effect != wide.Effect && wide.Effect != "" || !lastsAsLong(wide, t) {

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/controllers"
 	"mainstay.dev/mainstay/internal/controllers/changes"
 	"mainstay.dev/mainstay/internal/controllers/work"
 	"mainstay.dev/mainstay/internal/loopback"
@@ -57,6 +58,25 @@ type Controller struct {
 	accounts *loopback.Client[*corev1.ServiceAccount]
 }
 
+// Registration returns the registration of the controller. It has no work without a serving CA,
+// because tokens in secrets are published with it.
+func Registration() controllers.Registration {
+	return controllers.Registration{Name: Name, New: func(d controllers.Dependencies) (controllers.Controller, error) {
+		if d.Keys.ServingCA == nil {
+			return nil, nil
+		}
+		config := Config{Sign: d.Keys.SignToken, Bundle: d.Keys.ServingCA, Access: d.Access, Logger: d.Logger, Queues: d.Queues}
+		var err error
+		if config.Secrets, err = d.Stored(corev1.Resource("secrets")); err != nil {
+			return nil, err
+		}
+		if config.Accounts, err = d.Stored(corev1.Resource("serviceaccounts")); err != nil {
+			return nil, err
+		}
+		return New(config), nil
+	}}
+}
+
 // New returns a controller that has not started.
 func New(config Config) *Controller {
 	access := config.Access.AsController(account)
@@ -73,9 +93,8 @@ type key struct {
 	isAccount bool
 }
 
-// Begin starts the controller, which runs until ctx ends. It returns its subscriber, and a function
-// that waits for the end.
-func (c *Controller) Begin(ctx context.Context) (changes.Subscriber, func()) {
+// Start implements controllers.Controller.
+func (c *Controller) Start(ctx context.Context) (changes.Subscriber, func()) {
 	queue := work.New(ctx, work.Config[key]{Name: Name, Workers: workers, Do: c.sync, Logger: c.config.Logger, Metrics: c.config.Queues})
 	return &subscriber{queue}, queue.Close
 }

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"mainstay.dev/mainstay/internal/controllers"
 	"mainstay.dev/mainstay/internal/controllers/changes"
 	"mainstay.dev/mainstay/internal/controllers/work"
 	"mainstay.dev/mainstay/internal/loopback"
@@ -43,6 +44,18 @@ type Config struct {
 	Logger *slog.Logger
 	// Queues are the metrics of the work queue; may be nil.
 	Queues *work.Metrics
+}
+
+func newConfig(d controllers.Dependencies) (Config, error) {
+	config := Config{Access: d.Access, Logger: d.Logger, Queues: d.Queues}
+	var err error
+	if config.Secrets, err = d.Stored(corev1.Resource("secrets")); err != nil {
+		return Config{}, err
+	}
+	if config.ConfigMaps, err = d.Stored(corev1.Resource("configmaps")); err != nil {
+		return Config{}, err
+	}
+	return config, nil
 }
 
 // isSecret reports whether a change is of a secret that may be a token: its type is not

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"mainstay.dev/mainstay/internal/controllers"
 	"mainstay.dev/mainstay/internal/controllers/changes"
 	"mainstay.dev/mainstay/internal/controllers/work"
 	"mainstay.dev/mainstay/internal/loopback"
@@ -21,14 +22,24 @@ type Cleaner struct {
 	secrets *loopback.Client[*corev1.Secret]
 }
 
+// CleanerRegistration returns the registration of the controller.
+func CleanerRegistration() controllers.Registration {
+	return controllers.Registration{Name: CleanerName, New: func(d controllers.Dependencies) (controllers.Controller, error) {
+		config, err := newConfig(d)
+		if err != nil {
+			return nil, err
+		}
+		return NewCleaner(config), nil
+	}}
+}
+
 // NewCleaner returns a controller that has not started.
 func NewCleaner(config Config) *Cleaner {
 	return &Cleaner{config: config, secrets: loopback.For[*corev1.Secret](config.Access.AsController("token-cleaner"), corev1.SchemeGroupVersion.WithResource("secrets"))}
 }
 
-// Begin starts the controller, which runs until ctx ends. It returns its subscriber, and a function
-// that waits for the end.
-func (c *Cleaner) Begin(ctx context.Context) (changes.Subscriber, func()) {
+// Start implements controllers.Controller.
+func (c *Cleaner) Start(ctx context.Context) (changes.Subscriber, func()) {
 	queue := work.New(ctx, work.Config[string]{Name: CleanerName, Workers: 1, Do: c.sync, Logger: c.config.Logger, Metrics: c.config.Queues})
 	return &cleanerSubscriber{queue}, queue.Close
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/controllers"
 	"mainstay.dev/mainstay/internal/controllers/changes"
 	"mainstay.dev/mainstay/internal/controllers/work"
 	"mainstay.dev/mainstay/internal/loopback"
@@ -38,6 +39,18 @@ type Signer struct {
 	maps   *loopback.Client[*corev1.ConfigMap]
 }
 
+// SignerRegistration returns the registration of the controller. As in kube-controller-manager, it
+// runs only if --controllers lists it.
+func SignerRegistration() controllers.Registration {
+	return controllers.Registration{Name: SignerName, Optional: true, New: func(d controllers.Dependencies) (controllers.Controller, error) {
+		config, err := newConfig(d)
+		if err != nil {
+			return nil, err
+		}
+		return NewSigner(config), nil
+	}}
+}
+
 // NewSigner returns a controller that has not started.
 func NewSigner(config Config) *Signer {
 	return &Signer{config: config, maps: loopback.For[*corev1.ConfigMap](config.Access.AsController("bootstrap-signer"), corev1.SchemeGroupVersion.WithResource("configmaps"))}
@@ -46,9 +59,8 @@ func NewSigner(config Config) *Signer {
 // signing is the one key of a signer's queue.
 type signing struct{}
 
-// Begin starts the controller, which runs until ctx ends. It returns its subscriber, and a function
-// that waits for the end.
-func (s *Signer) Begin(ctx context.Context) (changes.Subscriber, func()) {
+// Start implements controllers.Controller.
+func (s *Signer) Start(ctx context.Context) (changes.Subscriber, func()) {
 	queue := work.New(ctx, work.Config[signing]{Name: SignerName, Workers: 1, Do: s.sync, Logger: s.config.Logger, Metrics: s.config.Queues})
 	return &signerSubscriber{queue}, queue.Close
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/internal/authorizer"
+	"mainstay.dev/mainstay/internal/controllers"
 	"mainstay.dev/mainstay/internal/controllers/changes"
 	"mainstay.dev/mainstay/internal/controllers/work"
 	"mainstay.dev/mainstay/internal/loopback"
@@ -35,9 +36,6 @@ const (
 	account = "certificate-controller"
 	workers = 5
 )
-
-// Names are the names of the controllers.
-func Names() []string { return []string{ApprovingName, SigningName, CleanerName} }
 
 // Config configures the controllers. All fields except Queues are required.
 type Config struct {
@@ -66,7 +64,29 @@ type Controller struct {
 	look func(context.Context, *certificatesv1.CertificateSigningRequest) error
 }
 
-// New returns a controller that has not started, by its name, one of Names.
+// Registrations returns the registrations of the controllers. Without signing authorities, the
+// signing controller has no work.
+func Registrations() []controllers.Registration {
+	var registrations []controllers.Registration
+	for _, name := range []string{ApprovingName, SigningName, CleanerName} {
+		registrations = append(registrations, controllers.Registration{Name: name, New: func(d controllers.Dependencies) (controllers.Controller, error) {
+			if name == SigningName && d.Keys.SigningAuthority == nil {
+				return nil, nil
+			}
+			stored, err := d.Stored(certificatesv1.Resource("certificatesigningrequests"))
+			if err != nil {
+				return nil, err
+			}
+			return New(name, Config{
+				Stored: stored, Authorizer: d.Authorizer, Authority: d.Keys.SigningAuthority, Lifetime: d.Settings.SigningDuration,
+				Access: d.Access, Logger: d.Logger, Queues: d.Queues,
+			}), nil
+		}})
+	}
+	return registrations
+}
+
+// New returns a controller that has not started, by its name, one of the constants.
 func New(name string, config Config) *Controller {
 	c := &Controller{config: config, name: name}
 	c.requests = loopback.For[*certificatesv1.CertificateSigningRequest](config.Access.AsController(account),
@@ -82,9 +102,8 @@ func New(name string, config Config) *Controller {
 	return c
 }
 
-// Begin starts the controller, which runs until ctx ends. It returns its subscriber, and a function
-// that waits for the end.
-func (c *Controller) Begin(ctx context.Context) (changes.Subscriber, func()) {
+// Start implements controllers.Controller.
+func (c *Controller) Start(ctx context.Context) (changes.Subscriber, func()) {
 	queue := work.New(ctx, work.Config[string]{Name: c.name, Workers: workers, Do: c.sync, Logger: c.config.Logger, Metrics: c.config.Queues})
 	return &subscriber{queue}, queue.Close
 }

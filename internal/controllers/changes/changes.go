@@ -17,7 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
-// pageSize is how many objects are read at a time.
+// pageSize is the number of objects per read.
 const pageSize = 128
 
 // Change is a change of an object, or an existing object at the start.
@@ -29,11 +29,10 @@ type Change struct {
 	// Value is the stored object after decryption; nil after a deletion. Prev is the previous
 	// value; nil if absent or unknown.
 	Value, Prev []byte
-	// Revision is that of the change. Objects that are written together have the same,
-	// unless one of them is Apart.
+	// Revision is the revision of the change. Objects of one transaction have the same revision.
 	Revision int64
-	// Apart reports that the object is in a separate store with its own revisions.
-	Apart bool
+	// SeparateStore reports that the object is in a separate store with its own revisions.
+	SeparateStore bool
 }
 
 // Subscriber is a controller. One goroutine calls its methods and waits for them, so longer work
@@ -42,31 +41,32 @@ type Subscriber interface {
 	// Reset is called before all objects are reported, at the start and after missed changes:
 	// objects that are not reported were deleted.
 	Reset()
-	// Changed passes on an object or a change.
+	// Changed is called with each existing object after Reset, and then with each change. Other
+	// subscribers receive the same change, so that it must not be modified.
 	Changed(c *Change)
-	// Synced is called once all objects have been passed on.
+	// Synced is called after Changed has been called with all existing objects.
 	Synced()
 }
 
-// Plain decrypts a value, or returns it unchanged after an error: MetaOf then returns an error. nil
-// without encryption. It is safe for concurrent use.
-type Plain func(ctx context.Context, key string, value []byte) []byte
+// Decrypt decrypts the value of a key. If that fails, it returns the value unchanged, and MetaOf returns
+// an error. nil means that values are not encrypted. It must be safe for concurrent use.
+type Decrypt func(ctx context.Context, key string, value []byte) []byte
 
-// Of is Plain of a value that may be nil, and stays so.
-func (p Plain) Of(ctx context.Context, key string, value []byte) []byte {
+// Of decrypts a value. It returns nil for a nil value.
+func (p Decrypt) Of(ctx context.Context, key string, value []byte) []byte {
 	if p == nil || value == nil {
 		return value
 	}
 	return p(ctx, key, value)
 }
 
-// Config configures a Feed. All fields but Plain and Apart are required.
+// Config configures a Feed. All fields but Decrypt and Overrides are required.
 type Config struct {
 	Backend kv.Backend
-	// Apart are the backends that keep the built-in objects of single paths instead.
-	Apart map[string]kv.Backend
-	Plain Plain
-	// Prefix of all keys, such as "/registry".
+	// Overrides are the separate backends of built-in resources, by storage path.
+	Overrides map[string]kv.Backend
+	Decrypt   Decrypt
+	// Prefix is the prefix of all keys, such as "/registry".
 	Prefix string
 	// Stores reports whether built-in objects are stored below a path.
 	Stores func(path string) bool
@@ -85,7 +85,7 @@ type Feed struct {
 // New returns a feed that has not started.
 func New(config Config, subscribers ...Subscriber) *Feed {
 	f := &Feed{config: config, prefix: "/" + strings.Trim(config.Prefix, "/") + "/", subscribers: subscribers, backends: []kv.Backend{config.Backend}}
-	for _, backend := range config.Apart {
+	for _, backend := range config.Overrides {
 		if !slices.Contains(f.backends, backend) {
 			f.backends = append(f.backends, backend)
 		}
@@ -204,8 +204,8 @@ func (f *Feed) dispatch(ctx context.Context, s *source, key string, value, prev 
 	if !ok || f.keeps(c.Path) != s.backend {
 		return // not an object, or a remainder from before an override
 	}
-	c.Apart = s.backend != f.config.Backend
-	c.Value, c.Prev = f.config.Plain.Of(ctx, key, value), f.config.Plain.Of(ctx, key, prev)
+	c.SeparateStore = s.backend != f.config.Backend
+	c.Value, c.Prev = f.config.Decrypt.Of(ctx, key, value), f.config.Decrypt.Of(ctx, key, prev)
 	c.Revision = int64(revision)
 	for _, s := range f.subscribers {
 		s.Changed(&c)

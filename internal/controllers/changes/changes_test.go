@@ -131,7 +131,7 @@ func TestFeedOfTwo(t *testing.T) {
 	put(1, "/p/pods/a/old", "4")
 	r := &recorder{lines: make(chan string, 100)}
 	feed := changes.New(changes.Config{
-		Backend: backends[0], Apart: map[string]kv.Backend{"events": backends[1]}, Prefix: "p",
+		Backend: backends[0], Overrides: map[string]kv.Backend{"events": backends[1]}, Prefix: "p",
 		Stores: func(string) bool { return true }, Logger: slog.New(slog.DiscardHandler),
 	}, r)
 	ctx, cancel := context.WithCancel(t.Context())

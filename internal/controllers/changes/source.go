@@ -39,7 +39,7 @@ func release(sources []*source) {
 
 // keeps returns the backend of a path.
 func (f *Feed) keeps(path string) kv.Backend {
-	if backend, ok := f.config.Apart[path]; ok {
+	if backend, ok := f.config.Overrides[path]; ok {
 		return backend
 	}
 	return f.config.Backend

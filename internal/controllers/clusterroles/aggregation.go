@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/controllers"
 	"mainstay.dev/mainstay/internal/controllers/changes"
 	"mainstay.dev/mainstay/internal/controllers/work"
 	"mainstay.dev/mainstay/internal/loopback"
@@ -45,7 +46,7 @@ type Config struct {
 }
 
 // Aggregation is the controller. Only one goroutine at a time may call Aggregate, and none between
-// Begin and the end of its work.
+// Start and the end of its work.
 type Aggregation struct {
 	stored storage.Interface
 	client *loopback.Client[*rbacv1.ClusterRole]
@@ -55,6 +56,17 @@ type Aggregation struct {
 	// last complete pass; nil before it.
 	selectors []labels.Selector
 	members   map[string]bool
+}
+
+// Registration returns the registration of the controller.
+func Registration() controllers.Registration {
+	return controllers.Registration{Name: Name, New: func(d controllers.Dependencies) (controllers.Controller, error) {
+		stored, err := d.Stored(rbacv1.Resource("clusterroles"))
+		if err != nil {
+			return nil, err
+		}
+		return New(Config{Stored: stored, Access: d.Access, Logger: d.Logger, Queues: d.Queues}), nil
+	}}
 }
 
 // New returns a controller that has not started.
@@ -75,9 +87,8 @@ func (a *Aggregation) Aggregate(ctx context.Context) error {
 	return a.aggregate(ctx, list)
 }
 
-// Begin starts the controller, which runs until ctx ends. It returns its subscriber, and a function
-// that waits for the end.
-func (a *Aggregation) Begin(ctx context.Context) (changes.Subscriber, func()) {
+// Start implements controllers.Controller.
+func (a *Aggregation) Start(ctx context.Context) (changes.Subscriber, func()) {
 	a.members = nil // another server may have changed them
 	queue := work.New(ctx, work.Config[string]{Name: Name, Workers: 1, Do: a.sync, Logger: a.logger, Metrics: a.queues})
 	return &subscriber{queue}, queue.Close

@@ -26,8 +26,9 @@ type External struct {
 	}
 }
 
-// Begin reports whether it runs, and watches until ctx ends.
-func (e *External) Begin(ctx context.Context) (running bool, subscriber changes.Subscriber) {
+// Start reports whether it runs, and starts to watch its lease until ctx ends. The caller must pass
+// the changes of leases to the subscriber.
+func (e *External) Start(ctx context.Context) (running bool, subscriber changes.Subscriber) {
 	until := e.Holds(ctx)
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -33,9 +33,8 @@ type Config struct {
 	Queues *work.Metrics
 }
 
-// Begin starts the work, which runs until ctx ends. It returns its subscriber, and a function that
-// waits for the end.
-func Begin(ctx context.Context, config Config) (changes.Subscriber, func()) {
+// Start implements controllers.Controller.
+func Start(ctx context.Context, config Config) (changes.Subscriber, func()) {
 	s := &subscriber{config: config, namespaces: loopback.For[*corev1.Namespace](config.Access, corev1.SchemeGroupVersion.WithResource("namespaces"))}
 	s.queue = work.New(ctx, work.Config[string]{Name: config.Name, Workers: workers, Do: s.sync, Logger: config.Logger, Metrics: config.Queues})
 	return s, s.queue.Close

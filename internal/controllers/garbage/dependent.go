@@ -52,7 +52,7 @@ func (w *collection) stored(ctx context.Context, r changes.Resource, namespace, 
 	if err != nil || entry == nil {
 		return meta, 0, err
 	}
-	meta, err = changes.MetaOf(w.config.Plain.Of(ctx, entry.Key, entry.Value))
+	meta, err = changes.MetaOf(w.config.Decrypt.Of(ctx, entry.Key, entry.Value))
 	return meta, entry.Modified, err
 }
 

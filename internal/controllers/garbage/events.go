@@ -62,7 +62,7 @@ func (w *collection) isElsewhere(ctx context.Context, resource changes.Resource,
 			if !strings.HasSuffix(e.Key, "/"+owner.Name) {
 				continue
 			}
-			if meta, err := changes.MetaOf(w.config.Plain.Of(ctx, e.Key, e.Value)); err == nil && meta.UID == owner.UID {
+			if meta, err := changes.MetaOf(w.config.Decrypt.Of(ctx, e.Key, e.Value)); err == nil && meta.UID == owner.UID {
 				return true, nil
 			}
 		}

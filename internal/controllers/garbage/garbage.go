@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"mainstay.dev/mainstay/internal/controllers"
 	"mainstay.dev/mainstay/internal/controllers/changes"
 	"mainstay.dev/mainstay/internal/controllers/work"
 	"mainstay.dev/mainstay/internal/loopback"
@@ -29,9 +30,9 @@ const (
 	workers = 128
 )
 
-// Config configures a Collector. All fields but Plain, Queues and KeepUnknown are required.
+// Config configures a Collector. All fields but Decrypt, Queues and KeepUnknown are required.
 type Config struct {
-	Plain changes.Plain
+	Decrypt changes.Decrypt
 	// Prefix of all keys, such as "/registry".
 	Prefix string
 	// OfPath returns the resource with a storage path, and OfKind that of a kind, or false if there
@@ -52,6 +53,16 @@ type Config struct {
 type Collector struct {
 	config Config
 	access *loopback.Access
+}
+
+// Registration returns the registration of the controller.
+func Registration() controllers.Registration {
+	return controllers.Registration{Name: Name, New: func(d controllers.Dependencies) (controllers.Controller, error) {
+		return New(Config{
+			Decrypt: d.Objects.Decrypt, Prefix: d.Objects.Prefix, OfPath: d.Objects.Resources.ByPath, OfKind: d.Objects.Resources.ByKind,
+			Access: d.Access, Logger: d.Logger, Queues: d.Queues, KeepUnknown: d.Settings.KeepUnknownOwners,
+		}), nil
+	}}
 }
 
 // New returns a collector that has not started.
@@ -77,9 +88,8 @@ type collection struct {
 	waiting []object
 }
 
-// Begin starts the collector, which runs until ctx ends. It returns its subscriber, and a function
-// that waits for the end.
-func (c *Collector) Begin(ctx context.Context) (changes.Subscriber, func()) {
+// Start implements controllers.Controller.
+func (c *Collector) Start(ctx context.Context) (changes.Subscriber, func()) {
 	w := &collection{Collector: c, graph: newGraph()}
 	w.events = loopback.For[*corev1.Event](c.access, corev1.SchemeGroupVersion.WithResource("events"))
 	w.queue = work.New(ctx, work.Config[object]{Name: Name, Workers: workers, Do: w.look, Logger: c.config.Logger, Metrics: c.config.Queues})

@@ -18,6 +18,7 @@ import (
 
 	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
 	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/controllers"
 	"mainstay.dev/mainstay/internal/controllers/changes"
 	"mainstay.dev/mainstay/internal/controllers/work"
 	"mainstay.dev/mainstay/internal/loopback"
@@ -61,6 +62,22 @@ type Cleaner struct {
 	secrets *loopback.Client[*corev1.Secret]
 }
 
+// Registration returns the registration of the controller.
+func Registration() controllers.Registration {
+	return controllers.Registration{Name: Name, New: func(d controllers.Dependencies) (controllers.Controller, error) {
+		config := Config{Period: d.Settings.LegacyTokenPeriod, Access: d.Access, Logger: d.Logger, Queues: d.Queues}
+		for resource, stored := range map[string]*storage.Interface{
+			"secrets": &config.Secrets, "serviceaccounts": &config.Accounts, "pods": &config.Pods, "configmaps": &config.ConfigMaps,
+		} {
+			var err error
+			if *stored, err = d.Stored(corev1.Resource(resource)); err != nil {
+				return nil, err
+			}
+		}
+		return New(config), nil
+	}}
+}
+
 // New returns a controller that is not started.
 func New(config Config) *Cleaner {
 	return &Cleaner{config: config, secrets: loopback.For[*corev1.Secret](config.Access.AsController(account), corev1.SchemeGroupVersion.WithResource("secrets"))}
@@ -69,9 +86,8 @@ func New(config Config) *Cleaner {
 // all is the one key of the queue.
 type all struct{}
 
-// Begin starts the controller until ctx ends. It returns its subscriber and a function that waits
-// for its end.
-func (c *Cleaner) Begin(ctx context.Context) (changes.Subscriber, func()) {
+// Start implements controllers.Controller.
+func (c *Cleaner) Start(ctx context.Context) (changes.Subscriber, func()) {
 	queue := work.New(ctx, work.Config[all]{Name: Name, Workers: 1, Do: func(ctx context.Context, _ all) error { return c.sync(ctx, simulation.Now(ctx).UTC()) }, Logger: c.config.Logger, Metrics: c.config.Queues})
 	return &subscriber{queue}, queue.Close
 }

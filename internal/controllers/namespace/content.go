@@ -95,7 +95,7 @@ func (c *Controller) empty(ctx context.Context, namespace string) *findings {
 // emptyOf deletes the objects of a resource.
 func (c *Controller) emptyOf(ctx context.Context, r changes.Resource, namespace string, found *findings) {
 	e := &emptying{found: found, resource: r.Name + "." + r.GroupVersion.Group, namespace: namespace, prefix: r.Key(c.config.Prefix, namespace, "")}
-	e.plain = func(entry *kv.Entry) []byte { return c.config.Plain.Of(ctx, entry.Key, entry.Value) }
+	e.plain = func(entry *kv.Entry) []byte { return c.config.Decrypt.Of(ctx, entry.Key, entry.Value) }
 	next, end := e.prefix, kv.PrefixEnd(e.prefix)
 	for ctx.Err() == nil {
 		page, err := r.Backend.Range(ctx, kv.RangeRequest{Start: next, End: end, Limit: pageSize})

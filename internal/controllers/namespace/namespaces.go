@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
+	"mainstay.dev/mainstay/internal/controllers"
 	"mainstay.dev/mainstay/internal/controllers/changes"
 	"mainstay.dev/mainstay/internal/controllers/work"
 	"mainstay.dev/mainstay/internal/loopback"
@@ -35,15 +36,15 @@ const (
 	remotePeriod = 5 * time.Second
 )
 
-// Config configures a Controller. All fields but Plain and Grace are required.
+// Config configures a Controller. All fields but Decrypt and Grace are required.
 type Config struct {
-	Plain changes.Plain
+	Decrypt changes.Decrypt
 	// Prefix of all keys, such as "/registry".
 	Prefix string
 	// Resources returns the resources that namespaces hold objects of.
 	Resources func() []changes.Resource
 	// Remote deletes the objects of aggregated servers in a namespace, as a user.
-	Remote func(ctx context.Context, user *request.User, namespace string) Remote
+	Remote func(ctx context.Context, user *request.User, namespace string) controllers.RemoteContent
 	// Access is to the control plane; its user is replaced by the controller's.
 	Access *loopback.Access
 	// Grace is the delay between the deletion of a namespace and its first check.
@@ -53,18 +54,21 @@ type Config struct {
 	Queues *work.Metrics
 }
 
-// Remote is the result of a deletion in aggregated servers.
-type Remote struct {
-	Discovery error // failed discovery of some servers
-	Contents  []error
-	Remaining map[string]int // by "resource.group"
-}
-
 // Controller is the controller.
 type Controller struct {
 	config     Config
 	access     *loopback.Access
 	namespaces *loopback.Client[*corev1.Namespace]
+}
+
+// Registration returns the registration of the controller.
+func Registration() controllers.Registration {
+	return controllers.Registration{Name: Name, New: func(d controllers.Dependencies) (controllers.Controller, error) {
+		return New(Config{
+			Decrypt: d.Objects.Decrypt, Prefix: d.Objects.Prefix, Resources: d.Objects.Resources.Namespaced, Remote: d.DeleteRemote,
+			Access: d.Access, Grace: d.Settings.NamespaceGrace, Logger: d.Logger, Queues: d.Queues,
+		}), nil
+	}}
 }
 
 // New returns a controller that has not started.
@@ -76,9 +80,8 @@ func New(config Config) *Controller {
 	}
 }
 
-// Begin starts the controller, which runs until ctx ends. It returns its subscriber, and a function
-// that waits for the end.
-func (c *Controller) Begin(ctx context.Context) (changes.Subscriber, func()) {
+// Start implements controllers.Controller.
+func (c *Controller) Start(ctx context.Context) (changes.Subscriber, func()) {
 	queue := work.New(ctx, work.Config[string]{Name: Name, Workers: workers, Do: c.sync, Logger: c.config.Logger, Metrics: c.config.Queues})
 	return &subscriber{queue: queue, grace: c.config.Grace}, queue.Close
 }

@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/controllers"
 	"mainstay.dev/mainstay/internal/controllers/changes"
 	"mainstay.dev/mainstay/internal/controllers/work"
 	"mainstay.dev/mainstay/internal/loopback"
@@ -62,15 +63,23 @@ type Controller struct {
 	statuses *loopback.Client[*corev1.ResourceQuota]
 }
 
+// Registration returns the registration of the controller.
+func Registration() controllers.Registration {
+	return controllers.Registration{Name: Name, New: func(d controllers.Dependencies) (controllers.Controller, error) {
+		return New(Config{
+			Ledger: d.Quotas, List: d.List, Resource: d.Objects.Resources.ByPath, Access: d.Access, Logger: d.Logger,
+		}), nil
+	}}
+}
+
 // New returns a controller that is not started.
 func New(config Config) *Controller {
 	quotas := loopback.For[*corev1.ResourceQuota](config.Access.AsController(account), corev1.SchemeGroupVersion.WithResource(quota.Resource().Resource))
 	return &Controller{config: config, statuses: quotas.Subresource("status")}
 }
 
-// Begin starts the controller until ctx ends. It returns its subscriber and a function that waits
-// for its end.
-func (c *Controller) Begin(ctx context.Context) (changes.Subscriber, func()) {
+// Start implements controllers.Controller.
+func (c *Controller) Start(ctx context.Context) (changes.Subscriber, func()) {
 	s := &subscriber{Controller: c, ctx: ctx}
 	s.queue = work.New(ctx, work.Config[types.NamespacedName]{Name: Name, Workers: workers, Do: s.sync, Logger: c.config.Logger, Metrics: c.config.Queues})
 	return s, s.queue.Close
@@ -79,7 +88,7 @@ func (c *Controller) Begin(ctx context.Context) (changes.Subscriber, func()) {
 // subscriber enqueues new and changed quotas, and the quotas of namespaces with uncharged writes.
 type subscriber struct {
 	*Controller
-	ctx   context.Context // of Begin
+	ctx   context.Context // of Start
 	queue *work.Queue[types.NamespacedName]
 
 	mu        sync.Mutex
@@ -121,7 +130,7 @@ func (s *subscriber) Changed(c *changes.Change) {
 // another backend, quotas are charged before it, at a revision of their own: such a change is
 // treated as uncharged.
 func chargedAt(c *changes.Change) int64 {
-	if c.Apart {
+	if c.SeparateStore {
 		return math.MaxInt64
 	}
 	return c.Revision

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/controllers"
 	"mainstay.dev/mainstay/internal/controllers/changes"
 	"mainstay.dev/mainstay/internal/controllers/everynamespace"
 	"mainstay.dev/mainstay/internal/controllers/work"
@@ -59,6 +60,20 @@ type Controller struct {
 	maps   *loopback.Client[*corev1.ConfigMap]
 }
 
+// Registration returns the registration of the controller. It has no work without a serving CA.
+func Registration() controllers.Registration {
+	return controllers.Registration{Name: Name, New: func(d controllers.Dependencies) (controllers.Controller, error) {
+		if d.Keys.ServingCA == nil {
+			return nil, nil
+		}
+		stored, err := d.Stored(corev1.Resource("configmaps"))
+		if err != nil {
+			return nil, err
+		}
+		return New(Config{Bundle: d.Keys.ServingCA, Stored: stored, Access: d.Access, Logger: d.Logger, Queues: d.Queues}), nil
+	}}
+}
+
 // New returns a controller that is not started.
 func New(config Config) *Controller {
 	access := config.Access.AsController(account)
@@ -69,10 +84,9 @@ func New(config Config) *Controller {
 	}
 }
 
-// Begin starts the controller until ctx ends. It returns its subscriber and a function that waits
-// for its end.
-func (c *Controller) Begin(ctx context.Context) (changes.Subscriber, func()) {
-	return everynamespace.Begin(ctx, everynamespace.Config{
+// Start implements controllers.Controller.
+func (c *Controller) Start(ctx context.Context) (changes.Subscriber, func()) {
+	return everynamespace.Start(ctx, everynamespace.Config{
 		Name:    Name,
 		Matters: func(c *changes.Change) bool { return c.Path == "configmaps" && c.Name == configMap },
 		Keep:    c.keep, Access: c.access, Logger: c.logger, Queues: c.queues,

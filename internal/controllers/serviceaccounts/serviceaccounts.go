@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"mainstay.dev/mainstay/internal/controllers"
 	"mainstay.dev/mainstay/internal/controllers/changes"
 	"mainstay.dev/mainstay/internal/controllers/everynamespace"
 	"mainstay.dev/mainstay/internal/controllers/work"
@@ -50,6 +51,17 @@ type Controller struct {
 	accounts *loopback.Client[*corev1.ServiceAccount]
 }
 
+// Registration returns the registration of the controller.
+func Registration() controllers.Registration {
+	return controllers.Registration{Name: Name, New: func(d controllers.Dependencies) (controllers.Controller, error) {
+		stored, err := d.Stored(corev1.Resource("serviceaccounts"))
+		if err != nil {
+			return nil, err
+		}
+		return New(Config{Stored: stored, Access: d.Access, Logger: d.Logger, Queues: d.Queues}), nil
+	}}
+}
+
 // New returns a controller that is not started.
 func New(config Config) *Controller {
 	access := config.Access.AsController(account)
@@ -60,10 +72,9 @@ func New(config Config) *Controller {
 	}
 }
 
-// Begin starts the controller until ctx ends. It returns its subscriber and a function that waits
-// for its end.
-func (c *Controller) Begin(ctx context.Context) (changes.Subscriber, func()) {
-	return everynamespace.Begin(ctx, everynamespace.Config{
+// Start implements controllers.Controller.
+func (c *Controller) Start(ctx context.Context) (changes.Subscriber, func()) {
+	return everynamespace.Start(ctx, everynamespace.Config{
 		Name: Name,
 		Matters: func(c *changes.Change) bool {
 			return c.Path == "serviceaccounts" && c.Name == defaultName && c.Value == nil

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"mainstay.dev/mainstay/internal/controllers"
 	"mainstay.dev/mainstay/internal/controllers/changes"
 	"mainstay.dev/mainstay/internal/controllers/work"
 	"mainstay.dev/mainstay/internal/loopback"
@@ -62,6 +63,24 @@ type Migrator struct {
 	definitions *loopback.Client[*apiextensionsv1.CustomResourceDefinition]
 }
 
+// Registration returns the registration of the controller. It has no work if migrations are not
+// served.
+func Registration() controllers.Registration {
+	return controllers.Registration{Name: Name, New: func(d controllers.Dependencies) (controllers.Controller, error) {
+		resource := migrationv1.Resource("storageversionmigrations")
+		if _, found := d.Objects.Resources.ByName(resource); !found {
+			return nil, nil
+		}
+		stored, err := d.Stored(resource)
+		if err != nil {
+			return nil, err
+		}
+		return New(Config{
+			Prefix: d.Objects.Prefix, Stored: stored, Find: d.Objects.Resources.ByName, Access: d.Access, Logger: d.Logger, Queues: d.Queues,
+		}), nil
+	}}
+}
+
 // New returns a controller that is not started.
 func New(config Config) *Migrator {
 	access := config.Access.AsController(Name)
@@ -72,9 +91,8 @@ func New(config Config) *Migrator {
 	}
 }
 
-// Begin starts the controller until ctx ends. It returns its subscriber and a function that waits
-// for its end.
-func (m *Migrator) Begin(ctx context.Context) (changes.Subscriber, func()) {
+// Start implements controllers.Controller.
+func (m *Migrator) Start(ctx context.Context) (changes.Subscriber, func()) {
 	queue := work.New(ctx, work.Config[string]{Name: Name, Workers: workers, Do: m.sync, Logger: m.config.Logger, Metrics: m.config.Queues})
 	return &subscriber{queue}, queue.Close
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/controllers"
 	"mainstay.dev/mainstay/internal/controllers/changes"
 	"mainstay.dev/mainstay/internal/controllers/work"
 	"mainstay.dev/mainstay/internal/loopback"
@@ -57,7 +58,18 @@ type protection struct {
 	uses func(user, used codec.Object) bool
 }
 
-// New returns the controller with a name in Names, which is not started.
+// Registrations returns the registrations of the controllers.
+func Registrations() []controllers.Registration {
+	var registrations []controllers.Registration
+	for _, p := range protections() {
+		registrations = append(registrations, controllers.Registration{Name: p.name, New: func(d controllers.Dependencies) (controllers.Controller, error) {
+			return New(p.name, Config{Stored: d.Stored, Access: d.Access, Logger: d.Logger, Queues: d.Queues})
+		}})
+	}
+	return registrations
+}
+
+// New returns the controller with a name, which is not started. The name must be one of the registrations.
 func New(name string, config Config) (*Controller, error) {
 	i := slices.IndexFunc(protections(), func(p *protection) bool { return p.name == name })
 	if i < 0 {
@@ -79,18 +91,8 @@ func New(name string, config Config) (*Controller, error) {
 	return c, nil
 }
 
-// Names are the names of the controllers.
-func Names() []string {
-	var names []string
-	for _, p := range protections() {
-		names = append(names, p.name)
-	}
-	return names
-}
-
-// Begin starts the controller until ctx ends. It returns its subscriber and a function that waits
-// for its end.
-func (c *Controller) Begin(ctx context.Context) (changes.Subscriber, func()) {
+// Start implements controllers.Controller.
+func (c *Controller) Start(ctx context.Context) (changes.Subscriber, func()) {
 	s := &subscriber{Controller: c}
 	s.queue = work.New(ctx, work.Config[types.NamespacedName]{Name: c.name, Workers: workers, Do: c.sync, Logger: c.logger, Metrics: c.queues})
 	return s, s.queue.Close

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/controllers"
 	"mainstay.dev/mainstay/internal/controllers/changes"
 	"mainstay.dev/mainstay/internal/controllers/work"
 	"mainstay.dev/mainstay/internal/loopback"
@@ -45,6 +46,27 @@ type Collector struct {
 	writer writer
 }
 
+// Registration returns the registration of the controller. It has no work if storage versions are
+// not reported.
+func Registration() controllers.Registration {
+	return controllers.Registration{Name: Name, New: func(d controllers.Dependencies) (controllers.Controller, error) {
+		if !d.ReportsStorageVersions {
+			return nil, nil
+		}
+		versions, err := d.Stored(Resource().GroupResource())
+		if err != nil {
+			return nil, err
+		}
+		leases, err := d.Stored(coordinationv1.Resource("leases"))
+		if err != nil {
+			return nil, err
+		}
+		return NewCollector(CollectorConfig{
+			Versions: versions, Leases: leases, Identities: d.ServerIdentities, Access: d.Access, Logger: d.Logger,
+		}), nil
+	}}
+}
+
 // NewCollector returns a controller that is not started.
 func NewCollector(config CollectorConfig) *Collector {
 	return &Collector{config: config, writer: newWriter(config.Access.AsController(account))}
@@ -53,9 +75,8 @@ func NewCollector(config CollectorConfig) *Collector {
 // all is the key of the queue for all StorageVersions; others are names.
 const all = ""
 
-// Begin starts the controller until ctx ends. It returns its subscriber and a function that waits
-// for its end.
-func (c *Collector) Begin(ctx context.Context) (changes.Subscriber, func()) {
+// Start implements controllers.Controller.
+func (c *Collector) Start(ctx context.Context) (changes.Subscriber, func()) {
 	queue := work.New(ctx, work.Config[string]{Name: Name, Workers: 1, Do: c.sync, Logger: c.config.Logger, Metrics: c.config.Queues})
 	return &subscriber{queue}, queue.Close
 }

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"mainstay.dev/mainstay/internal/controllers"
 	"mainstay.dev/mainstay/internal/controllers/changes"
 	"mainstay.dev/mainstay/internal/controllers/work"
 	"mainstay.dev/mainstay/internal/loopback"
@@ -44,14 +45,24 @@ type Controller struct {
 	jobs   *loopback.Client[*batchv1.Job]
 }
 
+// Registration returns the registration of the controller.
+func Registration() controllers.Registration {
+	return controllers.Registration{Name: Name, New: func(d controllers.Dependencies) (controllers.Controller, error) {
+		stored, err := d.Stored(batchv1.Resource("jobs"))
+		if err != nil {
+			return nil, err
+		}
+		return New(Config{Stored: stored, Access: d.Access, Logger: d.Logger, Queues: d.Queues}), nil
+	}}
+}
+
 // New returns a controller that is not started.
 func New(config Config) *Controller {
 	return &Controller{config: config, jobs: loopback.For[*batchv1.Job](config.Access.AsController(account), batchv1.SchemeGroupVersion.WithResource("jobs"))}
 }
 
-// Begin starts the controller until ctx ends. It returns its subscriber and a function that waits
-// for its end.
-func (c *Controller) Begin(ctx context.Context) (changes.Subscriber, func()) {
+// Start implements controllers.Controller.
+func (c *Controller) Start(ctx context.Context) (changes.Subscriber, func()) {
 	queue := work.New(ctx, work.Config[types.NamespacedName]{Name: Name, Workers: workers, Do: c.sync, Logger: c.config.Logger, Metrics: c.config.Queues})
 	return &subscriber{queue}, queue.Close
 }

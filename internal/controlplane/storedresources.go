@@ -10,11 +10,10 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// storedResources finds stored resources by path and by kind. It caches results until definitions
-// change.
+// storedResources implements controllers.Resources. It caches results until definitions change.
 type storedResources struct {
-	i       *instance
-	builtin map[string]changes.Resource // by path
+	resources *resources
+	builtin   map[string]changes.Resource // by storage path
 
 	mu struct {
 		sync.Mutex
@@ -26,10 +25,10 @@ type storedResources struct {
 
 type kindKey struct{ apiVersion, kind string }
 
-func newStoredResources(i *instance) *storedResources {
-	s := &storedResources{i: i, builtin: map[string]changes.Resource{}}
-	for _, spec := range i.rows.Specs() {
-		if r := i.static.Find(spec.Kind.Hub.GVK.GroupVersion(), spec.Resource.Resource, ""); r != nil {
+func newStoredResources(r *resources) *storedResources {
+	s := &storedResources{resources: r, builtin: map[string]changes.Resource{}}
+	for _, spec := range r.builtin.rows.Specs() {
+		if r := r.builtin.static.Find(spec.Kind.Hub.GVK.GroupVersion(), spec.Resource.Resource, ""); r != nil {
 			s.builtin[spec.Path] = s.at(r, spec.Path)
 		}
 	}
@@ -38,44 +37,44 @@ func newStoredResources(i *instance) *storedResources {
 
 // at returns the resource with its storage location.
 func (s *storedResources) at(r *rest.Resource, path string) changes.Resource {
-	return changes.Resource{Resource: r, Path: path, Backend: s.i.factory.Backend(r.GroupResource())}
+	return changes.Resource{Resource: r, Path: path, Backend: s.resources.builtin.storage.factory.Backend(r.GroupResource())}
 }
 
-// freshLocked clears the cache if definitions have changed.
-func (s *storedResources) freshLocked() {
-	if now := s.i.catalog.Generation(); s.mu.kinds == nil || s.mu.generation != now {
+// validateCacheLocked clears the cache if definitions have changed.
+func (s *storedResources) validateCacheLocked() {
+	if now := s.resources.catalog.Generation(); s.mu.kinds == nil || s.mu.generation != now {
 		s.mu.generation, s.mu.paths, s.mu.kinds = now, map[string]changes.Resource{}, map[kindKey]changes.Resource{}
 	}
 }
 
-// ofPath returns the resource that is stored below a path.
-func (s *storedResources) ofPath(path string) (changes.Resource, bool) {
+// ByPath implements controllers.Resources.
+func (s *storedResources) ByPath(path string) (changes.Resource, bool) {
 	if r, ok := s.builtin[path]; ok {
 		return r, true
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.freshLocked()
+	s.validateCacheLocked()
 	r, ok := s.mu.paths[path]
 	if !ok {
-		r = s.customOf(path)
+		r = s.findCustom(path)
 		s.mu.paths[strings.Clone(path)] = r
 	}
 	return r, r.Resource != nil
 }
 
-// ofResource returns a stored resource, in any version.
-func (s *storedResources) ofResource(resource schema.GroupResource) (changes.Resource, bool) {
-	if path := s.i.rows.Spec(resource).Path; path != "" {
-		return s.ofPath(path)
+// ByName implements controllers.Resources.
+func (s *storedResources) ByName(resource schema.GroupResource) (changes.Resource, bool) {
+	if path := s.resources.builtin.rows.Spec(resource).Path; path != "" {
+		return s.ByPath(path)
 	}
-	return s.ofPath(resource.Group + "/" + resource.Resource)
+	return s.ByPath(resource.Group + "/" + resource.Resource)
 }
 
-// customOf returns the custom resource of a path, in any version.
-func (s *storedResources) customOf(path string) changes.Resource {
+// findCustom returns the custom resource of a path, in any version.
+func (s *storedResources) findCustom(path string) changes.Resource {
 	groupName, name, _ := strings.Cut(path, "/")
-	group, _ := s.i.custom.Group(groupName)
+	group, _ := s.resources.definitions.Group(groupName)
 	for _, version := range group.Versions {
 		for _, r := range version.Resources {
 			if r.Name == name && r.Subresource == "" {
@@ -86,12 +85,12 @@ func (s *storedResources) customOf(path string) changes.Resource {
 	return changes.Resource{}
 }
 
-// ofKind returns the resource of a kind.
-func (s *storedResources) ofKind(apiVersion, kind string) (changes.Resource, bool) {
+// ByKind implements controllers.Resources.
+func (s *storedResources) ByKind(apiVersion, kind string) (changes.Resource, bool) {
 	key := kindKey{apiVersion, kind}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.freshLocked()
+	s.validateCacheLocked()
 	r, ok := s.mu.kinds[key]
 	if !ok {
 		r = s.findKind(apiVersion, kind)
@@ -105,7 +104,7 @@ func (s *storedResources) findKind(apiVersion, kind string) changes.Resource {
 	if err != nil {
 		return changes.Resource{}
 	}
-	for _, r := range s.i.resourcesOf(gv.WithKind(kind)) {
+	for _, r := range s.resources.finder.allOfKind(gv.WithKind(kind)) {
 		if path, ok := s.pathOf(r); ok {
 			return s.at(r, path)
 		}
@@ -113,24 +112,24 @@ func (s *storedResources) findKind(apiVersion, kind string) changes.Resource {
 	return changes.Resource{}
 }
 
-// pathOf returns where the objects of a resource are stored; false where they are not.
+// pathOf returns the storage path of a resource, or false if its objects are not stored.
 func (s *storedResources) pathOf(r *rest.Resource) (string, bool) {
 	if r.Custom {
 		return r.GroupVersion.Group + "/" + r.Name, true
 	}
-	path := s.i.rows.Spec(r.GroupResource()).Path
+	path := s.resources.builtin.rows.Spec(r.GroupResource()).Path
 	return path, path != ""
 }
 
-// namespaced returns the resources that namespaces hold objects of.
-func (s *storedResources) namespaced() []changes.Resource {
+// Namespaced implements controllers.Resources.
+func (s *storedResources) Namespaced() []changes.Resource {
 	var all []changes.Resource
-	for _, spec := range s.i.rows.Specs() {
+	for _, spec := range s.resources.builtin.rows.Specs() {
 		if r, ok := s.builtin[spec.Path]; ok && r.Namespaced {
 			all = append(all, r)
 		}
 	}
-	for _, group := range s.i.custom.Groups() {
+	for _, group := range s.resources.definitions.Groups() {
 		seen := map[string]bool{}
 		for _, version := range group.Versions {
 			for _, r := range version.Resources {

@@ -1,0 +1,129 @@
+// Package controllers defines the contract between a control plane and the controllers that run in
+// the server. Each subpackage contains one controller, or several related ones, and returns its
+// Registration. Package controlplane has the list of registrations.
+package controllers
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"mainstay.dev/mainstay/internal/authorizer"
+	"mainstay.dev/mainstay/internal/controllers/changes"
+	"mainstay.dev/mainstay/internal/controllers/work"
+	"mainstay.dev/mainstay/internal/loopback"
+	"mainstay.dev/mainstay/internal/registry/quota"
+	"mainstay.dev/mainstay/internal/request"
+	"mainstay.dev/mainstay/internal/serviceaccount"
+	"mainstay.dev/mainstay/internal/storage"
+)
+
+// Controller is a controller of one control plane.
+type Controller interface {
+	// Start starts the goroutines of the controller, which run until ctx ends. It returns the
+	// subscriber of the change feed, and a function that waits for the goroutines. A controller can
+	// be started again after that function has returned.
+	Start(ctx context.Context) (subscriber changes.Subscriber, wait func())
+}
+
+// Registration describes a controller and creates it.
+type Registration struct {
+	// Name is kube-controller-manager's name of the controller.
+	Name string
+	// Optional disables the controller unless --controllers lists it.
+	Optional bool
+	// New creates the controller. It starts no goroutine. The result is nil, nil if the controller
+	// has no work in this control plane. A nil New is a controller of kube-controller-manager whose
+	// work other components do.
+	New func(Dependencies) (Controller, error)
+}
+
+// Dependencies are the parts of a control plane that controllers use. All fields are required
+// unless noted.
+type Dependencies struct {
+	// Access reads and writes objects. Controllers replace the user by their own service account.
+	Access *loopback.Access
+	// Stored opens the storage of a built-in resource without a watch cache, for reading.
+	Stored func(schema.GroupResource) (storage.Interface, error)
+	// Objects reads the stored bytes of all resources.
+	Objects Objects
+	// Authorizer decides the approval of certificates.
+	Authorizer authorizer.Authorizer
+	// Keys contains the keys and certificates of the server.
+	Keys Keys
+	// Quotas is the ledger of quota charges.
+	Quotas *quota.Ledger
+	// List lists the current objects of a resource.
+	List quota.ListFunc
+	// DeleteRemote deletes the objects that aggregated servers store in a namespace, as a user.
+	DeleteRemote func(ctx context.Context, user *request.User, namespace string) RemoteContent
+	// ServerIdentities selects the leases in kube-system that are the identities of servers.
+	ServerIdentities labels.Selector
+	// ReportsStorageVersions reports whether servers report storage versions.
+	ReportsStorageVersions bool
+	// Settings are the options of the controllers.
+	Settings Settings
+	// Logger receives errors that controllers retry.
+	Logger *slog.Logger
+	// Queues are the metrics of work queues; nil disables them.
+	Queues *work.Metrics
+}
+
+// Objects is the access of controllers to the stored bytes of all resources.
+type Objects struct {
+	// Prefix is the prefix of all keys, such as "/registry".
+	Prefix string
+	// Decrypt decrypts stored values; nil if values are not encrypted.
+	Decrypt changes.Decrypt
+	// Resources finds the stored resources.
+	Resources Resources
+}
+
+// Resources finds stored resources. It is safe for concurrent use. Resources without stored objects
+// are not found.
+type Resources interface {
+	// ByPath returns the resource that is stored below a path.
+	ByPath(path string) (changes.Resource, bool)
+	// ByKind returns the resource of a kind.
+	ByKind(apiVersion, kind string) (changes.Resource, bool)
+	// ByName returns a resource in any of its versions.
+	ByName(resource schema.GroupResource) (changes.Resource, bool)
+	// Namespaced returns all namespaced resources.
+	Namespaced() []changes.Resource
+}
+
+// Keys contains keys and certificates of the server.
+type Keys struct {
+	// SigningAuthority returns the certificate and key that sign the requests to a signer, or nil if
+	// they are not signed. A nil function signs no requests.
+	SigningAuthority func(signer string) *tls.Certificate
+	// ServingCA returns the certificates that verify the server, as PEM. nil disables their
+	// publication.
+	ServingCA func() []byte
+	// SignToken returns a service account token with the claims.
+	SignToken func(context.Context, *serviceaccount.Claims) (string, error)
+}
+
+// Settings are the options of controllers.
+type Settings struct {
+	// NamespaceGrace is the delay between the deletion of a namespace and that of its content.
+	NamespaceGrace time.Duration
+	// SigningDuration is the maximum lifetime of signed certificates.
+	SigningDuration time.Duration
+	// LegacyTokenPeriod is the time after which an unused token in a secret is deleted.
+	LegacyTokenPeriod time.Duration
+	// KeepUnknownOwners preserves objects with owners that never existed.
+	KeepUnknownOwners bool
+}
+
+// RemoteContent is the result of a deletion in aggregated servers.
+type RemoteContent struct {
+	Discovery error   // failed discovery of some servers; nil without failures
+	Contents  []error // failed deletions
+	// Remaining is the number of remaining objects by "resource.group".
+	Remaining map[string]int
+}

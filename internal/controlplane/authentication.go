@@ -1,0 +1,68 @@
+package controlplane
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"mainstay.dev/mainstay/internal/filters/authn"
+	"mainstay.dev/mainstay/internal/filters/authz"
+	"mainstay.dev/mainstay/internal/loopback"
+	"mainstay.dev/mainstay/internal/serviceaccount"
+)
+
+// newTokenIssuer returns the issuer of service account tokens.
+func newTokenIssuer(s *settings) *serviceaccount.Issuer {
+	options, identity := &s.options, &s.env.Identity
+	expiration, lifetime := options.ServiceAccounts.MaxTokenExpiration, identity.MaxTokenLifetime
+	if lifetime > 0 && (expiration == 0 || expiration > lifetime) {
+		expiration = lifetime
+	}
+	return &serviceaccount.Issuer{
+		Keys: identity.TokenKeys, Name: options.ServiceAccounts.Issuers[0], Audiences: options.Authentication.APIAudiences,
+		MaxExpiration: expiration, MaxLifetime: lifetime, Extend: !options.ServiceAccounts.DisableTokenExtension,
+	}
+}
+
+// newTokenVerifiers returns the verifiers of bearer tokens in their order: those that read objects of
+// the control plane, and those of the host.
+func newTokenVerifiers(s *settings, access *loopback.Access) authn.Tokens {
+	audiences := s.options.Authentication.APIAudiences
+	secrets := loopback.For[*corev1.Secret](access, corev1.SchemeGroupVersion.WithResource("secrets"))
+	verifiers := authn.Tokens{newServiceAccountTokens(s, access, secrets)}
+	if s.options.Authentication.BootstrapTokens {
+		verifiers = append(verifiers, authn.UserTokens(authn.BootstrapTokens{Secrets: secrets}.User).For(audiences))
+	}
+	for _, source := range s.env.Identity.TokenAuthenticators {
+		verifiers = append(verifiers, source.For(audiences))
+	}
+	return verifiers
+}
+
+func newServiceAccountTokens(s *settings, access *loopback.Access, secrets *loopback.Client[*corev1.Secret]) authn.TokenVerifier {
+	core := corev1.SchemeGroupVersion
+	return authn.NewServiceAccounts(authn.ServiceAccountConfig{
+		Keys: s.env.Identity.TokenKeys, Issuers: s.options.ServiceAccounts.Issuers, Audiences: s.options.Authentication.APIAudiences,
+		Accounts:      loopback.For[*corev1.ServiceAccount](access, core.WithResource("serviceaccounts")),
+		Pods:          loopback.For[*corev1.Pod](access, core.WithResource("pods")),
+		Nodes:         loopback.For[*corev1.Node](access, core.WithResource("nodes")),
+		Secrets:       secrets,
+		UsedSecrets:   secrets,
+		WithoutLookup: s.options.ServiceAccounts.DisableTokenLookup, Metrics: s.env.Telemetry.Metrics.Security.Tokens, Logger: s.env.Telemetry.Logger,
+	})
+}
+
+// newAuthenticator returns the authenticators of requests in their order.
+func newAuthenticator(s *settings, tokens authn.Tokens) authn.Authenticator {
+	return authn.Union{s.env.Identity.Authenticator, tokens}
+}
+
+// newAnonymous returns the configuration of requests without credentials. As in kube-apiserver, the
+// mode AlwaysAllow disables anonymous requests.
+func newAnonymous(s *settings, a *authorization) *authn.AnonymousConfig {
+	switch {
+	case a.configured(authz.TypeAlwaysAllow):
+		return &authn.AnonymousConfig{}
+	case s.env.Identity.Anonymous != nil:
+		return s.env.Identity.Anonymous
+	}
+	return &authn.AnonymousConfig{Enabled: !s.options.Authentication.DisableAnonymousAuth}
+}

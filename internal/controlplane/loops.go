@@ -1,0 +1,126 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"mainstay.dev/mainstay/internal/storage/reflector"
+)
+
+// Names of components, in errors, logs and health checks.
+const (
+	authorizationObjects    = "authorization objects"
+	flowControlObjects      = "flow schemas and priority levels"
+	quotaObjects            = "resource quotas"
+	definitionObjects       = "CustomResourceDefinitions"
+	registrationObjects     = "APIServices"
+	admissionFiles          = "admission manifests"
+	admissionWebhookObjects = "configurations of admission webhooks"
+	admissionPolicyObjects  = "admission policies"
+	auditEvents             = "audit events"
+	peerServers             = "peer servers"
+	clusterAuthData         = "cluster authentication data"
+	controllerLoops         = "controllers"
+	clusterObjects          = "default objects of the cluster"
+)
+
+// component is a part of a control plane with state to load or a loop to run.
+type component struct {
+	// name is the plural of the processed objects, in errors and logs.
+	name string
+	// load reads the initial state; nil if there is none. It is called before run.
+	load func(context.Context) error
+	// run keeps the state up to date until ctx ends; nil if there is no loop. While the control plane
+	// serves, it must not return.
+	run func(context.Context) error
+}
+
+// loops runs the loops of components. It is safe for concurrent use.
+type loops struct {
+	logger *slog.Logger
+	group  errgroup.Group
+
+	mu    sync.Mutex
+	ended []string // names of components whose loop has returned
+}
+
+// start runs the loops of components until ctx ends.
+func (l *loops) start(ctx context.Context, components ...component) {
+	for _, c := range components {
+		if c.run == nil {
+			continue
+		}
+		l.group.Go(func() error {
+			err := c.run(ctx)
+			l.end(c.name)
+			if err != nil {
+				l.logger.Error("a loop of a control plane has failed; its state is no longer updated", "loop", c.name, "err", err)
+			}
+			return nil
+		})
+	}
+}
+
+// run calls f in a goroutine that wait waits for. f must return soon after the lifetime of the
+// control plane has ended.
+func (l *loops) run(f func()) {
+	l.group.Go(func() error { f(); return nil })
+}
+
+func (l *loops) end(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended = append(l.ended, name)
+}
+
+// wait waits until all loops have returned.
+func (l *loops) wait() { _ = l.group.Wait() }
+
+var errLoopEnded = errors.New("it has ended")
+
+// check returns an error if the loop of a named component has ended.
+func (l *loops) check(names ...string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, name := range l.ended {
+		if slices.Contains(names, name) {
+			return fmt.Errorf("the loop of %s: %w", name, errLoopEnded)
+		}
+	}
+	return nil
+}
+
+// reflectors keep one component up to date with the writes of other servers.
+type reflectors []*reflector.Reflector
+
+// component returns the component with the reflectors. It has no loop if there are none.
+func (r reflectors) component(name string) component {
+	if len(r) == 0 {
+		return component{name: name}
+	}
+	return component{name, r.load, r.run}
+}
+
+// load lists all objects.
+func (r reflectors) load(ctx context.Context) error {
+	var group errgroup.Group
+	for _, one := range r {
+		group.Go(func() error { return one.Load(ctx) })
+	}
+	return group.Wait()
+}
+
+// run processes changes until ctx ends.
+func (r reflectors) run(ctx context.Context) error {
+	var group errgroup.Group
+	for _, one := range r {
+		group.Go(func() error { one.Run(ctx); return nil })
+	}
+	return group.Wait()
+}

@@ -1,0 +1,93 @@
+package controlplane
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"mainstay.dev/mainstay/internal/admission/config"
+	"mainstay.dev/mainstay/internal/admission/plugin"
+	"mainstay.dev/mainstay/internal/flags"
+)
+
+// AdmissionOptions configure admission.
+type AdmissionOptions struct {
+	// EnablePlugins are enabled in addition to the default plugins; DisablePlugins are disabled.
+	EnablePlugins, DisablePlugins []string
+	// ConfigFile is an AdmissionConfiguration, which LoadConfig reads into Config; "" without one.
+	ConfigFile string
+	// Config is the configuration of plugins; nil selects their defaults.
+	Config *config.Config
+	// DefaultNotReadyTolerationSeconds and DefaultUnreachableTolerationSeconds are the default
+	// tolerations of pods for nodes that are not ready or unreachable, in seconds; nil selects 300.
+	DefaultNotReadyTolerationSeconds, DefaultUnreachableTolerationSeconds *int64
+	// DenyPrivileged rejects pods with privileged containers. Unlike in kube-apiserver, they are
+	// allowed by default.
+	DenyPrivileged bool
+}
+
+// AddFlags defines the flags of the options.
+func (o *AdmissionOptions) AddFlags(fs *pflag.FlagSet) {
+	fs.StringSliceVar(&o.EnablePlugins, "enable-admission-plugins", nil, "additional admission plugins, comma-separated; their order does not matter: "+strings.Join(AdmissionPlugins(), ", "))
+	fs.StringSliceVar(&o.DisablePlugins, "disable-admission-plugins", nil, "admission plugins to disable, comma-separated")
+	fs.StringVar(&o.ConfigFile, "admission-control-config-file", "", "AdmissionConfiguration of apiserver.config.k8s.io/v1: configuration of admission plugins, or the names of files with it")
+	flags.OptionalSecondsVar(fs, &o.DefaultNotReadyTolerationSeconds, "default-not-ready-toleration-seconds", 300, "default toleration of pods for nodes that are not ready, in seconds")
+	flags.OptionalSecondsVar(fs, &o.DefaultUnreachableTolerationSeconds, "default-unreachable-toleration-seconds", 300, "default toleration of pods for unreachable nodes, in seconds")
+	flags.EnabledVar(fs, &o.DenyPrivileged, "allow-privileged", "allow privileged containers in pods; unlike in kube-apiserver, this is the default")
+}
+
+// LoadConfig reads ConfigFile, if it is set.
+func (o *AdmissionOptions) LoadConfig() error {
+	if o.ConfigFile == "" {
+		return nil
+	}
+	read, err := config.Read(o.ConfigFile)
+	if err != nil {
+		return fmt.Errorf("--admission-control-config-file: %w", err)
+	}
+	o.Config = read
+	return nil
+}
+
+func (o *AdmissionOptions) setDefaults() {
+	if o.Config == nil {
+		o.Config = &config.Config{}
+	}
+}
+
+// check returns errors for unknown plugins, for plugins that are both enabled and disabled, and for
+// enabled plugins without their configuration.
+func (o *AdmissionOptions) check() error {
+	known := make(map[string]plugin.Registration)
+	for _, r := range plugin.All() {
+		known[r.Name] = r
+	}
+	var errs []error
+	for _, name := range o.EnablePlugins {
+		r, exists := known[name]
+		switch {
+		case !exists:
+			errs = append(errs, fmt.Errorf("--enable-admission-plugins: there is no admission plugin %q", name))
+		case r.RequiresConfig && !slices.Contains(o.Config.Configured(), name):
+			errs = append(errs, fmt.Errorf("--enable-admission-plugins=%s needs its configuration, by --admission-control-config-file", name))
+		case slices.Contains(o.DisablePlugins, name):
+			errs = append(errs, fmt.Errorf("--enable-admission-plugins and --disable-admission-plugins both name %s", name))
+		}
+	}
+	for _, list := range []struct {
+		flag  string
+		names []string
+	}{
+		{"disable-admission-plugins", o.DisablePlugins}, {"admission-control-config-file", o.Config.Configured()},
+	} {
+		for _, name := range list.names {
+			if _, exists := known[name]; !exists {
+				errs = append(errs, fmt.Errorf("--%s: there is no admission plugin %q", list.flag, name))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,30 @@
+package controlplane
+
+import (
+	"context"
+	"strings"
+
+	"mainstay.dev/mainstay/internal/feature"
+	"mainstay.dev/mainstay/internal/storage/reflector"
+)
+
+// settings are the inputs of all components of a control plane. They do not change.
+type settings struct {
+	env     *Env
+	prefix  string
+	options Options // with defaults
+	gates   feature.Gates
+	// lifetime ends when the control plane is closed.
+	lifetime context.Context
+}
+
+func newSettings(c *ControlPlane) *settings {
+	return &settings{env: c.env, prefix: c.prefix, options: c.options, gates: c.options.Gates(), lifetime: c.lifetime}
+}
+
+// keyPrefix returns the prefix of all keys, such as "/registry".
+func (s *settings) keyPrefix() string { return "/" + strings.Trim(s.prefix, "/") }
+
+func (s *settings) reflectorMetrics() *reflector.Metrics {
+	return s.env.Telemetry.Metrics.Storage.Reflectors
+}

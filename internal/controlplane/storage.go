@@ -1,0 +1,118 @@
+package controlplane
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"mainstay.dev/mainstay/internal/apis/builtin"
+	"mainstay.dev/mainstay/internal/apis/builtin/all"
+	"mainstay.dev/mainstay/internal/endpoints/route"
+	"mainstay.dev/mainstay/internal/registry/quota"
+	"mainstay.dev/mainstay/internal/rest"
+	"mainstay.dev/mainstay/internal/storage"
+	"mainstay.dev/mainstay/internal/storage/factory"
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// objectStorage opens the storage of resources.
+type objectStorage struct {
+	factory   *factory.Factory
+	observers *observers
+	// ledger charges the writes of namespaced objects to quotas; nil without the plugin ResourceQuota.
+	ledger *quota.Ledger
+}
+
+func newObjectStorage(s *settings, observers *observers, ledger *quota.Ledger) (*objectStorage, error) {
+	env := &s.env.Storage
+	opener, err := factory.New(factory.Config{
+		Backend: env.Backend, Prefix: s.prefix, Feed: env.Feed, Overrides: storageOverrides(env.Overrides), Transformer: env.Transformer,
+		Encodings: env.Encodings, Metrics: s.env.Telemetry.Metrics.Storage.Storage,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if !s.options.pluginEnabled(resourceQuota) {
+		ledger = nil
+	}
+	return &objectStorage{factory: opener, observers: observers, ledger: ledger}, nil
+}
+
+// open opens the storage of a built-in resource for requests.
+func (o *objectStorage) open(spec storage.Spec) (storage.Interface, error) {
+	spec.Observer = o.observers.ofWritten(spec.Resource)
+	return o.openCharged(spec)
+}
+
+// openCharged opens the storage of a resource for requests. Writes of namespaced objects are charged
+// to quotas.
+func (o *objectStorage) openCharged(spec storage.Spec) (storage.Interface, error) {
+	opened, err := o.factory.Open(spec)
+	if err != nil || !spec.Namespaced {
+		return opened, err
+	}
+	if o.ledger != nil {
+		opened = o.ledger.Account(spec.Resource, opened)
+	}
+	if observer := o.observers.ofCharged(spec.Resource); observer != nil {
+		opened = storage.Observed(opened, observer)
+	}
+	return opened, nil
+}
+
+// builtinResources are the built-in resources of a control plane and their storage.
+type builtinResources struct {
+	storage *objectStorage
+	rows    *builtin.Env
+	static  *route.Static // all built-in resources
+	served  *route.Static // resources that clients can use
+}
+
+func newBuiltinResources(objects *objectStorage, rows *builtin.Env) (*builtinResources, error) {
+	resources, err := builtin.Build(rows, all.Groups())
+	if err != nil {
+		return nil, fmt.Errorf("open the storage of built-in resources: %w", err)
+	}
+	b := &builtinResources{storage: objects, rows: rows, static: route.NewStatic(resources)}
+	b.served = b.static
+	if enabled := rows.Enablement; !enabled.All() {
+		b.served = route.NewStatic(slices.DeleteFunc(slices.Clone(resources), func(r *rest.Resource) bool { return !enabled.Serves(r.GVR()) }))
+	}
+	return b, nil
+}
+
+// uncached opens the storage of a built-in resource without its watch cache, for components that
+// keep their own copy of the objects or read them rarely.
+func (b *builtinResources) uncached(resource schema.GroupResource) (storage.Interface, error) {
+	return b.observed(resource, nil)
+}
+
+// observed is like uncached, for a component that also writes and observes its writes.
+func (b *builtinResources) observed(resource schema.GroupResource, observer *storage.Observer) (storage.Interface, error) {
+	spec := b.rows.Spec(resource)
+	spec.Uncached, spec.Observer = true, observer
+	return b.storage.factory.Open(spec)
+}
+
+// serverLeases opens the leases through which servers over one etcd find each other. They are
+// Endpoints under keys of kube-apiserver, which contain no namespace.
+func (b *builtinResources) serverLeases(path string) (storage.Interface, error) {
+	spec := b.rows.Spec(corev1.Resource("endpoints"))
+	spec.Path, spec.Namespaced, spec.Uncached = path, false, true
+	spec.Resource = leaseResources()[path] // kube-apiserver does not encrypt this resource
+	return b.storage.factory.Open(spec)
+}
+
+// overrides returns the backends of resources with a separate store, by storage path. main is the
+// backend of all other resources.
+func (b *builtinResources) overrides(main kv.Backend) map[string]kv.Backend {
+	found := map[string]kv.Backend{}
+	for _, spec := range b.rows.Specs() {
+		if backend := b.storage.factory.Backend(spec.Resource); backend != main {
+			found[spec.Path] = backend
+		}
+	}
+	return found
+}

@@ -1,0 +1,243 @@
+// Package flags defines command-line flags of types that pflag does not have: disabling switches,
+// limits and periods with a special zero, sizes, ports, addresses and TLS settings. Configuration
+// groups use it in their AddFlags methods.
+//
+// Each function defines one flag, whose value is stored in *p. Except where noted, *p keeps its
+// value until the flag is set, so that the default of the flag is the default of the configuration;
+// preset is only the text of the default in the help.
+package flags
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// value is a pflag.Value with a parser.
+type value struct {
+	kind, text string
+	set        func(string) error
+}
+
+// Set implements pflag.Value.
+func (v *value) Set(text string) error {
+	if err := v.set(text); err != nil {
+		return err
+	}
+	v.text = text
+	return nil
+}
+
+// String implements pflag.Value.
+func (v *value) String() string { return v.text }
+
+// Type implements pflag.Value.
+func (v *value) Type() string { return v.kind }
+
+// Var defines a flag that calls set with each value. kind is the type in the help; preset is the
+// default, "" if the usage describes it.
+func Var(fs *pflag.FlagSet, name, kind, preset, usage string, set func(string) error) {
+	fs.Var(&value{kind: kind, text: preset, set: set}, name, usage)
+}
+
+// ListVar defines a flag like Var that may be repeated. Its text is the list of all values.
+func ListVar(fs *pflag.FlagSet, name, kind, usage string, set func(string) error) {
+	fs.Var(&list{value{kind: kind, set: set}}, name, usage)
+}
+
+// list is a value that may be repeated.
+type list struct{ value }
+
+// Set implements pflag.Value.
+func (l *list) Set(text string) error {
+	if err := l.set(text); err != nil {
+		return err
+	}
+	if l.text != "" && text != "" {
+		text = "," + text
+	}
+	l.text += text
+	return nil
+}
+
+// EnabledVar defines a bool flag that is true by default and stores its opposite: *disabled is true
+// if the flag is false.
+func EnabledVar(fs *pflag.FlagSet, disabled *bool, name, usage string) {
+	Var(fs, name, "bool", "true", usage, func(text string) error {
+		enabled, err := strconv.ParseBool(text)
+		*disabled = !enabled
+		return err
+	})
+	fs.Lookup(name).NoOptDefVal = "true"
+}
+
+// FixedVar defines a flag that accepts one value only.
+func FixedVar(fs *pflag.FlagSet, name, fixed, usage string) {
+	Var(fs, name, "string", fixed, usage, func(text string) error {
+		if text != fixed {
+			return fmt.Errorf("%s is not supported yet", text)
+		}
+		return nil
+	})
+}
+
+// disabled is stored for a zero limit or period, because the zero value of a configuration selects
+// the default.
+const disabled = -1
+
+var (
+	errNegative   = errors.New("it cannot be negative")
+	errNotANumber = errors.New("it is not a number")
+)
+
+// LimitVar defines a maximum. 0 disables it and is stored as -1.
+func LimitVar(fs *pflag.FlagSet, p *int, name string, preset int, usage string) {
+	Var(fs, name, "int", strconv.Itoa(preset), usage, func(text string) error {
+		n, err := strconv.Atoi(text)
+		switch {
+		case err != nil:
+			return errNotANumber
+		case n < 0:
+			return errNegative
+		case n == 0:
+			n = disabled
+		}
+		*p = n
+		return nil
+	})
+}
+
+// BytesVar defines a maximum size in bytes, with the suffixes of Kubernetes quantities. 0 disables
+// it and is stored as -1.
+func BytesVar(fs *pflag.FlagSet, p *int64, name, preset, usage string) {
+	Var(fs, name, "quantity", preset, usage, func(text string) error {
+		q, err := resource.ParseQuantity(text)
+		if err != nil {
+			return errors.New("it is not a size in bytes, such as 512Mi")
+		}
+		n := q.Value()
+		switch {
+		case n < 0:
+			return errNegative
+		case n == 0:
+			n = disabled
+		}
+		*p = n
+		return nil
+	})
+}
+
+// PeriodVar defines a duration. 0 disables the feature and is stored as -1.
+func PeriodVar(fs *pflag.FlagSet, p *time.Duration, name string, preset time.Duration, usage string) {
+	Var(fs, name, "duration", preset.String(), usage, func(text string) error {
+		d, err := time.ParseDuration(text)
+		switch {
+		case err != nil:
+			return errors.New("it is not a duration such as 5m")
+		case d < 0:
+			return errNegative
+		case d == 0:
+			d = disabled
+		}
+		*p = d
+		return nil
+	})
+}
+
+// SecondsVar defines a duration as a number of seconds.
+func SecondsVar(fs *pflag.FlagSet, p *time.Duration, name string, preset time.Duration, usage string) {
+	Var(fs, name, "int", strconv.Itoa(int(preset/time.Second)), usage, func(text string) error {
+		d, err := parseSeconds(text)
+		if err == nil {
+			*p = d
+		}
+		return err
+	})
+}
+
+// PeriodSecondsVar defines a duration as a number of seconds. 0 disables the feature and is stored
+// as -1.
+func PeriodSecondsVar(fs *pflag.FlagSet, p *time.Duration, name string, preset time.Duration, usage string) {
+	Var(fs, name, "int", strconv.Itoa(int(preset/time.Second)), usage, func(text string) error {
+		d, err := parseSeconds(text)
+		switch {
+		case err != nil:
+			return err
+		case d < 0:
+			return errNegative
+		case d == 0:
+			d = disabled
+		}
+		*p = d
+		return nil
+	})
+}
+
+func parseSeconds(text string) (time.Duration, error) {
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil {
+		return 0, errors.New("it is not a number of seconds")
+	}
+	return time.Duration(n) * time.Second, nil
+}
+
+// OptionalSecondsVar defines a number of seconds, of which 0 is a valid value. *p is nil until the
+// flag is set.
+func OptionalSecondsVar(fs *pflag.FlagSet, p **int64, name string, preset int64, usage string) {
+	Var(fs, name, "int", strconv.FormatInt(preset, 10), usage, func(text string) error {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return errors.New("it must be a number of seconds")
+		}
+		*p = &n
+		return nil
+	})
+}
+
+// PortVar defines a port to listen on. 0 means any free port and is stored as -1.
+func PortVar(fs *pflag.FlagSet, p *int, name string, preset int, usage string) {
+	Var(fs, name, "int", strconv.Itoa(preset), usage, func(text string) error {
+		n, err := strconv.ParseUint(text, 10, 16)
+		if err != nil {
+			return errors.New("it must be a port: a number from 1 to 65535, or 0 for a free port")
+		}
+		if *p = int(n); n == 0 {
+			*p = disabled
+		}
+		return nil
+	})
+}
+
+// AddrVar defines an IP address. An IPv4-mapped IPv6 address is stored as IPv4.
+func AddrVar(fs *pflag.FlagSet, p *netip.Addr, name, usage string) {
+	Var(fs, name, "ip", "", usage, func(text string) error {
+		addr, err := netip.ParseAddr(text)
+		if err != nil {
+			return errors.New("it is not an IP address")
+		}
+		*p = addr.Unmap()
+		return nil
+	})
+}
+
+// PrefixesVar defines a comma-separated list of CIDRs.
+func PrefixesVar(fs *pflag.FlagSet, p *[]netip.Prefix, name, usage string) {
+	Var(fs, name, "cidrs", "", usage, func(text string) error {
+		var prefixes []netip.Prefix
+		for item := range strings.SplitSeq(text, ",") {
+			prefix, err := netip.ParsePrefix(strings.TrimSpace(item))
+			if err != nil {
+				return fmt.Errorf("%q is not a CIDR such as 10.96.0.0/12", item)
+			}
+			prefixes = append(prefixes, prefix.Masked())
+		}
+		*p = prefixes
+		return nil
+	})
+}

@@ -1,0 +1,257 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/controlplane"
+	"mainstay.dev/mainstay/internal/feature"
+	"mainstay.dev/mainstay/internal/simulation"
+	"mainstay.dev/mainstay/internal/storage/cache"
+	"mainstay.dev/mainstay/internal/storage/encryption"
+	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/driver"
+	"mainstay.dev/mainstay/internal/storage/kv/embedded"
+	"mainstay.dev/mainstay/internal/storage/kv/etcd"
+)
+
+// drivers returns the storage backends. A new backend is a package in storage/kv and a line here.
+func (c *StorageConfig) drivers(gates feature.Gates) driver.List {
+	return driver.List{
+		embedded.Driver(embedded.Config{
+			Retention: c.Embedded.HistoryRetention, Quota: max(c.Embedded.Quota, 0), AcceptLostWrites: c.Embedded.AcceptLostWrites,
+		}),
+		etcd.Driver(etcd.Config{
+			CAFile: c.Etcd.TLS.CAFile, CertFile: c.Etcd.TLS.CertFile, KeyFile: c.Etcd.TLS.KeyFile,
+			CompactionInterval: c.Etcd.CompactionInterval, LeaseReuse: c.Etcd.LeaseReuse, SizeInterval: c.Etcd.SizeInterval,
+			NoRangeStream: !gates.Enabled(feature.EtcdRangeStream),
+		}),
+	}
+}
+
+// overrideDrivers returns the drivers of an override. The certificates of --etcd-servers are not used
+// for a store without TLS.
+func (c *StorageConfig) overrideDrivers(gates feature.Gates, urls []string) driver.List {
+	config := *c
+	if strings.HasPrefix(urls[0], "http:") {
+		config.Etcd.TLS = EtcdTLSConfig{}
+	}
+	return config.drivers(gates)
+}
+
+// urls returns the URLs of the store. storeDir is the directory of the embedded store.
+func (c *StorageConfig) urls(storeDir string) []string {
+	switch {
+	case len(c.Etcd.Servers) > 0:
+		return c.Etcd.Servers
+	case c.InMemory:
+		return []string{embedded.MemoryURL}
+	}
+	return []string{embedded.URL(storeDir)}
+}
+
+// checkServers validates the URLs of --etcd-servers and of its overrides.
+func (c *StorageConfig) checkServers(gates feature.Gates) error {
+	if len(c.Etcd.Servers) == 0 {
+		if c.Etcd.TLS != (EtcdTLSConfig{}) || len(c.Etcd.Overrides) > 0 {
+			return errors.New("--etcd-cafile, --etcd-certfile, --etcd-keyfile and --etcd-servers-overrides need --etcd-servers")
+		}
+		return nil
+	}
+	_, err := parseOverrides(c.Etcd.Overrides, (&StorageConfig{}).drivers(gates))
+	if _, problem := findShared(c.drivers(gates), c.Etcd.Servers); problem != nil {
+		err = errors.Join(fmt.Errorf("--etcd-servers: %w", problem), err)
+	}
+	return err
+}
+
+// storeEnv is the environment of a store.
+type storeEnv struct {
+	gates   feature.Gates
+	dir     *dataDir // nil without a data directory
+	dial    func(ctx context.Context, network, address string) (net.Conn, error)
+	pressed func() bool // reports a lack of memory; may be nil
+	// encodings contains the cached encodings of objects.
+	encodings *codec.Memory
+	registry  prometheus.Registerer
+	cache     *cache.Metrics
+	crypto    *encryption.Metrics
+	logger    *slog.Logger
+	world     *simulation.World // nil for the real clock
+}
+
+// store is an open store with its change feeds, its overrides and the encryption of values.
+type store struct {
+	config    *StorageConfig
+	env       storeEnv
+	backend   kv.Backend
+	shared    bool // other processes may use the backend
+	overrides []controlplane.Override
+	feed      *cache.Feed              // nil without a watch cache
+	crypto    *encryption.Transformers // nil without encryption
+
+	// stop ends the goroutines, which running waits for.
+	stop    context.CancelFunc
+	running sync.WaitGroup
+}
+
+// openStore opens the backends. It blocks until they respond, or ctx ends. The caller must call close,
+// also after an error of start.
+func openStore(ctx context.Context, config *StorageConfig, env storeEnv) (*store, error) {
+	s := &store{config: config, env: env, stop: func() {}}
+	var dir string
+	if env.dir != nil {
+		dir = env.dir.store()
+	}
+	urls := config.urls(dir)
+	d, err := config.drivers(env.gates).Find(urls)
+	if err != nil {
+		return nil, err
+	}
+	s.shared = d.Shared
+	s.backend, err = d.Open(ctx, s.driverConfig(urls, ""))
+	if err != nil {
+		if d.InDataDir && env.dir != nil {
+			err = env.dir.explainStore(err)
+		}
+		return nil, err
+	}
+	if err := s.openOverrides(ctx); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+func (s *store) driverConfig(urls []string, id string) driver.Config {
+	return driver.Config{
+		URLs: urls, Prefix: s.config.Prefix, ID: id,
+		Dial: s.env.dial, Logger: s.env.logger, Registerer: s.env.registry, World: s.env.world,
+	}
+}
+
+// openOverrides opens the separate stores of single resources.
+func (s *store) openOverrides(ctx context.Context) error {
+	overrides, err := parseOverrides(s.config.Etcd.Overrides, (&StorageConfig{}).drivers(s.env.gates))
+	if err != nil {
+		return err
+	}
+	for i, o := range overrides {
+		o.resources = slices.DeleteFunc(o.resources, func(r schema.GroupResource) bool {
+			ignored := !controlplane.Overridable(r)
+			if ignored {
+				s.env.logger.Warn("ignoring an override in --etcd-servers-overrides: the resource cannot be stored elsewhere", "resource", r.String())
+			}
+			return ignored
+		})
+		d, err := s.config.overrideDrivers(s.env.gates, o.urls).Find(o.urls)
+		if err != nil {
+			return fmt.Errorf("--etcd-servers-overrides: %w", err)
+		}
+		backend, err := d.Open(ctx, s.driverConfig(o.urls, fmt.Sprintf("etcd-%d", i+1)))
+		if err != nil {
+			return fmt.Errorf("--etcd-servers-overrides: %w", err)
+		}
+		s.overrides = append(s.overrides, controlplane.Override{Resources: o.resources, Backend: backend})
+	}
+	return nil
+}
+
+// start starts the encryption and the change feeds, which run until close. It blocks until the
+// encryption plugins respond, or ctx ends.
+func (s *store) start(ctx context.Context) error {
+	running, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	if err := s.startEncryption(ctx, running); err != nil {
+		return err
+	}
+	if s.config.DisableWatchCache {
+		return nil
+	}
+	var err error
+	if s.feed, err = s.startFeed(running, s.backend); err != nil {
+		return err
+	}
+	for i := range s.overrides {
+		if s.overrides[i].Feed, err = s.startFeed(running, s.overrides[i].Backend); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// startEncryption reads the encryption configuration and follows its changes and those of its keys.
+func (s *store) startEncryption(ctx, running context.Context) error {
+	config := s.config.Encryption
+	if config.File == "" {
+		return nil
+	}
+	transformers, err := encryption.Open(ctx, encryption.Options{File: config.File, Reload: config.Reload, Metrics: s.env.crypto, Logger: s.env.logger})
+	if err != nil {
+		return fmt.Errorf("--encryption-provider-config: %w", err)
+	}
+	s.crypto = transformers
+	s.running.Go(func() { transformers.Run(running) }) // ends with close
+	return nil
+}
+
+// startFeed starts the change feed of a backend.
+func (s *store) startFeed(running context.Context, backend kv.Backend) (*cache.Feed, error) {
+	feed, err := cache.NewFeed(cache.FeedConfig{
+		Backend: backend, Prefix: s.feedPrefix(), Logger: s.env.logger, Metrics: s.env.cache, Pressed: s.env.pressed, Encodings: s.env.encodings,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("start the watch cache: %w", err)
+	}
+	s.running.Go(func() { // ends with close
+		if err := feed.Run(running); err != nil {
+			s.env.logger.Error("the watch cache stopped following the store", "err", err)
+		}
+	})
+	return feed, nil
+}
+
+// feedPrefix returns the prefix of the change feed: all keys, or the keys below --etcd-prefix of a
+// shared store, which may have other users.
+func (s *store) feedPrefix() string {
+	if s.shared {
+		return s.config.Prefix
+	}
+	return "/"
+}
+
+// hold protects the newest revision of the store from compaction until release.
+func (s *store) hold(ctx context.Context) (revision int64, release func(), err error) {
+	held, release, err := s.backend.Hold(ctx, 0)
+	return int64(held), release, err
+}
+
+// close ends the goroutines and closes the backends.
+func (s *store) close() error {
+	s.stop()
+	s.running.Wait()
+	var errs []error
+	for _, backend := range append([]kv.Backend{s.backend}, backendsOf(s.overrides)...) {
+		if err := backend.Close(); err != nil {
+			errs = append(errs, fmt.Errorf("close the store: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func backendsOf(overrides []controlplane.Override) []kv.Backend {
+	var backends []kv.Backend
+	for _, o := range overrides {
+		backends = append(backends, o.Backend)
+	}
+	return backends
+}

@@ -1,0 +1,63 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/driver"
+)
+
+// openTimeout is the maximum time to wait for a response of etcd when a store is opened.
+const openTimeout = 20 * time.Second
+
+// Driver returns the driver of etcd clusters. The driver's Config determines the endpoints, the health
+// prefix, the cluster ID and the environment of a store; config has the other settings.
+func Driver(config Config) driver.Driver {
+	return driver.Driver{
+		Schemes: []string{"http", "https"},
+		Shared:  true,
+		Check: func(urls []string) error {
+			config := config
+			config.Endpoints = urls
+			return config.Check()
+		},
+		Open: func(ctx context.Context, c driver.Config) (kv.Backend, error) {
+			config := config
+			config.Endpoints, config.HealthPrefix, config.ClusterID = c.URLs, c.Prefix, c.ID
+			config.Dial, config.Logger, config.Registerer = c.Dial, c.Logger, c.Registerer
+			store, err := openReady(ctx, config, c.Prefix)
+			if err != nil {
+				if ctx.Err() != nil {
+					return nil, errors.Join(ctx.Err(), err)
+				}
+				return nil, fmt.Errorf("use etcd at %s: %w", strings.Join(c.URLs, ","), err)
+			}
+			return store, nil
+		},
+	}
+}
+
+// openReady opens a store, waits until etcd responds, and rejects incomplete data below prefix.
+func openReady(ctx context.Context, config Config, prefix string) (*Store, error) {
+	store, err := Open(config)
+	if err != nil {
+		return nil, err
+	}
+	waitCtx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	err = store.Await(waitCtx)
+	if errors.Is(err, kv.ErrUnavailable) && ctx.Err() == nil {
+		err = fmt.Errorf("no response for %s: %w", openTimeout, err)
+	}
+	if err == nil {
+		err = store.CheckComplete(ctx, prefix)
+	}
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	return store, nil
+}
