@@ -23,7 +23,7 @@ type answer struct {
 const deprecatedSince = " is deprecated in v1.37+"
 
 // ownWarning ends the warnings of deletions that no controller would finish, which a kube-apiserver does not give.
-const ownWarning = `no kube-controller-manager holds its lease in kube-system"`
+const ownWarning = `no kube-controller-manager has its lease in kube-system"`
 
 func readAnswer(resp *http.Response) (answer, error) {
 	defer resp.Body.Close()
