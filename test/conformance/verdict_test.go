@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -61,16 +60,6 @@ func (v *verdict) judge(t *testing.T, results []Result) {
 			v.outdated++
 		}
 	}
-}
-
-// asListed reports whether all steps match but those that are listed.
-func (v *verdict) asListed(results []Result) bool {
-	return !slices.ContainsFunc(results, func(r Result) bool {
-		key := stepKey{r.Step.Scenario, r.Step.Number}
-		_, listed := v.known[key]
-		_, differs := v.differing[key]
-		return len(r.Differences) > 0 && !listed && !differs
-	})
 }
 
 func describe(s Step) string {
