@@ -25,11 +25,11 @@ func TestMain(m *testing.M) {
 
 const recordingsDir = "testdata/recordings"
 
-// recordedFlags are those of the recorded server that its answers depend on.
+// recordedFlags are the flags of the recorded server that affect its responses.
 var recordedFlags = []string{"--service-cluster-ip-range=10.96.0.0/12", "--controllers=-clusterrole-aggregation-controller"}
 
-// onDemand are the flags of the server that the folders of betas were recorded from; it wrote
-// no StorageVersions.
+// onDemand are the flags of the server from which the folders of beta APIs were recorded. It did
+// not write StorageVersions.
 var onDemand = []string{"--runtime-config=api/all=true", "--feature-gates=AllAlpha=true,AllBeta=true,StorageVersionAPI=false"}
 
 // stoppedClock gives all writes the same time. The responses of some scenarios depend on the
@@ -54,7 +54,7 @@ func flagsOf(name string) []string {
 	return nil
 }
 
-// TestConversations replays every recording, each on a server of its own.
+// TestConversations replays every recording against its own server.
 func TestConversations(t *testing.T) {
 	t.Parallel()
 	for _, name := range recordingNames(t) {
@@ -65,7 +65,8 @@ func TestConversations(t *testing.T) {
 	}
 }
 
-// TestConversationsWithoutCache replays what the watch cache has a part in against a server that reads from its store.
+// TestConversationsWithoutCache replays the recordings of reads, watches and writes against a
+// server that reads from its store, without the watch cache.
 func TestConversationsWithoutCache(t *testing.T) {
 	t.Parallel()
 	if *update {
@@ -99,7 +100,7 @@ func replayRecording(t *testing.T, name string, flags ...string) {
 	verdict.finish(t)
 }
 
-// clientOf returns a client with a certificate that the server's own authority signs.
+// clientOf returns a client with a certificate that the CA of the server has signed.
 func clientOf(srv *testserver.Server, subject string) (*http.Client, error) {
 	authority, err := pki.Open(filepath.Join(srv.Dir(), "pki"))
 	if err != nil {
@@ -123,17 +124,17 @@ func clientOf(srv *testserver.Server, subject string) (*http.Client, error) {
 	return newClient(config)
 }
 
-// elsewhere are the folders of recordings that other tests replay.
-var elsewhere = []string{"controllers/loops", "expired/", "webhook/", "validation/", "validation-beta/", "transitions/"}
+// otherTests are the folders of recordings that other tests replay.
+var otherTests = []string{"controllers/loops", "expired/", "webhook/", "validation/", "validation-beta/", "transitions/"}
 
-// recordingNames lists the recordings that need nothing but a fresh server.
+// recordingNames lists the recordings that require only a new server.
 func recordingNames(t *testing.T) []string {
 	t.Helper()
 	var names []string
 	err := filepath.WalkDir(recordingsDir, func(path string, entry fs.DirEntry, err error) error {
 		if name, ok := strings.CutSuffix(path, ".jsonl.gz"); err == nil && ok {
 			name = strings.TrimPrefix(filepath.ToSlash(name), recordingsDir+"/")
-			if !slices.ContainsFunc(elsewhere, func(folder string) bool { return strings.HasPrefix(name, folder) }) {
+			if !slices.ContainsFunc(otherTests, func(folder string) bool { return strings.HasPrefix(name, folder) }) {
 				names = append(names, name)
 			}
 		}

@@ -11,8 +11,9 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestExpiredRevisions replays what a client meets whose revision is no longer kept: the two recordings are one
-// conversation with a restart in between, on a server that keeps hardly any history.
+// TestExpiredRevisions replays requests for revisions that the server has removed. The two
+// recordings are one conversation with a restart in between. The server keeps a history of one
+// second.
 func TestExpiredRevisions(t *testing.T) {
 	t.Parallel()
 	srv := testserver.New(t, testserver.Options{Flags: append([]string{"--history-retention=1s"}, recordedFlags...)})
@@ -40,8 +41,8 @@ func TestExpiredRevisions(t *testing.T) {
 	}
 }
 
-// expire brings the server nearer to having forgotten what it was asked for. It writes, as a revision is only forgotten
-// when there are later ones, and restarts, as the cache may remember more than the store.
+// expire creates five revisions, waits for the retention time and restarts the server. Only
+// revisions before the latest are removed, and the watch cache may keep more than the store.
 func expire(t *testing.T, srv *testserver.Server, replayer *Replayer) {
 	t.Helper()
 	for range 5 {

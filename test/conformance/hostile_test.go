@@ -13,8 +13,9 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestHostileFields puts values that nobody should send into each field of an object that is accepted, of every kind. The
-// server refuses them, or takes them, and a refusal names a field of the part that the value is in.
+// TestHostileFields replaces each field of a valid object of each kind by invalid and extreme
+// values. The server accepts or rejects the object without an internal error. The causes of a
+// rejection name a field of the changed part.
 func TestHostileFields(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob(filepath.Join(recordingsDir, "validation", "*.jsonl.gz"))
@@ -39,7 +40,8 @@ func TestHostileFields(t *testing.T) {
 	}
 }
 
-// sendHostile replays a scenario up to the object that is accepted, and sends that with each field changed.
+// sendHostile replays a scenario up to its valid object, and sends that object with each field
+// changed.
 func sendHostile(t *testing.T, replayer *Replayer, scenario Scenario) {
 	for i, step := range scenario.Steps {
 		if !strings.HasSuffix(step.Request.Path, "?dryRun=All") {
@@ -70,7 +72,7 @@ func sendHostile(t *testing.T, replayer *Replayer, scenario Scenario) {
 	}
 }
 
-// hostileValues are what a value is replaced by.
+// hostileValues returns the replacements of a value.
 func hostileValues(value any) []any {
 	switch v := value.(type) {
 	case string:
@@ -90,7 +92,8 @@ func hostileValues(value any) []any {
 	return nil
 }
 
-// eachChange calls f with copies of a value in which one thing is hostile, and with its place.
+// eachChange calls f with copies of a value, each with one replacement, and with the path of the
+// replacement.
 func eachChange(value any, f func(place string, changed any)) {
 	for _, hostile := range hostileValues(value) {
 		f("", hostile)
@@ -139,8 +142,9 @@ func checkRefusal(t *testing.T, replayer *Replayer, step Step, part, place strin
 	}
 }
 
-// isAbout reports whether a cause names a field of a part of the object. kube-apiserver calls some by other names: the
-// taints of nodes, names that are made of what a definition or registration says, and the older version's of events.
+// isAbout reports whether a cause names a field of a part of the object. kube-apiserver uses
+// different paths for the taints of nodes, for names derived from the spec of definitions and
+// APIServices, and for events.
 func isAbout(field, part string) bool {
 	switch {
 	case strings.HasPrefix(field, part):

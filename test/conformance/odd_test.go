@@ -7,8 +7,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestOddRequests sends what mutations and reading have found to be hard, each with the status that it deserves. Nothing
-// of it was recorded: a kube-apiserver panics on some.
+// TestOddRequests sends unusual requests that earlier tests and reviews found, with the expected
+// status. They are not recorded, because kube-apiserver panics on some of them.
 func TestOddRequests(t *testing.T) {
 	t.Parallel()
 	srv := testserver.New(t, testserver.Options{})

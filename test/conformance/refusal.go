@@ -118,7 +118,7 @@ func compareRefusals(c *Comparison, recorded Response, live answer) {
 	}
 }
 
-// refusedNames pairs generated names, which causes quote.
+// refusedNames pairs generated names, because causes quote them.
 func (c *Comparison) refusedNames(want, got []byte) {
 	wantValue, err := decodeJSON(want)
 	if err != nil {

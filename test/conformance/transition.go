@@ -51,7 +51,7 @@ func (c *Comparison) compareObjects(step Step, got answer) {
 		return
 	}
 	if status, _ := wantBody.(map[string]any); status["kind"] == "Status" {
-		return // of a deletion, recorded in the short form
+		return // of a deletion, recorded without details
 	}
 	if hasControllers(step.Scenario) {
 		wantBody, gotBody = withoutStatus(wantBody), withoutStatus(gotBody)
@@ -123,7 +123,7 @@ func withGenerationOf(other any, object map[string]any) map[string]any {
 	return object
 }
 
-// shortRefusal is a refusal as the recordings of transitions keep it.
+// shortRefusal is a rejection in the short form of these recordings.
 type shortRefusal struct {
 	Code   int
 	Reason string
