@@ -199,8 +199,8 @@ func contentType(r Response) string {
 	return "application/json"
 }
 
-// withoutOwn returns the warnings that the recorded server can also send.
-func withoutOwn(warnings []string) []string {
+// withoutOwnWarnings returns the warnings that the recorded server can also send.
+func withoutOwnWarnings(warnings []string) []string {
 	return slices.DeleteFunc(slices.Clone(warnings), func(text string) bool {
 		return strings.HasSuffix(text, ownWarning) || strings.Contains(text, deprecatedSince)
 	})
@@ -215,7 +215,7 @@ func compareHeaders(c *Comparison, want Response, got answer) {
 	for _, name := range comparedHeaders {
 		values := got.header.Values(name)
 		if name == "Warning" {
-			values = withoutOwn(values)
+			values = withoutOwnWarnings(values)
 		}
 		compareHeader(c, name, want.HeaderValues(name), values)
 	}

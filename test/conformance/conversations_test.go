@@ -69,6 +69,7 @@ func TestConversations(t *testing.T) {
 // server that reads from its store, without the watch cache.
 func TestConversationsWithoutCache(t *testing.T) {
 	t.Parallel()
+	skipShort(t, "TestConversations replays the same recordings with a cache")
 	if *update {
 		t.Skip("the lists are written by the runs with a cache")
 	}
@@ -127,14 +128,16 @@ func clientOf(srv *testserver.Server, subject string) (*http.Client, error) {
 // otherTests are the folders of recordings that other tests replay.
 var otherTests = []string{"controllers/loops", "expired/", "webhook/", "validation/", "validation-beta/", "transitions/"}
 
-// recordingNames lists the recordings that require only a new server.
+// recordingNames lists the recordings that require only a new server. With -short it lists those of
+// behavior that all kinds share, and of the core group.
 func recordingNames(t *testing.T) []string {
 	t.Helper()
 	var names []string
 	err := filepath.WalkDir(recordingsDir, func(path string, entry fs.DirEntry, err error) error {
 		if name, ok := strings.CutSuffix(path, ".jsonl.gz"); err == nil && ok {
 			name = strings.TrimPrefix(filepath.ToSlash(name), recordingsDir+"/")
-			if !slices.ContainsFunc(otherTests, func(folder string) bool { return strings.HasPrefix(name, folder) }) {
+			other := slices.ContainsFunc(otherTests, func(folder string) bool { return strings.HasPrefix(name, folder) })
+			if !other && (!testing.Short() || strings.HasPrefix(name, "generic/") || name == "builtin/core") {
 				names = append(names, name)
 			}
 		}

@@ -66,7 +66,7 @@ func (c *Comparison) objects(path string, want, got map[string]any) {
 	}
 	c.generatedName(want, got)
 	if path == "" {
-		c.refusedName(want, got)
+		c.rejectedName(want, got)
 	}
 	unmatched := maps.Clone(got)
 	for _, key := range slices.Sorted(maps.Keys(want)) {
@@ -132,8 +132,8 @@ func (c *Comparison) generatedName(want, got map[string]any) {
 	}
 }
 
-// refusedName pairs the names in the Statuses for a rejected object with a generated name.
-func (c *Comparison) refusedName(want, got map[string]any) {
+// rejectedName pairs the names in the Statuses for a rejected object with a generated name.
+func (c *Comparison) rejectedName(want, got map[string]any) {
 	recorded, _ := want["details"].(map[string]any)
 	live, _ := got["details"].(map[string]any)
 	if want["kind"] != "Status" || recorded == nil || live == nil || c.GenerateName == "" {

@@ -27,6 +27,7 @@ func TestOwnExport(t *testing.T) {
 	})
 	t.Run("on demand", func(t *testing.T) {
 		t.Parallel()
+		skipShort(t, "the kinds that are enabled by default are exported")
 		exportKinds(t, "builtin-beta", onDemandFacts(t), onDemand...)
 	})
 	t.Run("custom", func(t *testing.T) {

@@ -155,6 +155,7 @@ func TestOpenAPIOnDemand(t *testing.T) {
 // that is disabled by default.
 func TestObjectsOnDemand(t *testing.T) {
 	t.Parallel()
+	skipShort(t, "TestRoundTrip creates the kinds that are enabled by default")
 	dir, err := FixturesDir()
 	if err != nil {
 		t.Fatal(err)

@@ -27,7 +27,7 @@ func compareTransition(c *Comparison, step Step, got answer) {
 	case got.status < http.StatusBadRequest || serverFault:
 		compareStatus(c, want, got.status)
 	default:
-		compareShortRefusals(c, want, got)
+		compareShortRejections(c, want, got)
 	}
 }
 
@@ -123,22 +123,22 @@ func withGenerationOf(other any, object map[string]any) map[string]any {
 	return object
 }
 
-// shortRefusal is a rejection in the short form of these recordings.
-type shortRefusal struct {
+// shortRejection is a rejection in the short form of these recordings.
+type shortRejection struct {
 	Code   int
 	Reason string
 	Causes []struct{ Reason, Message, Field string }
 }
 
-func compareShortRefusals(c *Comparison, recorded Response, live answer) {
-	var short shortRefusal
+func compareShortRejections(c *Comparison, recorded Response, live answer) {
+	var short shortRejection
 	if err := json.Unmarshal(recorded.Body, &short); err != nil {
 		c.note("recording", "%v", err)
 		return
 	}
-	want := refusal{Code: short.Code, Reason: short.Reason}
+	want := rejection{Code: short.Code, Reason: short.Reason}
 	want.Details.Causes = short.Causes
-	var got refusal
+	var got rejection
 	if err := json.Unmarshal(live.body, &got); err != nil {
 		c.note("body", "%v", err)
 		return

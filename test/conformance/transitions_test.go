@@ -10,7 +10,7 @@ const sharedNamespace = "transitions/subresources"
 // listed step that matches fails the test, so that the list of differences only becomes shorter.
 func TestTransitions(t *testing.T) {
 	t.Parallel()
-	replayRefusals(t, "transitions", compareTransition,
+	replayRejections(t, "transitions", compareTransition,
 		"--service-cluster-ip-range=10.0.0.0/16", // large, so that no service is given an address that a later step requests
 		"--feature-gates=GenericWorkload=true", "--controllers=-clusterrole-aggregation-controller")
 }

@@ -21,17 +21,18 @@ var pending = flag.String("pending", "", "replay the recorded refusals of kinds 
 // lists only become shorter.
 func TestValidation(t *testing.T) {
 	t.Parallel()
-	replayRefusals(t, "validation", compareVerdict, slices.Concat([]string{"--allow-privileged=false"}, recordedFlags)...)
+	replayRejections(t, "validation", compareVerdict, slices.Concat([]string{"--allow-privileged=false"}, recordedFlags)...)
 }
 
 // TestValidationBeta replays the recordings of versions that are disabled by default.
 func TestValidationBeta(t *testing.T) {
 	t.Parallel()
-	replayRefusals(t, "validation-beta", compareVerdict, slices.Concat(onDemand, recordedFlags)...)
+	skipShort(t, "TestValidation replays some kinds")
+	replayRejections(t, "validation-beta", compareVerdict, slices.Concat(onDemand, recordedFlags)...)
 }
 
-// replayRefusals replays the recordings of a folder against one server.
-func replayRefusals(t *testing.T, folder string, compare func(*Comparison, Step, answer), flags ...string) {
+// replayRejections replays the recordings of a folder against one server.
+func replayRejections(t *testing.T, folder string, compare func(*Comparison, Step, answer), flags ...string) {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(recordingsDir, folder, "*.jsonl.gz"))
 	if err != nil || len(paths) == 0 {
@@ -56,6 +57,9 @@ func replayRefusals(t *testing.T, folder string, compare func(*Comparison, Step,
 			groups = [][]Scenario{steady}
 		}
 		for _, scenarios := range groups {
+			if testing.Short() && !slices.ContainsFunc(shortKinds(), func(kind string) bool { return strings.HasPrefix(scenarios[0].Name, kind+"/") }) {
+				continue
+			}
 			if strings.HasPrefix(scenarios[0].Name, *pending) {
 				kinds = append(kinds, validationKind{r, scenarios})
 			}
@@ -68,6 +72,20 @@ func replayRefusals(t *testing.T, folder string, compare func(*Comparison, Step,
 	}
 	for _, r := range recordings {
 		r.verdict.finish(t)
+	}
+}
+
+// shortKinds returns the kinds that are replayed with -short: a kind with a large specification, one
+// with allocated fields, a cluster-scoped one, and one whose rules are generated.
+func shortKinds() []string {
+	return []string{"pods.v1", "services.v1", "persistentvolumes.v1", "resourceclaims.resource.k8s.io_v1"}
+}
+
+// skipShort skips a test with -short. The reason names the test that covers the behavior.
+func skipShort(t *testing.T, covered string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("skipped with -short: " + covered)
 	}
 }
 

@@ -7,9 +7,9 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestOddRequests sends unusual requests that earlier tests and reviews found, with the expected
+// TestUnusualRequests sends unusual requests that earlier tests and reviews found, with the expected
 // status. They are not recorded, because kube-apiserver panics on some of them.
-func TestOddRequests(t *testing.T) {
+func TestUnusualRequests(t *testing.T) {
 	t.Parallel()
 	srv := testserver.New(t, testserver.Options{})
 	replayer, err := NewReplayer(srv.RESTConfig())
