@@ -2,26 +2,36 @@ package test
 
 import (
 	"io/fs"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestModules runs the tests of the modules inside this one, which `go test ./...`
-// leaves out: those with clients of their own, such as kubectl and Helm. One at a
-// time, for each has servers of its own; `go -C test/e2e test ./...` runs one alone.
+func TestMain(m *testing.M) { os.Exit(testserver.Main(m)) }
+
+// TestModules runs the tests of the nested modules, which `go test ./...` does not include. The
+// server is built once for all of them. `go -C test/e2e test ./...` runs the tests of one module.
 func TestModules(t *testing.T) {
 	if testing.Short() {
-		t.Skip("the modules inside this one are not tested with -short")
+		t.Skip("the nested modules are not tested with -short")
+	}
+	binary, err := testserver.Binary()
+	if err != nil {
+		t.Fatal(err)
 	}
 	for _, dir := range nestedModules(t) {
 		t.Run(filepath.ToSlash(dir), func(t *testing.T) {
+			t.Parallel()
 			args := []string{"-C", filepath.Join("..", dir), "test", "-p=1", "-count=1", "-timeout=15m"}
 			if testing.Verbose() {
 				args = append(args, "-v")
 			}
 			cmd := exec.CommandContext(t.Context(), "go", append(args, "./...")...)
+			cmd.Env = append(os.Environ(), testserver.BinaryEnv+"="+binary)
 			cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
 			if err := cmd.Run(); err != nil {
 				t.Errorf("go %s: %v", strings.Join(cmd.Args[1:], " "), err)
@@ -30,9 +40,8 @@ func TestModules(t *testing.T) {
 	}
 }
 
-// nestedModules returns the folders below the root that are modules and have tests.
-// That it opens all folders makes the go command run this test anew when any file
-// has changed.
+// nestedModules returns the folders of the nested modules that have tests. It opens all folders, so
+// that the go command does not reuse a cached result after a file has changed.
 func nestedModules(t *testing.T) []string {
 	t.Helper()
 	var modules []string
@@ -63,7 +72,7 @@ func nestedModules(t *testing.T) []string {
 		}
 	}
 	if len(tested) == 0 {
-		t.Fatal("there are no modules inside this one")
+		t.Fatal("no nested module has tests")
 	}
 	return tested
 }

@@ -129,6 +129,9 @@ func TestEtcdOutage(t *testing.T) {
 
 func TestEtcdNotThere(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("waits for 20 s; skipped with -short: TestStoppedWithoutEtcd waits less")
+	}
 	c := etcdtest.Start(t, etcdtest.Options{})
 	c.Members[0].Stop()
 	config := etcdConfig(c)

@@ -14,11 +14,11 @@ import (
 	"mainstay.dev/mainstay/internal/filters/audit"
 )
 
-// writes are how often the controllers of the server, and kube-controller-manager's, wrote
-// each object, by verb, name and controller; what was refused counts too.
+// writes contains the number of writes by the controllers of the server (ours) and of
+// kube-controller-manager (theirs), by verb, object and controller. Rejected writes count.
 type writes struct{ ours, theirs map[string]int }
 
-// both returns what the same controller wrote in both.
+// both returns the writes that both made with the same controller.
 func (w writes) both() []string {
 	var both []string
 	for what := range w.ours {
@@ -40,7 +40,7 @@ func (w writes) String() string {
 	return fmt.Sprintf("the server's controllers wrote %d times, kube-controller-manager %d; both did the same %d times", count(w.ours), count(w.theirs), len(w.both()))
 }
 
-// auditSize returns how much has been audited.
+// auditSize returns the size of the audit log, in bytes.
 func (s *site) auditSize() int64 {
 	s.t.Helper()
 	info, err := os.Stat(s.auditLog())
@@ -50,7 +50,7 @@ func (s *site) auditSize() int64 {
 	return info.Size()
 }
 
-// writes reads the audit log from a position on.
+// writes reads the audit log from an offset.
 func (s *site) writes(from int64) writes {
 	s.t.Helper()
 	log, err := os.Open(s.auditLog())
@@ -65,7 +65,7 @@ func (s *site) writes(from int64) writes {
 	for lines := bufio.NewReader(log); ; {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
-			return w // a line without an end is being written, or was when the server was killed
+			return w // an incomplete line is still being written, or the server was killed
 		}
 		var event audit.Event
 		if err := json.Unmarshal(line, &event); err != nil {
@@ -75,7 +75,7 @@ func (s *site) writes(from int64) writes {
 	}
 }
 
-// add counts an event.
+// add counts the write of an event.
 func (w writes) add(event *audit.Event) {
 	object := event.ObjectRef
 	switch {

@@ -8,11 +8,11 @@ import (
 	"mainstay.dev/mainstay/internal/controlplane"
 )
 
-// patience is for a machine that is busy.
+// patience is a timeout for a busy machine.
 const patience = 5 * time.Minute
 
-// TestCluster: whoever runs the controllers that both have, a cluster comes up, survives
-// a kill of the server, and goes away, and nothing is done by both.
+// TestCluster starts a cluster, kills the server, and deletes all objects, with each division of
+// the controllers. No controller writes on both sides.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	names := controlplane.Controllers()
@@ -26,17 +26,18 @@ func TestCluster(t *testing.T) {
 }
 
 const (
-	// everything has those controllers too that kube-controller-manager has off unless they are named.
+	// everything also enables the controllers of kube-controller-manager that are disabled by
+	// default.
 	everything = "*,bootstrap-signer-controller,token-cleaner-controller"
-	// none has no controller: without *, those alone run that are named.
+	// none enables no controller: without *, only the named controllers run.
 	none = "-garbage-collector-controller"
 )
 
-// mode is a way to share the work.
+// mode is a division of the controllers between the two programs.
 type mode struct {
 	name         string
 	ours, theirs string // --controllers of the server, and of kube-controller-manager
-	// idle: the server's controllers do nothing while kube-controller-manager runs.
+	// idle reports that the server's controllers do nothing while kube-controller-manager runs.
 	idle bool
 }
 
@@ -44,7 +45,7 @@ func (m mode) run(t *testing.T) {
 	s := newSite(t, m.ours)
 	manager := s.startControllerManager(m.theirs)
 	s.start("kube-scheduler")
-	shop := newShop(s)
+	shop := newWorkload(s)
 	from := m.awaitIdle(s, 1)
 	t.Logf("until kube-controller-manager had the lease: %s", s.writes(0))
 
@@ -65,8 +66,8 @@ func (m mode) run(t *testing.T) {
 	}
 }
 
-// awaitIdle waits until the server knows, for the n-th time, that kube-controller-manager
-// runs, and returns how much has been audited. Where it has no controllers, it does not look.
+// awaitIdle waits until the server has logged for the n-th time that kube-controller-manager runs,
+// and returns the size of the audit log. A server without controllers does not log it.
 func (m mode) awaitIdle(s *site, n int) (from int64) {
 	s.t.Helper()
 	if m.ours != none {
@@ -75,12 +76,12 @@ func (m mode) awaitIdle(s *site, n int) (from int64) {
 	return s.auditSize()
 }
 
-// check judges what was written.
+// check fails the test for writes of the wrong program.
 func (m mode) check(t *testing.T, when string, w writes) {
 	t.Helper()
 	t.Logf("%s: %s", when, w)
 	if m.idle {
-		// Admission has an account created for a pod that is there before it.
+		// Admission requests the creation of an account if a pod is created before it.
 		delete(w.ours, "create core/serviceaccounts/shop/default/ by service-account-controller")
 		if len(w.ours) > 0 {
 			t.Errorf("%s the server's controllers wrote %v", when, w.ours)

@@ -13,20 +13,21 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// nodes is how many nodes there are.
+// nodes is the number of nodes.
 const nodes = 3
 
-// kubelets does what the kubelets of all nodes would: pods run once they have a node, and
-// those of Jobs succeed; pods that are deleted end.
+// kubelets simulates the kubelets of all nodes: scheduled pods run, pods of Jobs succeed, and
+// deleted pods end.
 type kubelets struct {
 	client kubernetes.Interface
 	t      *testing.T
 }
 
-// period is what passes between two looks at all pods.
+// period is the interval between two syncs of all pods.
 const period = 100 * time.Millisecond
 
-// run registers the nodes, and goes on until ctx ends. While the server is away, it tries again.
+// run registers the nodes and syncs pods until ctx ends. It retries while the server is
+// unavailable.
 func (k *kubelets) run(ctx context.Context) {
 	for registered := 0; registered < nodes && ctx.Err() == nil; {
 		if err := k.register(ctx, fmt.Sprintf("node-%d", registered)); err == nil {
@@ -63,7 +64,7 @@ func (k *kubelets) register(ctx context.Context, name string) error {
 	return err
 }
 
-// sync brings a pod one step further.
+// sync writes the next state of a pod.
 func (k *kubelets) sync(ctx context.Context, pod *corev1.Pod) error {
 	switch {
 	case pod.Spec.NodeName == "":

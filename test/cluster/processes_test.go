@@ -15,19 +15,19 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testserver.Main(m)) }
 
-// programsEnv names the folder of kube-controller-manager and kube-scheduler.
+// programsEnv is the variable with the folder of kube-controller-manager and kube-scheduler.
 const programsEnv = "MAINSTAY_KUBERNETES_BINARIES"
 
-// policy has every answered request in the audit log.
+// policy writes all completed requests to the audit log.
 const policy = `{"apiVersion":"audit.k8s.io/v1","kind":"Policy","omitStages":["RequestReceived","ResponseStarted"],"rules":[{"level":"Metadata"}]}`
 
-// site is a server with the programs beside it.
+// site is a server with the other programs of a control plane.
 type site struct {
 	t        *testing.T
 	server   *testserver.Server
 	programs string
 	dir      string // data directory of the server
-	work     string // everything else
+	work     string // all other files
 }
 
 func newSite(t *testing.T, controllers string) *site {
@@ -57,7 +57,7 @@ type program struct {
 	log testserver.Buffer
 }
 
-// start starts a program as its user, with the flags that kubeadm gives it.
+// start starts a program with its own user and the flags of kubeadm.
 func (s *site) start(name string, flags ...string) *program {
 	s.t.Helper()
 	kubeconfig := filepath.Join(s.work, name+".kubeconfig")
@@ -93,7 +93,7 @@ func (s *site) startControllerManager(controllers string) *program {
 	)
 }
 
-// stop ends the program as systemd would, and reads its log.
+// stop stops the program with SIGTERM and reads its log.
 func (p *program) stop() {
 	if p.cmd.ProcessState != nil {
 		return
@@ -121,7 +121,7 @@ func (p *program) errors() []string {
 	return errs
 }
 
-// awaitLog waits until the server has logged something for the n-th time.
+// awaitLog waits until the server has logged a text n times.
 func (s *site) awaitLog(what string, n int) {
 	s.t.Helper()
 	testserver.Eventually(s.t, 2*time.Minute, func() error {

@@ -19,10 +19,12 @@ type answer struct {
 	body   []byte
 }
 
-// deprecatedSince is in the warnings of versions that are newly deprecated: the recorded server is older.
+// deprecatedSince is part of the warnings about versions that 1.37 deprecates. The recorded server
+// is older and does not send them.
 const deprecatedSince = " is deprecated in v1.37+"
 
-// ownWarning ends the warnings of deletions that no controller would finish, which a kube-apiserver does not give.
+// ownWarning is the end of the warnings about deletions that wait for a disabled controller.
+// kube-apiserver has no such warnings.
 const ownWarning = `no kube-controller-manager has its lease in kube-system"`
 
 func readAnswer(resp *http.Response) (answer, error) {
@@ -37,16 +39,16 @@ func readAnswer(resp *http.Response) (answer, error) {
 // comparedHeaders are always compared by value. The recorder stored them for every response.
 var comparedHeaders = []string{"Warning", "Retry-After", "Location", "Allow", "Www-Authenticate"}
 
-// exactHeaders are compared by value where the recording shows them.
+// exactHeaders are compared by value if they were recorded.
 var exactHeaders = []string{"Cache-Control", "Accept-Ranges", "Content-Encoding"}
 
-// presentHeaders only have to be there where the recording shows them: their values differ with every answer.
+// presentHeaders must be present if they were recorded. Their values differ in every response.
 var presentHeaders = []string{
 	"Etag", "Audit-Id", "Date", "Content-Length", "X-Kubernetes-Pf-Flowschema-Uid", "X-Kubernetes-Pf-Prioritylevel-Uid",
 	"Last-Modified",
 }
 
-// compareAnswer compares everything but watch events.
+// compareAnswer compares status, headers and body, but not watch events.
 func compareAnswer(c *Comparison, step Step, got answer) {
 	want := step.Response
 	clientsMistake := compareStatus(c, want, got.status)
@@ -136,8 +138,8 @@ func groupName(item any) any {
 	return metadata["name"]
 }
 
-// saidOnce is a Status without its repeated causes: a kube-apiserver validates metadata twice on update, and
-// this one once.
+// saidOnce returns a Status without repeated causes. kube-apiserver validates metadata twice on
+// update, this server once.
 func saidOnce(body any) any {
 	status, _ := body.(map[string]any)
 	details, _ := status["details"].(map[string]any)
@@ -181,7 +183,7 @@ func compareStatus(c *Comparison, want Response, got int) (clientsMistake bool) 
 	return clientsMistake
 }
 
-// messageAlone is the message of a Status, without code and reason.
+// messageAlone returns the message of a Status, without code and reason.
 func messageAlone(status any) any {
 	if s, ok := status.(map[string]any); ok {
 		return s["message"]
@@ -189,7 +191,7 @@ func messageAlone(status any) any {
 	return status
 }
 
-// contentType is the media type of the recorded answer: the recorder left out the most common one.
+// contentType returns the media type of a recorded response. The recorder omitted application/json.
 func contentType(r Response) string {
 	if values := r.HeaderValues("Content-Type"); len(values) > 0 {
 		return values[0]
@@ -197,8 +199,8 @@ func contentType(r Response) string {
 	return "application/json"
 }
 
-// withoutOwn returns the warnings that the recorded server could give as well.
-func withoutOwn(warnings []string) []string {
+// withoutOwnWarnings returns the warnings that the recorded server can also send.
+func withoutOwnWarnings(warnings []string) []string {
 	return slices.DeleteFunc(slices.Clone(warnings), func(text string) bool {
 		return strings.HasSuffix(text, ownWarning) || strings.Contains(text, deprecatedSince)
 	})
@@ -213,7 +215,7 @@ func compareHeaders(c *Comparison, want Response, got answer) {
 	for _, name := range comparedHeaders {
 		values := got.header.Values(name)
 		if name == "Warning" {
-			values = withoutOwn(values)
+			values = withoutOwnWarnings(values)
 		}
 		compareHeader(c, name, want.HeaderValues(name), values)
 	}

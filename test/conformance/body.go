@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// decodeBody reads the bytes of an answer by their media type into a JSON value: objects of any encoding become the
-// same value, everything else stays text.
+// decodeBody decodes a response body by its media type. The result is the same JSON value for all
+// encodings of an object; bodies of other types are returned as text.
 func decodeBody(mediaType string, body []byte) (any, error) {
 	base, _, _ := strings.Cut(mediaType, ";")
 	switch {
@@ -39,14 +39,14 @@ func decodeBody(mediaType string, body []byte) (any, error) {
 		return decodeFrames(body)
 	case base == "application/vnd.kubernetes.protobuf":
 		return decodeProtobuf(body)
-	case body[0] == '{': // the index of OpenAPI v3 calls itself plain text
+	case body[0] == '{': // the index of OpenAPI v3 is sent as text/plain
 		return decodeJSON(body)
 	default:
 		return string(body), nil
 	}
 }
 
-// recordedAnswer reads the recorded body the same way.
+// recordedAnswer decodes a recorded body in the same way.
 func recordedAnswer(r Response, mediaType string) (any, error) {
 	if len(r.Body) == 0 {
 		return nil, nil
@@ -81,7 +81,7 @@ func decodeJSON(body []byte) (any, error) {
 	return v, nil
 }
 
-// kinds are the Go types of everything that a built-in server sends.
+// kinds returns a scheme with the Go types of all built-in objects.
 var kinds = func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	utilruntime.Must(kubernetesscheme.AddToScheme(s))
@@ -152,7 +152,8 @@ func (m *Memory) RewriteEncoded(body []byte) ([]byte, error) {
 	return encoded.Bytes(), err
 }
 
-// decodeFrames reads a whole protobuf watch: events, each after its length in four bytes.
+// decodeFrames decodes a complete protobuf watch, a sequence of events with a length prefix of four
+// bytes.
 func decodeFrames(body []byte) (any, error) {
 	events := []any{}
 	for len(body) > 0 {

@@ -15,12 +15,12 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// controllersPatience bounds the wait for what controllers do.
+// controllersPatience is the timeout for actions of controllers.
 const controllersPatience = time.Minute
 
-// TestControllers replays what kube-controller-manager was recorded to do where the server does it. Controllers act when
-// they come to it: an answer is asked for until it is the recorded one, and the events of a watch are compared object by
-// object.
+// TestControllers replays recordings of kube-controller-manager for the controllers that run in
+// this server. Controllers are asynchronous: a GET is repeated until its response matches, and the
+// events of a watch are compared for each object.
 func TestControllers(t *testing.T) {
 	t.Parallel()
 	srv := testserver.New(t, testserver.Options{Flags: []string{"--service-cluster-ip-range=10.96.0.0/12"}})
@@ -36,7 +36,7 @@ func TestControllers(t *testing.T) {
 	}
 }
 
-// unlike are steps whose answers differ for a reason.
+// unlike contains the steps with a different response, and the reason.
 var unlike = map[string]string{
 	"namespace-deletion 7":       "the recorder came before the controller",
 	"namespace-deletion 10":      "the controller may have marked the object by then",
@@ -91,7 +91,8 @@ func replayControllers(t *testing.T, r *Replayer, scenario Scenario) {
 	}
 }
 
-// tryStep sends a request, and returns how its answer differs; an error where its status does.
+// tryStep sends a request and returns the differences of its response. An unexpected status is an
+// error.
 func (r *Replayer) tryStep(ctx context.Context, scenario Scenario, step Step, memory *Memory) ([]string, error) {
 	resp, err := r.send(ctx, scenario, step, memory)
 	if err != nil {
@@ -105,7 +106,7 @@ func (r *Replayer) tryStep(ctx context.Context, scenario Scenario, step Step, me
 		return nil, fmt.Errorf("%d %.500s", got.status, got.body)
 	}
 	if step.Request.Method != http.MethodGet {
-		compareAnswer(&Comparison{Memory: memory}, step, got) // learns what the server has chosen
+		compareAnswer(&Comparison{Memory: memory}, step, got) // records generated values
 	}
 	if unlike[fmt.Sprint(scenario.Name, " ", step.Number)] != "" {
 		return nil, nil
@@ -113,14 +114,14 @@ func (r *Replayer) tryStep(ctx context.Context, scenario Scenario, step Step, me
 	return unlikeMasked(step.Response.Body, got.body), nil
 }
 
-// unlikeMasked compares two answers but for what servers invent.
+// unlikeMasked compares two bodies without generated values.
 func unlikeMasked(want, got json.RawMessage) []string {
 	c := &Comparison{Memory: NewMemory()}
 	compareRaw(c, "", masked(want), masked(got))
 	return c.Differences
 }
 
-// invented matches what servers invent in JSON, besides what volatile does.
+// invented matches the generated values in JSON that volatile does not match.
 var invented = []*regexp.Regexp{
 	regexp.MustCompile(`"(?:resourceVersion|continue)":\s*"\d+"`),
 	regexp.MustCompile(`"LS0tLS1CRUdJTi[A-Za-z0-9+/=]*"`), // a PEM block in base64
@@ -129,7 +130,7 @@ var invented = []*regexp.Regexp{
 	regexp.MustCompile(`"X509SHA256=[0-9a-f]{64}"`),
 }
 
-// masked is JSON in which all that servers invent is the same.
+// masked replaces all generated values in a body by constants.
 func masked(text json.RawMessage) json.RawMessage {
 	s := volatile.ReplaceAllString(string(text), "…")
 	for _, pattern := range invented {
@@ -146,7 +147,7 @@ func masked(text json.RawMessage) json.RawMessage {
 	return json.RawMessage(s)
 }
 
-// awaitObjects waits until the events of each object of a watch are the recorded ones.
+// awaitObjects waits until the watch has sent the recorded events of each object.
 func (w *openWatch) awaitObjects() error {
 	recorded, err := recordedEvents(w.step.Response)
 	if err != nil {
@@ -175,22 +176,23 @@ func (w *openWatch) awaitObjects() error {
 	}
 }
 
-// byObject sorts events by the names of their objects.
+// byObject groups events by the name of their object.
 func byObject(events []Event) map[string][]Event {
 	sorted := map[string][]Event{}
 	for _, event := range events {
 		var object struct {
 			Metadata struct{ Namespace, Name string }
 		}
-		_ = json.Unmarshal(event.Object, &object) // one without a name is compared as that
+		_ = json.Unmarshal(event.Object, &object) // an object without a name gets the empty key
 		name := object.Metadata.Namespace + "/" + object.Metadata.Name
 		sorted[name] = append(sorted[name], event)
 	}
 	return sorted
 }
 
-// unlikeObjects says which recorded events are missing of objects. There may be others between them: kube-controller-manager
-// waits for seconds where the server goes on at once, and tells so.
+// unlikeObjects returns the recorded events that are missing, by object. Additional events are
+// allowed: kube-controller-manager waits for seconds in situations in which this server proceeds
+// and reports progress.
 func unlikeObjects(want, got map[string][]Event) []string {
 	var differences []string
 	for name, events := range want {

@@ -16,8 +16,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestConversionWebhooks replays conversations about resources whose versions a webhook converts, with a webhook that
-// does what the recorder's did.
+// TestConversionWebhooks replays conversations about resources with a conversion webhook. The
+// webhook behaves as the webhook of the recorder.
 func TestConversionWebhooks(t *testing.T) {
 	t.Parallel()
 	for _, flags := range [][]string{nil, {"--watch-cache=false"}} {
@@ -48,13 +48,14 @@ func TestConversionWebhooks(t *testing.T) {
 	}
 }
 
-// recordedBundle finds the certificates of the recorder's webhook.
+// recordedBundle matches the CA certificates of the recorder's webhook.
 var recordedBundle = regexp.MustCompile(`"caBundle":\s*"[^"]*"`)
 
-// othersBundle is how a recorded bundle goes on that is not of the recorder's webhook, and has to stay so.
+// othersBundle is part of a recorded CA bundle that does not belong to the recorder's webhook, and
+// is not replaced.
 const othersBundle = "UJZakNDQVFpZ0F3SUJBZ0lJWnNTMWFYcVg2Ukl3Q2d"
 
-// withWebhook puts a live webhook in the place of the recorder's.
+// withWebhook replaces the address and CA of the recorder's webhook by those of a live one.
 func withWebhook(scenario Scenario, hook *httptest.Server) Scenario {
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw})
 	bundle := []byte(`"caBundle":"` + base64.StdEncoding.EncodeToString(certificate) + `"`)
@@ -76,8 +77,8 @@ func withWebhook(scenario Scenario, hook *httptest.Server) Scenario {
 	return out
 }
 
-// recordedWebhook converts between spec.hostPort of v1 and spec.host and spec.port of v2, or fails in the way that the
-// path says.
+// recordedWebhook converts between spec.hostPort of v1 and spec.host and spec.port of v2, or fails
+// in the way that the path specifies.
 func recordedWebhook(w http.ResponseWriter, r *http.Request) {
 	var review struct {
 		APIVersion string         `json:"apiVersion"`

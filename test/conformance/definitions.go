@@ -117,8 +117,9 @@ func holds(crd apiextensionsv1.CustomResourceDefinition, condition apiextensions
 	})
 }
 
-// learnRevision reads the resourceVersion of a definition that a PUT is about to quote, where no answer has shown it:
-// the recorder had read it again, outside of the scenario, until the definition was established.
+// learnRevision reads the resourceVersion of a definition for a PUT, if no earlier response
+// contained it. The recorder had polled the definition outside of the scenario until it was
+// established.
 func (r *Replayer) learnRevision(ctx context.Context, step Step, body []byte, memory *Memory) error {
 	if step.Request.Method != http.MethodPut || !strings.HasPrefix(step.Request.Path, definitionsPath) {
 		return nil

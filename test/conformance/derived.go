@@ -11,13 +11,13 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 )
 
-// Bodies that were too large to keep are described instead; these are the descriptions in use.
+// Descriptions replace bodies that were too large for a recording.
 var (
 	description = regexp.MustCompile(`"(?:(.) repeated (\d+) times|(\d+) nested empty lists)"`)
 	addedOps    = regexp.MustCompile(`^(\d+) add operations$`)
 )
 
-// patchedBody is the request body of another step with a patch applied.
+// patchedBody returns the request body of another step with a patch applied.
 func patchedBody(scenario Scenario, from BodyFrom) ([]byte, error) {
 	if from.Step == 0 {
 		return describedWhole(scenario, from.Patch)
@@ -29,7 +29,7 @@ func patchedBody(scenario Scenario, from BodyFrom) ([]byte, error) {
 	return applyPatch(base, from.Patch)
 }
 
-// patchedAnswer is the recorded answer of another step with a patch applied.
+// patchedAnswer returns the recorded response of another step with a patch applied.
 func patchedAnswer(scenario Scenario, from BodyFrom) ([]byte, error) {
 	for _, step := range scenario.Steps {
 		if step.Number == from.Step {
@@ -75,11 +75,11 @@ func described(quoted []byte) []byte {
 	return slices.Concat(bytes.Repeat([]byte("["), n), bytes.Repeat([]byte("]"), n))
 }
 
-// number reads digits that a pattern has matched.
+// number parses digits that a pattern has matched.
 func number(digits []byte) int {
 	n, err := strconv.Atoi(string(digits))
 	if err != nil {
-		panic(err) // the pattern matched something else than digits
+		panic(err) // unreachable: the pattern matches digits only
 	}
 	return n
 }

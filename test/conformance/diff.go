@@ -18,9 +18,9 @@ type Comparison struct {
 	// Partial ignores the fields that recordings of errors do not contain: uid, resourceVersion,
 	// creationTimestamp, managedFields.
 	Partial bool
-	// Newer are fields that the recorded version did not have: an answer may carry them.
+	// Newer are fields that the recorded version did not have. Responses may contain them.
 	Newer []string
-	// GenerateName is that of the object in the request.
+	// GenerateName is the generateName of the object in the request.
 	GenerateName string
 }
 
@@ -66,7 +66,7 @@ func (c *Comparison) objects(path string, want, got map[string]any) {
 	}
 	c.generatedName(want, got)
 	if path == "" {
-		c.refusedName(want, got)
+		c.rejectedName(want, got)
 	}
 	unmatched := maps.Clone(got)
 	for _, key := range slices.Sorted(maps.Keys(want)) {
@@ -93,8 +93,7 @@ func (c *Comparison) objects(path string, want, got map[string]any) {
 	}
 }
 
-// byManager puts the entries of managed fields in an order that does not follow from the seconds in which they were
-// written, as theirs does.
+// byManager sorts the entries of managed fields by manager. kube-apiserver sorts them by second.
 func byManager(entries any) any {
 	list, ok := entries.([]any)
 	if !ok {
@@ -109,7 +108,7 @@ func byManager(entries any) any {
 	return list
 }
 
-// leftOut reports whether recordings of faults leave a field out.
+// leftOut reports whether recordings of errors omit a field.
 func leftOut(key string) bool {
 	return key == "uid" || key == "resourceVersion" || key == "creationTimestamp" || key == "managedFields"
 }
@@ -119,7 +118,8 @@ func (c *Comparison) liveKey(key string) string {
 	return replaceVolatile(key, c.Memory.Value)
 }
 
-// generatedName pairs the names of two objects before anything else is compared: the name is quoted in many places.
+// generatedName pairs the names of two objects before other fields are compared, because many
+// fields quote the name.
 func (c *Comparison) generatedName(want, got map[string]any) {
 	prefix, _ := want["generateName"].(string)
 	recorded, _ := want["name"].(string)
@@ -132,8 +132,8 @@ func (c *Comparison) generatedName(want, got map[string]any) {
 	}
 }
 
-// refusedName pairs the names in the Statuses for a rejected object with a generated name.
-func (c *Comparison) refusedName(want, got map[string]any) {
+// rejectedName pairs the names in the Statuses for a rejected object with a generated name.
+func (c *Comparison) rejectedName(want, got map[string]any) {
 	recorded, _ := want["details"].(map[string]any)
 	live, _ := got["details"].(map[string]any)
 	if want["kind"] != "Status" || recorded == nil || live == nil || c.GenerateName == "" {
@@ -146,13 +146,14 @@ func (c *Comparison) refusedName(want, got map[string]any) {
 	}
 }
 
-// generated reports whether name is the prefix (which a long one may be cut to) and a suffix of five characters.
+// generated reports whether name consists of the prefix, possibly truncated, and a suffix of five
+// characters.
 func generated(prefix, name string) bool {
 	cut := len(name) - 5
 	return cut > 0 && strings.HasPrefix(prefix, name[:cut])
 }
 
-// isList reports, by the metadata, whether it belongs to a list: objects have a name or a uid.
+// isList reports whether metadata belongs to a list. Objects have a name or a uid.
 func isList(metadata map[string]any) bool {
 	_, named := metadata["name"]
 	_, identified := metadata["uid"]
@@ -163,7 +164,7 @@ func (c *Comparison) revision(path string, ofList bool, want, got any) {
 	w, wok := want.(string)
 	g, gok := got.(string)
 	switch {
-	case !wok: // a property of that name in a schema
+	case !wok: // a schema with a property resourceVersion
 		c.Values(path, want, got)
 	case !gok || !decimal.MatchString(g):
 		c.note(path, "want a resourceVersion, got %s", short(got))
@@ -204,10 +205,10 @@ func (c *Comparison) strings(path string, want string, gotAny any) {
 	}
 }
 
-// assignedIP matches the fields of addresses that the server assigns.
+// assignedIP matches the fields of addresses that the server allocates.
 var assignedIP = regexp.MustCompile(`\.clusterIPs?(\[\d+\])?$`)
 
-// sameAssignedIP reports whether the server chose both addresses, and pairs them.
+// sameAssignedIP pairs two addresses if the server has allocated both, and reports whether it has.
 func (c *Comparison) sameAssignedIP(want, got string) bool {
 	_, err := netip.ParseAddr(got)
 	if want == "" || want == "None" || err != nil || c.Memory.Chosen(want) {
@@ -232,7 +233,7 @@ func (c *Comparison) numbers(path string, want json.Number, gotAny any) {
 	}
 }
 
-// short prints a value on one line that fits a report.
+// short formats a value on one line of at most 300 bytes.
 func short(v any) string {
 	if v == nil {
 		return "null"

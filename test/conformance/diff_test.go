@@ -10,7 +10,7 @@ func TestComparison(t *testing.T) {
 	tests := []struct {
 		name      string
 		want, got string
-		finds     []string // the beginnings of the differences
+		finds     []string // prefixes of the differences
 	}{
 		{"equal", `{"a":[1,"x",null,true]}`, `{"a":[1,"x",null,true]}`, nil},
 		{"another number", `{"a":1}`, `{"a":2}`, []string{".a: want 1, got 2"}},

@@ -4,15 +4,15 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestExpiredRevisions replays what a client meets whose revision is no longer kept: the two recordings are one
-// conversation with a restart in between, on a server that keeps hardly any history.
+// TestExpiredRevisions replays requests for revisions that the server has removed. The two
+// recordings are one conversation with a restart in between. The server keeps a history of one
+// second.
 func TestExpiredRevisions(t *testing.T) {
 	t.Parallel()
 	srv := testserver.New(t, testserver.Options{Flags: append([]string{"--history-retention=1s"}, recordedFlags...)})
@@ -25,7 +25,7 @@ func TestExpiredRevisions(t *testing.T) {
 		if step.Response.Status != http.StatusGone || status != http.StatusOK || time.Now().After(deadline) {
 			return false
 		}
-		expire(t, srv, replayer)
+		expire(t, srv, newFetcher(t, srv))
 		return true
 	}
 	memory := NewMemory()
@@ -40,26 +40,28 @@ func TestExpiredRevisions(t *testing.T) {
 	}
 }
 
-// expire brings the server nearer to having forgotten what it was asked for. It writes, as a revision is only forgotten
-// when there are later ones, and restarts, as the cache may remember more than the store.
-func expire(t *testing.T, srv *testserver.Server, replayer *Replayer) {
+// expire creates revisions until the server has removed the first of them, and restarts the server,
+// because the watch cache may keep more than the store. The removed revision is later than all
+// revisions of the recording so far.
+func expire(t *testing.T, srv *testserver.Server, f *fetcher) {
 	t.Helper()
-	for range 5 {
-		body := fmt.Sprintf(`{"data":{"now":"%d"}}`, time.Now().UnixNano())
-		request := Request{Method: "PATCH", Headers: map[string]string{"Content-Type": "application/apply-patch+yaml"}}
-		body = strings.Replace(body, "{", `{"apiVersion":"v1","kind":"ConfigMap",`, 1)
-		req, err := newHTTPRequest(replayer.base, "/api/v1/namespaces/default/configmaps/clock?fieldManager=clock", request, []byte(body), NewMemory())
-		if err != nil {
-			t.Fatal(err)
+	const clock = "/api/v1/namespaces/default/configmaps/clock?fieldManager=clock"
+	var first string
+	testserver.Eventually(t, time.Minute, func() error {
+		object := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{"now": time.Now().Format(time.RFC3339Nano)}}
+		status, written := f.send(t, http.MethodPatch, clock, "application/apply-patch+yaml", object)
+		if status != http.StatusOK && status != http.StatusCreated {
+			return fmt.Errorf("write the clock: status %d: %v", status, written["message"])
 		}
-		resp, err := replayer.client.Do(req.WithContext(t.Context()))
-		if err != nil {
-			t.Fatal(err)
+		if metadata, _ := written["metadata"].(map[string]any); first == "" {
+			first, _ = metadata["resourceVersion"].(string)
 		}
-		resp.Body.Close()
-	}
-	// A server keeps what it finds for a whole retention from its start on.
-	time.Sleep(1500 * time.Millisecond)
+		status, _ = f.do(t, http.MethodGet, "/api/v1/configmaps?resourceVersionMatch=Exact&resourceVersion="+first, nil)
+		if status != http.StatusGone {
+			return fmt.Errorf("a list at revision %s: status %d", first, status)
+		}
+		return nil
+	})
 	if err := srv.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ type Fact struct {
 	GroupVersion string // "v1", "apps/v1"
 	Name         string // "pods", "pods/status"
 	Kind         string
-	Namespaced   string // "true", "false"; not known of subresources
+	Namespaced   string // "true", "false"; unset for subresources
 	Singular     string
 	ShortNames   string // sorted, comma-separated, as are the next two
 	Categories   string
@@ -27,7 +27,7 @@ type Fact struct {
 // Key names the resource: "apps/v1/deployments".
 func (f Fact) Key() string { return f.GroupVersion + "/" + f.Name }
 
-// collection is the path of its objects, in the namespace if they are in one.
+// collection returns the path of the collection, in the namespace if the resource is namespaced.
 func (f Fact) collection(namespace string) string {
 	path := "/apis/" + f.GroupVersion
 	if !strings.Contains(f.GroupVersion, "/") {
@@ -73,7 +73,8 @@ func sortedList(text string) string {
 	return strings.Join(parts, ",")
 }
 
-// eachRow calls the function for each row of a table of tab-separated columns; lines that start with # are comments.
+// eachRow calls row for each line of a table of tab-separated columns. Lines that start with # are
+// comments.
 func eachRow(path string, columns int, row func([]string)) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -94,7 +95,7 @@ func eachRow(path string, columns int, row func([]string)) error {
 	return lines.Err()
 }
 
-// FactsOf are the facts that discovery shows.
+// FactsOf returns the contents of discovery documents as facts, by key.
 func FactsOf(lists []*metav1.APIResourceList) map[string]Fact {
 	facts := map[string]Fact{}
 	for _, list := range lists {

@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestDiscovery compares both forms of discovery with the table of what is to be served. testdata/facts/absent.tsv names
-// what is left out on purpose, with the reason.
+// TestDiscovery compares both forms of discovery with the table of served resources.
+// testdata/facts/absent.tsv has the resources that are omitted on purpose, with the reason.
 func TestDiscovery(t *testing.T) {
 	t.Parallel()
 	compareDiscovery(t, defaultFacts(t))
@@ -27,7 +27,7 @@ func defaultFacts(t *testing.T) []Fact {
 	return facts
 }
 
-// compareDiscovery compares the discovery of a server with these flags with what it is to serve.
+// compareDiscovery compares the discovery of a server with the given flags to the facts.
 func compareDiscovery(t *testing.T, facts []Fact, flags ...string) {
 	t.Helper()
 	absent := map[string]string{}
@@ -41,7 +41,7 @@ func compareDiscovery(t *testing.T, facts []Fact, flags ...string) {
 			client := discovery.NewDiscoveryClientForConfigOrDie(srv.RESTConfig())
 			client.UseLegacyDiscovery = legacy
 			_, lists, err := client.ServerGroupsAndResources()
-			// A group whose server is away is no fault of discovery.
+			// Groups of unavailable aggregated servers are ignored.
 			var partial *discovery.ErrGroupDiscoveryFailed
 			if err != nil && !errors.As(err, &partial) {
 				t.Fatal(err)

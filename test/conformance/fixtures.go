@@ -22,7 +22,7 @@ type Format struct {
 	Serializer runtime.Serializer
 }
 
-// Formats are all encodings that the API speaks.
+// Formats returns all encodings of the API.
 func Formats() []Format {
 	return []Format{
 		{"json", "application/json", json.NewSerializerWithOptions(json.DefaultMetaFactory, kinds, kinds, json.SerializerOptions{})},
@@ -31,7 +31,7 @@ func Formats() []Format {
 	}
 }
 
-// Decode reads an object.
+// Decode decodes an object.
 func (f Format) Decode(data []byte) (runtime.Object, error) {
 	object, _, err := f.Serializer.Decode(data, nil, nil)
 	if err != nil {
@@ -40,7 +40,7 @@ func (f Format) Decode(data []byte) (runtime.Object, error) {
 	return object, nil
 }
 
-// Encode writes an object, which has to name its kind.
+// Encode encodes an object. Its kind must be set.
 func (f Format) Encode(object runtime.Object) ([]byte, error) {
 	var buffer bytes.Buffer
 	if err := f.Serializer.Encode(object, &buffer); err != nil {

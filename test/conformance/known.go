@@ -151,7 +151,8 @@ func (k Known) Write(path string) error {
 
 var index = regexp.MustCompile(`\[\d+\]`)
 
-// cause is a reason for the list, drawn from the first difference of a step and general enough to group by.
+// cause derives a reason from the first difference of a step. The reason is general enough to group
+// steps by it.
 func cause(differences []string) string {
 	text := strings.ReplaceAll(differences[0], "\t", " ")
 	text, _, _ = strings.Cut(text, "\n")

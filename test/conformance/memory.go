@@ -13,7 +13,7 @@ type Memory struct {
 
 	loose    map[string]string // times, continue tokens: recorded -> live; many may share one
 	live     map[string]string // uids, addresses, tokens: recorded -> live
-	recorded map[string]string // the same, back
+	recorded map[string]string // uids, addresses, tokens: live -> recorded
 
 	names     map[string]string // generated names: recorded -> live
 	liveNames map[string]string
@@ -25,7 +25,7 @@ type Memory struct {
 	listRevisions map[string]string
 }
 
-// NewMemory returns an empty one.
+// NewMemory returns an empty Memory.
 func NewMemory() *Memory {
 	return &Memory{
 		loose:         map[string]string{},
@@ -59,23 +59,24 @@ func (m *Memory) Sent(text string) {
 	m.sent.WriteByte('\n')
 }
 
-// Chosen reports whether the client itself had sent the value, and the server had not invented it before.
+// Chosen reports whether the client has sent the value before the server returned it.
 func (m *Memory) Chosen(value string) bool {
 	_, invented := m.live[value]
 	return !invented && strings.Contains(m.sent.String(), value)
 }
 
-// Pair makes the two values partners, or returns that one of them already has another partner.
+// Pair records that the values correspond to each other. It returns false if one of them
+// corresponds to another value.
 func (m *Memory) Pair(recorded, live string) bool {
 	return pair(m.live, m.recorded, recorded, live)
 }
 
-// PairName does the same for names made after a generateName.
+// PairName is Pair for names that the server generated from a generateName.
 func (m *Memory) PairName(recorded, live string) bool {
 	return pair(m.names, m.liveNames, recorded, live)
 }
 
-// PairRevision does the same for the resourceVersions of objects.
+// PairRevision is Pair for the resourceVersions of objects.
 func (m *Memory) PairRevision(recorded, live string) bool {
 	return pair(m.revisions, m.liveRevisions, recorded, live)
 }
@@ -93,10 +94,10 @@ func (m *Memory) ReplaceRevision(recorded, live string) {
 	m.revisions[recorded], m.liveRevisions[live] = live, recorded
 }
 
-// Learn remembers the live value that a later request has to send for the recorded one.
+// Learn records the live value that replaces the recorded one in later requests.
 func (m *Memory) Learn(recorded, live string) { m.loose[recorded] = live }
 
-// LearnListRevision remembers a resourceVersion that was only seen on a list or a bookmark.
+// LearnListRevision records the resourceVersion of a list or bookmark.
 func (m *Memory) LearnListRevision(recorded, live string) {
 	if _, known := m.listRevisions[recorded]; !known {
 		m.listRevisions[recorded] = live
@@ -186,7 +187,7 @@ var (
 	clusterIP   = regexp.MustCompile(`^` + clusterIPPattern + `$`)
 )
 
-// unpromised are parts of messages and names that no client may rely on.
+// unpromised are parts of messages and names on which clients cannot rely.
 var unpromised = []struct {
 	pattern     *regexp.Regexp
 	replacement string
@@ -269,7 +270,7 @@ func (m *Memory) samePart(want, got string) bool {
 	}
 }
 
-// renamed replaces generated names inside a recorded text by their live partners.
+// renamed replaces the generated names in a recorded text by the live names.
 func (m *Memory) renamed(text string) string {
 	for recorded, live := range m.names {
 		text = strings.ReplaceAll(text, recorded, live)

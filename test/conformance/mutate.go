@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// strangers are values that a client may send by mistake or malice where another belongs.
+// strangers are replacements for values, of all JSON types.
 var strangers = []any{
 	nil, true, "", "x", "\u0000", "-1", "a/b", "2026-13-45T99:99:99Z", -1, 0, 1.5, 1e30, json.Number("9223372036854775808"),
 	[]any{}, []any{nil}, map[string]any{}, map[string]any{"": nil}, map[string]any{"x": map[string]any{"x": []any{1, "x"}}},

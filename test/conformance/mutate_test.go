@@ -12,8 +12,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestMutatedRequests sends the bodies of recorded writes as they are and with something about each changed. Whatever a
-// client sends, the server answers, and blames itself for nothing.
+// TestMutatedRequests sends the bodies of recorded writes unchanged and with random changes. The
+// server responds to each request, and never with an internal error.
 func TestMutatedRequests(t *testing.T) {
 	t.Parallel()
 	srv := testserver.New(t, testserver.Options{Flags: recordedFlags})
@@ -32,18 +32,18 @@ func TestMutatedRequests(t *testing.T) {
 	}
 }
 
-// mutationsOfStep is how many changes are tried of one body.
+// mutationsOfStep is the number of changed bodies for each step.
 const mutationsOfStep = 6
 
 func mutateRecording(t *testing.T, replayer *Replayer, recording Recording) {
 	random := rand.New(rand.NewPCG(1, 2))
-	seen := map[string]bool{} // one step of a kind: method, path without names
+	seen := map[string]bool{} // one step of each method, name and resource is enough
 	for _, scenario := range recording.Scenarios {
 		for _, step := range scenario.Steps {
 			var body any
 			kind := step.Request.Method + " " + step.Name + " " + strings.Split(scenario.Name, "/")[0]
 			if strings.HasSuffix(step.Request.Path, "/namespaces") {
-				kind = step.Request.Path + scenario.Name // each is needed
+				kind = step.Request.Path + scenario.Name // later steps require each namespace
 			}
 			if len(step.Request.Body) == 0 || step.Request.BodyEncoding != "" || step.Response.Status >= 400 || seen[kind] ||
 				json.Unmarshal(step.Request.Body, &body) != nil {
@@ -73,7 +73,8 @@ func sendMutation(t *testing.T, replayer *Replayer, step Step, body any) {
 	}
 }
 
-// sendBody sends the request of a step with another body, and returns the answer and what was sent.
+// sendBody sends the request of a step with another body. It returns the response and the sent
+// body.
 func sendBody(t *testing.T, replayer *Replayer, step Step, body any) (got answer, sent []byte, err error) {
 	t.Helper()
 	if sent, err = json.Marshal(body); err != nil {

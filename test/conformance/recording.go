@@ -22,7 +22,7 @@ type Scenario struct {
 	Steps []Step
 }
 
-// Step is one exchange.
+// Step is one request with its response.
 type Step struct {
 	Scenario string   `json:"scenario"`
 	Number   int      `json:"step"`
@@ -33,7 +33,7 @@ type Step struct {
 	Reviews []Review `json:"webhookReceived"`
 }
 
-// Review is a call of a webhook.
+// Review is one call of a webhook.
 type Review struct {
 	Request  Request  `json:"request"`
 	Response Response `json:"response"`

@@ -12,18 +12,20 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// stepTimeout bounds one exchange that is not a watch. The slowest recorded ones wait for three seconds in the server.
-const stepTimeout = 20 * time.Second
+// stepTimeout is the timeout of a step that is not a watch. The slowest recorded requests wait for
+// three seconds in the server.
+const stepTimeout = time.Minute
 
 // Replayer sends scenarios to one server.
 type Replayer struct {
 	// Again is called for each response with a status other than the recorded one, and reports
 	// whether to send the request again. nil never retries.
 	Again func(ctx context.Context, step Step, status int) bool
-	// Compare compares an answer that is no watch. Nil compares everything.
+	// Compare compares a response that is not a watch. If nil, compareAnswer is used.
 	Compare func(c *Comparison, step Step, got answer)
 
-	// ClientOf returns a client with the certificate of a user, "CN=name O=group ...". Nil: no step needs one.
+	// ClientOf returns a client with the certificate of a user, such as "CN=name O=group". It may
+	// be nil if no step requires a certificate.
 	ClientOf func(subject string) (*http.Client, error)
 
 	base      string
@@ -31,7 +33,7 @@ type Replayer struct {
 	anonymous *http.Client // without credentials
 }
 
-// NewReplayer returns one for the server of the configuration.
+// NewReplayer returns a Replayer for the server of the configuration.
 func NewReplayer(config *rest.Config) (*Replayer, error) {
 	client, err := newClient(config)
 	if err != nil {
@@ -47,7 +49,7 @@ func NewReplayer(config *rest.Config) (*Replayer, error) {
 // newClient returns a client that does not follow redirects or decompress bodies.
 func newClient(config *rest.Config) (*http.Client, error) {
 	config = rest.CopyConfig(config)
-	config.DisableCompression = true // the recorder accepted gzip only where a step has the header
+	config.DisableCompression = true // the recorder accepted gzip only in steps with that header
 	config.Timeout = 0
 	shared, err := rest.HTTPClientFor(config)
 	if err != nil {
@@ -58,14 +60,14 @@ func newClient(config *rest.Config) (*http.Client, error) {
 	return &client, nil
 }
 
-// Result is how one step went.
+// Result is the result of one step.
 type Result struct {
 	Step        Step
-	Differences []string // nil if it matches
+	Differences []string // nil if the response matches
 }
 
-// Replay sends the steps of the scenario in order. Watches stay open until all steps are sent; results are in the order
-// of the steps.
+// Replay sends the steps of the scenario in order. Watches stay open until all steps are sent. The
+// results are in the order of the steps.
 func (r *Replayer) Replay(ctx context.Context, scenario Scenario, memory *Memory) []Result {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -109,8 +111,8 @@ func (r *Replayer) Replay(ctx context.Context, scenario Scenario, memory *Memory
 	return results
 }
 
-// newerFields are the fields that 1.37 always shows and the recorded 1.36 never did, by the resource that a scenario is
-// about.
+// newerFields returns the fields that 1.37 always returns and the recorded 1.36 does not, by the
+// resource of a scenario.
 func newerFields(scenario string) []string {
 	resource, _, _ := strings.Cut(scenario, ".")
 	switch resource {
@@ -124,7 +126,7 @@ func newerFields(scenario string) []string {
 	return nil
 }
 
-// sendUntilRight sends one request, and again as long as Again returns true.
+// sendUntilRight sends a request, and repeats it while Again returns true.
 func (r *Replayer) sendUntilRight(ctx context.Context, scenario Scenario, step Step, memory *Memory) (*http.Response, error) {
 	for {
 		resp, err := r.send(ctx, scenario, step, memory)
@@ -135,7 +137,7 @@ func (r *Replayer) sendUntilRight(ctx context.Context, scenario Scenario, step S
 	}
 }
 
-// generateName is that of the object in a request, if it has one and no name.
+// generateName returns the generateName of the object in a request without a name.
 func generateName(r Request) string {
 	if r.BodyFrom != nil {
 		return patchedGenerateName(r.BodyFrom.Patch)
@@ -149,7 +151,7 @@ func generateName(r Request) string {
 	return object.Metadata.GenerateName
 }
 
-// patchedGenerateName is the one that a JSON patch sets.
+// patchedGenerateName returns the generateName that a JSON patch sets.
 func patchedGenerateName(patch json.RawMessage) string {
 	if !bytes.Contains(patch, []byte("/metadata/generateName")) {
 		return ""
@@ -169,7 +171,7 @@ func patchedGenerateName(patch json.RawMessage) string {
 	return ""
 }
 
-// send rewrites and sends one request and returns when the answer's header is there.
+// send rewrites and sends a request. It returns when it has received the response headers.
 func (r *Replayer) send(ctx context.Context, scenario Scenario, step Step, memory *Memory) (*http.Response, error) {
 	body, err := recordedBody(scenario, step)
 	if err != nil {
@@ -206,7 +208,7 @@ func (r *Replayer) send(ctx context.Context, scenario Scenario, step Step, memor
 	return client.Do(req.WithContext(ctx))
 }
 
-// clientOf returns the client that a remark speaks of.
+// clientOf returns the client that a remark describes.
 func (r *Replayer) clientOf(remark string) (*http.Client, error) {
 	if subject, ok := strings.CutPrefix(remark, withCertificate); ok {
 		return r.ClientOf(subject)
@@ -237,7 +239,7 @@ func (r *Replayer) compareNow(c *Comparison, scenario Scenario, step Step, resp 
 	compareAnswer(c, step, got)
 }
 
-// readInBackground reads the whole of an answer that ends by itself while other requests go on.
+// readInBackground reads a complete response while the caller sends other requests.
 func readInBackground(resp *http.Response) chan answer {
 	read := make(chan answer, 1)
 	go func() {

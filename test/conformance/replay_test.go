@@ -12,7 +12,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// conversation is a recording in small: a creation, an update that quotes it, a watch over both, and a server's fault.
+// conversation is a short recording: a creation, an update that quotes it, a watch of both, and an
+// error of the server.
 const conversation = `
 {"scenario":"s","step":1,"name":"watch","request":{"method":"GET","path":"/things?watch=1"},"response":{"status":200,"events":[{"type":"ADDED","object":{"metadata":{"name":"a","uid":"UID","resourceVersion":"7"}}},{"type":"MODIFIED","object":{"metadata":{"name":"a","uid":"UID","resourceVersion":"8"}}}]}}
 {"scenario":"s","step":2,"name":"create","request":{"method":"POST","path":"/things","body":{"name":"a"}},"response":{"status":201,"body":{"metadata":{"name":"a","uid":"UID","resourceVersion":"7"}}}}
@@ -22,7 +23,7 @@ const conversation = `
 {"scenario":"s","step":6,"name":"anonymous","request":{"method":"GET","path":"/whoami","headers":{"(client)":"no client certificate"}},"response":{"status":401,"headers":{"Content-Type":"text/plain"},"body":"who?"}}
 `
 
-// liveThings answers the conversation with other uids and revisions than recorded.
+// liveThings is a server that responds to the conversation with other uids and revisions.
 type liveThings struct{ created, updated chan struct{} }
 
 func (s *liveThings) ServeHTTP(w http.ResponseWriter, r *http.Request) {

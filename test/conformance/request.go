@@ -27,7 +27,8 @@ const impersonateGroup = "Impersonate-Group"
 // withoutHeader is the recorded value of a header that the client left out.
 const withoutHeader = "-"
 
-// quotedRevision finds resourceVersions inside the text of a body: as a field, and as the value of a JSON patch.
+// quotedRevision matches the resourceVersions in a body: as a field, and as the value of a JSON
+// patch.
 var quotedRevision = regexp.MustCompile(`(resourceVersion\\?"?:\s*\\?"?|/metadata/resourceVersion","value":")(\d+)`)
 
 // RewriteBody replaces values of earlier recorded responses in a request body.
@@ -46,7 +47,7 @@ func (m *Memory) RewriteBody(body []byte) []byte {
 	})
 }
 
-// RewriteText puts live values where a recorded text quotes uids, times, hashes and names.
+// RewriteText replaces the recorded uids, times, hashes and names in a text by the live values.
 func (m *Memory) RewriteText(text string) string {
 	return m.renamed(replaceVolatile(text, m.Value))
 }
@@ -80,13 +81,13 @@ func (m *Memory) RewritePath(path string) string {
 	return path + "?" + strings.Join(parameters, "&")
 }
 
-// quotedPort finds allocated ports inside the text of a body.
+// quotedPort matches the allocated ports in a body.
 var quotedPort = regexp.MustCompile(`("(?:nodePort|healthCheckNodePort)":\s*)(\d+)`)
 
 // jsonStrings are the steps with a JSON string as body; all other strings are the text of the body.
 var jsonStrings = []string{"string at top", "merge patch string"}
 
-// recordedBody is the body that the client had sent, byte for byte.
+// recordedBody returns the body that the client had sent, byte for byte.
 func recordedBody(scenario Scenario, step Step) ([]byte, error) {
 	r := step.Request
 	switch {
@@ -107,7 +108,8 @@ func recordedBody(scenario Scenario, step Step) ([]byte, error) {
 	return []byte(text), nil
 }
 
-// newHTTPRequest makes the request for the server at base from the step, with path and body as already rewritten.
+// newHTTPRequest returns the request of a step for the server at base. Path and body are already
+// rewritten.
 func newHTTPRequest(base, path string, r Request, body []byte, memory *Memory) (*http.Request, error) {
 	u, err := url.Parse(base)
 	if err != nil {
@@ -132,7 +134,7 @@ func newHTTPRequest(base, path string, r Request, body []byte, memory *Memory) (
 		switch {
 		case value == withoutHeader:
 			req.Header.Del(name)
-		case name == impersonateGroup: // one header each, recorded as one
+		case name == impersonateGroup: // several headers, recorded as one
 			req.Header[name] = strings.Split(value, ", ")
 		case name != remark:
 			req.Header.Set(name, memory.RewriteText(value))

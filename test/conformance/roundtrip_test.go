@@ -23,9 +23,10 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestRoundTrip sends the fixture of every built-in kind in every encoding. A real server refuses most of them, as their
-// fields are set without sense; testdata/facts/fixtures.tsv says which, recorded from kube-apiserver 1.36. Whatever the
-// encoding, the answer is the same, and what is accepted comes back in every encoding as it was sent.
+// TestRoundTrip creates the fixture of every built-in kind in every encoding. kube-apiserver
+// rejects most fixtures, because they set all fields; testdata/facts/fixtures.tsv has the statuses,
+// recorded from 1.36. The response does not depend on the encoding, and accepted objects are read
+// back unchanged in every encoding.
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	facts := defaultFacts(t)
@@ -45,17 +46,17 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// roundTrip is what the kinds share.
+// roundTrip is the state that the subtests share.
 type roundTrip struct {
 	dir       string
 	base      string
 	namespace string
 	client    *http.Client
-	statuses  map[string]int // of creating the fixture, by resource; none for kinds newer than the recording
+	statuses  map[string]int // recorded statuses of creations, by resource; newer kinds have none
 	known     Known
 
 	mu  sync.Mutex
-	now Known // in this run
+	now Known // found in this run
 }
 
 func newRoundTrip(t *testing.T, dir string) *roundTrip {
@@ -89,7 +90,7 @@ func newRoundTrip(t *testing.T, dir string) *roundTrip {
 	return trip
 }
 
-// kind sends one kind in every format.
+// kind creates the fixture of one kind in every format.
 func (trip *roundTrip) kind(t *testing.T, fact Fact) {
 	var first string
 	for _, format := range Formats() {
@@ -100,7 +101,7 @@ func (trip *roundTrip) kind(t *testing.T, fact Fact) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The same length in each format: a message may quote the name.
+		// Names have the same length in all formats, because messages may quote them.
 		name := strings.NewReplacer("/", "-", ".", "-").Replace(fact.Key()) + "-" + (format.Name + "xx")[:4]
 		namespace := ""
 		if fact.Namespaced == "true" {
@@ -127,7 +128,7 @@ func (trip *roundTrip) collection(fact Fact) string {
 	return trip.base + fact.collection(trip.namespace)
 }
 
-// create posts the object and returns the status and the decoded answer.
+// create posts the object and returns the status and the decoded response.
 func (trip *roundTrip) create(t *testing.T, fact Fact, format Format, object runtime.Object) (int, runtime.Object) {
 	t.Helper()
 	body, err := format.Encode(object)
@@ -160,7 +161,7 @@ func (trip *roundTrip) exchange(t *testing.T, method, url string, format Format,
 	return got.status, answer
 }
 
-// judge compares the status with the recorded one and reports whether it is the same.
+// judge compares the status with the recorded one, and reports whether they are equal.
 func (trip *roundTrip) judge(t *testing.T, fact Fact, status int, answer runtime.Object) bool {
 	t.Helper()
 	want, recorded := trip.statuses[fact.Key()]
@@ -184,14 +185,14 @@ func (trip *roundTrip) judge(t *testing.T, fact Fact, status int, answer runtime
 	return !recorded || status == want
 }
 
-// note lists a kind whose status is not the recorded one.
+// note records a kind with an unexpected status.
 func (trip *roundTrip) note(key stepKey, reason string) {
 	trip.mu.Lock()
 	defer trip.mu.Unlock()
 	trip.now[key] = reason
 }
 
-// causes are the faults that a Status tells, whatever their order: some come out of maps.
+// causes returns the sorted causes of a Status. The order of some is random.
 func causes(answer runtime.Object) string {
 	s, ok := answer.(*metav1.Status)
 	if !ok || s.Details == nil {
@@ -212,7 +213,8 @@ func message(answer runtime.Object) string {
 	return ""
 }
 
-// readBack gets the object in every format: all hold the same, and everything that was sent but a status.
+// readBack reads the object in every format and compares it with the sent object, except for the
+// status.
 func (trip *roundTrip) readBack(t *testing.T, fact Fact, sent runtime.Object, name string) {
 	t.Helper()
 	var first any
@@ -250,7 +252,7 @@ func jsonValue(t *testing.T, object runtime.Object) any {
 	return value
 }
 
-// notKept are the fields that a server does not store as they were sent.
+// notKept are the fields that a server changes when it stores an object.
 var notKept = map[string]string{
 	"secrets.stringData":          "moves into data",
 	"serviceaccounts.secrets":     "only the names are kept",
@@ -258,7 +260,7 @@ var notKept = map[string]string{
 	"leases.spec.preferredHolder": "belongs to coordinated leader election, which is off",
 }
 
-// missing lists what is in want and not, or not the same, in got.
+// missing returns the paths in want that are missing or different in got.
 func missing(path string, want, got any) []string {
 	if _, known := notKept[path]; known {
 		return nil

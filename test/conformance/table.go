@@ -9,11 +9,11 @@ import (
 // ageColumns are the table columns with ages.
 var ageColumns = []string{"Age", "Last Seen", "First Seen", "Duration", "Last Schedule", "Restarts", "TimeAdded"}
 
-// age is a word of its own: "3d" may also begin a uid.
+// age matches an age as a separate word, because "3d" may also be part of a uid.
 var age = regexp.MustCompile(`(^|[\s(])(?:\d+[smhdy])+($|[\s)])`)
 
-// withoutAges returns the table with every age in such a cell replaced by one and the same word. Rows are copied, the
-// table that was passed is not changed.
+// withoutAges returns a copy of the table in which a constant replaces all ages. It does not modify
+// its argument.
 func withoutAges(table map[string]any) map[string]any {
 	columns, _ := table["columnDefinitions"].([]any)
 	rows, _ := table["rows"].([]any)

@@ -45,7 +45,7 @@ func tokenOf(scenario Scenario, name string) (string, error) {
 	return "", fmt.Errorf("scenario %s has no step %q", scenario.Name, quotedTokens[name])
 }
 
-// withTokens are the headers of a step with recorded tokens in place of their names.
+// withTokens returns the headers of a step, with recorded tokens in place of their names.
 func withTokens(scenario Scenario, headers map[string]string) (map[string]string, error) {
 	name, bearer := strings.CutPrefix(headers["Authorization"], "Bearer ")
 	if !bearer || quotedTokens[name] == "" {
@@ -124,7 +124,7 @@ func tokenClaims(text string) (map[string]any, error) {
 }
 
 func since(issued, at json.Number) json.Number {
-	from, _ := issued.Int64() // T 0 if it is missing
+	from, _ := issued.Int64() // 0 if the claim is missing
 	to, _ := at.Int64()
 	return json.Number(strconv.FormatInt(to-from, 10))
 }

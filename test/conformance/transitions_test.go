@@ -2,15 +2,15 @@ package conformance
 
 import "testing"
 
-// sharedNamespace is the recording whose scenarios use one namespace, of several kinds.
+// sharedNamespace is a recording with scenarios of several kinds in one namespace.
 const sharedNamespace = "transitions/subresources"
 
-// TestTransitions replays changes of existing objects: single fields and pairs of fields of the specification, sequences
-// of statuses, subresources, and deletions of system objects. Most are dry runs. The list of steps that do not match
-// must become shorter: a listed step that matches fails the test.
+// TestTransitions replays updates of existing objects: changes of one or two fields of the spec,
+// sequences of statuses, subresources, and deletions of system objects. Most steps are dry runs. A
+// listed step that matches fails the test, so that the list of differences only becomes shorter.
 func TestTransitions(t *testing.T) {
 	t.Parallel()
-	replayRefusals(t, "transitions", compareTransition,
+	replayRejections(t, "transitions", compareTransition,
 		"--service-cluster-ip-range=10.0.0.0/16", // large, so that no service is given an address that a later step requests
 		"--feature-gates=GenericWorkload=true", "--controllers=-clusterrole-aggregation-controller")
 }

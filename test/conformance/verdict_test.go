@@ -2,21 +2,20 @@ package conformance
 
 import (
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 )
 
-// verdict holds the results of one recording against its lists.
+// verdict compares the results of one recording with its lists.
 type verdict struct {
 	recording string
-	path      string // of the list of steps that do not match yet
+	path      string // path of known
 	known     Known
-	differing Known // steps whose recorded answer is not wanted
-	now       Known // what does not match in this run
+	differing Known // steps that are not compared
+	now       Known // steps that do not match in this run
 	total     int
-	outdated  int // listed, and matching
-	// strict fails the test for a listed step that matches.
+	outdated  int // number of listed steps that match
+	// strict fails the test if a listed step matches.
 	strict bool
 }
 
@@ -34,7 +33,8 @@ func newVerdict(t *testing.T, recording string) *verdict {
 	return &verdict{recording: recording, path: path, known: known, differing: differing, now: Known{}}
 }
 
-// judge fails the test for each step that does not match and is not listed, and tells of each listed one that does.
+// judge fails the test for each step that does not match and is not listed, and counts the listed
+// steps that match.
 func (v *verdict) judge(t *testing.T, results []Result) {
 	t.Helper()
 	for _, result := range results {
@@ -63,21 +63,11 @@ func (v *verdict) judge(t *testing.T, results []Result) {
 	}
 }
 
-// asListed reports whether all steps match but those that are listed.
-func (v *verdict) asListed(results []Result) bool {
-	return !slices.ContainsFunc(results, func(r Result) bool {
-		key := stepKey{r.Step.Scenario, r.Step.Number}
-		_, listed := v.known[key]
-		_, differs := v.differing[key]
-		return len(r.Differences) > 0 && !listed && !differs
-	})
-}
-
 func describe(s Step) string {
 	return s.Scenario + " " + formatSteps([]int{s.Number}) + " (" + s.Name + "): " + s.Request.Method + " " + s.Request.Path
 }
 
-// finish writes the list if asked to, and says how far the server has come.
+// finish logs the share of matching steps, and writes the list if -update is set.
 func (v *verdict) finish(t *testing.T) {
 	t.Helper()
 	t.Logf("%s: %d of %d steps match (%.1f %%)", v.recording, v.total-len(v.now), v.total, 100*float64(v.total-len(v.now))/float64(max(1, v.total)))

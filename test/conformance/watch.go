@@ -11,15 +11,16 @@ import (
 	"time"
 )
 
-// watchPatience bounds the wait for events that the recording shows.
-const watchPatience = 8 * time.Second
+// watchPatience is the timeout for the recorded events of a watch. It is long enough for a loaded
+// machine.
+const watchPatience = 30 * time.Second
 
 // openWatch is a watch that continues while later steps are sent.
 type openWatch struct {
 	step   Step
-	answer answer // without body
+	answer answer // status and headers
 	lines  chan json.RawMessage
-	ended  chan error // one value when the stream is over
+	ended  chan error // receives one value at the end of the stream
 	close  func() error
 }
 
@@ -29,7 +30,7 @@ func isWatch(step Step) bool {
 	return step.Response.Status == http.StatusOK && step.Request.Method == http.MethodGet && watching.MatchString(step.Request.Path)
 }
 
-// watching matches the paths of watches: any value but a false one switches it on.
+// watching matches the paths of watches. Any value of the parameter except false enables a watch.
 var watching = regexp.MustCompile(`/watch/|[?&]watch=(1|true|maybe)\b`)
 
 // isEventStream reports whether the events are JSON; a protobuf watch was recorded as one body.
@@ -60,7 +61,7 @@ func recordedEvents(r Response) ([]Event, error) {
 	return events, nil
 }
 
-// follow reads the events of an answer until it ends or close is called.
+// follow reads the events of a response in a goroutine until the response ends or close is called.
 func follow(step Step, resp *http.Response) *openWatch {
 	w := &openWatch{
 		step:   step,
@@ -83,8 +84,8 @@ func follow(step Step, resp *http.Response) *openWatch {
 	return w
 }
 
-// compare waits for as many events as were recorded and compares them. The recorder left the stream at some time, so
-// later events are no fault, unless the server itself had ended it.
+// compare waits for the recorded number of events and compares them. The recorder closed most
+// streams, so later events are correct, except if the server had closed the stream.
 func (w *openWatch) compare(c *Comparison) {
 	compareStatus(c, w.step.Response, w.answer.status)
 	compareHeaders(c, w.step.Response, w.answer)
@@ -112,7 +113,7 @@ func (w *openWatch) compare(c *Comparison) {
 	}
 }
 
-// collect returns the events so far, once there are enough or the server has ended the stream.
+// collect returns the events when there are enough, or when the server has closed the stream.
 func (w *openWatch) collect(enough int, serverEnds bool) ([]Event, error) {
 	var events []Event
 	patience := time.NewTimer(watchPatience)
@@ -142,7 +143,7 @@ func (w *openWatch) collect(enough int, serverEnds bool) ([]Event, error) {
 			}
 			return events, fmt.Errorf("read the stream: %w", err)
 		case <-patience.C:
-			return events, fmt.Errorf("the stream has not come to its end after %s", watchPatience)
+			return events, fmt.Errorf("the stream has not ended after %s", watchPatience)
 		}
 	}
 	return events, nil

@@ -14,8 +14,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestAdmissionWebhooks replays conversations about webhook configurations, with a webhook that answers as the recorder's
-// did. What it is asked is compared like an answer.
+// TestAdmissionWebhooks replays conversations about admission webhooks, with a webhook that
+// responds like the recorder's. The requests to the webhook are compared like responses.
 func TestAdmissionWebhooks(t *testing.T) {
 	t.Parallel()
 	recording := readRecording(t, "webhook/admission")
@@ -48,7 +48,7 @@ func TestAdmissionWebhooks(t *testing.T) {
 	verdict.finish(t)
 }
 
-// askedWebhook answers each path as the recorder's webhook did, and keeps what it is asked.
+// askedWebhook responds to each path like the recorder's webhook, and records the requests.
 type askedWebhook struct {
 	answers map[string]Review
 
@@ -62,7 +62,7 @@ func (a *askedWebhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.URL.Path == slow {
-		<-r.Context().Done() // the server gives up
+		<-r.Context().Done() // the server closes the request after its timeout
 		return
 	}
 	a.mu.Lock()
@@ -83,10 +83,11 @@ func (a *askedWebhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer)
 }
 
-// slow is the path of a webhook whose answers come too late. The recorder kept them one step after.
+// slow is the path of a webhook that does not respond before the timeout. The recorder assigned its
+// requests to the next step.
 const slow = "/slow"
 
-// uidOf is that of the request in a review.
+// uidOf returns the uid of the request in a review.
 func uidOf(review []byte) string {
 	var read struct {
 		Request struct{ UID string }
@@ -95,7 +96,7 @@ func uidOf(review []byte) string {
 	return read.Request.UID
 }
 
-// compare compares what was asked since the last time with what was asked during a step.
+// compare compares the requests since the last call with those of the recorded step.
 func (a *askedWebhook) compare(c *Comparison, step Step) {
 	a.mu.Lock()
 	asked := a.asked

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// applying is server-side apply.
+// applying tests server-side apply.
 var applying = []behaviour{
 	{"created, shared, taken", applyShared},
 	{"lists and maps by their type", applyLists},
@@ -23,9 +23,9 @@ var applying = []behaviour{
 	{"definitions", applyDefinition},
 }
 
-func applyShared(t *testing.T, w *world) {
+func applyShared(t *testing.T, env *environment) {
 	crd := define(t, "shared.apply.example.com", "Note", `{type: object, properties: {spec: {type: object, properties: {a: {type: integer}}}}}`)
-	notes := w.install(t, crd)
+	notes := env.install(t, crd)
 	made, err := notes.Apply(t.Context(), "n", object(t, crd, "n", `{spec: {a: 1}}`), metav1.ApplyOptions{FieldManager: "one"})
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func applyShared(t *testing.T, w *world) {
 	wantMembers(t, get(t, notes, "n"), `{}`)
 }
 
-func applyLists(t *testing.T, w *world) {
+func applyLists(t *testing.T, env *environment) {
 	crd := define(t, "lists.apply.example.com", "Note", `
 type: object
 properties:
@@ -58,7 +58,7 @@ properties:
   o: {type: object, x-kubernetes-map-type: atomic, additionalProperties: {type: string}}
   g: {type: object, additionalProperties: {type: string}}
 `)
-	notes := w.install(t, crd)
+	notes := env.install(t, crd)
 	apply := func(manager, text string) error {
 		_, err := notes.Apply(t.Context(), "n", object(t, crd, "n", text), metav1.ApplyOptions{FieldManager: manager})
 		return err
@@ -87,18 +87,18 @@ properties:
 	}
 }
 
-func applyUnknown(t *testing.T, w *world) {
+func applyUnknown(t *testing.T, env *environment) {
 	crd := define(t, "unknown.apply.example.com", "Note", `{type: object, properties: {spec: {type: object, properties: {a: {type: integer}}}}}`)
-	w.install(t, crd)
+	env.install(t, crd)
 	for _, text := range []string{`{spec: {b: 1}}`, `{spec: {a: x}}`, `{spec: 5}`} {
-		a := w.send(t, http.MethodPatch, pathOf(crd, "v1")+"/n?fieldManager=m", encode(t, object(t, crd, "n", text)), "Content-Type", "application/apply-patch+yaml")
+		a := env.send(t, http.MethodPatch, pathOf(crd, "v1")+"/n?fieldManager=m", encode(t, object(t, crd, "n", text)), "Content-Type", "application/apply-patch+yaml")
 		if a.code < 400 || a.code > 499 || a.status().Message == "" {
 			t.Errorf("%s: %d %s", text, a.code, a.body)
 		}
 	}
 }
 
-// emptying has maps and lists of each kind that may be emptied.
+// emptying is a schema with maps and lists of each type.
 const emptying = `
 type: object
 properties:
@@ -113,12 +113,11 @@ properties:
       n: {type: object, nullable: true, properties: {v: {type: integer}}}
 `
 
-// applyEmptied: who applies an empty map or list over one that was not gets an
-// empty one, by each of the two ways that an apply may go (names that are not
-// ASCII go the other).
-func applyEmptied(t *testing.T, w *world) {
+// applyEmptied checks that an apply of an empty map or list replaces a non-empty one, in both
+// implementations of apply. Names with non-ASCII characters select the second one.
+func applyEmptied(t *testing.T, env *environment) {
 	crd := define(t, "emptied.apply.example.com", "Note", emptying)
-	notes := w.install(t, crd)
+	notes := env.install(t, crd)
 	for i, test := range []struct{ first, other, then, want string }{
 		{`{automated: {selfHeal: true}}`, ``, `{automated: {}}`, `{automated: {}}`},
 		{`{automated: {selfHeal: true, deep: {x: 1}}}`, ``, `{automated: {deep: {}}}`, `{automated: {deep: {}}}`},
@@ -140,7 +139,7 @@ func applyEmptied(t *testing.T, w *world) {
 			name := fmt.Sprintf("n%d%d", i, len(manager))
 			apply := func(manager, spec string) {
 				t.Helper()
-				if a := w.applied(t, crd, name, manager, spec); a.code > 201 {
+				if a := env.applied(t, crd, name, manager, spec); a.code > 201 {
 					t.Errorf("%+v: %d %s", test, a.code, a.body)
 				}
 			}
@@ -149,60 +148,60 @@ func applyEmptied(t *testing.T, w *world) {
 				apply("other", test.other)
 			}
 			apply(manager, test.then)
-			apply(manager, test.then) // and stays so
+			apply(manager, test.then) // a repeated apply changes nothing
 			wantMembers(t, get(t, notes, name), `{spec: `+test.want+`}`)
 		}
 	}
 }
 
-// applyRemovedVersion: managed fields that name a version which the definition
-// has no more are in the way of an apply, and of nothing else, until they are
-// cleared; fields that it has no more are not.
-func applyRemovedVersion(t *testing.T, w *world) {
+// applyRemovedVersion checks that managed fields with a removed version of the definition make an
+// apply fail until they are cleared, and do not affect other requests. Managed fields with removed
+// fields do not affect an apply.
+func applyRemovedVersion(t *testing.T, env *environment) {
 	crd := define(t, "removed.apply.example.com", "Note", emptying, withVersion(t, "v0", emptying))
-	notes := w.install(t, crd)
+	notes := env.install(t, crd)
 	old := object(t, crd, "n", `{apiVersion: removed.apply.example.com/v0, spec: {s: [x]}}`)
-	if _, err := w.resource(crd, "v0").Apply(t.Context(), "n", old, metav1.ApplyOptions{FieldManager: "old"}); err != nil {
+	if _, err := env.resource(crd, "v0").Apply(t.Context(), "n", old, metav1.ApplyOptions{FieldManager: "old"}); err != nil {
 		t.Fatal(err)
 	}
-	w.mustChange(t, crd.Name, func(crd *apiextensionsv1.CustomResourceDefinition) {
+	env.mustChange(t, crd.Name, func(crd *apiextensionsv1.CustomResourceDefinition) {
 		crd.Spec.Versions = crd.Spec.Versions[:1]
 		delete(crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties, "g")
 	})
 	for _, manager := range []string{"one", "old"} {
 		const want = "request to convert CR to an invalid group/version: removed.apply.example.com/v0"
-		if a := w.applied(t, crd, "n", manager, `{a: [x]}`); a.code < 400 || !strings.Contains(a.status().Message, want) {
+		if a := env.applied(t, crd, "n", manager, `{a: [x]}`); a.code < 400 || !strings.Contains(a.status().Message, want) {
 			t.Errorf("%s: %d %s", manager, a.code, a.body)
 		}
 	}
 	patch(t, notes, "n", `{"spec":{"a":["y"]}}`)
 	patch(t, notes, "n", `{"metadata":{"managedFields":[{"manager":"old","operation":"Apply","apiVersion":"removed.apply.example.com/v1","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{"f:s":{"v:\"x\"":{}},"f:g":{"f:gone":{}}}}}]}}`)
-	if a := w.applied(t, crd, "n", "one", `{a: [x]}`); a.code != http.StatusOK {
+	if a := env.applied(t, crd, "n", "one", `{a: [x]}`); a.code != http.StatusOK {
 		t.Errorf("%d %s", a.code, a.body)
 	}
-	if a := w.applied(t, crd, "n", "old", `{}`); a.code != http.StatusOK {
+	if a := env.applied(t, crd, "n", "old", `{}`); a.code != http.StatusOK {
 		t.Errorf("%d %s", a.code, a.body)
 	}
 	wantMembers(t, get(t, notes, "n"), `{spec: {a: [x]}}`)
 }
 
-// applied applies a spec as it stands: client-go leaves null out.
-func (w *world) applied(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition, name, manager, spec string) answer {
+// applied applies a spec as given. client-go would remove null values.
+func (env *environment) applied(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition, name, manager, spec string) response {
 	t.Helper()
 	path := pathOf(crd, "v1") + "/" + name + "?force=true&fieldManager=" + url.QueryEscape(manager)
-	return w.send(t, http.MethodPatch, path, encode(t, object(t, crd, name, `{spec: `+spec+`}`)), "Content-Type", "application/apply-patch+yaml")
+	return env.send(t, http.MethodPatch, path, encode(t, object(t, crd, name, `{spec: `+spec+`}`)), "Content-Type", "application/apply-patch+yaml")
 }
 
-func applyNull(t *testing.T, w *world) {
+func applyNull(t *testing.T, env *environment) {
 	crd := define(t, "null.apply.example.com", "Note", emptying)
-	w.install(t, crd)
+	env.install(t, crd)
 	for name, manager := range map[string]string{"n": "one", "o": "\u00fcber"} {
 		for _, spec := range []string{`{automated: null}`, `{automated: {deep: null}}`, `{m: [{k: a, o: null}]}`, `{s: null}`} {
 			for _, first := range []string{`{}`, `{automated: {deep: {x: 1}}, m: [{k: a, o: {v: 1}}], s: [x]}`} {
-				if a := w.applied(t, crd, name, manager, first); a.code > 201 {
+				if a := env.applied(t, crd, name, manager, first); a.code > 201 {
 					t.Errorf("%s: %d %s", first, a.code, a.body)
 				}
-				if a := w.applied(t, crd, name, manager, spec); a.code != http.StatusUnprocessableEntity || !strings.Contains(a.status().Message, `Invalid value: "null"`) {
+				if a := env.applied(t, crd, name, manager, spec); a.code != http.StatusUnprocessableEntity || !strings.Contains(a.status().Message, `Invalid value: "null"`) {
 					t.Errorf("%s over %s: %d %s", spec, first, a.code, a.body)
 				}
 			}
@@ -210,17 +209,17 @@ func applyNull(t *testing.T, w *world) {
 	}
 }
 
-func applyDefinition(t *testing.T, w *world) {
+func applyDefinition(t *testing.T, env *environment) {
 	crd := define(t, "def.apply.example.com", "Note", anything)
-	t.Cleanup(func() { w.send(t, http.MethodDelete, definitionsPath+"/"+crd.Name, nil) })
+	t.Cleanup(func() { env.send(t, http.MethodDelete, definitionsPath+"/"+crd.Name, nil) })
 	path := definitionsPath + "/" + crd.Name + "?fieldManager=m"
-	if a := w.send(t, http.MethodPatch, path, encode(t, crd), "Content-Type", "application/apply-patch+yaml"); a.code != http.StatusCreated {
+	if a := env.send(t, http.MethodPatch, path, encode(t, crd), "Content-Type", "application/apply-patch+yaml"); a.code != http.StatusCreated {
 		t.Fatalf("%d %s", a.code, a.body)
 	}
 	withVersion(t, "v2", anything)(crd)
-	if a := w.send(t, http.MethodPatch, path, encode(t, crd), "Content-Type", "application/apply-patch+yaml"); a.code != http.StatusOK {
+	if a := env.send(t, http.MethodPatch, path, encode(t, crd), "Content-Type", "application/apply-patch+yaml"); a.code != http.StatusOK {
 		t.Fatalf("%d %s", a.code, a.body)
 	}
-	w.await(t, crd.Name, "Established", "True")
-	create(t, w.resource(crd, "v2"), object(t, crd, "n", `{apiVersion: def.apply.example.com/v2}`))
+	env.await(t, crd.Name, "Established", "True")
+	create(t, env.resource(crd, "v2"), object(t, crd, "n", `{apiVersion: def.apply.example.com/v2}`))
 }

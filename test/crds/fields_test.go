@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// selectingFields is the choice of objects by fields that a definition names.
+// selectingFields tests field selectors on the selectable fields of a definition.
 var selectingFields = []behaviour{
 	{"lists, watches and deletions", fieldsSelect},
 	{"others are refused", fieldsOthers},
@@ -32,9 +32,9 @@ func selectable(paths ...string) func(*apiextensionsv1.CustomResourceDefinition)
 	}
 }
 
-func fieldsSelect(t *testing.T, w *world) {
+func fieldsSelect(t *testing.T, env *environment) {
 	crd := define(t, "select.field.example.com", "Lamp", lamp, selectable(".spec.color", ".spec.size", ".spec.on"))
-	lamps := w.install(t, crd)
+	lamps := env.install(t, crd)
 	events, err := lamps.Watch(t.Context(), metav1.ListOptions{FieldSelector: "spec.color=red"})
 	if err != nil {
 		t.Fatal(err)
@@ -80,9 +80,9 @@ func fieldsSelect(t *testing.T, w *world) {
 	}
 }
 
-func fieldsOthers(t *testing.T, w *world) {
+func fieldsOthers(t *testing.T, env *environment) {
 	crd := define(t, "other.field.example.com", "Lamp", lamp, selectable(".spec.color"))
-	lamps := w.install(t, crd)
+	lamps := env.install(t, crd)
 	for _, selector := range []string{"spec.size=1", "status.x=1", "spec=1", "a b"} {
 		if _, err := lamps.List(t.Context(), metav1.ListOptions{FieldSelector: selector}); !apierrors.IsBadRequest(err) {
 			t.Errorf("%s: %v", selector, err)
@@ -90,42 +90,42 @@ func fieldsOthers(t *testing.T, w *world) {
 	}
 }
 
-func fieldsChange(t *testing.T, w *world) {
+func fieldsChange(t *testing.T, env *environment) {
 	crd := define(t, "change.field.example.com", "Lamp", lamp)
-	lamps := w.install(t, crd)
+	lamps := env.install(t, crd)
 	create(t, lamps, object(t, crd, "a", `{spec: {color: red}}`))
 	bySelector := metav1.ListOptions{FieldSelector: "spec.color=red"}
 	if _, err := lamps.List(t.Context(), bySelector); !apierrors.IsBadRequest(err) {
 		t.Errorf("before: %v", err)
 	}
-	w.mustChange(t, crd.Name, selectable(".spec.color"))
+	env.mustChange(t, crd.Name, selectable(".spec.color"))
 	if list, err := lamps.List(t.Context(), bySelector); err != nil || len(list.Items) != 1 {
 		t.Errorf("%v, %v", list, err)
 	}
-	if a := w.send(t, http.MethodGet, "/openapi/v3/apis/change.field.example.com/v1", nil); !strings.Contains(string(a.body), `"x-kubernetes-selectable-fields":[{"fieldPath":"spec.color"}]`) {
+	if a := env.send(t, http.MethodGet, "/openapi/v3/apis/change.field.example.com/v1", nil); !strings.Contains(string(a.body), `"x-kubernetes-selectable-fields":[{"fieldPath":"spec.color"}]`) {
 		t.Error("OpenAPI does not tell")
 	}
-	w.mustChange(t, crd.Name, selectable())
+	env.mustChange(t, crd.Name, selectable())
 	if _, err := lamps.List(t.Context(), bySelector); !apierrors.IsBadRequest(err) {
 		t.Errorf("afterwards: %v", err)
 	}
 }
 
-func fieldsNamed(t *testing.T, w *world) {
+func fieldsNamed(t *testing.T, env *environment) {
 	for _, path := range []string{".spec.list", ".spec.none", ".spec", ".metadata.name", "spec.color", ".spec.list[0]", "", ".spec.color}{.a.b"} {
 		crd := define(t, "named.field.example.com", "Lamp", lamp, selectable(path))
-		a := w.send(t, http.MethodPost, definitionsPath+"?dryRun=All", encode(t, crd))
+		a := env.send(t, http.MethodPost, definitionsPath+"?dryRun=All", encode(t, crd))
 		if s := a.status(); a.code != http.StatusUnprocessableEntity || len(s.Details.Causes) == 0 || s.Details.Causes[0].Field != "spec.selectableFields[0].jsonPath" {
 			t.Errorf("%q: %d %s", path, a.code, a.body)
 		}
 	}
 	const many = `{type: object, properties: {a: {type: string}, b: {type: string}, c: {type: string}, d: {type: string}, e: {type: string}, f: {type: string}, g: {type: string}, h: {type: string}, i: {type: string}}}`
 	crd := define(t, "named.field.example.com", "Lamp", many, selectable(".a", ".b", ".c", ".d", ".e", ".f", ".g", ".h", ".i"))
-	if a := w.send(t, http.MethodPost, definitionsPath+"?dryRun=All", encode(t, crd)); !strings.Contains(string(a.body), "Too many: 9: must have at most 8 items") {
+	if a := env.send(t, http.MethodPost, definitionsPath+"?dryRun=All", encode(t, crd)); !strings.Contains(string(a.body), "Too many: 9: must have at most 8 items") {
 		t.Errorf("nine fields: %d %s", a.code, a.body)
 	}
 	twice := define(t, "named.field.example.com", "Lamp", lamp, selectable(".spec.color", ".spec.color"))
-	if a := w.send(t, http.MethodPost, definitionsPath+"?dryRun=All", encode(t, twice)); !strings.Contains(string(a.body), "Duplicate value") {
+	if a := env.send(t, http.MethodPost, definitionsPath+"?dryRun=All", encode(t, twice)); !strings.Contains(string(a.body), "Duplicate value") {
 		t.Errorf("one field twice: %d %s", a.code, a.body)
 	}
 }

@@ -18,10 +18,9 @@ import (
 	"mainstay.dev/mainstay/internal/apis/custom/schema"
 )
 
-// FuzzDefinition takes any schema and any document the way they take in the
-// server: a definition that is not refused can be compiled, and a document of
-// it, once complete, stays as it is, and is as valid in the place of itself as
-// it was.
+// FuzzDefinition checks arbitrary schemas and documents: an accepted definition can be compiled,
+// and a pruned and defaulted document does not change when it is pruned and defaulted again, and is
+// valid as an update of itself if it was valid.
 func FuzzDefinition(f *testing.F) {
 	seedDefinitions(f)
 	f.Fuzz(func(t *testing.T, schemaText, body []byte) {
@@ -87,7 +86,7 @@ func checkDocument(t *testing.T, s *schema.Schema, r *rules.Rules, doc map[strin
 	}
 }
 
-// seedDefinitions adds the samples of testdata, and small schemas that are odd.
+// seedDefinitions adds the samples of testdata, and small unusual schemas.
 func seedDefinitions(f *testing.F) {
 	folders, err := filepath.Glob("testdata/*/definition.yaml")
 	if err != nil || len(folders) == 0 {

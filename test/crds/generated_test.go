@@ -13,12 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Definitions that are too large to be written down are drawn from Go types,
-// as generators of definitions draw them.
+// Large definitions are generated from Go types, in the way of controller-gen.
 
 type schemaProps = apiextensionsv1.JSONSchemaProps
 
-// collector embeds pods several times over.
+// collector contains several pod specs.
 type collector struct {
 	Spec struct {
 		Replicas       *int32                       `json:"replicas,omitempty"`
@@ -37,7 +36,7 @@ type collector struct {
 	} `json:"status,omitempty"`
 }
 
-// authority proves things in one of many ways.
+// authority contains a union of many sources.
 type authority struct {
 	Spec struct {
 		Proofs []proof                   `json:"proofs"`
@@ -92,7 +91,7 @@ type recordAt struct {
 
 func pointer[T any](v T) *T { return &v }
 
-// schemaOf draws the schema of a Go type, with descriptions where it has some.
+// schemaOf generates the schema of a Go type. Fields can have descriptions.
 func schemaOf(t reflect.Type) schemaProps {
 	switch t {
 	case reflect.TypeFor[resource.Quantity](), reflect.TypeFor[intstr.IntOrString]():
@@ -175,8 +174,7 @@ func fieldsOf(t reflect.Type) func(func(reflect.StructField) bool) {
 	}
 }
 
-// keyed makes a list a map by the key its elements are merged by. A key that
-// may be left out has a default.
+// keyed makes a list a map list with the given key. An optional key gets a default.
 func keyed(list *schemaProps, key string) {
 	keys := []string{key}
 	items := list.Items.Schema
@@ -203,7 +201,7 @@ func keyed(list *schemaProps, key string) {
 	list.XListType, list.XListMapKeys = pointer("map"), keys
 }
 
-// drawn makes a definition of a Go type.
+// drawn generates a definition from a Go type.
 func drawn(t testing.TB, group, kind string, of reflect.Type) *apiextensionsv1.CustomResourceDefinition {
 	crd := define(t, group, kind, "{type: object}", withStatus)
 	props := schemaOf(of)

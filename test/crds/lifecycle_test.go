@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// living is what becomes of definitions: names, changes, ends.
-var living = []behaviour{
+// lifecycle tests the life of definitions: names, updates, deletion.
+var lifecycle = []behaviour{
 	{"several in a group, and out of order", liveSeveral},
 	{"deleted and defined again", liveAgain},
 	{"defined anew with another scope", liveScope},
@@ -41,110 +41,110 @@ func crdGVR(crd *apiextensionsv1.CustomResourceDefinition) schema.GroupVersionRe
 	return schema.GroupVersionResource{Group: crd.Spec.Group, Version: "v1", Resource: crd.Spec.Names.Plural}
 }
 
-func liveSeveral(t *testing.T, w *world) {
+func liveSeveral(t *testing.T, env *environment) {
 	var crds []*apiextensionsv1.CustomResourceDefinition
 	for _, kind := range []string{"Curlet", "Noxu", "Zebra"} {
 		crd := define(t, "several.live.example.com", kind, anything)
 		crds = append(crds, crd)
-		create(t, w.install(t, crd), object(t, crd, "a", `{}`))
+		create(t, env.install(t, crd), object(t, crd, "a", `{}`))
 	}
-	if a := w.send(t, http.MethodDelete, definitionsPath+"/"+crds[0].Name, nil); a.code != http.StatusOK {
+	if a := env.send(t, http.MethodDelete, definitionsPath+"/"+crds[0].Name, nil); a.code != http.StatusOK {
 		t.Fatal(a.code)
 	}
-	awaitGone(t, w.definitions, crds[0].Name)
+	awaitGone(t, env.definitions, crds[0].Name)
 	for _, crd := range crds[1:] {
-		get(t, w.resource(crd, "v1"), "a")
+		get(t, env.resource(crd, "v1"), "a")
 	}
-	a := w.send(t, http.MethodGet, "/apis/several.live.example.com/v1", nil)
+	a := env.send(t, http.MethodGet, "/apis/several.live.example.com/v1", nil)
 	if strings.Contains(string(a.body), "curlets") || !strings.Contains(string(a.body), "zebras") {
 		t.Errorf("%s", a.body)
 	}
 }
 
-func liveAgain(t *testing.T, w *world) {
+func liveAgain(t *testing.T, env *environment) {
 	crd := define(t, "again.live.example.com", "Note", anything)
 	for range 3 {
-		notes := w.install(t, crd)
+		notes := env.install(t, crd)
 		list, err := notes.List(t.Context(), metav1.ListOptions{})
 		if err != nil || len(list.Items) != 0 {
 			t.Fatalf("%v, %v", list, err)
 		}
 		create(t, notes, object(t, crd, "a", `{}`))
-		if err := w.definitions.Delete(t.Context(), crd.Name, metav1.DeleteOptions{}); err != nil {
+		if err := env.definitions.Delete(t.Context(), crd.Name, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		awaitGone(t, w.definitions, crd.Name)
+		awaitGone(t, env.definitions, crd.Name)
 		if _, err := notes.Get(t.Context(), "a", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			t.Errorf("%v", err)
 		}
 	}
 }
 
-func liveScope(t *testing.T, w *world) {
+func liveScope(t *testing.T, env *environment) {
 	crd := define(t, "scope.live.example.com", "Note", anything)
-	create(t, w.install(t, crd), object(t, crd, "a", `{}`))
-	if err := w.definitions.Delete(t.Context(), crd.Name, metav1.DeleteOptions{}); err != nil {
+	create(t, env.install(t, crd), object(t, crd, "a", `{}`))
+	if err := env.definitions.Delete(t.Context(), crd.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	awaitGone(t, w.definitions, crd.Name)
+	awaitGone(t, env.definitions, crd.Name)
 	crd.Spec.Scope = apiextensionsv1.ClusterScoped
-	made := create(t, w.install(t, crd), object(t, crd, "a", `{}`))
+	made := create(t, env.install(t, crd), object(t, crd, "a", `{}`))
 	if made.GetNamespace() != "" {
 		t.Errorf("namespace %q", made.GetNamespace())
 	}
 }
 
-func liveNames(t *testing.T, w *world) {
+func liveNames(t *testing.T, env *environment) {
 	first := define(t, "taken.live.example.com", "Thing", anything)
-	w.install(t, first)
+	env.install(t, first)
 	second := define(t, "taken.live.example.com", "Stuff", anything)
 	second.Spec.Names.ShortNames, second.Spec.Names.Singular, second.Spec.Names.ListKind = []string{"things"}, "stuff", "StuffList"
-	t.Cleanup(func() { w.send(t, http.MethodDelete, definitionsPath+"/"+second.Name, nil) })
-	if a := w.send(t, http.MethodPost, definitionsPath, encode(t, second)); a.code != http.StatusCreated {
+	t.Cleanup(func() { env.send(t, http.MethodDelete, definitionsPath+"/"+second.Name, nil) })
+	if a := env.send(t, http.MethodPost, definitionsPath, encode(t, second)); a.code != http.StatusCreated {
 		t.Fatalf("%d %s", a.code, a.body)
 	}
-	crd := w.await(t, second.Name, apiextensionsv1.NamesAccepted, apiextensionsv1.ConditionFalse)
+	crd := env.await(t, second.Name, apiextensionsv1.NamesAccepted, apiextensionsv1.ConditionFalse)
 	for _, c := range crd.Status.Conditions {
 		if c.Type == apiextensionsv1.NamesAccepted && (c.Reason != "ShortNamesConflict" || c.Message != `"things" is already in use`) ||
 			c.Type == apiextensionsv1.Established && c.Status != apiextensionsv1.ConditionFalse {
 			t.Errorf("%+v", c)
 		}
 	}
-	if a := w.send(t, http.MethodGet, pathOf(second, "v1"), nil); a.code != http.StatusNotFound {
+	if a := env.send(t, http.MethodGet, pathOf(second, "v1"), nil); a.code != http.StatusNotFound {
 		t.Errorf("served: %d", a.code)
 	}
-	if err := w.definitions.Delete(t.Context(), first.Name, metav1.DeleteOptions{}); err != nil {
+	if err := env.definitions.Delete(t.Context(), first.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.await(t, second.Name, apiextensionsv1.Established, apiextensionsv1.ConditionTrue)
-	create(t, w.resource(second, "v1"), object(t, second, "a", `{}`))
+	env.await(t, second.Name, apiextensionsv1.Established, apiextensionsv1.ConditionTrue)
+	create(t, env.resource(second, "v1"), object(t, second, "a", `{}`))
 }
 
-func liveRenamed(t *testing.T, w *world) {
+func liveRenamed(t *testing.T, env *environment) {
 	first := define(t, "renamed.live.example.com", "Thing", anything)
-	w.install(t, first)
+	env.install(t, first)
 	second := define(t, "renamed.live.example.com", "Stuff", anything)
 	second.Spec.Names.Singular, second.Spec.Names.ListKind = "stuff", "StuffList"
-	w.install(t, second)
-	w.mustChange(t, second.Name, func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Names.ShortNames = []string{"thing"} })
-	crd := w.await(t, second.Name, apiextensionsv1.NamesAccepted, apiextensionsv1.ConditionFalse)
+	env.install(t, second)
+	env.mustChange(t, second.Name, func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Names.ShortNames = []string{"thing"} })
+	crd := env.await(t, second.Name, apiextensionsv1.NamesAccepted, apiextensionsv1.ConditionFalse)
 	if len(crd.Status.AcceptedNames.ShortNames) != 0 {
 		t.Errorf("accepted %+v", crd.Status.AcceptedNames)
 	}
-	// What was established goes on being served under its old names.
-	create(t, w.resource(second, "v1"), object(t, second, "a", `{}`))
-	w.mustChange(t, second.Name, func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Names.ShortNames = []string{"st"} })
+	// An established definition is still served under its old names.
+	create(t, env.resource(second, "v1"), object(t, second, "a", `{}`))
+	env.mustChange(t, second.Name, func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Names.ShortNames = []string{"st"} })
 	eventually(t, func() error {
-		if crd := w.definition(t, second.Name); !slices.Equal(crd.Status.AcceptedNames.ShortNames, []string{"st"}) {
+		if crd := env.definition(t, second.Name); !slices.Equal(crd.Status.AcceptedNames.ShortNames, []string{"st"}) {
 			return fmt.Errorf("accepted %+v", crd.Status.AcceptedNames)
 		}
 		return nil
 	})
 }
 
-func liveImmutable(t *testing.T, w *world) {
+func liveImmutable(t *testing.T, env *environment) {
 	crd := define(t, "fixed.live.example.com", "Note", anything)
-	w.install(t, crd)
+	env.install(t, crd)
 	for field, edit := range map[string]func(*apiextensionsv1.CustomResourceDefinition){
 		"spec.scope":      clusterScoped,
 		"spec.names.kind": func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Names.Kind = "Other" },
@@ -153,15 +153,15 @@ func liveImmutable(t *testing.T, w *world) {
 			crd.Spec.Names.Plural = "others"
 		},
 	} {
-		if a := w.change(t, crd.Name, edit); a.code != http.StatusUnprocessableEntity || !strings.Contains(string(a.body), `"field":"`+field+`"`) {
+		if a := env.change(t, crd.Name, edit); a.code != http.StatusUnprocessableEntity || !strings.Contains(string(a.body), `"field":"`+field+`"`) {
 			t.Errorf("%s: %d %s", field, a.code, a.body)
 		}
 	}
 }
 
-func liveFinalizers(t *testing.T, w *world) {
+func liveFinalizers(t *testing.T, env *environment) {
 	crd := define(t, "held.live.example.com", "Note", anything)
-	notes := w.install(t, crd)
+	notes := env.install(t, crd)
 	create(t, notes, object(t, crd, "held", `{metadata: {name: held, finalizers: [example.com/hold]}}`))
 	create(t, notes, object(t, crd, "free", `{}`))
 	if err := notes.Delete(t.Context(), "held", metav1.DeleteOptions{}); err != nil {
@@ -171,16 +171,16 @@ func liveFinalizers(t *testing.T, w *world) {
 	if held.GetDeletionTimestamp() == nil || held.GetGeneration() != 2 {
 		t.Errorf("metadata %v", held.Object["metadata"])
 	}
-	if err := w.definitions.Delete(t.Context(), crd.Name, metav1.DeleteOptions{}); err != nil {
+	if err := env.definitions.Delete(t.Context(), crd.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	awaitGone(t, notes, "free")
-	ending := w.await(t, crd.Name, apiextensionsv1.Terminating, apiextensionsv1.ConditionTrue)
+	ending := env.await(t, crd.Name, apiextensionsv1.Terminating, apiextensionsv1.ConditionTrue)
 	if !slices.Contains(ending.Finalizers, apiextensionsv1.CustomResourceCleanupFinalizer) {
 		t.Errorf("finalizers %v", ending.Finalizers)
 	}
 	eventually(t, func() error {
-		for _, c := range w.definition(t, crd.Name).Status.Conditions {
+		for _, c := range env.definition(t, crd.Name).Status.Conditions {
 			if c.Type == apiextensionsv1.Terminating && c.Reason == "InstanceDeletionInProgress" && c.Message == "CustomResource deletion is in progress" {
 				return nil
 			}
@@ -188,39 +188,39 @@ func liveFinalizers(t *testing.T, w *world) {
 		return fmt.Errorf("the condition does not say that objects are waited for")
 	})
 	patch(t, notes, "held", `{"metadata":{"finalizers":null}}`)
-	awaitGone(t, w.definitions, crd.Name)
+	awaitGone(t, env.definitions, crd.Name)
 }
 
-func liveTerminating(t *testing.T, w *world) {
+func liveTerminating(t *testing.T, env *environment) {
 	crd := define(t, "ending.live.example.com", "Note", anything)
-	notes := w.install(t, crd)
+	notes := env.install(t, crd)
 	create(t, notes, object(t, crd, "held", `{metadata: {name: held, finalizers: [example.com/hold]}}`))
-	if err := w.definitions.Delete(t.Context(), crd.Name, metav1.DeleteOptions{}); err != nil {
+	if err := env.definitions.Delete(t.Context(), crd.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	const why = `notes.ending.live.example.com "late" is forbidden: create not allowed while custom resource definition is terminating`
-	if a := w.send(t, http.MethodPost, pathOf(crd, "v1"), encode(t, object(t, crd, "late", `{}`))); a.code != http.StatusForbidden || a.status().Message != why {
+	if a := env.send(t, http.MethodPost, pathOf(crd, "v1"), encode(t, object(t, crd, "late", `{}`))); a.code != http.StatusForbidden || a.status().Message != why {
 		t.Errorf("created: %d %s", a.code, a.body)
 	}
-	if a := w.send(t, http.MethodGet, "/apis/"+crd.Spec.Group+"/v1", nil); strings.Contains(string(a.body), "create") || !strings.Contains(string(a.body), "deletecollection") {
+	if a := env.send(t, http.MethodGet, "/apis/"+crd.Spec.Group+"/v1", nil); strings.Contains(string(a.body), "create") || !strings.Contains(string(a.body), "deletecollection") {
 		t.Errorf("discovery: %s", a.body)
 	}
 	path := pathOf(crd, "v1") + "/%s?fieldManager=m&force=true"
-	if a := w.send(t, http.MethodPatch, fmt.Sprintf(path, "late"), encode(t, object(t, crd, "late", `{}`)), "Content-Type", "application/apply-patch+yaml"); a.code != http.StatusForbidden || a.status().Message != why {
+	if a := env.send(t, http.MethodPatch, fmt.Sprintf(path, "late"), encode(t, object(t, crd, "late", `{}`)), "Content-Type", "application/apply-patch+yaml"); a.code != http.StatusForbidden || a.status().Message != why {
 		t.Errorf("a new one applied: %d %s", a.code, a.body)
 	}
-	// What is there may still be changed: somebody has to take its finalizers.
-	if a := w.send(t, http.MethodPatch, fmt.Sprintf(path, "held"), encode(t, object(t, crd, "held", `{spec: {x: 1}}`)), "Content-Type", "application/apply-patch+yaml"); a.code != http.StatusOK {
+	// Remaining objects can still be updated, so that clients can remove their finalizers.
+	if a := env.send(t, http.MethodPatch, fmt.Sprintf(path, "held"), encode(t, object(t, crd, "held", `{spec: {x: 1}}`)), "Content-Type", "application/apply-patch+yaml"); a.code != http.StatusOK {
 		t.Errorf("an old one applied: %d %s", a.code, a.body)
 	}
 	patch(t, notes, "held", `{"metadata":{"finalizers":null}}`)
-	awaitGone(t, w.definitions, crd.Name)
+	awaitGone(t, env.definitions, crd.Name)
 }
 
-// liveChanged changes a definition all the while its objects are written.
-func liveChanged(t *testing.T, w *world) {
+// liveChanged updates a definition while its objects are written.
+func liveChanged(t *testing.T, env *environment) {
 	crd := define(t, "busy.live.example.com", "Note", `{type: object, properties: {spec: {type: object, properties: {n: {type: integer}}}}}`)
-	notes := w.install(t, crd)
+	notes := env.install(t, crd)
 	create(t, notes, object(t, crd, "a", `{spec: {n: 0}}`))
 	var writers sync.WaitGroup
 	for i := range 3 {
@@ -237,19 +237,19 @@ func liveChanged(t *testing.T, w *world) {
 		})
 	}
 	for i := range 10 {
-		w.mustChange(t, crd.Name, func(crd *apiextensionsv1.CustomResourceDefinition) {
+		env.mustChange(t, crd.Name, func(crd *apiextensionsv1.CustomResourceDefinition) {
 			crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Description = fmt.Sprint(i)
 		})
 	}
 	writers.Wait()
 }
 
-func liveStored(t *testing.T, w *world) {
+func liveStored(t *testing.T, env *environment) {
 	crd := define(t, "stored.live.example.com", "Note", anything)
-	notes := w.install(t, crd)
+	notes := env.install(t, crd)
 	create(t, notes, object(t, crd, "a", `{spec: {old: text, n: text}}`))
 	stricter := define(t, "stored.live.example.com", "Note", `{type: object, properties: {spec: {type: object, properties: {n: {type: integer}, more: {type: string, default: d}}}}}`)
-	w.mustChange(t, crd.Name, func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Versions = stricter.Spec.Versions })
+	env.mustChange(t, crd.Name, func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Versions = stricter.Spec.Versions })
 	wantMembers(t, get(t, notes, "a"), `{spec: {n: text, more: d}}`)
 	if _, err := notes.Create(t.Context(), object(t, crd, "b", `{spec: {n: text}}`), metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
 		t.Errorf("%v", err)
@@ -257,41 +257,41 @@ func liveStored(t *testing.T, w *world) {
 	wantMembers(t, patch(t, notes, "a", `{"spec":{"n":1}}`), `{spec: {n: 1, more: d}}`)
 }
 
-func liveApproval(t *testing.T, w *world) {
+func liveApproval(t *testing.T, env *environment) {
 	crd := define(t, "live.x-k8s.io.k8s.io", "Note", anything)
-	if a := w.send(t, http.MethodPost, definitionsPath, encode(t, crd)); a.code != http.StatusUnprocessableEntity || !strings.Contains(string(a.body), "api-approved.kubernetes.io") {
+	if a := env.send(t, http.MethodPost, definitionsPath, encode(t, crd)); a.code != http.StatusUnprocessableEntity || !strings.Contains(string(a.body), "api-approved.kubernetes.io") {
 		t.Errorf("without: %d %s", a.code, a.body)
 	}
 	crd.Annotations = map[string]string{"api-approved.kubernetes.io": "unapproved, experimental-only"}
-	w.install(t, crd)
-	w.await(t, crd.Name, apiextensionsv1.KubernetesAPIApprovalPolicyConformant, apiextensionsv1.ConditionFalse)
-	w.mustChange(t, crd.Name, func(crd *apiextensionsv1.CustomResourceDefinition) {
+	env.install(t, crd)
+	env.await(t, crd.Name, apiextensionsv1.KubernetesAPIApprovalPolicyConformant, apiextensionsv1.ConditionFalse)
+	env.mustChange(t, crd.Name, func(crd *apiextensionsv1.CustomResourceDefinition) {
 		crd.Annotations["api-approved.kubernetes.io"] = "https://github.com/kubernetes/kubernetes/pull/78458"
 	})
-	w.await(t, crd.Name, apiextensionsv1.KubernetesAPIApprovalPolicyConformant, apiextensionsv1.ConditionTrue)
+	env.await(t, crd.Name, apiextensionsv1.KubernetesAPIApprovalPolicyConformant, apiextensionsv1.ConditionTrue)
 }
 
-// liveBuiltIn: a definition with the name of a built-in resource is rejected, because its
-// objects would be stored among those of the built-in resource.
-func liveBuiltIn(t *testing.T, w *world) {
+// liveBuiltIn checks that a definition with the name of a built-in resource is rejected, because
+// both would store their objects under the same keys.
+func liveBuiltIn(t *testing.T, env *environment) {
 	for group, kind := range map[string]string{"apiextensions.k8s.io": "CustomResourceDefinition", "apiregistration.k8s.io": "APIService"} {
 		crd := define(t, group, kind, anything)
 		crd.Spec.Scope = apiextensionsv1.ClusterScoped
 		crd.Annotations = map[string]string{"api-approved.kubernetes.io": "https://github.com/kubernetes/kubernetes/pull/78458"}
-		if a := w.send(t, http.MethodPost, definitionsPath, encode(t, crd)); a.code != http.StatusUnprocessableEntity {
+		if a := env.send(t, http.MethodPost, definitionsPath, encode(t, crd)); a.code != http.StatusUnprocessableEntity {
 			t.Errorf("%s: %d %s", kind, a.code, a.body)
 		}
 	}
-	if a := w.send(t, http.MethodGet, "/apis/apiregistration.k8s.io/v1/apiservices/v1.apps", nil); a.code != http.StatusOK {
+	if a := env.send(t, http.MethodGet, "/apis/apiregistration.k8s.io/v1/apiservices/v1.apps", nil); a.code != http.StatusOK {
 		t.Errorf("%d %s", a.code, a.body)
 	}
 }
 
-// liveRequests: a custom object has an apiVersion, HEAD is allowed, and an unknown subresource is
-// answered with a Status.
-func liveRequests(t *testing.T, w *world) {
+// liveRequests checks that a custom object must have an apiVersion, that HEAD is allowed, and that
+// a request for an unknown subresource gets a Status.
+func liveRequests(t *testing.T, env *environment) {
 	crd := define(t, "requests.live.example.com", "Note", anything)
-	create(t, w.install(t, crd), object(t, crd, "a", `{}`))
+	create(t, env.install(t, crd), object(t, crd, "a", `{}`))
 	const notes = "/apis/requests.live.example.com/v1/namespaces/default/notes"
 	const jsonPatch = "application/json-patch+json"
 	for _, tt := range []struct {
@@ -307,17 +307,17 @@ func liveRequests(t *testing.T, w *world) {
 		{http.MethodHead, notes + "/b", "", "", http.StatusNotFound, ""},
 		{http.MethodGet, notes + "/a/nope", "", "", http.StatusNotFound, `"kind":"Status"`},
 	} {
-		a := w.send(t, tt.method, tt.path, []byte(tt.body), "Content-Type", tt.contentType)
+		a := env.send(t, tt.method, tt.path, []byte(tt.body), "Content-Type", tt.contentType)
 		if a.code != tt.code || !strings.Contains(string(a.body), tt.want) {
 			t.Errorf("%s %s %s: %d %s", tt.method, tt.path, tt.body, a.code, a.body)
 		}
 	}
 }
 
-func liveDiscovered(t *testing.T, w *world) {
+func liveDiscovered(t *testing.T, env *environment) {
 	crd := define(t, "found.live.example.com", "Note", anything, withStatus, withVersion(t, "v1beta1", anything))
-	w.install(t, crd)
-	group := w.send(t, http.MethodGet, "/apis/found.live.example.com", nil).value(t)
+	env.install(t, crd)
+	group := env.send(t, http.MethodGet, "/apis/found.live.example.com", nil).value(t)
 	if preferred := group["preferredVersion"].(map[string]any)["version"]; preferred != "v1" || len(group["versions"].([]any)) != 2 {
 		t.Errorf("%v", group)
 	}
@@ -325,29 +325,29 @@ func liveDiscovered(t *testing.T, w *world) {
 		"/apis":                           `"found.live.example.com"`,
 		"/apis/found.live.example.com/v1": `{"name":"notes/status","singularName":"","namespaced":true,"kind":"Note","verbs":["get","patch","update"]}`,
 	} {
-		if a := w.send(t, http.MethodGet, path, nil); !strings.Contains(string(a.body), want) {
+		if a := env.send(t, http.MethodGet, path, nil); !strings.Contains(string(a.body), want) {
 			t.Errorf("%s: %s is missing", path, want)
 		}
 	}
-	a := w.send(t, http.MethodGet, "/apis", nil, "Accept", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
+	a := env.send(t, http.MethodGet, "/apis", nil, "Accept", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
 	if !strings.Contains(string(a.body), `"name":"found.live.example.com"`) {
 		t.Error("not in aggregated discovery")
 	}
-	w.mustChange(t, crd.Name, func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Versions[1].Served = false })
-	if a := w.send(t, http.MethodGet, "/apis/found.live.example.com/v1beta1", nil); a.code != http.StatusNotFound {
+	env.mustChange(t, crd.Name, func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Versions[1].Served = false })
+	if a := env.send(t, http.MethodGet, "/apis/found.live.example.com/v1beta1", nil); a.code != http.StatusNotFound {
 		t.Errorf("a version that is no longer served: %d", a.code)
 	}
 }
 
-func liveWatched(t *testing.T, w *world) {
+func liveWatched(t *testing.T, env *environment) {
 	crd := define(t, "watched.live.example.com", "Note", anything)
-	events, err := w.definitions.Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + crd.Name})
+	events, err := env.definitions.Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + crd.Name})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer events.Stop()
-	w.install(t, crd)
-	if err := w.definitions.Delete(t.Context(), crd.Name, metav1.DeleteOptions{}); err != nil {
+	env.install(t, crd)
+	if err := env.definitions.Delete(t.Context(), crd.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	var types []watch.EventType
@@ -362,34 +362,34 @@ func liveWatched(t *testing.T, w *world) {
 	}
 }
 
-// liveServed uses each definition at the moment it is seen to be established.
-// liveDiscoveredEstablished: who finds a resource in discovery can change its
-// definition, which the server has no more to write into on account of it.
-func liveDiscoveredEstablished(t *testing.T, w *world) {
+// liveServed uses each definition as soon as it is established. liveDiscoveredEstablished checks
+// that a definition can be updated as soon as discovery contains it, without a conflict with a
+// status write of the server.
+func liveDiscoveredEstablished(t *testing.T, env *environment) {
 	for i := range 40 {
 		crd := define(t, fmt.Sprintf("discovered%d.live.example.com", i), "Note", anything)
-		t.Cleanup(func() { w.send(t, http.MethodDelete, definitionsPath+"/"+crd.Name, nil) })
-		if a := w.send(t, http.MethodPost, definitionsPath, encode(t, crd)); a.code != http.StatusCreated {
+		t.Cleanup(func() { env.send(t, http.MethodDelete, definitionsPath+"/"+crd.Name, nil) })
+		if a := env.send(t, http.MethodPost, definitionsPath, encode(t, crd)); a.code != http.StatusCreated {
 			t.Fatalf("%d %s", a.code, a.body)
 		}
 		eventually(t, func() error {
-			if a := w.send(t, http.MethodGet, "/apis/"+crd.Spec.Group+"/v1", nil); a.code != http.StatusOK {
+			if a := env.send(t, http.MethodGet, "/apis/"+crd.Spec.Group+"/v1", nil); a.code != http.StatusOK {
 				return fmt.Errorf("discovery: %d", a.code)
 			}
 			return nil
 		})
-		stored := w.definition(t, crd.Name)
+		stored := env.definition(t, crd.Name)
 		stored.APIVersion, stored.Kind = crd.APIVersion, crd.Kind
 		stored.Labels = map[string]string{"changed": "yes"}
-		if a := w.send(t, http.MethodPut, definitionsPath+"/"+crd.Name, encode(t, stored)); a.code != http.StatusOK {
+		if a := env.send(t, http.MethodPut, definitionsPath+"/"+crd.Name, encode(t, stored)); a.code != http.StatusOK {
 			t.Fatalf("try %d: %d %s", i, a.code, a.body)
 		}
 	}
 }
 
-func liveServed(t *testing.T, w *world) {
+func liveServed(t *testing.T, env *environment) {
 	for i := range 20 {
 		crd := define(t, fmt.Sprintf("served%d.live.example.com", i), "Note", anything)
-		create(t, w.install(t, crd), object(t, crd, "a", `{}`))
+		create(t, env.install(t, crd), object(t, crd, "a", `{}`))
 	}
 }

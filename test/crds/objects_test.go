@@ -13,7 +13,7 @@ import (
 
 const anything = `{type: object, x-kubernetes-preserve-unknown-fields: true}`
 
-// handlingObjects is what all custom resources have in common.
+// handlingObjects tests requests that all custom resources support.
 var handlingObjects = []behaviour{
 	{"namespaced objects", objectsNamespaced},
 	{"objects of the cluster", objectsOfCluster},
@@ -32,9 +32,9 @@ var handlingObjects = []behaviour{
 	{"collections are deleted", objectsCollection},
 }
 
-func objectsNamespaced(t *testing.T, w *world) {
+func objectsNamespaced(t *testing.T, env *environment) {
 	crd := define(t, "namespaced.obj.example.com", "Note", anything)
-	notes := w.install(t, crd)
+	notes := env.install(t, crd)
 	events, err := notes.Watch(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -60,67 +60,67 @@ func objectsNamespaced(t *testing.T, w *world) {
 	if event := <-events.ResultChan(); event.Type != watch.Deleted {
 		t.Errorf("%s instead of DELETED", event.Type)
 	}
-	if a := w.send(t, http.MethodGet, pathOf(crd, "v1")+"/a", nil); a.code != http.StatusNotFound || a.status().Message != `notes.namespaced.obj.example.com "a" not found` {
+	if a := env.send(t, http.MethodGet, pathOf(crd, "v1")+"/a", nil); a.code != http.StatusNotFound || a.status().Message != `notes.namespaced.obj.example.com "a" not found` {
 		t.Errorf("%d %s", a.code, a.body)
 	}
 }
 
-func objectsOfCluster(t *testing.T, w *world) {
+func objectsOfCluster(t *testing.T, env *environment) {
 	crd := define(t, "cluster.obj.example.com", "Note", anything, clusterScoped)
-	notes := w.install(t, crd)
+	notes := env.install(t, crd)
 	if made := create(t, notes, object(t, crd, "a", `{spec: {text: x}}`)); made.GetNamespace() != "" {
 		t.Errorf("namespace %q", made.GetNamespace())
 	}
 	if made := create(t, notes, object(t, crd, "b", `{metadata: {name: b, namespace: default}}`)); made.GetNamespace() != "" {
 		t.Errorf("namespace %q", made.GetNamespace())
 	}
-	if a := w.send(t, http.MethodGet, "/apis/cluster.obj.example.com/v1/namespaces/default/notes/a", nil); a.code != http.StatusNotFound {
+	if a := env.send(t, http.MethodGet, "/apis/cluster.obj.example.com/v1/namespaces/default/notes/a", nil); a.code != http.StatusNotFound {
 		t.Errorf("in a namespace: %d %s", a.code, a.body)
 	}
 }
 
-func objectsSameName(t *testing.T, w *world) {
+func objectsSameName(t *testing.T, env *environment) {
 	crd := define(t, "same.obj.example.com", "Note", anything)
-	notes := w.install(t, crd)
-	w.send(t, http.MethodPost, "/api/v1/namespaces", []byte(`{"metadata":{"name":"other-same"}}`))
+	notes := env.install(t, crd)
+	env.send(t, http.MethodPost, "/api/v1/namespaces", []byte(`{"metadata":{"name":"other-same"}}`))
 	create(t, notes, object(t, crd, "a", `{n: 1}`))
 	path := "/apis/same.obj.example.com/v1/namespaces/other-same/notes"
-	if a := w.send(t, http.MethodPost, path, encode(t, object(t, crd, "a", `{n: 2}`))); a.code != http.StatusCreated {
+	if a := env.send(t, http.MethodPost, path, encode(t, object(t, crd, "a", `{n: 2}`))); a.code != http.StatusCreated {
 		t.Fatalf("%d %s", a.code, a.body)
 	}
 	wantMembers(t, get(t, notes, "a"), `{n: 1}`)
-	wantMembers(t, fromYAML(t, string(w.send(t, http.MethodGet, path+"/a", nil).body)), `{n: 2}`)
+	wantMembers(t, fromYAML(t, string(env.send(t, http.MethodGet, path+"/a", nil).body)), `{n: 2}`)
 }
 
-func objectsOtherNamespace(t *testing.T, w *world) {
+func objectsOtherNamespace(t *testing.T, env *environment) {
 	crd := define(t, "elsewhere.obj.example.com", "Note", anything)
-	w.install(t, crd)
+	env.install(t, crd)
 	for _, text := range []string{`kind: Note, metadata: {name: a, namespace: kube-system}`, `kind: Other, metadata: {name: a}`} {
 		obj := fromYAML(t, `{apiVersion: elsewhere.obj.example.com/v1, `+text+`}`)
-		if a := w.send(t, http.MethodPost, pathOf(crd, "v1"), encode(t, obj)); a.code < 400 || a.code > 499 {
+		if a := env.send(t, http.MethodPost, pathOf(crd, "v1"), encode(t, obj)); a.code < 400 || a.code > 499 {
 			t.Errorf("%s: %d %s", text, a.code, a.body)
 		}
 	}
-	// Without a namespace in the path there is nowhere to create it.
-	if a := w.send(t, http.MethodPost, "/apis/elsewhere.obj.example.com/v1/notes", encode(t, object(t, crd, "a", `{}`))); a.code < 400 || a.code > 499 {
+	// An object without a namespace in the path cannot be created.
+	if a := env.send(t, http.MethodPost, "/apis/elsewhere.obj.example.com/v1/notes", encode(t, object(t, crd, "a", `{}`))); a.code < 400 || a.code > 499 {
 		t.Errorf("without a namespace: %d %s", a.code, a.body)
 	}
 }
 
-func objectsIntegers(t *testing.T, w *world) {
+func objectsIntegers(t *testing.T, env *environment) {
 	crd := define(t, "integers.obj.example.com", "Note", anything)
-	notes := w.install(t, crd)
+	notes := env.install(t, crd)
 	const text = `{spec: {large: 9007199254740993, whole: 1000000000000000000, fraction: 1.25, negative: -5}}`
 	create(t, notes, object(t, crd, "a", text))
 	wantMembers(t, patch(t, notes, "a", `{"metadata":{"labels":{"a":"b"}}}`), text)
-	if body := string(w.send(t, http.MethodGet, pathOf(crd, "v1")+"/a", nil).body); !strings.Contains(body, "9007199254740993") || !strings.Contains(body, "1000000000000000000") {
+	if body := string(env.send(t, http.MethodGet, pathOf(crd, "v1")+"/a", nil).body); !strings.Contains(body, "9007199254740993") || !strings.Contains(body, "1000000000000000000") {
 		t.Errorf("a number has changed: %s", body)
 	}
 }
 
-func objectsPatches(t *testing.T, w *world) {
+func objectsPatches(t *testing.T, env *environment) {
 	crd := define(t, "patches.obj.example.com", "Note", anything)
-	notes := w.install(t, crd)
+	notes := env.install(t, crd)
 	made := create(t, notes, object(t, crd, "a", `{spec: {a: 1, l: [1, 2]}}`))
 	wantMembers(t, patch(t, notes, "a", `{"spec":{"a":null,"b":{"c":1},"l":[3]}}`), `{spec: {b: {c: 1}, l: [3]}}`)
 	patched, err := notes.Patch(t.Context(), "a", types.JSONPatchType, []byte(`[{"op":"test","path":"/spec/b/c","value":1},{"op":"add","path":"/spec/l/-","value":4},{"op":"remove","path":"/spec/b"}]`), metav1.PatchOptions{})
@@ -149,63 +149,63 @@ func objectsPatches(t *testing.T, w *world) {
 	}
 }
 
-func objectsStrategic(t *testing.T, w *world) {
+func objectsStrategic(t *testing.T, env *environment) {
 	crd := define(t, "strategic.obj.example.com", "Note", anything)
-	create(t, w.install(t, crd), object(t, crd, "a", `{}`))
-	a := w.send(t, http.MethodPatch, pathOf(crd, "v1")+"/a", []byte(`{}`), "Content-Type", "application/strategic-merge-patch+json")
+	create(t, env.install(t, crd), object(t, crd, "a", `{}`))
+	a := env.send(t, http.MethodPatch, pathOf(crd, "v1")+"/a", []byte(`{}`), "Content-Type", "application/strategic-merge-patch+json")
 	if a.code != http.StatusUnsupportedMediaType {
 		t.Errorf("%d %s", a.code, a.body)
 	}
 }
 
-func objectsYAML(t *testing.T, w *world) {
+func objectsYAML(t *testing.T, env *environment) {
 	crd := define(t, "yaml.obj.example.com", "Note", anything, withStatus)
-	w.install(t, crd)
+	env.install(t, crd)
 	path, asYAML := pathOf(crd, "v1"), []string{"Content-Type", "application/yaml", "Accept", "application/yaml"}
-	a := w.send(t, http.MethodPost, path, []byte("apiVersion: yaml.obj.example.com/v1\nkind: Note\nmetadata:\n  name: a\nspec:\n  count: 1\n"), asYAML...)
+	a := env.send(t, http.MethodPost, path, []byte("apiVersion: yaml.obj.example.com/v1\nkind: Note\nmetadata:\n  name: a\nspec:\n  count: 1\n"), asYAML...)
 	if a.code != http.StatusCreated || !strings.HasPrefix(string(a.body), "apiVersion: yaml.obj.example.com/v1\n") {
 		t.Fatalf("%d %s", a.code, a.body)
 	}
 	for _, more := range []string{"", "/a", "/a/status"} {
-		if a := w.send(t, http.MethodGet, path+more, nil, asYAML...); a.code != http.StatusOK || !strings.HasPrefix(string(a.body), "apiVersion: yaml.obj.example.com/v1\n") {
+		if a := env.send(t, http.MethodGet, path+more, nil, asYAML...); a.code != http.StatusOK || !strings.HasPrefix(string(a.body), "apiVersion: yaml.obj.example.com/v1\n") {
 			t.Errorf("%s: %d %s", more, a.code, a.body)
 		}
 	}
-	text := strings.Replace(string(w.send(t, http.MethodGet, path+"/a", nil, asYAML...).body), "count: 1", "count: 2", 1)
-	if a := w.send(t, http.MethodPut, path+"/a", []byte(text), asYAML...); a.code != http.StatusOK || !strings.Contains(string(a.body), "  count: 2\n") {
+	text := strings.Replace(string(env.send(t, http.MethodGet, path+"/a", nil, asYAML...).body), "count: 1", "count: 2", 1)
+	if a := env.send(t, http.MethodPut, path+"/a", []byte(text), asYAML...); a.code != http.StatusOK || !strings.Contains(string(a.body), "  count: 2\n") {
 		t.Errorf("written: %d %s", a.code, a.body)
 	}
-	if a := w.send(t, http.MethodPut, path+"/a/status", []byte(strings.Replace(string(w.send(t, http.MethodGet, path+"/a", nil, asYAML...).body), "\nspec:", "\nstatus: {x: z}\nspec:", 1)), asYAML...); a.code != http.StatusOK || !strings.Contains(string(a.body), "  x: z\n") {
+	if a := env.send(t, http.MethodPut, path+"/a/status", []byte(strings.Replace(string(env.send(t, http.MethodGet, path+"/a", nil, asYAML...).body), "\nspec:", "\nstatus: {x: z}\nspec:", 1)), asYAML...); a.code != http.StatusOK || !strings.Contains(string(a.body), "  x: z\n") {
 		t.Errorf("status written: %d %s", a.code, a.body)
 	}
-	if a := w.send(t, http.MethodPost, path, []byte("apiVersion: [\n"), asYAML...); a.code != http.StatusBadRequest || !strings.Contains(string(a.body), "kind: Status") {
+	if a := env.send(t, http.MethodPost, path, []byte("apiVersion: [\n"), asYAML...); a.code != http.StatusBadRequest || !strings.Contains(string(a.body), "kind: Status") {
 		t.Errorf("broken YAML: %d %s", a.code, a.body)
 	}
-	if a := w.send(t, http.MethodGet, path+"?watch=1", nil, asYAML...); a.code != http.StatusNotAcceptable {
+	if a := env.send(t, http.MethodGet, path+"?watch=1", nil, asYAML...); a.code != http.StatusNotAcceptable {
 		t.Errorf("a watch in YAML: %d", a.code)
 	}
 }
 
-func objectsProtobuf(t *testing.T, w *world) {
+func objectsProtobuf(t *testing.T, env *environment) {
 	crd := define(t, "protobuf.obj.example.com", "Note", anything)
-	create(t, w.install(t, crd), object(t, crd, "a", `{}`))
+	create(t, env.install(t, crd), object(t, crd, "a", `{}`))
 	const protobuf = "application/vnd.kubernetes.protobuf"
-	if a := w.send(t, http.MethodGet, pathOf(crd, "v1")+"/a", nil, "Accept", protobuf); a.code != http.StatusNotAcceptable {
+	if a := env.send(t, http.MethodGet, pathOf(crd, "v1")+"/a", nil, "Accept", protobuf); a.code != http.StatusNotAcceptable {
 		t.Errorf("read: %d %s", a.code, a.body)
 	}
-	if a := w.send(t, http.MethodGet, pathOf(crd, "v1")+"/a", nil, "Accept", protobuf+",application/json"); a.code != http.StatusOK {
+	if a := env.send(t, http.MethodGet, pathOf(crd, "v1")+"/a", nil, "Accept", protobuf+",application/json"); a.code != http.StatusOK {
 		t.Errorf("read as either: %d %s", a.code, a.body)
 	}
 	for _, body := range []string{"", "k8s\x00", "k8s\x00\x0a\x05garbage", "nothing"} {
-		if a := w.send(t, http.MethodPost, pathOf(crd, "v1"), []byte(body), "Content-Type", protobuf); a.code < 400 || a.code > 499 {
+		if a := env.send(t, http.MethodPost, pathOf(crd, "v1"), []byte(body), "Content-Type", protobuf); a.code < 400 || a.code > 499 {
 			t.Errorf("%q: %d %s", body, a.code, a.body)
 		}
 	}
 }
 
-func objectsBroken(t *testing.T, w *world) {
+func objectsBroken(t *testing.T, env *environment) {
 	crd := define(t, "broken.obj.example.com", "Note", anything)
-	w.install(t, crd)
+	env.install(t, crd)
 	for _, body := range []string{
 		``, `null`, `[]`, `"text"`, `{`, `{}`, `{"apiVersion":"broken.obj.example.com/v1"}`,
 		`{"apiVersion":"broken.obj.example.com/v1","kind":"Note","metadata":5}`,
@@ -218,18 +218,18 @@ func objectsBroken(t *testing.T, w *world) {
 		`{"apiVersion":"broken.obj.example.com/v1","kind":"Note","metadata":{"name":"a","finalizers":["no good"]}}`,
 		strings.Repeat(`{"a":`, 20000),
 	} {
-		a := w.send(t, http.MethodPost, pathOf(crd, "v1"), []byte(body))
+		a := env.send(t, http.MethodPost, pathOf(crd, "v1"), []byte(body))
 		if s := a.status(); a.code < 400 || a.code > 499 || s.Message == "" {
 			t.Errorf("%.100s: %d %s", body, a.code, a.body)
 		}
 	}
 }
 
-func objectsWatch(t *testing.T, w *world) {
+func objectsWatch(t *testing.T, env *environment) {
 	crd := define(t, "watch.obj.example.com", "Note", anything)
-	notes := w.install(t, crd)
+	notes := env.install(t, crd)
 	create(t, notes, object(t, crd, "a", `{}`))
-	all := w.dynamic.Resource(crdGVR(crd))
+	all := env.dynamic.Resource(crdGVR(crd))
 	list, err := all.List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(list.Items) != 1 {
 		t.Fatalf("%v, %v", list, err)
@@ -249,9 +249,9 @@ func objectsWatch(t *testing.T, w *world) {
 	}
 }
 
-func objectsGrace(t *testing.T, w *world) {
+func objectsGrace(t *testing.T, env *environment) {
 	crd := define(t, "grace.obj.example.com", "Note", anything)
-	notes := w.install(t, crd)
+	notes := env.install(t, crd)
 	create(t, notes, object(t, crd, "a", `{}`))
 	seconds := int64(300)
 	if err := notes.Delete(t.Context(), "a", metav1.DeleteOptions{GracePeriodSeconds: &seconds}); err != nil {
@@ -262,36 +262,36 @@ func objectsGrace(t *testing.T, w *world) {
 	}
 }
 
-func objectsDuplicates(t *testing.T, w *world) {
+func objectsDuplicates(t *testing.T, env *environment) {
 	crd := define(t, "twice.obj.example.com", "Note", `{type: object, properties: {spec: {type: object, properties: {a: {type: integer}}}}}`)
-	w.install(t, crd)
+	env.install(t, crd)
 	body := []byte(`{"apiVersion":"twice.obj.example.com/v1","kind":"Note","metadata":{"name":"a"},"spec":{"a":1,"a":2,"b":3}}`)
 	const path = "?dryRun=All&fieldValidation="
-	if a := w.send(t, http.MethodPost, pathOf(crd, "v1")+path+"Strict", body); a.code != http.StatusBadRequest || !strings.HasSuffix(a.status().Message, `strict decoding error: duplicate field "spec.a", unknown field "spec.b"`) {
+	if a := env.send(t, http.MethodPost, pathOf(crd, "v1")+path+"Strict", body); a.code != http.StatusBadRequest || !strings.HasSuffix(a.status().Message, `strict decoding error: duplicate field "spec.a", unknown field "spec.b"`) {
 		t.Errorf("%d %s", a.code, a.body)
 	}
-	if a := w.send(t, http.MethodPost, pathOf(crd, "v1")+path+"Warn", body); a.code != http.StatusCreated || len(a.warnings) != 2 {
+	if a := env.send(t, http.MethodPost, pathOf(crd, "v1")+path+"Warn", body); a.code != http.StatusCreated || len(a.warnings) != 2 {
 		t.Errorf("%d %q", a.code, a.warnings)
 	}
-	if a := w.send(t, http.MethodPost, pathOf(crd, "v1")+path+"Ignore", body); a.code != http.StatusCreated || len(a.warnings) != 0 {
+	if a := env.send(t, http.MethodPost, pathOf(crd, "v1")+path+"Ignore", body); a.code != http.StatusCreated || len(a.warnings) != 0 {
 		t.Errorf("%d %q", a.code, a.warnings)
 	}
 }
 
-func objectsMetadata(t *testing.T, w *world) {
+func objectsMetadata(t *testing.T, env *environment) {
 	crd := define(t, "partial.obj.example.com", "Note", anything)
-	create(t, w.install(t, crd), object(t, crd, "a", `{spec: {text: hidden}}`))
+	create(t, env.install(t, crd), object(t, crd, "a", `{spec: {text: hidden}}`))
 	for _, format := range []string{"application/json", "application/vnd.kubernetes.protobuf"} {
-		a := w.send(t, http.MethodGet, pathOf(crd, "v1")+"/a", nil, "Accept", format+";as=PartialObjectMetadata;v=v1;g=meta.k8s.io")
+		a := env.send(t, http.MethodGet, pathOf(crd, "v1")+"/a", nil, "Accept", format+";as=PartialObjectMetadata;v=v1;g=meta.k8s.io")
 		if a.code != http.StatusOK || strings.Contains(string(a.body), "hidden") {
 			t.Errorf("%s: %d %s", format, a.code, a.body)
 		}
 	}
 }
 
-func objectsCollection(t *testing.T, w *world) {
+func objectsCollection(t *testing.T, env *environment) {
 	crd := define(t, "many.obj.example.com", "Note", anything)
-	notes := w.install(t, crd)
+	notes := env.install(t, crd)
 	for _, name := range []string{"a", "b", "c"} {
 		create(t, notes, object(t, crd, name, `{metadata: {name: `+name+`, labels: {l: `+name+`}}}`))
 	}

@@ -10,9 +10,9 @@ import (
 	"k8s.io/kube-openapi/pkg/util/proto"
 )
 
-// liveOpenAPI reads the whole of OpenAPI v2 as kubectl does: a definition whose
-// parts it cannot tell must not spoil the rest.
-func liveOpenAPI(t *testing.T, w *world) {
+// liveOpenAPI reads the complete OpenAPI v2 document, as kubectl does: a definition with a schema
+// that v2 cannot express must not affect the others.
+func liveOpenAPI(t *testing.T, env *environment) {
 	crd := define(t, "openapi.live.example.com", "Note", `
 type: object
 description: A note.
@@ -29,11 +29,11 @@ properties:
 	hidden := define(t, "openapi.live.example.com", "Hidden", anything, func(crd *apiextensionsv1.CustomResourceDefinition) {
 		crd.Spec.PreserveUnknownFields = false
 	})
-	w.install(t, crd)
-	w.install(t, hidden)
+	env.install(t, crd)
+	env.install(t, hidden)
 	var models proto.Models
 	eventually(t, func() error {
-		a := w.send(t, http.MethodGet, "/openapi/v2", nil)
+		a := env.send(t, http.MethodGet, "/openapi/v2", nil)
 		document, err := openapi_v2.ParseDocument(a.body)
 		if err != nil {
 			return err

@@ -19,28 +19,26 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// sample is a definition in the style of one that people install, with objects.
+// sample is a realistic definition with objects.
 type sample struct {
 	crd     *apiextensionsv1.CustomResourceDefinition
 	objects []sampleObject
 }
 
-// sampleObject is sent to the server, which takes it or refuses it.
+// sampleObject is an object that the server accepts or rejects.
 type sampleObject struct {
 	Name   string          `json:"name"`
 	Object json.RawMessage `json:"object"`
-	// Becomes is what the object has beside its metadata afterwards, if that
-	// is to be looked at.
+	// Becomes is the expected stored object without its metadata. If empty, it is not compared.
 	Becomes json.RawMessage `json:"becomes"`
-	// Refused are the causes of a refusal, each as field and message; none
-	// where the object is taken.
+	// Refused are the causes of the rejection, as field and message. If empty, the object is
+	// accepted.
 	Refused []string `json:"refused"`
-	// Warns are the warnings that come with the answer.
+	// Warns are the expected warnings.
 	Warns []string `json:"warns"`
 }
 
-// samples has a behaviour for each sample: those of testdata, and those too
-// large to be written down.
+// samples returns a behavior for each sample: those of testdata, and the generated ones.
 func samples(t *testing.T) []behaviour {
 	t.Helper()
 	all := map[string]sample{"authority": authoritySample(t), "collector": collectorSample(t)}
@@ -53,11 +51,11 @@ func samples(t *testing.T) []behaviour {
 		all[filepath.Base(folder)] = readSample(t, folder)
 	}
 	var behaviours []behaviour
-	for i, install := range []func(*testing.T, *world, sample) answer{installCreate, installApply, installClientSide, installYAML} {
+	for i, install := range []func(*testing.T, *environment, sample) response{installCreate, installApply, installClientSide, installYAML} {
 		for j, name := range slices.Sorted(mapKeys(all)) {
 			if j%4 == i {
 				s := all[name]
-				behaviours = append(behaviours, behaviour{name, func(t *testing.T, w *world) { s.test(t, w, install) }})
+				behaviours = append(behaviours, behaviour{name, func(t *testing.T, env *environment) { s.test(t, env, install) }})
 			}
 		}
 	}
@@ -105,19 +103,19 @@ func readObjects(t testing.TB, text []byte) []sampleObject {
 	return objects
 }
 
-// Ways to install a definition.
+// These functions install a definition.
 
-func installCreate(t *testing.T, w *world, s sample) answer {
-	return w.send(t, http.MethodPost, definitionsPath, encode(t, s.crd))
+func installCreate(t *testing.T, env *environment, s sample) response {
+	return env.send(t, http.MethodPost, definitionsPath, encode(t, s.crd))
 }
 
-func installApply(t *testing.T, w *world, s sample) answer {
-	return w.send(t, http.MethodPatch, definitionsPath+"/"+s.crd.Name+"?fieldManager=installer", encode(t, s.crd), "Content-Type", "application/apply-patch+yaml")
+func installApply(t *testing.T, env *environment, s sample) response {
+	return env.send(t, http.MethodPatch, definitionsPath+"/"+s.crd.Name+"?fieldManager=installer", encode(t, s.crd), "Content-Type", "application/apply-patch+yaml")
 }
 
-// installClientSide is what kubectl apply does: what was applied is kept in an
-// annotation. What does not fit there has to be applied by the server.
-func installClientSide(t *testing.T, w *world, s sample) answer {
+// installClientSide installs a definition as kubectl apply does, with an annotation. If the
+// annotation is too long, it uses server-side apply.
+func installClientSide(t *testing.T, env *environment, s sample) response {
 	crd := s.crd.DeepCopy()
 	if text := encode(t, s.crd); len(text) < 200<<10 {
 		if crd.Annotations == nil {
@@ -125,39 +123,39 @@ func installClientSide(t *testing.T, w *world, s sample) answer {
 		}
 		crd.Annotations["kubectl.kubernetes.io/last-applied-configuration"] = string(text)
 	}
-	return w.send(t, http.MethodPost, definitionsPath+"?fieldManager=kubectl-client-side-apply&fieldValidation=Strict", encode(t, crd))
+	return env.send(t, http.MethodPost, definitionsPath+"?fieldManager=kubectl-client-side-apply&fieldValidation=Strict", encode(t, crd))
 }
 
-func installYAML(t *testing.T, w *world, s sample) answer {
+func installYAML(t *testing.T, env *environment, s sample) response {
 	text, err := yaml.JSONToYAML(encode(t, s.crd))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return w.send(t, http.MethodPost, definitionsPath, text, "Content-Type", "application/yaml")
+	return env.send(t, http.MethodPost, definitionsPath, text, "Content-Type", "application/yaml")
 }
 
-// test takes a sample through its life.
-func (s sample) test(t *testing.T, w *world, install func(*testing.T, *world, sample) answer) {
-	if a := install(t, w, s); a.code != http.StatusCreated {
+// test installs a sample, tests its objects, and deletes the definition.
+func (s sample) test(t *testing.T, env *environment, install func(*testing.T, *environment, sample) response) {
+	if a := install(t, env, s); a.code != http.StatusCreated {
 		t.Fatalf("install: %d %.2000s", a.code, a.body)
 	}
-	t.Cleanup(func() { w.send(t, http.MethodDelete, definitionsPath+"/"+s.crd.Name, nil) })
-	w.await(t, s.crd.Name, apiextensionsv1.Established, apiextensionsv1.ConditionTrue)
+	t.Cleanup(func() { env.send(t, http.MethodDelete, definitionsPath+"/"+s.crd.Name, nil) })
+	env.await(t, s.crd.Name, apiextensionsv1.Established, apiextensionsv1.ConditionTrue)
 	for _, object := range s.objects {
-		t.Run(object.Name, func(t *testing.T) { object.test(t, w, s.crd) })
+		t.Run(object.Name, func(t *testing.T) { object.test(t, env, s.crd) })
 	}
-	t.Run("discovery", func(t *testing.T) { s.checkDiscovery(t, w) })
-	t.Run("OpenAPI", func(t *testing.T) { s.checkOpenAPI(t, w) })
-	t.Run("table", func(t *testing.T) { s.checkTable(t, w) })
-	t.Run("deletion", func(t *testing.T) { s.checkDeletion(t, w) })
+	t.Run("discovery", func(t *testing.T) { s.checkDiscovery(t, env) })
+	t.Run("OpenAPI", func(t *testing.T) { s.checkOpenAPI(t, env) })
+	t.Run("table", func(t *testing.T) { s.checkTable(t, env) })
+	t.Run("deletion", func(t *testing.T) { s.checkDeletion(t, env) })
 }
 
-// test sends an object. What is taken is read, written back, patched and
-// applied: none of which changes more than asked.
-func (o sampleObject) test(t *testing.T, w *world, crd *apiextensionsv1.CustomResourceDefinition) {
+// test sends an object. An accepted object is read, written back, patched and applied; each write
+// has no other effect than requested.
+func (o sampleObject) test(t *testing.T, env *environment, crd *apiextensionsv1.CustomResourceDefinition) {
 	_, version, _ := strings.Cut(fromYAML(t, string(o.Object)).GetAPIVersion(), "/")
 	path := pathOf(crd, version)
-	a := w.send(t, http.MethodPost, path+"?fieldManager=creator", o.Object)
+	a := env.send(t, http.MethodPost, path+"?fieldManager=creator", o.Object)
 	var warnings []string
 	for _, text := range o.Warns {
 		warnings = append(warnings, fmt.Sprintf("299 - %q", text))
@@ -177,18 +175,18 @@ func (o sampleObject) test(t *testing.T, w *world, crd *apiextensionsv1.CustomRe
 	}
 	made := fromYAML(t, string(a.body))
 	path += "/" + made.GetName()
-	read := fromYAML(t, string(w.send(t, http.MethodGet, path, nil).body))
+	read := fromYAML(t, string(env.send(t, http.MethodGet, path, nil).body))
 	if len(o.Becomes) > 0 {
 		wantMembers(t, read, string(o.Becomes))
 	}
 	if diff := cmp.Diff(made.Object, read.Object); diff != "" {
 		t.Errorf("read again (-created +read):\n%s", diff)
 	}
-	o.testWrites(t, w, path, read)
+	o.testWrites(t, env, path, read)
 }
 
-func (o sampleObject) testWrites(t *testing.T, w *world, path string, read *unstructured.Unstructured) {
-	if a := w.send(t, http.MethodPut, path+"?fieldManager=creator", encode(t, read)); a.code != http.StatusOK {
+func (o sampleObject) testWrites(t *testing.T, env *environment, path string, read *unstructured.Unstructured) {
+	if a := env.send(t, http.MethodPut, path+"?fieldManager=creator", encode(t, read)); a.code != http.StatusOK {
 		t.Errorf("written back: %d %s", a.code, a.body)
 	} else if got := fromYAML(t, string(a.body)); got.GetResourceVersion() != read.GetResourceVersion() && read.Object["status"] == nil {
 		t.Errorf("written back as it was, it has changed: %s", cmp.Diff(read.Object, got.Object))
@@ -197,15 +195,15 @@ func (o sampleObject) testWrites(t *testing.T, w *world, path string, read *unst
 		"application/merge-patch+json": `{"metadata":{"labels":{"merge":"1"}}}`,
 		"application/json-patch+json":  `[{"op":"add","path":"/metadata/annotations","value":{"json":"1"}}]`,
 	} {
-		if a := w.send(t, http.MethodPatch, path, []byte(body), "Content-Type", contentType); a.code != http.StatusOK {
+		if a := env.send(t, http.MethodPatch, path, []byte(body), "Content-Type", contentType); a.code != http.StatusOK {
 			t.Errorf("%s: %d %s", contentType, a.code, a.body)
 		}
 	}
-	applied := &unstructured.Unstructured{Object: members(read)} // without what was pruned
+	applied := &unstructured.Unstructured{Object: members(read)} // without pruned fields
 	delete(applied.Object, "status")
 	applied.SetGroupVersionKind(read.GroupVersionKind())
 	applied.SetName(read.GetName())
-	a := w.send(t, http.MethodPatch, path+"?fieldManager=applier&force=true", encode(t, applied), "Content-Type", "application/apply-patch+yaml")
+	a := env.send(t, http.MethodPatch, path+"?fieldManager=applier&force=true", encode(t, applied), "Content-Type", "application/apply-patch+yaml")
 	if a.code != http.StatusOK {
 		t.Fatalf("applied: %d %s", a.code, a.body)
 	}
@@ -218,9 +216,9 @@ func (o sampleObject) testWrites(t *testing.T, w *world, path string, read *unst
 	}
 }
 
-func (s sample) checkDiscovery(t *testing.T, w *world) {
+func (s sample) checkDiscovery(t *testing.T, env *environment) {
 	for _, version := range s.crd.Spec.Versions {
-		a := w.send(t, http.MethodGet, "/apis/"+s.crd.Spec.Group+"/"+version.Name, nil)
+		a := env.send(t, http.MethodGet, "/apis/"+s.crd.Spec.Group+"/"+version.Name, nil)
 		if !version.Served {
 			if a.code != http.StatusNotFound {
 				t.Errorf("%s is not to be served: %d %s", version.Name, a.code, a.body)
@@ -246,12 +244,12 @@ func (s sample) checkDiscovery(t *testing.T, w *world) {
 	}
 }
 
-func (s sample) checkOpenAPI(t *testing.T, w *world) {
+func (s sample) checkOpenAPI(t *testing.T, env *environment) {
 	for _, version := range s.crd.Spec.Versions {
 		if !version.Served {
 			continue
 		}
-		a := w.send(t, http.MethodGet, "/openapi/v3/apis/"+s.crd.Spec.Group+"/"+version.Name, nil)
+		a := env.send(t, http.MethodGet, "/openapi/v3/apis/"+s.crd.Spec.Group+"/"+version.Name, nil)
 		var document spec3.OpenAPI
 		if err := json.Unmarshal(a.body, &document); a.code != http.StatusOK || err != nil {
 			t.Fatalf("%s: %d, %v", version.Name, a.code, err)
@@ -271,13 +269,13 @@ func (s sample) checkOpenAPI(t *testing.T, w *world) {
 	}
 }
 
-// checkTable looks at the columns of a list.
-func (s sample) checkTable(t *testing.T, w *world) {
+// checkTable checks the columns of a list.
+func (s sample) checkTable(t *testing.T, env *environment) {
 	for _, version := range s.crd.Spec.Versions {
 		if !version.Served || s.crd.Spec.Conversion != nil && s.crd.Spec.Conversion.Strategy == apiextensionsv1.WebhookConverter && !version.Storage {
 			continue
 		}
-		a := w.send(t, http.MethodGet, pathOf(s.crd, version.Name), nil, "Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
+		a := env.send(t, http.MethodGet, pathOf(s.crd, version.Name), nil, "Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
 		table := struct {
 			ColumnDefinitions []struct{ Name, Type string }
 			Rows              []struct{ Cells []any }
@@ -305,17 +303,17 @@ func (s sample) checkTable(t *testing.T, w *world) {
 	}
 }
 
-// checkDeletion deletes the definition and looks for traces.
-func (s sample) checkDeletion(t *testing.T, w *world) {
-	if a := w.send(t, http.MethodDelete, definitionsPath+"/"+s.crd.Name, nil); a.code != http.StatusOK {
+// checkDeletion deletes the definition and checks that nothing of it is served.
+func (s sample) checkDeletion(t *testing.T, env *environment) {
+	if a := env.send(t, http.MethodDelete, definitionsPath+"/"+s.crd.Name, nil); a.code != http.StatusOK {
 		t.Fatalf("%d %s", a.code, a.body)
 	}
-	awaitGone(t, w.definitions, s.crd.Name)
+	awaitGone(t, env.definitions, s.crd.Name)
 	eventually(t, func() error {
 		var errs []error
 		for _, version := range s.crd.Spec.Versions {
 			for _, path := range []string{pathOf(s.crd, version.Name), "/apis/" + s.crd.Spec.Group, "/openapi/v3/apis/" + s.crd.Spec.Group + "/" + version.Name} {
-				if a := w.send(t, http.MethodGet, path, nil); a.code != http.StatusNotFound {
+				if a := env.send(t, http.MethodGet, path, nil); a.code != http.StatusNotFound {
 					errs = append(errs, fmt.Errorf("%s is still there: %d", path, a.code))
 				}
 			}

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// pruning is what happens to members that a schema does not know.
+// pruning tests the removal of unknown fields.
 var pruning = []behaviour{
 	{"created, updated, patched", pruneWrites},
 	{"in a status", pruneStatus},
@@ -24,9 +24,9 @@ var pruning = []behaviour{
 
 const known = `{type: object, properties: {a: {type: object, properties: {b: {type: string}}}, status: {type: object, properties: {ok: {type: boolean}}}}}`
 
-func pruneWrites(t *testing.T, w *world) {
+func pruneWrites(t *testing.T, env *environment) {
 	crd := define(t, "writes.prune.example.com", "Note", known)
-	notes := w.install(t, crd)
+	notes := env.install(t, crd)
 	made := create(t, notes, object(t, crd, "n", `{a: {b: x, c: 1}, d: 2, list: [{}]}`))
 	wantMembers(t, made, `{a: {b: x}}`)
 	made.Object["e"] = "x"
@@ -41,19 +41,19 @@ func pruneWrites(t *testing.T, w *world) {
 	wantMembers(t, patch(t, notes, "n", `{"a":{"b":"y","z":1},"f":{}}`), `{a: {b: y}}`)
 }
 
-func pruneStatus(t *testing.T, w *world) {
+func pruneStatus(t *testing.T, env *environment) {
 	crd := define(t, "status.prune.example.com", "Note", known, withStatus)
-	notes := w.install(t, crd)
+	notes := env.install(t, crd)
 	made := create(t, notes, object(t, crd, "n", `{status: {ok: true}}`))
 	wantMembers(t, made, `{}`)
 	wantMembers(t, patch(t, notes, "n", `{"a":{"b":"x"},"status":{"ok":true,"no":1}}`, "status"), `{status: {ok: true}}`)
 }
 
-func pruneStored(t *testing.T, w *world) {
+func pruneStored(t *testing.T, env *environment) {
 	crd := define(t, "stored.prune.example.com", "Note", anything)
-	notes := w.install(t, crd)
+	notes := env.install(t, crd)
 	create(t, notes, object(t, crd, "n", `{a: {b: x, c: 1}, d: 2}`))
-	w.mustChange(t, crd.Name, func(crd *apiextensionsv1.CustomResourceDefinition) {
+	env.mustChange(t, crd.Name, func(crd *apiextensionsv1.CustomResourceDefinition) {
 		crd.Spec.Versions = define(t, "a.b", "K", known).Spec.Versions
 	})
 	wantMembers(t, get(t, notes, "n"), `{a: {b: x}}`)
@@ -64,20 +64,20 @@ func pruneStored(t *testing.T, w *world) {
 	wantMembers(t, &list.Items[0], `{a: {b: x}}`)
 }
 
-func prunePreserved(t *testing.T, w *world) {
+func prunePreserved(t *testing.T, env *environment) {
 	crd := define(t, "preserved.prune.example.com", "Note", `{type: object, properties: {a: {type: object, x-kubernetes-preserve-unknown-fields: true, properties: {known: {type: object, properties: {x: {type: string}}}}}, any: {x-kubernetes-preserve-unknown-fields: true}}}`)
-	wantMembers(t, create(t, w.install(t, crd), object(t, crd, "n", `{a: {more: {deep: [1]}, known: {x: y, z: 1}}, any: [{thing: 1}], not: 1}`)),
+	wantMembers(t, create(t, env.install(t, crd), object(t, crd, "n", `{a: {more: {deep: [1]}, known: {x: y, z: 1}}, any: [{thing: 1}], not: 1}`)),
 		`{a: {more: {deep: [1]}, known: {x: y}}, any: [{thing: 1}]}`)
 }
 
-func pruneEmbedded(t *testing.T, w *world) {
+func pruneEmbedded(t *testing.T, env *environment) {
 	crd := define(t, "embedded.prune.example.com", "Note", `
 type: object
 properties:
   e: {type: object, x-kubernetes-embedded-resource: true, properties: {spec: {type: object, properties: {a: {type: string}}}}}
   p: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}
 `)
-	notes := w.install(t, crd)
+	notes := env.install(t, crd)
 	made := create(t, notes, object(t, crd, "n", `
 e: {apiVersion: foo/v1, kind: Foo, metadata: {name: x, unspecified: bar}, spec: {a: b, c: d}, more: 1}
 p: {apiVersion: foo/v1, kind: Foo, metadata: {name: x, unspecified: bar}, more: 1}`))
@@ -96,18 +96,17 @@ p: {apiVersion: foo/v1, kind: Foo, metadata: {name: x}, more: 1}`)
 	}
 }
 
-// pruneNever: a definition of v1 prunes; to preserve all, it has to say so in
-// its schema.
-func pruneNever(t *testing.T, w *world) {
+// pruneNever checks that definitions of v1 prune unknown fields unless their schema preserves them.
+func pruneNever(t *testing.T, env *environment) {
 	crd := define(t, "never.prune.example.com", "Note", known)
 	crd.Spec.PreserveUnknownFields = true
-	a := w.send(t, http.MethodPost, definitionsPath, encode(t, crd))
+	a := env.send(t, http.MethodPost, definitionsPath, encode(t, crd))
 	if a.code != http.StatusUnprocessableEntity || !strings.Contains(string(a.body), `"field":"spec.preserveUnknownFields"`) {
 		t.Errorf("%d %s", a.code, a.body)
 	}
 }
 
-// defaulting is what members get that are missing.
+// defaulting tests the defaults of missing fields.
 var defaulting = []behaviour{
 	{"on create, update, read and watch", defaultEverywhere},
 	{"null", defaultNull},
@@ -130,14 +129,14 @@ properties:
   status: {type: object, properties: {s: {type: string, default: S}}}
 `
 
-func defaultEverywhere(t *testing.T, w *world) {
+func defaultEverywhere(t *testing.T, env *environment) {
 	crd := define(t, "all.default.example.com", "Note", filled, withStatus)
-	notes := w.install(t, crd)
+	notes := env.install(t, crd)
 	wantMembers(t, create(t, notes, object(t, crd, "n", `{}`)), `{spec: {a: A}}`)
 	wantMembers(t, patch(t, notes, "n", `{"spec":{"a":null,"b":{},"l":[{},{"x":"y"}],"m":{"k":{}}}}`), `{spec: {a: A, b: {c: 3}, l: [{x: X}, {x: y}], m: {k: {x: X}}}}`)
 	wantMembers(t, patch(t, notes, "n", `{"status":{}}`, "status"), `{spec: {a: A, b: {c: 3}, l: [{x: X}, {x: y}], m: {k: {x: X}}}, status: {s: S}}`)
-	// A default that comes later is there when what was stored is read.
-	w.mustChange(t, crd.Name, func(crd *apiextensionsv1.CustomResourceDefinition) {
+	// A later default applies to stored objects when they are read.
+	env.mustChange(t, crd.Name, func(crd *apiextensionsv1.CustomResourceDefinition) {
 		spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
 		spec.Properties["later"] = schemaProps{Type: "string", Default: &apiextensionsv1.JSON{Raw: []byte(`"L"`)}}
 		crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"] = spec
@@ -170,25 +169,25 @@ func asAny(t *testing.T, text []byte) any {
 	return v
 }
 
-func defaultNull(t *testing.T, w *world) {
+func defaultNull(t *testing.T, env *environment) {
 	crd := define(t, "null.default.example.com", "Note", `{type: object, properties: {spec: {type: object, properties: {a: {type: string, default: A}, b: {type: string, nullable: true, default: B}, c: {type: string}, d: {type: string, nullable: true}}}}}`)
-	notes := w.install(t, crd)
+	notes := env.install(t, crd)
 	wantMembers(t, create(t, notes, object(t, crd, "n", `{spec: {a: null, b: null, c: null, d: null}}`)), `{spec: {a: A, b: null, d: null}}`)
 }
 
-func defaultVersions(t *testing.T, w *world) {
+func defaultVersions(t *testing.T, env *environment) {
 	crd := define(t, "version.default.example.com", "Note", `{type: object, properties: {a: {type: string, default: one}}}`,
 		withVersion(t, "v2", `{type: object, properties: {a: {type: string}, b: {type: string, default: two}}}`))
-	notes := w.install(t, crd)
+	notes := env.install(t, crd)
 	create(t, notes, object(t, crd, "n", `{}`))
-	wantMembers(t, get(t, w.resource(crd, "v2"), "n"), `{a: one}`) // the defaults of what was stored
-	create(t, w.resource(crd, "v2"), object(t, crd, "m", `{apiVersion: version.default.example.com/v2}`))
+	wantMembers(t, get(t, env.resource(crd, "v2"), "n"), `{a: one}`) // the defaults of what was stored
+	create(t, env.resource(crd, "v2"), object(t, crd, "m", `{apiVersion: version.default.example.com/v2}`))
 	wantMembers(t, get(t, notes, "m"), `{a: one}`)
 }
 
-// defaultEmbedded: what embedded resources have in common is filled in as well, and
-// what metadata does not know goes from defaults.
-func defaultEmbedded(t *testing.T, w *world) {
+// defaultEmbedded checks that embedded resources are defaulted, and that unknown metadata in
+// defaults is pruned.
+func defaultEmbedded(t *testing.T, env *environment) {
 	crd := define(t, "embedded.default.example.com", "Note", `
 type: object
 properties:
@@ -220,14 +219,14 @@ properties:
       in: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}
     default: {in: {apiVersion: foos/v1, kind: Foo, metadata: {name: Bar, unknown: unknown}}}
 `)
-	notes := w.install(t, crd)
+	notes := env.install(t, crd)
 	const foo = `{apiVersion: foos/v1, kind: Foo, metadata: {name: Bar}}`
 	const want = `{members: ` + foo + `, whole: ` + foo + `, resource: ` + foo + `, around: {in: ` + foo + `}}`
 	wantMembers(t, create(t, notes, object(t, crd, "n", `{members: {metadata: {}}, whole: {}}`)), want)
 	wantMembers(t, get(t, notes, "n"), want)
 }
 
-func defaultValid(t *testing.T, w *world) {
+func defaultValid(t *testing.T, env *environment) {
 	for text, want := range map[string]string{
 		`{type: object, properties: {a: {type: integer, default: x}}}`:                                                 "a].default",
 		`{type: object, properties: {a: {type: integer, minimum: 5, default: 1}}}`:                                     "a].default",
@@ -239,7 +238,7 @@ func defaultValid(t *testing.T, w *world) {
 		`{type: object, properties: {a: {type: string, default: x, x-kubernetes-validations: [{rule: self == "y"}]}}}`: "a].default",
 	} {
 		crd := define(t, "valid.default.example.com", "Note", text)
-		a := w.send(t, http.MethodPost, definitionsPath+"?dryRun=All", encode(t, crd))
+		a := env.send(t, http.MethodPost, definitionsPath+"?dryRun=All", encode(t, crd))
 		if got := strings.Join(causesOf(a.status()), "\n"); a.code != http.StatusUnprocessableEntity || !strings.Contains(got, want) {
 			t.Errorf("%s: %d %s", text, a.code, a.body)
 		}

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// subresources are status and scale.
+// subresources tests status and scale.
 var subresources = []behaviour{
 	{"status and the rest are apart", statusApart},
 	{"generation counts changes of the rest", statusGeneration},
@@ -24,9 +24,9 @@ var subresources = []behaviour{
 	{"which paths a scale may have", scalePaths},
 }
 
-func statusApart(t *testing.T, w *world) {
+func statusApart(t *testing.T, env *environment) {
 	crd := define(t, "apart.sub.example.com", "Note", anything, withStatus)
-	notes := w.install(t, crd)
+	notes := env.install(t, crd)
 	made := create(t, notes, object(t, crd, "n", `{spec: {a: 1}, status: {a: 1}}`))
 	wantMembers(t, made, `{spec: {a: 1}}`)
 	made.Object["spec"], made.Object["status"] = map[string]any{"a": int64(2)}, map[string]any{"a": int64(2)}
@@ -49,9 +49,9 @@ func statusApart(t *testing.T, w *world) {
 	wantMembers(t, patch(t, notes, "n", `{"spec":{"a":5},"status":{"a":5}}`, "status"), `{spec: {a: 4}, status: {a: 5}}`)
 }
 
-func statusGeneration(t *testing.T, w *world) {
+func statusGeneration(t *testing.T, env *environment) {
 	crd := define(t, "generation.sub.example.com", "Note", anything, withStatus)
-	notes := w.install(t, crd)
+	notes := env.install(t, crd)
 	create(t, notes, object(t, crd, "n", `{spec: {a: 1}}`))
 	for _, step := range []struct {
 		body, subresource string
@@ -74,25 +74,25 @@ func statusGeneration(t *testing.T, w *world) {
 	}
 }
 
-func statusNone(t *testing.T, w *world) {
+func statusNone(t *testing.T, env *environment) {
 	crd := define(t, "none.sub.example.com", "Note", anything)
-	notes := w.install(t, crd)
+	notes := env.install(t, crd)
 	wantMembers(t, create(t, notes, object(t, crd, "n", `{spec: {}, status: {a: 1}}`)), `{spec: {}, status: {a: 1}}`)
 	if got := patch(t, notes, "n", `{"status":{"a":2}}`).GetGeneration(); got != 2 {
 		t.Errorf("generation %d", got)
 	}
 	for _, subresource := range []string{"status", "scale", "other"} {
-		if a := w.send(t, http.MethodGet, pathOf(crd, "v1")+"/n/"+subresource, nil); a.code != http.StatusNotFound {
+		if a := env.send(t, http.MethodGet, pathOf(crd, "v1")+"/n/"+subresource, nil); a.code != http.StatusNotFound {
 			t.Errorf("%s: %d %s", subresource, a.code, a.body)
 		}
 	}
 }
 
-func statusOfVersion(t *testing.T, w *world) {
+func statusOfVersion(t *testing.T, env *environment) {
 	crd := define(t, "version.sub.example.com", "Note", anything, withStatus, withVersion(t, "v2", anything))
-	create(t, w.install(t, crd), object(t, crd, "n", `{}`))
+	create(t, env.install(t, crd), object(t, crd, "n", `{}`))
 	for version, want := range map[string]int{"v1": http.StatusOK, "v2": http.StatusNotFound} {
-		if a := w.send(t, http.MethodGet, pathOf(crd, version)+"/n/status", nil); a.code != want {
+		if a := env.send(t, http.MethodGet, pathOf(crd, version)+"/n/status", nil); a.code != want {
 			t.Errorf("%s: %d", version, a.code)
 		}
 	}
@@ -112,19 +112,19 @@ func withScale(crd *apiextensionsv1.CustomResourceDefinition) {
 	}
 }
 
-func scaleServed(t *testing.T, w *world) {
+func scaleServed(t *testing.T, env *environment) {
 	crd := define(t, "served.scale.example.com", "Set", scalable, withScale)
-	sets := w.install(t, crd)
+	sets := env.install(t, crd)
 	create(t, sets, object(t, crd, "n", `{spec: {replicas: 3, other: 1}}`))
 	patch(t, sets, "n", `{"status":{"replicas":2,"selector":"a=b"}}`, "status")
 	path := pathOf(crd, "v1") + "/n/scale"
-	scale := w.send(t, http.MethodGet, path, nil).value(t)
+	scale := env.send(t, http.MethodGet, path, nil).value(t)
 	if diff := cmp.Diff(map[string]any{"replicas": 2.0, "selector": "a=b"}, scale["status"]); diff != "" || scale["apiVersion"] != "autoscaling/v1" || scale["kind"] != "Scale" {
 		t.Errorf("%v %s", scale, diff)
 	}
 	scale["spec"] = map[string]any{"replicas": 5}
 	scale["status"] = map[string]any{"replicas": 99}
-	if a := w.send(t, http.MethodPut, path, encode(t, scale)); a.code != http.StatusOK {
+	if a := env.send(t, http.MethodPut, path, encode(t, scale)); a.code != http.StatusOK {
 		t.Fatalf("%d %s", a.code, a.body)
 	}
 	got := get(t, sets, "n")
@@ -132,42 +132,42 @@ func scaleServed(t *testing.T, w *world) {
 	if got.GetGeneration() != 2 {
 		t.Errorf("generation %d", got.GetGeneration())
 	}
-	if a := w.send(t, http.MethodPut, path, encode(t, scale)); a.code != http.StatusConflict {
+	if a := env.send(t, http.MethodPut, path, encode(t, scale)); a.code != http.StatusConflict {
 		t.Errorf("an old scale: %d %s", a.code, a.body)
 	}
-	if a := w.send(t, http.MethodPatch, path, []byte(`{"spec":{"replicas":1}}`), "Content-Type", "application/merge-patch+json"); a.code != http.StatusOK {
+	if a := env.send(t, http.MethodPatch, path, []byte(`{"spec":{"replicas":1}}`), "Content-Type", "application/merge-patch+json"); a.code != http.StatusOK {
 		t.Errorf("%d %s", a.code, a.body)
 	}
 	wantMembers(t, get(t, sets, "n"), `{spec: {replicas: 1, other: 1}, status: {replicas: 2, selector: a=b}}`)
 }
 
-func scaleMissing(t *testing.T, w *world) {
+func scaleMissing(t *testing.T, env *environment) {
 	crd := define(t, "missing.scale.example.com", "Set", scalable, withScale)
-	sets := w.install(t, crd)
+	sets := env.install(t, crd)
 	create(t, sets, object(t, crd, "n", `{}`))
 	path := pathOf(crd, "v1") + "/n/scale"
-	if a := w.send(t, http.MethodGet, path, nil); a.code != http.StatusOK && a.code < 400 || a.code == http.StatusOK && strings.Contains(string(a.body), `"replicas":1`) {
+	if a := env.send(t, http.MethodGet, path, nil); a.code != http.StatusOK && a.code < 400 || a.code == http.StatusOK && strings.Contains(string(a.body), `"replicas":1`) {
 		t.Errorf("%d %s", a.code, a.body)
 	}
-	if a := w.send(t, http.MethodGet, pathOf(crd, "v1")+"/none/scale", nil); a.code != http.StatusNotFound {
+	if a := env.send(t, http.MethodGet, pathOf(crd, "v1")+"/none/scale", nil); a.code != http.StatusNotFound {
 		t.Errorf("%d %s", a.code, a.body)
 	}
 }
 
-func scaleApplied(t *testing.T, w *world) {
+func scaleApplied(t *testing.T, env *environment) {
 	crd := define(t, "applied.scale.example.com", "Set", scalable, withScale)
-	sets := w.install(t, crd)
+	sets := env.install(t, crd)
 	const asApply = "application/apply-patch+yaml"
 	set := encode(t, object(t, crd, "n", `{spec: {replicas: 3, other: 1}}`))
-	if a := w.send(t, http.MethodPatch, pathOf(crd, "v1")+"/n?fieldManager=owner", set, "Content-Type", asApply); a.code != http.StatusCreated {
+	if a := env.send(t, http.MethodPatch, pathOf(crd, "v1")+"/n?fieldManager=owner", set, "Content-Type", asApply); a.code != http.StatusCreated {
 		t.Fatalf("%d %s", a.code, a.body)
 	}
 	body := []byte(`{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"n"},"spec":{"replicas":5}}`)
 	path := pathOf(crd, "v1") + "/n/scale?fieldManager=scaler"
-	if a := w.send(t, http.MethodPatch, path, body, "Content-Type", asApply); a.code != http.StatusConflict {
+	if a := env.send(t, http.MethodPatch, path, body, "Content-Type", asApply); a.code != http.StatusConflict {
 		t.Errorf("taken without force: %d %s", a.code, a.body)
 	}
-	if a := w.send(t, http.MethodPatch, path+"&force=true", body, "Content-Type", asApply); a.code != http.StatusOK {
+	if a := env.send(t, http.MethodPatch, path+"&force=true", body, "Content-Type", asApply); a.code != http.StatusOK {
 		t.Fatalf("%d %s", a.code, a.body)
 	}
 	owners := map[string]string{}
@@ -178,27 +178,27 @@ func scaleApplied(t *testing.T, w *world) {
 	if diff := cmp.Diff(want, owners); diff != "" {
 		t.Errorf("owners (-want +got):\n%s", diff)
 	}
-	if a := w.send(t, http.MethodPatch, pathOf(crd, "v1")+"/n?fieldManager=owner", set, "Content-Type", asApply); a.code != http.StatusConflict {
+	if a := env.send(t, http.MethodPatch, pathOf(crd, "v1")+"/n?fieldManager=owner", set, "Content-Type", asApply); a.code != http.StatusConflict {
 		t.Errorf("taken back without force: %d %s", a.code, a.body)
 	}
 }
 
-func scaleValid(t *testing.T, w *world) {
+func scaleValid(t *testing.T, env *environment) {
 	crd := define(t, "valid.scale.example.com", "Set", scalable, withScale)
-	create(t, w.install(t, crd), object(t, crd, "n", `{spec: {replicas: 3}}`))
+	create(t, env.install(t, crd), object(t, crd, "n", `{spec: {replicas: 3}}`))
 	path := pathOf(crd, "v1") + "/n/scale"
 	for body, want := range map[string]int{
 		`{"spec":{"replicas":11}}`: http.StatusUnprocessableEntity,
 		`{"spec":{"replicas":-1}}`: http.StatusUnprocessableEntity,
 		`{"spec":{"replicas":10}}`: http.StatusOK,
 	} {
-		if a := w.send(t, http.MethodPatch, path+"?dryRun=All", []byte(body), "Content-Type", "application/merge-patch+json"); a.code != want {
+		if a := env.send(t, http.MethodPatch, path+"?dryRun=All", []byte(body), "Content-Type", "application/merge-patch+json"); a.code != want {
 			t.Errorf("%s: %d %s", body, a.code, a.body)
 		}
 	}
 }
 
-func scalePaths(t *testing.T, w *world) {
+func scalePaths(t *testing.T, env *environment) {
 	for field, edit := range map[string]func(*apiextensionsv1.CustomResourceSubresourceScale){
 		"specReplicasPath":   func(s *apiextensionsv1.CustomResourceSubresourceScale) { s.SpecReplicasPath = ".other.replicas" },
 		"statusReplicasPath": func(s *apiextensionsv1.CustomResourceSubresourceScale) { s.StatusReplicasPath = ".spec.replicas" },
@@ -206,13 +206,13 @@ func scalePaths(t *testing.T, w *world) {
 	} {
 		crd := define(t, "paths.scale.example.com", "Set", scalable, withScale)
 		edit(crd.Spec.Versions[0].Subresources.Scale)
-		if a := w.send(t, http.MethodPost, definitionsPath+"?dryRun=All", encode(t, crd)); a.code != http.StatusUnprocessableEntity || !strings.Contains(string(a.body), field) {
+		if a := env.send(t, http.MethodPost, definitionsPath+"?dryRun=All", encode(t, crd)); a.code != http.StatusUnprocessableEntity || !strings.Contains(string(a.body), field) {
 			t.Errorf("%s: %d %s", field, a.code, a.body)
 		}
 	}
 }
 
-// columns are what tables show.
+// columns tests the columns of tables.
 var columns = []behaviour{
 	{"of every type", columnsTypes},
 	{"by default", columnsDefault},
@@ -223,7 +223,7 @@ var columns = []behaviour{
 
 const asTable = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
-// cellsOf reads the cells of the rows of a table, as JSON.
+// cellsOf returns the cells of all rows of a table, as JSON.
 func cellsOf(t *testing.T, text []byte) []string {
 	t.Helper()
 	var table struct {
@@ -245,7 +245,7 @@ func withColumns(list ...apiextensionsv1.CustomResourceColumnDefinition) func(*a
 	}
 }
 
-func columnsTypes(t *testing.T, w *world) {
+func columnsTypes(t *testing.T, env *environment) {
 	crd := define(t, "types.col.example.com", "Note", anything, withColumns(
 		apiextensionsv1.CustomResourceColumnDefinition{Name: "S", Type: "string", JSONPath: ".s"},
 		apiextensionsv1.CustomResourceColumnDefinition{Name: "I", Type: "integer", Format: "int64", JSONPath: ".i"},
@@ -257,11 +257,11 @@ func columnsTypes(t *testing.T, w *world) {
 		apiextensionsv1.CustomResourceColumnDefinition{Name: "All", Type: "string", JSONPath: ".l[*]"},
 		apiextensionsv1.CustomResourceColumnDefinition{Name: "Which", Type: "string", JSONPath: `.c[?(@.type=="Ready")].status`},
 	))
-	notes := w.install(t, crd)
+	notes := env.install(t, crd)
 	create(t, notes, object(t, crd, "a", `{s: x, i: 5, n: 1.5, b: true, d: "1970-01-01T00:00:00Z", l: [1, two], c: [{type: A, status: no}, {type: Ready, status: "yes"}]}`))
 	create(t, notes, object(t, crd, "b", `{s: 5, i: x, n: 2, b: x, d: x, l: {a: b}}`))
 	create(t, notes, object(t, crd, "c", `{}`))
-	rows := cellsOf(t, w.send(t, http.MethodGet, pathOf(crd, "v1"), nil, "Accept", asTable).body)
+	rows := cellsOf(t, env.send(t, http.MethodGet, pathOf(crd, "v1"), nil, "Accept", asTable).body)
 	if len(rows) != 3 {
 		t.Fatalf("%d rows", len(rows))
 	}
@@ -273,55 +273,55 @@ func columnsTypes(t *testing.T, w *world) {
 	}
 }
 
-func columnsDefault(t *testing.T, w *world) {
+func columnsDefault(t *testing.T, env *environment) {
 	crd := define(t, "default.col.example.com", "Note", anything)
-	notes := w.install(t, crd)
+	notes := env.install(t, crd)
 	create(t, notes, object(t, crd, "a", `{}`))
-	a := w.send(t, http.MethodGet, pathOf(crd, "v1"), nil, "Accept", asTable)
+	a := env.send(t, http.MethodGet, pathOf(crd, "v1"), nil, "Accept", asTable)
 	if rows := cellsOf(t, a.body); len(rows) != 1 || !strings.HasPrefix(rows[0], `["a","`) {
 		t.Errorf("%q", rows)
 	}
-	w.mustChange(t, crd.Name, withColumns(apiextensionsv1.CustomResourceColumnDefinition{Name: "Spec", Type: "string", JSONPath: ".spec"}))
-	if rows := cellsOf(t, w.send(t, http.MethodGet, pathOf(crd, "v1"), nil, "Accept", asTable).body); len(rows) != 1 || rows[0] != `["a",null]` {
+	env.mustChange(t, crd.Name, withColumns(apiextensionsv1.CustomResourceColumnDefinition{Name: "Spec", Type: "string", JSONPath: ".spec"}))
+	if rows := cellsOf(t, env.send(t, http.MethodGet, pathOf(crd, "v1"), nil, "Accept", asTable).body); len(rows) != 1 || rows[0] != `["a",null]` {
 		t.Errorf("%q", rows)
 	}
-	// What a patch clears is gone, and what was there by default is back.
-	if a := w.send(t, http.MethodPatch, definitionsPath+"/"+crd.Name, []byte(`[{"op":"remove","path":"/spec/versions/0/additionalPrinterColumns"}]`), "Content-Type", "application/json-patch+json"); a.code != http.StatusOK {
+	// A patch that removes the columns restores the default columns.
+	if a := env.send(t, http.MethodPatch, definitionsPath+"/"+crd.Name, []byte(`[{"op":"remove","path":"/spec/versions/0/additionalPrinterColumns"}]`), "Content-Type", "application/json-patch+json"); a.code != http.StatusOK {
 		t.Fatalf("%d %s", a.code, a.body)
 	}
-	if rows := cellsOf(t, w.send(t, http.MethodGet, pathOf(crd, "v1"), nil, "Accept", asTable).body); len(rows) != 1 || rows[0] == `["a",null]` {
+	if rows := cellsOf(t, env.send(t, http.MethodGet, pathOf(crd, "v1"), nil, "Accept", asTable).body); len(rows) != 1 || rows[0] == `["a",null]` {
 		t.Errorf("%q", rows)
 	}
 }
 
-func columnsVersions(t *testing.T, w *world) {
+func columnsVersions(t *testing.T, env *environment) {
 	crd := define(t, "version.col.example.com", "Note", anything, withVersion(t, "v2", anything),
 		withColumns(apiextensionsv1.CustomResourceColumnDefinition{Name: "One", Type: "string", JSONPath: ".one"}),
 		func(crd *apiextensionsv1.CustomResourceDefinition) {
 			crd.Spec.Versions[1].AdditionalPrinterColumns = []apiextensionsv1.CustomResourceColumnDefinition{{Name: "Two", Type: "string", JSONPath: ".two"}}
 		})
-	create(t, w.install(t, crd), object(t, crd, "a", `{one: "1", two: "2"}`))
+	create(t, env.install(t, crd), object(t, crd, "a", `{one: "1", two: "2"}`))
 	for version, want := range map[string]string{"v1": `["a","1"]`, "v2": `["a","2"]`} {
-		if rows := cellsOf(t, w.send(t, http.MethodGet, pathOf(crd, version)+"/a", nil, "Accept", asTable).body); len(rows) != 1 || rows[0] != want {
+		if rows := cellsOf(t, env.send(t, http.MethodGet, pathOf(crd, version)+"/a", nil, "Accept", asTable).body); len(rows) != 1 || rows[0] != want {
 			t.Errorf("%s: %q", version, rows)
 		}
 	}
 }
 
-func columnsWatch(t *testing.T, w *world) {
+func columnsWatch(t *testing.T, env *environment) {
 	crd := define(t, "watch.col.example.com", "Note", anything, withColumns(apiextensionsv1.CustomResourceColumnDefinition{Name: "S", Type: "string", JSONPath: ".s"}))
-	create(t, w.install(t, crd), object(t, crd, "a", `{s: x}`))
-	a := w.send(t, http.MethodGet, pathOf(crd, "v1")+"?watch=1&timeoutSeconds=1", nil, "Accept", asTable)
+	create(t, env.install(t, crd), object(t, crd, "a", `{s: x}`))
+	a := env.send(t, http.MethodGet, pathOf(crd, "v1")+"?watch=1&timeoutSeconds=1", nil, "Accept", asTable)
 	if first, _, _ := strings.Cut(string(a.body), "\n"); !strings.Contains(first, `"kind":"Table"`) || !strings.Contains(first, `"cells":["a","x"]`) || !strings.Contains(first, `"kind":"PartialObjectMetadata"`) {
 		t.Errorf("%s", a.body)
 	}
-	a = w.send(t, http.MethodGet, pathOf(crd, "v1")+"?includeObject=Object", nil, "Accept", asTable)
+	a = env.send(t, http.MethodGet, pathOf(crd, "v1")+"?includeObject=Object", nil, "Accept", asTable)
 	if !strings.Contains(string(a.body), `"s":"x"`) {
 		t.Errorf("%s", a.body)
 	}
 }
 
-func columnsValid(t *testing.T, w *world) {
+func columnsValid(t *testing.T, env *environment) {
 	for want, column := range map[string]apiextensionsv1.CustomResourceColumnDefinition{
 		"additionalPrinterColumns[0].name":     {Type: "string", JSONPath: ".a"},
 		"additionalPrinterColumns[0].type":     {Name: "A", Type: "strange", JSONPath: ".a"},
@@ -329,7 +329,7 @@ func columnsValid(t *testing.T, w *world) {
 		"additionalPrinterColumns[0].JSONPath": {Name: "A", Type: "string", JSONPath: "a"},
 	} {
 		crd := define(t, "valid.col.example.com", "Note", anything, withColumns(column))
-		if a := w.send(t, http.MethodPost, definitionsPath+"?dryRun=All", encode(t, crd)); a.code != http.StatusUnprocessableEntity || !strings.Contains(string(a.body), want) {
+		if a := env.send(t, http.MethodPost, definitionsPath+"?dryRun=All", encode(t, crd)); a.code != http.StatusUnprocessableEntity || !strings.Contains(string(a.body), want) {
 			t.Errorf("%s: %d %s", want, a.code, a.body)
 		}
 	}

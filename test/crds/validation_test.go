@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// validating is what a schema refuses.
+// validating tests validation by schemas and rules.
 var validating = []behaviour{
 	{"each keyword", validateKeywords},
 	{"on create, update, patch and status", validateWrites},
@@ -24,7 +24,7 @@ var validating = []behaviour{
 	{"metadata in what was stored", validateMetadata},
 }
 
-func validateKeywords(t *testing.T, w *world) {
+func validateKeywords(t *testing.T, env *environment) {
 	crd := define(t, "keyword.valid.example.com", "Note", `
 type: object
 required: [spec]
@@ -44,7 +44,7 @@ properties:
       any: {type: object, anyOf: [{required: [x]}, {required: [y]}], properties: {x: {type: string}, y: {type: string}}}
       all: {type: object, allOf: [{required: [x]}, {not: {required: [y]}}], properties: {x: {type: string}, y: {type: string}}}
 `)
-	notes := w.install(t, crd)
+	notes := env.install(t, crd)
 	for text, want := range map[string][]string{
 		`{}`:                 {"spec: Required value"},
 		`{spec: 5}`:          {`spec: Invalid value: "integer": spec in body must be of type object: "integer"`},
@@ -86,9 +86,9 @@ properties:
 
 const limited = `{type: object, properties: {spec: {type: object, properties: {n: {type: integer, maximum: 5}}}, status: {type: object, properties: {n: {type: integer, maximum: 5}}}}}`
 
-func validateWrites(t *testing.T, w *world) {
+func validateWrites(t *testing.T, env *environment) {
 	crd := define(t, "write.valid.example.com", "Note", limited, withStatus)
-	notes := w.install(t, crd)
+	notes := env.install(t, crd)
 	made := create(t, notes, object(t, crd, "n", `{spec: {n: 1}, status: {n: 9}}`)) // a status that is dropped is not looked at
 	made.Object["spec"] = map[string]any{"n": int64(9)}
 	if _, err := notes.Update(t.Context(), made, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) {
@@ -100,16 +100,16 @@ func validateWrites(t *testing.T, w *world) {
 			t.Errorf("patched %v: %v", subresource, err)
 		}
 	}
-	a := w.send(t, http.MethodPatch, pathOf(crd, "v1")+"/n?fieldManager=m&force=true", encode(t, object(t, crd, "n", `{spec: {n: 9}}`)), "Content-Type", "application/apply-patch+yaml")
+	a := env.send(t, http.MethodPatch, pathOf(crd, "v1")+"/n?fieldManager=m&force=true", encode(t, object(t, crd, "n", `{spec: {n: 9}}`)), "Content-Type", "application/apply-patch+yaml")
 	if a.code != http.StatusUnprocessableEntity {
 		t.Errorf("applied: %d %s", a.code, a.body)
 	}
 	patch(t, notes, "n", `{"status":{"n":5}}`, "status")
 }
 
-func validateDryRun(t *testing.T, w *world) {
+func validateDryRun(t *testing.T, env *environment) {
 	crd := define(t, "dry.valid.example.com", "Note", limited)
-	notes := w.install(t, crd)
+	notes := env.install(t, crd)
 	if _, err := notes.Create(t.Context(), object(t, crd, "n", `{spec: {n: 1}}`), metav1.CreateOptions{DryRun: []string{"All"}}); err != nil {
 		t.Error(err)
 	}
@@ -121,7 +121,7 @@ func validateDryRun(t *testing.T, w *world) {
 	}
 }
 
-func validateLists(t *testing.T, w *world) {
+func validateLists(t *testing.T, env *environment) {
 	crd := define(t, "list.valid.example.com", "Note", `
 type: object
 properties:
@@ -130,7 +130,7 @@ properties:
   map: {type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [a, b], items: {type: object, required: [a], properties: {a: {type: string}, b: {type: integer, default: 1}, c: {type: string}}}}
   atomic: {type: array, x-kubernetes-list-type: atomic, items: {type: string}}
 `)
-	notes := w.install(t, crd)
+	notes := env.install(t, crd)
 	create(t, notes, object(t, crd, "good", `{set: [a, b], atoms: [{a: 1}, {a: 1, b: 1}], map: [{a: x}, {a: x, b: 2}], atomic: [a, a]}`))
 	for text, want := range map[string][]string{
 		`{set: [a, b, a]}`:                        {`set[2]: Duplicate value: "a"`},
@@ -146,7 +146,7 @@ properties:
 	}
 }
 
-func validateRules(t *testing.T, w *world) {
+func validateRules(t *testing.T, env *environment) {
 	crd := define(t, "rule.valid.example.com", "Note", `
 type: object
 x-kubernetes-validations: [{rule: "self.metadata.name != 'forbidden'", message: not that name, reason: FieldValueForbidden}]
@@ -166,7 +166,7 @@ properties:
       when: {type: string, format: date-time, x-kubernetes-validations: [{rule: "self.getFullYear() > 2000", message: too old}]}
       amount: {x-kubernetes-int-or-string: true, x-kubernetes-validations: [{rule: "type(self) == int ? self < 10 : self.endsWith('%')", message: neither small nor a share}]}
 `)
-	notes := w.install(t, crd)
+	notes := env.install(t, crd)
 	for text, want := range map[string][]string{
 		`{metadata: {name: forbidden}}`:          {"<nil>: Forbidden: not that name"},
 		`{spec: {low: 5, high: 1}}`:              {"spec: Invalid value: low is above high"},
@@ -194,7 +194,7 @@ properties:
 	patch(t, notes, "n", `{"spec":{"fixed":null,"grown":6}}`)
 }
 
-func validateForbidden(t *testing.T, w *world) {
+func validateForbidden(t *testing.T, env *environment) {
 	for text, want := range map[string]string{
 		`{type: object, $ref: "#/x"}`:                                                                                   "$ref",
 		`{type: object, definitions: {a: {type: string}}}`:                                                              "definitions",
@@ -206,14 +206,14 @@ func validateForbidden(t *testing.T, w *world) {
 		`{type: object, properties: {a: {type: object, properties: {b: {type: string}}, additionalProperties: false}}}`: "additionalProperties",
 		`{type: object, properties: {a: {type: string, nullable: true}}, anyOf: [{properties: {b: {type: string}}}]}`:   "anyOf",
 	} {
-		a := w.send(t, http.MethodPost, definitionsPath+"?dryRun=All", encode(t, define(t, "never.valid.example.com", "Note", text)))
+		a := env.send(t, http.MethodPost, definitionsPath+"?dryRun=All", encode(t, define(t, "never.valid.example.com", "Note", text)))
 		if got := causesOf(a.status()); a.code != http.StatusUnprocessableEntity || !slices.ContainsFunc(got, func(s string) bool { return strings.Contains(s, want) }) {
 			t.Errorf("%s: %d %s", text, a.code, a.body)
 		}
 	}
 }
 
-func validateStructure(t *testing.T, w *world) {
+func validateStructure(t *testing.T, env *environment) {
 	for text, want := range map[string]string{
 		`{type: string}`:                                                                        "must be object at the root",
 		`{properties: {a: {type: string}}}`:                                                     "must not be empty at the root",
@@ -223,21 +223,21 @@ func validateStructure(t *testing.T, w *world) {
 		`{type: object, properties: {metadata: {type: object, minProperties: 1}}}`:              "must not specify anything other than name and generateName, but metadata is implicitly specified",
 		`{type: object, properties: {a: {type: object, x-kubernetes-embedded-resource: true}}}`: "must not be empty if x-kubernetes-embedded-resource is true",
 	} {
-		a := w.send(t, http.MethodPost, definitionsPath+"?dryRun=All", encode(t, define(t, "some.valid.example.com", "Note", text)))
+		a := env.send(t, http.MethodPost, definitionsPath+"?dryRun=All", encode(t, define(t, "some.valid.example.com", "Note", text)))
 		if got := strings.Join(causesOf(a.status()), "\n"); a.code != http.StatusUnprocessableEntity || !strings.Contains(got, want) {
 			t.Errorf("%s: %d %s", text, a.code, a.body)
 		}
 	}
 	none := define(t, "some.valid.example.com", "Note", anything, func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Versions[0].Schema = nil })
-	if a := w.send(t, http.MethodPost, definitionsPath, encode(t, none)); !strings.Contains(string(a.body), "spec.versions[0].schema.openAPIV3Schema") {
+	if a := env.send(t, http.MethodPost, definitionsPath, encode(t, none)); !strings.Contains(string(a.body), "spec.versions[0].schema.openAPIV3Schema") {
 		t.Errorf("no schema: %d %s", a.code, a.body)
 	}
 }
 
-// validateMetadata sends an object with faults of metadata alone.
-func validateMetadata(t *testing.T, w *world) {
+// validateMetadata sends an object with invalid metadata only.
+func validateMetadata(t *testing.T, env *environment) {
 	crd := define(t, "meta.valid.example.com", "Note", anything)
-	notes := w.install(t, crd)
+	notes := env.install(t, crd)
 	for text, want := range map[string]string{
 		`{metadata: {name: n, labels: {"a b": c}}}`:                                               "metadata.labels",
 		`{metadata: {name: n, annotations: {"a b": c}}}`:                                          "metadata.annotations",
@@ -256,7 +256,7 @@ func validateMetadata(t *testing.T, w *world) {
 	}
 }
 
-// ratcheting is how what was invalid before is let alone.
+// ratcheting tests that unchanged invalid fields do not prevent an update.
 var ratcheting = []behaviour{
 	{"values that do not change", ratchetValues},
 	{"rules", ratchetRules},
@@ -264,18 +264,18 @@ var ratcheting = []behaviour{
 	{"the status", ratchetStatus},
 }
 
-// tighten replaces the schema.
+// tighten returns an edit that replaces the schema.
 func tighten(t *testing.T, text string) func(*apiextensionsv1.CustomResourceDefinition) {
 	return func(crd *apiextensionsv1.CustomResourceDefinition) {
 		crd.Spec.Versions[0].Schema = define(t, "a.b", "K", text).Spec.Versions[0].Schema
 	}
 }
 
-func ratchetValues(t *testing.T, w *world) {
+func ratchetValues(t *testing.T, env *environment) {
 	crd := define(t, "values.ratchet.example.com", "Note", anything)
-	notes := w.install(t, crd)
+	notes := env.install(t, crd)
 	create(t, notes, object(t, crd, "n", `{spec: {s: toolong, n: 100, e: c, o: {deep: {x: 1}}, f: 1}}`))
-	w.mustChange(t, crd.Name, tighten(t, `
+	env.mustChange(t, crd.Name, tighten(t, `
 type: object
 properties:
   spec:
@@ -289,7 +289,7 @@ properties:
       o: {type: object, properties: {deep: {type: object, properties: {x: {type: string}}}}}
       f: {type: integer}
 `))
-	// The whole of spec changes, so what it requires is asked for.
+	// The whole spec changes, so its required fields are checked.
 	_, err := notes.Patch(t.Context(), "n", mergePatch, []byte(`{"spec":{"f":2}}`), metav1.PatchOptions{})
 	if diff := cmp.Diff([]string{"spec.r: Required value"}, causes(err)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -310,11 +310,11 @@ properties:
 	patch(t, notes, "n", `{"spec":{"s":"ok","n":5,"e":"a","o":{"deep":{"x":"y"}}}}`)
 }
 
-func ratchetRules(t *testing.T, w *world) {
+func ratchetRules(t *testing.T, env *environment) {
 	crd := define(t, "rules.ratchet.example.com", "Note", anything)
-	notes := w.install(t, crd)
+	notes := env.install(t, crd)
 	create(t, notes, object(t, crd, "n", `{spec: {a: bad, b: bad, c: 1}}`))
-	w.mustChange(t, crd.Name, tighten(t, `
+	env.mustChange(t, crd.Name, tighten(t, `
 type: object
 properties:
   spec:
@@ -331,11 +331,11 @@ properties:
 	}
 }
 
-func ratchetLists(t *testing.T, w *world) {
+func ratchetLists(t *testing.T, env *environment) {
 	crd := define(t, "lists.ratchet.example.com", "Note", anything)
-	notes := w.install(t, crd)
+	notes := env.install(t, crd)
 	create(t, notes, object(t, crd, "n", `{l: [bad, bad2], m: [{k: a, v: 9}, {k: b, v: 9}], set: [x, x], o: {x: bad, y: bad}}`))
-	w.mustChange(t, crd.Name, tighten(t, `
+	env.mustChange(t, crd.Name, tighten(t, `
 type: object
 properties:
   l: {type: array, items: {type: string, maxLength: 2}}
@@ -359,12 +359,12 @@ properties:
 	}
 }
 
-func ratchetStatus(t *testing.T, w *world) {
+func ratchetStatus(t *testing.T, env *environment) {
 	crd := define(t, "status.ratchet.example.com", "Note", anything, withStatus)
-	notes := w.install(t, crd)
+	notes := env.install(t, crd)
 	create(t, notes, object(t, crd, "n", `{spec: {s: toolong}}`))
 	patch(t, notes, "n", `{"status":{"s":"toolong"}}`, "status")
-	w.mustChange(t, crd.Name, tighten(t, `{type: object, properties: {spec: {type: object, properties: {s: {type: string, maxLength: 3}}}, status: {type: object, properties: {s: {type: string, maxLength: 3}, n: {type: integer}}}}}`))
+	env.mustChange(t, crd.Name, tighten(t, `{type: object, properties: {spec: {type: object, properties: {s: {type: string, maxLength: 3}}}, status: {type: object, properties: {s: {type: string, maxLength: 3}, n: {type: integer}}}}}`))
 	patch(t, notes, "n", `{"status":{"n":1}}`, "status")
 	_, err := notes.Patch(t.Context(), "n", mergePatch, []byte(`{"status":{"s":"longer"}}`), metav1.PatchOptions{}, "status")
 	if diff := cmp.Diff([]string{"status.s: Too long: may not be more than 3 bytes"}, causes(err)); diff != "" {

@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// versions is what several versions of a resource have to do with each other,
-// without a webhook: test/e2e has those.
+// versions tests resources with several versions and no webhook. test/e2e tests conversion
+// webhooks.
 var versions = []behaviour{
 	{"one object in several versions", versionsOne},
 	{"a version that is not served", versionsUnserved},
@@ -29,108 +29,108 @@ var versions = []behaviour{
 	{"a webhook's certificates", versionsCertificates},
 }
 
-func versionsOne(t *testing.T, w *world) {
+func versionsOne(t *testing.T, env *environment) {
 	for _, scope := range []func(*apiextensionsv1.CustomResourceDefinition){clusterScoped, func(*apiextensionsv1.CustomResourceDefinition) {}} {
 		crd := define(t, "one.version.example.com", "Note", anything, withVersion(t, "v2", anything), scope)
-		notes := w.install(t, crd)
+		notes := env.install(t, crd)
 		made := create(t, notes, object(t, crd, "n", `{spec: {a: 1}}`))
-		other := get(t, w.resource(crd, "v2"), "n")
+		other := get(t, env.resource(crd, "v2"), "n")
 		if other.GetAPIVersion() != "one.version.example.com/v2" || other.GetUID() != made.GetUID() || other.GetResourceVersion() != made.GetResourceVersion() {
 			t.Errorf("%v", other.Object)
 		}
-		patch(t, w.resource(crd, "v2"), "n", `{"spec":{"b":2}}`)
+		patch(t, env.resource(crd, "v2"), "n", `{"spec":{"b":2}}`)
 		wantMembers(t, get(t, notes, "n"), `{spec: {a: 1, b: 2}}`)
-		create(t, w.resource(crd, "v2"), object(t, crd, "m", `{apiVersion: one.version.example.com/v2}`))
+		create(t, env.resource(crd, "v2"), object(t, crd, "m", `{apiVersion: one.version.example.com/v2}`))
 		list, err := notes.List(t.Context(), metav1.ListOptions{})
 		if err != nil || len(list.Items) != 2 || list.Items[0].GetAPIVersion() != "one.version.example.com/v1" {
 			t.Errorf("%v, %v", list, err)
 		}
-		if err := w.definitions.Delete(t.Context(), crd.Name, metav1.DeleteOptions{}); err != nil {
+		if err := env.definitions.Delete(t.Context(), crd.Name, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		awaitGone(t, w.definitions, crd.Name)
+		awaitGone(t, env.definitions, crd.Name)
 	}
 }
 
-func versionsUnserved(t *testing.T, w *world) {
+func versionsUnserved(t *testing.T, env *environment) {
 	crd := define(t, "unserved.version.example.com", "Note", anything, withVersion(t, "v2", anything), func(crd *apiextensionsv1.CustomResourceDefinition) {
 		crd.Spec.Versions[0].Served = false
 	})
-	w.install(t, crd)
-	create(t, w.resource(crd, "v2"), object(t, crd, "n", `{apiVersion: unserved.version.example.com/v2}`)) // stored in v1
-	if a := w.send(t, http.MethodGet, pathOf(crd, "v1")+"/n", nil); a.code != http.StatusNotFound {
+	env.install(t, crd)
+	create(t, env.resource(crd, "v2"), object(t, crd, "n", `{apiVersion: unserved.version.example.com/v2}`)) // stored in v1
+	if a := env.send(t, http.MethodGet, pathOf(crd, "v1")+"/n", nil); a.code != http.StatusNotFound {
 		t.Errorf("%d %s", a.code, a.body)
 	}
-	w.mustChange(t, crd.Name, func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Versions[0].Served = true })
-	get(t, w.resource(crd, "v1"), "n")
+	env.mustChange(t, crd.Name, func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Versions[0].Served = true })
+	get(t, env.resource(crd, "v1"), "n")
 }
 
-func versionsStored(t *testing.T, w *world) {
+func versionsStored(t *testing.T, env *environment) {
 	crd := define(t, "stored.version.example.com", "Note", anything, withVersion(t, "v2", anything))
-	create(t, w.install(t, crd), object(t, crd, "n", `{}`))
-	if got := w.definition(t, crd.Name).Status.StoredVersions; !slices.Equal(got, []string{"v1"}) {
+	create(t, env.install(t, crd), object(t, crd, "n", `{}`))
+	if got := env.definition(t, crd.Name).Status.StoredVersions; !slices.Equal(got, []string{"v1"}) {
 		t.Errorf("stored %v", got)
 	}
-	w.mustChange(t, crd.Name, func(crd *apiextensionsv1.CustomResourceDefinition) {
+	env.mustChange(t, crd.Name, func(crd *apiextensionsv1.CustomResourceDefinition) {
 		crd.Spec.Versions[0].Storage, crd.Spec.Versions[1].Storage = false, true
 	})
-	if got := w.definition(t, crd.Name).Status.StoredVersions; !slices.Equal(got, []string{"v1", "v2"}) {
+	if got := env.definition(t, crd.Name).Status.StoredVersions; !slices.Equal(got, []string{"v1", "v2"}) {
 		t.Errorf("stored %v", got)
 	}
 	drop := func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Versions = crd.Spec.Versions[1:] }
-	if a := w.change(t, crd.Name, drop); a.code != http.StatusUnprocessableEntity || !strings.Contains(string(a.body), "status.storedVersions[0]") {
+	if a := env.change(t, crd.Name, drop); a.code != http.StatusUnprocessableEntity || !strings.Contains(string(a.body), "status.storedVersions[0]") {
 		t.Errorf("dropped: %d %s", a.code, a.body)
 	}
-	patch(t, w.resource(crd, "v2"), "n", `{"migrated":true}`)
-	patch(t, w.definitions, crd.Name, `{"status":{"storedVersions":["v2"]}}`, "status")
-	w.mustChange(t, crd.Name, drop)
-	wantMembers(t, get(t, w.resource(crd, "v2"), "n"), `{migrated: true}`)
+	patch(t, env.resource(crd, "v2"), "n", `{"migrated":true}`)
+	patch(t, env.definitions, crd.Name, `{"status":{"storedVersions":["v2"]}}`, "status")
+	env.mustChange(t, crd.Name, drop)
+	wantMembers(t, get(t, env.resource(crd, "v2"), "n"), `{migrated: true}`)
 }
 
-func versionsWrong(t *testing.T, w *world) {
+func versionsWrong(t *testing.T, env *environment) {
 	crd := define(t, "wrong.version.example.com", "Note", anything, withVersion(t, "v2", anything))
-	notes := w.install(t, crd)
+	notes := env.install(t, crd)
 	_, err := notes.Create(t.Context(), object(t, crd, "n", `{apiVersion: wrong.version.example.com/v2}`), metav1.CreateOptions{})
 	if !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), "does not match the expected API version") {
 		t.Errorf("%v", err)
 	}
 }
 
-func versionsDeprecated(t *testing.T, w *world) {
+func versionsDeprecated(t *testing.T, env *environment) {
 	crd := define(t, "old.version.example.com", "Note", anything, withVersion(t, "v1beta1", anything), withVersion(t, "v1alpha1", anything), func(crd *apiextensionsv1.CustomResourceDefinition) {
 		crd.Spec.Versions[1].Deprecated = true
 		crd.Spec.Versions[2].Deprecated, crd.Spec.Versions[2].DeprecationWarning = true, pointer("that is very old")
 	})
-	create(t, w.install(t, crd), object(t, crd, "n", `{}`))
+	create(t, env.install(t, crd), object(t, crd, "n", `{}`))
 	for version, want := range map[string][]string{
 		"v1": nil, "v1beta1": {`299 - "old.version.example.com/v1beta1 Note is deprecated; use old.version.example.com/v1 Note"`}, "v1alpha1": {`299 - "that is very old"`},
 	} {
 		for _, path := range []string{"", "/n"} {
-			if diff := cmp.Diff(want, w.send(t, http.MethodGet, pathOf(crd, version)+path, nil).warnings); diff != "" {
+			if diff := cmp.Diff(want, env.send(t, http.MethodGet, pathOf(crd, version)+path, nil).warnings); diff != "" {
 				t.Errorf("%s%s (-want +got):\n%s", version, path, diff)
 			}
 		}
 	}
-	w.mustChange(t, crd.Name, func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Versions[1].Deprecated = false })
-	if got := w.send(t, http.MethodGet, pathOf(crd, "v1beta1"), nil).warnings; len(got) != 0 {
+	env.mustChange(t, crd.Name, func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Versions[1].Deprecated = false })
+	if got := env.send(t, http.MethodGet, pathOf(crd, "v1beta1"), nil).warnings; len(got) != 0 {
 		t.Errorf("still warns: %q", got)
 	}
 	bad := define(t, "older.version.example.com", "Note", anything, func(crd *apiextensionsv1.CustomResourceDefinition) {
 		crd.Spec.Versions[0].DeprecationWarning = pointer("not deprecated")
 	})
-	if a := w.send(t, http.MethodPost, definitionsPath+"?dryRun=All", encode(t, bad)); a.code != http.StatusUnprocessableEntity || !strings.Contains(string(a.body), "deprecationWarning") {
+	if a := env.send(t, http.MethodPost, definitionsPath+"?dryRun=All", encode(t, bad)); a.code != http.StatusUnprocessableEntity || !strings.Contains(string(a.body), "deprecationWarning") {
 		t.Errorf("%d %s", a.code, a.body)
 	}
 }
 
-func versionsOrder(t *testing.T, w *world) {
+func versionsOrder(t *testing.T, env *environment) {
 	crd := define(t, "order.version.example.com", "Note", anything)
 	for _, name := range []string{"v10alpha2", "v2", "foo10", "v3beta1", "v11alpha2", "foo1", "v10", "v12alpha1", "v10beta3", "v11beta2"} {
 		withVersion(t, name, anything)(crd)
 	}
-	w.install(t, crd)
+	env.install(t, crd)
 	var got []string
-	for _, version := range w.send(t, http.MethodGet, "/apis/order.version.example.com", nil).value(t)["versions"].([]any) {
+	for _, version := range env.send(t, http.MethodGet, "/apis/order.version.example.com", nil).value(t)["versions"].([]any) {
 		got = append(got, version.(map[string]any)["version"].(string))
 	}
 	if diff := cmp.Diff([]string{"v10", "v2", "v1", "v11beta2", "v10beta3", "v3beta1", "v12alpha1", "v11alpha2", "v10alpha2", "foo1", "foo10"}, got); diff != "" {
@@ -138,22 +138,22 @@ func versionsOrder(t *testing.T, w *world) {
 	}
 }
 
-func versionsExactlyOne(t *testing.T, w *world) {
+func versionsExactlyOne(t *testing.T, env *environment) {
 	for _, both := range []bool{true, false} {
 		crd := define(t, "exact.version.example.com", "Note", anything, withVersion(t, "v2", anything), func(crd *apiextensionsv1.CustomResourceDefinition) {
 			crd.Spec.Versions[0].Storage, crd.Spec.Versions[1].Storage = both, both
 		})
-		if a := w.send(t, http.MethodPost, definitionsPath, encode(t, crd)); !strings.Contains(string(a.body), "must have exactly one version marked as storage version") {
+		if a := env.send(t, http.MethodPost, definitionsPath, encode(t, crd)); !strings.Contains(string(a.body), "must have exactly one version marked as storage version") {
 			t.Errorf("%t: %d %s", both, a.code, a.body)
 		}
 	}
 }
 
-func versionsWatch(t *testing.T, w *world) {
+func versionsWatch(t *testing.T, env *environment) {
 	crd := define(t, "watch.version.example.com", "Note", anything, withVersion(t, "v2", anything))
-	notes := w.install(t, crd)
+	notes := env.install(t, crd)
 	for _, version := range []string{"v1", "v2"} {
-		events, err := w.resource(crd, version).Watch(t.Context(), metav1.ListOptions{})
+		events, err := env.resource(crd, version).Watch(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,8 +171,8 @@ func versionsWatch(t *testing.T, w *world) {
 	}
 }
 
-func versionsWebhook(t *testing.T, w *world) {
-	ask := func(edit func(*apiextensionsv1.WebhookConversion)) answer {
+func versionsWebhook(t *testing.T, env *environment) {
+	ask := func(edit func(*apiextensionsv1.WebhookConversion)) response {
 		crd := define(t, "hook.version.example.com", "Note", anything, func(crd *apiextensionsv1.CustomResourceDefinition) {
 			hook := &apiextensionsv1.WebhookConversion{
 				ClientConfig:             &apiextensionsv1.WebhookClientConfig{URL: pointer("https://example.com/convert")},
@@ -181,7 +181,7 @@ func versionsWebhook(t *testing.T, w *world) {
 			edit(hook)
 			crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter, Webhook: hook}
 		})
-		return w.send(t, http.MethodPost, definitionsPath+"?dryRun=All", encode(t, crd))
+		return env.send(t, http.MethodPost, definitionsPath+"?dryRun=All", encode(t, crd))
 	}
 	if a := ask(func(*apiextensionsv1.WebhookConversion) {}); a.code != http.StatusCreated {
 		t.Errorf("%d %s", a.code, a.body)
@@ -199,9 +199,9 @@ func versionsWebhook(t *testing.T, w *world) {
 	}
 }
 
-// versionsCertificates: certificates that are none keep a definition from being
-// established, and cannot come to one that is.
-func versionsCertificates(t *testing.T, w *world) {
+// versionsCertificates checks that an invalid CA bundle prevents a definition from being
+// established, and that an established definition cannot be given one.
+func versionsCertificates(t *testing.T, env *environment) {
 	hook := httptest.NewTLSServer(http.NotFoundHandler())
 	defer hook.Close()
 	good := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw})
@@ -211,11 +211,11 @@ func versionsCertificates(t *testing.T, w *world) {
 			ConversionReviewVersions: []string{"v1"},
 		}}
 	})
-	t.Cleanup(func() { w.send(t, http.MethodDelete, definitionsPath+"/"+crd.Name, nil) })
-	if a := w.send(t, http.MethodPost, definitionsPath, encode(t, crd)); a.code != http.StatusCreated {
+	t.Cleanup(func() { env.send(t, http.MethodDelete, definitionsPath+"/"+crd.Name, nil) })
+	if a := env.send(t, http.MethodPost, definitionsPath, encode(t, crd)); a.code != http.StatusCreated {
 		t.Fatalf("%d %s", a.code, a.body)
 	}
-	got := w.await(t, crd.Name, apiextensionsv1.Established, apiextensionsv1.ConditionFalse)
+	got := env.await(t, crd.Name, apiextensionsv1.Established, apiextensionsv1.ConditionFalse)
 	if !slices.ContainsFunc(got.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
 		return c.Type == apiextensionsv1.Established && c.Reason == "InvalidCABundle"
 	}) {
@@ -226,9 +226,9 @@ func versionsCertificates(t *testing.T, w *world) {
 			crd.Spec.Conversion.Webhook.ClientConfig.CABundle = text
 		}
 	}
-	w.mustChange(t, crd.Name, bundle(good))
-	w.await(t, crd.Name, apiextensionsv1.Established, apiextensionsv1.ConditionTrue)
-	if a := w.change(t, crd.Name, bundle([]byte("none again"))); a.code != http.StatusUnprocessableEntity || !strings.Contains(string(a.body), "spec.conversion.webhookClientConfig.caBundle") {
+	env.mustChange(t, crd.Name, bundle(good))
+	env.await(t, crd.Name, apiextensionsv1.Established, apiextensionsv1.ConditionTrue)
+	if a := env.change(t, crd.Name, bundle([]byte("none again"))); a.code != http.StatusUnprocessableEntity || !strings.Contains(string(a.body), "spec.conversion.webhookClientConfig.caBundle") {
 		t.Errorf("%d %s", a.code, a.body)
 	}
 }

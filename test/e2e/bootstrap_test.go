@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestRestartWritesNothing: what a cluster has from the start is written by the first start alone.
+// TestRestartWritesNothing checks that only the first start creates the objects of every cluster.
 func TestRestartWritesNothing(t *testing.T) {
 	t.Parallel()
 	srv := testserver.New(t, testserver.Options{})
@@ -24,7 +24,7 @@ func TestRestartWritesNothing(t *testing.T) {
 	for _, namespace := range []string{"default", "kube-node-lease", "kube-public", "kube-system"} {
 		furnished(t, kubernetes.NewForConfigOrDie(srv.RESTConfig()), namespace)
 	}
-	eventually(t, func() error { // what the first start does in the background
+	eventually(t, func() error { // asynchronous writes of the first start
 		leases, err := kubernetes.NewForConfigOrDie(srv.RESTConfig()).CoordinationV1().Leases("kube-system").List(t.Context(), metav1.ListOptions{})
 		if err == nil && len(leases.Items) == 0 {
 			err = errors.New("the server has no identity lease")

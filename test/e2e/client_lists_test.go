@@ -32,7 +32,7 @@ var listingObjects = []clientBehaviour{
 	{"span namespaces", listAllNamespaces},
 }
 
-// createMany makes n ConfigMaps named m000, m001, ...
+// createMany creates n ConfigMaps named m000, m001, ...
 func createMany(t *testing.T, c *clients, n int) {
 	t.Helper()
 	for i := range n {
@@ -123,7 +123,7 @@ func listRevision(t *testing.T, c *clients) {
 
 func listFuture(t *testing.T, c *clients) {
 	for _, path := range []string{"configmaps", "configmaps/a"} {
-		// client-go would ask again ten times, as it is told to.
+		// client-go would retry ten times, as Retry-After requests.
 		err := c.kube.CoreV1().RESTClient().Get().AbsPath("/api/v1/namespaces", c.namespace, path).
 			Param("resourceVersion", "99999999").MaxRetries(0).Do(t.Context()).Error()
 		wantError(t, err, apierrors.IsTimeout, "Timeout")

@@ -294,7 +294,7 @@ func newDeployment(name string) *appsv1.Deployment {
 	}
 }
 
-// replicasOf is the number asked for, -1 if the server has not defaulted it.
+// replicasOf returns spec.replicas, or -1 if the server has not defaulted it.
 func replicasOf(d *appsv1.Deployment) int32 {
 	if d.Spec.Replicas == nil {
 		return -1

@@ -64,7 +64,7 @@ func newClients(t *testing.T, config *rest.Config) *clients {
 	}
 }
 
-// create makes a ConfigMap.
+// create creates a ConfigMap.
 func (c *clients) create(t *testing.T, name string, data ...string) *corev1.ConfigMap {
 	t.Helper()
 	created, err := c.maps.Create(t.Context(), newConfigMap(name, data...), metav1.CreateOptions{})
@@ -94,7 +94,7 @@ func must[T any](t *testing.T) func(T, error) T {
 	}
 }
 
-// wantError fails the test unless the error is of the kind that the function tells.
+// wantError fails the test unless is returns true for the error.
 func wantError(t *testing.T, err error, is func(error) bool, what string) {
 	t.Helper()
 	if !is(err) {

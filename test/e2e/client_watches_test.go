@@ -39,7 +39,7 @@ var watchingObjects = []clientBehaviour{
 	{"show a deleted object at its last revision", watchDeleted},
 }
 
-// nextEvent is the next one that is no bookmark.
+// nextEvent returns the next event that is not a bookmark.
 func nextEvent(t *testing.T, w watch.Interface) watch.Event {
 	t.Helper()
 	patience := time.After(30 * time.Second)
@@ -58,7 +58,7 @@ func nextEvent(t *testing.T, w watch.Interface) watch.Event {
 	}
 }
 
-// wantEvents reads as many events and compares them, written as TYPE name.
+// wantEvents reads events and compares them, formatted as TYPE name.
 func wantEvents(t *testing.T, w watch.Interface, want ...string) {
 	t.Helper()
 	for _, one := range want {
@@ -159,7 +159,7 @@ func watchTimeout(t *testing.T, c *clients) {
 }
 
 func watchBookmarks(t *testing.T, c *clients) {
-	seconds := int64(4) // the last two of them come after a bookmark
+	seconds := int64(4) // the last two of them follow a bookmark
 	from := c.now(t)
 	w := c.watchMaps(t, metav1.ListOptions{AllowWatchBookmarks: true, TimeoutSeconds: &seconds, ResourceVersion: from})
 	c.create(t, "a")
@@ -206,7 +206,7 @@ func watchInvalid(t *testing.T, c *clients) {
 	wantError(t, err, apierrors.IsInvalid, "Invalid")
 }
 
-// sync waits until the informers hold what is there.
+// synced waits until the informers have received the initial objects.
 func synced(t *testing.T, has ...cache.InformerSynced) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

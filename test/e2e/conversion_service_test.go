@@ -85,7 +85,7 @@ func serve(t *testing.T, c *clients, name, address string, port int32) {
 	}
 }
 
-// ownAddress is one that an endpoint may have.
+// ownAddress returns an address of this machine that an endpoint may have.
 func ownAddress(t *testing.T) net.IP {
 	t.Helper()
 	addresses, err := net.InterfaceAddrs()

@@ -20,7 +20,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestConversionWebhooks is what clients see of custom resources that a webhook converts.
+// TestConversionWebhooks tests custom resources that a webhook converts, with real clients.
 func TestConversionWebhooks(t *testing.T) {
 	t.Parallel()
 	for _, flags := range [][]string{nil, {"--watch-cache=false"}} {
@@ -54,10 +54,10 @@ func TestConversionWebhooks(t *testing.T) {
 	}
 }
 
-// cached reports whether the server of a test keeps what was converted once.
+// cached reports whether the server of a test caches conversions.
 func cached(t *testing.T) bool { return !strings.Contains(t.Name(), "watch-cache=false") }
 
-// checkAsked compares the sizes of the reviews since it was last called.
+// checkAsked compares the number of objects in the reviews since the last call.
 func checkAsked(t *testing.T, e *converted, what string, want ...int) {
 	t.Helper()
 	if got := e.hook.asked(); !slices.Equal(got, want) {
@@ -87,7 +87,8 @@ func convertedReads(t *testing.T, _ *clients, e *converted) {
 			checkAsked(t, e, "list, again")
 		}
 	}
-	// Stored in both versions: only what is not in the one asked for is converted.
+	// Both versions are stored: only objects in the other version than the requested one are
+	// converted.
 	e.redefine(t, func(spec map[string]any) {
 		versions := spec["versions"].([]any)
 		versions[0].(map[string]any)["storage"], versions[1].(map[string]any)["storage"] = false, true
@@ -160,7 +161,7 @@ func convertedSelections(t *testing.T, _ *clients, e *converted) {
 	expectEvent(t, w, watch.Deleted, "{host:host-b,port:1}")
 }
 
-// expectEvent takes the next event of a watch that is no bookmark.
+// expectEvent reads the next event of a watch that is not a bookmark.
 func expectEvent(t *testing.T, w watch.Interface, kind watch.EventType, spec string) {
 	t.Helper()
 	patience := time.After(time.Minute)
@@ -361,7 +362,8 @@ func failingWatches(t *testing.T, _ *clients, e *converted) {
 	}
 }
 
-// migratedStorage: writing back what was read stores it in the version that is to be stored, and the old one can go.
+// migratedStorage checks that writing an object back stores it in the storage version, and that the
+// old version can be removed afterwards.
 func migratedStorage(t *testing.T, _ *clients, e *converted) {
 	ctx := t.Context()
 	e.create(t, "a", "b")
@@ -408,7 +410,7 @@ func migratedStorage(t *testing.T, _ *clients, e *converted) {
 	checkAsked(t, e, "what was migrated")
 }
 
-// redefinedWebhook: the next request is converted as the definition now says.
+// redefinedWebhook checks that the next request uses the updated definition.
 func redefinedWebhook(t *testing.T, _ *clients, e *converted) {
 	ctx := t.Context()
 	e.create(t, "a")
@@ -434,7 +436,8 @@ func redefinedWebhook(t *testing.T, _ *clients, e *converted) {
 	}
 }
 
-// failingWebhook: what needs it fails, all else goes on, and nothing is lost or half done.
+// failingWebhook checks that requests with a failed conversion fail completely, and that other
+// requests succeed.
 func failingWebhook(t *testing.T, c *clients, e *converted) {
 	ctx := t.Context()
 	e.create(t, "a", "b")
@@ -469,7 +472,7 @@ func failingWebhook(t *testing.T, c *clients, e *converted) {
 	if err := e.v1.Delete(ctx, "b", metav1.DeleteOptions{}); err != nil {
 		t.Error(err)
 	}
-	// What could not be read back in the version that it is sent in is not written.
+	// If the response cannot be converted to the version of the request, the object is not written.
 	e.hook.answer(func(w http.ResponseWriter, review conversionReview) bool {
 		return strings.HasSuffix(review.DesiredAPIVersion, "/v2") && closing(w, review)
 	})
@@ -555,7 +558,8 @@ func longLists(t *testing.T, _ *clients, e *converted) {
 	}
 }
 
-// slowWebhook: those who wait for it go when they like, and hold up nobody.
+// slowWebhook checks that clients can cancel requests that wait for a conversion, and that other
+// requests do not wait for them.
 func slowWebhook(t *testing.T, c *clients, e *converted) {
 	e.create(t, "a")
 	asked, release := make(chan struct{}, 100), make(chan struct{})

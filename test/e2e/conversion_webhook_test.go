@@ -20,21 +20,21 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// conversionReview is what a conversion webhook is asked.
+// conversionReview is the request of a conversion webhook.
 type conversionReview struct {
 	UID               string           `json:"uid"`
 	DesiredAPIVersion string           `json:"desiredAPIVersion"`
 	Objects           []map[string]any `json:"objects"`
 }
 
-// converter is a conversion webhook: v1 has spec.hostPort where v2 has spec.host and spec.port, and each object is
-// labelled with the version that it was converted to.
+// converter is a conversion webhook: v1 has spec.hostPort, v2 has spec.host and spec.port. Each
+// converted object gets a label with its version.
 type converter struct {
 	*httptest.Server
 	mu struct {
 		sync.Mutex
 		reviews []conversionReview
-		// instead answers in its place, unless it returns false.
+		// instead responds in its place, unless it returns false.
 		instead answerer
 	}
 }
@@ -94,14 +94,14 @@ func convertObject(object map[string]any, to string) {
 	delete(spec, "hostPort")
 }
 
-// answer lets another one answer; nil ends that.
+// answer replaces the responses of the webhook; nil restores them.
 func (c *converter) answer(instead answerer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mu.instead = instead
 }
 
-// asked returns how many objects each review since the last call was about.
+// asked returns the number of objects in each review since the last call.
 func (c *converter) asked() []int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -216,7 +216,7 @@ func (e *converted) address(version, name, host, port string) *unstructured.Unst
 	}}
 }
 
-// create makes objects in v1, which is stored.
+// create creates objects in v1, the storage version.
 func (e *converted) create(t *testing.T, names ...string) {
 	t.Helper()
 	for _, name := range names {

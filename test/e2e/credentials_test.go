@@ -27,7 +27,7 @@ import (
 // the ExecCredential that it prints.
 const credentialsOf = "MAINSTAY_TEST_CREDENTIALS_OF"
 
-// execPlugin is the main function of a plugin that gives clients their credentials (KEP-541).
+// execPlugin is the main function of a credential plugin (KEP-541).
 func execPlugin(file string) {
 	if err := printCredentials(file); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -67,7 +67,7 @@ func newCredentials(t *testing.T, srv *testserver.Server) *credentials {
 	return c
 }
 
-// token returns one that is good until it is revoked.
+// token returns a token that is valid until it is revoked.
 func (c *credentials) token(name string) string {
 	c.t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -130,7 +130,7 @@ func whoAmI(t *testing.T, client kubernetes.Interface) (string, error) {
 	return review.Status.UserInfo.Username, nil
 }
 
-// TestCredentials: the ways by which clients come by their credentials.
+// TestCredentials tests the kinds of client credentials.
 func TestCredentials(t *testing.T) {
 	t.Parallel()
 	srv := testserver.New(t, testserver.Options{})
@@ -148,7 +148,8 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// tokenOfPlugin: a client whose token is taken away is refused once, and then has asked the plugin for another one.
+// tokenOfPlugin checks that a client calls the plugin again after a request with a revoked token
+// was rejected.
 func tokenOfPlugin(t *testing.T, c *credentials) {
 	status := func(token string) string { return fmt.Sprintf(`{"token":%q}`, token) }
 	file := c.file(status(c.token("first")))
@@ -168,7 +169,8 @@ func tokenOfPlugin(t *testing.T, c *credentials) {
 	}
 }
 
-// tokenFile: client-go reads the file again after a minute; a client that is made meanwhile has the new token.
+// tokenFile checks that client-go reads a token file again after a minute. A new client reads it at
+// once.
 func tokenFile(t *testing.T, c *credentials) {
 	file := c.file(c.token("first"))
 	config := rest.AnonymousClientConfig(c.srv.RESTConfig())
@@ -205,7 +207,7 @@ func certificateOfPlugin(t *testing.T, c *credentials) {
 	}
 }
 
-// kubeconfig writes one whose user has these credentials.
+// kubeconfig writes a kubeconfig with these credentials and returns its path.
 func (c *credentials) kubeconfig(user *clientcmdapi.AuthInfo) string {
 	c.t.Helper()
 	config, err := clientcmd.LoadFromFile(c.srv.Kubeconfig())

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// The kinds of a monitoring stack, whose definitions are made of these types. Those with a pod template are as large as
-// the definitions of real operators: 210 KiB.
+// The kinds of a monitoring stack. Definitions are generated from these types; those with a pod
+// template are 210 KiB large, as those of real operators.
 type (
 	monitorSpec struct {
 		JobLabel          string               `json:"jobLabel,omitempty"`
@@ -87,7 +87,7 @@ var stackKinds = map[string]any{
 	"Collector": programSpec{}, "Agent": programSpec{}, "Router": programSpec{}, "Ruler": programSpec{},
 }
 
-// definitionOf is the definition of a kind whose spec is like the value.
+// definitionOf returns the definition of a kind with a spec like the value.
 func definitionOf(kind string, spec any) map[string]any {
 	plural := strings.ToLower(kind) + "s"
 	return map[string]any{
@@ -109,7 +109,8 @@ func definitionOf(kind string, spec any) map[string]any {
 	}
 }
 
-// fieldDescription stands for the comments that generated definitions are mostly made of.
+// fieldDescription is the description of each field. Generated definitions consist mostly of
+// descriptions.
 const fieldDescription = "Says what the program does, and when it may be left out. More info: https://docs.example.com/monitoring#fields"
 
 // schemaOf is the schema that controller-gen would make of a type, without its markers.

@@ -71,8 +71,8 @@ func largeLife(t *testing.T, h *helm, serverSide bool) {
 	h.wantUninstalled()
 }
 
-// wantUninstalled uninstalls the release. What is left is what says that it is to be kept, and the definitions, which Helm
-// never deletes.
+// wantUninstalled uninstalls the release. Objects with a keep policy remain, and the definitions,
+// which Helm never deletes.
 func (h *helm) wantUninstalled() {
 	h.t.Helper()
 	resources := h.resources()
@@ -87,7 +87,7 @@ func (h *helm) wantUninstalled() {
 			h.t.Errorf("%s: %v", objectName(info), err)
 		}
 	}
-	// The claim goes once its controller has seen that no pod uses it.
+	// A controller deletes the claim when no pod uses it.
 	left = slices.DeleteFunc(left, func(name string) bool { return strings.HasPrefix(name, "PersistentVolumeClaim ") })
 	if want := []string{"Secret " + h.namespace + "/shop-admin"}; !slices.Equal(slices.Sorted(slices.Values(left)), want) {
 		h.t.Errorf("%v are left, want %v", left, want)
@@ -100,7 +100,7 @@ func (h *helm) wantUninstalled() {
 
 var definitionsResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// wantUpgraded: what the values changed has changed, and nothing else.
+// wantUpgraded checks that the upgrade has changed the expected objects, and no others.
 func (h *helm) wantUpgraded(before, after map[string]string) {
 	h.t.Helper()
 	for name, version := range after {
@@ -125,7 +125,7 @@ func (h *helm) wantUpgraded(before, after map[string]string) {
 	}
 }
 
-// resources are the objects that the release is made of, as they are on the server.
+// resources returns the stored objects of the release.
 func (h *helm) resources() kube.ResourceList {
 	h.t.Helper()
 	status := must[release.Releaser](h.t)(action.NewStatus(h.config).Run(releaseName))
@@ -173,7 +173,7 @@ func changed(before, after map[string]string) []string {
 	return names
 }
 
-// finishJobs does what the controller of jobs would do for one that succeeds, until the test ends.
+// finishJobs completes jobs until the test ends, in place of the job controller.
 func (h *helm) finishJobs() {
 	jobs := h.kube.BatchV1().Jobs(h.namespace)
 	watch, err := jobs.Watch(h.t.Context(), metav1.ListOptions{})

@@ -32,7 +32,7 @@ type helm struct {
 
 const releaseName = "shop"
 
-// newHelm takes the chart from a folder.
+// newHelm returns a Helm client for the chart in a folder.
 func newHelm(t *testing.T, srv *testserver.Server, folder string) *helm {
 	t.Helper()
 	c := newClients(t, srv.RESTConfig())
@@ -84,7 +84,7 @@ func (h *helm) wantRelease(replicas int32, greeting string, extra bool) {
 	}
 }
 
-// wantHistory checks the secrets in which Helm keeps what it has done.
+// wantHistory checks the secrets with Helm's release history.
 func (h *helm) wantHistory(statuses ...string) {
 	h.t.Helper()
 	kept := must[*corev1.SecretList](h.t)(h.kube.CoreV1().Secrets(h.namespace).List(h.t.Context(), metav1.ListOptions{LabelSelector: "owner=helm,name=" + releaseName}))

@@ -60,7 +60,8 @@ func applyUnchanged(t *testing.T, k *kubectl) {
 	file, _ := guestbook(t, k)
 	k.ok("apply", "-f", file)
 	before := k.ok("get", "-f", file, "-o", "jsonpath={range .items[*]}{.kind}/{.metadata.name} {.metadata.resourceVersion}{\"\\n\"}{end}")
-	// kubectl says "configured" for what it sends a patch for although it changes nothing, as with stringData.
+	// kubectl prints "configured" if it sends a patch, also if the patch changes nothing, as with
+	// stringData.
 	out := k.ok("apply", "-f", file)
 	if unchanged, all := strings.Count(out, " unchanged\n"), strings.Count(out, "\n"); unchanged < all-4 {
 		t.Errorf("%d of %d objects are unchanged:\n%s", unchanged, all, out)
@@ -104,7 +105,7 @@ func applyConflict(t *testing.T, k *kubectl) {
 	}
 	k.okWith(configMap("c", "a: other"), "apply", "--server-side", "--field-manager=second", "--force-conflicts", "-f", "-")
 	k.prints("other two", "get", "configmap", "c", "-o", "jsonpath={.data.a} {.data.b}")
-	// What the first manager gives up is gone, what it lost to the second stays.
+	// Fields that the first manager removes are deleted, unless the second manager owns them.
 	k.okWith("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n", "apply", "--server-side", "--field-manager=first", "-f", "-")
 	k.prints(`{"a":"other"}`, "get", "configmap", "c", "-o", "jsonpath={.data}")
 }

@@ -45,8 +45,8 @@ func inBothProtocols(behaviour func(t *testing.T, k *kubectl)) func(t *testing.T
 	}
 }
 
-// createRunning makes a node of a kubelet, and a pod p on it with the containers c
-// and d. Commands in them run on this machine.
+// createRunning creates a node with a kubelet, and a pod p on it with the containers c and d. Their
+// commands run on this machine.
 func createRunning(t *testing.T, k *kubectl) *kubelettest.Kubelet {
 	kubelet := kubelettest.New(t)
 	plain := kubelet.Run
@@ -71,7 +71,8 @@ func process(c *kubelettest.Command) int {
 	return cmd.ProcessState.ExitCode()
 }
 
-// createNode makes a node whose kubelet is at an address, and a pod p on it, at another.
+// createNode creates a node with the address of its kubelet, and a pod p on it with another
+// address.
 func (k *kubectl) createNode(address string, port int, podIP string) {
 	k.t.Helper()
 	k.okWith(fmt.Sprintf(`
@@ -98,7 +99,7 @@ func readLogs(t *testing.T, k *kubectl) {
 	k.fails(1, "previous terminated container not found", "logs", "p", "-c", "c", "--previous")
 }
 
-// followLogs: lines come while the log goes on.
+// followLogs checks that new lines of a log are delivered at once.
 func followLogs(t *testing.T, k *kubectl) {
 	log, lines := io.Pipe()
 	t.Cleanup(func() { _ = lines.Close() }) // before the kubelet, which waits for its requests
@@ -160,8 +161,8 @@ func attach(t *testing.T, k *kubectl) {
 	}
 }
 
-// forwardPorts: connections at the same time, each of which is ended by its client
-// before its server answers all of it.
+// forwardPorts opens concurrent connections. Each client closes its side before the server has sent
+// the complete response.
 func forwardPorts(t *testing.T, k *kubectl) {
 	forwarded := k.begin("port-forward", "pod/p", ":80")
 	forwarded.await("Forwarding from 127.0.0.1:")
@@ -178,7 +179,7 @@ func forwardPorts(t *testing.T, k *kubectl) {
 	all.Wait()
 }
 
-// sayAll sends a text, half-closes the connection, and returns the answer.
+// sayAll sends a text, half-closes the connection, and returns the response.
 func sayAll(address, text string) (string, error) {
 	conn, err := net.Dial("tcp", address)
 	if err != nil {

@@ -28,7 +28,7 @@ var creating = []kubectlBehaviour{
 	{"acts as another user", actAs},
 }
 
-// createFromFlags makes an object of every kind that kubectl can make without a manifest.
+// createFromFlags creates an object of each kind that kubectl can create without a manifest.
 func createFromFlags(t *testing.T, k *kubectl) {
 	certificate, key := k.keyPair()
 	own := k.namespace + "-" // begins the names of objects of the cluster
@@ -182,7 +182,7 @@ func createDryClient(t *testing.T, k *kubectl) {
 	k.fails(1, "not found", "get", "deployment", "web")
 }
 
-// createToken: the token is good until its account is gone.
+// createToken checks that a token is valid until its account is deleted.
 func createToken(t *testing.T, k *kubectl) {
 	k.ok("create", "serviceaccount", "robot")
 	k.ok("create", "secret", "generic", "lease")

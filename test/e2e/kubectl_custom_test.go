@@ -48,7 +48,7 @@ spec:
 `
 }
 
-// category is one that no other test on the same server has.
+// category returns a category that no other test on the same server uses.
 func category(group string) string { return "ships-of-" + strings.ReplaceAll(group, ".", "-") }
 
 func boat(group, name, spec string) string {

@@ -78,7 +78,7 @@ func getNames(t *testing.T, k *kubectl) {
 	k.prints("configmap/c\nsecret/s", "get", "configmap/c", "secret/s", "-o", "name")
 }
 
-// createLabelled makes ConfigMaps, each with the labels of its name.
+// createLabelled creates ConfigMaps with labels, by name.
 func createLabelled(k *kubectl, labels map[string]string) {
 	for name, l := range labels {
 		k.okWith("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: "+name+", labels: {"+l+"}}\n", "create", "-f", "-")
@@ -233,7 +233,7 @@ func getDescribeEvents(t *testing.T, k *kubectl) {
 	k.matches(`(?s)Events:.*Warning +Odd +\S+ +tester +it looks odd`, "describe", "configmap", "c")
 }
 
-// recordEvent makes an event about a ConfigMap as a controller would.
+// recordEvent creates an event about a ConfigMap, like a controller.
 func recordEvent(t *testing.T, k *kubectl, about *corev1.ConfigMap) {
 	t.Helper()
 	now := metav1.Now()

@@ -8,7 +8,7 @@ var keepingNodes = []kubectlBehaviour{
 	{"drains pods by eviction", drainNode},
 }
 
-// createNode makes a node named after the namespace of the behaviour.
+// createNode creates a node with the name of the test's namespace.
 func createNode(k *kubectl) string {
 	k.okWith("apiVersion: v1\nkind: Node\nmetadata: {name: "+k.namespace+", labels: {kubernetes.io/hostname: "+k.namespace+"}}\n", "create", "-f", "-")
 	return k.namespace

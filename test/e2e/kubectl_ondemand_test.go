@@ -28,14 +28,14 @@ func TestKubectlOnDemand(t *testing.T) {
 	k.prints("1.38.0", "get", "leasecandidates.v1beta1.coordination.k8s.io", "c", "-o", "jsonpath={.spec.binaryVersion}")
 	k.ok(args("delete leasecandidates c")...)
 
-	// One object, whichever version it is asked for in.
+	// All versions return the same object.
 	k.okWith(taintRule, "create", "-f", "-")
 	for _, version := range []string{"v1alpha3", "v1beta2", "v1"} {
 		k.prints("resource.k8s.io/"+version, "get", "devicetaintrules."+version+".resource.k8s.io", "broken", "-o", "jsonpath={.apiVersion}")
 	}
 }
 
-// TestKubectlWithoutBetas finds none of them where they are off.
+// TestKubectlWithoutBetas checks that kubectl finds no beta version if they are disabled.
 func TestKubectlWithoutBetas(t *testing.T) {
 	t.Parallel()
 	srv := testserver.New(t, testserver.Options{Flags: []string{"--runtime-config=api/beta=false"}})

@@ -18,7 +18,7 @@ var rollingOut = []kubectlBehaviour{
 	{"knows the revisions of a stateful set", rolloutControllerRevisions},
 }
 
-// newRevision makes the ReplicaSet that the deployment controller would have made for the present template.
+// newRevision creates a ReplicaSet for the current template, in place of the deployment controller.
 func newRevision(t *testing.T, k *kubectl, deployment string, revision int) {
 	t.Helper()
 	d, err := k.client.AppsV1().Deployments(k.namespace).Get(t.Context(), deployment, metav1.GetOptions{})
@@ -41,7 +41,7 @@ func newRevision(t *testing.T, k *kubectl, deployment string, revision int) {
 	}
 }
 
-// twoRevisions makes a deployment that was first of nginx:1 and is now of nginx:2.
+// twoRevisions creates a deployment of nginx:1 and updates it to nginx:2.
 func twoRevisions(t *testing.T, k *kubectl) {
 	k.ok(args("create deployment web --image=nginx:1")...)
 	newRevision(t, k, "web", 1)

@@ -43,8 +43,8 @@ type kubectl struct {
 	env       []string
 }
 
-// newKubectl makes one for a behaviour, with a new namespace. The home directory holds the discovery cache; behaviours of
-// one server share it.
+// newKubectl returns a kubectl with a new namespace. The home directory contains the discovery
+// cache, which the tests of one server share.
 func newKubectl(t *testing.T, srv *testserver.Server, home string) *kubectl {
 	t.Helper()
 	binary, err := os.Executable()
@@ -58,7 +58,7 @@ func newKubectl(t *testing.T, srv *testserver.Server, home string) *kubectl {
 	}
 }
 
-// outcome is what a command printed and how it ended.
+// outcome is the output and exit code of a command.
 type outcome struct {
 	stdout, stderr string
 	code           int
@@ -80,7 +80,7 @@ func (k *kubectl) run(ctx context.Context, input string, args ...string) outcome
 	return outcome{stdout.String(), stderr.String(), c.ProcessState.ExitCode()}
 }
 
-// running is a command that goes on until the behaviour ends.
+// running is a command that runs until the test ends.
 type running struct {
 	k      *kubectl
 	stdout testserver.Buffer
@@ -152,7 +152,7 @@ func (k *kubectl) prints(want string, args ...string) {
 	}
 }
 
-// printsAll runs a command whose output has to contain all the parts.
+// printsAll runs a command and checks that its output contains all parts.
 func (k *kubectl) printsAll(args []string, parts ...string) string {
 	k.t.Helper()
 	got := k.ok(args...)
@@ -164,7 +164,7 @@ func (k *kubectl) printsAll(args []string, parts ...string) string {
 	return got
 }
 
-// matches runs a command whose output has to match the expression, which may span lines.
+// matches runs a command and checks that its output matches the expression, which may span lines.
 func (k *kubectl) matches(pattern string, args ...string) {
 	k.t.Helper()
 	if got := k.ok(args...); !regexp.MustCompile(pattern).MatchString(got) {

@@ -48,8 +48,8 @@ func (c *cut) add(conn net.Conn) {
 	c.conns = append(c.conns, conn)
 }
 
-// relay listens for clients, whose connections lead on to an address. client-go's
-// WebSockets dial for themselves.
+// relay accepts connections and forwards them to an address. It is a listener because client-go's
+// WebSockets ignore a custom dialer.
 func (c *cut) relay(t *testing.T, address string) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -85,8 +85,7 @@ func (c *cut) all() {
 	}
 }
 
-// leakTest is a server between a client and a kubelet, all of whose connections can be
-// cut.
+// leakTest is a server between a client and a kubelet. The test can cut all connections.
 type leakTest struct {
 	kubelet           *kubelettest.Kubelet
 	client            *kubelet.Client
@@ -136,7 +135,7 @@ func newLeakTest(t *testing.T) *leakTest {
 	return f
 }
 
-// session is a session under way: what is written to in comes out of out.
+// session is an open session that echoes in to out.
 type session struct {
 	in    io.Writer
 	out   io.Reader
@@ -224,7 +223,7 @@ func (f *leakTest) follow(t *testing.T) session {
 	}
 	fromOut, out := io.Pipe()
 	go func() {
-		answer, err := client.Do(request) // which waits for the first line
+		answer, err := client.Do(request) // returns after the first line
 		if err != nil {
 			return
 		}
@@ -234,9 +233,8 @@ func (f *leakTest) follow(t *testing.T) session {
 	return session{f.log, fromOut, func() { cancel(); _ = fromOut.Close() }}
 }
 
-// TestNothingLeaks: when the client, the kubelet or the server ends in the middle of a
-// session, the server's part of it ends, and both of its connections. It does not run
-// beside other tests, whose goroutines it would count.
+// TestNothingLeaks checks that the server ends its goroutines and connections of a session if the
+// client, the kubelet or the server ends. It is not parallel, because it counts goroutines.
 func TestNothingLeaks(t *testing.T) {
 	for who, end := range map[string]func(*leakTest){
 		"client": func(f *leakTest) { f.toHere.all() }, "kubelet": func(f *leakTest) { f.toKubelet.all() }, "server": func(f *leakTest) { f.stop() },

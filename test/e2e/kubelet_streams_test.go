@@ -29,8 +29,7 @@ func streamError(w http.ResponseWriter, _ *http.Request, err error) {
 	http.Error(w, err.Error(), http.StatusInternalServerError)
 }
 
-// streams is a server whose paths /exec/..., /attach/... and /portForward/... lead to
-// those of a kubelet.
+// streams is a server that forwards /exec/..., /attach/... and /portForward/... to a kubelet.
 type streams struct {
 	*kubelettest.Kubelet
 	client *kubelet.Client
@@ -89,7 +88,7 @@ func eachProtocol(t *testing.T, test func(t *testing.T, webSockets bool)) {
 	}
 }
 
-// TestInput: what is sent arrives, and its end as well, in both protocols.
+// TestInput checks that input and its end arrive, in both protocols.
 func TestInput(t *testing.T) {
 	t.Parallel()
 	eachProtocol(t, func(t *testing.T, webSockets bool) {
@@ -103,7 +102,7 @@ func TestInput(t *testing.T) {
 	})
 }
 
-// TestExitCode: the code of a command and what it wrote to stderr reach the client.
+// TestExitCode checks that the client receives the exit code of a command and its standard error.
 func TestExitCode(t *testing.T) {
 	t.Parallel()
 	eachProtocol(t, func(t *testing.T, webSockets bool) {
@@ -143,7 +142,7 @@ func TestResize(t *testing.T) {
 	})
 }
 
-// TestRefused: why a kubelet refuses reaches the client.
+// TestRefused checks that the client receives the reason of a rejection by the kubelet.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	eachProtocol(t, func(t *testing.T, webSockets bool) {
@@ -159,7 +158,7 @@ func TestRefused(t *testing.T) {
 	})
 }
 
-// TestClientLeaves: the kubelet learns that the client has left.
+// TestClientLeaves checks that the kubelet is notified if the client disconnects.
 func TestClientLeaves(t *testing.T) {
 	t.Parallel()
 	f := newStreams(t, &kubelet.Streams{Stdin: true, Stdout: true})
@@ -180,7 +179,7 @@ func TestClientLeaves(t *testing.T) {
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	f.front.Close() // which waits for nothing that is hijacked
+	f.front.Close() // does not wait for hijacked connections
 	f.Close()       // which waits for the kubelet's handlers
 }
 

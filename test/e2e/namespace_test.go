@@ -8,8 +8,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// newNamespace makes a namespace for one behaviour, and returns its name. What controllers put into each namespace is there,
-// so that it is not in the way of watches.
+// newNamespace creates a namespace for one test and returns its name. It waits for the objects that
+// controllers create, so that watches do not receive them.
 func newNamespace(t *testing.T, client kubernetes.Interface) string {
 	t.Helper()
 	ns, err := client.CoreV1().Namespaces().Create(t.Context(),
@@ -21,7 +21,7 @@ func newNamespace(t *testing.T, client kubernetes.Interface) string {
 	return ns.Name
 }
 
-// furnished waits until a namespace has what controllers put into each.
+// furnished waits until the controllers have created their objects in a namespace.
 func furnished(t *testing.T, client kubernetes.Interface, namespace string) {
 	t.Helper()
 	eventually(t, func() error {

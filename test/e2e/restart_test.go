@@ -17,8 +17,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestWatchesResumeAfterRestart restarts the server under a watch that knows its last revision: every change before and
-// after arrives once, in order.
+// TestWatchesResumeAfterRestart restarts the server and resumes a watch from its last revision:
+// each change before and after arrives once, in order.
 func TestWatchesResumeAfterRestart(t *testing.T) {
 	t.Parallel()
 	srv := testserver.New(t, testserver.Options{})
@@ -41,7 +41,8 @@ func TestWatchesResumeAfterRestart(t *testing.T) {
 	wantEvents(t, retrying, append(want, "DELETED m0-0")...)
 }
 
-// TestInformersSurviveRestart keeps an informer over a restart, with writes right before and after it.
+// TestInformersSurviveRestart checks an informer during a restart, with writes just before and
+// after it.
 func TestInformersSurviveRestart(t *testing.T) {
 	t.Parallel()
 	srv := testserver.New(t, testserver.Options{})
@@ -99,7 +100,7 @@ func TestNothingIsLostOverRestart(t *testing.T) {
 	if revision(t, after.ResourceVersion) < revision(t, before.ResourceVersion) {
 		t.Errorf("revision %s after %s", after.ResourceVersion, before.ResourceVersion)
 	}
-	// A list that was begun before goes on at its revision.
+	// A paged list continues at its revision.
 	rest := must[*corev1.ConfigMapList](t)(c.maps.List(t.Context(), metav1.ListOptions{LabelSelector: "app=test", Continue: page.Continue}))
 	if len(page.Items)+len(rest.Items) != 90 {
 		t.Errorf("%d and %d objects on the pages, want 90", len(page.Items), len(rest.Items))
@@ -110,7 +111,7 @@ func TestNothingIsLostOverRestart(t *testing.T) {
 type acknowledged struct {
 	mu     sync.Mutex
 	values map[string]string
-	unsure map[string]bool // a write was sent and no answer came
+	unsure map[string]bool // writes without a response
 }
 
 func (a *acknowledged) note(name, value string, err error) {
@@ -170,7 +171,7 @@ func writeUntil(ctx context.Context, c *clients, writes *acknowledged, prefix st
 	}
 }
 
-// writtenAtLeast waits until the server has acknowledged writes to as many objects.
+// writtenAtLeast waits until the server has acknowledged writes of n objects.
 func writtenAtLeast(t *testing.T, writes *acknowledged, n int) {
 	t.Helper()
 	eventually(t, func() error {

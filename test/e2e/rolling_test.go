@@ -27,16 +27,16 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// rollingWriters are how many clients are at work while servers are restarted, and rollingRounds how many objects each
-// of them has written at least when the next one is.
+// rollingWriters is the number of clients that write during the restarts. rollingRounds is the
+// minimum number of objects that each writes before the next restart.
 const (
 	rollingWriters = 6
 	rollingRounds  = 20
 )
 
-// TestRollingRestart restarts three servers over one etcd, one after the other, below clients that reach them through a
-// balancer of connections. No request of client-go fails, a
-// RetryWatcher and an informer are told of every change, and a leader goes on leading.
+// TestRollingRestart restarts three servers over one etcd, one after another. Clients connect
+// through a load balancer. No request of client-go fails, a RetryWatcher and an informer receive
+// every change, and a leader keeps its lease.
 func TestRollingRestart(t *testing.T) {
 	t.Parallel()
 	servers := startSharing(t, 3)
@@ -103,7 +103,8 @@ func copyKeys(from, to string) error {
 	})
 }
 
-// balance returns an address at which connections are passed on to servers by turns, leaving out those that refuse them.
+// balance returns the address of a load balancer, which distributes connections in turn to the
+// servers that accept them.
 func balance(t *testing.T, servers []*testserver.Server) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -143,13 +144,13 @@ func passOn(ctx context.Context, conn net.Conn, servers []*testserver.Server, fi
 	}
 }
 
-// rollingWork is what the writers have written, and how far they are.
+// rollingWork contains the writes and the progress of the writers.
 type rollingWork struct {
 	over   atomic.Bool
 	rounds atomic.Int64
 
 	mu      sync.Mutex
-	written map[string]string // what was done, by revision
+	written map[string]string // verb and name of each write, by revision
 }
 
 func (w *rollingWork) wrote(m *corev1.ConfigMap, kind string) {
@@ -211,8 +212,8 @@ func (w *rollingWork) awaitProgress(t *testing.T, ctx context.Context) {
 	})
 }
 
-// followAll watches all ConfigMaps from now on. What it returns waits for a revision, and returns what was told up to it,
-// but for deletions, in order.
+// followAll starts a watch of all ConfigMaps. The returned function waits for a revision, and
+// returns the events up to it without deletions.
 func followAll(t *testing.T, c *clients) func(revision string) []*watch.Event {
 	t.Helper()
 	w := c.retryWatcher(t)
@@ -234,7 +235,7 @@ func followAll(t *testing.T, c *clients) func(revision string) []*watch.Event {
 	}
 }
 
-// compareTold compares what a watch was told with what was written: each once, in order.
+// compareTold checks that a watch has received each write once, in order.
 func compareTold(t *testing.T, told []*watch.Event, written map[string]string) {
 	t.Helper()
 	last := uint64(0)
@@ -246,7 +247,7 @@ func compareTold(t *testing.T, told []*watch.Event, written map[string]string) {
 			last = at
 		}
 		if event.Type == watch.Deleted {
-			continue // its revision is not in the answer of a deletion
+			continue // the response of a deletion does not contain its revision
 		}
 		if want := written[m.ResourceVersion]; want != fmt.Sprintf("%s %s", event.Type, m.Name) && strings.HasPrefix(m.Name, "w") {
 			t.Errorf("the watch is told %s %s at revision %s, where %q was written", event.Type, m.Name, m.ResourceVersion, want)
@@ -258,7 +259,7 @@ func compareTold(t *testing.T, told []*watch.Event, written map[string]string) {
 	}
 }
 
-// startInformer returns what an informer knows.
+// startInformer starts an informer of ConfigMaps.
 func startInformer(t *testing.T, c *clients) cache.SharedIndexInformer {
 	t.Helper()
 	factory := informers.NewSharedInformerFactoryWithOptions(c.kube, 0, informers.WithNamespace(c.namespace))
@@ -269,7 +270,7 @@ func startInformer(t *testing.T, c *clients) cache.SharedIndexInformer {
 	return informer
 }
 
-// sameAsStored compares what an informer knows with what a list has.
+// sameAsStored compares the cache of an informer with a list.
 func sameAsStored(t *testing.T, c *clients, informer cache.SharedIndexInformer) error {
 	t.Helper()
 	list, err := c.maps.List(t.Context(), metav1.ListOptions{LabelSelector: labels.Everything().String()})

@@ -21,7 +21,8 @@ func mainstayRun(t *testing.T, args ...string) *exec.Cmd {
 	return exec.CommandContext(t.Context(), binary, append([]string{"run"}, args...)...)
 }
 
-// bashTest is a test in bash; $0 is a program that is kubectl where KUBECTL says so.
+// bashTest is a test in bash. $0 is the test binary, which acts as kubectl if the variable KUBECTL
+// is set.
 const bashTest = `set -euo pipefail
 kubectl() { env "$KUBECTL=1" "$0" "$@"; }
 kubectl create configmap settings --from-literal=colour=blue
@@ -48,11 +49,11 @@ func TestRunBash(t *testing.T) {
 	}
 }
 
-// fetchPatience bounds how long packages are waited for.
+// fetchPatience is the timeout for the download of packages.
 const fetchPatience = 2 * time.Minute
 
-// TestRunNode: mainstay run -- npm test, with @kubernetes/client-node. It is skipped where
-// there is no Node.js, or its packages cannot be fetched.
+// TestRunNode tests mainstay run -- npm test with @kubernetes/client-node. It is skipped if Node.js
+// is missing or its packages cannot be downloaded.
 func TestRunNode(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -29,7 +29,7 @@ func openTerminal(height, width uint16) (user, program *os.File, err error) {
 	return user, program, err
 }
 
-// onTerminal runs a command on a terminal, and returns what is to be seen there.
+// onTerminal runs a command on a terminal, and returns the screen output.
 func (k *kubectl) onTerminal(height, width uint16, args ...string) string {
 	k.t.Helper()
 	user, program, err := openTerminal(height, width)

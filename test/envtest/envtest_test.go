@@ -37,7 +37,7 @@ func assets(t testing.TB, flags ...string) string {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "assets")
-	for range 2 { // the second time what is there is its own
+	for range 2 { // the second call finds its own files
 		if out, err := exec.Command(binary, append([]string{"envtest-assets", dir}, flags...)...).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
@@ -100,7 +100,7 @@ func TestEnvironment(t *testing.T) {
 	t.Run("kubectl", func(t *testing.T) { testKubectl(t, env) })
 }
 
-// testUsers: a user that is added may do what a binding says.
+// testUsers checks that a binding authorizes an added user.
 func testUsers(t *testing.T, env *envtest.Environment, admin client.Client) {
 	jane, err := env.AddUser(envtest.User{Name: "jane", Groups: []string{"viewers"}}, nil)
 	if err != nil {
@@ -194,8 +194,8 @@ func doomed(t *testing.T, admin client.Client) (*corev1.Namespace, *corev1.Confi
 	return namespace, dependent
 }
 
-// testNoControllers tests what kube-apiserver alone does not do: it fills no namespace, and
-// an object whose owner is deleted and a namespace that is deleted stay.
+// testNoControllers checks that no controllers run, as in kube-apiserver: a new namespace is empty,
+// and dependents and namespaces remain after a deletion.
 func testNoControllers(t *testing.T, admin client.Client) {
 	namespace, dependent := doomed(t, admin)
 	if err := admin.Delete(t.Context(), namespace); err != nil {
@@ -264,7 +264,7 @@ func testKubectl(t *testing.T, env *envtest.Environment) {
 	}
 }
 
-// BenchmarkStart is how long envtest's Start takes.
+// BenchmarkStart measures the duration of envtest's Start.
 func BenchmarkStart(b *testing.B) {
 	dir := assets(b)
 	for b.Loop() {

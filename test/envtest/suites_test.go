@@ -10,7 +10,7 @@ import (
 
 var suites = flag.String("suites", "client", "suites of controller-runtime to run, comma-separated as folders of its pkg; all for all that need an API server")
 
-// allSuites are those that start an environment.
+// allSuites are the suites that start an environment.
 const allSuites = "builder,cache,client,cluster,controller,controller/controllerutil,envtest,handler,internal/controller,internal/recorder,manager," +
 	"metrics/filters,source,webhook"
 
@@ -43,7 +43,8 @@ func TestSuites(t *testing.T) {
 	}
 }
 
-// failures returns what ginkgo says at the end of a run, or all where it has said nothing.
+// failures returns the summary that ginkgo prints at the end of a run, or the whole output if there
+// is none.
 func failures(out string) string {
 	if at := strings.LastIndex(out, "Summarizing"); at >= 0 {
 		return out[at:]

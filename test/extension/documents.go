@@ -40,7 +40,7 @@ func resourceList() object {
 
 const base = "/apis/" + Group + "/" + Version
 
-// apple is the schema of an apple; refs is where references lead.
+// apple returns the schema of an apple. refs is the prefix of references.
 func apple(refs string) object {
 	return object{
 		"type": "object", "description": "Apple is something to eat.",

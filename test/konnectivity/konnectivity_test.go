@@ -161,7 +161,7 @@ func executors(t *testing.T, s *testserver.Server, c kubernetes.Interface) map[s
 	return map[string]remotecommand.Executor{"SPDY": overSPDY, "WebSockets": overWebSockets}
 }
 
-// createRunning makes a pod on a node whose kubelet is at a port of this machine.
+// createRunning creates a pod on a node with a kubelet at a port of this machine.
 func createRunning(t *testing.T, c kubernetes.Interface, port int) {
 	t.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{

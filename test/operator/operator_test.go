@@ -29,16 +29,15 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testserver.Main(m)) }
 
-// eventually calls the condition until it returns no error, and fails the test
-// with the last one after a minute.
+// eventually calls the condition until it returns nil. It fails the test with the last error after
+// a minute.
 func eventually(t *testing.T, condition func() error) {
 	t.Helper()
 	testserver.Eventually(t, time.Minute, condition)
 }
 
-// world is a server with the definition, and a client that reads without a
-// cache.
-type world struct {
+// environment is a server with the definition, and a client without a cache.
+type environment struct {
 	server *testserver.Server
 	client client.Client
 	scheme *runtime.Scheme
@@ -47,8 +46,8 @@ type world struct {
 	reconciled atomic.Int64
 }
 
-func newWorld(t *testing.T) *world {
-	w := &world{server: testserver.New(t, testserver.Options{}), scheme: runtime.NewScheme(), dns: &dns{records: map[string]string{}}}
+func newEnvironment(t *testing.T) *environment {
+	w := &environment{server: testserver.New(t, testserver.Options{}), scheme: runtime.NewScheme(), dns: &dns{records: map[string]string{}}}
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme} {
 		if err := add(w.scheme); err != nil {
 			t.Fatal(err)
@@ -63,7 +62,7 @@ func newWorld(t *testing.T) *world {
 	if err := w.client.Create(t.Context(), crd); err != nil {
 		t.Fatal(err)
 	}
-	// Discovery has the kind from then on.
+	// Discovery must contain the kind before the operator starts.
 	eventually(t, func() error {
 		if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(crd), crd); err != nil {
 			return err
@@ -90,7 +89,7 @@ func readDefinition(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
 	return crd
 }
 
-// counted counts before it reconciles.
+// counted counts the calls of a reconciler.
 type counted struct {
 	*reconciler
 	count *atomic.Int64
@@ -102,7 +101,7 @@ func (c counted) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 }
 
 // run runs the operator until the test ends.
-func (w *world) run(t *testing.T) {
+func (w *environment) run(t *testing.T) {
 	mgr, err := ctrl.NewManager(w.server.RESTConfig(), ctrl.Options{
 		Scheme: w.scheme, Logger: logr.Discard(), Metrics: metricsserver.Options{BindAddress: "0"},
 		LeaderElection: true, LeaderElectionID: "sites.web.example.com", LeaderElectionNamespace: "default",
@@ -132,8 +131,8 @@ func newSite(name string) *Site {
 	}}
 }
 
-// settled waits until the operator has seen a site as it is.
-func (w *world) settled(t *testing.T, name string) *Site {
+// settled waits until the operator has reported the current generation of a site.
+func (w *environment) settled(t *testing.T, name string) *Site {
 	t.Helper()
 	site := &Site{}
 	eventually(t, func() error {
@@ -148,17 +147,16 @@ func (w *world) settled(t *testing.T, name string) *Site {
 	return site
 }
 
-func (w *world) deployment(t *testing.T, name string) (*appsv1.Deployment, error) {
+func (w *environment) deployment(t *testing.T, name string) (*appsv1.Deployment, error) {
 	d := &appsv1.Deployment{}
 	err := w.client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: name}, d)
 	return d, err
 }
 
-// TestOperator follows one site through its life, and the server through a
-// restart in the middle of it.
+// TestOperator creates, updates and deletes a site, and restarts the server in between.
 func TestOperator(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	w.run(t)
 
 	site := newSite("shop")
@@ -240,12 +238,11 @@ func TestOperator(t *testing.T) {
 	}
 }
 
-// TestNoEndlessReconciling: writing a status that says the same again makes no
-// event, and one that differs does not change the generation, so an operator
-// comes to rest.
+// TestNoEndlessReconciling checks that an operator stops reconciling: an unchanged status write
+// creates no event, and a changed one does not change the generation.
 func TestNoEndlessReconciling(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	w.run(t)
 	const sites = 20
 	for i := range sites {
@@ -256,20 +253,20 @@ func TestNoEndlessReconciling(t *testing.T) {
 	for i := range sites {
 		w.settled(t, fmt.Sprint("site", i))
 	}
-	// Creating a site, its finalizer and its two objects are reasons to look
-	// again; conflicts are a few more.
+	// The creation of a site, its finalizer and its two objects trigger reconciliations; conflicts
+	// trigger a few more.
 	if n := w.reconciled.Load(); n > 10*sites {
 		t.Errorf("%d sites were reconciled %d times", sites, n)
 	}
 }
 
-// TestClient is what operators do with a client, beside reconciling.
+// TestClient tests the requests of operators other than reconciliation.
 func TestClient(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	for _, test := range []struct {
 		name string
-		run  func(*testing.T, *world)
+		run  func(*testing.T, *environment)
 	}{
 		{"rules refuse", clientRules},
 		{"fields select", clientSelect},
@@ -285,7 +282,7 @@ func TestClient(t *testing.T) {
 	}
 }
 
-func clientRules(t *testing.T, w *world) {
+func clientRules(t *testing.T, w *environment) {
 	bad := newSite("bad")
 	bad.Spec.Domain = "NOT A DOMAIN"
 	if err := w.client.Create(t.Context(), bad); !apierrors.IsInvalid(err) {
@@ -301,7 +298,7 @@ func clientRules(t *testing.T, w *world) {
 	}
 }
 
-func clientSelect(t *testing.T, w *world) {
+func clientSelect(t *testing.T, w *environment) {
 	for i, zone := range []string{"us", "eu", "us"} {
 		site := newSite(fmt.Sprint("zoned", i))
 		site.Spec.Zone = zone
@@ -317,12 +314,12 @@ func clientSelect(t *testing.T, w *world) {
 	}
 }
 
-func clientApply(t *testing.T, w *world) {
+func clientApply(t *testing.T, w *environment) {
 	apply := func(owner client.FieldOwner, text string, options ...client.PatchOption) error {
 		site := newSite("applied")
 		site.TypeMeta = metav1.TypeMeta{APIVersion: groupVersion.String(), Kind: "Site"}
 		site.Spec.Pages = []Page{{Path: "/" + string(owner), Text: text}, {Path: "/all", Text: text}}
-		return w.client.Patch(t.Context(), site, client.Apply, append(options, owner)...) //nolint:staticcheck // what operators use
+		return w.client.Patch(t.Context(), site, client.Apply, append(options, owner)...) //nolint:staticcheck // operators use the deprecated method
 	}
 	if err := apply("a", "x"); err != nil {
 		t.Fatal(err)
@@ -342,7 +339,7 @@ func clientApply(t *testing.T, w *world) {
 	}
 }
 
-func clientConflict(t *testing.T, w *world) {
+func clientConflict(t *testing.T, w *environment) {
 	site := newSite("twice")
 	if err := w.client.Create(t.Context(), site); err != nil {
 		t.Fatal(err)
@@ -358,7 +355,7 @@ func clientConflict(t *testing.T, w *world) {
 	}
 }
 
-func clientMetadata(t *testing.T, w *world) {
+func clientMetadata(t *testing.T, w *environment) {
 	if err := w.client.Create(t.Context(), newSite("known")); err != nil {
 		t.Fatal(err)
 	}
@@ -370,9 +367,8 @@ func clientMetadata(t *testing.T, w *world) {
 	}
 }
 
-// clientGrow adds a field to the definition, as a new release of an operator
-// does.
-func clientGrow(t *testing.T, w *world) {
+// clientGrow adds a field to the definition, like a new release of an operator.
+func clientGrow(t *testing.T, w *environment) {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	eventually(t, func() error {
 		if err := w.client.Get(t.Context(), client.ObjectKey{Name: "sites.web.example.com"}, crd); err != nil {

@@ -20,14 +20,14 @@ import (
 
 const finalizer = "web.example.com/dns"
 
-// reconciler keeps sites running. DNS stands for the world outside of the
-// cluster, which has to be left clean.
+// reconciler creates the objects of sites. dns simulates a resource outside of the cluster, which
+// the finalizer removes.
 type reconciler struct {
 	client.Client
 	dns *dns
 }
 
-// dns has names of sites by domain.
+// dns contains the names of sites by domain.
 type dns struct {
 	mu      sync.Mutex
 	records map[string]string
@@ -49,9 +49,9 @@ func (d *dns) get(domain string) string {
 	return d.records[domain]
 }
 
-// setUp lets do reconcile, which is r with whatever a test puts around it.
+// setUp registers do as the reconciler. A test passes r, or a wrapper of it.
 func (r *reconciler) setUp(mgr ctrl.Manager, do reconcile.Reconciler) error {
-	anyName := true // managers of several tests live in one process
+	anyName := true // managers of several tests run in one process
 	err := ctrl.NewControllerManagedBy(mgr).
 		For(&Site{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Owns(&corev1.ConfigMap{}, builder.OnlyMetadata).

@@ -7,10 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// groupVersion is that of the definition in testdata.
+// groupVersion is the group version of the definition in testdata.
 var groupVersion = schema.GroupVersion{Group: "web.example.com", Version: "v1"}
 
-// Site is a web site that is kept running.
+// Site is a web site.
 type Site struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -19,7 +19,7 @@ type Site struct {
 	Status SiteStatus `json:"status,omitempty"`
 }
 
-// SiteSpec is what is wanted of a Site.
+// SiteSpec is the desired state of a Site.
 type SiteSpec struct {
 	Domain   string `json:"domain"`
 	Replicas *int32 `json:"replicas,omitempty"`
@@ -33,7 +33,7 @@ type Page struct {
 	Text string `json:"text,omitempty"`
 }
 
-// SiteStatus is what there is of a Site.
+// SiteStatus is the observed state of a Site.
 type SiteStatus struct {
 	ObservedGeneration int64              `json:"observedGeneration,omitempty"`
 	ReadyReplicas      int32              `json:"readyReplicas,omitempty"`
@@ -78,7 +78,7 @@ func addToScheme(s *runtime.Scheme) {
 	metav1.AddToGroupVersion(s, groupVersion)
 }
 
-// newUnstructuredSite is a Site for those who do not have its type.
+// newUnstructuredSite returns a Site for clients without its Go type.
 func newUnstructuredSite(name string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": groupVersion.String(), "kind": "Site",

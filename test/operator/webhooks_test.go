@@ -30,13 +30,13 @@ type hooks struct {
 	port   int32
 	stop   context.CancelFunc
 	done   chan error
-	// asked counts the objects that were judged.
+	// asked counts the reviewed objects.
 	asked atomic.Int64
 }
 
-// startHooks serves webhooks as controller-runtime does, under the name that a
-// service has in the cluster. The service leads to this machine.
-func startHooks(t *testing.T, w *world) *hooks {
+// startHooks starts a webhook server of controller-runtime with the DNS name of a service. The
+// endpoints of the service are on this machine.
+func startHooks(t *testing.T, w *environment) *hooks {
 	t.Helper()
 	authority, err := pki.Open(t.TempDir())
 	if err != nil {
@@ -76,8 +76,8 @@ func (h *hooks) end(t *testing.T) {
 	}
 }
 
-// mutate gives deployments a container more, which lacks what has defaults, and
-// other objects what their annotation says.
+// mutate adds a container without defaults to deployments. To other objects it applies the patch in
+// their annotation.
 func mutate(_ context.Context, r admission.Request) admission.Response {
 	var object map[string]any
 	if err := json.Unmarshal(r.Object.Raw, &object); err != nil {
@@ -105,7 +105,7 @@ func mutate(_ context.Context, r admission.Request) admission.Response {
 	return admission.PatchResponseFromRaw(r.Object.Raw, patched)
 }
 
-// validate refuses to have what is called "bad", or to lose what is called "kept".
+// validate rejects objects with the name "bad", and deletions of objects with the name "kept".
 func (h *hooks) validate(_ context.Context, r admission.Request) admission.Response {
 	h.asked.Add(1)
 	var old metav1.PartialObjectMetadata
@@ -119,8 +119,8 @@ func (h *hooks) validate(_ context.Context, r admission.Request) admission.Respo
 	return admission.Allowed("")
 }
 
-// configure has webhooks of a path be asked about resources.
-func (h *hooks) configure(t *testing.T, w *world, mutating bool, policy admissionregistrationv1.FailurePolicyType, resources ...string) {
+// configure registers the webhook of a path for resources.
+func (h *hooks) configure(t *testing.T, w *environment, mutating bool, policy admissionregistrationv1.FailurePolicyType, resources ...string) {
 	t.Helper()
 	none, path := admissionregistrationv1.SideEffectClassNone, "/validate"
 	if mutating {
@@ -162,11 +162,11 @@ func configMap(name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 }
 
-// TestMutatingWebhooks: what an operator's webhook adds gets its defaults, what the
-// schema does not know is pruned, and what it breaks is said to be its doing.
+// TestMutatingWebhooks checks that changes of a webhook are defaulted and pruned, and that errors
+// caused by them name the webhook.
 func TestMutatingWebhooks(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	h := startHooks(t, w)
 	defer h.end(t)
 	h.configure(t, w, true, admissionregistrationv1.Fail, "deployments", "sites", "configmaps")
@@ -205,7 +205,7 @@ func TestMutatingWebhooks(t *testing.T) {
 	}
 }
 
-// named fails the test unless an error has a code and a text, and names the webhook.
+// named fails the test unless an error has the code, contains the text, and names the webhook.
 func named(t *testing.T, err error, code int32, text string) {
 	t.Helper()
 	var status apierrors.APIStatus
@@ -219,11 +219,12 @@ func named(t *testing.T, err error, code int32, text string) {
 	}
 }
 
-// TestValidatingWebhooks: refusals of objects of all kinds, of each object of a
-// collection, and of nobody when the webhook is gone but nobody minds.
+// TestValidatingWebhooks checks rejections of objects of all kinds and of each object of a
+// collection, and that requests succeed if the webhook is unavailable and its failure policy is
+// Ignore.
 func TestValidatingWebhooks(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	h := startHooks(t, w)
 	h.configure(t, w, false, admissionregistrationv1.Fail, "configmaps", "sites", "sites/status", "customresourcedefinitions")
 	ctx := t.Context()

@@ -26,8 +26,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testserver.Main(m)) }
 
-// Annotations of the objects that are tried: what is expected ("allowed", "refused: " or
-// "warns: " and a part of the message), and JSON that the object has afterwards.
+// Annotations of the test objects: the expected result ("allowed", "refused: " or "warns: " with a
+// part of the message), and JSON that the stored object contains.
 const (
 	expect  = "test/expect"
 	becomes = "test/becomes"
@@ -75,7 +75,7 @@ type client struct {
 	warnings *warnings
 }
 
-// warnings are those that the server sent.
+// warnings collects the warnings of the server.
 type warnings struct {
 	mu    sync.Mutex
 	texts []string
@@ -146,7 +146,7 @@ func (c *client) resource(namespace string, obj *unstructured.Unstructured) dyna
 	return c.Resource(resource).Namespace(namespace)
 }
 
-// create creates an object, which becomes what the server has made of it.
+// create creates an object and decodes the response into it.
 func (c *client) create(t *testing.T, namespace string, obj *unstructured.Unstructured) error {
 	t.Helper()
 	made, err := c.resource(namespace, obj).Create(t.Context(), obj, metav1.CreateOptions{})
@@ -195,7 +195,8 @@ func (c *client) attempt(t *testing.T, namespace string, obj *unstructured.Unstr
 	}
 }
 
-// missing says what of want is not in got: all members of objects, all elements of lists.
+// missing returns the path and value of the first part of want that got does not contain: all
+// fields of objects, and all elements of lists.
 func missing(path string, got, want any) string {
 	switch want := want.(type) {
 	case map[string]any:

@@ -17,15 +17,16 @@ import (
 const (
 	churnWriters = 6
 	churnObjects = 5
-	// churnPadding makes objects large, so that much happens with few of them. Annotations are limited to 256 KiB.
+	// churnPadding is the size of the padding in each object, in bytes. Large objects cause
+	// compaction after few writes. Annotations are limited to 256 KiB.
 	churnPadding = 200 << 10
-	// churnHistory is how long the store can be watched from, beyond that.
+	// churnHistory is the history retention of the server, in addition to the writes of that time.
 	churnHistory = 200 * time.Millisecond
 )
 
-// TestChurn has large objects change all the time while some watchers read as fast as they can, some slowly and one not
-// at all until all is over, and the server forgets history almost at once. Whoever falls behind too far is told so, and
-// lists anew; in between, and for all others, every guarantee holds.
+// TestChurn changes large objects all the time while fast, slow and stalled clients watch, and the
+// server keeps a very short history. A watcher that falls too far behind gets an error and lists
+// again; otherwise all watch guarantees hold.
 func TestChurn(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -77,7 +78,7 @@ func churn(t *testing.T, rng *rand.Rand, writes int64, flag string) {
 	checkChurn(t, watchers, changes)
 }
 
-// churnWatchers returns the fast, the slow and the stalled.
+// churnWatchers returns the fast, slow and stalled watchers.
 func churnWatchers(t *testing.T, in *instance, rng *rand.Rand, over <-chan struct{}) []*watcher {
 	slowly := func(bytesPerTick int) func(context.Context, io.Reader) io.Reader {
 		return func(ctx context.Context, r io.Reader) io.Reader { return &slowReader{ctx, r, bytesPerTick, over} }
@@ -97,7 +98,7 @@ func churnWatchers(t *testing.T, in *instance, rng *rand.Rand, over <-chan struc
 	return watchers
 }
 
-// churnWrite writes and deletes, and returns what was done.
+// churnWrite creates, updates and deletes objects, and returns the changes.
 func churnWrite(ctx context.Context, t *testing.T, in *instance, rng *rand.Rand, writes int64) (puts, deletions []object, err error) {
 	writing, ctx := errgroup.WithContext(ctx)
 	var count atomic.Int64
@@ -127,8 +128,8 @@ func churnWrite(ctx context.Context, t *testing.T, in *instance, rng *rand.Rand,
 	return puts, deletions, err
 }
 
-// expectForgotten waits until a watch from the beginning is refused, which shows that history is as short as the test
-// means it to be.
+// expectForgotten waits until a watch from the start revision is rejected, which proves that the
+// server removes history.
 func expectForgotten(t *testing.T, c *client, start int64) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -165,10 +166,10 @@ func checkChurn(t *testing.T, watchers []*watcher, changes []change) {
 	}
 }
 
-// slowTick is how often a slow reader reads.
+// slowTick is the interval between two reads of a slow reader.
 const slowTick = 20 * time.Millisecond
 
-// slowReader reads so many bytes per tick, until all is over.
+// slowReader reads a limited number of bytes per tick, until the writers are done.
 type slowReader struct {
 	ctx   context.Context
 	r     io.Reader
@@ -187,7 +188,7 @@ func (s *slowReader) Read(p []byte) (int, error) {
 	return s.r.Read(p)
 }
 
-// stalledReader reads nothing until all is over.
+// stalledReader reads nothing until the writers are done.
 type stalledReader struct {
 	ctx  context.Context
 	r    io.Reader

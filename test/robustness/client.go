@@ -20,40 +20,40 @@ import (
 // and because a deletion returns the object at the revision of the deletion.
 const collection = "/api/v1/namespaces/default/podtemplates"
 
-// requestTimeout is much longer than a request on a busy machine.
+// requestTimeout is much longer than the duration of a request on a busy machine.
 const requestTimeout = time.Minute
 
 // object has the relevant fields of a pod template.
 type object struct {
 	name  string
-	value string // unique to the write that made it
+	value string // different for each write
 	group string // a label, for selectors
 	// revision is the resourceVersion.
 	revision int64
 }
 
-// outcome is how a request ended.
+// outcome is the result of a request.
 type outcome int
 
 const (
 	done     outcome = iota // it succeeded
-	missing                 // there is no such object
-	exists                  // there is one already
-	conflict                // the object is not at the revision that was required
-	unknown                 // the connection broke: it may have been done, or not
+	missing                 // the object does not exist
+	exists                  // the object exists already
+	conflict                // the object is not at the required revision
+	unknown                 // the connection failed: the request may have been executed
 )
 
 func (o outcome) String() string {
 	return [...]string{"done", "missing", "exists", "conflict", "unknown"}[o]
 }
 
-// client is one user with connections of its own.
+// client is one user with its own connections.
 type client struct {
 	base string
 	http *http.Client
-	// padding is put into every object that is written.
+	// padding is added to each written object.
 	padding string
-	// patience is how long a request may take; 0: requestTimeout.
+	// patience is the timeout of a request; 0 selects requestTimeout.
 	patience time.Duration
 }
 
@@ -69,7 +69,7 @@ func newClient(config *rest.Config) (*client, error) {
 // reconnect closes the connections to a server that has been stopped.
 func (c *client) reconnect() { c.http.CloseIdleConnections() }
 
-// document is a pod template as JSON.
+// document is a pod template in JSON.
 type document struct {
 	APIVersion string    `json:"apiVersion,omitempty"`
 	Kind       string    `json:"kind,omitempty"`
@@ -121,7 +121,7 @@ func (d *document) object() (object, error) {
 	}, nil
 }
 
-// errUnavailable is why an outcome is unknown.
+// errUnavailable is the cause of an unknown outcome.
 var errUnavailable = errors.New("the server did not answer")
 
 // status is the part of a metav1.Status that distinguishes outcomes.
@@ -213,12 +213,12 @@ func (c *client) create(ctx context.Context, o object) (object, outcome, error) 
 	return c.one(ctx, http.MethodPost, "", c.document(o))
 }
 
-// update replaces an object, on condition that it is at o.revision where that is not 0.
+// update replaces an object. If o.revision is not 0, the stored object must be at this revision.
 func (c *client) update(ctx context.Context, o object) (object, outcome, error) {
 	return c.one(ctx, http.MethodPut, "/"+o.name, c.document(o))
 }
 
-// remove deletes an object, on condition that it is at the revision where that is not 0.
+// remove deletes an object. If revision is not 0, the stored object must be at this revision.
 func (c *client) remove(ctx context.Context, name string, revision int64) (object, outcome, error) {
 	var options any
 	if revision != 0 {

@@ -20,16 +20,16 @@ import (
 )
 
 const (
-	// dependents is how many objects of each sort there are when their owner is deleted.
+	// dependents is the number of objects of each sort when their owner is deleted.
 	dependents = 100
-	// late is how many more of each sort each writer makes meanwhile, at most.
+	// late is the maximum number of objects of each sort that each writer creates after that.
 	late = 50
 )
 
-// TestCollectorKilled: of three servers over one etcd, the one that runs the controllers
-// is killed while an owner's dependents are collected, a namespace is emptied, and
-// writers go on in both. Another one finishes: nothing goes that has a living owner,
-// nothing else stays, and nothing is left of the namespace.
+// TestCollectorKilled runs three servers over one etcd, and kills the server that runs the
+// controllers while it deletes the dependents of an owner and the objects of a namespace. Clients
+// create further objects during that. Another server finishes: it deletes all dependents and the
+// namespace, but no object with a living owner.
 func TestCollectorKilled(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -66,8 +66,8 @@ func TestCollectorKilled(t *testing.T) {
 	testserver.Eventually(t, 2*time.Minute, func() error { return site.check(t) })
 }
 
-// collectorSite is what there is to collect: ConfigMaps of two owners, of which one is
-// deleted, and those of a namespace that is.
+// collectorSite contains the objects to collect: ConfigMaps of a deleted and a living owner, and
+// ConfigMaps in a deleted namespace.
 type collectorSite struct {
 	client       kubernetes.Interface
 	gone, living metav1.OwnerReference
@@ -87,7 +87,7 @@ func newCollectorSite(t *testing.T, client kubernetes.Interface) *collectorSite 
 		*owner = metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: name, UID: created.UID}
 	}
 	var creating errgroup.Group
-	creating.SetLimit(32) // they share syncs
+	creating.SetLimit(32) // concurrent commits share one fsync
 	for n := range dependents {
 		creating.Go(func() error { return s.createEach(t.Context(), fmt.Sprint(n)) })
 	}
@@ -110,7 +110,8 @@ func (s *collectorSite) createEach(ctx context.Context, suffix string) error {
 	return errors.Join(inNamespace, ofGone, ofBoth)
 }
 
-// keepCreating creates more of them for a while; in the namespace that is refused at last.
+// keepCreating creates further objects for a while. In the namespace, the server rejects them in
+// the end.
 func (s *collectorSite) keepCreating(ctx context.Context, writer int) {
 	for n := 0; n < late && ctx.Err() == nil; n++ {
 		_ = s.createEach(ctx, fmt.Sprintf("late-%d-%d", writer, n))
@@ -128,8 +129,8 @@ func (s *collectorSite) deleteOwnerAndNamespace(t *testing.T) {
 	}
 }
 
-// check returns what is left that should not be. That something is gone that should be
-// there fails the test.
+// check returns an error while objects remain that the collector must delete. It fails the test if
+// an object with a living owner is missing.
 func (s *collectorSite) check(t *testing.T) error {
 	t.Helper()
 	all, err := s.client.CoreV1().ConfigMaps(metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{})

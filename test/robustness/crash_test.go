@@ -16,15 +16,15 @@ import (
 
 const (
 	crashWriters = 32
-	crashObjects = 8 // of each writer
+	crashObjects = 8 // number of objects of each writer
 	defaultKills = 10
-	// defaultTime bounds the test where -kills is not given.
+	// defaultTime limits the duration of the test if -kills is not set.
 	defaultTime = time.Minute
 )
 
-// TestCrashes kills the server over and over while many clients write. After each start all that was acknowledged is
-// there and nothing else, but for what was under way; revisions only grow; and at the end, what each watcher was told
-// over all its connections is just what happened.
+// TestCrashes kills the server repeatedly while clients write and watch. After each start, all
+// acknowledged writes and no others are stored, except for requests in flight. Revisions only grow.
+// The events of each watcher, over all its connections, are exactly the changes.
 func TestCrashes(t *testing.T) {
 	t.Parallel()
 	rng := random(t)
@@ -56,7 +56,8 @@ type crashes struct {
 	users    []*user
 	watchers []*watcher
 	looker   *client
-	// start is the revision before the first write, end that of the last one, 0 until that was made.
+	// start is the revision before the first write. end is the revision of the last write, or 0
+	// before that.
 	start int64
 	end   atomic.Int64
 }
@@ -84,14 +85,14 @@ func newCrashes(t *testing.T, rng *rand.Rand) *crashes {
 	return c
 }
 
-// serving waits while the server is being restarted.
+// serving waits until the server is not being restarted.
 func (in *instance) serving(ctx context.Context) error {
 	in.gate.RLock()
 	defer in.gate.RUnlock()
 	return ctx.Err()
 }
 
-// run has everybody write while the server is killed, and returns how often it was.
+// run writes with all writers while the server is killed, and returns the number of kills.
 func (c *crashes) run(ctx context.Context, rng *rand.Rand) (kills int, err error) {
 	writing, ctx := errgroup.WithContext(ctx)
 	var over atomic.Bool
@@ -118,7 +119,7 @@ func (c *crashes) run(ctx context.Context, rng *rand.Rand) (kills int, err error
 			if *killsFlag == 0 && time.Now().After(deadline) {
 				return nil
 			}
-			select { // how long it may write is what the test varies
+			select { // the test varies the time until the kill
 			case <-time.After(time.Duration(50+rng.IntN(400)) * time.Millisecond):
 			case <-ctx.Done():
 				return ctx.Err()
@@ -133,7 +134,7 @@ func (c *crashes) run(ctx context.Context, rng *rand.Rand) (kills int, err error
 	return kills, writing.Wait()
 }
 
-// settle compares what is there with what all writers know.
+// settle compares the stored objects with the writes of all writers.
 func (c *crashes) settle(ctx context.Context) error {
 	c.looker.reconnect()
 	there, revision, out, err := c.looker.list(ctx)
@@ -151,8 +152,8 @@ func (c *crashes) settle(ctx context.Context) error {
 	return nil
 }
 
-// finish compares once more and ends the watchers of everything by a last write; the others are ended by a bookmark, at
-// the latest by that before their timeout.
+// finish compares once more. A last write ends the watchers of all objects; a bookmark ends the
+// others, at the latest before their timeout.
 func (c *crashes) finish(ctx context.Context) error {
 	if err := c.settle(ctx); err != nil {
 		return err
@@ -162,7 +163,7 @@ func (c *crashes) finish(ctx context.Context) error {
 	return err
 }
 
-// verify compares what the watchers were told with what happened.
+// verify compares the events of the watchers with the changes.
 func (c *crashes) verify(t *testing.T, kills int) {
 	t.Helper()
 	var puts, deletions []object
@@ -191,7 +192,7 @@ func (c *crashes) verify(t *testing.T, kills int) {
 		kills, len(puts)+len(deletions), len(doubtful), events, streams, len(c.watchers), bookmarks)
 }
 
-// replay watches everything that happened once more, over one connection.
+// replay watches all changes from the start again, over one connection.
 func (c *crashes) replay(t *testing.T) []event {
 	t.Helper()
 	w := &watcher{client: c.looker, await: func(context.Context) error { return errors.New("the server is gone") }}
@@ -201,8 +202,8 @@ func (c *crashes) replay(t *testing.T) []event {
 	return changesOf(w.told.streams[0].events)
 }
 
-// complete returns the changes that happened: those that were acknowledged, and of those in doubt the ones of which
-// there is an event in the replay. What else is in the replay was made up.
+// complete returns the changes: the acknowledged writes, and the writes of unknown outcome that
+// have an event in the replay. All other events of the replay are errors.
 func complete(puts, deletions []object, doubtful []attempt, replay []event) ([]change, error) {
 	known := map[int64]bool{}
 	for _, o := range slices.Concat(puts, deletions) {
@@ -238,7 +239,7 @@ func complete(puts, deletions []object, doubtful []attempt, replay []event) ([]c
 	if err != nil {
 		return nil, err
 	}
-	// The replay is a watcher as any other.
+	// The replay must satisfy the same guarantees as the other watchers.
 	told := watched{streams: []stream{{from: 0, events: replay}}}
 	return changes, told.check(changes)
 }

@@ -22,7 +22,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// smallDisk mounts a file system of a size, which goes with the test.
+// smallDisk mounts a file system of the given size, which is unmounted at the end of the test.
 func smallDisk(t *testing.T, mebibytes int) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -37,7 +37,7 @@ func smallDisk(t *testing.T, mebibytes int) string {
 	return dir
 }
 
-// fill takes up what is left of the disk that a file is on, to the last byte.
+// fill uses all remaining space of the file system of a file.
 func fill(t *testing.T, file string) {
 	t.Helper()
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
@@ -54,7 +54,7 @@ func fill(t *testing.T, file string) {
 	}
 }
 
-// asker asks a server that may not be ready.
+// asker sends requests to a server that may not be ready.
 type asker struct {
 	t    *testing.T
 	base string
@@ -71,7 +71,7 @@ func newAsker(t *testing.T, s *testserver.Server) *asker {
 	return &asker{t, s.URL(), client}
 }
 
-// ask returns the status code, 0 where there is no answer, and the body.
+// ask returns the status code and the body. The code is 0 if there is no response.
 func (a *asker) ask(method, path, body string) (int, string) {
 	a.t.Helper()
 	ctx, cancel := context.WithTimeout(a.t.Context(), requestTimeout)
@@ -93,7 +93,7 @@ func (a *asker) ask(method, path, body string) (int, string) {
 	return resp.StatusCode, string(answer)
 }
 
-// want asks and compares the code, and what the body has to contain.
+// want sends a request and checks the status code and a part of the body.
 func (a *asker) want(code int, says, method, path, body string) {
 	a.t.Helper()
 	if got, answer := a.ask(method, path, body); got != code || !strings.Contains(answer, says) {
@@ -101,7 +101,7 @@ func (a *asker) want(code int, says, method, path, body string) {
 	}
 }
 
-// await asks until the code is the one wanted.
+// await repeats a request until it returns the status code.
 func (a *asker) await(code int, method, path, body string) {
 	a.t.Helper()
 	var got int
@@ -127,8 +127,7 @@ func configMap(name string, size int, finalizers ...string) string {
 	return string(raw)
 }
 
-// TestFullDisk fills the disk under a server, and then starts one on a disk that
-// is full to the last byte.
+// TestFullDisk fills the disk of a running server, and then starts a server on a full disk.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := smallDisk(t, 80)
@@ -141,7 +140,7 @@ func TestFullDisk(t *testing.T) {
 	a.want(201, "", "POST", configMaps, configMap("held", 10, "example.com/wait"))
 
 	fill(t, filler)
-	for i := 0; ; i++ { // what was set aside for the log is used up first
+	for i := 0; ; i++ { // the space reserved for the log is used first
 		if code, _ := a.ask("POST", configMaps, configMap(fmt.Sprintf("more%d", i), 100_000)); code != 201 {
 			break
 		}
@@ -182,13 +181,13 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// unready is a process that is not expected to become ready.
+// unready is a server process that does not become ready.
 type unready struct {
 	cmd *exec.Cmd
 	log testserver.Buffer
 }
 
-// startUnready runs a server that was ended on its directory and port.
+// startUnready starts a stopped server again, on its directory and port.
 func startUnready(t *testing.T, s *testserver.Server, flags ...string) *unready {
 	t.Helper()
 	binary, err := testserver.Binary()
@@ -202,7 +201,7 @@ func startUnready(t *testing.T, s *testserver.Server, flags ...string) *unready 
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = p.cmd.Process.Kill() }) // where it has not ended
+	t.Cleanup(func() { _ = p.cmd.Process.Kill() }) // if it is still running
 	return p
 }
 
@@ -216,7 +215,7 @@ func (p *unready) stop(t *testing.T) {
 	}
 }
 
-// TestLostLog kills a server and damages its newest log.
+// TestLostLog kills a server and damages its newest log file.
 func TestLostLog(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func(log string, size int64) error{
@@ -275,7 +274,7 @@ func mainstay(t *testing.T, args ...string) (string, error) {
 	return string(bytes.TrimSpace(out)), err
 }
 
-// newestLog is the log that a store was writing to, and how much it has written.
+// newestLog returns the name of the newest log file of the store, and its size in bytes.
 func newestLog(t *testing.T, s *testserver.Server) (name string, size int64) {
 	t.Helper()
 	logs, err := filepath.Glob(filepath.Join(s.Dir(), "store", "*.log"))

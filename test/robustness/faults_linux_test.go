@@ -18,20 +18,24 @@ import (
 )
 
 const (
-	// faultTime is how long a fault lasts.
+	// faultTime is the duration of a fault.
 	faultTime = 500 * time.Millisecond
-	// faultPatience is how long a request may take that meets one, recovery how long
-	// it may take until requests succeed again.
+	// faultPatience is the timeout of a request during a fault. recovery is the maximum time after
+	// a fault until requests succeed.
 	faultPatience = 3 * time.Second
 	recovery      = 2 * time.Minute
 	roamers       = 6
 )
 
-// TestFaults has users read, write and watch through three servers over three members of etcd, moving from one server to
-// another, while one fault after another strikes. Reads and writes are linearizable, each write that was acknowledged is
-// there, and each watch is told what happened and nothing else, over all servers.
+// TestFaults injects one fault after another into three servers over three etcd members, while
+// users read, write and watch through changing servers. Reads and writes are linearizable,
+// acknowledged writes are stored, and the events of each watch are exactly the changes, over all
+// servers.
 func TestFaults(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("skipped with -short: TestLinearizable kills servers over one etcd")
+	}
 	rng := random(t)
 	f := newFaults(t, rng)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -68,10 +72,10 @@ type faults struct {
 	looker   *client
 	start    int64
 	end      atomic.Int64
-	// succeeded counts requests; over: no more faults are to come.
+	// succeeded counts successful requests. over is set after the last fault.
 	succeeded atomic.Int64
 	over      atomic.Bool
-	// struck are the faults so far; last are the last writes.
+	// struck are the names of the past faults. last are the objects of the last writes.
 	struck []string
 	last   []object
 }
@@ -102,7 +106,7 @@ func newFaults(t *testing.T, rng *rand.Rand) *faults {
 	return f
 }
 
-// clients returns one of each server.
+// clients returns a client of each server.
 func (f *faults) clients(t *testing.T) []*client {
 	var all []*client
 	for _, in := range f.instances {
@@ -113,7 +117,7 @@ func (f *faults) clients(t *testing.T) []*client {
 	return all
 }
 
-// pause is between two attempts to reach a server.
+// pause waits before the next attempt to reach a server.
 func pause(ctx context.Context) error {
 	select {
 	case <-time.After(20 * time.Millisecond):
@@ -123,7 +127,7 @@ func pause(ctx context.Context) error {
 	}
 }
 
-// roamer is a user that goes to another server when one does not answer, and now and then.
+// roamer is a user that switches to another server if one does not respond, and at random.
 type roamer struct {
 	player
 	*faults
@@ -142,7 +146,7 @@ func (r *roamer) roam(ctx context.Context) error {
 	return nil
 }
 
-// request makes one request, whose outcome may be unknown. A write of that kind may take place at any time from then on.
+// request sends one request. If its outcome is unknown, a write may be executed at any later time.
 func (r *roamer) request(ctx context.Context, n int64) error {
 	in := r.choose(n)
 	call := r.player.clock()
@@ -172,13 +176,13 @@ func (r *roamer) request(ctx context.Context, n int64) error {
 	return nil
 }
 
-// fault is something that goes wrong, and is put right again.
+// fault is a fault that begins and ends.
 type fault struct {
 	name       string
 	begin, end func() error
 }
 
-// faults are one of each kind, each of a server or a member that rng chooses.
+// faults returns one fault of each kind, each with a random server or etcd member.
 func (f *faults) faults(ctx context.Context, rng *rand.Rand) []fault {
 	in := f.instances[rng.IntN(len(f.instances))]
 	follower := f.cluster.Members[rng.IntN(len(f.cluster.Members))]
@@ -214,7 +218,7 @@ func (f *faults) faults(ctx context.Context, rng *rand.Rand) []fault {
 	}
 }
 
-// other returns another member.
+// other returns a member other than the given one.
 func (f *faults) other(than *etcdtest.Member) *etcdtest.Member {
 	for _, m := range f.cluster.Members {
 		if m != than {
@@ -224,18 +228,18 @@ func (f *faults) other(than *etcdtest.Member) *etcdtest.Member {
 	return nil
 }
 
-// stutter has a member stand still again and again, for a moment, as one does that waits for its disk.
+// stutter pauses a member repeatedly for a moment, like a slow disk does.
 func stutter(m *etcdtest.Member) error {
 	for until := time.Now().Add(faultTime); time.Now().Before(until); {
 		m.Pause()
-		time.Sleep(40 * time.Millisecond) // the fault itself
+		time.Sleep(40 * time.Millisecond) // duration of the pause; it is the fault, not a wait for a condition
 		m.Resume()
 		time.Sleep(20 * time.Millisecond)
 	}
 	return nil
 }
 
-// strike has faults strike, in any order, and waits after each until requests succeed again.
+// strike injects faults in random order. After each, it waits until requests succeed.
 func (f *faults) strike(ctx context.Context, rng *rand.Rand) error {
 	if err := f.awaitSuccess(ctx, 50); err != nil {
 		return err
@@ -263,13 +267,13 @@ func (f *fault) strike(ctx context.Context) error {
 		return err
 	}
 	select {
-	case <-time.After(faultTime): // the fault itself
+	case <-time.After(faultTime): // duration of the fault
 	case <-ctx.Done():
 	}
 	return f.end()
 }
 
-// awaitSuccess waits until some more requests have succeeded.
+// awaitSuccess waits until the given number of further requests have succeeded.
 func (f *faults) awaitSuccess(ctx context.Context, requests int64) error {
 	want := f.succeeded.Load() + requests
 	for until := time.Now().Add(recovery); f.succeeded.Load() < want; {
@@ -283,7 +287,7 @@ func (f *faults) awaitSuccess(ctx context.Context, requests int64) error {
 	return nil
 }
 
-// verify compares what everybody was told with what happened.
+// verify compares all responses and events with the changes.
 func (f *faults) verify(t *testing.T) {
 	t.Helper()
 	replay := &watcher{client: f.looker, await: func(context.Context) error { return errors.New("the server is gone") }}
@@ -291,7 +295,7 @@ func (f *faults) verify(t *testing.T) {
 		t.Fatal(err)
 	}
 	happened := changesOf(replay.told.streams[0].events)
-	for _, o := range f.last { // which came after the end of the replay, or before it
+	for _, o := range f.last { // a last write may be later than the end of the replay
 		if o.revision > replay.told.streams[0].position() {
 			happened = append(happened, event{modified, o})
 		}
@@ -321,7 +325,7 @@ func (f *faults) verify(t *testing.T) {
 	checkLinearizable(t, history)
 }
 
-// changesIn returns the changes that a watch of everything has told.
+// changesIn returns the changes in the events of a watch of all objects.
 func changesIn(events []event) ([]change, error) {
 	var puts, deletions []object
 	for _, e := range events {
@@ -334,9 +338,9 @@ func changesIn(events []event) ([]change, error) {
 	return chronicle(nil, puts, deletions)
 }
 
-// settled returns a history in which the writes whose outcome was unknown are known to have taken place, or left out, as
-// far as what happened tells. It returns an error for a write that was acknowledged and did not happen, and for what
-// happened though nobody asked for it.
+// settled resolves the writes of unknown outcome: it keeps those with an event in happened, and
+// removes the others. It returns an error if an acknowledged write has no event, or if no request
+// explains an event.
 func settled(history []porcupine.Operation, happened []event) ([]porcupine.Operation, error) {
 	byRevision, byValue, removed := map[int64]event{}, map[string]event{}, map[string]int{}
 	for _, e := range happened {

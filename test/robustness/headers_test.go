@@ -16,10 +16,10 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// protocols are those that the server speaks, by what a client's transport has to be told.
+// protocols returns the HTTP protocols of the server. The value is true for HTTP/2.
 func protocols() map[string]bool { return map[string]bool{"HTTP/1.1": false, "HTTP/2": true} }
 
-// peer is an HTTP client of the administrator's with connections of its own.
+// peer returns an HTTP client of the administrator with its own connections.
 func peer(t *testing.T, srv *testserver.Server, http2 bool) *http.Client {
 	t.Helper()
 	config, err := rest.TLSConfigFor(srv.RESTConfig())
@@ -34,7 +34,8 @@ func peer(t *testing.T, srv *testserver.Server, http2 bool) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// memory returns what the server's heap holds after garbage collection, and all that was ever put there, in bytes.
+// memory returns the size of the server's heap after garbage collection, and the total allocations,
+// in bytes.
 func memory(t *testing.T, srv *testserver.Server, c *http.Client) (held, total int64) {
 	t.Helper()
 	resp, err := c.Get(srv.URL() + "/debug/pprof/heap?gc=1&debug=1")
@@ -57,7 +58,8 @@ func memory(t *testing.T, srv *testserver.Server, c *http.Client) (held, total i
 	return held, total
 }
 
-// TestHeadersOfWatches: what a client sends in the header of a watch is not held while the watch lasts.
+// TestHeadersOfWatches checks that the server does not keep the request headers of a watch in
+// memory.
 func TestHeadersOfWatches(t *testing.T) {
 	t.Parallel()
 	for name, http2 := range protocols() {
@@ -65,7 +67,7 @@ func TestHeadersOfWatches(t *testing.T) {
 			t.Parallel()
 			srv := testserver.New(t, testserver.Options{})
 			c := peer(t, srv, http2)
-			const watches = 90 // fewer than the streams of a connection
+			const watches = 90 // fewer than the maximum number of streams of a connection
 			open := func(header http.Header) int64 {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
@@ -100,7 +102,8 @@ func TestHeadersOfWatches(t *testing.T) {
 	}
 }
 
-// TestManyFields: a request with more fields than the server takes is refused, and costs it little.
+// TestManyFields checks that the server rejects a request with too many header fields, and
+// allocates little memory for it.
 func TestManyFields(t *testing.T) {
 	t.Parallel()
 	for name, http2 := range protocols() {
@@ -127,14 +130,15 @@ func TestManyFields(t *testing.T) {
 			}
 			_, after := memory(t, srv, c)
 			t.Logf("%d KiB a request", (after-before)/requests>>10)
-			if http2 && (after-before)/requests > 400<<10 { // HTTP/1.1 is net/http's to read
+			if http2 && (after-before)/requests > 400<<10 { // net/http parses HTTP/1.1 requests
 				t.Errorf("%d KiB a request", (after-before)/requests>>10)
 			}
 		})
 	}
 }
 
-// TestAnnouncedBodies: a body takes memory when it comes, not when it is announced.
+// TestAnnouncedBodies checks that the server allocates memory for a body when it receives data, and
+// not for the announced Content-Length.
 func TestAnnouncedBodies(t *testing.T) {
 	t.Parallel()
 	for name, http2 := range protocols() {
@@ -186,7 +190,8 @@ func TestAnnouncedBodies(t *testing.T) {
 	}
 }
 
-// bodiesRead counts the goroutines of a profile that read a body. Equal stacks are printed once, after their number.
+// bodiesRead counts the goroutines of a profile that read a body. The profile contains equal stacks
+// once, with their number.
 func bodiesRead(profile string) int {
 	total, n := 0, 0
 	for line := range strings.Lines(profile) {

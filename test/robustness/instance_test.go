@@ -12,11 +12,11 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// instance is a server that is stopped and started under its clients.
+// instance is a server that the test restarts while clients use it.
 type instance struct {
 	*testserver.Server
-	// gate is held shared while a request is under way that is not a watch, and exclusively from the end of a process
-	// until the next one serves and was looked at.
+	// gate is locked for reading during a request that is not a watch. It is locked for writing
+	// from the end of a process until the next process has been checked.
 	gate sync.RWMutex
 	// mu guards epoch.
 	mu    sync.Mutex
@@ -26,7 +26,7 @@ type instance struct {
 // epoch is the time between two restarts.
 type epoch struct {
 	number int
-	// ended is closed before the process is made to end, next when the epoch after this one has begun.
+	// ended is closed before the process is stopped. next is closed when the next epoch has begun.
 	ended, next chan struct{}
 }
 
@@ -55,17 +55,17 @@ func (in *instance) now() *epoch {
 	return in.epoch
 }
 
-// user is a client of an instance. It is for one goroutine.
+// user is a client of an instance. It is not safe for concurrent use.
 type user struct {
 	*client
 	in *instance
-	at int // the epoch that its connections are of
+	at int // the epoch of its connections
 }
 
 func (in *instance) user(t *testing.T) *user { return &user{client: in.client(t), in: in} }
 
-// request makes one request, which does not overlap with a restart of the server that it does not notice. An outcome
-// is unknown only where the epoch ended; whatever else goes wrong is an error.
+// request sends one request, which does not overlap with a restart unless its outcome is unknown.
+// An outcome is unknown only if the epoch has ended; any other failure is an error.
 func (u *user) request(make func() (outcome, error)) (outcome, error) {
 	u.in.gate.RLock()
 	defer u.in.gate.RUnlock()
@@ -88,7 +88,7 @@ func (u *user) request(make func() (outcome, error)) (outcome, error) {
 	return unknown, err
 }
 
-// restarted waits until the server serves anew, after a request of unknown outcome.
+// restarted waits until the server has been restarted, after a request of unknown outcome.
 func (u *user) restarted(ctx context.Context) error {
 	u.in.mu.Lock()
 	ep := u.in.epoch
@@ -104,8 +104,8 @@ func (u *user) restarted(ctx context.Context) error {
 	}
 }
 
-// restart ends the process, by SIGTERM or as kill -9 does, and starts it again. check looks at the server before
-// clients may use it, while no request is under way.
+// restart stops the process with SIGTERM, or kills it, and starts it again. check inspects the
+// server while no request is in flight, before clients continue.
 func (in *instance) restart(ctx context.Context, kill bool, rng *rand.Rand, check func() error) error {
 	ep := in.now()
 	close(ep.ended)
@@ -143,7 +143,7 @@ func (in *instance) start(ctx context.Context) error {
 	return nil
 }
 
-// killStarting starts the process and kills it before, or just when, it is ready.
+// killStarting starts the process and kills it before it is ready, or just after.
 func (in *instance) killStarting(ctx context.Context, rng *rand.Rand) error {
 	short, cancel := context.WithTimeout(ctx, time.Duration(rng.IntN(200))*time.Millisecond)
 	defer cancel()

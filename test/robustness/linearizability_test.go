@@ -18,20 +18,20 @@ import (
 )
 
 const (
-	histories     = 8 // concurrent users
+	histories     = 8 // number of concurrent users
 	historyKeys   = 5
-	historyBreaks = 6 // restarts
+	historyBreaks = 6 // number of restarts
 	checkTimeout  = 2 * time.Minute
 )
 
-// TestLinearizable has a few users read and write a few objects, all at once, while the server is stopped and killed.
-// To each user it looks as if requests were done one after another, each at some moment between its sending and its
-// answer.
+// TestLinearizable checks that concurrent reads and writes of a few objects are linearizable while
+// the server is stopped and killed: each request appears to be executed at one moment between its
+// start and its response.
 func TestLinearizable(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name  string
-		etcd  int // servers over one etcd; 0: one over its own store
+		etcd  int // number of servers over one etcd; 0 for a server with the embedded store
 		flags []string
 	}{
 		{"cached", 0, nil},
@@ -79,7 +79,7 @@ func checkLinearizable(t *testing.T, history []porcupine.Operation) {
 	t.Errorf("the history is not linearizable: %s; see %s, kept with -artifacts", result, path)
 }
 
-// historian has users work on instances of the same store and writes down what they were told.
+// historian records the requests and responses of users on instances of one store.
 type historian struct {
 	instances []*instance
 	started   time.Time
@@ -103,7 +103,7 @@ func record(t *testing.T, instances []*instance, rng *rand.Rand) []porcupine.Ope
 	return h.history
 }
 
-// disturb restarts the servers in turns, one way and the other, spread over the run.
+// disturb restarts the servers in turn, by SIGTERM and by kill, spread over the run.
 func (h *historian) disturb(ctx context.Context, rng *rand.Rand) error {
 	poll := time.NewTicker(time.Millisecond)
 	defer poll.Stop()
@@ -136,7 +136,7 @@ type player struct {
 	*user
 	id  int
 	rng *rand.Rand
-	// seen is the revision at which it last saw each object.
+	// seen contains the revision of each object in the last response.
 	seen map[string]int64
 }
 
@@ -160,7 +160,7 @@ func (p *player) play(ctx context.Context) error {
 
 func key(i int) string { return fmt.Sprintf("key-%d", i) }
 
-// choose returns the next request; n makes its value unlike any other.
+// choose returns a random request. n makes its value unique.
 func (p *player) choose(n int64) input {
 	in := input{key: key(p.rng.IntN(historyKeys)), value: fmt.Sprintf("%d-%d", p.id, n)}
 	conditional := p.rng.IntN(2) == 0
@@ -181,7 +181,7 @@ func (p *player) choose(n int64) input {
 	return in
 }
 
-// single makes one request of one object.
+// single sends a request for one object.
 func (p *player) single(ctx context.Context, in input) error {
 	var got object
 	call := p.clock()
@@ -225,7 +225,7 @@ func (p *player) send(ctx context.Context, in input) (object, outcome, error) {
 	}
 }
 
-// listAll is a read of all objects at the same moment.
+// listAll records a list as a read of all objects at the same moment.
 func (p *player) listAll(ctx context.Context) error {
 	var objects map[string]object
 	var revision int64

@@ -17,12 +17,21 @@ var (
 	operationsFlag = flag.Int("operations", 2000, "how many requests the history of each linearizability test has")
 )
 
+// shortOperations is the length of a history with -short, unless -operations is set.
+const shortOperations = 300
+
 func TestMain(m *testing.M) {
 	flag.Parse()
+	if isSet := false; testing.Short() {
+		flag.Visit(func(f *flag.Flag) { isSet = isSet || f.Name == "operations" })
+		if !isSet {
+			*operationsFlag = shortOperations
+		}
+	}
 	os.Exit(testserver.Main(m))
 }
 
-// random returns the source of a test's random choices, and of those that it makes for its clients.
+// random returns the random source of a test. Sources for its clients are branched from it.
 func random(t *testing.T) *rand.Rand {
 	seed := *seedFlag
 	if seed == 0 {

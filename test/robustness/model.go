@@ -20,29 +20,29 @@ const (
 
 func (v verb) String() string { return [...]string{"get", "create", "update", "delete"}[v] }
 
-// input is a request.
+// input is the input of an operation.
 type input struct {
 	verb  verb
 	key   string
-	value string // written by creating and updating
-	// require is the revision that the object must have, 0 where any will do.
+	value string // new value of a create or update
+	// require is the revision that the object must have, or 0 for any.
 	require int64
 }
 
-// output is its answer.
+// output is the response of an operation.
 type output struct {
 	outcome  outcome
-	value    string // read by reading
+	value    string // result of a read
 	revision int64
 }
 
-// state is one object as a client may find it.
+// state is a possible state of one object.
 type state struct {
 	present bool
 	value   string
 	// revision is 0 for an object whose writer received no response; a read provides it.
 	revision int64
-	// last is the newest revision that is known of the object, whether it was deleted since or not.
+	// last is the greatest known revision of the object, including deletions.
 	last int64
 }
 
@@ -140,7 +140,8 @@ func byKey(history []porcupine.Operation) [][]porcupine.Operation {
 	return parts
 }
 
-// revisionsGrow reports whether every write has a greater revision than all that any client knew before it began.
+// revisionsGrow reports an error if a write has a revision that is not greater than all revisions
+// in responses that ended before the write began.
 func revisionsGrow(history []porcupine.Operation) error {
 	byCall := slices.Clone(history)
 	slices.SortFunc(byCall, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })

@@ -6,7 +6,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// TestModel: histories that the model must accept, and such that it must not.
+// TestModel checks histories that the model must accept, and histories that it must reject.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	op := func(call, ret int64, in input, out output) porcupine.Operation {

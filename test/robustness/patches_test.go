@@ -18,20 +18,20 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// What one request may cost the server, whatever it holds. The most costly of those below takes a fraction of it; what
-// they took before they were limited was minutes and gigabytes.
+// Limits of the cost of one request. The most expensive request below needs a fraction of them;
+// without the server's own limits, such requests took minutes and gigabytes.
 const (
-	requestCPU       = 10.0 // seconds, of the race detector's build
+	requestCPU       = 10.0 // seconds, with the race detector
 	requestAllocated = 768 << 20
 )
 
-// hostileRequest is a write that asks for much with little.
+// hostileRequest is a small request that could be expensive for the server.
 type hostileRequest struct {
 	name, method, path string
-	contentType        string // of the body; of the answer to a GET
+	contentType        string // of the body; for a GET: of the response
 	body               string
 	code               int
-	message            string // a part of it; empty for any
+	message            string // a part of the message; empty matches any
 }
 
 const (
@@ -43,9 +43,9 @@ const (
 	asTable   = "application/json;as=Table;v=v1;g=meta.k8s.io"
 )
 
-// TestHostileWrites sends objects and patches that ask for far more than they hold: copies of copies, numbers with a
-// billion digits, lists that are merged with lists. Each is answered, with a Status that does not repeat it, for
-// little of the server's time and memory.
+// TestHostileWrites sends small objects and patches that could expand without limit: repeated
+// copies, numbers with a billion digits, merges of long lists. The server responds to each with a
+// Status that does not contain the request, and uses little CPU time and memory.
 func TestHostileWrites(t *testing.T) {
 	t.Parallel()
 	srv := testserver.New(t, testserver.Options{})
@@ -85,7 +85,7 @@ const widgets = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceD
 		"status":{"type":"object","x-kubernetes-preserve-unknown-fields":true},
 		"cpu":{"type":"string","x-kubernetes-validations":[{"rule":"isQuantity(self) && quantity(self).isGreaterThan(quantity('1'))"}]}}}}}]}}`
 
-// hostileWrites are the requests, given where a custom resource is.
+// hostileWrites returns the requests. widget is the path of a custom resource.
 func hostileWrites(widget string) []hostileRequest {
 	copies := func(from string) string {
 		return "[" + repeated(22, `{"op":"copy","from":"`+from+`","path":"`+from+`/k%d"}`) + "]"
@@ -130,7 +130,7 @@ func hostileWrites(widget string) []hostileRequest {
 	}
 }
 
-// repeated returns n elements of a list, each with its number.
+// repeated returns n list elements, each formatted with its number.
 func repeated(n int, format string) string {
 	var b strings.Builder
 	for i := range n {
@@ -142,7 +142,7 @@ func repeated(n int, format string) string {
 	return b.String()
 }
 
-// pounder sends requests and looks at what they cost.
+// pounder sends requests and measures their cost.
 type pounder struct {
 	client *http.Client
 	url    string
@@ -200,7 +200,8 @@ func (p *pounder) send(ctx context.Context, r hostileRequest) (code int, answer 
 	return resp.StatusCode, answer, err
 }
 
-// spent returns the CPU seconds that the server's process has taken so far, and the bytes it has allocated.
+// spent returns the CPU time of the server process, in seconds, and its total allocations, in
+// bytes.
 func (p *pounder) spent(ctx context.Context) (cpu, allocated float64, err error) {
 	_, answer, err := p.send(ctx, hostileRequest{method: http.MethodGet, path: "/metrics"})
 	if err != nil {

@@ -17,8 +17,8 @@ type change struct {
 
 // selector specifies the objects of a watch; the zero value selects all.
 type selector struct {
-	group string // of this label
-	name  string // of this name
+	group string // value of the label group
+	name  string // name of the object
 }
 
 func (s selector) String() string {
@@ -77,8 +77,8 @@ func (s selector) project(changes []change) []event {
 type stream struct {
 	from   int64
 	events []event
-	// relisted: from is not where the stream before ended but the revision of a list, because that was no longer
-	// available.
+	// relisted reports that from is the revision of a new list, because the end of the previous
+	// stream had expired.
 	relisted bool
 }
 
@@ -90,7 +90,7 @@ func (s stream) position() int64 {
 	return s.from
 }
 
-// watched is all events that one watcher received, over all its connections.
+// watched contains the events of one watcher, over all its connections.
 type watched struct {
 	selector selector
 	streams  []stream
@@ -103,7 +103,7 @@ type predicate struct {
 	check func(w watched, want []event) error
 }
 
-// predicates are the guarantees of the API, under the names that etcd's robustness tests gave them.
+// predicates returns the guarantees of watches, with the names of etcd's robustness tests.
 func predicates() []predicate {
 	return []predicate{
 		{"Ordered", isOrdered},
@@ -128,7 +128,7 @@ func (w watched) check(changes []change) error {
 	return errors.Join(errs...)
 }
 
-// isOrdered: revisions never fall within a connection.
+// isOrdered checks that revisions never decrease within a connection.
 func isOrdered(w watched, _ []event) error {
 	for _, s := range w.streams {
 		for i, e := range s.events {
@@ -140,7 +140,7 @@ func isOrdered(w watched, _ []event) error {
 	return nil
 }
 
-// isUnique: no change is delivered twice, over all connections.
+// isUnique checks that no change is delivered twice, over all connections.
 func isUnique(w watched, _ []event) error {
 	type id struct {
 		name     string
@@ -162,7 +162,8 @@ func isUnique(w watched, _ []event) error {
 	return nil
 }
 
-// isAtomic: the changes of one revision are delivered together, without other events between them.
+// isAtomic checks that the changes of one revision are delivered together, without other events
+// between them.
 func isAtomic(w watched, want []event) error {
 	for _, s := range w.streams {
 		for i := 0; i < len(s.events); {
@@ -184,14 +185,15 @@ func isAtomic(w watched, want []event) error {
 	return nil
 }
 
-// between returns the events after one revision, up to another.
+// between returns the events with a revision greater than after and at most to.
 func between(events []event, after, to int64) []event {
 	start := sort.Search(len(events), func(i int) bool { return events[i].revision > after })
 	end := sort.Search(len(events), func(i int) bool { return events[i].revision > to })
 	return events[start:max(start, end)]
 }
 
-// isReliable: between its first and last event, a connection delivers all events and no others.
+// isReliable checks that a connection delivers all events between its first and last event, and no
+// others.
 func isReliable(w watched, want []event) error {
 	for _, s := range w.streams {
 		got := changesOf(s.events)
@@ -214,8 +216,8 @@ func changesOf(events []event) []event {
 	return slices.DeleteFunc(slices.Clone(events), func(e event) bool { return e.kind == bookmark })
 }
 
-// isResumable: a connection that resumes after the last event of another starts with the next
-// event.
+// isResumable checks that a connection that resumes after the last event of another starts with the
+// next event.
 func isResumable(w watched, want []event) error {
 	for i, s := range w.streams {
 		if i > 0 && !s.relisted && s.from != w.streams[i-1].position() {
@@ -233,7 +235,8 @@ func isResumable(w watched, want []event) error {
 	return nil
 }
 
-// isBookmarkable: all events up to a bookmark are delivered before it, and none of them after it.
+// isBookmarkable checks that all events up to a bookmark are delivered before it, and none of them
+// after it.
 func isBookmarkable(w watched, want []event) error {
 	for _, s := range w.streams {
 		for i, e := range s.events {
@@ -252,7 +255,7 @@ func isBookmarkable(w watched, want []event) error {
 	return nil
 }
 
-// isFilterable: no event is delivered that was not selected.
+// isFilterable checks that only selected events are delivered.
 func isFilterable(w watched, _ []event) error {
 	for _, s := range w.streams {
 		for _, e := range s.events {
@@ -264,8 +267,8 @@ func isFilterable(w watched, _ []event) error {
 	return nil
 }
 
-// chronicle makes changes of the states that objects were put into (put, with a revision) and of the revisions at
-// which they were deleted (a deletion's object has the revision of the deletion). before are the objects at first.
+// chronicle converts written objects (puts) and deletions, each with its revision, to a sorted list
+// of changes. before contains the initial objects by name.
 func chronicle(before map[string]object, puts, deletions []object) ([]change, error) {
 	changes := make([]change, 0, len(puts)+len(deletions))
 	for _, o := range puts {

@@ -2,7 +2,8 @@ package robustness
 
 import "testing"
 
-// TestPredicates: each guarantee is found broken where it is, and only then.
+// TestPredicates checks that each predicate rejects the sequences that violate it, and accepts the
+// others.
 func TestPredicates(t *testing.T) {
 	t.Parallel()
 	obj := func(name, group string, revision int64) object {

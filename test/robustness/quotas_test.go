@@ -21,22 +21,22 @@ import (
 const (
 	quotaName  = "limits"
 	quotaPods  = 9
-	quotaMaps  = 7 // one is kube-root-ca.crt
+	quotaMaps  = 7 // including kube-root-ca.crt
 	quotaNames = 24
 	quotaKills = 4
 )
 
-// quotaUsers are many more than what they share is enough for.
+// quotaUsers are many more users than the quota has room for.
 var quotaUsers = users{count: 32, writes: 25}
 
-// TestQuotas has 32 users create, change, end and delete what a quota limits, through
-// servers of one store, one of which is killed again and again. There is never more than
-// the quota allows, and at the end the quota says exactly what there is.
+// TestQuotas checks that 32 users cannot exceed a quota. They create, update, terminate and delete
+// objects through several servers of one store, and one of the servers is killed repeatedly. At the
+// end, the status of the quota equals the usage.
 func TestQuotas(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name    string
-		servers int // over one etcd; 0: one over its own store
+		servers int // number of servers over one etcd; 0 for a server with the embedded store
 		kills   int
 	}{
 		{"killed", 0, quotaKills},
@@ -69,8 +69,8 @@ func createQuota(t *testing.T, client kubernetes.Interface) {
 	}
 }
 
-// writeLimited makes one random write. It returns what nobody can expect, and what shows
-// that there is more than the quota allows.
+// writeLimited sends one random write. It returns an error if the response is unexpected, or if the
+// objects exceed the quota.
 func writeLimited(ctx context.Context, client kubernetes.Interface, rng *rand.Rand) error {
 	core, name := client.CoreV1(), fmt.Sprint("o", rng.IntN(quotaNames))
 	pods, maps := core.Pods(metav1.NamespaceDefault), core.ConfigMaps(metav1.NamespaceDefault)
@@ -111,8 +111,8 @@ func dryOrNot(rng *rand.Rand) metav1.CreateOptions {
 	return metav1.CreateOptions{}
 }
 
-// expected returns an error that no writer among others, of a server that may be killed,
-// has to expect.
+// expected returns nil for errors that concurrent writers and a killed server cause, and the error
+// otherwise.
 func expected(err error) error {
 	var status apierrors.APIStatus
 	switch {
@@ -127,7 +127,7 @@ func expected(err error) error {
 	return nil
 }
 
-// checkWithin looks at what there is at one moment.
+// checkWithin reads all objects and returns an error if they exceed the quota.
 func checkWithin(ctx context.Context, client kubernetes.Interface) error {
 	pods, err := client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -153,7 +153,7 @@ func checkWithin(ctx context.Context, client kubernetes.Interface) error {
 	return nil
 }
 
-// checkQuota counts what the quota says there is.
+// checkQuota compares the status of the quota with the stored objects.
 func checkQuota(t *testing.T, client kubernetes.Interface) {
 	t.Helper()
 	quota, err := client.CoreV1().ResourceQuotas(metav1.NamespaceDefault).Get(t.Context(), quotaName, metav1.GetOptions{})
@@ -187,7 +187,7 @@ func checkQuota(t *testing.T, client kubernetes.Interface) {
 	t.Logf("%d pods, %d config maps; %v", len(pods.Items), len(maps.Items), quota.Status.Used)
 }
 
-// checkQuotaFrees deletes everything, and creates as much as the quota allows.
+// checkQuotaFrees deletes all objects and creates new ones up to the quota.
 func checkQuotaFrees(t *testing.T, clients []*kubernetes.Clientset) {
 	t.Helper()
 	now := int64(0)

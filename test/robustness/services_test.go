@@ -22,22 +22,22 @@ import (
 
 const (
 	serviceUsers  = 6
-	serviceWrites = 60 // of each user
+	serviceWrites = 60 // number for each user
 	serviceNames  = 32
 	serviceKills  = 4
-	// serviceNumbers is how many addresses there are, but for that of
-	// default/kubernetes, and how many ports.
+	// serviceNumbers is the number of available addresses, without that of default/kubernetes, and
+	// of available ports.
 	serviceNumbers = 29
 )
 
-// TestServiceAllocations has users create, change and delete services through servers of
-// one store, in ranges that are nearly full, while one of the servers is killed again
-// and again. No address or port is given twice, and none is lost.
+// TestServiceAllocations checks that no address or port is allocated twice or lost. Users create,
+// update and delete services through several servers of one store, in ranges that are nearly full,
+// while one of the servers is killed repeatedly.
 func TestServiceAllocations(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name    string
-		servers int // over one etcd; 0: one over its own store
+		servers int // number of servers over one etcd; 0 for a server with the embedded store
 		kills   int
 	}{
 		{"killed", 0, serviceKills},
@@ -60,8 +60,8 @@ func TestServiceAllocations(t *testing.T) {
 	}
 }
 
-// startServers starts servers with the same flags, and returns the first and clients of
-// all.
+// startServers starts n servers with the same flags. It returns the first one, and a client of
+// each.
 func startServers(t *testing.T, n int, flags []string) (*testserver.Server, []*kubernetes.Clientset) {
 	t.Helper()
 	var first *testserver.Server
@@ -82,10 +82,10 @@ func startServers(t *testing.T, n int, flags []string) (*testserver.Server, []*k
 	return first, clients
 }
 
-// users are how many write, and how often each of them.
+// users is a number of concurrent users and the number of writes of each.
 type users struct{ count, writes int }
 
-// writeWhileKilled has users write through random servers, while the victim is killed.
+// writeWhileKilled writes through random servers while the victim is killed.
 func writeWhileKilled(t *testing.T, victim *testserver.Server, clients []*kubernetes.Clientset, kills int, rng *rand.Rand,
 	users users, write func(context.Context, kubernetes.Interface, *rand.Rand) error) {
 	t.Helper()
@@ -132,7 +132,7 @@ func isClosed(c chan struct{}) bool {
 	}
 }
 
-// writeService makes one random write. It returns what nobody can expect.
+// writeService sends one random write. It returns an error if the response is unexpected.
 func writeService(ctx context.Context, client kubernetes.Interface, name string, rng *rand.Rand) error {
 	services := client.CoreV1().Services(metav1.NamespaceDefault)
 	kind := []corev1.ServiceType{corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeExternalName}[rng.IntN(3)]
@@ -155,7 +155,7 @@ func writeService(ctx context.Context, client kubernetes.Interface, name string,
 	case rangeIsFull(err):
 	case errors.As(err, &status) && !apierrors.IsServiceUnavailable(err):
 		return fmt.Errorf("write %s: %w", name, err)
-	default: // the server is gone
+	default: // the server was killed
 		time.Sleep(10 * time.Millisecond)
 	}
 	return nil
@@ -172,8 +172,8 @@ func rangeIsFull(err error) bool {
 	return apierrors.IsInternalError(err) && strings.Contains(err.Error(), "range is full")
 }
 
-// checkServices compares the addresses of services with the IPAddress objects, and finds
-// ports that two services have.
+// checkServices compares the addresses of services with the IPAddress objects, and returns an error
+// if two services share a port.
 func checkServices(t *testing.T, client kubernetes.Interface) {
 	t.Helper()
 	services, err := client.CoreV1().Services("").List(t.Context(), metav1.ListOptions{})
@@ -209,8 +209,7 @@ func checkServices(t *testing.T, client kubernetes.Interface) {
 	t.Logf("%d services, %d addresses, %d ports", len(services.Items), len(addresses.Items), len(ports))
 }
 
-// checkNothingLost deletes all services, and creates as many as there are addresses and
-// ports.
+// checkNothingLost deletes all services, and creates as many as there are addresses and ports.
 func checkNothingLost(t *testing.T, clients []*kubernetes.Clientset) {
 	t.Helper()
 	list, err := clients[0].CoreV1().Services(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{})

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// errExpired: the requested revision of a watch is no longer available.
+// errExpired is returned if the requested revision of a watch is no longer available.
 var errExpired = errors.New("expired")
 
 // watcher follows a selection with as many connections as necessary, and stores the received
@@ -25,20 +25,21 @@ type watcher struct {
 	rng *rand.Rand
 	// reader, if set, wraps the response body.
 	reader func(context.Context, io.Reader) io.Reader
-	// roam, where set, returns whom the next connection is to.
+	// roam, if set, returns the client of the next connection.
 	roam func() *client
-	// await returns when it makes sense to connect again after the connection or the server broke.
+	// await returns when the watcher can connect again after a failure of the connection or server.
 	await func(context.Context) error
 	// relist continues at the revision of a list if the watch's revision has expired.
 	relist bool
-	// expired counts that.
+	// expired counts the expired revisions.
 	expired int
 }
 
-// maxWatch is how long a connection lasts at most, where the watcher has it ended.
+// maxWatch is the maximum timeout of a connection, if rng is set.
 const maxWatch = 5 * time.Second
 
-// follow watches after a revision, until it has received an event of the revision until, or a later one, and returns nil then.
+// follow watches from a revision until it has received an event with the revision until or later.
+// It then returns nil.
 func (w *watcher) follow(ctx context.Context, from int64, until func() int64) error {
 	s := stream{from: from}
 	for {
@@ -72,7 +73,7 @@ func (w *watcher) follow(ctx context.Context, from int64, until func() int64) er
 	}
 }
 
-// connection reads one watch to its end into s. It returns nil where the server ended it as it should.
+// connection reads one watch to its end into s. It returns nil if the server ended it regularly.
 func (w *watcher) connection(ctx context.Context, s *stream, until func() int64) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -16,25 +16,25 @@ type writer struct {
 	rng  *rand.Rand
 	send func(func() (outcome, error)) (outcome, error)
 	c    *client
-	// objects is how many names it has.
+	// objects is the number of its objects.
 	objects int
-	// acknowledged are its objects, by name, as last acknowledged.
+	// acknowledged contains its objects by name, as of the last acknowledged write.
 	acknowledged map[string]object
 	// pending is the request with an unknown outcome, or nil.
 	pending *attempt
 	// puts and deletions are the acknowledged writes.
 	puts, deletions []object
-	// doubtful are the requests whose outcome was unknown at first.
+	// doubtful are the requests with an initially unknown outcome.
 	doubtful []attempt
 	count    int
-	last     int64 // the newest revision it received
+	last     int64 // greatest revision in a response
 }
 
 // attempt is a write in flight: from one object to another. An empty name stands for a missing
 // object.
 type attempt struct{ before, after object }
 
-// write makes one request. The outcome is unknown where the server went away.
+// write sends one request. The outcome is unknown if the server stopped.
 func (w *writer) write(ctx context.Context) (outcome, error) {
 	w.count++
 	o := object{

@@ -35,7 +35,7 @@ func activities() []activity {
 	}
 }
 
-// names is how many objects of a kind a namespace has at most.
+// names is the maximum number of objects of a kind in a namespace.
 const names = 200
 
 // kind is a resource that objects of a soak are of.

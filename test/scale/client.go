@@ -86,7 +86,7 @@ type request struct {
 	body         any
 }
 
-// statusError is an answer that is no success.
+// statusError is a response with an error status.
 type statusError struct {
 	request string
 	code    int
@@ -102,7 +102,7 @@ func (e *statusError) unavailable() bool {
 	return e.code == http.StatusTooManyRequests || e.code >= http.StatusInternalServerError || e.code == http.StatusUnauthorized
 }
 
-// isCode reports whether an error is an answer with one of some codes.
+// isCode reports whether an error is a statusError with one of the codes.
 func isCode(err error, codes ...int) bool {
 	var answered *statusError
 	if !errors.As(err, &answered) {
@@ -116,7 +116,8 @@ func isCode(err error, codes ...int) bool {
 	return false
 }
 
-// send sends a request. The caller closes the body of the answer, which is a success.
+// send sends a request. It returns an error unless the response has a success status. The caller
+// closes the body.
 func (c *client) send(ctx context.Context, r request) (*http.Response, error) {
 	body, err := r.encoded()
 	if err != nil {
@@ -145,7 +146,7 @@ func (c *client) send(ctx context.Context, r request) (*http.Response, error) {
 		return nil, err
 	}
 	if json.Unmarshal(data, &refused.Status) != nil {
-		refused.Message = string(data) // T of a body that is not a Status
+		refused.Message = string(data) // the body is not a Status
 	}
 	return nil, refused
 }
@@ -165,7 +166,7 @@ func (r *request) encoded() ([]byte, error) {
 	}
 }
 
-// do sends a request and returns the whole answer.
+// do sends a request and returns the complete response body.
 func (c *client) do(ctx context.Context, r request) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// fairness is the experiment of `scale fairness`: how long one client's gets take while others have the server do as
-// much as it can. Server and clients have a core each.
+// fairness is the experiment of `scale fairness`: the latency of one client's gets while other
+// clients keep the server busy. Server and clients have one core each.
 type fairness struct {
 	binary, dir, options    string
 	serverCore, clientCore  string
@@ -64,7 +64,7 @@ const (
 	// politeness is the niceness of the other clients, so that the measured client does not wait
 	// for the CPU because of them.
 	politeness = 19
-	// getEvery is between an answer and the next get.
+	// getEvery is the pause between a response and the next get.
 	getEvery = 2 * time.Millisecond
 )
 
@@ -279,7 +279,7 @@ func (f *fairness) makeLists(ctx context.Context, clients []*client) error {
 	return nil
 }
 
-// listed reads the list of all pods, and returns how long it is.
+// listed lists all pods and returns the size of the response, in bytes.
 func (c *client) listed(ctx context.Context) (int64, error) {
 	resp, err := c.send(ctx, request{method: http.MethodGet, path: podsIn(readNamespace) + "?resourceVersion=0"})
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/embedded"
 )
 
-// perCommit is how many objects are written at a time.
+// perCommit is the number of objects in a commit.
 const perCommit = 1000
 
 // fillCommand is `scale fill`.

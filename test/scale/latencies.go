@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// latencies are how long requests took, by name. They may be used concurrently.
+// latencies contains the durations of requests, by name. It is safe for concurrent use.
 type latencies struct {
 	mu    sync.Mutex
 	taken map[string][]time.Duration
@@ -22,7 +22,7 @@ func (l *latencies) add(name string, took time.Duration) {
 	l.taken[name] = append(l.taken[name], took)
 }
 
-// timed does something and notes how long it took, if it succeeded.
+// timed calls do and records its duration if it returned nil.
 func (l *latencies) timed(name string, do func() error) error {
 	began := time.Now()
 	err := do()
@@ -39,7 +39,7 @@ func (l *latencies) reset() {
 	clear(l.taken)
 }
 
-// quantile is how long a share of the requests took at most.
+// quantile returns the duration that the given share of the requests did not exceed.
 func (l *latencies) quantile(name string, share float64) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -138,7 +138,8 @@ type try struct {
 	n                    int
 }
 
-// curve makes an experiment three times, each time with ten times as many units. flags may have flags of its own already.
+// curve runs an experiment three times, each time with ten times as many units. flags may contain
+// flags of the experiment.
 func curve(ctx context.Context, flags *flag.FlagSet, args []string, largest int, do func(context.Context, try) error) error {
 	var t try
 	flags.StringVar(&t.binary, "binary", "mainstay", "the server")

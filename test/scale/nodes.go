@@ -27,9 +27,9 @@ type nodesConfig struct {
 const (
 	leaseEvery  = 10 * time.Second
 	statusEvery = 5 * time.Minute
-	// podLife is how long a pod of the churn is there.
+	// podLife is the lifetime of a pod of the churn.
 	podLife = 10 * time.Second
-	// controllers is how many programs have informers of all pods, nodes and leases.
+	// controllers is the number of programs with informers of all pods, nodes and leases.
 	controllers = 4
 )
 
@@ -206,7 +206,7 @@ func (c *cluster) watch(ctx context.Context, of *client, path string, timed bool
 	return nil
 }
 
-// readAges notes how long ago pods were sent that a watch shows first.
+// readAges records the age of pods when a watch first delivers them.
 func (c *cluster) readAges(events io.Reader) {
 	lines := bufio.NewScanner(events)
 	lines.Buffer(nil, 1<<20)

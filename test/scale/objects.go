@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// soakGroup is that of the custom resources of a soak.
+// soakGroup is the API group of the custom resources of a soak.
 const soakGroup = "soak.example.com"
 
 const definitionsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// startPatience is how long a server may take to be ready, stopPatience to end.
+	// startPatience is the timeout for the start of a server, stopPatience for its end.
 	startPatience = 5 * time.Minute
 	stopPatience  = time.Minute
 )
@@ -48,7 +48,7 @@ func newServer(binary, dir string, flags ...string) (*server, error) {
 
 func (s *server) kubeconfig() string { return filepath.Join(s.dir, "admin.kubeconfig") }
 
-// start runs the server, and returns how long it took to be ready.
+// start runs the server, and returns the time until it was ready.
 func (s *server) start(ctx context.Context) (time.Duration, error) {
 	began := time.Now()
 	log, err := os.OpenFile(s.dir+".log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -124,7 +124,7 @@ func (s *server) restart(ctx context.Context, hard bool) error {
 	return nil
 }
 
-// settling is how long after a restart requests may still fail on connections from before.
+// settling is the time after a restart during which requests on older connections may fail.
 const settling = 5 * time.Second
 
 // excuses reports whether a restart explains the failure of a request that began when the total

@@ -26,12 +26,12 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// idleSessions is how many sessions are open at a time.
+// idleSessions is the number of concurrent sessions.
 const idleSessions = 1000
 
-// BenchmarkIdleSessions is what a session with a kubelet costs the server while nobody
-// says anything: bytes of heap and stacks, and goroutines. The server is a process of its
-// own, so that what clients and the kubelet keep does not count.
+// BenchmarkIdleSessions measures the cost of an idle session with a kubelet in the server: bytes of
+// heap and stacks, and goroutines. The server is a separate process, so that the memory of clients
+// and kubelet does not count.
 func BenchmarkIdleSessions(b *testing.B) {
 	upgrade := func(protocol string, header ...string) []string {
 		return append([]string{"Connection: Upgrade", "Upgrade: " + protocol}, header...)
@@ -104,7 +104,7 @@ func newSessions(b *testing.B) *sessions {
 	return s
 }
 
-// silent is a log in which nothing is written until its end.
+// silent is a log that is empty until its end.
 type silent struct{ end <-chan struct{} }
 
 func (s *silent) Read([]byte) (int, error) { <-s.end; return 0, io.EOF }
@@ -181,7 +181,7 @@ func (s *sessions) upgrade(b *testing.B, line string, header []string) {
 	}
 }
 
-// awaitBegun waits until the kubelet knows of all sessions.
+// awaitBegun waits until the kubelet has received all sessions.
 func (s *sessions) awaitBegun(b *testing.B) {
 	for deadline := time.Now().Add(time.Minute); len(s.kubelet.Requests()) < idleSessions; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -192,7 +192,7 @@ func (s *sessions) awaitBegun(b *testing.B) {
 
 type idleUsage struct{ heap, stacks, goroutines int64 }
 
-// usage returns what the server uses once garbage is collected, and stacks have shrunk.
+// usage returns the resources of the server after garbage collection and shrinking of stacks.
 func (s *sessions) usage(b *testing.B) idleUsage {
 	var heap []byte
 	for range 4 {
@@ -215,7 +215,7 @@ func (s *sessions) usage(b *testing.B) idleUsage {
 	}
 }
 
-// profile keeps profiles in the folder that SESSIONS_PROFILES names.
+// profile writes a profile to the folder in SESSIONS_PROFILES, if it is set.
 func (s *sessions) profile(b *testing.B, name string) {
 	dir := os.Getenv("SESSIONS_PROFILES")
 	if dir == "" {
@@ -247,8 +247,8 @@ func (s *sessions) get(b *testing.B, path string) []byte {
 	return text.Bytes()
 }
 
-// BenchmarkFollowLog is what a MiB of a log that is followed costs the server, in CPU,
-// over HTTP/2 and over HTTP/1.1, beside what it costs to copy it through TLS.
+// BenchmarkFollowLog measures the CPU time of the server for one MiB of a followed log, over HTTP/2
+// and HTTP/1.1, and for comparison of a copy through TLS.
 func BenchmarkFollowLog(b *testing.B) {
 	const size = 256 << 20
 	s := newSessions(b)

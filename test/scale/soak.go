@@ -149,7 +149,7 @@ func (s *soak) fail(activity string, err error) {
 	slog.Error("turn failed", "activity", activity, "error", err, "after", time.Since(s.began).Round(time.Second))
 }
 
-// observe takes samples and restarts the server, until ctx ends.
+// observe takes samples and restarts the server until ctx ends.
 func (s *soak) observe(ctx context.Context) error {
 	table, err := createTable(s.config.csv)
 	if err != nil {

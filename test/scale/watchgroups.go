@@ -17,7 +17,7 @@ import (
 const (
 	// perGroup is the number of watches per object.
 	perGroup = 10
-	// watchWriters is how many requests are under way at a time.
+	// watchWriters is the number of concurrent requests.
 	watchWriters = 16
 )
 

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// binaryEnv names an executable to run instead of building one.
-const binaryEnv = "MAINSTAY_BINARY"
+// BinaryEnv is the variable with the path of a binary to use instead of building one.
+const BinaryEnv = "MAINSTAY_BINARY"
 
 // buildOnce builds the binary on the first call in this process and returns the same result later.
 var buildOnce = sync.OnceValues(build)
@@ -25,17 +25,18 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-// Binary returns the path of a mainstay binary built from this module: without cgo, as it is released, or with the race
-// detector, where the test has it.
+// Binary returns the path of a mainstay binary built from this module. It is built without cgo, as
+// releases are, or with the race detector if the test has it.
 func Binary() (string, error) { return buildOnce() }
 
-// buildDir is where this process builds: test packages run side by side, each in its own process.
+// buildDir is the build directory of this process. Test packages run concurrently, each in its own
+// process.
 func buildDir() string {
 	return filepath.Join(os.TempDir(), "mainstay-test-"+strconv.Itoa(os.Getpid()))
 }
 
 func build() (string, error) {
-	if binary := os.Getenv(binaryEnv); binary != "" {
+	if binary := os.Getenv(BinaryEnv); binary != "" {
 		return filepath.Abs(binary)
 	}
 	root, err := moduleRoot()

@@ -6,7 +6,8 @@ import "time"
 type Options struct {
 	// Flags follow the ones this package sets (--data-dir, --secure-port, --bind-address) on the command line.
 	Flags []string
-	// Dir is the data directory. Empty means a temporary one that is removed with the test.
+	// Dir is the data directory. If empty, a temporary directory is used and removed at the end of
+	// the test.
 	Dir string
 	// ReadyTimeout bounds the wait for /readyz. Zero means 60 seconds.
 	ReadyTimeout time.Duration

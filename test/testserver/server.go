@@ -19,10 +19,10 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// stopPatience is how long a server may drain after SIGTERM.
+// stopPatience is the timeout for the shutdown of a server after SIGTERM.
 const stopPatience = 30 * time.Second
 
-// flagsEnv is the variable with flags for every server, which precede those of the test.
+// flagsEnv is the variable with flags for every server. The flags of the test follow them.
 const flagsEnv = "MAINSTAY_TEST_FLAGS"
 
 // Server is one mainstay on one data directory. Stop, Kill and Restart act on its process; directory, port and
@@ -221,7 +221,7 @@ func (s *Server) Kubeconfig() string { return filepath.Join(s.dir, "admin.kubeco
 // Dir is the server's data directory.
 func (s *Server) Dir() string { return s.dir }
 
-// URL is where the server listens, without a path.
+// URL returns the base URL of the server.
 func (s *Server) URL() string { return "https://127.0.0.1:" + strconv.Itoa(s.port) }
 
 // Logs returns the output of the server so far, of both streams, across restarts.

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestAllSuitesAreKnown: every public suite is either run or stands in the document with its reason.
+// TestAllSuitesAreKnown checks that every exported suite is either run, or listed in the document
+// with a reason.
 func TestAllSuitesAreKnown(t *testing.T) {
 	t.Parallel()
 	dir, err := exec.Command("go", "list", "-f", "{{.Dir}}", "k8s.io/apiserver/pkg/storage/testing").Output()

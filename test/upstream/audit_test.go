@@ -20,8 +20,8 @@ import (
 	"mainstay.dev/mainstay/internal/filters/audit"
 )
 
-// TestAuditEvents: a line of the audit log is what kube-apiserver's codec makes of
-// the event that stands in it, byte by byte, whatever the event holds.
+// TestAuditEvents checks that each line of the audit log is identical to kube-apiserver's encoding
+// of the same event.
 func TestAuditEvents(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

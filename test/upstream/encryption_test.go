@@ -37,8 +37,8 @@ func key(size int) string {
 	return fmt.Sprintf("{keys: [{name: k%d, secret: %s}]}", size, base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{byte(size)}, size)))
 }
 
-// TestEncryptedBytes: what one server has encrypted, the other reads, and finds up to
-// date; and neither reads it under another key of the store where it is authenticated.
+// TestEncryptedBytes checks that each server can decrypt the values of the other and reports them
+// as up to date, and that neither decrypts a value that is bound to another key of the store.
 func TestEncryptedBytes(t *testing.T) {
 	plugin := kmstest.New(t)
 	plugin.Set(kmstest.Behaviour{KeyID: "key", Annotations: map[string][]byte{"b.example.com": []byte("1"), "a.example.com": nil}})
@@ -99,7 +99,8 @@ func TestEncryptedBytes(t *testing.T) {
 	}
 }
 
-// TestRefusedConfigurations: what kube-apiserver refuses is refused in its words.
+// TestRefusedConfigurations checks that invalid configurations are rejected with kube-apiserver's
+// messages.
 func TestRefusedConfigurations(t *testing.T) {
 	kms := func(fields string) string { return "kms: {" + fields + "}" }
 	whole := "apiVersion: v2, name: k, endpoint: 'unix:///k'"

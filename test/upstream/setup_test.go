@@ -17,10 +17,10 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// valuePrefix is what the test's transformer puts before every value.
+// valuePrefix is the prefix that the test's transformer adds to every value.
 const valuePrefix = "test!"
 
-// setup says what a suite is run against.
+// setup configures the storage of a suite.
 type setup struct {
 	cached        bool
 	clusterScoped bool
@@ -75,7 +75,7 @@ func newCacher(t *testing.T, store *storage.Store) storage.Interface {
 	return cacher
 }
 
-// compact forgets history before a revision. As upstream's compaction, it takes a revision for itself.
+// compact removes the history before a revision. Like upstream's compaction, it creates a revision.
 func (s *Store) compact(ctx context.Context, t *testing.T, resourceVersion string) {
 	t.Helper()
 	revision, err := strconv.ParseInt(resourceVersion, 10, 64)
@@ -88,8 +88,8 @@ func (s *Store) compact(ctx context.Context, t *testing.T, resourceVersion strin
 	}
 }
 
-// compactMore forgets that revision too: ours can still tell what replaced a value at the revision compacted to, where
-// etcd cannot.
+// compactMore also removes that revision: at the compacted revision, our storage still knows the
+// previous value, and etcd does not.
 func (s *Store) compactMore(ctx context.Context, t *testing.T, _ string) {
 	t.Helper()
 	s.compact(ctx, t, strconv.FormatInt(s.increaseRevision(ctx, t), 10))
@@ -105,7 +105,7 @@ func (s *Store) increaseRevision(ctx context.Context, t *testing.T) int64 {
 	return int64(res.Revision)
 }
 
-// checkStored reads what was stored under a key.
+// checkStored reads the stored value of a key.
 func (s *Store) checkStored(ctx context.Context, t *testing.T, key string) {
 	t.Helper()
 	entry, _, err := s.backend.Get(ctx, storage.DefaultPrefix+key, 0)

@@ -281,7 +281,7 @@ func (s *Store) explain(key string, err error) error {
 	return err
 }
 
-// Stats implements upstream's Interface, but for sizes.
+// Stats implements upstream's Interface, without sizes.
 func (s *Store) Stats(ctx context.Context) (upstream.Stats, error) {
 	n, err := s.objects.Count(ctx)
 	return upstream.Stats{ObjectCount: n}, err

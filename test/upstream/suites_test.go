@@ -17,7 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/encryption/kmstest"
 )
 
-// leftOutTable is where every test that is not run stands with its reason, by its name.
+// leftOutTable is the document with the name of every test that is not run, and the reason.
 const leftOutTable = "../../docs/upstream-suites.md"
 
 func TestMain(m *testing.M) {
@@ -50,7 +50,7 @@ func leftOut() ([]string, error) {
 	return names, nil
 }
 
-// pattern matches tests by their whole names, in which * stands for any one element.
+// pattern returns a regular expression for complete test names. In a name, * matches one element.
 func pattern(names []string) string {
 	var alternatives []string
 	for _, name := range names {
@@ -74,12 +74,12 @@ type suite struct {
 	run           run
 }
 
-// plain is a suite that needs a storage and nothing else.
+// plain is a suite that requires only a storage.
 func plain[S any](name string, f func(context.Context, *testing.T, S)) suite {
 	return suite{name: name, run: func(ctx context.Context, t *testing.T, s *Store) { f(ctx, t, any(s).(S)) }}
 }
 
-// anyCalls does not count reads: how many there are is each storage's own matter.
+// anyCalls ignores the number of reads, which differs between storages.
 func anyCalls(*testing.T, uint64, uint64) {}
 
 func suites() []suite {
@@ -230,6 +230,6 @@ const suiteTimeout = time.Minute
 
 func (s suite) start(t *testing.T, cached bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), suiteTimeout)
-	t.Cleanup(cancel) // after the subtests, which outlive the suite where they are parallel
+	t.Cleanup(cancel) // parallel subtests outlive the suite
 	s.run(ctx, t, setup{cached, s.clusterScoped}.open(t))
 }

@@ -193,7 +193,7 @@ func TestHostile(t *testing.T) {
 	for i := range 40 {
 		in.Variables = append(in.Variables, c.Variable(fmt.Sprint("w", i+1), fmt.Sprintf("[dyn(variables.w%d), dyn(variables.w%d)]", i, i), all))
 	}
-	if _, err := evaluate(t, &c, in, "variables.w40 == variables.w40"); err == nil || !strings.Contains(err.Error(), "holds the same value too many times") {
+	if _, err := evaluate(t, &c, in, "variables.w40 == variables.w40"); err == nil || !strings.Contains(err.Error(), "contains the same value too many times") {
 		t.Errorf("a value that is doubled 40 times: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -148,6 +148,9 @@ func leader(t *testing.T, c *etcdtest.Cluster) *etcdtest.Member {
 // that a watch of that member moves to another member.
 func TestPartition(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("skipped with -short: TestMemberLost stops a member")
+	}
 	c := etcdtest.Start(t, etcdtest.Options{Members: 3})
 	alone := leader(t, c)
 	s := open(t, Config{Endpoints: c.URLs()})
@@ -229,6 +232,9 @@ func TestOutage(t *testing.T) {
 // never responds.
 func TestFrozen(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("skipped with -short: TestMemberLost stops a member")
+	}
 	c := etcdtest.Start(t, etcdtest.Options{Members: 3})
 	s := open(t, Config{Endpoints: c.URLs(), RequestTimeout: 2 * time.Second})
 	mustPut(t, s, "/a/1", "x")

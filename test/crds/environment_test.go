@@ -31,15 +31,15 @@ const (
 	mergePatch      = types.MergePatchType
 )
 
-// world is a server, and how a test speaks with it.
-type world struct {
+// environment is a server with the clients of the tests.
+type environment struct {
 	url         string
 	http        *http.Client
 	dynamic     dynamic.Interface
 	definitions dynamic.ResourceInterface
 }
 
-func newWorld(t *testing.T, srv *testserver.Server) *world {
+func newEnvironment(t *testing.T, srv *testserver.Server) *environment {
 	t.Helper()
 	config := srv.RESTConfig()
 	config.WarningHandler = rest.NoWarnings{}
@@ -48,21 +48,21 @@ func newWorld(t *testing.T, srv *testserver.Server) *world {
 		t.Fatal(err)
 	}
 	d := dynamic.NewForConfigOrDie(config)
-	return &world{
+	return &environment{
 		url: srv.URL(), http: client, dynamic: d,
 		definitions: d.Resource(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")),
 	}
 }
 
-// answer is what the server says to one request.
-type answer struct {
+// answer is the response to one request.
+type response struct {
 	code     int
 	body     []byte
 	warnings []string
 }
 
-// value is the answer as JSON.
-func (a answer) value(t *testing.T) map[string]any {
+// value decodes the response as JSON.
+func (a response) value(t *testing.T) map[string]any {
 	t.Helper()
 	var v map[string]any
 	if err := json.Unmarshal(a.body, &v); err != nil {
@@ -71,8 +71,8 @@ func (a answer) value(t *testing.T) map[string]any {
 	return v
 }
 
-// status is the answer as a Status, empty where it is none.
-func (a answer) status() metav1.Status {
+// status decodes the response as a Status. It is empty if the response is not a Status.
+func (a response) status() metav1.Status {
 	var s metav1.Status
 	if json.Unmarshal(a.body, &s) != nil || s.Kind != "Status" {
 		return metav1.Status{}
@@ -80,12 +80,12 @@ func (a answer) status() metav1.Status {
 	return s
 }
 
-// send sends one request; header holds names and values in turn.
-func (w *world) send(t *testing.T, method, path string, body []byte, header ...string) answer {
+// send sends one request. header contains alternating names and values.
+func (env *environment) send(t *testing.T, method, path string, body []byte, header ...string) response {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute) // tests clean up with it
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute) // cleanup functions use it after the test's context has ended
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, w.url+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, method, env.url+path, bytes.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func (w *world) send(t *testing.T, method, path string, body []byte, header ...s
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	resp, err := w.http.Do(req)
+	resp, err := env.http.Do(req)
 	if err != nil {
 		t.Fatalf("%s %s: %v", method, path, err)
 	}
@@ -103,10 +103,10 @@ func (w *world) send(t *testing.T, method, path string, body []byte, header ...s
 	if err != nil {
 		t.Fatalf("%s %s: %v", method, path, err)
 	}
-	return answer{code: resp.StatusCode, body: text, warnings: resp.Header.Values("Warning")}
+	return response{code: resp.StatusCode, body: text, warnings: resp.Header.Values("Warning")}
 }
 
-// fromYAML reads an object.
+// fromYAML parses an object.
 func fromYAML(t testing.TB, text string) *unstructured.Unstructured {
 	t.Helper()
 	obj := &unstructured.Unstructured{}
@@ -116,7 +116,7 @@ func fromYAML(t testing.TB, text string) *unstructured.Unstructured {
 	return obj
 }
 
-// toJSON reads YAML 1.2, where n and y are text.
+// toJSON converts YAML 1.2, in which n and y are strings, to JSON.
 func toJSON(t testing.TB, text string) []byte {
 	t.Helper()
 	var value any
@@ -135,8 +135,8 @@ func encode(t testing.TB, v any) []byte {
 	return text
 }
 
-// define makes a definition of namespaced objects in v1, of a kind and with
-// the schema (YAML or JSON) of their whole; edits change it before it is sent.
+// define returns a definition of namespaced objects in v1, with the given kind and schema (YAML or
+// JSON), after it has applied the edits.
 func define(t testing.TB, group, kind, schemaText string, edits ...func(*apiextensionsv1.CustomResourceDefinition)) *apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	var props apiextensionsv1.JSONSchemaProps
@@ -163,7 +163,7 @@ func define(t testing.TB, group, kind, schemaText string, edits ...func(*apiexte
 	return crd
 }
 
-// withStatus gives all versions the status subresource.
+// withStatus enables the status subresource in all versions.
 func withStatus(crd *apiextensionsv1.CustomResourceDefinition) {
 	for i := range crd.Spec.Versions {
 		crd.Spec.Versions[i].Subresources = &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}}
@@ -174,7 +174,7 @@ func clusterScoped(crd *apiextensionsv1.CustomResourceDefinition) {
 	crd.Spec.Scope = apiextensionsv1.ClusterScoped
 }
 
-// withVersion adds a served version like the first, with its own schema.
+// withVersion adds a copy of the first version with another name and schema.
 func withVersion(t testing.TB, name, schemaText string) func(*apiextensionsv1.CustomResourceDefinition) {
 	return func(crd *apiextensionsv1.CustomResourceDefinition) {
 		other := define(t, "a.b", "K", schemaText).Spec.Versions[0]
@@ -183,36 +183,35 @@ func withVersion(t testing.TB, name, schemaText string) func(*apiextensionsv1.Cu
 	}
 }
 
-// install creates a definition, waits until it is established, and takes it
-// away at the end of the test. It returns a client of the objects of its
-// stored version.
-func (w *world) install(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition) dynamic.ResourceInterface {
+// install creates a definition, waits until it is established, and deletes it at the end of the
+// test. It returns a client for objects of the stored version.
+func (env *environment) install(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition) dynamic.ResourceInterface {
 	t.Helper()
-	t.Cleanup(func() { w.send(t, http.MethodDelete, definitionsPath+"/"+crd.Name, nil) })
-	if a := w.send(t, http.MethodPost, definitionsPath, encode(t, crd)); a.code != http.StatusCreated {
+	t.Cleanup(func() { env.send(t, http.MethodDelete, definitionsPath+"/"+crd.Name, nil) })
+	if a := env.send(t, http.MethodPost, definitionsPath, encode(t, crd)); a.code != http.StatusCreated {
 		t.Fatalf("install %s: %d %.2000s", crd.Name, a.code, a.body)
 	}
-	w.await(t, crd.Name, apiextensionsv1.Established, apiextensionsv1.ConditionTrue)
+	env.await(t, crd.Name, apiextensionsv1.Established, apiextensionsv1.ConditionTrue)
 	for _, version := range crd.Spec.Versions {
 		if version.Storage {
-			return w.resource(crd, version.Name)
+			return env.resource(crd, version.Name)
 		}
 	}
 	t.Fatal("no version is stored")
 	return nil
 }
 
-// resource is a client of the objects of a version, those in the default
-// namespace where they have one.
-func (w *world) resource(crd *apiextensionsv1.CustomResourceDefinition, version string) dynamic.ResourceInterface {
-	all := w.dynamic.Resource(schema.GroupVersionResource{Group: crd.Spec.Group, Version: version, Resource: crd.Spec.Names.Plural})
+// resource returns a client for objects of a version, in the default namespace if they are
+// namespaced.
+func (env *environment) resource(crd *apiextensionsv1.CustomResourceDefinition, version string) dynamic.ResourceInterface {
+	all := env.dynamic.Resource(schema.GroupVersionResource{Group: crd.Spec.Group, Version: version, Resource: crd.Spec.Names.Plural})
 	if crd.Spec.Scope == apiextensionsv1.NamespaceScoped {
 		return all.Namespace("default")
 	}
 	return all
 }
 
-// pathOf is where the objects of a version are.
+// pathOf returns the path of the objects of a version.
 func pathOf(crd *apiextensionsv1.CustomResourceDefinition, version string) string {
 	path := "/apis/" + crd.Spec.Group + "/" + version
 	if crd.Spec.Scope == apiextensionsv1.NamespaceScoped {
@@ -221,12 +220,12 @@ func pathOf(crd *apiextensionsv1.CustomResourceDefinition, version string) strin
 	return path + "/" + crd.Spec.Names.Plural
 }
 
-// await waits until a condition of a definition has a status.
-func (w *world) await(t *testing.T, name string, kind apiextensionsv1.CustomResourceDefinitionConditionType, status apiextensionsv1.ConditionStatus) *apiextensionsv1.CustomResourceDefinition {
+// await waits until a condition of a definition has the given status.
+func (env *environment) await(t *testing.T, name string, kind apiextensionsv1.CustomResourceDefinitionConditionType, status apiextensionsv1.ConditionStatus) *apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	var crd *apiextensionsv1.CustomResourceDefinition
 	eventually(t, func() error {
-		crd = w.definition(t, name)
+		crd = env.definition(t, name)
 		if !slices.ContainsFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
 			return c.Type == kind && c.Status == status
 		}) {
@@ -237,10 +236,10 @@ func (w *world) await(t *testing.T, name string, kind apiextensionsv1.CustomReso
 	return crd
 }
 
-// definition reads a definition.
-func (w *world) definition(t *testing.T, name string) *apiextensionsv1.CustomResourceDefinition {
+// definition returns the stored definition.
+func (env *environment) definition(t *testing.T, name string) *apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
-	obj, err := w.definitions.Get(t.Context(), name, metav1.GetOptions{})
+	obj, err := env.definitions.Get(t.Context(), name, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,36 +250,36 @@ func (w *world) definition(t *testing.T, name string) *apiextensionsv1.CustomRes
 	return crd
 }
 
-// change edits an installed definition.
-func (w *world) change(t *testing.T, name string, edit func(*apiextensionsv1.CustomResourceDefinition)) answer {
+// change updates an installed definition. It retries conflicts.
+func (env *environment) change(t *testing.T, name string, edit func(*apiextensionsv1.CustomResourceDefinition)) response {
 	t.Helper()
 	for {
-		crd := w.definition(t, name)
+		crd := env.definition(t, name)
 		crd.APIVersion, crd.Kind = "apiextensions.k8s.io/v1", "CustomResourceDefinition"
 		edit(crd)
-		a := w.send(t, http.MethodPut, definitionsPath+"/"+name, encode(t, crd))
-		if a.code != http.StatusConflict { // the server writes the status meanwhile
+		a := env.send(t, http.MethodPut, definitionsPath+"/"+name, encode(t, crd))
+		if a.code != http.StatusConflict { // a status write of the server
 			return a
 		}
 	}
 }
 
-// mustChange is change, which has to be taken.
-func (w *world) mustChange(t *testing.T, name string, edit func(*apiextensionsv1.CustomResourceDefinition)) {
+// mustChange is change, and fails the test if the update is rejected.
+func (env *environment) mustChange(t *testing.T, name string, edit func(*apiextensionsv1.CustomResourceDefinition)) {
 	t.Helper()
-	if a := w.change(t, name, edit); a.code != http.StatusOK {
+	if a := env.change(t, name, edit); a.code != http.StatusOK {
 		t.Fatalf("change %s: %d %s", name, a.code, a.body)
 	}
 }
 
-// eventually calls the condition until it returns no error, and fails the test
-// with the last one after half a minute.
+// eventually calls the condition until it returns nil. It fails the test with the last error after
+// half a minute.
 func eventually(t *testing.T, condition func() error) {
 	t.Helper()
 	testserver.Eventually(t, 2*time.Minute, condition)
 }
 
-// awaitGone waits until an object is no more.
+// awaitGone waits until an object does not exist.
 func awaitGone(t *testing.T, c dynamic.ResourceInterface, name string) {
 	t.Helper()
 	eventually(t, func() error {
@@ -292,8 +291,8 @@ func awaitGone(t *testing.T, c dynamic.ResourceInterface, name string) {
 	})
 }
 
-// object makes one of the definition, in v1, of its name and the YAML of its
-// other members.
+// object returns an object of the definition in v1, with the given name. text contains its other
+// fields in YAML.
 func object(t testing.TB, crd *apiextensionsv1.CustomResourceDefinition, name, members string) *unstructured.Unstructured {
 	t.Helper()
 	var value map[string]any
@@ -346,8 +345,7 @@ func patch(t *testing.T, c dynamic.ResourceInterface, name, body string, subreso
 	return obj
 }
 
-// causes are what an error says, each as field and message, in order of their
-// text.
+// causes returns the causes of an error, as field and message, sorted.
 func causes(err error) []string {
 	status, ok := err.(apierrors.APIStatus)
 	if !ok {
@@ -367,7 +365,7 @@ func causesOf(status metav1.Status) []string {
 	return slices.Compact(all)
 }
 
-// members are what an object has beside its type and metadata.
+// members returns the fields of an object without its type and metadata.
 func members(obj *unstructured.Unstructured) map[string]any {
 	rest := map[string]any{}
 	for name, value := range obj.Object {
@@ -378,8 +376,7 @@ func members(obj *unstructured.Unstructured) map[string]any {
 	return rest
 }
 
-// wantMembers compares what an object has beside its type and metadata with
-// YAML.
+// wantMembers compares the fields of an object, without its type and metadata, with YAML.
 func wantMembers(t *testing.T, obj *unstructured.Unstructured, text string) {
 	t.Helper()
 	want := toJSON(t, text)
@@ -388,7 +385,7 @@ func wantMembers(t *testing.T, obj *unstructured.Unstructured, text string) {
 	}
 }
 
-// canonical is JSON with its members in order and numbers as they were.
+// canonical returns JSON with sorted fields and unchanged numbers.
 func canonical(t *testing.T, text []byte) string {
 	t.Helper()
 	obj := &unstructured.Unstructured{}

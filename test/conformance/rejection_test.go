@@ -22,7 +22,7 @@ func TestWithoutDump(t *testing.T) {
 	}
 }
 
-func TestCompareRefusals(t *testing.T) {
+func TestCompareRejections(t *testing.T) {
 	t.Parallel()
 	status := func(causes string) []byte {
 		return []byte(`{"kind":"Status","code":422,"reason":"Invalid","message":"m","details":{"causes":[` + causes + `]}}`)

@@ -7,9 +7,9 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestOddRequests sends what mutations and reading have found to be hard, each with the status that it deserves. Nothing
-// of it was recorded: a kube-apiserver panics on some.
-func TestOddRequests(t *testing.T) {
+// TestUnusualRequests sends unusual requests that earlier tests and reviews found, with the expected
+// status. They are not recorded, because kube-apiserver panics on some of them.
+func TestUnusualRequests(t *testing.T) {
 	t.Parallel()
 	srv := testserver.New(t, testserver.Options{})
 	replayer, err := NewReplayer(srv.RESTConfig())

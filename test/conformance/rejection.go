@@ -23,7 +23,7 @@ func compareVerdict(c *Comparison, step Step, got answer) {
 	case got.status < http.StatusBadRequest || ours:
 		compareStatus(c, want, got.status)
 	default:
-		compareRefusals(c, want, got)
+		compareRejections(c, want, got)
 	}
 }
 
@@ -31,14 +31,14 @@ func compareVerdict(c *Comparison, step Step, got answer) {
 // errors have no defined order and contain internals of the recorded server.
 func compareConversation(c *Comparison, step Step, got answer) {
 	if step.Response.Status == http.StatusUnprocessableEntity && got.status == http.StatusUnprocessableEntity {
-		compareRefusals(c, step.Response, got)
+		compareRejections(c, step.Response, got)
 		return
 	}
 	compareAnswer(c, step, got)
 }
 
-// refusal is the part of a Status that clients act on.
-type refusal struct {
+// rejection is the part of a Status that clients act on.
+type rejection struct {
 	Code    int
 	Reason  string
 	Message string
@@ -49,7 +49,7 @@ type refusal struct {
 
 // causes returns the causes of a Status, without duplicates: kube-apiserver validates metadata
 // twice on update.
-func (r *refusal) causes(m *Memory) []string {
+func (r *rejection) causes(m *Memory) []string {
 	var causes []string
 	for _, cause := range r.Details.Causes {
 		if isOwnCause(cause.Reason) {
@@ -90,8 +90,8 @@ var rewordings = []struct {
 	{regexp.MustCompile(`^metadata\.ownerReferences: (.* is disallowed from being an owner)$`), `metadata.ownerReferences[0]: $1`},
 }
 
-func compareRefusals(c *Comparison, recorded Response, live answer) {
-	var want, got refusal
+func compareRejections(c *Comparison, recorded Response, live answer) {
+	var want, got rejection
 	if err := json.Unmarshal(recorded.Body, &want); err != nil {
 		c.note("recording", "%v", err)
 		return
@@ -100,7 +100,7 @@ func compareRefusals(c *Comparison, recorded Response, live answer) {
 		c.note("body", "%v", err)
 		return
 	}
-	c.refusedNames(recorded.Body, live.body)
+	c.rejectedNames(recorded.Body, live.body)
 	if want.Code != got.Code || want.Reason != got.Reason {
 		c.note("status", "want %d %s, got %d %s: %s", want.Code, want.Reason, got.Code, got.Reason, got.Message)
 		return
@@ -118,8 +118,8 @@ func compareRefusals(c *Comparison, recorded Response, live answer) {
 	}
 }
 
-// refusedNames pairs generated names, which causes quote.
-func (c *Comparison) refusedNames(want, got []byte) {
+// rejectedNames pairs generated names, because causes quote them.
+func (c *Comparison) rejectedNames(want, got []byte) {
 	wantValue, err := decodeJSON(want)
 	if err != nil {
 		return
@@ -131,12 +131,12 @@ func (c *Comparison) refusedNames(want, got []byte) {
 	w, wok := wantValue.(map[string]any)
 	g, gok := gotValue.(map[string]any)
 	if wok && gok {
-		c.refusedName(w, g)
+		c.rejectedName(w, g)
 	}
 }
 
 func statusMessage(body []byte) string {
-	var status refusal
+	var status rejection
 	if err := json.Unmarshal(body, &status); err != nil {
 		return fmt.Sprintf("no Status: %v", err)
 	}

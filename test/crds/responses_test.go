@@ -10,14 +10,13 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// answers are what clients are sent where they or the definition do something
-// unusual.
-var answers = []behaviour{
-	{"lists are of the listKind", answersListKind},
-	{"status before scale in discovery", answersDiscovery},
-	{"codes", answersCodes},
-	{"faults of embedded metadata", answersEmbedded},
-	{"OpenAPI v2 of what keeps unknown members", answersOpenAPIV2},
+// responses tests the responses to unusual requests and definitions.
+var responses = []behaviour{
+	{"lists are of the listKind", responsesListKind},
+	{"status before scale in discovery", responsesDiscovery},
+	{"codes", responsesCodes},
+	{"faults of embedded metadata", responsesEmbedded},
+	{"OpenAPI v2 of what keeps unknown members", responsesOpenAPIV2},
 }
 
 func withStatusAndScale(crd *apiextensionsv1.CustomResourceDefinition) {
@@ -33,34 +32,34 @@ func withListKind(name string) func(*apiextensionsv1.CustomResourceDefinition) {
 	return func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Names.ListKind = name }
 }
 
-func answersListKind(t *testing.T, w *world) {
-	crd := define(t, "listkind.answers.example.com", "Note", anything, withListKind("Notebook"))
-	notes := w.install(t, crd)
-	check := func(what string, a answer) {
+func responsesListKind(t *testing.T, env *environment) {
+	crd := define(t, "listkind.responses.example.com", "Note", anything, withListKind("Notebook"))
+	notes := env.install(t, crd)
+	check := func(what string, a response) {
 		t.Helper()
 		if kind := a.value(t)["kind"]; a.code != http.StatusOK || kind != "Notebook" {
 			t.Errorf("%s: %d %s", what, a.code, a.body)
 		}
 	}
-	check("an empty list", w.send(t, http.MethodGet, pathOf(crd, "v1"), nil))
+	check("an empty list", env.send(t, http.MethodGet, pathOf(crd, "v1"), nil))
 	create(t, notes, object(t, crd, "a", `{}`))
-	check("a list", w.send(t, http.MethodGet, pathOf(crd, "v1"), nil))
-	check("a list of all namespaces", w.send(t, http.MethodGet, "/apis/"+crd.Spec.Group+"/v1/notes", nil))
-	check("a page", w.send(t, http.MethodGet, pathOf(crd, "v1")+"?limit=1", nil))
-	if a := w.send(t, http.MethodGet, pathOf(crd, "v1"), nil, "Accept", "application/yaml"); !strings.Contains(string(a.body), "kind: Notebook\n") {
+	check("a list", env.send(t, http.MethodGet, pathOf(crd, "v1"), nil))
+	check("a list of all namespaces", env.send(t, http.MethodGet, "/apis/"+crd.Spec.Group+"/v1/notes", nil))
+	check("a page", env.send(t, http.MethodGet, pathOf(crd, "v1")+"?limit=1", nil))
+	if a := env.send(t, http.MethodGet, pathOf(crd, "v1"), nil, "Accept", "application/yaml"); !strings.Contains(string(a.body), "kind: Notebook\n") {
 		t.Errorf("YAML: %s", a.body)
 	}
-	check("what was deleted", w.send(t, http.MethodDelete, pathOf(crd, "v1"), nil))
-	if a := w.send(t, http.MethodGet, "/openapi/v3/apis/"+crd.Spec.Group+"/v1", nil); !strings.Contains(string(a.body), "com.example.answers.listkind.v1.Notebook") {
+	check("what was deleted", env.send(t, http.MethodDelete, pathOf(crd, "v1"), nil))
+	if a := env.send(t, http.MethodGet, "/openapi/v3/apis/"+crd.Spec.Group+"/v1", nil); !strings.Contains(string(a.body), "com.example.responses.listkind.v1.Notebook") {
 		t.Errorf("OpenAPI: %d %.300s", a.code, a.body)
 	}
 }
 
-func answersDiscovery(t *testing.T, w *world) {
-	crd := define(t, "order.answers.example.com", "Note", anything, withStatusAndScale)
-	w.install(t, crd)
+func responsesDiscovery(t *testing.T, env *environment) {
+	crd := define(t, "order.responses.example.com", "Note", anything, withStatusAndScale)
+	env.install(t, crd)
 	var list struct{ Resources []struct{ Name string } }
-	a := w.send(t, http.MethodGet, "/apis/"+crd.Spec.Group+"/v1", nil)
+	a := env.send(t, http.MethodGet, "/apis/"+crd.Spec.Group+"/v1", nil)
 	if err := json.Unmarshal(a.body, &list); err != nil {
 		t.Fatal(err)
 	}
@@ -73,9 +72,9 @@ func answersDiscovery(t *testing.T, w *world) {
 	}
 }
 
-func answersCodes(t *testing.T, w *world) {
-	crd := define(t, "codes.answers.example.com", "Note", anything, withStatusAndScale)
-	notes := w.install(t, crd)
+func responsesCodes(t *testing.T, env *environment) {
+	crd := define(t, "codes.responses.example.com", "Note", anything, withStatusAndScale)
+	notes := env.install(t, crd)
 	create(t, notes, object(t, crd, "a", `{spec: {replicas: 1}}`))
 	in, across := pathOf(crd, "v1"), "/apis/"+crd.Spec.Group+"/v1/notes"
 	whole := string(encode(t, object(t, crd, "b", `{}`)))
@@ -99,45 +98,45 @@ func answersCodes(t *testing.T, w *world) {
 		if test.contentType != "" {
 			header = []string{"Content-Type", test.contentType}
 		}
-		if a := w.send(t, test.method, test.path, []byte(test.body), header...); a.code != test.code || !strings.Contains(a.status().Message, test.message) {
+		if a := env.send(t, test.method, test.path, []byte(test.body), header...); a.code != test.code || !strings.Contains(a.status().Message, test.message) {
 			t.Errorf("%s %s %s: %d %s", test.method, test.path, test.body, a.code, a.body)
 		}
 	}
-	if a := w.send(t, http.MethodGet, across, nil); a.code != http.StatusOK {
+	if a := env.send(t, http.MethodGet, across, nil); a.code != http.StatusOK {
 		t.Errorf("a list across namespaces: %d", a.code)
 	}
 }
 
-func answersEmbedded(t *testing.T, w *world) {
-	crd := define(t, "embedded.answers.example.com", "Note",
+func responsesEmbedded(t *testing.T, env *environment) {
+	crd := define(t, "embedded.responses.example.com", "Note",
 		`{type: object, properties: {spec: {type: object, properties: {pods: {type: array, items: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}}}}}}`)
-	w.install(t, crd)
+	env.install(t, crd)
 	for _, test := range []struct{ pod, message string }{
 		{`{apiVersion: v1, kind: Pod, metadata: {name: 7}}`,
 			`Note in version "v1" cannot be handled as a Note: spec.pods[0].metadata: Invalid value: {"name":7}: json: cannot unmarshal number into Go struct field ObjectMeta.name of type string`},
 		{`{apiVersion: v1, kind: 7}`, `Note in version "v1" cannot be handled as a Note: spec.pods[0].kind: Invalid value: 7: must be a string`},
 		{`{apiVersion: 1, kind: Pod}`, `Note in version "v1" cannot be handled as a Note: spec.pods[0].apiVersion: Invalid value: 1: must be a string`},
 	} {
-		a := w.send(t, http.MethodPost, pathOf(crd, "v1"), encode(t, object(t, crd, "a", `{spec: {pods: [`+test.pod+`]}}`)))
+		a := env.send(t, http.MethodPost, pathOf(crd, "v1"), encode(t, object(t, crd, "a", `{spec: {pods: [`+test.pod+`]}}`)))
 		if a.code != http.StatusBadRequest || a.status().Message != test.message {
 			t.Errorf("%s: %d %s", test.pod, a.code, a.body)
 		}
 	}
 }
 
-// answersOpenAPIV2: a client that refuses what is not among an object's properties
-// is given none of an object that may have others.
-func answersOpenAPIV2(t *testing.T, w *world) {
-	crd := define(t, "v2.answers.example.com", "Note", `{type: object, description: A note., x-kubernetes-preserve-unknown-fields: true, properties: {spec: {type: object}}}`)
-	w.install(t, crd)
+// responsesOpenAPIV2 checks that OpenAPI v2 lists no properties of an object that may have others,
+// because clients reject unlisted properties.
+func responsesOpenAPIV2(t *testing.T, env *environment) {
+	crd := define(t, "v2.responses.example.com", "Note", `{type: object, description: A note., x-kubernetes-preserve-unknown-fields: true, properties: {spec: {type: object}}}`)
+	env.install(t, crd)
 	eventually(t, func() error {
 		var document struct{ Definitions map[string]json.RawMessage }
-		a := w.send(t, http.MethodGet, "/openapi/v2", nil)
+		a := env.send(t, http.MethodGet, "/openapi/v2", nil)
 		if err := json.Unmarshal(a.body, &document); err != nil {
 			t.Fatal(err)
 		}
-		model := string(document.Definitions["com.example.answers.v2.v1.Note"])
-		const want = `{"type":"object","x-kubernetes-group-version-kind":[{"group":"v2.answers.example.com","kind":"Note","version":"v1"}]}`
+		model := string(document.Definitions["com.example.responses.v2.v1.Note"])
+		const want = `{"type":"object","x-kubernetes-group-version-kind":[{"group":"v2.responses.example.com","kind":"Note","version":"v1"}]}`
 		if model != want {
 			return fmt.Errorf("the model is %s", model)
 		}

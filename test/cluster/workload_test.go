@@ -23,17 +23,17 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// namespace is where the objects of testdata/shop.yaml are.
+// namespace is the namespace of testdata/shop.yaml.
 const namespace = "shop"
 
-// shop is what runs in the cluster.
-type shop struct {
+// shop is the workload of the cluster.
+type workload struct {
 	*site
 	client kubernetes.Interface
 }
 
-// newShop opens a client, and runs the nodes until the test ends.
-func newShop(s *site) *shop {
+// newWorkload returns a client of the workload, and runs the nodes until the test ends.
+func newWorkload(s *site) *workload {
 	s.t.Helper()
 	client, err := kubernetes.NewForConfig(s.server.RESTConfig())
 	if err != nil {
@@ -43,11 +43,11 @@ func newShop(s *site) *shop {
 	var running sync.WaitGroup
 	running.Go(func() { (&kubelets{client: client, t: s.t}).run(ctx) })
 	s.t.Cleanup(func() { cancel(); running.Wait() })
-	return &shop{site: s, client: client}
+	return &workload{site: s, client: client}
 }
 
-// open creates everything, and waits until it runs.
-func (s *shop) open() {
+// open creates all objects and waits until they run.
+func (s *workload) open() {
 	s.t.Helper()
 	objects, err := manifests.Read("testdata")
 	if err != nil {
@@ -67,12 +67,12 @@ func (s *shop) open() {
 	s.sign()
 }
 
-func (s *shop) await(condition func(context.Context) error) {
+func (s *workload) await(condition func(context.Context) error) {
 	s.t.Helper()
 	testserver.Eventually(s.t, patience, func() error { return condition(s.t.Context()) })
 }
 
-// unless returns err, or what it says if something is not as it should be.
+// unless returns err, or an error with the formatted text if ok is false.
 func unless(ok bool, err error, format string, args ...any) error {
 	if err == nil && !ok {
 		err = fmt.Errorf(format, args...)
@@ -80,8 +80,8 @@ func unless(ok bool, err error, format string, args ...any) error {
 	return err
 }
 
-// running returns what does not run yet.
-func (s *shop) running(ctx context.Context, replicas int32) error {
+// running returns an error while a part of the workload does not run.
+func (s *workload) running(ctx context.Context, replicas int32) error {
 	web, err := s.client.AppsV1().Deployments(namespace).Get(ctx, "web", metav1.GetOptions{})
 	complete := web.Status.ObservedGeneration == web.Generation && web.Status.Replicas == replicas && web.Status.ReadyReplicas == replicas
 	if err := unless(complete, err, "the Deployment has %d of %d replicas", web.Status.ReadyReplicas, replicas); err != nil {
@@ -103,8 +103,8 @@ func (s *shop) running(ctx context.Context, replicas int32) error {
 	return unless(len(slices.Items) == 1 && len(slices.Items[0].Endpoints) == int(replicas), err, "the service does not have %d endpoints", replicas)
 }
 
-// jobDone: a Job goes a second after it is done, and can have gone before this looks.
-func (s *shop) jobDone(ctx context.Context) error {
+// jobDone accepts a missing Job, because it is deleted one second after its completion.
+func (s *workload) jobDone(ctx context.Context) error {
 	once, err := s.client.BatchV1().Jobs(namespace).Get(ctx, "once", metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -112,7 +112,7 @@ func (s *shop) jobDone(ctx context.Context) error {
 	return unless(false, err, "the Job has %d pods that succeeded, and is still there", once.Status.Succeeded)
 }
 
-func (s *shop) quotaCounted(ctx context.Context) error {
+func (s *workload) quotaCounted(ctx context.Context) error {
 	quota, err := s.client.CoreV1().ResourceQuotas(namespace).Get(ctx, "q", metav1.GetOptions{})
 	for name, want := range map[corev1.ResourceName]int64{"count/deployments.apps": 1, "services": 2, "persistentvolumeclaims": 1} {
 		used := quota.Status.Used[name]
@@ -121,13 +121,13 @@ func (s *shop) quotaCounted(ctx context.Context) error {
 	return err
 }
 
-func (s *shop) claimBound(ctx context.Context) error {
+func (s *workload) claimBound(ctx context.Context) error {
 	claim, err := s.client.CoreV1().PersistentVolumeClaims(namespace).Get(ctx, "data", metav1.GetOptions{})
 	return unless(claim.Status.Phase == corev1.ClaimBound, err, "the claim is %s", claim.Status.Phase)
 }
 
-// tokenFilled: what the token is of may not list pods, but is known.
-func (s *shop) tokenFilled(ctx context.Context) error {
+// tokenFilled checks that the token authenticates a user who may not list pods.
+func (s *workload) tokenFilled(ctx context.Context) error {
 	secret, err := s.client.CoreV1().Secrets(namespace).Get(ctx, "tok", metav1.GetOptions{})
 	token := secret.Data[corev1.ServiceAccountTokenKey]
 	if err := unless(len(token) > 0, err, "the secret has no token"); err != nil {
@@ -145,12 +145,12 @@ func (s *shop) tokenFilled(ctx context.Context) error {
 	return unless(false, err, "the account may list pods")
 }
 
-func (s *shop) rolesAggregated(ctx context.Context) error {
+func (s *workload) rolesAggregated(ctx context.Context) error {
 	role, err := s.client.RbacV1().ClusterRoles().Get(ctx, "agg", metav1.GetOptions{})
 	return unless(len(role.Rules) > 0, err, "the aggregated role has no rules")
 }
 
-func (s *shop) nodesAddressed(ctx context.Context) error {
+func (s *workload) nodesAddressed(ctx context.Context) error {
 	all, err := s.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	err = unless(len(all.Items) == nodes, err, "there are %d nodes", len(all.Items))
 	for _, node := range all.Items {
@@ -159,8 +159,8 @@ func (s *shop) nodesAddressed(ctx context.Context) error {
 	return err
 }
 
-// sign has a request for a certificate approved and signed.
-func (s *shop) sign() {
+// sign has a certificate signing request approved and signed.
+func (s *workload) sign() {
 	s.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -191,8 +191,8 @@ func (s *shop) sign() {
 	})
 }
 
-// scale has the Deployment have another number of replicas.
-func (s *shop) scale(replicas int32) {
+// scale sets the number of replicas of the Deployment.
+func (s *workload) scale(replicas int32) {
 	s.t.Helper()
 	patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
 	if _, err := s.client.AppsV1().Deployments(namespace).Patch(s.t.Context(), "web", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
@@ -201,8 +201,8 @@ func (s *shop) scale(replicas int32) {
 	s.await(func(ctx context.Context) error { return s.running(ctx, replicas) })
 }
 
-// close deletes everything in each of the ways there are.
-func (s *shop) close() {
+// close deletes all objects, with each propagation policy.
+func (s *workload) close() {
 	s.t.Helper()
 	delete := func(err error) {
 		s.t.Helper()
@@ -229,15 +229,15 @@ func propagate(how metav1.DeletionPropagation) metav1.DeleteOptions {
 	return metav1.DeleteOptions{PropagationPolicy: &how}
 }
 
-// podsLeft returns an error while there are more pods than the orphans, but for those of
-// the CronJob, which come when they will.
-func (s *shop) podsLeft(ctx context.Context, orphans int) error {
+// podsLeft returns an error while there are more pods than the orphans. It ignores the pods of the
+// CronJob, which are created at random times.
+func (s *workload) podsLeft(ctx context.Context, orphans int) error {
 	all, err := s.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: "app"})
 	return unless(len(all.Items) == orphans, err, "there are %d pods, want %d", len(all.Items), orphans)
 }
 
-// takenBack waits until the server's controllers work again.
-func (s *shop) takenBack() {
+// takenBack waits until the server's controllers run again.
+func (s *workload) takenBack() {
 	s.t.Helper()
 	if _, err := s.client.CoreV1().Namespaces().Create(s.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "later"}}, metav1.CreateOptions{}); err != nil {
 		s.t.Fatal(err)
