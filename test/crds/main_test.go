@@ -45,7 +45,7 @@ func testThemes(t *testing.T, themes map[string][]behaviour, flags ...string) {
 	}
 }
 
-// promises are the behaviours that docs/conformance.md lists, by theme.
+// promises are the behaviours that docs/reference/conformance.md lists, by theme.
 func promises() map[string][]behaviour {
 	return map[string][]behaviour{
 		"answers":      answers,
@@ -63,11 +63,11 @@ func promises() map[string][]behaviour {
 	}
 }
 
-// TestDocument: what docs/conformance.md names is there, and what is there it
+// TestDocument: what docs/reference/conformance.md names is there, and what is there it
 // names.
 func TestDocument(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/conformance.md")
+	text, err := os.ReadFile("../../docs/reference/conformance.md")
 	if err != nil {
 		t.Fatal(err)
 	}
