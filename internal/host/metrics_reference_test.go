@@ -208,7 +208,7 @@ func (r *recorder) sorted() []metric {
 	return sorted
 }
 
-var descriptionText = regexp.MustCompile(`(?s)^Desc\{fqName: "(.*?)", help: "(.*)", constLabels: \{(.*)\}, variableLabels: \{(.*)\}\}$`)
+var descriptionText = regexp.MustCompile(`(?s)^Desc\{fqName: "(.*?)", help: "(.*?)", (?:unit: ".*?", )?constLabels: \{(.*)\}, variableLabels: \{(.*)\}\}$`)
 
 // metricOf parses the text of a description, which has no accessors.
 func metricOf(d *prometheus.Desc) metric {
