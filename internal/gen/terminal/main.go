@@ -66,7 +66,7 @@ type line struct {
 }
 
 // columns is the width of the terminal, in characters.
-const columns = 126
+const columns = 130
 
 // wrap splits a line at the width of the terminal.
 func wrap(l line) []line {
