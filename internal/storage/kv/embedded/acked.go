@@ -17,30 +17,28 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// ackFile keeps the newest acknowledged revision in a file beside the database.
-// The log of a database cannot say itself that its end, or all of it, is
-// missing: it would look like a log that was not written any further.
+// ackFile stores the newest acknowledged revision in a file beside the database. It detects the
+// loss of the end of Pebble's log: a truncated log is indistinguishable from a log that ended there.
 //
-// Each group notes its revision after it was synced and before it is
-// acknowledged, with one write of 20 bytes in place and no sync, so that what
-// the file says is never ahead of what was durable. When the process is killed,
-// the operating system still has the newest note. When the power fails, the
-// file may say what it said up to ackedSyncEvery ago: of writes newer than
-// that, a loss is not noticed.
+// The commit loop records the revision of a group after the sync and before the acknowledgment,
+// with one write of 20 bytes in place and without fsync. The recorded revision is therefore never
+// newer than the durable one. After the death of the process, the operating system still has the
+// newest record. After a power failure, the record may be up to ackedSyncEvery old, and the loss of
+// newer writes is not detected.
 //
 //	magic     8 bytes, ackedMagic
 //	revision  8 bytes, big endian
-//	crc       4 bytes, CRC-32C of the above
+//	crc       4 bytes, CRC-32C of the preceding bytes
 type ackFile struct {
 	log  *slog.Logger
 	fs   vfs.FS
 	dir  string
 	file vfs.File
-	// dirty has a value while something is noted that was not synced.
+	// dirty contains a value while the last record is not synced.
 	dirty chan struct{}
-	// failed is set when a note could not be written; it is logged once.
+	// failed is set after a failed write, so that only the first failure is logged.
 	failed atomic.Bool
-	// buf belongs to the goroutine that notes.
+	// buf is used by record only.
 	buf [ackedLen]byte
 }
 
@@ -49,7 +47,7 @@ const (
 	ackedMagic  = "MAINACKN"
 	ackedLen    = 20
 
-	// ackedSyncEvery is how long a note may wait for its sync.
+	// ackedSyncEvery is the minimum time between two syncs of the file.
 	ackedSyncEvery = 5 * time.Second
 )
 
@@ -71,8 +69,8 @@ func (d *disk) readAcked() (kv.Revision, error) {
 		return 0, explain("read", name, err)
 	}
 	rev, ok := decodeAcked(raw)
-	if !ok && len(raw) > 0 { // an empty one was made, and never written to
-		d.log.Warn("the record of the last acknowledged write cannot be read, and is written again", "file", name)
+	if !ok && len(raw) > 0 { // an empty file was created, but never written
+		d.log.Warn("the file with the last acknowledged revision is corrupt and is rewritten", "file", name)
 	}
 	return rev, nil
 }
@@ -92,8 +90,8 @@ func appendAcked(dst []byte, rev kv.Revision) []byte {
 	return binary.BigEndian.AppendUint32(dst, crc32.Checksum(dst[from:], castagnoli()))
 }
 
-// openAckFile opens the file for notes. Where that is not possible, as on a full
-// disk, the notes are missing until the next start.
+// openAckFile opens the file for writing. On an error, such as a full disk, it logs the error, and
+// nothing is recorded until the next start.
 func (d *disk) openAckFile() *ackFile {
 	w := &ackFile{log: d.log, fs: d.fs, dir: d.dir, dirty: make(chan struct{}, 1)}
 	var err error
@@ -110,7 +108,7 @@ func (w *ackFile) logFailure(err error) {
 	}
 }
 
-// record writes down a revision that is durable. Calls do not overlap.
+// record writes a durable revision to the file, without fsync. It must not be called concurrently.
 func (w *ackFile) record(rev kv.Revision) {
 	if w.file == nil {
 		return
@@ -126,7 +124,7 @@ func (w *ackFile) record(rev kv.Revision) {
 	}
 }
 
-// syncLoop syncs the file with a delay until done is closed.
+// syncLoop syncs the file after writes, at most every ackedSyncEvery, until done is closed.
 func (w *ackFile) syncLoop(done <-chan struct{}) {
 	for named := false; ; {
 		select {
@@ -152,7 +150,7 @@ func (w *ackFile) syncLoop(done <-chan struct{}) {
 	}
 }
 
-// close makes the last note durable.
+// close syncs and closes the file.
 func (w *ackFile) close() error {
 	if w.file == nil {
 		return nil

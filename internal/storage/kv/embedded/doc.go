@@ -1,57 +1,56 @@
-// Package embedded keeps kv entries in a directory of this machine: revisions
-// and history on top of the Pebble engine, a write being acknowledged once it
-// has been fsynced. It is for a single process; what several servers share is
-// the business of the etcd backend, and Kubernetes objects that of package
-// storage.
+// Package embedded implements kv.Backend on Pebble, in a directory of this machine. It adds
+// revisions and history to Pebble's keys, and acknowledges a write after fsync. One process uses a
+// directory at a time. Several servers that share objects use package etcd instead.
 //
-// How a commit goes (commit.go). Each transaction is one call of Commit; many
-// share a sync:
+// # Commits
 //
-//	Commit    evaluate        versions from recent, or from disk without the lock
-//	  |         compareLocked every Expect against the newest versions, durable
-//	  |         |             or not; under Store.mu, no I/O
-//	  |         appendLocked  the next revision; versions, change log, expiries
-//	  |                       into the batch of mu.pending, the group that gathers
+// Each transaction is one call of Commit. Concurrent transactions share an fsync (commit.go):
+//
+//	Commit    evaluate        reads the affected keys, from recent or from disk, without a lock
+//	  |         compareLocked checks each Expect against the newest versions, including
+//	  |         |             versions that are not durable yet; under Store.mu, no I/O
+//	  |         appendLocked  assigns the next revision; adds versions, change log record and
+//	  |                       expiries to the batch of mu.pending, the current group
 //	  |
-//	  |       commitLoop, the one goroutine that writes, again and again:
-//	  |         nextGroup     mu.pending becomes mu.writing; the next one gathers
-//	  |         sync          one Pebble batch, one fsync of its log; then the
-//	  |                       revision into ACKNOWLEDGED, without one
-//	  |         publish       counts and published: reads see the group;
-//	  |                       ring: watches get its events; close(group.done)
+//	  |       commitLoop, the only goroutine that writes:
+//	  |         nextGroup     moves mu.pending to mu.writing and starts a new group
+//	  |         sync          applies one Pebble batch with one fsync of its log, then writes
+//	  |                       the revision to ACKNOWLEDGED without fsync
+//	  |         publish       updates counts and the published revision: reads see the group;
+//	  |                       passes its events to the ring; closes group.done
 //	  v
-//	waitDurable               returns when group.done is closed: acknowledged
+//	waitDurable               waits for group.done, then Commit returns
 //
-// So a group grows while the one before it is being synced, and the order of
-// revisions, of batches in the log and of events is the same. A transaction whose
-// conditions fail writes nothing; it waits as well where they failed because of
-// one that is not durable yet. When a sync fails, published stays where it was:
-// what no reader could see is not acknowledged, and the outcome is unknown. An
-// event carries the Op.Note of its writer, which learns the revision from Commit
-// at about the time that watches learn it from the event.
+// A group therefore collects transactions while the previous group is synced. Revisions, batches
+// in the log and events have the same order. A transaction with an unsatisfied Expect writes
+// nothing. If the conflicting write is not durable yet, the transaction waits for it. If the sync
+// of a group fails, the published revision does not change: no reader has seen the group, its
+// commits are not acknowledged, and their outcome is unknown.
 //
-// The concepts, each in the file of its name:
+// An event contains the Op.Note of its writer. The event and the return of Commit are concurrent.
 //
-//   - format: what stands on disk.
-//   - commit: the above.
-//   - recent: what was written lately, so that a transaction is evaluated in
-//     memory, and against those before it that have not reached the disk.
-//   - iterators: a pool of those that transactions are evaluated with.
-//   - read: point and range reads at a revision. Reads see published revisions
-//     only, and a revision is published when it is durable.
-//   - ring, watch: a watch is a position in the shared ring of recent groups, or
-//     in the change log on disk when it starts or falls behind the ring.
-//   - compact: history is deleted in small steps, up to a revision.
-//   - retain, hold: which one that is: marks say what the newest revision was at
-//     a time, over all runs, and what readers hold is kept.
-//   - expire: keys with a time to live are deleted by ordinary commits.
-//   - guard, repair: after a failed disk write nothing more reaches the disk, reads
-//     go on, and the store reopens itself when the disk takes writes again. On a
-//     disk that is full from the start, a store is opened to be read meanwhile.
-//   - reserve: space that is kept for deletions on a disk that is full.
-//   - acked, lost: the newest acknowledged revision stands beside the database, so
-//     that the loss of a log is found out at the next start.
-//   - stall: a write that does not end is reported while it lasts.
-//   - scheduler: one compaction of Pebble's runs at a time.
-//   - snapshot: a copy of the store as a stream, and a store from a copy.
+// # Files
+//
+//   - format: the format on disk.
+//   - commit: commits, as described above.
+//   - recent: a cache of recently written versions. Transactions are evaluated against it without
+//     a disk read, including versions that are not durable yet.
+//   - iterators: a pool of Pebble iterators for the evaluation of transactions.
+//   - read: point and range reads at a published revision. A revision is published when it is
+//     durable.
+//   - ring, watch: a watch is a position in the shared ring of recent groups. It reads the change
+//     log on disk when it starts at an old revision or falls behind the ring.
+//   - compact: deletes history up to a revision, in small steps.
+//   - retain, hold: determine that revision, from the retention period and the held revisions.
+//     Marks record which revision was the newest at a time.
+//   - expire: deletes keys with an expired TTL, with ordinary commits.
+//   - guard, repair: after a failed disk write, the guard rejects all further writes. Reads
+//     continue, and the store reopens itself when the disk accepts writes again. If the disk is
+//     full at startup, the store opens read-only.
+//   - reserve: a file that reserves space for deletions on a full disk.
+//   - acked, lost: a file with the newest acknowledged revision, to detect lost writes at the next
+//     start.
+//   - stall: reports slow disk writes while they last.
+//   - scheduler: limits Pebble to one compaction at a time.
+//   - snapshot: writes the store to a stream, and restores it from a stream.
 package embedded

@@ -10,47 +10,44 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// The store is one Pebble database. Its keys begin with a byte that says what
-// they are; integers in keys are big endian, so that they sort; "uvarint" is
-// encoding/binary's.
+// formatVersion is the version of the format on disk.
 //
-//	m<name>                          meta, eight bytes each, big endian
-//	    format                       version of this format, formatVersion
-//	    revision                     newest revision when the store was made
-//	    compacted                    what Compact was last asked for
-//	    trimmed                      history up to here has been deleted
-//	    uptime                       milliseconds the store was open, all runs
-//	    recorded                     Unix milliseconds, when that was written
-//	k<key> 00 <^revision: 8>         one version of one key
-//	    flags: 1                     bit 0: a deletion; bit 1: expires
-//	    created: uvarint             revision minus the creation revision
-//	    expires: uvarint             Unix second, where bit 1 is set
-//	    value                        the rest
-//	l<revision: 8>                   change log: the ops of that commit, each
-//	    flags: 1                     bit 0: a deletion
-//	    previous: uvarint            revision of the version replaced, 0: none
+// The store is one Pebble database. The first byte of a key is its type. Integers in keys are big
+// endian, so that they sort; "uvarint" is the encoding of package encoding/binary.
+//
+//	m<name>                          metadata: 8 bytes, big endian
+//	    format                       formatVersion
+//	    revision                     the newest revision when the store was created
+//	    compacted                    the revision of the last call of Compact
+//	    trimmed                      the revision up to which history has been deleted
+//	    uptime                       total time that the store was open, in milliseconds
+//	    recorded                     time of the last write of uptime, in Unix milliseconds
+//	k<key> 00 <^revision: 8>         one version of a key
+//	    flags: 1                     bit 0: deletion; bit 1: has an expiry
+//	    created: uvarint             revision minus creation revision
+//	    expires: uvarint             Unix second; only if bit 1 is set
+//	    value                        the remaining bytes
+//	l<revision: 8>                   change log record of a commit, for each op:
+//	    flags: 1                     bit 0: deletion
+//	    previous: uvarint            revision of the replaced version; 0 if there was none
 //	    length: uvarint, key
-//	x<second: 8><key>                what expires in that Unix second
-//	    revision: 8                  the version that does
-//	t<revision: 8>                   mark: that was the newest revision at
-//	    time: 8                      Unix milliseconds, and
-//	    uptime: 8                    as in meta
+//	x<second: 8><key>                a key that expires in this Unix second
+//	    revision: 8                  revision of the expiring version
+//	t<revision: 8>                   mark: the newest revision at a time
+//	    time: 8                      Unix milliseconds
+//	    uptime: 8                    uptime at this time, in milliseconds
 //
-// The complement of the revision makes the newest version of a key come first,
-// so that the version at revision R is the first one at or after <key> 00 ^R.
-// Keys contain no zero byte: that is what keeps the versions of "a" together
-// and before those of "ab".
+// The complement of the revision sorts the newest version of a key first. The version at revision
+// R is the first key at or after <key> 00 ^R. Keys contain no zero byte, so that all versions of
+// "a" sort before the versions of "ab".
 //
-// A version and a log record are written once and never overwritten, which is
-// why they can be removed by Pebble's SingleDelete. The newest revision is that
-// of the last log record, or the meta revision where that is greater. The log
-// record of the compacted revision itself is kept, so a store that has been
-// written to always has one.
+// Versions and log records are written once and never overwritten, so Pebble's SingleDelete can
+// remove them. The newest revision is the revision of the last log record, or the metadata key
+// "revision" if that is greater. The log record of the compacted revision is retained, so that the
+// log of a store with commits is never empty.
 //
-// Versions of the format:
-//
-//	1  the above. Marks, uptime and recorded came later: what has none goes on
-//	   without, and a build that does not know them leaves them alone.
+// Marks, "uptime" and "recorded" were added later to version 1. They are optional, and builds
+// without them ignore them.
 const formatVersion = 1
 
 const (
@@ -76,21 +73,20 @@ const (
 	metaRecorded  = "mrecorded"
 )
 
-// version is one version of one key, decoded. The zero version is that of a key
-// that never was.
+// version is a decoded version of a key. The zero value represents a key that never existed.
 type version struct {
-	// entry is nil where the key is absent.
+	// entry is nil if the version is a deletion.
 	entry *kv.Entry
 	// revision is the revision of the put or deletion, or 0 if the key never existed.
 	revision kv.Revision
-	// expires is a Unix second, 0 for never.
+	// expires is a Unix second; 0 if the version does not expire.
 	expires int64
 }
 
-// versionKeyLen is the length of the key made by putVersionKey.
+// versionKeyLen returns the length of a version key.
 func versionKeyLen(key string) int { return 1 + len(key) + 1 + suffixLen }
 
-// putVersionKey fills dst, of length versionKeyLen(key).
+// putVersionKey writes a version key to dst, which must have length versionKeyLen(key).
 func putVersionKey(dst []byte, key string, rev kv.Revision) {
 	dst[0] = prefixVersion
 	copy(dst[1:], key)
@@ -98,7 +94,7 @@ func putVersionKey(dst []byte, key string, rev kv.Revision) {
 	binary.BigEndian.PutUint64(dst[2+len(key):], ^uint64(rev))
 }
 
-// appendVersionKey appends the same to dst.
+// appendVersionKey appends a version key to dst.
 func appendVersionKey(dst []byte, key string, rev kv.Revision) []byte {
 	dst = append(dst, prefixVersion)
 	dst = append(dst, key...)
@@ -106,7 +102,7 @@ func appendVersionKey(dst []byte, key string, rev kv.Revision) []byte {
 	return binary.BigEndian.AppendUint64(dst, ^uint64(rev))
 }
 
-// splitVersionKey is the inverse; the returned key is part of raw.
+// splitVersionKey parses a version key. The returned key aliases raw.
 func splitVersionKey(raw []byte) (key []byte, rev kv.Revision, err error) {
 	n := len(raw) - suffixLen - 1
 	if n < 1 || raw[0] != prefixVersion || raw[n] != 0 {
@@ -138,7 +134,8 @@ func versionHeaderLen(created, rev kv.Revision, expires int64) int {
 	return n
 }
 
-// putVersionHeader fills the start of dst and returns the rest.
+// putVersionHeader writes the data before the value to the start of dst and returns the rest of
+// dst.
 func putVersionHeader(dst []byte, created, rev kv.Revision, expires int64) []byte {
 	dst[0] = 0
 	n := 1 + binary.PutUvarint(dst[1:], uint64(rev-created))
@@ -149,7 +146,7 @@ func putVersionHeader(dst []byte, created, rev kv.Revision, expires int64) []byt
 	return dst[n:]
 }
 
-// deletedVersion is the value of a deletion.
+// deletedVersion returns the encoding of a deletion.
 func deletedVersion() []byte { return []byte{flagDeleted, 0} }
 
 // decodeVersion decodes the value stored for key at rev. The entry contains a copy of raw.
@@ -183,12 +180,12 @@ func decodeVersion(key string, rev kv.Revision, raw []byte) (version, error) {
 	return v, nil
 }
 
-// logKey is the key of a commit in the change log.
+// logKey returns the key of a change log record.
 func logKey(rev kv.Revision) []byte {
 	return binary.BigEndian.AppendUint64([]byte{prefixLog}, uint64(rev))
 }
 
-// logRevision is the inverse.
+// logRevision parses the key of a change log record.
 func logRevision(raw []byte) (kv.Revision, error) {
 	if len(raw) != 9 || raw[0] != prefixLog {
 		return 0, fmt.Errorf("malformed log key %q: %w", raw, kv.ErrCorrupt)
@@ -196,7 +193,7 @@ func logRevision(raw []byte) (kv.Revision, error) {
 	return kv.Revision(binary.BigEndian.Uint64(raw[1:])), nil
 }
 
-// change is one op of a log record.
+// change is one op of a change log record.
 type change struct {
 	key      string
 	previous kv.Revision
@@ -207,7 +204,7 @@ func changeLen(c change) int {
 	return 1 + uvarintLen(uint64(c.previous)) + uvarintLen(uint64(len(c.key))) + len(c.key)
 }
 
-// putChange fills the start of dst and returns the rest.
+// putChange writes a change to the start of dst and returns the rest of dst.
 func putChange(dst []byte, c change) []byte {
 	dst[0] = 0
 	if c.deleted {
@@ -219,7 +216,7 @@ func putChange(dst []byte, c change) []byte {
 	return dst[n:]
 }
 
-// decodeChange decodes the first op of a log record and returns the rest.
+// decodeChange decodes the first op of a change log record and returns the rest of the record.
 func decodeChange(raw []byte) (change, []byte, error) {
 	malformed := func() (change, []byte, error) {
 		return change{}, nil, fmt.Errorf("malformed change log record: %w", kv.ErrCorrupt)
@@ -243,7 +240,7 @@ func decodeChange(raw []byte) (change, []byte, error) {
 	return c, raw[length:], nil
 }
 
-// expiryKey is the key of the expiry index.
+// expiryKey returns the key of an entry of the expiry index.
 func expiryKey(second int64, key string) []byte {
 	dst := make([]byte, 0, 9+len(key))
 	dst = append(dst, prefixExpiry)
