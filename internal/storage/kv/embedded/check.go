@@ -22,13 +22,13 @@ type Report struct {
 	// Number of current keys, of keys with a time to live, of versions of current and former keys,
 	// and of commits in the change log.
 	Keys, Expiring, Versions, Commits int64
-	// Marks are the times of which the newest revision is known.
+	// Marks is the number of recorded times with their newest revision.
 	Marks int64
 	// Bytes is the total size of the values of all versions.
 	Bytes int64
 }
 
-// Exists reports whether a directory contains a store, finished or not.
+// Exists reports whether a directory contains a store, even if its creation was interrupted.
 func Exists(dir string) (bool, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -44,14 +44,15 @@ func Exists(dir string) (bool, error) {
 
 // CheckReader receives the data that Check reads. Either function may be nil.
 type CheckReader struct {
-	// Progress is called now and then with how many records were read.
+	// Progress is called periodically with the number of records read so far.
 	Progress func(records int64)
-	// Entry is called with each key that there is now; its error ends the check.
+	// Entry is called for each current key, in ascending order. Its error ends the check.
 	Entry func(*kv.Entry) error
 }
 
-// Check reads the whole store in dir without changing it. An error that is kv.ErrCorrupt describes
-// the first damage. to may be nil.
+// Check verifies the whole store in dir without changing it. It locks the directory and fails if
+// another process uses it. An error that wraps kv.ErrCorrupt describes the first damage; ErrNoStore
+// means that there is no store. to may be nil.
 func Check(ctx context.Context, dir string, to *CheckReader) (Report, error) {
 	if to == nil {
 		to = &CheckReader{}
@@ -107,12 +108,12 @@ type checker struct {
 	read   int64
 	state  state
 	report Report
-	// recent counts versions that the change log must name.
+	// recent is the number of versions that must have a change log record.
 	recent int64
 }
 
 func (c *checker) run() error {
-	// This also checks data that no key refers to.
+	// This also checks blocks that the iterations below do not read.
 	if err := c.e.db.CheckLevels(nil); err != nil {
 		return err
 	}
@@ -138,12 +139,12 @@ func (c *checker) run() error {
 	return nil
 }
 
-// fault is something wrong with a store.
+// fault returns an error that wraps kv.ErrCorrupt.
 func fault(format string, args ...any) error {
 	return fmt.Errorf(format+": %w", append(args, kv.ErrCorrupt)...)
 }
 
-// each calls visit for all keys that begin with a byte.
+// each calls visit for all keys with a one-byte prefix.
 func (c *checker) each(prefix byte, visit func(key, value []byte) error) error {
 	it, err := c.e.db.NewIter(&pebble.IterOptions{LowerBound: []byte{prefix}, UpperBound: []byte{prefix + 1}})
 	if err != nil {
@@ -246,7 +247,7 @@ func (c *checker) expiry(key string, v version) error {
 	return nil
 }
 
-// changes checks that the change log names the versions there are, and no other.
+// changes checks that the change log and the stored versions correspond to each other.
 func (c *checker) changes() error {
 	var named int64
 	err := c.each(prefixLog, func(rawKey, raw []byte) error {
@@ -319,8 +320,8 @@ func (c *checker) expiries() error {
 	return err
 }
 
-// marks checks that revisions and uptimes of marks ascend. Their times need not:
-// clocks are set.
+// marks checks that the revisions and uptimes of marks ascend. Their times may descend, because
+// clocks can be set back.
 func (c *checker) marks() error {
 	var last history.Mark
 	return c.each(prefixMark, func(rawKey, rawValue []byte) error {

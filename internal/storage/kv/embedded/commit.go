@@ -14,15 +14,14 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// group is the transactions that share one fsync. Until it is taken by
-// commitLoop it is guarded by Store.mu, from then on it belongs to that.
+// group contains transactions that share one fsync. It is guarded by Store.mu until nextGroup
+// returns it; then it is owned by commitLoop.
 type group struct {
 	batch *pebble.Batch
 	// events contains the events of all transactions, in ascending order of revision.
 	events      []kv.Event
 	first, last kv.Revision
-	// expires is the first Unix second in which something put by the group
-	// expires, or 0.
+	// expires is the first Unix second in which a key of the group expires; 0 if none expires.
 	expires int64
 	// done is closed at the end of the group; err is its result.
 	done chan struct{}
@@ -98,15 +97,16 @@ func distinct(ops []kv.Op) error {
 	return nil
 }
 
-// txn is one transaction from Commit to its result.
+// txn is the state of one call of Commit.
 type txn struct {
 	ops    []kv.Op
 	found  []version
 	small  [4]version // room for found
 	result kv.CommitResult
-	// group must end before the result is true; nil when it is true already.
+	// group must be durable before the result may be returned; nil if the result depends on durable
+	// versions only.
 	group *group
-	// broken is closed when the store stops writing.
+	// broken is closed when the store rejects writes.
 	broken <-chan struct{}
 }
 
@@ -182,8 +182,8 @@ func (t *txn) creates() bool {
 	return slices.ContainsFunc(t.ops, func(op kv.Op) bool { return op.Expect == 0 })
 }
 
-// compareLocked evaluates the conditions, all versions being found, and appends
-// the transaction to the pending group where they hold.
+// compareLocked checks each Expect against t.found, which must be complete, and appends the
+// transaction to the pending group if all are satisfied.
 func (s *Store) compareLocked(t *txn) {
 	holds, writes, newest := true, false, kv.Revision(0)
 	for i := range t.ops {
@@ -345,8 +345,7 @@ func (s *Store) waitDurable(ctx context.Context, t *txn) error {
 	return fmt.Errorf("commit: outcome unknown: %w", kv.ErrUnavailable)
 }
 
-// commitLoop writes the pending group, again and again, until Close. It is the
-// only writer of groups.
+// commitLoop writes one group after another until Close. It is the only writer of groups.
 func (s *Store) commitLoop() {
 	for {
 		g := s.nextGroup()

@@ -33,7 +33,7 @@ func (s *Store) Compact(ctx context.Context, before kv.Revision) error {
 	return s.trim(ctx)
 }
 
-// markCompacted makes the new bound durable, then true.
+// markCompacted stores the new bound durably before reads observe it.
 func (s *Store) markCompacted(before kv.Revision) error {
 	e, err := s.useForWriting()
 	if err != nil {
@@ -71,9 +71,8 @@ func (s *Store) trim(ctx context.Context) error {
 	}
 }
 
-// trimStep deletes some history up to a revision and returns how far it got.
-// The step is one batch, which need not be durable: lost in a crash, it is done
-// again.
+// trimStep deletes a part of the history up to a revision and returns the revision that it reached.
+// It writes one batch without fsync: a step that is lost in a crash is repeated.
 func (s *Store) trimStep(to kv.Revision) (kv.Revision, error) {
 	e, err := s.useForWriting()
 	if err != nil {
@@ -131,7 +130,7 @@ func trimRecord(b *pebble.Batch, rev kv.Revision, raw []byte) error {
 	return nil
 }
 
-// useForWriting is use, unless writes are rejected.
+// useForWriting is like use, but returns an error if the store rejects writes.
 func (s *Store) useForWriting() (*engine, error) {
 	s.mu.Lock()
 	err := s.refusalLocked()

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// maxCounted is how many prefixes are counted at a time, and of how many the
-	// newest revision is known, maxRests how many ends of pages are remembered.
+	// maxCounted is the maximum number of prefixes with a cached count or newest revision, and
+	// maxRests the maximum number of cached page ends.
 	maxCounted = 1024
 	maxRests   = 256
 )
@@ -21,7 +21,7 @@ const (
 // uses. The first cache also has the revision of the newest key below the prefix.
 type counts struct {
 	mu sync.Mutex
-	// published is the Store's. It changes under mu only, so that counts are consistent with it.
+	// published is Store.published. It changes under mu only, so that counts are consistent with it.
 	published *atomic.Int64
 	prefixes  map[string]*prefixCount
 	newest    map[string]kv.Revision
@@ -33,8 +33,8 @@ type counts struct {
 // prefixCount is the number of keys under a prefix.
 type prefixCount struct {
 	n int64
-	// known is false while the keys are being counted; n is then by how much
-	// the number has changed since that began.
+	// known is false while the keys are being counted. n is then the change of the number since the
+	// start of the count.
 	known bool
 }
 
@@ -49,7 +49,7 @@ func newCounts(published *atomic.Int64) counts {
 	return counts{published: published, prefixes: map[string]*prefixCount{}, newest: map[string]kv.Revision{}}
 }
 
-// reset forgets everything, and publishes a revision.
+// reset empties the caches and publishes a revision.
 func (c *counts) reset(published kv.Revision) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,7 +59,7 @@ func (c *counts) reset(published kv.Revision) {
 	c.published.Store(int64(published))
 }
 
-// publish publishes a revision, with all events since the one before it.
+// publish publishes a revision. events are all events since the previously published revision.
 func (c *counts) publish(events []kv.Event, published kv.Revision) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,8 +94,8 @@ func (c *counts) addLocked(ev *kv.Event) {
 	}
 }
 
-// newestOf returns the revision of the newest commit below a prefix, or a newer published one, as
-// at the first call.
+// newestOf returns the revision of the newest commit below a prefix. At the first call for a prefix
+// it is not known, and the published revision is returned instead.
 func (c *counts) newestOf(prefix string) kv.Revision {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -109,16 +109,16 @@ func (c *counts) newestOf(prefix string) kv.Revision {
 	return published
 }
 
-// counting is the count of one range, while that is read.
+// counting is the state of a count during the read of a range.
 type counting struct {
 	// at is the revision to read at.
 	at kv.Revision
-	// total is the number of keys in the range, where known.
+	// total is the number of keys in the range, if it is known.
 	total int64
 	known bool
-	// prefix receives the total; nil for a range that is not followed.
+	// prefix receives the total; nil if the range is not cached.
 	prefix *prefixCount
-	// rest is the first end of a page that lies in the range, if hasRest.
+	// rest is the first cached page end in the range, if hasRest is true.
 	rest    rest
 	hasRest bool
 }
@@ -141,8 +141,8 @@ func (c *counts) begin(req *kv.RangeRequest) counting {
 	return counted
 }
 
-// followLocked looks the prefix up, and begins to follow it if it is new and
-// will be counted.
+// followLocked finds the cache entry of the prefix. It adds an entry if there is none and the
+// request counts all keys.
 func (c *counts) followLocked(req *kv.RangeRequest, counted *counting) {
 	switch p := c.prefixes[req.Start]; {
 	case p == nil && (req.CountOnly || req.Counted):
@@ -169,8 +169,8 @@ func (c *counts) findRestLocked(req *kv.RangeRequest, counted *counting) {
 	}
 }
 
-// pass notes that the range was read up to a key, n keys coming before it. The
-// total is known when that is where the rest begins.
+// pass records that the read has reached a key after n keys. If a cached page end starts at this
+// key, the total is known.
 func (k *counting) pass(key []byte, n int64) {
 	if k.hasRest && !k.known && string(key) >= k.rest.pos {
 		k.total, k.known = n+k.rest.n, true

@@ -16,11 +16,11 @@ import (
 // contains no acknowledged data.
 const creating = "CREATING"
 
-// restoring is there while Restore runs.
+// restoring is the name of a file that exists while Restore runs.
 const restoring = "RESTORING"
 
-// prepare examines the directory and reports whether a store must be created in it. It never
-// mistakes a damaged store for no store.
+// prepare reports whether a store must be created in the directory. It returns an error for a
+// damaged or incomplete store, which must not be replaced by an empty one.
 func (d *disk) prepare() (isNew bool, err error) {
 	names, err := d.fs.List(d.dir)
 	if err != nil {
@@ -70,7 +70,7 @@ func engineFile(name string) bool {
 	return false
 }
 
-// mark makes an empty file that is there after a crash.
+// mark creates an empty file durably.
 func (d *disk) mark(name string) error {
 	f, err := d.fs.Create(filepath.Join(d.dir, name), vfs.WriteCategoryUnspecified)
 	if err != nil {

@@ -17,27 +17,25 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// Sizes for a small store at rest. Pebble subtracts the memtables, of which two or three exist
-// during a flush, from the block cache: each flush empties a cache that is not several times as
-// large.
+// Sizes for a small idle store. Pebble subtracts the memtables from the block cache. Two or three
+// memtables exist during a flush, so the cache must be several times as large to keep its content.
 const (
 	memTableBytes   = 4 << 20
 	blockCacheBytes = 16 << 20
 )
 
-// firstRevision is the newest revision of a store that was never written to: a
-// list of an empty cluster has a resource version too, and "0" means another
-// thing there.
+// firstRevision is the newest revision of an empty store. It is not 0, because the list of an empty
+// store has a resourceVersion, and resourceVersion "0" has a special meaning in requests.
 const firstRevision = 1
 
-// disk is a locked directory in which engines are opened, one after another.
+// disk is a locked directory. At most one engine is open in it at a time.
 type disk struct {
 	dir   string
 	fs    vfs.FS
 	log   *slog.Logger
 	held  *pebble.Lock
-	guard atomic.Pointer[guard] // that of the engine opened last
-	// damaged is the file Pebble last found corrupt.
+	guard atomic.Pointer[guard] // of the newest engine
+	// damaged is the name of the last file in which Pebble found corruption.
 	damaged atomic.Pointer[string]
 	reserve reserve
 }
@@ -113,16 +111,16 @@ type engine struct {
 	dir   string
 	guard *guard
 	disk  *disk
-	// readOnly: writes are impossible.
+	// readOnly reports that the database was opened read-only, on a full disk.
 	readOnly  bool
 	scheduler *scheduler
-	// unchecked is the number of bytes written since the last checkSpace; of the goroutine
-	// that writes groups.
+	// unchecked is the number of bytes written since the last checkSpace. It is used by commitLoop
+	// only.
 	unchecked int64
 	iterators iteratorPool
 }
 
-// options are Pebble's, for this format.
+// options returns Pebble's options for this format.
 func (d *disk) options(e *engine) *pebble.Options {
 	o := &pebble.Options{
 		FS:                 e.guard,
@@ -152,19 +150,19 @@ func (d *disk) options(e *engine) *pebble.Options {
 			},
 			DataCorruption: func(info pebble.DataCorruptionInfo) {
 				if e.guard.failure() != nil {
-					return // a file that could not be written to its end is no damage
+					return // an incompletely written file is not corrupt
 				}
 				if before := d.damaged.Swap(&info.Path); before != nil && *before == info.Path {
-					return // it is logged once, and not for each read
+					return // log only once, not for each read
 				}
 				d.log.Error("the store is corrupt", "file", info.Path, "err", firstLine(info.Details))
 			},
 		},
 	}
 	o.Experimental.CompactionScheduler = e.scheduler
-	// Pebble would put the values of older versions into blocks of their own,
-	// each in a buffer of 32 KiB until the table is written: under a load of
-	// updates that was a third of all memory allocated.
+	// By default, Pebble stores the values of older versions in separate blocks, each with a buffer
+	// of 32 KiB until the table is written. During frequent updates, these buffers were a third of
+	// all allocated memory.
 	o.Experimental.SpanPolicyFunc = func([]byte) (pebble.SpanPolicy, []byte, error) {
 		return pebble.SpanPolicy{DisableValueSeparationBySuffix: true}, nil, nil
 	}
@@ -174,11 +172,12 @@ func (d *disk) options(e *engine) *pebble.Options {
 	return o
 }
 
-// pebbleFormat is the version of Pebble's own files; to raise it is to make a
-// store unreadable for older builds, so it follows formatVersion.
+// pebbleFormat is the version of Pebble's own files. A change makes stores unreadable for older
+// builds, so it requires a new formatVersion.
 const pebbleFormat = pebble.FormatTableFormatV6
 
-// explain puts the store's errors in terms of kv's and names the file.
+// explain converts an error of Pebble or of the file system into an error of package kv that names
+// the file.
 func (e *engine) explain(doing string, err error) error {
 	file := e.dir
 	if p := e.disk.damaged.Load(); p != nil {
@@ -205,7 +204,7 @@ func isFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// asCorrupt makes Pebble's error of corruption kv's.
+// asCorrupt wraps kv.ErrCorrupt into Pebble's corruption errors.
 func asCorrupt(err error) error {
 	if errors.Is(err, kv.ErrCorrupt) {
 		return err
@@ -213,14 +212,14 @@ func asCorrupt(err error) error {
 	return fmt.Errorf("%w: %s", kv.ErrCorrupt, firstLine(err))
 }
 
-// firstLine is the text of one of Pebble's errors, some of which go on with
-// details and stacks over several lines.
+// firstLine returns the first line of an error of Pebble. Some of them continue with details and
+// stack traces.
 func firstLine(err error) string {
 	text, _, _ := strings.Cut(err.Error(), "\n")
 	return text
 }
 
-// explainOpen is explain for errors of opening an existing store. Unless a write or the operating
+// explainOpen is like explain, for errors of opening an existing store. Unless a write or the operating
 // system failed, the store is damaged. If Pebble reports corruption, the last read file is damaged;
 // otherwise files are missing, have a wrong size, or are inconsistent, and the error contains the
 // details.
@@ -260,8 +259,8 @@ func (l engineLog) Fatalf(format string, args ...any) {
 	l.failed(fmt.Errorf("engine: "+format, args...))
 }
 
-// open opens the database in the directory, or makes one. From then on failed
-// is called, once, when a write to disk fails.
+// open opens the database in the directory, or creates it. After the first failed write, failed is
+// called once.
 func (d *disk) open(failed func(error)) (e *engine, err error) {
 	isNew, err := d.prepare()
 	if err != nil {
@@ -370,7 +369,7 @@ func (e *engine) apply(b *pebble.Batch) error {
 	if err := e.db.Apply(b, pebble.Sync); err != nil {
 		return e.explain("write", err)
 	}
-	// A failed write looks like a success to Pebble; see guard.
+	// The guard reports failed writes to Pebble as successful.
 	if err := e.guard.failure(); err != nil {
 		return fmt.Errorf("write: outcome unknown: %w: %w", kv.ErrUnavailable, err)
 	}

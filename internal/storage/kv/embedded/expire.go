@@ -10,17 +10,17 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// expireBatch is how many keys are deleted at a time.
+// expireBatch is the maximum number of expired keys that one step deletes.
 const expireBatch = 512
 
 // expiries tracks the time of the next expiration.
 type expiries struct {
 	mu struct {
 		sync.Mutex
-		// next is a Unix second, 0 without one.
+		// next is a Unix second; 0 if no key expires.
 		next int64
 	}
-	// sooner is sent to when next became smaller.
+	// sooner receives a value when next becomes smaller.
 	sooner chan struct{}
 }
 
@@ -42,7 +42,7 @@ func (x *expiries) wake(at int64) {
 	}
 }
 
-// take returns the next second and forgets it.
+// take returns next and sets it to 0.
 func (x *expiries) take() int64 {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -57,7 +57,7 @@ func (x *expiries) peek() int64 {
 	return x.mu.next
 }
 
-// expirySecond is the first whole second at which ttl has passed.
+// expirySecond returns the first full Unix second after now plus ttl.
 func expirySecond(now time.Time, ttl time.Duration) int64 {
 	at := now.Add(ttl)
 	if at.Nanosecond() > 0 {
@@ -113,8 +113,7 @@ func (s *Store) expireDue(now int64) {
 	}
 }
 
-// due returns keys that have expired, up to expireBatch of them, and the second
-// in which the first other key expires.
+// due returns at most expireBatch expired keys, and the Unix second in which the next key expires.
 func (s *Store) due(now int64) (due []expiry, next int64, err error) {
 	e, err := s.use()
 	if err != nil {
@@ -139,7 +138,7 @@ func (s *Store) due(now int64) (due []expiry, next int64, err error) {
 	return due, 0, e.explain("read the expiry index", it.Error())
 }
 
-// deleteExpired deletes the keys, each in its own transaction: a rewritten key stays.
+// deleteExpired deletes the keys in one transaction each, unless they were written again.
 func (s *Store) deleteExpired(due []expiry) error {
 	txns := make([]txn, len(due))
 	var errs []error
@@ -168,7 +167,7 @@ func (e *engine) newExpiryIter() (*pebble.Iterator, error) {
 	return it, nil
 }
 
-// firstExpiry returns the second in which the first key expires, 0 without one.
+// firstExpiry returns the Unix second in which the first key expires; 0 if no key expires.
 func (e *engine) firstExpiry() (int64, error) {
 	it, err := e.newExpiryIter()
 	if err != nil {

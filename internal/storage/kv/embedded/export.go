@@ -15,15 +15,17 @@ import (
 // Record is an entry of a snapshot.
 type Record struct {
 	kv.Entry
-	// Expires is the expiration time, in seconds; zero for never.
+	// Expires is the expiration time, with a resolution of one second; zero if the key does not
+	// expire.
 	Expires time.Time
 }
 
 // SnapshotReader receives the content of a snapshot. Either function may be nil.
 type SnapshotReader struct {
-	// Begin is called first, with the revision the snapshot is true for.
+	// Begin is called first, with the revision of the snapshot. Its error ends the read.
 	Begin func(kv.Revision) error
-	// Record is called for each key, in order. The record may be retained.
+	// Record is called for each key in ascending order. It may retain the record. Its error ends the
+	// read.
 	Record func(Record) error
 }
 
@@ -33,13 +35,13 @@ type SnapshotInfo struct {
 	Keys     int64
 }
 
-// IsSnapshot reports by its first bytes whether something is a snapshot of a store.
+// IsSnapshot reports whether head, the first bytes of a file, is the start of a snapshot.
 func IsSnapshot(head []byte) bool {
 	return len(head) >= len(snapshotMagic) && string(head[:len(snapshotMagic)]) == snapshotMagic
 }
 
-// ReadSnapshot reads a complete snapshot and verifies its checksums. After an error, which is
-// kv.ErrCorrupt for a damaged snapshot, the data that to has received is unreliable.
+// ReadSnapshot reads a complete snapshot and verifies its checksums. The error wraps kv.ErrCorrupt
+// if the snapshot is damaged. After an error, the data that to has received is unreliable.
 func ReadSnapshot(r io.Reader, to SnapshotReader) (SnapshotInfo, error) {
 	sr, err := newSnapshotReader(r)
 	if err != nil {
@@ -71,8 +73,8 @@ func ReadSnapshot(r io.Reader, to SnapshotReader) (SnapshotInfo, error) {
 	}
 }
 
-// SnapshotWriter makes a snapshot of entries from elsewhere, for Restore. It is
-// used by one goroutine.
+// SnapshotWriter writes a snapshot for Restore from the entries of another store. It is not safe for
+// concurrent use.
 type SnapshotWriter struct {
 	w    *snapshotWriter
 	at   kv.Revision
@@ -80,7 +82,8 @@ type SnapshotWriter struct {
 	buf  []byte
 }
 
-// NewSnapshotWriter begins a snapshot that is true for a revision.
+// NewSnapshotWriter writes the header of a snapshot with the revision at. The caller must call Close
+// after the last record.
 func NewSnapshotWriter(w io.Writer, at kv.Revision) (*SnapshotWriter, error) {
 	sw := &SnapshotWriter{w: newSnapshotWriter(w, at), at: at}
 	if sw.w.err != nil {
@@ -89,7 +92,7 @@ func NewSnapshotWriter(w io.Writer, at kv.Revision) (*SnapshotWriter, error) {
 	return sw, nil
 }
 
-// Put adds a record. Records must be in ascending order of keys.
+// Put adds a record. Keys must ascend; otherwise, it returns an error.
 func (sw *SnapshotWriter) Put(r Record) error {
 	switch {
 	case r.Key <= sw.last:
@@ -123,7 +126,7 @@ func (sw *SnapshotWriter) flush() error {
 	return nil
 }
 
-// Close ends the snapshot. It does not close the underlying writer.
+// Close writes the trailer of the snapshot. It does not close the underlying writer.
 func (sw *SnapshotWriter) Close() error {
 	if err := sw.flush(); err != nil {
 		return err
@@ -137,5 +140,5 @@ func (sw *SnapshotWriter) Close() error {
 // ErrNoStore is returned by Check if there is no store.
 var ErrNoStore = errors.New("there is no store")
 
-// SyncName makes durable that the directory of a store was renamed.
+// SyncName syncs the parent of a store directory, after the directory was renamed.
 func SyncName(dir string) error { return syncDir(vfs.Default, filepath.Dir(dir)) }

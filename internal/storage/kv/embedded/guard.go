@@ -11,29 +11,28 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// guard stands between Pebble and the disk, because Pebble ends the process
-// when a write to its log or manifest fails. The first failed write of an armed
-// guard is its last: from that moment the directory stays as it is, as if the
-// process had been killed there, while Pebble is kept alive to serve reads until
-// the engine can be opened anew.
+// guard is a file system for Pebble that hides failed writes, because Pebble ends the process if a
+// write to its log or manifest fails. After the first failed write, the guard writes nothing more:
+// the directory stays as if the process had been killed at that time. Pebble continues to serve
+// reads until the store reopens the engine.
 //
-// After the failure
-//   - writes to log files are swallowed and reported as successful; the store
-//     asks failure() before it acknowledges a commit;
-//   - every other write waits, so that flushes and compactions stand still
-//     instead of replacing files that can be read by files that cannot;
-//   - once abandon was called, everything is swallowed, and new files are made
-//     in memory, so that Pebble can come to an end and be closed.
+// After a failed write,
+//   - writes to log files are discarded and reported as successful; the store checks failure()
+//     before it acknowledges a commit;
+//   - all other writes block, so that flushes and compactions do not replace readable files by
+//     incomplete ones;
+//   - after a call of abandon, all writes are discarded, and new files are created in memory, so
+//     that Pebble can be closed.
 //
-// While it is not armed yet, there are no reads to serve: the guard abandons the
-// disk at once, and arm returns the error. Not even opening passes errors on to
-// Pebble, which tries some things again until they succeed.
+// A guard that is not armed yet belongs to an engine without readers. After a failed write, it
+// abandons the disk immediately, and arm returns the error. Errors are hidden from Pebble even
+// during Open, because Pebble retries some operations until they succeed.
 type guard struct {
 	vfs.FS
 	state atomic.Int32
 	// abandoned is closed by abandon.
 	abandoned chan struct{}
-	// void has the files made after that, under the last element of their names.
+	// void contains the files created after abandon, by the last element of their names.
 	void *vfs.MemFS
 	// slow is called if the sync of a file does not end within stallAfter. It may be nil.
 	slow func(name string)
@@ -43,10 +42,10 @@ type guard struct {
 		armed  bool
 		err    error
 		failed func(error)
-		// read is the file last opened for reading.
+		// read is the name of the last file opened for reading.
 		read string
-		// unsynced are the files with delayed syncs, and whether they are directories; nil if syncs
-		// are not delayed.
+		// unsynced contains the files with delayed syncs; the value is true for directories. It is nil
+		// if syncs are not delayed.
 		unsynced map[string]bool
 	}
 }
@@ -72,7 +71,7 @@ func (g *guard) arm(failed func(error)) error {
 	return g.mu.err
 }
 
-// fail ends writing.
+// fail records the first failed write. All later writes are discarded or block.
 func (g *guard) fail(err error) {
 	g.mu.Lock()
 	if g.mu.err != nil {
@@ -90,7 +89,7 @@ func (g *guard) fail(err error) {
 	failed(err)
 }
 
-// failure returns why writing ended, nil when it has not.
+// failure returns the error of the first failed write, or nil.
 func (g *guard) failure() error {
 	if g.state.Load() == guardWrites {
 		return nil
@@ -100,14 +99,15 @@ func (g *guard) failure() error {
 	return g.mu.err
 }
 
-// abandon releases the writes that wait since the failure.
+// abandon discards the blocked writes and all later ones.
 func (g *guard) abandon() {
 	if g.state.Swap(guardAbandoned) != guardAbandoned {
 		close(g.abandoned)
 	}
 }
 
-// check is called before each write. It reports whether to swallow it, possibly after waiting.
+// check is called before each write. It reports whether to discard the write, and blocks between a
+// failure and abandon.
 func (g *guard) check(name string) (swallow bool) {
 	if g.state.Load() == guardWrites {
 		return false
@@ -118,8 +118,8 @@ func (g *guard) check(name string) (swallow bool) {
 	return true
 }
 
-// wrote receives the result of each write. When it returns, the write is to be
-// reported to Pebble as successful.
+// wrote handles the result of each write. If it returns, the caller reports the write to Pebble as
+// successful.
 func (g *guard) wrote(name string, err error) {
 	if err == nil {
 		return
@@ -128,7 +128,7 @@ func (g *guard) wrote(name string, err error) {
 	g.check(name)
 }
 
-// do runs one write that has no result but an error.
+// do runs a write that returns only an error.
 func (g *guard) do(name string, write func() error) error {
 	if !g.check(name) {
 		g.wrote(name, write())
@@ -146,7 +146,7 @@ func (g *guard) deferSyncs() {
 	g.mu.unsynced = make(map[string]bool)
 }
 
-// syncDeferred makes up for the syncs put off.
+// syncDeferred performs the delayed syncs.
 func (g *guard) syncDeferred() error {
 	g.mu.Lock()
 	names := g.mu.unsynced
@@ -173,8 +173,8 @@ func (g *guard) syncDeferred() error {
 	return nil
 }
 
-// putOff reports whether the sync of a file is put off.
-func (g *guard) putOff(f *guardedFile) bool {
+// deferSync reports whether the sync of a file is delayed, and records the file if it is.
+func (g *guard) deferSync(f *guardedFile) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.mu.unsynced == nil {
@@ -194,7 +194,7 @@ func (g *guard) renamed(oldname, newname string) {
 	}
 }
 
-// lastRead is the file last opened for reading before the guard was armed.
+// lastRead returns the name of the last file opened for reading before the guard was armed.
 func (g *guard) lastRead() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -288,7 +288,7 @@ func (g *guard) MkdirAll(dir string, perm os.FileMode) error {
 	return g.do(dir, func() error { return g.FS.MkdirAll(dir, perm) })
 }
 
-// Remove implements vfs.FS. A file that cannot be removed is no danger.
+// Remove implements vfs.FS. It ignores errors: a remaining file is harmless.
 func (g *guard) Remove(name string) error {
 	if g.state.Load() != guardWrites {
 		return nil
@@ -332,7 +332,7 @@ func (f *guardedFile) WriteAt(p []byte, off int64) (int, error) {
 
 func (f *guardedFile) Sync() error {
 	return f.guard.do(f.name, func() error {
-		if f.guard.putOff(f) {
+		if f.guard.deferSync(f) {
 			return nil
 		}
 		return f.guard.syncWatched(f.name, f.File.Sync)
@@ -341,7 +341,7 @@ func (f *guardedFile) Sync() error {
 
 func (f *guardedFile) SyncData() error {
 	return f.guard.do(f.name, func() error {
-		if f.guard.putOff(f) {
+		if f.guard.deferSync(f) {
 			return nil
 		}
 		return f.guard.syncWatched(f.name, f.File.SyncData)

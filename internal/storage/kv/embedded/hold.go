@@ -14,7 +14,7 @@ func (s *Store) Hold(ctx context.Context, at kv.Revision) (kv.Revision, func(), 
 	return s.hold(ctx, at, kv.MaxHold)
 }
 
-// hold is Hold with another limit; 0 means no limit.
+// hold is like Hold, with the given maximum duration; 0 means no limit.
 func (s *Store) hold(ctx context.Context, at kv.Revision, limit time.Duration) (kv.Revision, func(), error) {
 	for {
 		if err := s.alive(ctx); err != nil {
@@ -36,7 +36,7 @@ func (s *Store) hold(ctx context.Context, at kv.Revision, limit time.Duration) (
 	}
 }
 
-// grant returns the revision to which compaction may go, at most to.
+// grant returns the newest revision, at most to, that holds permit to compact.
 func (s *Store) grant(to kv.Revision) kv.Revision {
 	granted, expired := s.holds.Grant(to)
 	for _, x := range expired {

@@ -23,10 +23,10 @@ const (
 // creation. recent contains the newer versions.
 type pooledIterator struct {
 	it *pebble.Iterator
-	// at is a revision up to which it has all.
+	// at is a revision such that the iterator returns all versions up to it.
 	at    kv.Revision
 	until time.Time
-	// creates: it uses the filters of the last level.
+	// creates reports that the iterator uses the bloom filters of the last level.
 	creates bool
 	buf     []byte
 }
@@ -37,13 +37,13 @@ type iteratorPool struct {
 	mu     sync.Mutex
 	idle   []*pooledIterator
 	last   time.Time // time of the last request
-	busy   bool      // that was iteratorGap before, at most
+	busy   bool      // the last two requests were at most iteratorGap apart
 	timer  *time.Timer
 	set    bool // the timer will call expire
 	closed bool
 }
 
-// take returns an iterator of floor or later, which the caller must return, or nil.
+// take returns an unused iterator with at >= floor, or nil. The caller must pass it to give.
 func (x *iteratorPool) take(floor kv.Revision, creates bool) *pooledIterator {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -122,12 +122,13 @@ func (x *iteratorPool) close() {
 	}
 }
 
-// iterator returns one of floor or of later. It is given back to e.iterators, or closed.
+// iterator returns an iterator with at >= floor. The caller must pass it to e.iterators.give or
+// close it.
 func (s *Store) iterator(e *engine, floor kv.Revision, creates bool) (*pooledIterator, error) {
 	if v := e.iterators.take(floor, creates); v != nil {
 		return v, nil
 	}
-	v := &pooledIterator{at: kv.Revision(s.published.Load()), until: time.Now().Add(iteratorAge), creates: creates} // in this order: see read
+	v := &pooledIterator{at: kv.Revision(s.published.Load()), until: time.Now().Add(iteratorAge), creates: creates} // published is loaded before the iterator is created, as in read
 	var err error
 	v.it, err = e.db.NewIter(&pebble.IterOptions{
 		LowerBound: []byte{prefixVersion}, UpperBound: []byte{prefixVersion + 1},

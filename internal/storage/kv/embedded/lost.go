@@ -13,8 +13,8 @@ import (
 // with one: each uses at least 200 bytes of the memtables.
 const unflushed = 4 * memTableBytes / 200
 
-// loadReached is loadState of an engine that must reach the acknowledged revision noted; otherwise
-// it returns ErrLostWrites. All logs may be missing.
+// loadReached loads the state of an engine that must contain the acknowledged revision. Otherwise, it
+// returns ErrLostWrites, also if all logs are missing.
 func (e *engine) loadReached(noted kv.Revision) (state, error) {
 	st, err := e.loadState()
 	if err == nil || errors.Is(err, errNoFormat) && noted > 0 {
@@ -23,7 +23,7 @@ func (e *engine) loadReached(noted kv.Revision) (state, error) {
 	return st, err
 }
 
-// reaches checks that the store does not end before a revision.
+// reaches returns ErrLostWrites if the newest revision of the store is older than noted.
 func (e *engine) reaches(st state, noted kv.Revision) error {
 	if st.revision >= noted {
 		return nil

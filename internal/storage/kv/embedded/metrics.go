@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics of one store.
+// metrics are the metrics of one store.
 type metrics struct {
 	registerer prometheus.Registerer
 	collectors []prometheus.Collector

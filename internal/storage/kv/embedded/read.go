@@ -22,7 +22,7 @@ type reading struct {
 	buf []byte
 }
 
-// read starts reading the keys of [start, end) at a revision; 0 is the newest. It determines the
+// read starts a read of the keys of [start, end) at a revision; 0 selects the newest. It determines the
 // newest revision before it creates the iterator, so that the iterator contains the complete
 // revision, and the compacted revision afterwards, so that its data cannot be missing.
 func (s *Store) read(ctx context.Context, start, end string, at kv.Revision) (*reading, error) {
@@ -128,7 +128,7 @@ func (r *reading) next(first bool) (key []byte, err error) {
 				return nil, r.e.explain("read", err)
 			}
 			if !bytes.Equal(found, r.buf[1:len(r.buf)-suffixLen-1]) {
-				continue // the key came after the revision
+				continue // the key was created after the revision
 			}
 			key = found
 		}
@@ -182,8 +182,8 @@ func (s *Store) Get(ctx context.Context, key string, at kv.Revision) (*kv.Entry,
 	return v.entry, r.rev, nil
 }
 
-// newest returns the newest version of a key and the revision it was looked up at, if
-// that is in memory and durable.
+// newest returns the newest version of a key and the revision of the lookup. It returns false if the
+// version is not in memory, or not durable yet.
 func (s *Store) newest(key string) (version, kv.Revision, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

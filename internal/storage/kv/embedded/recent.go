@@ -8,16 +8,16 @@ const recentBytes = 2 << 20
 // entryOverhead is the estimated memory cost of an entry in addition to its bytes.
 const entryOverhead = 192
 
-// recent remembers the newest version of every key changed lately, durable or
-// not. Its promise: a key changed at a revision greater than floor is in it.
-// So a version read from disk at revision R is still the newest one if recent
-// does not know the key and R is not below floor.
+// recent caches the newest version of each recently changed key, whether or not it is durable.
+// Invariant: it contains each key that changed at a revision greater than floor. A version that was
+// read from disk at revision R is therefore still the newest one if recent does not contain the key
+// and R is at least floor.
 //
-// It forgets by halves: when the young generation is full, the old one is
-// dropped and the young one becomes the old. The Store's mu guards it.
+// It has two generations. When the young generation is full, the old one is dropped and the young
+// one becomes the old one. Store.mu guards it.
 type recent struct {
 	young, old map[string]version
-	// floor is the revision after which old began, youngFloor that of young.
+	// old contains the changes after floor, young those after youngFloor.
 	floor, youngFloor kv.Revision
 	// bytes is the size of young.
 	bytes int
@@ -39,7 +39,7 @@ func (r *recent) get(key string) (version, bool) {
 	return v, ok
 }
 
-// put remembers a version just assigned.
+// put adds a version whose revision was just assigned.
 func (r *recent) put(key string, v version) {
 	r.bytes += sizeInRecent(key, v)
 	if was, ok := r.young[key]; ok {
@@ -71,7 +71,7 @@ func (r *recent) rotate(assigned, published kv.Revision) {
 	}
 	clear(r.old)
 	if r.bytes < recentBytes {
-		r.old = make(map[string]version) // the other one may have been large
+		r.old = make(map[string]version) // clear would retain the memory of a large map
 	}
 	r.young, r.old = r.old, r.young
 	r.floor, r.youngFloor = r.youngFloor, assigned

@@ -11,14 +11,14 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// Repair: the shortest and the longest wait between checks of the disk.
+// Minimum and maximum delay between two checks of the disk during a repair.
 const (
 	repairFirst = 100 * time.Millisecond
 	repairLast  = 5 * time.Second
 )
 
-// fail is called, once per engine, when a write to disk failed. It must not
-// block: Pebble may hold locks.
+// fail is called once per engine, after the first failed disk write. It must not block, because
+// Pebble may hold locks.
 func (s *Store) fail(cause error) {
 	broken := fmt.Errorf("writes are suspended: %w: %w", kv.ErrUnavailable, cause)
 	if isFull(cause) {
@@ -41,7 +41,8 @@ func (s *Store) suspend(broken error) bool {
 		return false
 	}
 	s.mu.broken = broken
-	// The pending group was never passed to the engine; the group in progress was.
+	// The pending group was not passed to the engine, so its transactions fail here. commitLoop fails
+	// the group in progress.
 	if g := s.mu.pending; g != nil {
 		s.mu.pending, g.err = nil, broken
 		close(g.done)
@@ -96,8 +97,8 @@ func (d *disk) probe() (err error) {
 	return nil
 }
 
-// reopen exchanges the engine. Commits that were under way when the failure
-// came may turn out to be there: they are published now.
+// reopen replaces the engine. Commits in progress at the time of the failure may be on disk; they are
+// published now.
 func (s *Store) reopen() error {
 	s.disk.abandonIfFailed()
 	s.history.Lock()
@@ -121,7 +122,7 @@ func (s *Store) reopen() error {
 	return nil
 }
 
-// abandonIfFailed releases the waiting writes of a failed guard.
+// abandonIfFailed abandons the newest guard if a write has failed, which releases its blocked writes.
 func (d *disk) abandonIfFailed() {
 	if g := d.guard.Load(); g != nil && g.failure() != nil {
 		g.abandon()

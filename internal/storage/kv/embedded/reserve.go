@@ -11,9 +11,9 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// The reserve is an empty file that uses disk space. When little space is left, it is removed: its
-// space is available for deletions and compactions, until it can be created again. Its size is a
-// share of the disk, within these bounds, in bytes.
+// The reserve is a file without content that allocates disk space. When the disk is almost full, the
+// store removes it, which makes its space available for deletions and compactions. Its size is a
+// fraction of the disk, within these bounds in bytes.
 const (
 	reserveFile  = "RESERVE"
 	reserveLeast = 16 << 20
@@ -21,10 +21,10 @@ const (
 	reserveShare = 16
 )
 
-// errFull is the reason why a store accepts deletions only.
-var errFull = fmt.Errorf("only deletions are taken, from space that was kept for them: %w", kv.ErrNoSpace)
+// errFull is the reason of a store that accepts deletions only because the disk is almost full.
+var errFull = fmt.Errorf("the disk is almost full, and only deletions are accepted: %w", kv.ErrNoSpace)
 
-// reserve is safe for concurrent use.
+// reserve creates and removes the reserve of a disk. It is safe for concurrent use.
 type reserve struct {
 	disk *disk
 	mu   struct {
@@ -33,7 +33,7 @@ type reserve struct {
 	}
 }
 
-// size returns the size of the reserve in bytes, 0 if the size of the disk is not known.
+// size returns the size of the reserve in bytes; 0 if the size of the disk is unknown.
 func (r *reserve) size() int64 {
 	usage, known := r.disk.usage()
 	if !known {
@@ -42,9 +42,8 @@ func (r *reserve) size() int64 {
 	return min(max(int64(usage.TotalBytes/reserveShare), reserveLeast), reserveMost)
 }
 
-// take sets the space aside. The error is kv.ErrNoSpace where there is too
-// little; where the file system cannot set space aside, there is no reserve, and
-// no error.
+// take creates the reserve. It returns kv.ErrNoSpace if there is too little space. If the file system
+// cannot allocate space in advance, it returns nil without a reserve.
 func (r *reserve) take() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,7 +76,7 @@ func (r *reserve) release() bool {
 func (r *reserve) releaseLocked() bool {
 	was := r.mu.held
 	r.mu.held = false
-	_ = r.disk.fs.Remove(r.name()) // it may not be there
+	_ = r.disk.fs.Remove(r.name()) // it may not exist
 	return was
 }
 

@@ -20,18 +20,18 @@ const maxMarkEvery = time.Minute
 // machine's clock, and stops while no server runs, so that clients which return after a downtime
 // find the history that they need.
 type elapsed struct {
-	// before is that of the runs before this one.
+	// before is the total of the previous runs.
 	before time.Duration
 	opened time.Time // by the monotonic clock; zero until the store is open
-	// recorded is the value on disk. Only the writer of marks uses it.
+	// recorded is the value on disk. It is used by writeMark only.
 	recorded time.Duration
 }
 
 func (x *elapsed) now() time.Duration { return x.before + time.Since(x.opened) }
 
-// begin continues from the earlier runs. After a crash, the end of the last run is missing: the
-// time since the last record counts, up to the maximum. An invalid clock counts as the maximum,
-// too, so that history shrinks if no clock is reliable.
+// begin starts the current run. After a crash, the record of the last run misses its end, so the time
+// since the last record is added, up to most. If the clock is invalid, most is added, so that history
+// is compacted too early rather than too late.
 func (x *elapsed) begin(st *state, now time.Time, most time.Duration) {
 	x.opened = time.Now()
 	x.before, x.recorded = st.uptime, st.uptime
@@ -45,7 +45,7 @@ func (x *elapsed) begin(st *state, now time.Time, most time.Duration) {
 	x.before += since
 }
 
-// markEvery is how much time lies between two marks.
+// markEvery returns the time between two marks.
 func (s *Store) markEvery() time.Duration {
 	if s.retention < 0 {
 		return maxMarkEvery
@@ -66,8 +66,8 @@ func (s *Store) retainHistory() {
 	marked := s.elapsed.now()
 	var assigned kv.Revision
 	for {
-		// At once, since a run may be shorter than a tick. Even without a new bound
-		// there may be something left to trim, from before a start or a hold.
+		// The first compaction runs immediately, because a run may be shorter than a tick. Compact
+		// also continues earlier compactions that were interrupted or held.
 		if err := s.Compact(s.ctx, s.outlived()); err != nil {
 			s.logFailure("compact history", err)
 		}
@@ -109,7 +109,7 @@ func (s *Store) releaseMemory(last kv.Revision) kv.Revision {
 func (s *Store) markTime() {
 	e, err := s.useForWriting()
 	if err != nil {
-		return // there are no commits either
+		return // without an engine, there are no commits
 	}
 	defer s.release()
 	if err := s.writeMark(e); err != nil {
@@ -117,9 +117,9 @@ func (s *Store) markTime() {
 	}
 }
 
-// writeMark writes the record of markTime. A mark need not be durable at once:
-// the next commit, the next record without a mark, or the end of the run makes it
-// so. A record without a mark is synced: there may be no commit any more.
+// writeMark writes the record of markTime. A mark needs no fsync: the next commit, the next record
+// without a mark, or the end of the run makes it durable. A record without a mark is synced, because
+// no later commit may follow.
 func (s *Store) writeMark(e *engine) error {
 	newest := kv.Revision(s.published.Load())
 	mark := history.Mark{Revision: newest, Time: s.now(), Uptime: s.elapsed.now()}
@@ -169,8 +169,8 @@ func (s *Store) RevisionAt(ctx context.Context, t time.Time) (kv.Revision, error
 	return rev, nil
 }
 
-// loadMarks loads the marks of earlier runs. It ignores invalid ones, which reduces the accuracy;
-// they are removed with the history.
+// loadMarks loads the marks of earlier runs. It ignores invalid marks, which only makes RevisionAt
+// less precise. They are removed with the history.
 func (e *engine) loadMarks(st *state) error {
 	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: markKey(st.compacted), UpperBound: []byte{prefixMark + 1}})
 	if err != nil {
@@ -192,7 +192,7 @@ func (e *engine) loadMarks(st *state) error {
 	return e.explain("read marks", it.Error())
 }
 
-// markKey is the key of the mark of a revision.
+// markKey returns the key of the mark of a revision.
 func markKey(rev kv.Revision) []byte {
 	return binary.BigEndian.AppendUint64([]byte{prefixMark}, uint64(rev))
 }
@@ -218,7 +218,7 @@ func decodeMark(key, value []byte) (history.Mark, error) {
 	return m, nil
 }
 
-// maxUptime is more milliseconds than a store is ever open: a hundred years.
+// maxUptime is the maximum valid uptime, in milliseconds: a hundred years.
 const maxUptime = 100 * 366 * 24 * 3600 * 1000
 
 func uintValue(v uint64) []byte { return binary.BigEndian.AppendUint64(nil, v) }

@@ -11,8 +11,8 @@ import (
 const (
 	ringGroups = 4096
 	ringBytes  = 4 << 20
-	// notedBytes is the size of the part with notes. Notes are decoded objects, much larger than
-	// the values, and only useful to watches that keep up.
+	// notedBytes is the maximum size of the groups with notes, in bytes. Notes are decoded objects,
+	// which are much larger than the values and are useful only to watches that are not behind.
 	notedBytes = 512 << 10
 	eventBytes = 256 // overhead of an event in addition to key and value
 )
@@ -21,19 +21,18 @@ const (
 type ring struct {
 	mu struct {
 		sync.Mutex
-		// groups is a circle: count groups from head on. It grows up to
-		// ringGroups.
+		// groups is a circular buffer with count groups, starting at head. It grows up to ringGroups.
 		groups      []ringGroup
 		head, count int
 		bytes       int
-		// stripped groups, from the oldest on, have lost their notes; noted is
-		// the size of the others.
+		// stripped is the number of oldest groups without notes; noted is the size of the other
+		// groups.
 		stripped, noted int
 		// last is the newest revision published to the ring.
 		last kv.Revision
-		// asked is the revision that every watch must report as progress, even if it has no events.
+		// asked is the revision that each watch must report as progress, even if it has no events.
 		asked kv.Revision
-		// turn counts the changes of the ring; sleepers are the watches that wait for one.
+		// turn is the number of changes of the ring; sleepers are the waiting watches.
 		turn     uint64
 		sleepers []*sleeper
 	}
@@ -43,10 +42,10 @@ type ring struct {
 // changing resources, so a commit wakes only the affected watches.
 type sleeper struct {
 	start, end string
-	// every: it waits for any event, because it still has to read older events.
+	// every reports that any event wakes the watch, because it still has to read older events.
 	every bool
-	// passed is the newest revision up to which its range has had no events while it
-	// slept; the ring's until wake was sent to, which has room for that.
+	// passed is the newest revision up to which the range had no events while the watch waited. It
+	// belongs to the ring until the ring has sent to wake, which never blocks.
 	passed kv.Revision
 	wake   chan struct{}
 }
@@ -59,14 +58,14 @@ func (s *sleeper) concerned(events []kv.Event) bool {
 	return s.every || slices.ContainsFunc(events, func(ev kv.Event) bool { return s.contains(ev.Key) })
 }
 
-// ringGroup is the events of a group; immutable.
+// ringGroup contains the events of a group. It is immutable.
 type ringGroup struct {
 	first, last kv.Revision
 	events      []kv.Event
 	bytes       int
 }
 
-// reset empties the ring, at the newest revision.
+// reset empties the ring. at is the newest revision.
 func (r *ring) reset(at kv.Revision) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -119,7 +118,7 @@ func (r *ring) dropLocked() {
 	r.mu.count--
 }
 
-// forget removes the groups up to a revision.
+// forget removes the groups before a revision.
 func (r *ring) forget(before kv.Revision) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -153,12 +152,12 @@ func (r *ring) growLocked() {
 	r.mu.groups, r.mu.head = bigger, 0
 }
 
-// atLocked is the place of the i-th group from the oldest on.
+// atLocked returns the i-th group, starting with the oldest one.
 func (r *ring) atLocked(i int) *ringGroup {
 	return &r.mu.groups[(r.mu.head+i)%len(r.mu.groups)]
 }
 
-// wakeLocked wakes the watches that a group concerns, and moves the others past it.
+// wakeLocked wakes the watches with events in a group, and advances the others past the group.
 func (r *ring) wakeLocked(g *group) {
 	r.mu.turn++
 	r.mu.sleepers = slices.DeleteFunc(r.mu.sleepers, func(s *sleeper) bool {
@@ -180,7 +179,7 @@ func (r *ring) wakeAllLocked() {
 	r.mu.sleepers = r.mu.sleepers[:0]
 }
 
-// askProgress makes every watch report the newest revision.
+// askProgress requests that each watch report the newest revision.
 func (r *ring) askProgress() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -201,21 +200,21 @@ func (r *ring) sleep(s *sleeper, turn uint64) bool {
 	return true
 }
 
-// leave undoes sleep.
+// leave removes a watch that sleep registered.
 func (r *ring) leave(s *sleeper) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.mu.sleepers = slices.DeleteFunc(r.mu.sleepers, func(other *sleeper) bool { return other == s })
 }
 
-// ringState is a ring at a turn.
+// ringState is the state of the ring at a turn.
 type ringState struct {
 	last, asked kv.Revision
 	turn        uint64
 }
 
-// since appends to dst, up to cap(dst), the groups with revisions from next on. It returns false if
-// the ring does not contain next any more.
+// since appends the groups with revisions of at least next to dst, up to its capacity. It returns
+// false if the ring no longer contains next.
 func (r *ring) since(next kv.Revision, dst []ringGroup) (groups []ringGroup, at ringState, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

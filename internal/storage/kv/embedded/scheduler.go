@@ -16,12 +16,12 @@ import (
 // each Done.
 type scheduler struct {
 	db   pebble.DBForCompaction
-	idle sync.Cond // granting has become false
+	idle sync.Cond // signalled when granting becomes false
 	mu   struct {
 		sync.Mutex
 		running bool
 		paused  bool // no compaction starts, because its output might not fit on the disk
-		// granting: the scheduler is calling db without the lock.
+		// granting reports that grantLocked is calling db without the lock.
 		granting     bool
 		unregistered bool
 	}
@@ -41,8 +41,8 @@ func newScheduler() *scheduler {
 // Register implements pebble.CompactionScheduler.
 func (s *scheduler) Register(_ int, db pebble.DBForCompaction) { s.db = db }
 
-// Unregister implements pebble.CompactionScheduler. No method of the database is
-// called after it.
+// Unregister implements pebble.CompactionScheduler. No method of the database is called after it
+// returns.
 func (s *scheduler) Unregister() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,7 +67,7 @@ func (s *scheduler) TrySchedule() (bool, pebble.CompactionGrantHandle) {
 // compaction may always run, and no more.
 func (s *scheduler) UpdateGetAllowedWithoutPermission() {}
 
-// setPaused stops new compactions, or starts them again.
+// setPaused prevents new compactions from starting, or permits them again.
 func (s *scheduler) setPaused(paused bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,8 +78,7 @@ func (s *scheduler) setPaused(paused bool) {
 	}
 }
 
-// Done implements pebble.CompactionGrantHandle: the compaction has ended, and a waiting one
-// may start.
+// Done implements pebble.CompactionGrantHandle. The compaction has ended, and the next one may start.
 func (s *scheduler) Done() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,27 +19,27 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// A snapshot is a stream; integers are big endian, "uvarint" is
-// encoding/binary's, and CRC is CRC-32C.
+// A snapshot is a stream. Integers are big endian; "uvarint" is the encoding of package
+// encoding/binary; CRC is CRC-32C.
 //
 //	header
 //	    magic        8 bytes, snapshotMagic
 //	    version      4 bytes, snapshotVersion
-//	    revision     8 bytes, what the snapshot is true for
-//	    crc          4 bytes, of the above
-//	records, in order of key, one for each key there was
+//	    revision     8 bytes, revision of the snapshot
+//	    crc          4 bytes, of the preceding bytes
+//	records, one for each key, in ascending order
 //	    length       uvarint, of the payload, not zero
 //	    payload
 //	        key      uvarint length, bytes
 //	        modified uvarint
 //	        age      uvarint, modified minus the creation revision
-//	        expires  uvarint, a Unix second, 0 for never
-//	        value    the rest
+//	        expires  uvarint, Unix second; 0 if the key does not expire
+//	        value    the remaining bytes
 //	    crc          4 bytes, of the payload
 //	trailer
 //	    end          one zero byte
-//	    count        8 bytes, of records
-//	    sum          32 bytes, SHA-256 of everything before
+//	    count        8 bytes, number of records
+//	    sum          32 bytes, SHA-256 of all preceding bytes
 const (
 	snapshotMagic   = "MAINSNAP"
 	snapshotVersion = 1
@@ -49,13 +49,12 @@ const (
 	// maxRecord limits the allocation of Restore for a damaged length, in bytes.
 	maxRecord = 1 << 30
 
-	// restoreEpoch is how far a restored store jumps forward, at least. Clients
-	// have seen revisions that came after the snapshot; no store gets that far
-	// between a snapshot and its restoration.
+	// restoreEpoch is the minimum number of revisions that Restore skips. Clients may have seen
+	// revisions after the snapshot, and must not see a different object with the same revision.
 	restoreEpoch = 1_000_000_000
 )
 
-// Snapshot implements kv.Backend. Restore makes a store of it.
+// Snapshot implements kv.Backend. Restore creates a store from the snapshot.
 func (s *Store) Snapshot(ctx context.Context, w io.Writer) (kv.Revision, error) {
 	if err := s.alive(ctx); err != nil {
 		return 0, err
@@ -92,8 +91,8 @@ func (s *Store) Snapshot(ctx context.Context, w io.Writer) (kv.Revision, error) 
 	return at, nil
 }
 
-// snapshotChunk appends records from start on to dst. last is the last key, or
-// empty when the end was reached.
+// snapshotChunk appends the records of the keys from start to dst, up to a maximum size. last is the
+// last appended key; "" after the last key of the store.
 func (s *Store) snapshotChunk(dst []byte, start string, at kv.Revision) (chunk []byte, last string, err error) {
 	e, err := s.use()
 	if err != nil {
@@ -148,7 +147,7 @@ func snapshotHeader(at kv.Revision) []byte {
 	return binary.BigEndian.AppendUint32(h, crc32.Checksum(h, castagnoli()))
 }
 
-// snapshotWriter writes the parts of a snapshot, and counts and sums them.
+// snapshotWriter writes the parts of a snapshot, and computes the count and the checksum.
 type snapshotWriter struct {
 	w     io.Writer
 	sum   hash.Hash
@@ -179,13 +178,13 @@ func (sw *snapshotWriter) trailer() error {
 		_, sw.err = sw.w.Write(binary.BigEndian.AppendUint64([]byte{0}, sw.count))
 	}
 	if sw.err == nil {
-		// The hash also includes the sum itself, which is not used any more.
+		// The write also adds the sum to the hash, which is not used afterwards.
 		_, sw.err = sw.w.Write(sw.sum.Sum(nil))
 	}
 	return sw.err
 }
 
-// snapshotReader reads a snapshot and checks it.
+// snapshotReader reads a snapshot and verifies it.
 type snapshotReader struct {
 	r        *bufio.Reader
 	sum      hash.Hash
@@ -198,7 +197,7 @@ type snapshotReader struct {
 // revisions for the restored store.
 const maxSnapshotRevision = math.MaxInt64 / 2
 
-// errSnapshot wraps everything that is wrong with a snapshot.
+// errSnapshot returns an error for an invalid snapshot.
 func errSnapshot(what string, err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("the snapshot ends in the middle of %s: %w", what, kv.ErrCorrupt)
@@ -239,7 +238,7 @@ func (sr *snapshotReader) read(p []byte) error {
 	return nil
 }
 
-// ReadByte implements io.ByteReader, for uvarints.
+// ReadByte implements io.ByteReader, which binary.ReadUvarint requires.
 func (sr *snapshotReader) ReadByte() (byte, error) {
 	b, err := sr.r.ReadByte()
 	if err == nil {
@@ -248,7 +247,7 @@ func (sr *snapshotReader) ReadByte() (byte, error) {
 	return b, err
 }
 
-// next returns the next record, false at the end of a snapshot that is whole.
+// next returns the next record, or false at the end of a complete snapshot.
 func (sr *snapshotReader) next() (version, bool, error) {
 	n, err := binary.ReadUvarint(sr)
 	if err != nil {
@@ -260,7 +259,8 @@ func (sr *snapshotReader) next() (version, bool, error) {
 	if n > maxRecord {
 		return version{}, false, errSnapshot("a record", nil)
 	}
-	// Grown as the bytes arrive: a damaged length allocates no more than there is.
+	// The buffer grows with the bytes that arrive, so that a damaged length does not cause a large
+	// allocation.
 	var payload bytes.Buffer
 	if _, err := io.CopyN(io.MultiWriter(&payload, sr.sum), sr.r, int64(n)); err != nil {
 		return version{}, false, errSnapshot("a record", err)
@@ -310,7 +310,7 @@ func decodeSnapshotRecord(raw []byte) (version, bool) {
 	return version{entry: e, revision: rev, expires: int64(expires)}, true
 }
 
-// end checks the trailer.
+// end verifies the trailer.
 func (sr *snapshotReader) end() error {
 	var count [8]byte
 	if err := sr.read(count[:]); err != nil {
@@ -327,9 +327,9 @@ func (sr *snapshotReader) end() error {
 	return nil
 }
 
-// Restore makes a store in dir of a snapshot. dir must be empty or absent; where
-// the snapshot turns out to be damaged, it is left empty. The revision of the
-// restored store is greater than any that clients of the old one have seen;
+// Restore creates a store in dir from a snapshot. dir must be empty or must not exist. If the snapshot
+// is damaged, Restore leaves dir empty and returns an error that wraps kv.ErrCorrupt. The revision of
+// the restored store is greater than all revisions that clients of the old store have seen, and its
 // history starts there.
 func Restore(r io.Reader, dir string) error { return restore(r, Config{Dir: dir}) }
 
@@ -352,7 +352,7 @@ func restore(r io.Reader, cfg Config) error {
 	return nil
 }
 
-// restore fills the locked directory.
+// restore creates the store in the locked directory.
 func (d *disk) restore(sr *snapshotReader) error {
 	names, err := d.fs.List(d.dir)
 	if err != nil {
@@ -396,7 +396,7 @@ func (d *disk) clear() error {
 	return nil
 }
 
-// fill writes the records into a new database.
+// fill writes the records to a new database.
 func (d *disk) fill(sr *snapshotReader) error {
 	e, err := d.openNew()
 	if err != nil {
@@ -450,7 +450,7 @@ func (e *engine) load(sr *snapshotReader) error {
 	return flush()
 }
 
-// restoredRevision is the first round revision at least an epoch on.
+// restoredRevision returns the first multiple of restoreEpoch that is at least one epoch after at.
 func restoredRevision(at kv.Revision) kv.Revision {
 	at += restoreEpoch
 	if r := at % restoreEpoch; r != 0 {

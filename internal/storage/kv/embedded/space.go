@@ -19,20 +19,20 @@ import (
 // regain ends this state. A quota has the same effect.
 const (
 	maxHeadroom = 1 << 30
-	// minVolume is the size of the smallest volume that a store is opened on.
+	// minVolume is the minimum size of the volume of a store, in bytes.
 	minVolume = 48 << 20
-	// smallVolume is the size below which a volume gets small memtables.
+	// smallVolume is the size, in bytes, below which a store on the volume uses small memtables.
 	smallVolume = 2 << 30
 )
 
-// MinQuota is the smallest useful quota in bytes: the logs take up to 16 MiB.
+// MinQuota is the smallest useful quota, in bytes. The log files alone use up to 16 MiB.
 const MinQuota = 64 << 20
 
-// A store that has exceeded its quota, or a limited store on a full disk, accepts puts again
-// when some space more is free: a part in spaceSlack.
+// spaceSlack is the hysteresis of a limited store, as a fraction 1/spaceSlack: of the quota that must
+// be unused, or of the size of the live files that must be free, before puts are accepted again.
 const spaceSlack = 16
 
-// reclaimEvery is the least time between two calls of reclaim.
+// reclaimEvery is the minimum time between two calls of reclaim.
 const reclaimEvery = 5 * time.Second
 
 // usage returns the size of the volume and its free space, if they are known.
@@ -76,7 +76,7 @@ func (d *disk) room(m *pebble.Metrics) int64 {
 	return int64(min(usage.AvailBytes, 1<<60)) + temporary - min(live, maxHeadroom) - 4*d.memTable()
 }
 
-// checkSpaceAfter calls checkSpace after some writes of so many bytes.
+// checkSpaceAfter adds written bytes, and calls checkSpace after a certain number of them.
 func (s *Store) checkSpaceAfter(e *engine, bytes int) {
 	e.unchecked += int64(bytes)
 	if e.unchecked >= s.disk.memTable()/4 {
@@ -162,7 +162,7 @@ func (s *Store) unlimit() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.broken != nil || !s.disk.reserve.isHeld() {
-		return false // repair does it
+		return false // repair restores the reserve
 	}
 	s.mu.full, s.mu.regaining = nil, false
 	return true
@@ -172,7 +172,7 @@ func (s *Store) unlimit() bool {
 // been deleted.
 type reclaiming struct {
 	store *Store
-	// trimmed is the revision up to which history was deleted when it was compacted last.
+	// trimmed is the revision up to which history had been deleted at the last compaction.
 	trimmed kv.Revision
 	at      time.Time
 }
@@ -192,8 +192,8 @@ func (r *reclaiming) run() {
 	r.trimmed, r.at = trimmed, time.Now()
 }
 
-// reclaim compacts all levels, a table of the last one at a time, so that the output of each
-// compaction is small.
+// reclaim compacts all levels in steps of one table of the last level, so that the output of each
+// step is small.
 func (s *Store) reclaim(ctx context.Context) error {
 	e, err := s.useForWriting()
 	if err != nil {
@@ -218,7 +218,7 @@ func (s *Store) reclaim(ctx context.Context) error {
 	return e.compactRange(ctx, from, []byte{0xff})
 }
 
-// lastLevel returns the tables of the last level that has any.
+// lastLevel returns the tables of the lowest level that contains tables.
 func lastLevel(levels [][]pebble.SSTableInfo) []pebble.SSTableInfo {
 	for i := len(levels) - 1; i > 0; i-- {
 		if len(levels[i]) > 0 {
@@ -228,7 +228,7 @@ func lastLevel(levels [][]pebble.SSTableInfo) []pebble.SSTableInfo {
 	return nil
 }
 
-// compactRange compacts the keys from one to another.
+// compactRange compacts the keys of [from, to).
 func (e *engine) compactRange(ctx context.Context, from, to []byte) error {
 	if err := errors.Join(ctx.Err(), e.guard.failure()); err != nil {
 		return fmt.Errorf("compact: %w: %w", kv.ErrUnavailable, err)

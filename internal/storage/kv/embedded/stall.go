@@ -9,20 +9,19 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// stallAfter is the duration of a disk write after which Health and the log report it: much longer
-// than on a busy disk, and shorter than request timeouts.
+// stallAfter is the duration of a disk write after which Health and the log report it. It is much
+// longer than a write to a busy disk, and shorter than request timeouts.
 const stallAfter = 5 * time.Second
 
-// stall watches the write of a group. A disk that hangs returns no error, so
-// that its age is all there is to see. Health may read it at any time; begin
-// and end belong to the goroutine that writes.
+// stall measures the duration of the current group write, because a write to a hanging disk returns
+// no error. err is safe for concurrent use; begin and end are called by commitLoop only.
 type stall struct {
 	after time.Duration
 	log   *slog.Logger
 	dir   string
-	// since is when the write under way began, in Unix nanoseconds, or 0.
+	// since is the start of the current write, in Unix nanoseconds; 0 if there is none.
 	since atomic.Int64
-	// reported is set once the write under way was logged.
+	// reported is set after the current write was logged.
 	reported atomic.Bool
 	timer    *time.Timer
 }
@@ -69,8 +68,8 @@ func (w *stall) err() error {
 	return fmt.Errorf("a write to the disk of %s has been under way for %s: %w", w.dir, age.Round(time.Millisecond), kv.ErrUnavailable)
 }
 
-// syncWatched runs the sync of a file that no commit waits for, such as a table
-// or the manifest, and has it logged while it does not end.
+// syncWatched syncs a file that no commit waits for, such as a table or the manifest, and logs a sync
+// that exceeds stallAfter.
 func (g *guard) syncWatched(name string, sync func() error) error {
 	if isLog(name) || g.slow == nil {
 		return sync()

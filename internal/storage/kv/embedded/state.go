@@ -11,7 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/history"
 )
 
-// loadState returns the state of an engine that has all that was acknowledged.
+// loadState returns the state of a newly opened engine. It returns ErrLostWrites if acknowledged
+// writes are missing and must not be ignored.
 func (s *Store) loadState(e *engine) (state, error) {
 	noted, err := s.disk.readAcked()
 	if err != nil {
@@ -28,9 +29,9 @@ func (s *Store) loadState(e *engine) (state, error) {
 	case err == nil:
 		return st, nil
 	case !errors.Is(err, ErrLostWrites):
-		// Damage that is only found during this check does not prevent serving the rest; Health
-		// reports it.
-		s.log.Warn("it is not known whether commits are missing", "dir", s.disk.dir, "err", firstLine(err))
+		// The check found damage elsewhere. The store still serves undamaged data, and Health reports
+		// the damage.
+		s.log.Warn("cannot check for missing commits", "dir", s.disk.dir, "err", firstLine(err))
 		return st, nil
 	case !s.acceptLost || e.readOnly:
 		return st, err
@@ -45,20 +46,19 @@ func (s *Store) loadState(e *engine) (state, error) {
 
 // state is the state of a newly opened engine.
 type state struct {
-	// first is the revision that the store was made at, or went on at.
+	// first is the revision at which the store was created, restored, or continued after lost writes.
 	first                        kv.Revision
 	revision, compacted, trimmed kv.Revision
 	// firstExpiry is the Unix second in which the first key expires, or 0.
 	firstExpiry int64
-	// uptime is how long the store was open when that was last written, which
-	// was at recorded; zero where it never was.
+	// uptime is the last recorded uptime, and recorded the time of the record; zero without a record.
 	uptime   time.Duration
 	recorded time.Time
 	// marks are in ascending order of revision.
 	marks []history.Mark
 }
 
-// errNoFormat: the first thing written to a store is not there.
+// errNoFormat reports that the format version is missing, which is the first key of a store.
 var errNoFormat = fmt.Errorf("it has no format version: %w", kv.ErrCorrupt)
 
 func (e *engine) loadState() (state, error) {
@@ -96,7 +96,7 @@ func (e *engine) loadState() (state, error) {
 	return st, e.loadMarks(&st)
 }
 
-// loadUptime reads how long the store has been open.
+// loadUptime reads the recorded uptime.
 func (e *engine) loadUptime(st *state) error {
 	uptime, err := e.meta(metaUptime)
 	if err != nil {
@@ -116,7 +116,7 @@ func (e *engine) loadUptime(st *state) error {
 	return nil
 }
 
-// meta reads a meta key; one that is absent is zero.
+// meta reads a metadata key; 0 if it does not exist.
 func (e *engine) meta(name string) (kv.Revision, error) {
 	raw, closer, err := e.db.Get([]byte(name))
 	if errors.Is(err, pebble.ErrNotFound) {

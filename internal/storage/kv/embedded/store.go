@@ -42,15 +42,15 @@ type Config struct {
 	AcceptLostWrites bool
 	// Logger receives messages for operators; nil discards them.
 	Logger *slog.Logger
-	// Registerer is given the store's metrics; it may be nil.
+	// Registerer registers the metrics of the store; nil disables them.
 	Registerer prometheus.Registerer
-	// FS replaces the operating system's files, for fault injection.
+	// FS replaces the file system of the operating system, for fault injection.
 	FS vfs.FS
-	// World has the time that keys expire by; nil is the real one.
+	// World provides the clock for the expiration of keys; nil selects the real clock.
 	World *simulation.World
-	// stallAfter replaces the constant of that name, for tests.
+	// stallAfter replaces the constant of the same name, for tests.
 	stallAfter time.Duration
-	// now replaces the machine's clock, for tests; nil is time.Now.
+	// now replaces time.Now, for tests.
 	now func() time.Time
 }
 
@@ -71,8 +71,8 @@ type Store struct {
 	life   sync.RWMutex
 	engine *engine // nil after Close and during a repair
 
-	// published is the newest revision that is durable and may be read.
-	// It is written under the lock of counts.
+	// published is the newest durable revision, the newest one that reads see. It is written under the
+	// lock of counts.
 	published atomic.Int64
 	compacted atomic.Int64
 	ring      ring
@@ -90,14 +90,14 @@ type Store struct {
 	// held.
 	mu struct {
 		sync.Mutex
-		// work is signalled when pending got its first transaction, and by Close.
+		// work is signalled when pending gets its first transaction, and by Close.
 		work sync.Cond
-		// assigned is the newest revision given out.
+		// assigned is the newest assigned revision.
 		assigned kv.Revision
 		recent   recent
-		// pending gathers transactions, writing is on its way to the disk; either may be nil.
+		// pending collects transactions, and writing is being written to disk; either may be nil.
 		pending, writing *group
-		// db makes batches for pending; it is the engine's.
+		// db creates the batches of pending; it is engine.db.
 		db *pebble.DB
 		// broken is the reason for rejecting all writes, or nil. brokenCh is closed when broken is
 		// set, and replaced when it is cleared.
@@ -118,7 +118,7 @@ type Store struct {
 	}
 
 	expiries expiries
-	world    *simulation.World // that they are judged by
+	world    *simulation.World // Config.World
 
 	// ctx ends when Close begins.
 	ctx    context.Context
@@ -131,11 +131,10 @@ var (
 	_ kv.PrefixRevisioner = (*Store)(nil)
 )
 
-// Open opens the store in cfg.Dir, or makes one. A store that is there opens on a
-// full disk, too: reads are served, and writes are taken as soon as there is
-// room. It fails when the directory
-// cannot be written, is used by another process, was written by a newer format,
-// or is damaged (kv.ErrCorrupt).
+// Open opens the store in cfg.Dir, or creates it. On a full disk, it opens an existing store: reads
+// are served, and writes are accepted when space is available. It returns an error if the directory
+// is not writable, is used by another process, has a newer format, or is damaged (kv.ErrCorrupt,
+// ErrLostWrites). The caller must call Close.
 func Open(cfg Config) (*Store, error) {
 	d, err := newDisk(cfg)
 	if err != nil {
@@ -234,7 +233,8 @@ func (s *Store) openEngine() (refusal, err error) {
 	return refusal, nil
 }
 
-// use returns the engine for reading, and how to give it back.
+// use returns the engine for reading. The caller must call release. It returns errReopening during a
+// repair, and kv.ErrClosed after Close.
 func (s *Store) use() (*engine, error) {
 	s.life.RLock()
 	if s.engine != nil {
@@ -247,7 +247,7 @@ func (s *Store) use() (*engine, error) {
 	return nil, errReopening
 }
 
-// errReopening: there is no engine at the moment, and there will be one.
+// errReopening reports that there is no engine during a repair.
 var errReopening = fmt.Errorf("the store is being reopened: %w", kv.ErrUnavailable)
 
 // refusalLocked returns the reason for rejecting all writes, or nil.

@@ -13,13 +13,13 @@ import (
 
 // Limits of one step of a watch.
 const (
-	watchGroups = 32      // from the ring
-	watchEvents = 1024    // in a batch read from disk
-	watchBytes  = 1 << 20 // in a batch read from disk
+	watchGroups = 32      // groups from the ring
+	watchEvents = 1024    // events in a batch from disk
+	watchBytes  = 1 << 20 // bytes in a batch from disk
 )
 
-// watch is a position in the history: next is its next revision. It stores only the events of the
-// current batch.
+// watch is a position in the history; next is the next revision to deliver. It retains only the events
+// of the current batch.
 type watch struct {
 	s *Store
 	sleeper
@@ -35,8 +35,8 @@ type watch struct {
 
 var _ kv.Watch = (*watch)(nil)
 
-// Watch implements kv.Backend. The events of a batch may be shared with other
-// watches: receivers must not change them.
+// Watch implements kv.Backend. The events of a batch are shared with other watches, and receivers must
+// not modify them.
 func (s *Store) Watch(ctx context.Context, start, end string, from kv.Revision) (kv.Watch, error) {
 	if err := s.alive(ctx); err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func (w *watch) run() {
 	close(w.batches)
 }
 
-// follow delivers from the ring if that still contains next, and otherwise from disk.
+// follow delivers from the ring if it still contains next, and otherwise from disk.
 func (w *watch) follow() error {
 	room := make([]ringGroup, 0, watchGroups)
 	for {
@@ -113,8 +113,8 @@ func (w *watch) follow() error {
 // errEnded ends follow; run determines the reason.
 var errEnded = errors.New("watch ended")
 
-// fromRing delivers the watch's events of the groups. Without such events, it reports progress if
-// requested, and waits.
+// fromRing delivers the events of the groups in the range of the watch. Without such events, it reports
+// progress if requested, and waits.
 func (w *watch) fromRing(groups []ringGroup, at ringState) error {
 	for i := range groups {
 		events := w.filter(groups[i].events)
@@ -126,14 +126,14 @@ func (w *watch) fromRing(groups []ringGroup, at ringState) error {
 	}
 	switch {
 	case at.last >= w.next:
-		return nil // there was no room for all
+		return nil // there may be more groups
 	case at.last == w.next-1 && (w.delivered < at.asked || w.delivered == 0 && at.last > 0):
 		return w.send(kv.Batch{Revision: at.last})
 	}
 	return w.sleep(at.turn, false)
 }
 
-// send offers a batch.
+// send delivers a batch. It blocks until the receiver accepts it or the watch ends.
 func (w *watch) send(b kv.Batch) error {
 	select {
 	case w.batches <- b:
@@ -146,8 +146,8 @@ func (w *watch) send(b kv.Batch) error {
 	return errEnded
 }
 
-// sleep waits for something of the watch's range, or for any change of the ring, after
-// a turn of it.
+// sleep waits until the ring has changed since turn: by an event in the range of the watch, or by any
+// event if every is set.
 func (w *watch) sleep(turn uint64, every bool) error {
 	w.every = every
 	if !w.s.ring.sleep(&w.sleeper, turn) {
@@ -166,7 +166,7 @@ func (w *watch) sleep(turn uint64, every bool) error {
 	return errEnded
 }
 
-// filter returns the events of the watch's range: the slice itself if all of them match.
+// filter returns the events in the range of the watch. If all match, it returns events itself.
 func (w *watch) filter(events []kv.Event) []kv.Event {
 	for len(events) > 0 && events[0].Revision < w.next {
 		events = events[1:]
@@ -189,8 +189,7 @@ func (w *watch) filter(events []kv.Event) []kv.Event {
 	return out
 }
 
-// fromDisk offers one batch from the change log. While the store is being
-// reopened it waits.
+// fromDisk delivers one batch from the change log. It waits while the store is being reopened.
 func (w *watch) fromDisk(at ringState) error {
 	b, err := w.s.readLog(w)
 	if errors.Is(err, errReopening) {
@@ -218,7 +217,7 @@ func (s *Store) readLog(w *watch) (kv.Batch, error) {
 		return kv.Batch{}, e.explain("read the change log", err)
 	}
 	defer it.Close()
-	// As in read: the iterator was created first, so its data is not deleted.
+	// As in read, the iterator is created before this check, so that its data cannot be deleted.
 	if compacted := kv.Revision(s.compacted.Load()); w.next < compacted {
 		return kv.Batch{}, fmt.Errorf("watch from revision %d, the oldest being %d: %w", w.next, compacted, kv.ErrCompacted)
 	}
@@ -242,7 +241,7 @@ func (s *Store) readLog(w *watch) (kv.Batch, error) {
 	return l.batch, nil
 }
 
-// logReader makes a batch of log records.
+// logReader builds a batch of events from log records.
 type logReader struct {
 	e     *engine
 	w     *watch
@@ -309,7 +308,7 @@ func (l *logReader) event(c change, rev kv.Revision) (kv.Event, error) {
 	return ev, nil
 }
 
-// load reads exactly the version named.
+// load reads the version of a key at exactly the revision rev.
 func (l *logReader) load(key string, rev kv.Revision) (version, error) {
 	l.buf = appendVersionKey(l.buf[:0], key, rev)
 	raw, closer, err := l.e.db.Get(l.buf)
@@ -323,6 +322,6 @@ func (l *logReader) load(key string, rev kv.Revision) (version, error) {
 	return decodeVersion(key, rev, raw)
 }
 
-// errVanished: a version in the log does not exist. That is expected only if it was compacted
-// concurrently.
+// errVanished reports that a version in the log does not exist. This is expected only if the version was
+// compacted concurrently.
 var errVanished = fmt.Errorf("the version is missing: %w", kv.ErrCorrupt)

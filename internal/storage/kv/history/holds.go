@@ -25,7 +25,7 @@ type Holds struct {
 type hold struct {
 	revision kv.Revision
 	since    time.Time
-	// limit is how long it lasts; 0 for as long as its context.
+	// limit is the maximum duration; 0 means no limit.
 	limit time.Duration
 }
 
@@ -36,7 +36,7 @@ func NewHolds() *Holds {
 	return h
 }
 
-// Reset has history begin at a revision, as is known when a store is opened.
+// Reset sets the compacted revision of a newly opened store. Older revisions cannot be held.
 func (h *Holds) Reset(compacted kv.Revision) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -53,7 +53,8 @@ func (h *Holds) Add(ctx context.Context, at kv.Revision, limit time.Duration) (r
 		return nil, fmt.Errorf("hold revision %d, the oldest being %d: %w", at, h.mu.floor, kv.ErrCompacted)
 	}
 	h.mu.held[x] = struct{}{}
-	// Under the lock: a context that has ended calls remove, which waits.
+	// The lock is held: if the context has already ended, remove runs concurrently and must wait
+	// until the hold is registered.
 	stop := context.AfterFunc(ctx, func() { h.remove(x) })
 	return func() { stop(); h.remove(x) }, nil
 }
@@ -74,8 +75,8 @@ func (h *Holds) remove(x *hold) {
 	}
 }
 
-// Released receives after the release of a hold that delayed compaction: Grant may permit more than
-// before.
+// Released returns a channel that receives a value after the release of a hold that delayed compaction.
+// Grant may then permit more than before.
 func (h *Holds) Released() <-chan struct{} { return h.released }
 
 // Grant requests compaction to a revision and returns the permitted revision: the newest revision
@@ -98,13 +99,13 @@ func (h *Holds) Grant(to kv.Revision) (granted kv.Revision, expired []Expired) {
 	return h.mu.floor, expired
 }
 
-// Expired is a hold that ended because it had lasted too long.
+// Expired is a hold that exceeded its maximum duration.
 type Expired struct {
 	Revision kv.Revision
 	Age      time.Duration
 }
 
-// Oldest returns the number of holds and the age of the oldest hold.
+// Oldest returns the number of holds and the age of the oldest hold; zero without holds.
 func (h *Holds) Oldest() (holds int, age time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -15,11 +15,11 @@ const MaxMarks = 4096
 // Mark records that Revision was the newest one at a time, measured by two clocks.
 type Mark struct {
 	Revision kv.Revision
-	// Time is that of the machine's clock, which may jump either way between
-	// two marks, and in between runs of the process.
+	// Time is the time of the machine's clock, which may jump in either direction between two marks
+	// and between runs of the process.
 	Time time.Time
-	// Uptime is how long the backend had been open, all runs together. It only
-	// grows, so that ages are measured by it.
+	// Uptime is the total time that the backend was open, over all runs. It never decreases, so ages
+	// are measured by it.
 	Uptime time.Duration
 }
 
@@ -30,8 +30,8 @@ type Marks struct {
 	list []Mark
 }
 
-// Add appends a mark, unless the newest one has its revision or a later one, and
-// reports whether it did. thinned are the marks that went to make room.
+// Add appends a mark if its revision is greater than the newest one, and reports whether it did.
+// thinned contains the marks that were removed to stay within MaxMarks.
 func (m *Marks) Add(mark Mark) (thinned []Mark, added bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -49,8 +49,8 @@ func (m *Marks) Add(mark Mark) (thinned []Mark, added bool) {
 	return thinned, true
 }
 
-// thinLocked drops every other mark of the older half. The oldest one stays:
-// it is how far back times are known.
+// thinLocked removes every second mark of the older half. It retains the oldest mark, which determines
+// the oldest known time.
 func (m *Marks) thinLocked() (thinned []Mark) {
 	kept := m.list[:0]
 	half := len(m.list) / 2
@@ -65,7 +65,7 @@ func (m *Marks) thinLocked() (thinned []Mark) {
 	return thinned
 }
 
-// Forget drops the marks of revisions before one, which have been compacted.
+// Forget removes the marks of compacted revisions: those before the given one.
 func (m *Marks) Forget(before kv.Revision) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -86,7 +86,7 @@ func (m *Marks) Last() (Mark, bool) {
 	return m.list[len(m.list)-1], true
 }
 
-// Len returns how many marks there are.
+// Len returns the number of marks.
 func (m *Marks) Len() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
