@@ -1,10 +1,10 @@
-// Command chart writes the SVG charts of docs/internals/benchmarks.md and README.md from the result
-// files in docs/internals/data, and prints the table of the page.
+// Command chart writes the charts and tables of docs/internals/benchmarks.md from the result files in
+// docs/internals/data.
 //
-// usage: go run ./internal/gen/chart [-dir docs/internals/data]
+// usage: go run ./internal/gen/chart [-root DIR]
 //
-// Each file NAME.tsv becomes NAME.svg in the same directory, and the comparison becomes a Markdown
-// table between two markers in docs/internals/benchmarks.md.
+// Each file NAME.tsv becomes NAME.svg in the same directory, and a table between the markers
+// "begin NAME" and "end NAME" of the page. See results.go for the format of the files.
 package main
 
 import (

@@ -41,7 +41,7 @@ func svg(r results) []byte {
 			charted = append(charted, row)
 		}
 	}
-	height := headHeight + rowHeight*len(charted) + 28
+	height := headHeight + rowHeight*len(charted) + 44
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-label="%s">`+"\n",
 		chartWidth, height, chartWidth, height, html.EscapeString(r.title))
@@ -67,6 +67,9 @@ func svg(r results) []byte {
 				bar.class, labelWidth, top, width, barHeight, labelWidth+width+8, top+barHeight-2, number(bar.value), html.EscapeString(row.unit))
 		}
 	}
-	fmt.Fprintf(&b, `<text class="note" x="0" y="%d">%s. Shorter is better; each row has its own scale.</text>`+"\n</svg>\n", height-8, html.EscapeString(r.measured))
+	for i, note := range []string{r.measured, "Shorter is better. Each row has its own scale."} {
+		fmt.Fprintf(&b, `<text class="note" x="0" y="%d">%s</text>`+"\n", height-24+16*i, html.EscapeString(note))
+	}
+	b.WriteString("</svg>\n")
 	return b.Bytes()
 }
