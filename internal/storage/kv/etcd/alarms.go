@@ -13,11 +13,11 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// alarmInterval is how often health checks look for alarms, which another client's
-// writes may have raised.
+// alarmInterval is the minimum time between two checks of etcd's alarms. Writes of other clients may
+// also raise alarms.
 const alarmInterval = 5 * time.Second
 
-// checkAlarms returns the error that etcd's alarms cause: kv.ErrNoSpace, kv.ErrCorrupt or nil.
+// checkAlarms returns the error that corresponds to etcd's alarms: kv.ErrNoSpace, kv.ErrCorrupt or nil.
 func (s *Store) checkAlarms(ctx context.Context) error {
 	now := time.Now().UnixNano()
 	if last := s.alarmsAt.Load(); s.alarm.Load() == nil && !s.full.Load() && last != 0 && time.Duration(now-last) < alarmInterval {

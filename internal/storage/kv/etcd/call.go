@@ -19,7 +19,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// Pauses between two attempts of a request.
+// First and maximum delay between two attempts of a request.
 const (
 	firstPause = 20 * time.Millisecond
 	lastPause  = 250 * time.Millisecond
@@ -29,15 +29,15 @@ const (
 type callSpec struct {
 	// name is a verb for errors and metrics.
 	name string
-	// timeout bounds all attempts together, attempt each of them. An attempt of
-	// 0 has all the time there is.
+	// timeout limits the total time, and attempt the time of each attempt; an attempt of 0 is
+	// limited by timeout only.
 	timeout, attempt time.Duration
-	repeat           repeat
+	repeat           repeatPolicy
 }
 
-// repeat reports whether a failed request may be repeated. sent reports whether it may have reached
+// repeatPolicy reports whether a failed request may be repeated. sent reports whether it may have reached
 // a server.
-type repeat func(err error, sent bool) bool
+type repeatPolicy func(err error, sent bool) bool
 
 // repeatRead allows every repetition, because reads have no effect.
 func repeatRead(err error, _ bool) bool {
@@ -50,9 +50,9 @@ func repeatWrite(err error, sent bool) bool {
 	return !sent && code(err) == codes.Unavailable || is(err, rpctypes.ErrNoLeader) || is(err, rpctypes.ErrTooManyRequests)
 }
 
-// call makes a request, and repeats it on another member where that is safe. f
-// must pass the options on if it can: without them a write is not repeated. An
-// error is one of kv's where there is one for it.
+// call sends a request, and repeats it on another member if that is safe. f must pass the call options
+// to etcd's client if possible; without them, a write is not repeated. Errors are converted to errors
+// of package kv, as far as there is a corresponding one.
 func call[T any](ctx context.Context, s *Store, a callSpec, f func(context.Context, ...grpc.CallOption) (T, error)) (answer T, err error) {
 	defer request.Turn(ctx).Pause().Resume()
 	began := time.Now()
@@ -60,7 +60,7 @@ func call[T any](ctx context.Context, s *Store, a callSpec, f func(context.Conte
 	all, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
 	pause := firstPause
-	var reason error // why it took so long
+	var reason error // the error of the last attempt
 	for {
 		var to peer.Peer
 		answer, err = attempt(all, a, &to, f)
@@ -71,10 +71,10 @@ func call[T any](ctx context.Context, s *Store, a callSpec, f func(context.Conte
 			err = cmp.Or(reason, err)
 		}
 		if err == nil {
-			s.failing.Store(0)
+			s.failingSince.Store(0)
 			return answer, nil
 		}
-		if !s.again(err) || !a.repeat(err, to.Addr != nil) || all.Err() != nil {
+		if !s.shouldRetry(err) || !a.repeat(err, to.Addr != nil) || all.Err() != nil {
 			return answer, s.explain(ctx, a, err)
 		}
 		select {
@@ -95,21 +95,20 @@ func attempt[T any](ctx context.Context, a callSpec, to *peer.Peer, f func(conte
 	return f(ctx, grpc.Peer(to))
 }
 
-// again notes a failure and reports whether it is worth another attempt. When etcd
-// has been away for longer than a request waits, requests fail at once: they
-// would pile up.
-func (s *Store) again(err error) bool {
+// shouldRetry records a failure and reports whether another attempt is useful. If etcd has been unavailable
+// for longer than the timeout of a request, requests fail immediately, so that they do not accumulate.
+func (s *Store) shouldRetry(err error) bool {
 	if !transient(err) {
 		return true
 	}
 	now := time.Now().UnixNano()
-	if s.failing.CompareAndSwap(0, now) {
+	if s.failingSince.CompareAndSwap(0, now) {
 		return true
 	}
-	return time.Duration(now-s.failing.Load()) < s.config.RequestTimeout
+	return time.Duration(now-s.failingSince.Load()) < s.config.RequestTimeout
 }
 
-// is compares with an error of rpctypes.
+// is reports whether err is the given error of package rpctypes.
 func is(err, target error) bool { return errors.Is(rpctypes.Error(err), target) }
 
 // tooLargeToSend reports whether a message exceeds the gRPC limit of the client or the server.
@@ -117,7 +116,7 @@ func tooLargeToSend(err error) bool {
 	return status.Code(err) == codes.ResourceExhausted && strings.Contains(err.Error(), "message larger than max")
 }
 
-// transient reports that etcd, or a member of it, did not answer.
+// transient reports whether the error means that etcd, or one of its members, did not respond.
 func transient(err error) bool {
 	switch code(err) {
 	case codes.Unavailable, codes.DeadlineExceeded:
@@ -140,7 +139,7 @@ func code(err error) codes.Code {
 	return status.Code(err)
 }
 
-// explain puts an error of etcd in kv's terms.
+// explain converts an error of etcd to an error of package kv.
 func (s *Store) explain(ctx context.Context, a callSpec, err error) error {
 	switch {
 	case errors.Is(context.Cause(ctx), context.DeadlineExceeded):

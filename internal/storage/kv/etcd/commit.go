@@ -18,7 +18,7 @@ func (s *Store) Commit(ctx context.Context, ops ...kv.Op) (kv.CommitResult, erro
 	if err := checkOps(ops); err != nil {
 		return kv.CommitResult{}, fmt.Errorf("commit: %w", err)
 	}
-	ctx, leave, err := s.enter(ctx, true)
+	ctx, leave, err := s.beginCall(ctx, true)
 	if err != nil {
 		return kv.CommitResult{}, err
 	}
@@ -60,7 +60,7 @@ func checkOps(ops []kv.Op) error {
 	return nil
 }
 
-// errLeaseGone: a lease that was in use is no longer there; it is not used again.
+// errLeaseGone reports that etcd no longer has a lease that this client reuses.
 var errLeaseGone = errors.New("the lease is gone")
 
 func (s *Store) commit(ctx context.Context, ops []kv.Op) (kv.CommitResult, error) {
@@ -98,8 +98,8 @@ func (s *Store) commit(ctx context.Context, ops []kv.Op) (kv.CommitResult, error
 	return res, nil
 }
 
-// write returns the parameters of a write. Its timeout is etcd's own; after that, the outcome is
-// unknown.
+// write returns the parameters of a write. The timeout is the one that etcd uses for writes. After it,
+// the outcome is unknown.
 func (s *Store) write(name string) callSpec {
 	return callSpec{name: name, timeout: s.config.RequestTimeout * 8 / 5, repeat: repeatWrite}
 }
@@ -142,5 +142,5 @@ func (s *Store) transaction(ctx context.Context, ops []kv.Op) (*pb.TxnRequest, e
 	return txn, nil
 }
 
-// seconds rounds up, so that keys never expire early.
+// seconds returns the duration in seconds, rounded up, so that keys never expire early.
 func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }

@@ -55,7 +55,7 @@ func (s *Store) compact(ctx context.Context, to kv.Revision) error {
 	if to <= 0 {
 		return nil
 	}
-	ctx, leave, err := s.enter(ctx, false)
+	ctx, leave, err := s.beginCall(ctx, false)
 	if err != nil {
 		return err
 	}
@@ -106,9 +106,9 @@ func (s *Store) CompactedRevision(ctx context.Context) (kv.Revision, error) {
 // last round writes the revision that was newest one interval ago, and compacts to it. The other
 // servers detect the changed key.
 type compactor struct {
-	version  int64       // of compactKey, as last seen
+	version  int64       // of compactKey in the last round
 	revision kv.Revision // the newest one at that time
-	agreed   kv.Revision // value of compactKey then; 0 if that is not known
+	agreed   kv.Revision // value of compactKey in the last round; 0 if unknown
 }
 
 func (s *Store) compactPeriodically() {
@@ -133,9 +133,9 @@ func (s *Store) compactPeriodically() {
 	}
 }
 
-// compactOnce is one round; the first one of a client only learns.
+// compactOnce performs one round. The first round of a client does not compact.
 func (s *Store) compactOnce(ctx context.Context, c compactor) (compactor, error) {
-	ctx, leave, err := s.enter(ctx, false)
+	ctx, leave, err := s.beginCall(ctx, false)
 	if err != nil {
 		return c, err
 	}
@@ -159,7 +159,7 @@ func (s *Store) compactOnce(ctx context.Context, c compactor) (compactor, error)
 		next.version, next.agreed = 0, 0
 		if kvs := resp.Responses[0].GetResponseRange().GetKvs(); len(kvs) > 0 {
 			next.version = kvs[0].Version
-			value, _ := strconv.ParseInt(string(kvs[0].Value), 10, 64) // CompactedRevision complains
+			value, _ := strconv.ParseInt(string(kvs[0].Value), 10, 64) // CompactedRevision reports invalid values
 			next.agreed = kv.Revision(value)
 		}
 		return next, nil

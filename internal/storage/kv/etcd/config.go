@@ -17,11 +17,11 @@ import (
 const (
 	DefaultRequestTimeout     = 5 * time.Second
 	DefaultDialTimeout        = 5 * time.Second
-	DefaultCompactionInterval = 5 * time.Minute // kube-apiserver's
+	DefaultCompactionInterval = 5 * time.Minute // as in kube-apiserver
 	DefaultHealthPrefix       = "/registry"
-	DefaultClusterID          = "etcd-0"         // kube-apiserver's
-	DefaultLeaseReuse         = time.Minute      // kube-apiserver's
-	DefaultSizeInterval       = 30 * time.Second // kube-apiserver's
+	DefaultClusterID          = "etcd-0"         // as in kube-apiserver
+	DefaultLeaseReuse         = time.Minute      // as in kube-apiserver
+	DefaultSizeInterval       = 30 * time.Second // as in kube-apiserver
 )
 
 // Config specifies an etcd cluster. Endpoints are required.
@@ -34,19 +34,18 @@ type Config struct {
 	// CertFile and KeyFile are the client certificate; both or neither must be set. All three files
 	// are reloaded for each connection.
 	CertFile, KeyFile string
-	// HealthPrefix is a prefix that this client may read; health checks ask for
-	// the key "health" below it. "": /registry.
+	// HealthPrefix is a prefix that this client is permitted to read. Health checks read the key
+	// "health" below it. "" selects /registry.
 	HealthPrefix string
-	// DialTimeout bounds one attempt to connect. 0: 5s.
+	// DialTimeout is the timeout of one attempt to connect; 0 selects 5s.
 	DialTimeout time.Duration
-	// RequestTimeout is how long etcd may take to answer a small read before it
-	// counts as unavailable; writes and large reads are given up to twice that.
-	// 0: 5s.
+	// RequestTimeout is the timeout of a small read, after which etcd counts as unavailable. The
+	// timeout of writes and large reads is up to twice as long. 0 selects 5s.
 	RequestTimeout time.Duration
 	// CompactionInterval is the interval of compactions, and the age of the compacted history. If
 	// it is not positive, this client does not compact.
 	CompactionInterval time.Duration
-	// Dial connects to etcd; nil does directly.
+	// Dial connects to etcd; nil connects directly.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// LeaseReuse is the duration for which a lease is reused for keys with the same time to live.
 	// It is also the maximum delay of their expiry. 0 means 60s; a negative value creates a lease
@@ -55,11 +54,11 @@ type Config struct {
 	// SizeInterval is how long the metric of the database size is cached. 0 means 30s; a negative
 	// value disables the metric.
 	SizeInterval time.Duration
-	// NoRangeStream has large ranges read in pages, though etcd could stream them.
+	// NoRangeStream reads large ranges in pages, even if etcd supports streams.
 	NoRangeStream bool
 	// Logger receives messages for operators; nil discards them.
 	Logger *slog.Logger
-	// Registerer is given the store's metrics; it may be nil.
+	// Registerer registers the metrics of the store; nil disables them.
 	Registerer prometheus.Registerer
 	// ClusterID is the value of the metrics' label storage_cluster_id; "" means etcd-0.
 	ClusterID string
@@ -90,7 +89,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Check returns everything that is wrong with the config, files aside.
+// Check returns all errors of the config, except for the content of files.
 func (c Config) Check() error {
 	var errs []error
 	if len(c.Endpoints) == 0 {
@@ -120,13 +119,13 @@ func (c Config) Check() error {
 	return errors.Join(errs...)
 }
 
-// dialOptions has gRPC connect by Dial, if there is one.
+// dialOptions returns the gRPC options for connecting with Dial, if it is set.
 func (c Config) dialOptions() []grpc.DialOption {
 	if c.Dial == nil {
 		return nil
 	}
 	return []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
-		if u, err := url.Parse(address); err == nil && u.Host != "" { // it has been an endpoint, or the address of one
+		if u, err := url.Parse(address); err == nil && u.Host != "" { // the address may be an endpoint URL, or only its host and port
 			address = u.Host
 		}
 		return c.Dial(ctx, "tcp", address)

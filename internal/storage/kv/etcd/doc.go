@@ -1,9 +1,9 @@
 // Package etcd implements kv.Backend with an etcd cluster. Several servers can share the cluster,
-// including kube-apiservers: the package follows kube-apiserver's conventions (unchanged keys,
-// shared leases, the compaction protocol), so an existing cluster's etcd can be taken over and
-// returned. Values are opaque bytes; package storage encodes objects.
+// including kube-apiservers: the package uses kube-apiserver's keys, shared leases and compaction
+// protocol, so a cluster can move from kube-apiserver to Mainstay and back. Values are opaque bytes;
+// package storage encodes objects.
 //
-// The concepts, each in a file of the same name:
+// Files:
 //
 //   - config: addresses and credentials; transport: certificates.
 //   - store: lifecycle of the backend: open, await, health, close; alarms: restrictions of etcd.
@@ -12,7 +12,7 @@
 //   - read, stream, commit: ranges of one revision, in pages or streamed; compare-and-put.
 //   - lease: keys with similar expiry share a lease.
 //   - watch, source: a watch is a bounded queue in front of an etcd watch, which is closed while the receiver does not read, and reopened from history.
-//   - compact: one of the servers compacts history for all.
-//   - retain: revisions held against compaction, and the times of revisions; both are known to this process only.
-//   - snapshot: a copy in etcd's own format.
+//   - compact: periodic compaction, by one of the servers that share the cluster.
+//   - retain: held revisions and the times of revisions; both exist in this process only.
+//   - snapshot: a snapshot in the format of etcdctl.
 package etcd

@@ -29,7 +29,7 @@ type leases struct {
 
 type lease struct {
 	id   int64
-	ends time.Time // a lower bound of etcd's expiry time
+	ends time.Time // lower bound of the expiry time in etcd
 	keys int
 }
 
@@ -55,20 +55,20 @@ func (l *leases) put(ttl int64, granted *lease) {
 	defer l.mu.Unlock()
 	for other, found := range l.open {
 		if time.Until(found.ends) < time.Duration(other)*time.Second {
-			delete(l.open, other) // of no more use; times to live may be many
+			delete(l.open, other) // remove expired leases, so that the map does not grow with distinct TTLs
 		}
 	}
 	l.open[ttl] = granted
 }
 
-// forget makes that every key gets a new lease.
+// forget drops all leases, so that the next keys use new ones.
 func (l *leases) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	clear(l.open)
 }
 
-// lease returns a lease for a key to live for ttl from now on.
+// lease returns the ID of a lease that lasts at least ttl from now.
 func (s *Store) lease(ctx context.Context, ttl time.Duration) (int64, error) {
 	want := seconds(ttl)
 	if id := s.leases.take(want); id != 0 {
@@ -85,7 +85,7 @@ func (s *Store) lease(ctx context.Context, ttl time.Duration) (int64, error) {
 	}
 	lasts := want + max(0, min(want/leaseSlackPart, int64(s.config.LeaseReuse/time.Second)))
 	began := time.Now()
-	// A lease that was granted twice belongs to no key and ends.
+	// A repeated request may create a second lease, which has no keys and expires.
 	a := callSpec{name: "lease", timeout: s.config.RequestTimeout, attempt: s.config.RequestTimeout * 2 / 5, repeat: repeatRead}
 	granted, err := call(ctx, s, a, func(ctx context.Context, _ ...grpc.CallOption) (*clientv3.LeaseGrantResponse, error) {
 		return s.client.Grant(ctx, lasts)
@@ -97,9 +97,9 @@ func (s *Store) lease(ctx context.Context, ttl time.Duration) (int64, error) {
 	return int64(granted.ID), nil
 }
 
-// Expiries returns when keys will expire, for all that do.
+// Expiries returns the expiration times of all keys with a lease.
 func (s *Store) Expiries(ctx context.Context) (map[string]time.Time, error) {
-	ctx, leave, err := s.enter(ctx, false)
+	ctx, leave, err := s.beginCall(ctx, false)
 	if err != nil {
 		return nil, err
 	}

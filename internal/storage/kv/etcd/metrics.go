@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// metrics of one store.
+// metrics are the metrics of one store.
 type metrics struct {
 	registerer prometheus.Registerer
 	collectors []prometheus.Collector

@@ -21,7 +21,7 @@ const (
 
 // Get implements kv.Backend.
 func (s *Store) Get(ctx context.Context, key string, at kv.Revision) (*kv.Entry, kv.Revision, error) {
-	ctx, leave, err := s.enter(ctx, false)
+	ctx, leave, err := s.beginCall(ctx, false)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -30,7 +30,7 @@ func (s *Store) Get(ctx context.Context, key string, at kv.Revision) (*kv.Entry,
 		return nil, 0, fmt.Errorf("get %q: %w", key, err)
 	}
 	if key == "" {
-		// etcd has no such key and does not take the question.
+		// etcd rejects requests for an empty key, which cannot exist.
 		at, err = s.orNewest(ctx, at)
 		return nil, at, err
 	}
@@ -63,7 +63,8 @@ func (s *Store) orNewest(ctx context.Context, at kv.Revision) (kv.Revision, erro
 	return newest, nil
 }
 
-// readable rejects revisions that etcd can read and kv cannot: see Compact.
+// readable returns kv.ErrCompacted for the one revision that etcd retains beyond the contract of kv;
+// see Compact.
 func (s *Store) readable(at kv.Revision) error {
 	if at < 0 {
 		return fmt.Errorf("revision %d is negative", at)
@@ -79,8 +80,8 @@ func entry(e *mvccpb.KeyValue) kv.Entry {
 	return kv.Entry{Key: string(e.Key), Value: e.Value, Created: kv.Revision(e.CreateRevision), Modified: kv.Revision(e.ModRevision)}
 }
 
-// bounds are a range in etcd's terms: there, no key is empty, an empty end is
-// that of a single key, and "\x00" is no end.
+// bounds converts a range to etcd's representation: etcd has no empty key, an empty end selects a single
+// key, and the end "\x00" means no end.
 func bounds(start, end string) (first, last []byte) {
 	if start == "" {
 		start = "\x00"
@@ -91,15 +92,15 @@ func bounds(start, end string) (first, last []byte) {
 	return []byte(start), []byte(end)
 }
 
-// empty reports that no key can be in a range.
-func empty(start, end string) bool { return end != "" && start >= end }
+// isEmptyRange reports whether a range cannot contain a key.
+func isEmptyRange(start, end string) bool { return end != "" && start >= end }
 
 // Range implements kv.Backend.
 func (s *Store) Range(ctx context.Context, req kv.RangeRequest) (kv.RangeResult, error) {
 	if req.Limit < 0 {
 		return kv.RangeResult{}, fmt.Errorf("range: limit %d is negative", req.Limit)
 	}
-	ctx, leave, err := s.enter(ctx, false)
+	ctx, leave, err := s.beginCall(ctx, false)
 	if err != nil {
 		return kv.RangeResult{}, err
 	}
@@ -115,7 +116,7 @@ func (s *Store) pages(ctx context.Context, req kv.RangeRequest) (kv.RangeResult,
 	if err := s.readable(req.At); err != nil {
 		return kv.RangeResult{}, err
 	}
-	if empty(req.Start, req.End) {
+	if isEmptyRange(req.Start, req.End) {
 		at, err := s.orNewest(ctx, req.At)
 		return kv.RangeResult{Revision: at}, err
 	}
@@ -163,7 +164,7 @@ func (s *Store) pages(ctx context.Context, req kv.RangeRequest) (kv.RangeResult,
 	}
 }
 
-// expected is how many entries a range will have.
+// expected returns the expected number of entries of a range, from its first page.
 func expected(req kv.RangeRequest, first *pb.RangeResponse) int64 {
 	switch {
 	case req.CountOnly:

@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/history"
 )
 
-// markEvery is how much time lies between two marks.
+// markEvery is the time between two marks.
 const markEvery = time.Minute
 
 // Hold implements kv.Backend. It prevents compaction by this client; other clients of the cluster
@@ -49,8 +49,7 @@ func (s *Store) hold(ctx context.Context, at kv.Revision) (kv.Revision, func(), 
 	return at, release, nil
 }
 
-// grant returns how far this client may compact now that it is to go to a
-// revision.
+// grant returns the newest revision, at most to, that holds permit to compact.
 func (s *Store) grant(to kv.Revision) kv.Revision {
 	granted, expired := s.holds.Grant(to)
 	for _, x := range expired {
@@ -67,7 +66,7 @@ func (s *Store) markTimes() {
 	for {
 		select {
 		case <-ticker.C:
-			_, _ = s.newest(s.ctx) // while etcd is away there are no times to mark
+			_, _ = s.newest(s.ctx) // if etcd is unavailable, there is no revision to mark
 		case <-s.ctx.Done():
 			return
 		}

@@ -22,7 +22,7 @@ type revisions struct {
 
 // revisionRequest is one request for the newest revision.
 type revisionRequest struct {
-	done     chan struct{} // closed when the rest is set
+	done     chan struct{} // closed after the other fields are set
 	revision kv.Revision
 	err      error
 }
@@ -37,7 +37,7 @@ func (s *Store) CurrentRevision(ctx context.Context) (kv.Revision, error) {
 }
 
 func (s *Store) newest(ctx context.Context) (kv.Revision, error) {
-	ctx, leave, err := s.enter(ctx, false)
+	ctx, leave, err := s.beginCall(ctx, false)
 	if err != nil {
 		return 0, err
 	}
@@ -64,7 +64,7 @@ func (s *Store) newest(ctx context.Context) (kv.Revision, error) {
 	}
 }
 
-// requestRevisions runs as long as there are callers that wait.
+// requestRevisions requests revisions until no caller waits.
 func (s *Store) requestRevisions() {
 	r := &s.revisions
 	for {
@@ -85,7 +85,7 @@ func (s *Store) requestRevisions() {
 // requestRevision reads the key of the health checks, which all clients may read. The response to a
 // linearizable read contains the newest revision, even if the key does not exist.
 func (s *Store) requestRevision() (kv.Revision, error) {
-	ctx, leave, err := s.enter(s.ctx, false)
+	ctx, leave, err := s.beginCall(s.ctx, false)
 	if err != nil {
 		return 0, kv.ErrClosed
 	}

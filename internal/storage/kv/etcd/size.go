@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// sizeTimeout is how long a scrape of metrics waits for etcd, as in kube-apiserver.
+// sizeTimeout is the timeout of etcd during a scrape of the metrics, as in kube-apiserver.
 const sizeTimeout = time.Second
 
 // sizeMetric is the metric of etcd's database size. It requests the size on a scrape, and caches it
@@ -21,7 +21,7 @@ type sizeMetric struct {
 
 	mu    sync.Mutex // held during the request to etcd
 	bytes float64
-	until time.Time // bytes are good
+	until time.Time // bytes is valid until this time
 }
 
 func newSizeMetric(s *Store) *sizeMetric {
@@ -47,9 +47,9 @@ func (m *sizeMetric) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(m.desc, prometheus.GaugeValue, m.bytes)
 }
 
-// size returns how many bytes the database has of the first member that is named.
+// size returns the size of the database of the first endpoint, in bytes.
 func (s *Store) size() (int64, error) {
-	ctx, leave, err := s.enter(s.ctx, false)
+	ctx, leave, err := s.beginCall(s.ctx, false)
 	if err != nil {
 		return 0, err
 	}

@@ -20,7 +20,7 @@ import (
 // snapshot save" and "etcdutl snapshot restore": a database followed by its SHA-256, which is
 // verified. It contains the returned revision, and possibly newer ones.
 func (s *Store) Snapshot(ctx context.Context, w io.Writer) (kv.Revision, error) {
-	ctx, leave, err := s.enter(ctx, false)
+	ctx, leave, err := s.beginCall(ctx, false)
 	if err != nil {
 		return 0, err
 	}
@@ -40,8 +40,8 @@ func (s *Store) Snapshot(ctx context.Context, w io.Writer) (kv.Revision, error) 
 	return 0, fmt.Errorf("snapshot: %w", err)
 }
 
-// member returns a client of a single member, and a revision that this member
-// has reached: the cluster may be ahead of the one that is copied.
+// member returns a client of a single member, and a revision that this member has reached. Other members
+// may have newer revisions.
 func (s *Store) member(ctx context.Context) (*clientv3.Client, kv.Revision, error) {
 	var errs []error
 	for _, endpoint := range s.config.Endpoints {
@@ -67,7 +67,7 @@ func (s *Store) snapshot(ctx context.Context, client *clientv3.Client, w io.Writ
 		return s.explain(ctx, s.largeRead(), err)
 	}
 	defer resp.Snapshot.Close()
-	to := summed{w: w, sum: sha256.New()}
+	to := checksumWriter{w: w, sum: sha256.New()}
 	if _, err := io.Copy(&to, resp.Snapshot); err != nil {
 		if to.failed {
 			return fmt.Errorf("write: %w", err)
@@ -77,15 +77,15 @@ func (s *Store) snapshot(ctx context.Context, client *clientv3.Client, w io.Writ
 	return to.check()
 }
 
-// summed passes a snapshot on and compares its end with the sum of the rest.
-type summed struct {
+// checksumWriter is an io.Writer that forwards a snapshot and verifies the checksum at its end.
+type checksumWriter struct {
 	w      io.Writer
 	sum    hash.Hash
 	tail   []byte // the last bytes, which may be the sum
-	failed bool   // w took no more
+	failed bool   // a write to w failed
 }
 
-func (s *summed) Write(p []byte) (int, error) {
+func (s *checksumWriter) Write(p []byte) (int, error) {
 	n, err := s.w.Write(p)
 	if err != nil {
 		s.failed = true
@@ -99,16 +99,16 @@ func (s *summed) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-func (s *summed) check() error {
+func (s *checksumWriter) check() error {
 	if !bytes.Equal(s.tail, s.sum.Sum(nil)) {
 		return fmt.Errorf("the checksum of etcd's snapshot is wrong: %w", kv.ErrCorrupt)
 	}
 	return nil
 }
 
-// VerifySnapshot reads a snapshot of etcd to its end and compares its sum.
+// VerifySnapshot reads a snapshot of etcd to its end and returns an error if its checksum is wrong.
 func VerifySnapshot(r io.Reader) error {
-	s := summed{w: io.Discard, sum: sha256.New()}
+	s := checksumWriter{w: io.Discard, sum: sha256.New()}
 	if _, err := io.Copy(&s, r); err != nil {
 		return fmt.Errorf("read snapshot: %w", err)
 	}

@@ -14,22 +14,22 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// source is a watch of etcd. It has a stream of its own: etcd reports progress
-// only when all watches of a stream have caught up.
+// source is an etcd watch with its own gRPC stream, because etcd reports progress only when all watches
+// of a stream are up to date.
 type source struct {
 	watcher clientv3.Watcher
 	ctx     context.Context
 	cancel  context.CancelFunc
-	answers chan answer
-	ask     chan struct{} // contains a pending request for progress
+	answers chan watchMessage
+	progressRequested     chan struct{} // contains a pending request for progress
 	tasks   sync.WaitGroup
 }
 
-// answer is one message of an etcd watch: complete commits, or progress only.
-type answer struct {
+// watchMessage is one message of an etcd watch: the events of complete commits, or only progress.
+type watchMessage struct {
 	events   []kv.Event
 	revision kv.Revision
-	err      error // the last answer
+	err      error // not nil in the last message only
 }
 
 // open starts an etcd watch from w.next. etcd's client reconnects lost watches, to another member
@@ -40,7 +40,7 @@ func (w *watch) open() (*source, error) {
 	}
 	src := &source{
 		watcher: clientv3.NewWatcher(w.s.client),
-		answers: make(chan answer), ask: make(chan struct{}, 1),
+		answers: make(chan watchMessage), progressRequested: make(chan struct{}, 1),
 	}
 	src.ctx, src.cancel = context.WithCancel(w.ctx)
 	first, last := bounds(w.start, w.end)
@@ -48,7 +48,7 @@ func (w *watch) open() (*source, error) {
 		clientv3.WithRev(int64(w.next)), clientv3.WithRange(string(last)),
 		clientv3.WithPrevKV(), clientv3.WithFragment(), clientv3.WithProgressNotify(),
 	}
-	if empty(w.start, w.end) {
+	if isEmptyRange(w.start, w.end) {
 		// etcd rejects an empty range. This watch only delivers progress.
 		opts = append(opts, clientv3.WithRange(string(first)+"\x00"), clientv3.WithFilterPut(), clientv3.WithFilterDelete())
 	}
@@ -68,7 +68,7 @@ func (w *watch) open() (*source, error) {
 	w.s.metrics.observe("watch", began, err)
 	if err != nil {
 		src.cancel()
-		_ = src.watcher.Close() // it was not opened
+		_ = src.watcher.Close() // the watch was not opened
 		return nil, err
 	}
 	src.tasks.Go(func() { src.read(w.s, responses) })
@@ -87,7 +87,7 @@ func (src *source) close() {
 // unlike etcd's client without a connection.
 func (src *source) requestProgress() {
 	select {
-	case src.ask <- struct{}{}:
+	case src.progressRequested <- struct{}{}:
 	default:
 	}
 }
@@ -95,7 +95,7 @@ func (src *source) requestProgress() {
 func (src *source) askProgress() {
 	for {
 		select {
-		case <-src.ask:
+		case <-src.progressRequested:
 			_ = src.watcher.RequestProgress(src.ctx) // progress will be requested again
 		case <-src.ctx.Done():
 			return
@@ -108,7 +108,7 @@ func (src *source) askProgress() {
 func (src *source) read(s *Store, responses clientv3.WatchChan) {
 	defer close(src.answers)
 	for resp := range responses {
-		a := answer{err: s.watchError(&resp)}
+		a := watchMessage{err: s.watchError(&resp)}
 		if a.err == nil {
 			a.revision = kv.Revision(resp.Header.GetRevision())
 			a.events, a.err = events(resp.Events)
@@ -145,9 +145,8 @@ func (s *Store) watchError(resp *clientv3.WatchResponse) error {
 	return errors.New(status.Convert(err).Message())
 }
 
-// events puts etcd's events in kv's terms. The entry before a change is missing
-// where it was compacted before it could be read; without it a watch is not
-// complete.
+// events converts etcd's events. It returns kv.ErrCompacted if the previous entry of a change was
+// compacted before etcd could read it, because events without it would be incomplete.
 func events(from []*clientv3.Event) ([]kv.Event, error) {
 	if len(from) == 0 {
 		return nil, nil

@@ -34,14 +34,14 @@ const (
 // maxSend is larger than etcd's limit, so that the server's limit applies.
 const maxSend = 16 << 20
 
-// Store is a kv.Backend over etcd.
+// Store implements kv.Backend with an etcd cluster. It is safe for concurrent use.
 type Store struct {
 	config  Config
 	log     *slog.Logger
 	secure  credentials.TransportCredentials
 	metrics *metrics
 	client  *clientv3.Client
-	// rpc is the client below client.KV: it accepts keys as bytes, and call options.
+	// rpc is the gRPC client of client.KV. It accepts keys as bytes, and call options.
 	rpc       pb.KVClient
 	healthKey []byte
 
@@ -50,14 +50,14 @@ type Store struct {
 	holds     *history.Holds
 	marks     history.Marks
 
-	// compacted is the newest revision known to have been compacted to, in the
-	// sense of kv: the oldest one a watch may start from.
+	// compacted is the newest known compacted revision, as defined by package kv: the oldest revision
+	// from which a watch can start.
 	compacted atomic.Int64
-	// failing is the time since when requests have failed, in Unix nanoseconds, or 0 if the last
-	// one succeeded.
-	failing atomic.Int64
-	// streamless is the time until which RangeStream is not used, in Unix nanoseconds.
-	streamless atomic.Int64
+	// failingSince is the time of the first of the current series of failed requests, in Unix
+	// nanoseconds; 0 if the last request succeeded.
+	failingSince atomic.Int64
+	// noStreamUntil is the time before which RangeStream is not used, in Unix nanoseconds.
+	noStreamUntil atomic.Int64
 	// full is set after etcd has rejected a write because of its space quota.
 	full atomic.Bool
 	// alarm is the error of etcd's alarms, or nil, and alarmsAt the time of the check, in Unix
@@ -70,7 +70,7 @@ type Store struct {
 		closed  bool
 		watches map[*watch]struct{}
 	}
-	// ctx ends when Close begins. commits are waited for before tasks.
+	// ctx ends when Close is called. Close first waits for commits, then for tasks.
 	ctx     context.Context
 	cancel  context.CancelFunc
 	commits sync.WaitGroup
@@ -79,8 +79,8 @@ type Store struct {
 
 var _ kv.Backend = (*Store)(nil)
 
-// Open returns a store that connects when it is first used. It fails when the
-// config is wrong, not when etcd cannot be reached; for that there is Await.
+// Open returns a store that connects to etcd at the first request. It returns an error if the config is
+// invalid, but not if etcd is unreachable: Await waits for etcd. The caller must call Close.
 func Open(config Config) (*Store, error) {
 	if err := config.Check(); err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func Open(config Config) (*Store, error) {
 	return s, nil
 }
 
-// newClient returns a client that connects when it is first used.
+// newClient returns a client that connects at the first request.
 func (s *Store) newClient(endpoints ...string) (*clientv3.Client, error) {
 	connect := grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: s.config.DialTimeout}
 	connect.Backoff.BaseDelay, connect.Backoff.MaxDelay = 100*time.Millisecond, maxConnectDelay
@@ -136,7 +136,7 @@ func (s *Store) newClient(endpoints ...string) (*clientv3.Client, error) {
 	return client, nil
 }
 
-// Await retries every awaitPause and logs every awaitReport.
+// Await retries after awaitPause, and logs a message after each awaitReport.
 const (
 	awaitPause  = 250 * time.Millisecond
 	awaitReport = 5 * time.Second
@@ -186,9 +186,9 @@ func (s *Store) Health(ctx context.Context) error {
 	return nil
 }
 
-// enter starts a call. The returned context ends with ctx and, except for commits, when the store
-// closes. The caller must call leave.
-func (s *Store) enter(ctx context.Context, commit bool) (_ context.Context, leave func(), err error) {
+// beginCall registers a call, which Close waits for. The returned context ends with ctx and, except for
+// commits, when Close is called. The caller must call leave. It returns kv.ErrClosed after Close.
+func (s *Store) beginCall(ctx context.Context, commit bool) (_ context.Context, leave func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}

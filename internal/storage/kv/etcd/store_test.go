@@ -225,7 +225,7 @@ func TestSnapshot(t *testing.T) {
 	if _, err := s.Snapshot(t.Context(), failing{}); !errors.Is(err, errFailing) {
 		t.Errorf("snapshot to a writer that fails: %v", err)
 	}
-	sum := summed{w: &bytes.Buffer{}, sum: sha256.New()}
+	sum := checksumWriter{w: &bytes.Buffer{}, sum: sha256.New()}
 	raw := copied.Bytes()
 	raw[10]++
 	for len(raw) > 0 {

@@ -21,7 +21,7 @@ const streamRecheck = 10 * time.Minute
 // since 3.7 (KEP-5966). etcd counts the keys of the range for each page, but only once for a
 // stream, which it sends in parts.
 func (s *Store) mayStream(req kv.RangeRequest) bool {
-	return !s.config.NoRangeStream && req.Limit == 0 && !req.CountOnly && time.Now().UnixNano() >= s.streamless.Load()
+	return !s.config.NoRangeStream && req.Limit == 0 && !req.CountOnly && time.Now().UnixNano() >= s.noStreamUntil.Load()
 }
 
 // stream appends the entries after those of res, at the revision of res. It returns false if etcd
@@ -37,8 +37,8 @@ func (s *Store) stream(ctx context.Context, end string, res *kv.RangeResult) (bo
 		case outcome == streamEnded:
 			res.More = false
 			return true, nil
-		case outcome == streamUnknown:
-			s.streamless.Store(time.Now().Add(streamRecheck).UnixNano())
+		case outcome == streamUnsupported:
+			s.noStreamUntil.Store(time.Now().Add(streamRecheck).UnixNano())
 			return false, nil
 		}
 	}
@@ -47,15 +47,15 @@ func (s *Store) stream(ctx context.Context, end string, res *kv.RangeResult) (bo
 type streamOutcome int
 
 const (
-	streamEnded   streamOutcome = iota // with the range
-	streamLeft                         // after half of the request timeout: the next stream continues
-	streamUnknown                      // to this etcd
+	streamEnded   streamOutcome = iota // at the end of the range
+	streamPaused                         // after half of the request timeout; the next stream continues
+	streamUnsupported                      // this etcd does not support streams
 )
 
 // receive appends the entries of one stream to res. It uses no call options, because an abandoned
 // stream would still write to them.
 func (s *Store) receive(ctx context.Context, end string, res *kv.RangeResult) (streamOutcome, error) {
-	ctx, cancel := context.WithCancel(ctx) // which is how a stream is left
+	ctx, cancel := context.WithCancel(ctx) // cancel ends the stream
 	defer cancel()
 	enough := time.Now().Add(s.config.RequestTimeout / 2)
 	first, last := bounds(after(res), end)
@@ -69,7 +69,7 @@ func (s *Store) receive(ctx context.Context, end string, res *kv.RangeResult) (s
 		case errors.Is(err, io.EOF):
 			return streamEnded, nil
 		case code(err) == codes.Unimplemented:
-			return streamUnknown, nil
+			return streamUnsupported, nil
 		case err != nil:
 			return streamEnded, err
 		}
@@ -77,12 +77,12 @@ func (s *Store) receive(ctx context.Context, end string, res *kv.RangeResult) (s
 			res.Entries = append(res.Entries, entry(e))
 		}
 		if time.Now().After(enough) {
-			return streamLeft, nil
+			return streamPaused, nil
 		}
 	}
 }
 
-// after is where the keys behind a part of a range begin.
+// after returns the start of the range after the last entry of res.
 func after(res *kv.RangeResult) string { return res.Entries[len(res.Entries)-1].Key + "\x00" }
 
 func (s *Store) streamRead() callSpec {

@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// credentials returns how connections to etcd are made: in plain text where etcd is
-// http. It fails where a file of the config cannot be used now.
+// credentials returns the transport credentials for etcd: plain text for http endpoints, otherwise TLS.
+// It returns an error if a file of the config is not readable or invalid.
 func (c Config) credentials() (credentials.TransportCredentials, error) {
 	if u, err := url.Parse(c.Endpoints[0]); err != nil || u.Scheme != "https" {
 		return insecure.NewCredentials(), err
@@ -26,7 +26,7 @@ func (c Config) credentials() (credentials.TransportCredentials, error) {
 	return &tlsFiles{TransportCredentials: credentials.NewTLS(config), config: c}, nil
 }
 
-// tls reads the files of the config.
+// tls returns a TLS configuration from the current content of the files.
 func (c Config) tls() (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if c.CAFile != "" {

@@ -14,7 +14,7 @@ import (
 const (
 	maxQueuedBytes  = 16 << 20
 	maxQueuedEvents = 10_000
-	// batchEvents is about how many events are joined into a batch.
+	// batchEvents is the approximate maximum number of events that are merged into a batch.
 	batchEvents = 1000
 )
 
@@ -22,7 +22,7 @@ const (
 // while a watch reads history.
 const progressPause = 50 * time.Millisecond
 
-// reopenPause is the time between two attempts to take up a watch again.
+// reopenPause is the time between two attempts to reopen a source.
 const reopenPause = 200 * time.Millisecond
 
 // watch is a kv.Watch: a queue in front of a source.
@@ -34,21 +34,21 @@ type watch struct {
 	batches    chan kv.Batch
 	err        error // set before batches is closed
 
-	// wanted receives the newest revision at each request for progress.
-	wanted chan kv.Revision
+	// progressRequests receives the newest revision of each progress request.
+	progressRequests chan kv.Revision
 
 	// The following fields are used by run only.
 	source *source // nil while the queue must drain first, or etcd is away
 	queue  queue
 	// next is the first revision without events in the queue.
 	next kv.Revision
-	// seen: progress up to here is in the queue.
+	// seen is the newest revision whose progress is in the queue.
 	seen kv.Revision
-	// want is up to where progress is waited for.
+	// want is the revision of the newest progress request.
 	want kv.Revision
 }
 
-// errEnded ends a watch without an error: it has no receiver any more.
+// errEnded ends run without an error, because the receiver has stopped the watch.
 var errEnded = errors.New("watch ended")
 
 // Watch implements kv.Backend.
@@ -63,13 +63,13 @@ func (s *Store) Watch(ctx context.Context, start, end string, from kv.Revision) 
 		}
 		from = newest + 1
 	}
-	entered, leave, err := s.enter(ctx, false)
+	entered, leave, err := s.beginCall(ctx, false)
 	if err != nil {
 		return nil, err
 	}
 	w := &watch{
 		s: s, start: start, end: end, next: from,
-		batches: make(chan kv.Batch), wanted: make(chan kv.Revision, 1),
+		batches: make(chan kv.Batch), progressRequests: make(chan kv.Revision, 1),
 	}
 	w.ctx, w.cancel = context.WithCancel(entered)
 	if w.source, err = w.open(); err != nil {
@@ -90,7 +90,7 @@ func (s *Store) Watch(ctx context.Context, start, end string, from kv.Revision) 
 func (w *watch) Batches() <-chan kv.Batch { return w.batches }
 func (w *watch) Err() error               { return w.err }
 
-// Stop ends the watch. The receiver may go on until Batches is closed.
+// Stop implements kv.Watch.
 func (w *watch) Stop() { w.cancel() }
 
 // run moves batches from the source to the receiver until the watch ends.
@@ -122,7 +122,7 @@ func (w *watch) step() error {
 			return err
 		}
 	}
-	var answers <-chan answer
+	var answers <-chan watchMessage
 	if w.source != nil {
 		answers = w.source.answers
 	}
@@ -137,13 +137,13 @@ func (w *watch) step() error {
 	select {
 	case a, ok := <-answers:
 		if !ok || errors.Is(a.err, kv.ErrUnavailable) {
-			w.detach() // etcd's client gave up, for want of a leader for example
+			w.detach() // etcd's client closed the watch, for example because there is no leader
 			return nil
 		}
 		return w.take(a)
 	case out <- w.queue.first():
 		w.queue.drop()
-	case want := <-w.wanted:
+	case want := <-w.progressRequests:
 		w.progress(want)
 	case <-again:
 		w.source.requestProgress()
@@ -153,8 +153,8 @@ func (w *watch) step() error {
 	return nil
 }
 
-// take puts an answer of etcd into the queue.
-func (w *watch) take(a answer) error {
+// take adds a message of etcd to the queue.
+func (w *watch) take(a watchMessage) error {
 	if w.ctx.Err() != nil {
 		return errEnded
 	}
@@ -163,7 +163,7 @@ func (w *watch) take(a answer) error {
 	}
 	events := a.events
 	for len(events) > 0 && events[0].Revision < w.next {
-		events = events[1:] // a watch that was taken up again may send them twice
+		events = events[1:] // a reopened watch may send events again
 	}
 	revision := a.revision
 	if revision <= w.seen && len(events) == 0 {
@@ -178,7 +178,7 @@ func (w *watch) take(a answer) error {
 	return nil
 }
 
-// detach closes the source. A new one is opened when the queue is empty.
+// detach closes the source. reopen opens a new one when the queue is empty.
 func (w *watch) detach() {
 	if w.source != nil {
 		w.source.close()
@@ -223,9 +223,9 @@ func (w *watch) progress(want kv.Revision) {
 func (w *watch) request(revision kv.Revision) {
 	for {
 		select {
-		case w.wanted <- revision:
+		case w.progressRequests <- revision:
 			return
-		case older := <-w.wanted:
+		case older := <-w.progressRequests:
 			revision = max(revision, older)
 		}
 	}
@@ -262,8 +262,8 @@ func (q *queue) first() kv.Batch {
 	return q.batches[0]
 }
 
-// add appends a batch, to the last one if there is room: that has not been
-// received, so that it may grow.
+// add appends a batch. It merges the batch into the last one if that is small enough; the receiver has
+// not received it yet.
 func (q *queue) add(b kv.Batch) {
 	q.events += len(b.Events)
 	q.bytes += size(b)
