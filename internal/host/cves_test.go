@@ -67,7 +67,7 @@ const crd = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefin
 	"spec":{"group":"example.com","scope":"%[3]s","names":{"plural":"%[1]s","kind":"%[2]s"},
 	"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`
 
-// TestPublicAttacks tries attacks to which kube-apiserver was vulnerable. docs/security.md lists
+// TestPublicAttacks tries attacks to which kube-apiserver was vulnerable. docs/operations/security.md lists
 // their names.
 func TestPublicAttacks(t *testing.T) {
 	t.Parallel()

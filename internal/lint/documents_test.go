@@ -2,14 +2,241 @@ package lint
 
 import (
 	"io/fs"
+	"maps"
+	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// TestDocumentsExist checks that every document mentioned in a file exists.
+// document is a Markdown file of the repository.
+type document struct {
+	text    string          // without code blocks
+	anchors map[string]bool // of its headings
+	links   []link
+}
+
+// link is a relative link of a document.
+type link struct {
+	target string // path from the root of the repository
+	anchor string // without #
+}
+
+var (
+	linkPattern    = regexp.MustCompile(`\]\(([^()\s]+)\)`)
+	headingPattern = regexp.MustCompile(`(?m)^#{1,6} (.+)$`)
+	codePattern    = regexp.MustCompile("`([^`\n]+)`")
+	notInAnchor    = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// documents returns all Markdown files by path from the root of the repository.
+func documents(t *testing.T) (root string, found map[string]document) {
+	t.Helper()
+	root, err := moduleDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found = map[string]document{}
+	for _, name := range files(t, root, ".md") {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[name] = parseDocument(name, string(text))
+	}
+	return root, found
+}
+
+// files returns the files with one of the suffixes, as slash-separated paths from root, without test data.
+func files(t *testing.T, root string, suffixes ...string) []string {
+	t.Helper()
+	var names []string
+	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && (entry.Name() == ".git" || entry.Name() == "testdata"):
+			return filepath.SkipDir
+		case entry.IsDir():
+			return nil
+		}
+		if slices.ContainsFunc(suffixes, func(suffix string) bool { return strings.HasSuffix(name, suffix) }) {
+			relative, err := filepath.Rel(root, name)
+			if err != nil {
+				return err
+			}
+			names = append(names, filepath.ToSlash(relative))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+func parseDocument(name, text string) document {
+	d := document{text: withoutCodeBlocks(text), anchors: map[string]bool{}}
+	for _, heading := range headingPattern.FindAllStringSubmatch(d.text, -1) {
+		d.anchors[headingAnchor(heading[1])] = true
+	}
+	for _, match := range linkPattern.FindAllStringSubmatch(codePattern.ReplaceAllString(d.text, ""), -1) {
+		target, err := url.Parse(match[1])
+		if err != nil || target.IsAbs() {
+			continue
+		}
+		l := link{target: name, anchor: target.Fragment}
+		if target.Path != "" {
+			l.target = path.Join(path.Dir(name), target.Path)
+		}
+		d.links = append(d.links, l)
+	}
+	return d
+}
+
+// withoutCodeBlocks removes fenced and indented code blocks.
+func withoutCodeBlocks(text string) string {
+	var kept strings.Builder
+	fenced := false
+	for line := range strings.Lines(text) {
+		switch {
+		case strings.HasPrefix(line, "```"):
+			fenced = !fenced
+		case !fenced && !strings.HasPrefix(line, "    "):
+			kept.WriteString(line)
+		}
+	}
+	return kept.String()
+}
+
+// headingAnchor returns the anchor that GitHub creates for a heading.
+func headingAnchor(heading string) string {
+	heading = linkTextPattern.ReplaceAllString(heading, "$1")
+	return strings.ReplaceAll(notInAnchor.ReplaceAllString(strings.ToLower(heading), ""), " ", "-")
+}
+
+var linkTextPattern = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
+
+// TestLinks checks that the target and the anchor of each relative link in a document exist.
+func TestLinks(t *testing.T) {
+	t.Parallel()
+	root, all := documents(t)
+	for name, d := range all {
+		for _, l := range d.links {
+			if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(l.target))); err != nil {
+				t.Errorf("%s links to %s, which does not exist", name, l.target)
+			} else if target, ok := all[l.target]; ok && l.anchor != "" && !target.anchors[l.anchor] {
+				t.Errorf("%s links to %s#%s, but there is no such heading", name, l.target, l.anchor)
+			}
+		}
+	}
+}
+
+// TestPagesAreReachable checks that links lead from README.md or docs/README.md to each page in docs.
+func TestPagesAreReachable(t *testing.T) {
+	t.Parallel()
+	_, all := documents(t)
+	reached := map[string]bool{}
+	queue := []string{"README.md", "docs/README.md"}
+	for len(queue) > 0 {
+		name := queue[0]
+		queue = queue[1:]
+		if reached[name] {
+			continue
+		}
+		reached[name] = true
+		for _, l := range all[name].links {
+			queue = append(queue, l.target)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if strings.HasPrefix(name, "docs/") && !reached[name] {
+			t.Errorf("no link leads to %s", name)
+		}
+	}
+}
+
+// TestPagesStartWithTheirPurpose checks that each page states what its reader can do afterwards.
+func TestPagesStartWithTheirPurpose(t *testing.T) {
+	t.Parallel()
+	_, all := documents(t)
+	decision := regexp.MustCompile(`^docs/adr/[0-9]`)
+	for name, d := range all {
+		if !strings.HasPrefix(name, "docs/") || decision.MatchString(name) {
+			continue
+		}
+		_, body, _ := strings.Cut(d.text, "\n")
+		if !strings.HasPrefix(strings.TrimSpace(body), "After reading this page you ") {
+			t.Errorf("%s does not start with \"After reading this page you ...\"", name)
+		}
+	}
+}
+
+// TestDecisionRecords checks the sections of the decision records.
+func TestDecisionRecords(t *testing.T) {
+	t.Parallel()
+	_, all := documents(t)
+	shape := regexp.MustCompile(`(?s)^# ADR \d+: .*\n\nDate: \d{4}-\d\d-\d\d\. Status: .*\n## Context\n.*\n## Decision\n.*\n## Consequences\n.*\n## Alternatives\n`)
+	for name, d := range all {
+		if regexp.MustCompile(`^docs/adr/[0-9]`).MatchString(name) && !shape.MatchString(d.text) {
+			t.Errorf("%s does not have a title, a date, a status and the four sections in order", name)
+		}
+	}
+}
+
+// TestNamedPathsExist checks that paths of the repository in backticks exist. Paths in
+// CONTRIBUTING.md and the page on architecture are relative to the root or to internal.
+func TestNamedPathsExist(t *testing.T) {
+	t.Parallel()
+	root, all := documents(t)
+	named := regexp.MustCompile(`^\.?[a-zA-Z0-9_-]+(/[a-zA-Z0-9_.-]+)+$`)
+	for _, name := range []string{"CONTRIBUTING.md", "docs/internals/architecture.md", "docs/internals/concurrency.md"} {
+		for _, code := range codePattern.FindAllStringSubmatch(all[name].text, -1) {
+			for word := range strings.FieldsSeq(code[1]) {
+				if !named.MatchString(word) || isOtherPath(word) {
+					continue
+				}
+				if !pathExists(root, word) {
+					t.Errorf("%s names %s, which does not exist", name, word)
+				}
+			}
+		}
+	}
+}
+
+// isOtherPath reports whether a word looks like a path of the repository but is one of a module, of a
+// data directory, or of the API.
+func isOtherPath(word string) bool {
+	first, _, _ := strings.Cut(word, "/")
+	switch first {
+	case "k8s.io", "net", "DATA-DIR", "pki", "services", "ranges":
+		return true
+	}
+	return false
+}
+
+// pathExists reports whether a word is a path below the root, internal or test, or such a path
+// followed by the name of a declaration, as in storage/cache.Feed or storage/cache.Feed.Run.
+func pathExists(root, word string) bool {
+	for {
+		for _, folder := range []string{"", "internal", "docs"} {
+			if _, err := os.Stat(filepath.Join(root, folder, filepath.FromSlash(word))); err == nil {
+				return true
+			}
+		}
+		dot := strings.LastIndexByte(word, '.')
+		if dot <= strings.LastIndexByte(word, '/') {
+			return false
+		}
+		word = word[:dot]
+	}
+}
+
+// TestDocumentsExist checks that every document that a file mentions by its path exists.
 func TestDocumentsExist(t *testing.T) {
 	t.Parallel()
 	root, err := moduleDir()
@@ -17,27 +244,15 @@ func TestDocumentsExist(t *testing.T) {
 		t.Fatal(err)
 	}
 	reference := regexp.MustCompile(`\bdocs/[A-Za-z0-9/_-]+\.(md|svg)\b`)
-	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case entry.IsDir() && (entry.Name() == ".git" || entry.Name() == "testdata"):
-			return filepath.SkipDir
-		case entry.IsDir() || !strings.HasSuffix(path, ".md") && !strings.HasSuffix(path, ".go"):
-			return nil
-		}
-		text, err := os.ReadFile(path)
+	for _, name := range files(t, root, ".md", ".go") {
+		text, err := os.ReadFile(filepath.Join(root, name))
 		if err != nil {
-			return err
+			t.Fatal(err)
 		}
-		for _, name := range reference.FindAllString(string(text), -1) {
-			if _, err := os.Stat(filepath.Join(root, name)); err != nil {
-				t.Errorf("%s names %s, which is not there", strings.TrimPrefix(path, root+"/"), name)
+		for _, mentioned := range reference.FindAllString(string(text), -1) {
+			if _, err := os.Stat(filepath.Join(root, mentioned)); err != nil {
+				t.Errorf("%s names %s, which does not exist", name, mentioned)
 			}
 		}
-		return nil
-	})
-	if err != nil {
-		t.Error(err)
 	}
 }

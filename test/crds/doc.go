@@ -1,7 +1,7 @@
 // Package crds tests that custom resources behave as in kube-apiserver: with realistic definitions,
 // each with valid and invalid objects (one folder in testdata per definition); with deliberately
 // broken definitions and objects; and with one test for each guarantee that kube-apiserver's own
-// tests of custom resources check (docs/conformance.md lists them). One server runs for all tests,
+// tests of custom resources check (docs/reference/conformance.md lists them). One server runs for all tests,
 // and another, without a watch cache, for the guarantees.
 //
 // Package test/conformance replays recorded conversations about custom resources.

@@ -15,6 +15,6 @@
 // (predicates.go).
 //
 // A run prints its seed; -seed repeats its random choices, but not the timing. -kills, -faults and
-// -operations make the suites longer than with `go test`. docs/robustness.md lists the guarantees
+// -operations make the suites longer than with `go test`. docs/internals/robustness.md lists the guarantees
 // and the tests.
 package robustness

@@ -1,4 +1,4 @@
-// Command scale measures the resource usage of a server under high load. docs/scale.md contains the
+// Command scale measures the resource usage of a server under high load. docs/internals/scale.md contains the
 // figures and the method. Each command is one experiment:
 //
 // scale fill --data-dir=D # many custom objects in the store of a stopped server scale soak

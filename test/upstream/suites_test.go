@@ -18,7 +18,7 @@ import (
 )
 
 // leftOutTable is the document with the name of every test that is not run, and the reason.
-const leftOutTable = "../../docs/upstream-suites.md"
+const leftOutTable = "../../docs/internals/upstream-suites.md"
 
 func TestMain(m *testing.M) {
 	flag.Parse()
