@@ -141,7 +141,7 @@ func writeFlags(page *bytes.Buffer, flags *pflag.FlagSet) {
 func writeUnsupported(page *bytes.Buffer, serve *cobra.Command) {
 	var names []string
 	serve.Flags().VisitAll(func(f *pflag.Flag) {
-		if _, unsupported := f.Value.(*refused); unsupported {
+		if _, unsupported := f.Value.(*unsupportedValue); unsupported {
 			names = append(names, "`--"+f.Name+"`")
 		}
 	})

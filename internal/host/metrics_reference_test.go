@@ -53,7 +53,7 @@ func TestMetricsReference(t *testing.T) {
 
 // TestMetricsReferenceIsComplete checks that the page contains each metric of a new host.
 func TestMetricsReferenceIsComplete(t *testing.T) {
-	h, err := New(Config{InMemory: true})
+	h, err := New(Config{Storage: StorageConfig{InMemory: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestMetricsReferenceIsComplete(t *testing.T) {
 		t.Fatal(err)
 	}
 	descriptions := make(chan *prometheus.Desc)
-	go func() { defer close(descriptions); h.registry.Describe(descriptions); h.slis.Describe(descriptions) }()
+	go func() { defer close(descriptions); h.metrics.registry.Describe(descriptions); h.metrics.slis.Describe(descriptions) }()
 	for d := range descriptions {
 		name := metricOf(d).name
 		if strings.HasPrefix(name, "go_") || strings.HasPrefix(name, "process_") {
@@ -128,7 +128,7 @@ func registeredMetrics(t *testing.T) []metric {
 		"cache":           func() error { _, err := cache.NewMetrics(&r); return err },
 		"external tokens": func() error { _, err := external.NewMetrics(&r); return err },
 		"embedded store": func() error {
-			store, err := embedded.Open(embedded.Config{InMemory: true, Registerer: &r})
+			store, err := embedded.Open(embedded.Config{Storage: StorageConfig{InMemory: true}, Registerer: &r})
 			if err != nil {
 				return err
 			}
