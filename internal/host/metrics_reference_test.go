@@ -128,7 +128,7 @@ func registeredMetrics(t *testing.T) []metric {
 		"cache":           func() error { _, err := cache.NewMetrics(&r); return err },
 		"external tokens": func() error { _, err := external.NewMetrics(&r); return err },
 		"embedded store": func() error {
-			store, err := embedded.Open(embedded.Config{Storage: StorageConfig{InMemory: true}, Registerer: &r})
+			store, err := embedded.Open(embedded.Config{InMemory: true, Registerer: &r})
 			if err != nil {
 				return err
 			}
