@@ -297,7 +297,7 @@ func TestActionsBesideManager(t *testing.T) {
 	s.create(t, leases, fmt.Sprintf(`{"metadata":{"name":"kube-controller-manager"},"spec":{"holderIdentity":"a","leaseDurationSeconds":15,"renewTime":%q}}`,
 		time.Now().Add(time.Hour).UTC().Format("2006-01-02T15:04:05.000000Z")))
 	testserver.Eventually(t, time.Minute, func() error {
-		if countIn(log, "a kube-controller-manager is running") == 0 {
+		if countIn(log, "a kube-controller-manager runs") == 0 {
 			return errors.New("it is not seen")
 		}
 		return nil
