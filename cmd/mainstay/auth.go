@@ -91,7 +91,7 @@ func (w *whyOptions) run(ctx context.Context, out io.Writer, verb, what string) 
 	if err != nil {
 		return err
 	}
-	writeWhy(out, attributes, status, rbac.Of(objects).Explain(attributes, maxNearGrants))
+	writeWhy(out, attributes, status, rbac.NewStatic(objects).Explain(attributes, maxNearGrants))
 	return nil
 }
 
@@ -225,17 +225,17 @@ func writeWhy(out io.Writer, attributes *authorizer.Attributes, status *authoriz
 	case len(grants) == 0 && !status.Allowed:
 		fmt.Fprintln(out, "no RBAC rule of the user comes close")
 		return
-	case len(grants) == 0 || status.Allowed && len(grants[0].Lacks) > 0:
+	case len(grants) == 0 || status.Allowed && len(grants[0].Mismatches) > 0:
 		fmt.Fprintln(out, "by: an authorizer other than RBAC")
 		return
 	}
 	for i := range grants {
 		g := &grants[i]
-		if len(g.Lacks) == 0 {
+		if len(g.Mismatches) == 0 {
 			fmt.Fprintf(out, "by: %s\n    %s\n", g.Binding, describeRule(g))
 			continue
 		}
-		fmt.Fprintf(out, "near: %s\n    %s\n    differs in: %s\n", g.Binding, describeRule(g), strings.Join(g.Lacks, ", "))
+		fmt.Fprintf(out, "near: %s\n    %s\n    differs in: %s\n", g.Binding, describeRule(g), strings.Join(g.Mismatches, ", "))
 	}
 }
 

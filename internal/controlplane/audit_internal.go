@@ -38,8 +38,8 @@ func newLoopbackWriter(api *endpoints.API, audit *filters.AuditConfig, authoriza
 
 // internal returns the audit recorder of a request by server code. The recorded reason is that of
 // RBAC; it is empty if RBAC does not allow the request, because server code is not authorized.
-func (a *auditedAPI) internal(ctx context.Context) *filters.Internal {
-	return a.audit.Internal(ctx, func() string {
+func (a *auditedAPI) internal(ctx context.Context) *filters.InternalRequest {
+	return a.audit.NewInternalRequest(ctx, func() string {
 		if a.rbac == nil {
 			return ""
 		}
@@ -53,7 +53,7 @@ func (a *auditedAPI) internal(ctx context.Context) *filters.Internal {
 }
 
 // complete records the outcome of a request.
-func complete(audited *filters.Internal, code int32, err error) {
+func complete(audited *filters.InternalRequest, code int32, err error) {
 	status := &metav1.Status{Status: metav1.StatusSuccess, Code: code}
 	if err != nil {
 		status = endpoints.StatusOf(err)
@@ -64,7 +64,7 @@ func complete(audited *filters.Internal, code int32, err error) {
 // Create implements loopback.API.
 func (a *auditedAPI) Create(ctx context.Context, resource *rest.Resource, obj codec.Object, options metav1.CreateOptions) (*codec.Record, error) {
 	audited := a.internal(ctx)
-	if err := audited.Received(); err != nil {
+	if err := audited.RecordReceived(); err != nil {
 		return nil, err
 	}
 	record, err := a.API.Create(ctx, resource, obj, options)
@@ -78,7 +78,7 @@ func (a *auditedAPI) Update(ctx context.Context, resource *rest.Resource, change
 	record, err := a.API.Update(ctx, resource, func(obj codec.Object) (codec.Object, error) {
 		changed, err := change(obj)
 		if err == nil {
-			err = audited.Received()
+			err = audited.RecordReceived()
 		}
 		return changed, err
 	}, options)
@@ -89,7 +89,7 @@ func (a *auditedAPI) Update(ctx context.Context, resource *rest.Resource, change
 // Apply implements loopback.API.
 func (a *auditedAPI) Apply(ctx context.Context, resource *rest.Resource, configuration *unstructured.Unstructured, options metav1.ApplyOptions) (*codec.Record, error) {
 	audited := a.internal(ctx)
-	if err := audited.Received(); err != nil {
+	if err := audited.RecordReceived(); err != nil {
 		return nil, err
 	}
 	record, err := a.API.Apply(ctx, resource, configuration, options)
@@ -100,7 +100,7 @@ func (a *auditedAPI) Apply(ctx context.Context, resource *rest.Resource, configu
 // Delete implements loopback.API.
 func (a *auditedAPI) Delete(ctx context.Context, resource *rest.Resource, options metav1.DeleteOptions) (*codec.Record, bool, error) {
 	audited := a.internal(ctx)
-	if err := audited.Received(); err != nil {
+	if err := audited.RecordReceived(); err != nil {
 		return nil, false, err
 	}
 	record, gone, err := a.API.Delete(ctx, resource, options)
@@ -120,7 +120,7 @@ func (a *auditedAPI) DeleteSome(ctx context.Context, resource *rest.Resource, op
 	return func(ctx context.Context, name types.NamespacedName) (gone bool, err error) {
 		called := false
 		first.Do(func() {
-			if err = audited.Received(); err != nil {
+			if err = audited.RecordReceived(); err != nil {
 				return
 			}
 			called = true

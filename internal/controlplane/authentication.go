@@ -29,10 +29,10 @@ func newTokenVerifiers(s *settings, access *loopback.Access) authn.Tokens {
 	secrets := loopback.For[*corev1.Secret](access, corev1.SchemeGroupVersion.WithResource("secrets"))
 	verifiers := authn.Tokens{newServiceAccountTokens(s, access, secrets)}
 	if s.options.Authentication.BootstrapTokens {
-		verifiers = append(verifiers, authn.UserTokens(authn.BootstrapTokens{Secrets: secrets}.User).For(audiences))
+		verifiers = append(verifiers, authn.UserTokens(authn.BootstrapTokens{Secrets: secrets}.User).Verifier(audiences))
 	}
 	for _, source := range s.env.Identity.TokenAuthenticators {
-		verifiers = append(verifiers, source.For(audiences))
+		verifiers = append(verifiers, source.Verifier(audiences))
 	}
 	return verifiers
 }
@@ -41,12 +41,12 @@ func newServiceAccountTokens(s *settings, access *loopback.Access, secrets *loop
 	core := corev1.SchemeGroupVersion
 	return authn.NewServiceAccounts(authn.ServiceAccountConfig{
 		Keys: s.env.Identity.TokenKeys, Issuers: s.options.ServiceAccounts.Issuers, Audiences: s.options.Authentication.APIAudiences,
-		Accounts:      loopback.For[*corev1.ServiceAccount](access, core.WithResource("serviceaccounts")),
-		Pods:          loopback.For[*corev1.Pod](access, core.WithResource("pods")),
-		Nodes:         loopback.For[*corev1.Node](access, core.WithResource("nodes")),
-		Secrets:       secrets,
-		UsedSecrets:   secrets,
-		WithoutLookup: s.options.ServiceAccounts.DisableTokenLookup, Metrics: s.env.Telemetry.Metrics.Security.Tokens, Logger: s.env.Telemetry.Logger,
+		Accounts:    loopback.For[*corev1.ServiceAccount](access, core.WithResource("serviceaccounts")),
+		Pods:        loopback.For[*corev1.Pod](access, core.WithResource("pods")),
+		Nodes:       loopback.For[*corev1.Node](access, core.WithResource("nodes")),
+		Secrets:     secrets,
+		UsedSecrets: secrets,
+		SkipLookup:  s.options.ServiceAccounts.DisableTokenLookup, Metrics: s.env.Telemetry.Metrics.Security.Tokens, Logger: s.env.Telemetry.Logger,
 	})
 }
 

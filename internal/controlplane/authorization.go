@@ -62,7 +62,7 @@ func authorizerTypes() []authorizerType {
 type authorization struct {
 	config Authorization
 	// current returns the configured authorizers in their order.
-	current func() *[]authz.Listed
+	current func() *[]authz.NamedAuthorizer
 	// authorizer decides requests, reviews and checks within requests: the group system:masters
 	// first, then the configured authorizers.
 	authorizer authorizer.Authorizer
@@ -75,10 +75,10 @@ type authorization struct {
 // newAuthorization creates the configured authorizers. It returns an error for an authorizer that is
 // configured without its dependencies.
 func newAuthorization(s *settings) (*authorization, error) {
-	modes := authz.ByModes(s.options.Authorization.Modes)
+	modes := authz.FromModes(s.options.Authorization.Modes)
 	a := &authorization{config: s.env.Authorization, current: s.env.Authorization.Configured, types: authorizerTypes()}
 	if a.current == nil {
-		a.current = func() *[]authz.Listed { return &modes }
+		a.current = func() *[]authz.NamedAuthorizer { return &modes }
 	}
 	own := map[string]authorizer.Authorizer{}
 	for _, t := range a.types {
@@ -94,13 +94,13 @@ func newAuthorization(s *settings) (*authorization, error) {
 			return nil, fmt.Errorf("authorization by %s is not configured", listed.Type)
 		}
 	}
-	a.authorizer = authz.NewInOrder(a.current, own, s.env.Telemetry.Metrics.Security.Authorizers)
+	a.authorizer = authz.NewReloadableUnion(a.current, own, s.env.Telemetry.Metrics.Security.Authorizers)
 	return a, nil
 }
 
 // configured reports whether the current configuration contains an authorizer of a type.
 func (a *authorization) configured(name string) bool {
-	return slices.ContainsFunc(*a.current(), func(l authz.Listed) bool { return l.Type == name })
+	return slices.ContainsFunc(*a.current(), func(l authz.NamedAuthorizer) bool { return l.Type == name })
 }
 
 func openNodeAuthorizer(s *settings, a *authorization) authorizer.Authorizer {
@@ -111,7 +111,7 @@ func openNodeAuthorizer(s *settings, a *authorization) authorizer.Authorizer {
 func openRBACAuthorizer(s *settings, a *authorization) authorizer.Authorizer {
 	a.rbac = rbac.New(s.env.Telemetry.Logger, s.reflectorMetrics())
 	if s.options.Authorization.ListVisible {
-		a.rbac.KeepNamespaces()
+		a.rbac.CacheNamespaces()
 	}
 	return a.rbac
 }

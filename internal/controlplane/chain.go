@@ -28,7 +28,7 @@ type filterDependencies struct {
 // then final.
 func newFilterChain(s *settings, d filterDependencies, final http.Handler) http.Handler {
 	options, logger, metrics := &s.options, s.env.Telemetry.Logger, &s.env.Telemetry
-	onInvalid := d.audit.Refusal(d.onError) // writes an error before the filter Audit, and records it
+	onInvalid := d.audit.AuditErrors(d.onError) // writes an error before the filter Audit, and records it
 	if options.Filter != nil {
 		final = options.Filter(final)
 	}

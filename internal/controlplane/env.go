@@ -119,7 +119,7 @@ type Authorization struct {
 	// AuthorizationOptions.Modes. A change of the configuration must return a new list. Later lists
 	// must not contain a built-in authorizer that is missing in the first list. nil selects
 	// AuthorizationOptions.Modes.
-	Configured func() *[]authz.Listed
+	Configured func() *[]authz.NamedAuthorizer
 	// Webhook is the authorizer of the mode Webhook; nil disables the mode.
 	Webhook authorizer.Authorizer
 	// Policies are the policies of the mode ABAC; nil disables the mode.

@@ -44,7 +44,7 @@ func newFlowControl(s *settings, r *resources, counts *objectCounts) (*flowContr
 		f.control = flowcontrol.New(flowcontrol.Config{
 			Seats:   s.options.Requests.seats(),
 			Schemas: bootstrap.MandatoryFlowSchemas(), Levels: bootstrap.MandatoryPriorityLevels(),
-			Wait:    s.options.Requests.Timeout / queueWaitDivisor,
+			MaxWait: s.options.Requests.Timeout / queueWaitDivisor,
 			Stats:   func(ctx context.Context) (flowcontrol.Stats, bool) { return listStats(ctx, counts) },
 			ByCount: !s.gates.Enabled(feature.SizeBasedListCostEstimate),
 			Metrics: s.env.Telemetry.Metrics.Flow, Reflectors: s.reflectorMetrics(), Logger: s.env.Telemetry.Logger,

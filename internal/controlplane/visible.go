@@ -47,12 +47,12 @@ func allowedOtherwise(user *request.User) bool {
 // it. alone reports that no other authorizer allows lists over namespaces.
 func (a *authorization) rbacDecides() (decides, alone bool) {
 	list := *a.current()
-	at := slices.IndexFunc(list, func(l authz.Listed) bool { return l.Type == authz.TypeRBAC })
+	at := slices.IndexFunc(list, func(l authz.NamedAuthorizer) bool { return l.Type == authz.TypeRBAC })
 	if at < 0 {
 		return false, false
 	}
-	isWebhook := func(l authz.Listed) bool { return l.Type == authz.TypeWebhook }
-	others := slices.ContainsFunc(list, func(l authz.Listed) bool {
+	isWebhook := func(l authz.NamedAuthorizer) bool { return l.Type == authz.TypeWebhook }
+	others := slices.ContainsFunc(list, func(l authz.NamedAuthorizer) bool {
 		return l.Type == authz.TypeWebhook || l.Type == authz.TypeABAC || l.Type == authz.TypeAlwaysAllow
 	})
 	return !slices.ContainsFunc(list[:at], isWebhook), !others

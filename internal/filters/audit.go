@@ -17,15 +17,16 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// AuditConfig configures the filters of auditing. With nil they are not there.
+// AuditConfig configures the audit filters. A nil *AuditConfig disables them. The fields of a
+// non-nil config are required.
 type AuditConfig struct {
 	Rules   *audit.Rules
 	Sink    *audit.Sink
 	OnError ErrorWriter
 }
 
-// AuditInit allows handlers to record data for the request's audit events before the user and the
-// audit level are determined.
+// AuditInit returns a filter that adds an empty request.Audit to the context, so that handlers can
+// record data before the user and the audit level are determined. It must run after RequestInfo.
 func AuditInit(config *AuditConfig) Filter {
 	return func(next http.Handler) http.Handler {
 		if config == nil {
@@ -38,8 +39,9 @@ func AuditInit(config *AuditConfig) Filter {
 	}
 }
 
-// Audit records the stages of requests according to the policy. It runs after authentication and
-// before all filters that modify or reject a request because of its user.
+// Audit returns a filter that records the stages of requests according to the policy. It must run
+// after authentication and before all filters that modify or reject a request because of its user.
+// In the mode blocking-strict, a request gets 500 if its RequestReceived event cannot be stored.
 func Audit(config *AuditConfig) Filter {
 	return func(next http.Handler) http.Handler {
 		if config == nil {
@@ -51,13 +53,13 @@ func Audit(config *AuditConfig) Filter {
 				next.ServeHTTP(w, r)
 				return
 			}
-			if !a.process(audit.StageRequestReceived) {
-				config.Sink.Metrics().Rejected()
+			if !a.record(audit.StageRequestReceived) {
+				config.Sink.Metrics().CountRejected()
 				config.OnError(w, r, apierrors.NewInternalError(errors.New("failed to store audit event")))
 				return
 			}
 			if request.LongRunning(r.Context()) {
-				a.response.onStart = a.started
+				a.response.onStart = a.recordStart
 			}
 			a.response.addCleanup(a)
 			next.ServeHTTP(a.response, r)
@@ -65,9 +67,10 @@ func Audit(config *AuditConfig) Filter {
 	}
 }
 
-// Refusal wraps onError with one audit event of the stage ResponseStarted, for requests that are
-// rejected before Audit.
-func (config *AuditConfig) Refusal(onError ErrorWriter) ErrorWriter {
+// AuditErrors returns an ErrorWriter that calls onError and records one event of the stage
+// ResponseStarted. It is for requests that are rejected before they reach Audit. A nil config
+// returns onError itself.
+func (config *AuditConfig) AuditErrors(onError ErrorWriter) ErrorWriter {
 	if config == nil {
 		return onError
 	}
@@ -78,13 +81,14 @@ func (config *AuditConfig) Refusal(onError ErrorWriter) ErrorWriter {
 			return
 		}
 		onError(a.response, r, err)
-		a.started()
+		a.recordStart()
 	}
 }
 
-// audited is a request with audit events. Its event is completed during the request. A long-running
-// request retains it, so it must not refer to the header.
-type audited struct {
+// auditedRequest is a request for which audit events are recorded. Its event is completed during
+// the request. It must not refer to the request header, because it stays in memory as long as a
+// long-running request, whose header is released earlier.
+type auditedRequest struct {
 	config   *AuditConfig
 	ctx      context.Context
 	response *response
@@ -92,9 +96,10 @@ type audited struct {
 	event    audit.Event
 }
 
-// begin evaluates the policy. It returns nil if the request is not recorded.
-func (config *AuditConfig) begin(w http.ResponseWriter, r *http.Request) *audited {
-	a := config.decide(r.Context())
+// begin evaluates the policy and records the data of the connection. It returns nil if the policy
+// excludes the request.
+func (config *AuditConfig) begin(w http.ResponseWriter, r *http.Request) *auditedRequest {
+	a := config.newAuditedRequest(r.Context())
 	if a != nil {
 		a.response = wrap(w)
 		a.event.RequestURI, a.event.SourceIPs, a.event.UserAgent = r.URL.RequestURI(), sourceIPs(r), auditedUserAgent(r)
@@ -102,8 +107,9 @@ func (config *AuditConfig) begin(w http.ResponseWriter, r *http.Request) *audite
 	return a
 }
 
-// decide is begin without data of the connection.
-func (config *AuditConfig) decide(ctx context.Context) *audited {
+// newAuditedRequest evaluates the policy and fills in the event from ctx. It returns nil if the
+// policy excludes the request.
+func (config *AuditConfig) newAuditedRequest(ctx context.Context) *auditedRequest {
 	info := request.InfoFrom(ctx)
 	attributes := authorizer.Attributes{User: request.UserFrom(ctx), Verb: info.Verb, Path: info.Path, ResourceRequest: info.IsResource}
 	if info.IsResource {
@@ -111,15 +117,15 @@ func (config *AuditConfig) decide(ctx context.Context) *audited {
 		attributes.Resource, attributes.Subresource, attributes.Name = info.Resource, info.Subresource, info.Name
 	}
 	decision := config.Rules.Decide(&attributes)
-	config.Sink.Metrics().Request(decision.Level)
+	config.Sink.Metrics().CountRequest(decision.Level)
 	if decision.Level == audit.LevelNone {
 		request.SetAudit(ctx, nil)
 		return nil
 	}
 	record := request.AuditFrom(ctx)
-	record.RequestBody, record.ResponseBody = decision.Level.RequestBody(), decision.Level.ResponseBody()
+	record.RequestBody, record.ResponseBody = decision.Level.IncludesRequestBody(), decision.Level.IncludesResponseBody()
 	record.OmitManagedFields = decision.OmitManagedFields
-	a := &audited{config: config, ctx: ctx, decision: decision}
+	a := &auditedRequest{config: config, ctx: ctx, decision: decision}
 	a.event = audit.Event{
 		Level: decision.Level, AuditID: request.AuditID(ctx), Verb: info.Verb,
 		RequestReceivedTimestamp: metav1.NewMicroTime(request.Received(ctx)),
@@ -147,11 +153,11 @@ func auditedUserAgent(r *http.Request) string {
 	return strings.Clone(name)
 }
 
-// maxSourceIPs bounds the addresses of an event, which clients can list as they
-// like.
+// maxSourceIPs is the maximum number of addresses in an event. Clients control the length of the
+// list.
 const maxSourceIPs = 64
 
-// sourceIPs returns the addresses that the request claims, followed by the address of the
+// sourceIPs returns the client addresses in the request header, followed by the address of the
 // connection.
 func sourceIPs(r *http.Request) []string {
 	ips := utilnet.SourceIPs(r)
@@ -165,8 +171,9 @@ func sourceIPs(r *http.Request) []string {
 	return texts
 }
 
-// process records a stage. It is false where the request must not go on without.
-func (a *audited) process(stage audit.Stage) bool {
+// record records a stage. It returns false if the request must be rejected because the event could
+// not be stored.
+func (a *auditedRequest) record(stage audit.Stage) bool {
 	if !a.decision.Records(stage) {
 		return true
 	}
@@ -175,13 +182,13 @@ func (a *audited) process(stage audit.Stage) bool {
 	e.Annotations = request.AnnotationsFrom(a.ctx)
 	if stage != audit.StageRequestReceived {
 		e.StageTimestamp = metav1.NewMicroTime(time.Now())
-		a.fillIn()
+		a.addResponseData()
 	}
 	return a.config.Sink.Process(e)
 }
 
-// fillIn copies the data of the request that is now known.
-func (a *audited) fillIn() {
+// addResponseData copies the data that the filters and the handler have recorded into the event.
+func (a *auditedRequest) addResponseData() {
 	e, recorded := &a.event, request.AuditFrom(a.ctx).Recorded()
 	if i := request.ImpersonationFrom(a.ctx); i != nil {
 		user := auditedUser(i.User)
@@ -191,60 +198,59 @@ func (a *audited) fillIn() {
 		}
 	}
 	if object := recorded.Object; e.ObjectRef != nil {
-		fill(&e.ObjectRef.Namespace, object.Namespace)
-		fill(&e.ObjectRef.Name, object.Name)
-		fill(&e.ObjectRef.UID, object.UID)
-		fill(&e.ObjectRef.ResourceVersion, object.ResourceVersion)
+		setIfEmpty(&e.ObjectRef.Namespace, object.Namespace)
+		setIfEmpty(&e.ObjectRef.Name, object.Name)
+		setIfEmpty(&e.ObjectRef.UID, object.UID)
+		setIfEmpty(&e.ObjectRef.ResourceVersion, object.ResourceVersion)
 	}
 	e.RequestObject, e.ResponseObject = audit.Body(recorded.RequestBody), audit.Body(recorded.ResponseBody)
 	if recorded.Truncated {
-		e.Truncated()
+		e.MarkTruncated()
 	}
 	if e.ResponseStatus == nil {
 		e.ResponseStatus = a.status(recorded.Status)
 	}
 }
 
-// fill sets a field that is empty.
-func fill(field *string, value string) {
+func setIfEmpty(field *string, value string) {
 	if *field == "" {
 		*field = value
 	}
 }
 
-// status returns the status of the response: its own Status, if it is one, with the code that was
-// sent.
-func (a *audited) status(sent *metav1.Status) *metav1.Status {
-	status := &metav1.Status{Code: a.response.started.Load()}
+// status returns the status of the response. Details are copied from sent, the Status in the
+// response body, which may be nil; the code is that of the response header.
+func (a *auditedRequest) status(sent *metav1.Status) *metav1.Status {
+	status := &metav1.Status{Code: a.response.atomicStatus.Load()}
 	if sent != nil {
 		status.Status, status.Message, status.Reason, status.Details = sent.Status, sent.Message, sent.Reason, sent.Details
 	}
 	switch {
 	case status.Code != 0:
 	case errors.Is(a.ctx.Err(), context.DeadlineExceeded):
-		status.Code = http.StatusGatewayTimeout // which Deadline is about to send
+		status.Code = http.StatusGatewayTimeout // Deadline sends this code after the handler returns
 	default:
 		status.Code, status.Status, status.Message = http.StatusOK, metav1.StatusSuccess, "Connection closed early"
 	}
 	return status
 }
 
-// started records the start of the response.
-func (a *audited) started() { a.process(audit.StageResponseStarted) }
+func (a *auditedRequest) recordStart() { a.record(audit.StageResponseStarted) }
 
-// cleanup implements cleaner: it records the end of the handler or its panic. An aborted response, for
-// example after a disconnect, is not a panic.
-func (a *audited) cleanup(_ *response, panicked any) {
+// cleanup implements cleaner. It records the end of the handler, or its panic. http.ErrAbortHandler
+// is not recorded as a panic, because handlers use it to abort a response, for example after a
+// disconnect.
+func (a *auditedRequest) cleanup(_ *response, panicked any) {
 	if panicked != nil && panicked != http.ErrAbortHandler {
 		a.event.ResponseStatus = &metav1.Status{
 			Code: http.StatusInternalServerError, Status: metav1.StatusFailure, Reason: metav1.StatusReasonInternalError,
 			Message: fmt.Sprintf("APIServer panic'd: %v", panicked),
 		}
-		a.process(audit.StagePanic)
+		a.record(audit.StagePanic)
 		return
 	}
-	if a.response.onStart != nil && a.response.started.Load() == 0 {
-		a.started() // the handler sent no response
+	if a.response.onStart != nil && a.response.atomicStatus.Load() == 0 {
+		a.recordStart() // the handler sent no response
 	}
-	a.process(audit.StageResponseComplete)
+	a.record(audit.StageResponseComplete)
 }

@@ -12,54 +12,57 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// Values of audit events for server code, which has no connection: the address is that of
+// Values in audit events of server code, which has no client connection. The address is that of
 // kube-apiserver's loopback requests.
 const (
 	internalAgent  = "mainstay/internal"
 	internalSource = "::1"
 )
 
-// Internal is an audited request of server code. The methods of a nil *Internal do nothing.
-type Internal struct {
-	audited  *audited
+// InternalRequest is an audited request of server code. The methods of a nil *InternalRequest do
+// nothing. It is not safe for concurrent use.
+type InternalRequest struct {
+	audited  *auditedRequest
 	received bool
 }
 
-// Internal evaluates the policy for a request in a context of package loopback, and returns nil if
-// it is not recorded. reason returns the reason of the authorization.
-func (config *AuditConfig) Internal(ctx context.Context, reason func() string) *Internal {
+// NewInternalRequest evaluates the policy for a request with a context of package loopback. It
+// returns nil if the policy excludes the request. reason returns the authorization reason and is
+// called only for recorded requests.
+func (config *AuditConfig) NewInternalRequest(ctx context.Context, reason func() string) *InternalRequest {
 	request.SetAudit(ctx, &request.Audit{})
 	request.SetAuditID(ctx, uuid.NewString())
-	a := config.decide(ctx)
+	a := config.newAuditedRequest(ctx)
 	if a == nil {
 		return nil
 	}
 	a.response = &response{}
 	a.event.RequestURI, a.event.SourceIPs, a.event.UserAgent = request.InfoFrom(ctx).Path, []string{internalSource}, internalAgent
-	annotate(ctx, "allow", reason())
-	return &Internal{audited: a}
+	annotateDecision(ctx, "allow", reason())
+	return &InternalRequest{audited: a}
 }
 
-// Received records, once, that the request is made. An error means that it must not be.
-func (i *Internal) Received() error {
+// RecordReceived records the stage RequestReceived on its first call. If it returns an error (500),
+// the event could not be stored, and the caller must not perform the request.
+func (i *InternalRequest) RecordReceived() error {
 	if i == nil || i.received {
 		return nil
 	}
 	i.received = true
-	if !i.audited.process(audit.StageRequestReceived) {
-		i.audited.config.Sink.Metrics().Rejected()
+	if !i.audited.record(audit.StageRequestReceived) {
+		i.audited.config.Sink.Metrics().CountRejected()
 		return apierrors.NewInternalError(errors.New("failed to store audit event"))
 	}
 	return nil
 }
 
-// Complete records the result of the request, with a status that has a code, if Received was
-// called.
-func (i *Internal) Complete(status *metav1.Status) {
+// Complete records the result of the request. status.Code must be set. Complete does nothing if
+// RecordReceived was not called.
+func (i *InternalRequest) Complete(status *metav1.Status) {
 	if i == nil || !i.received {
 		return
 	}
-	i.audited.response.started.Store(status.Code)
+	i.audited.response.atomicStatus.Store(status.Code)
 	if status.Status == metav1.StatusFailure {
 		request.AuditFrom(i.audited.ctx).SetResponseStatus(status)
 	}

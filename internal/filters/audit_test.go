@@ -169,7 +169,7 @@ func TestAuditStages(t *testing.T) {
 	} {
 		config, events := auditTo(t, test.rules, nil)
 		func() {
-			defer func() { _ = recover() }() // http.ErrAbortHandler is for the server
+			defer func() { _ = recover() }() // the server handles http.ErrAbortHandler
 			get(t, test.handler, httptest.NewRequest("GET", test.path, nil), Recover(quiet(), writeError), AuditInit(config), as(jane), Audit(config))
 		}()
 		got := events()
@@ -186,8 +186,8 @@ func TestAuditStages(t *testing.T) {
 	}
 }
 
-// TestAuditOfTimeout: a request that times out without an answer of its own is
-// recorded with the answer that it gets.
+// TestAuditOfTimeout checks that a request without a response at its deadline is recorded with the
+// response that Deadline sends.
 func TestAuditOfTimeout(t *testing.T) {
 	t.Parallel()
 	config, events := auditTo(t, "[{level: Metadata}]", nil)
@@ -203,7 +203,7 @@ func TestAuditOfTimeout(t *testing.T) {
 func TestAuditOfRefusals(t *testing.T) {
 	t.Parallel()
 	config, events := auditTo(t, "[{level: None, users: [jane]}, {level: Metadata}]", nil)
-	refuse := func(w http.ResponseWriter, r *http.Request) { config.Refusal(writeError)(w, r, errors.New("no")) }
+	refuse := func(w http.ResponseWriter, r *http.Request) { config.AuditErrors(writeError)(w, r, errors.New("no")) }
 	get(t, http.HandlerFunc(refuse), httptest.NewRequest("GET", "/", nil), AuditInit(config))
 	get(t, http.HandlerFunc(refuse), httptest.NewRequest("GET", "/", nil), AuditInit(config), as(&request.User{Name: "jane"}))
 	if got := events(); stagesOf(got) != "ResponseStarted" || got[0].ResponseStatus.Code != 500 || got[0].User.Username != "" {
@@ -230,7 +230,8 @@ func TestAuditStrict(t *testing.T) {
 	}
 }
 
-// TestSourceIPs: a client can name many, but not take the place of its own.
+// TestSourceIPs checks that the number of addresses is limited, and that the last one is the
+// address of the connection.
 func TestSourceIPs(t *testing.T) {
 	t.Parallel()
 	r := httptest.NewRequest("GET", "/", nil)
@@ -240,8 +241,8 @@ func TestSourceIPs(t *testing.T) {
 	}
 }
 
-// BenchmarkAudit is BenchmarkChain with auditing: off, and at the level Metadata
-// with one event and two. The log is a file.
+// BenchmarkAudit is BenchmarkChain with auditing disabled, and at level Metadata with one and with
+// two events. The log is a file.
 func BenchmarkAudit(b *testing.B) {
 	user := &request.User{Name: "kubernetes-admin", Groups: []string{request.GroupMasters, request.GroupAuthenticated}}
 	final := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(200) })

@@ -7,15 +7,16 @@ import (
 	"github.com/google/uuid"
 )
 
-// auditIDHeader names a request in every log. A client, or a proxy on the way,
-// may choose it.
+// auditIDHeader contains an ID that identifies the request in all logs. A client or an intermediate
+// proxy may choose it.
 const (
 	auditIDHeader    = "Audit-Id"
 	maxAuditIDLength = 64
 )
 
-// AuditID assigns an ID to every request, or uses that of the client, and returns it in the
-// response header. It is the first filter that can respond, so every response has the ID.
+// AuditID assigns an ID to every request, or uses the ID in the request header, truncated to 64
+// bytes, and returns it in the response header. It is the first filter that can respond, so every
+// response has the ID.
 func AuditID(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(withAuditID(w, r), r)
@@ -34,7 +35,7 @@ func newAuditID(header http.Header) string {
 		return uuid.NewString()
 	}
 	if len(id) > maxAuditIDLength {
-		return strings.Clone(id[:maxAuditIDLength]) // and not all of it, for as long as a watch lives
+		return strings.Clone(id[:maxAuditIDLength]) // the copy does not retain the complete header value
 	}
 	return id
 }

@@ -13,23 +13,24 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-// AuthenticateConfig configures Authenticate.
+// AuthenticateConfig configures Authenticate. Metrics may be nil; the other fields are required.
 type AuthenticateConfig struct {
 	Authenticator authn.Authenticator
-	// Anonymous reports whether requests for a path pass without credentials, as
-	// system:anonymous.
+	// Anonymous reports whether requests for a path are accepted without credentials, as user
+	// system:anonymous. It is called concurrently.
 	Anonymous func(path string) bool
-	// CloseHTTP2 closes an HTTP/2 connection after a request that is anonymous or that
-	// cannot be authenticated, so that clients without credentials cannot reset streams
-	// cheaply (UnauthenticatedHTTP2DOSMitigation).
+	// CloseHTTP2 closes an HTTP/2 connection after an anonymous request or a failed authentication.
+	// This makes it expensive for unauthenticated clients to open and reset many streams (feature
+	// gate UnauthenticatedHTTP2DOSMitigation).
 	CloseHTTP2 bool
 	Metrics    *authn.RequestMetrics
 	Logger     *slog.Logger
 	OnError    ErrorWriter
 }
 
-// Authenticate adds the user and the authentication method to the request's context. The response
-// to invalid credentials is 401, even if the request requires no credentials.
+// Authenticate returns a filter that adds the user and the authentication method to the request's
+// context and removes the credentials from the header. Invalid credentials get 401, even if
+// anonymous requests are allowed.
 func Authenticate(config AuthenticateConfig) Filter {
 	anonymous := authn.Anonymous()
 	authenticated := func(w http.ResponseWriter, r *http.Request) bool {
@@ -59,7 +60,7 @@ func Authenticate(config AuthenticateConfig) Filter {
 		request.SetAuthentication(r.Context(), found)
 		return true
 	}
-	return passing(authenticated)
+	return filterFunc(authenticated)
 }
 
 // isAnonymous reports whether a user is unauthenticated, by name or by group.

@@ -12,18 +12,19 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-// ViewFunc returns the namespaces that a user may list or watch, for a list or watch over all
-// namespaces. The view is valid until close is called. It is nil if the user has no such namespace,
-// and for other requests.
+// ViewFunc returns the namespaces in which a user may perform a list or watch over all namespaces.
+// view is nil if the user has no such namespace, and for all other requests; close is ignored then.
+// Otherwise, the caller must call close when it no longer uses the view. A ViewFunc is called
+// concurrently.
 type ViewFunc func(ctx context.Context, attributes *authorizer.Attributes) (view request.Visibility, close func())
 
-// Authorize passes requests that the authorizer allows, and responds to other requests with 403. If
-// view is not nil, users without permission for all namespaces list only the namespaces of the
-// view.
+// Authorize returns a filter that passes requests allowed by the authorizer, and responds to others
+// with 403, or with 500 if the authorizer fails. If view is not nil, users without permission for
+// all namespaces can list and watch the namespaces of their view.
 func Authorize(by authorizer.Authorizer, view ViewFunc, logger *slog.Logger, onError ErrorWriter) Filter {
 	a := &authorization{by, view, logger, onError}
 	if view == nil {
-		return passing(func(w http.ResponseWriter, r *http.Request) bool {
+		return filterFunc(func(w http.ResponseWriter, r *http.Request) bool {
 			_, pass := a.decide(w, r)
 			return pass
 		})
@@ -40,50 +41,49 @@ func Authorize(by authorizer.Authorizer, view ViewFunc, logger *slog.Logger, onE
 	}
 }
 
-// viewCloser closes the view of a request after the request.
+// viewCloser closes the view of a request when the request ends.
 type viewCloser func()
 
 // cleanup implements cleaner.
 func (c viewCloser) cleanup(*response, any) { c() }
 
 type authorization struct {
-	by      authorizer.Authorizer
-	view    ViewFunc
-	logger  *slog.Logger
-	onError ErrorWriter
+	authorizer authorizer.Authorizer
+	view       ViewFunc
+	logger     *slog.Logger
+	onError    ErrorWriter
 }
 
-// decide reports whether a request is allowed; it responds to others. close is called after the
-// request.
+// decide reports whether the request is allowed. If not, it has written the error response. close
+// is never nil and must be called after the request.
 func (a *authorization) decide(w http.ResponseWriter, r *http.Request) (close func(), pass bool) {
 	close = func() {}
 	ctx := r.Context()
 	attributes := authorizer.AttributesOf(request.UserFrom(ctx), request.InfoFrom(ctx))
-	decision, reason, err := a.by.Authorize(ctx, &attributes)
-	if a.view != nil && err == nil && decision != authorizer.DecisionDeny && overNamespaces(request.InfoFrom(ctx)) {
+	decision, reason, err := a.authorizer.Authorize(ctx, &attributes)
+	if a.view != nil && err == nil && decision != authorizer.DecisionDeny && spansNamespaces(request.InfoFrom(ctx)) {
 		var limited bool
-		if close, limited = restrict(ctx, &attributes, decision, a.view); limited {
+		if close, limited = addView(ctx, &attributes, decision, a.view); limited {
 			decision, reason = authorizer.DecisionAllow, limitedReason
 		}
 	}
 	if decision == authorizer.DecisionAllow {
-		annotate(ctx, "allow", reason)
+		annotateDecision(ctx, "allow", reason)
 		return close, true
 	}
-	a.refuse(w, r, &attributes, reason, err)
+	a.reject(w, r, &attributes, reason, err)
 	return close, false
 }
 
-// refuse rejects a request.
-func (a *authorization) refuse(w http.ResponseWriter, r *http.Request, attributes *authorizer.Attributes, reason string, err error) {
+func (a *authorization) reject(w http.ResponseWriter, r *http.Request, attributes *authorizer.Attributes, reason string, err error) {
 	ctx := r.Context()
 	if err != nil {
 		a.logger.LogAttrs(ctx, slog.LevelError, "authorize the request", slog.Any("err", err), slog.String("audit-ID", request.AuditID(ctx)))
-		_ = request.Annotate(ctx, reasonAnnotation, "internal error") // a full audit event is not an error
+		_ = request.Annotate(ctx, reasonAnnotation, "internal error") // fails only if the event is full
 		a.onError(w, r, apierrors.NewInternalError(err))
 		return
 	}
-	annotate(ctx, "forbid", reason)
+	annotateDecision(ctx, "forbid", reason)
 	a.logger.LogAttrs(ctx, telemetry.Verbosity(4), "forbidden", slog.String("URI", r.RequestURI), slog.String("reason", reason))
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	a.onError(w, r, authorizer.Forbidden(attributes, reason))
@@ -95,25 +95,26 @@ const (
 	reasonAnnotation   = "authorization.k8s.io/reason"
 )
 
-// annotate records a decision in the audit event; a full event does not fail the request.
-func annotate(ctx context.Context, decision, reason string) {
+// annotateDecision records a decision in the audit event. Errors are ignored: a full event must not
+// fail the request.
+func annotateDecision(ctx context.Context, decision, reason string) {
 	_ = request.Annotate(ctx, decisionAnnotation, decision)
 	_ = request.Annotate(ctx, reasonAnnotation, reason)
 }
 
-// limitedReason is the reason of the decision for a request that is allowed in some namespaces.
+// limitedReason is the authorization reason of a request that is limited to a view.
 const limitedReason = "RBAC: allowed in some namespaces, which --list-visible lists"
 
-// overNamespaces reports whether a request may be for the objects of all namespaces.
-func overNamespaces(info *request.Info) bool {
+// spansNamespaces reports whether a request lists or watches the objects of all namespaces.
+func spansNamespaces(info *request.Info) bool {
 	return info.IsResource && (info.Verb == "list" || info.Verb == "watch") &&
 		info.Namespace == "" && info.Subresource == "" && !info.NameInPath
 }
 
-// restrict adds a view to the request's context, and reports whether it limits the request. A
-// request with permission for all namespaces by the view also has it, because a watch is limited
-// when the permission is lost.
-func restrict(ctx context.Context, attributes *authorizer.Attributes, decision authorizer.Decision, view ViewFunc) (close func(), limited bool) {
+// addView adds a view to the request's context, and reports whether the view limits the request.
+// The view is also added if it includes all namespaces, so that a watch is limited when the user
+// loses this permission.
+func addView(ctx context.Context, attributes *authorizer.Attributes, decision authorizer.Decision, view ViewFunc) (close func(), limited bool) {
 	v, close := view(ctx, attributes)
 	if v == nil {
 		return func() {}, false

@@ -18,7 +18,7 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// TestForbiddenAsRecorded replays refusals of a real kube-apiserver.
+// TestForbiddenAsRecorded compares error responses with recorded responses of kube-apiserver.
 func TestForbiddenAsRecorded(t *testing.T) {
 	t.Parallel()
 	file, err := os.Open("testdata/forbidden.jsonl")
@@ -49,7 +49,7 @@ func TestForbiddenAsRecorded(t *testing.T) {
 	}
 }
 
-// fixed is an authorizer with one answer.
+// fixed is an authorizer with a fixed result.
 type fixed struct {
 	decision authorizer.Decision
 	reason   string
@@ -92,7 +92,7 @@ func TestAuthorize(t *testing.T) {
 	}
 }
 
-// someView is a view of some namespaces, or of all.
+// someView is a fixed view of some or all namespaces.
 type someView struct {
 	request.Visibility
 	now *request.Namespaces
@@ -118,7 +118,7 @@ func TestAuthorizeSome(t *testing.T) {
 		{"/api/v1/watch/pods", authorizer.DecisionNoOpinion, some, 200, true},
 		{"/api/v1/pods", authorizer.DecisionNoOpinion, nil, 403, false},
 		{"/api/v1/pods", authorizer.DecisionDeny, some, 403, false},
-		{"/api/v1/pods", authorizer.DecisionAllow, some, 200, false}, // by another authorizer
+		{"/api/v1/pods", authorizer.DecisionAllow, some, 200, false}, // another authorizer allows it
 		{"/api/v1/pods", authorizer.DecisionAllow, all, 200, true},
 		{"/api/v1/namespaces/b/pods", authorizer.DecisionNoOpinion, some, 403, false},
 		{"/api/v1/pods/x", authorizer.DecisionNoOpinion, some, 403, false},

@@ -40,5 +40,5 @@ func (d discard) Header() http.Header         { return d.header }
 func (d discard) Write(p []byte) (int, error) { return len(p), nil }
 func (d discard) WriteHeader(int)             {}
 
-// Answer makes it like the server's own.
+// Answer implements responder, like the ResponseWriter of package http2.
 func (d discard) Answer(int, http.Header, []byte) error { return nil }

@@ -13,30 +13,31 @@ import (
 	"slices"
 )
 
-// Filter wraps a handler. The handler of a watch returns before its response is complete (see
-// response.Detach), so a filter must release per-request state with response.addCleanup, not with
-// defer. The handlers are called concurrently.
+// Filter wraps a handler. The returned handler is called concurrently. The handler of a watch
+// returns before its response is complete (see response.Detach), so a filter must release
+// per-request state with response.addCleanup instead of defer.
 type Filter func(http.Handler) http.Handler
 
-// passing returns a filter that passes requests for which pass returns true. Otherwise, pass must
-// respond. The stack of pass is released before the request is served.
-func passing(pass func(http.ResponseWriter, *http.Request) bool) Filter {
-	return func(next http.Handler) http.Handler { return &passer{pass, next} }
+// filterFunc returns a Filter that calls f before the next handler. If f returns false, it must
+// have written a response, and the next handler is not called. The stack of f is released before
+// the next handler runs.
+func filterFunc(pass func(http.ResponseWriter, *http.Request) bool) Filter {
+	return func(next http.Handler) http.Handler { return &filterFuncHandler{pass, next} }
 }
 
-type passer struct {
+type filterFuncHandler struct {
 	pass func(http.ResponseWriter, *http.Request) bool
 	next http.Handler
 }
 
 // ServeHTTP implements http.Handler.
-func (p *passer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (p *filterFuncHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if p.pass(w, r) {
 		p.next.ServeHTTP(w, r)
 	}
 }
 
-// Chain returns a handler that passes a request through the filters, in order, and then to final.
+// Chain returns a handler that passes a request through the filters in order, and then to final.
 func Chain(final http.Handler, filters ...Filter) http.Handler {
 	for _, filter := range slices.Backward(filters) {
 		final = filter(final)
@@ -44,6 +45,7 @@ func Chain(final http.Handler, filters ...Filter) http.Handler {
 	return final
 }
 
-// ErrorWriter writes an error as a Status in a media type that the client accepts. Filters set further
-// headers before they call it. It is called concurrently.
+// ErrorWriter writes err as a metav1.Status in a media type that the client accepts. Errors that
+// are not API errors become 500. Callers may set response headers before the call. It is called
+// concurrently.
 type ErrorWriter func(w http.ResponseWriter, r *http.Request, err error)

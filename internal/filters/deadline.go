@@ -17,9 +17,9 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-// DeadlineConfig configures Deadline.
+// DeadlineConfig configures Deadline. Metrics and OnInvalid may be nil.
 type DeadlineConfig struct {
-	// Max is the default deadline and the maximum of ?timeout=. Required.
+	// Max is the default timeout and the upper limit of the query parameter timeout. Required.
 	Max     time.Duration
 	Metrics *telemetry.Requests
 	Logger  *slog.Logger
@@ -28,12 +28,14 @@ type DeadlineConfig struct {
 	OnInvalid ErrorWriter
 }
 
-// Deadline ends requests after the shorter of Max and their ?timeout=. It cancels the handler's
-// context, and interrupts a handler that is reading the request's body or writing the response.
-// Requests without a response get 504; responses in progress are aborted. For a handler that
-// ignores its context, the 504 is sent shortly afterwards, and the handler continues, counted and
-// logged until it returns. Handlers run on the goroutine of their request, which saves one
-// goroutine per request.
+// Deadline returns a filter that ends requests after the shorter of Max and their query parameter
+// timeout, measured from their arrival. It cancels the handler's context and interrupts reads of
+// the request body and writes of the response. Requests without a response get 504; responses in
+// progress are aborted. If a handler ignores its context, the 504 is sent shortly after the
+// deadline, and the handler remains counted as in flight until it returns. Long-running requests
+// have no deadline.
+//
+// Handlers run on the goroutine of their request, which saves one goroutine per request.
 func Deadline(config DeadlineConfig) Filter {
 	if config.OnInvalid == nil {
 		config.OnInvalid = config.OnError
@@ -59,97 +61,101 @@ func (d *deadline) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serve serves a request that is not long-running.
 func (d *deadline) serve(w http.ResponseWriter, r *http.Request) {
-	timeout, err := timeoutOf(r.URL, d.Max)
+	timeout, err := parseTimeout(r.URL, d.Max)
 	if err != nil {
 		d.OnInvalid(w, r, apierrors.NewBadRequest(err.Error()))
 		return
 	}
 	ctx, cancel := context.WithDeadline(r.Context(), request.Received(r.Context()).Add(timeout))
 	defer cancel()
-	k := &waker{config: &d.DeadlineConfig, request: r.WithContext(ctx), response: wrap(w), accept: r.Header["Accept"], agent: r.Header["User-Agent"]}
+	k := &deadlineEnforcer{config: &d.DeadlineConfig, request: r.WithContext(ctx), response: wrap(w), accept: r.Header["Accept"], agent: r.Header["User-Agent"]}
 	k.response.share(&k.lock)
-	defer context.AfterFunc(ctx, k.wake)()
+	defer context.AfterFunc(ctx, k.interrupt)()
 	defer k.end(false) // if the handler panics
 	d.next.ServeHTTP(k.response, k.request)
 	k.finish()
 }
 
-// ErrTimeout returns the error of a request that has exceeded its deadline: 504 with reason Timeout.
+// ErrTimeout returns a new API error for a request that has exceeded its deadline: 504 with reason
+// Timeout.
 func ErrTimeout() error {
 	return apierrors.NewTimeoutError("request did not complete within the allotted timeout", 0)
 }
 
-// writeGrace is the timeout for sending the response to a request that has exceeded its deadline.
+// writeGrace is the timeout for sending the response after the deadline has passed.
 const writeGrace = 5 * time.Second
 
-// answerGrace is the time in which a handler can respond after its deadline before the 504 is sent.
-const answerGrace = 250 * time.Millisecond
+// responseGrace is the time that a handler has to respond after its deadline. After it, the filter
+// sends the 504.
+const responseGrace = 250 * time.Millisecond
 
-// waker interrupts the I/O of a handler at its deadline, and responds in its place if that has no
-// effect, unless the handler has returned: its ResponseWriter must not be used then.
-type waker struct {
+// deadlineEnforcer interrupts the I/O of a handler at its deadline, and responds in its place if
+// the handler does not return. It must not use the ResponseWriter after the handler has returned.
+type deadlineEnforcer struct {
 	config   *DeadlineConfig
 	request  *http.Request
 	response *response
-	// accept and agent are of the request's header, which the handler may change.
+	// accept and agent are copied from the request's header, which the handler may modify.
 	accept, agent []string
 	lock          responseLock
 
-	mu       sync.Mutex
-	finished bool
-	cutOff   bool // a started response was aborted
-	left     bool // answer has responded, and the handler has not returned
+	mu        sync.Mutex
+	finished  bool
+	aborted   bool // a started response was aborted
+	responded bool // answer has responded, and the handler has not returned
 }
 
-// wake runs in its own goroutine when the context of the request ends. It has no effect if the
-// context was canceled before its deadline.
-func (k *waker) wake() {
+// interrupt is called in its own goroutine when the request's context ends. It does nothing if the
+// context was canceled before the deadline.
+func (k *deadlineEnforcer) interrupt() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	started := k.response.started.Load()
+	started := k.response.atomicStatus.Load()
 	if k.finished || !k.expired() || started == http.StatusSwitchingProtocols {
-		return // the handler owns an upgraded connection
+		return // an upgraded connection belongs to the handler
 	}
-	// An error means that this connection cannot be interrupted.
+	// Errors are ignored: the connection then does not support deadlines.
 	control := http.NewResponseController(k.response.ResponseWriter)
 	if succeeded(started) {
-		k.cutOff = control.SetWriteDeadline(longAgo()) == nil
+		k.aborted = control.SetWriteDeadline(longAgo()) == nil
 		return
 	}
 	_ = control.SetReadDeadline(longAgo())
-	if k.request.ProtoMajor >= 2 { // in HTTP/1 a deadline would outlive the request
+	if k.request.ProtoMajor >= 2 { // with HTTP/1, the deadline would also apply to later requests
 		_ = control.SetWriteDeadline(time.Now().Add(writeGrace))
 	}
 	if started == 0 {
-		time.AfterFunc(answerGrace, k.answer)
+		time.AfterFunc(responseGrace, k.respond)
 	}
 }
 
-func (k *waker) expired() bool { return errors.Is(k.request.Context().Err(), context.DeadlineExceeded) }
+func (k *deadlineEnforcer) expired() bool {
+	return errors.Is(k.request.Context().Err(), context.DeadlineExceeded)
+}
 
-// answer responds in place of a handler.
-func (k *waker) answer() {
+// respond sends the 504 in place of the handler.
+func (k *deadlineEnforcer) respond() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.finished || k.response.started.Load() != 0 {
+	if k.finished || k.response.atomicStatus.Load() != 0 {
 		return
 	}
 	ctx := k.request.Context()
-	asked := (&http.Request{
+	original := (&http.Request{
 		Method: k.request.Method, URL: k.request.URL, Proto: k.request.Proto, ProtoMajor: k.request.ProtoMajor, ProtoMinor: k.request.ProtoMinor,
 		Header: http.Header{"Accept": k.accept, "User-Agent": k.agent},
 	}).WithContext(ctx)
-	a := &bufferedReply{header: http.Header{}}
+	a := &bufferedResponse{header: http.Header{}}
 	if id := request.AuditID(ctx); id != "" {
 		a.header[auditIDHeader] = []string{id}
 	}
-	k.config.OnError(a, asked, ErrTimeout())
-	if k.left = k.response.respondInstead(a); k.left {
-		k.note(slog.LevelWarn, "request timed out, and its handler has not returned", telemetry.PostTimeoutPending)
+	k.config.OnError(a, original, ErrTimeout())
+	if k.responded = k.response.respondInstead(a); k.responded {
+		k.record(slog.LevelWarn, "request timed out, and its handler has not returned", telemetry.PostTimeoutPending)
 	}
 }
 
-func (k *waker) note(level slog.Level, message string, status telemetry.PostTimeout) {
+func (k *deadlineEnforcer) record(level slog.Level, message string, status telemetry.PostTimeout) {
 	if k.config.Metrics != nil {
 		k.config.Metrics.AfterTimeout(status)
 	}
@@ -158,48 +164,51 @@ func (k *waker) note(level slog.Level, message string, status telemetry.PostTime
 		slog.String("audit-ID", request.AuditID(ctx)), slog.Duration("since", time.Since(request.Received(ctx))))
 }
 
-// end prevents further use of the response. It is idempotent.
-func (k *waker) end(returned bool) {
+// end prevents further use of the response. returned is false if the handler panicked. Only the
+// first call has an effect.
+func (k *deadlineEnforcer) end(returned bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.finished {
 		return
 	}
 	k.finished = true
-	if !k.left {
+	if !k.responded {
 		return
 	}
 	status := telemetry.PostTimeoutOK
 	if !returned {
 		status = telemetry.PostTimeoutPanic
 	}
-	k.note(slog.LevelInfo, "handler of a request that timed out has returned", status)
+	k.record(slog.LevelInfo, "handler of a request that timed out has returned", status)
 }
 
 // finish sends the 504 if the deadline has passed and the handler returned without a response. It
 // aborts a successful response that may be incomplete.
-func (k *waker) finish() {
+func (k *deadlineEnforcer) finish() {
 	k.end(true)
 	response := k.response
-	if k.left || !k.cutOff && !k.expired() || response.status == http.StatusSwitchingProtocols {
+	if k.responded || !k.aborted && !k.expired() || response.status == http.StatusSwitchingProtocols {
 		return
 	}
 	switch {
 	case response.status == 0:
 		k.config.OnError(response, k.request, ErrTimeout())
 	case succeeded(int32(response.status)):
-		// The client must not take an incomplete response for a complete one.
+		// Without an abort, the client would treat an incomplete response as complete.
 		panic(http.ErrAbortHandler)
 	}
 }
 
 func longAgo() time.Time { return time.Unix(1, 0) }
 
-// succeeded reports whether a status is a success. 0 means that there is no response yet.
+// succeeded reports whether status is a success code. The zero status, which means no response yet,
+// is not.
 func succeeded(status int32) bool { return status >= 100 && status < 300 }
 
-// timeoutOf parses ?timeout=. Zero and values above max select max.
-func timeoutOf(u *url.URL, max time.Duration) (time.Duration, error) {
+// parseTimeout returns the timeout in the query of u. A missing parameter, values up to zero and
+// values above max select max.
+func parseTimeout(u *url.URL, max time.Duration) (time.Duration, error) {
 	if !strings.Contains(u.RawQuery, "timeout=") {
 		return max, nil
 	}

@@ -40,7 +40,7 @@ func TestTimeoutOf(t *testing.T) {
 		{"timeout=nonsense", 0, `invalid timeout specified in the request URL - time: invalid duration "nonsense"`},
 	}
 	for _, tt := range tests {
-		got, err := timeoutOf(&url.URL{RawQuery: tt.query}, time.Minute)
+		got, err := parseTimeout(&url.URL{RawQuery: tt.query}, time.Minute)
 		if got != tt.want || (err == nil) != (tt.err == "") || err != nil && err.Error() != tt.err {
 			t.Errorf("%q: %s, %v; want %s, %q", tt.query, got, err, tt.want, tt.err)
 		}
@@ -52,14 +52,14 @@ func FuzzTimeoutOf(f *testing.F) {
 	f.Add("timeout=5s")
 	f.Add("timeout=-1h&timeout=1s")
 	f.Fuzz(func(t *testing.T, query string) {
-		got, err := timeoutOf(&url.URL{RawQuery: query}, time.Minute)
+		got, err := parseTimeout(&url.URL{RawQuery: query}, time.Minute)
 		if err == nil && (got <= 0 || got > time.Minute) {
 			t.Errorf("%q: %s", query, got)
 		}
 	})
 }
 
-// TestDeadline runs handlers of all sorts on a real HTTP/2 server.
+// TestDeadline runs various handlers on an HTTP/2 server.
 func TestDeadline(t *testing.T) {
 	t.Parallel()
 	const timeout = "?timeout=50ms"
@@ -75,8 +75,8 @@ func TestDeadline(t *testing.T) {
 		name    string
 		handler http.HandlerFunc
 		body    io.Reader
-		code    int  // 0: the stream is reset
-		cut     bool // the body breaks off
+		code    int  // 0 means that the stream is reset
+		cut     bool // the body is incomplete
 	}{
 		{"in time", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(201) }, nil, 201, false},
 		{"waits for its context", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, nil, 504, false},
@@ -139,7 +139,7 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// neverEnding is a body that is never complete.
+// neverEnding is a request body without end.
 type neverEnding struct{}
 
 func (neverEnding) Read(p []byte) (int, error) {
@@ -197,7 +197,7 @@ func TestDeadlineOfComputation(t *testing.T) {
 			}), nil))
 			answered, written, done := make(chan struct{}), make(chan error, 1), make(chan struct{})
 			handler := func(w http.ResponseWriter, r *http.Request) {
-				for i := 0; ; i++ { // a computation that has to do with the header all the time
+				for i := 0; ; i++ { // a computation that modifies the header all the time
 					w.Header().Set("X-Round", strconv.Itoa(i))
 					r.Header.Set("Accept", "nothing")
 					select {
@@ -235,7 +235,7 @@ func TestDeadlineOfComputation(t *testing.T) {
 			if status := statusOf(t, bytes.NewReader(body)); status.Reason != metav1.StatusReasonTimeout {
 				t.Errorf("answered %s", body)
 			}
-			// The client may have its answer before it is noted.
+			// The client may receive the response before it is counted and logged.
 			if line := <-log; !strings.Contains(line, "its handler has not returned") {
 				t.Errorf("the log says %s", line)
 			}
@@ -261,8 +261,8 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// postTimeouts returns how many handlers were left behind, and how many of them
-// have ended, by status.
+// postTimeouts returns the numbers of handlers that had not returned at their deadline, and of
+// those that have returned since, by status.
 func postTimeouts(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()

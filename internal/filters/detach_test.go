@@ -21,12 +21,13 @@ func (d *detaching) Detach(do func() bool) { d.rest = do }
 func (d *detaching) Resume()               {}
 func (d *detaching) HandOff()              {}
 
-// ends records the calls of end and their reasons.
+// ends is a cleaner that records its calls.
 type ends struct{ seen []any }
 
 func (e *ends) cleanup(_ *response, panicked any) { e.seen = append(e.seen, panicked) }
 
-// TestDetach checks that filters end when the detached function of the handler ends.
+// TestDetach checks that filters run their cleanups when the detached function of the handler is
+// done.
 func TestDetach(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -104,8 +105,8 @@ func recovered(do func() bool) (reason any) {
 	return nil
 }
 
-// TestCancelled ends a long-running request by its own context where the ResponseWriter
-// can do that.
+// TestCancelled checks that a long-running request is canceled through the ResponseWriter if it
+// supports this.
 func TestCancelled(t *testing.T) {
 	t.Parallel()
 	drain := NewDrain()
@@ -122,7 +123,7 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// cancelling is a ResponseWriter that notes why its request is to end.
+// cancelling is a ResponseWriter that records the causes of cancellations.
 type cancelling struct {
 	*httptest.ResponseRecorder
 	causes []error

@@ -12,47 +12,49 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// ErrStopping is the cause of the end of long-running requests when the server
-// stops.
+// ErrStopping is the context cause with which Drain.EndLongRunning cancels long-running requests.
 var ErrStopping = errors.New("the server is stopping")
 
-// Drain ends the requests of a server. Refuse rejects new requests, EndLongRunning ends
-// long-running ones, and Wait waits for all. Its methods are safe for concurrent use.
+// Drain tracks the active requests of a server and ends them during shutdown. RejectNew rejects new
+// requests, EndLongRunning cancels long-running ones, and Wait waits for the rest. Use NewDrain.
+// Its methods are safe for concurrent use.
 type Drain struct {
-	retry atomic.Bool // refuse with 429 while the listener is open still
-	mu    struct {
+	sendRetryAfter atomic.Bool // reject with 429 while the listener is still open
+	mu             struct {
 		sync.Mutex
-		refusing    bool
+		rejecting   bool
 		active      int
 		idle        chan struct{} // closed when new requests are rejected and no request is active
-		stopping    bool          // long-running requests are ended
+		stopping    bool          // EndLongRunning was called
 		longRunning map[*response]struct{}
 	}
 }
 
-// NewDrain returns a Drain that passes all requests.
+// NewDrain returns a Drain that admits all requests.
 func NewDrain() *Drain {
 	d := &Drain{}
 	d.mu.idle, d.mu.longRunning = make(chan struct{}), map[*response]struct{}{}
 	return d
 }
 
-// SendRetryAfter responds to new requests with 429 and a Retry-After of a few seconds, and closes
-// their connections, while requests in flight continue.
-func (d *Drain) SendRetryAfter() { d.retry.Store(true) }
+// SendRetryAfter rejects new requests with 429 and a Retry-After of 5 seconds, and closes their
+// connections. Active requests continue, and health checks and metrics are still served.
+func (d *Drain) SendRetryAfter() { d.sendRetryAfter.Store(true) }
 
-// Refuse responds to new requests with 503, and closes their connections.
-func (d *Drain) Refuse() {
+// RejectNew rejects new requests with 503, and closes their connections. It may be called more than
+// once.
+func (d *Drain) RejectNew() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.mu.refusing {
+	if d.mu.rejecting {
 		return
 	}
-	d.mu.refusing = true
+	d.mu.rejecting = true
 	d.closeIdleLocked()
 }
 
-// EndLongRunning cancels the contexts of long-running requests with ErrStopping.
+// EndLongRunning cancels the contexts of current and later long-running requests with the cause
+// ErrStopping. It does not wait for them.
 func (d *Drain) EndLongRunning() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -62,7 +64,8 @@ func (d *Drain) EndLongRunning() {
 	}
 }
 
-// Wait returns when no request is under way after Refuse, or when ctx ends.
+// Wait blocks until RejectNew has been called and no request is active. It returns the cause of ctx
+// if ctx ends first.
 func (d *Drain) Wait(ctx context.Context) error {
 	select {
 	case <-d.mu.idle:
@@ -75,14 +78,14 @@ func (d *Drain) Wait(ctx context.Context) error {
 func (d *Drain) begin() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.mu.refusing {
+	if d.mu.rejecting {
 		return false
 	}
 	d.mu.active++
 	return true
 }
 
-// beginLongRunning has the request of a response end when the server stops.
+// beginLongRunning registers a long-running request, so that EndLongRunning cancels it.
 func (d *Drain) beginLongRunning(r *response) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -102,7 +105,7 @@ func (d *Drain) cleanup(r *response, _ any) {
 }
 
 func (d *Drain) closeIdleLocked() {
-	if d.mu.refusing && d.mu.active == 0 {
+	if d.mu.rejecting && d.mu.active == 0 {
 		select {
 		case <-d.mu.idle:
 		default:
@@ -111,19 +114,20 @@ func (d *Drain) closeIdleLocked() {
 	}
 }
 
-// Filter returns the filter that acts for d.
+// Filter returns the filter that tracks and rejects requests for d. Rejections are written with
+// onError.
 func (d *Drain) Filter(onError ErrorWriter) Filter {
-	return func(next http.Handler) http.Handler { return &draining{d, onError, next} }
+	return func(next http.Handler) http.Handler { return &drainHandler{d, onError, next} }
 }
 
-type draining struct {
+type drainHandler struct {
 	*Drain
 	onError ErrorWriter
 	next    http.Handler
 }
 
 // ServeHTTP implements http.Handler.
-func (d *draining) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (d *drainHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := d.admit(w.Header(), r); err != nil {
 		d.onError(w, r, err)
 		return
@@ -136,24 +140,24 @@ func (d *draining) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.next.ServeHTTP(response, r)
 }
 
-// admit begins a request, or returns why not.
-func (d *Drain) admit(answer http.Header, r *http.Request) error {
-	if d.retry.Load() && !probe(request.InfoFrom(r.Context())) {
-		answer.Set("Connection", "close")
-		answer.Set("Retry-After", "5")
+// admit counts the request as active, or returns an error and sets the headers of the rejection.
+func (d *Drain) admit(header http.Header, r *http.Request) error {
+	if d.sendRetryAfter.Load() && !isProbe(request.InfoFrom(r.Context())) {
+		header.Set("Connection", "close")
+		header.Set("Retry-After", "5")
 		return apierrors.NewTooManyRequests("The apiserver is shutting down, please try again later.", 5)
 	}
 	if !d.begin() {
-		answer.Set("Connection", "close")
-		answer.Set("Retry-After", "1")
+		header.Set("Connection", "close")
+		header.Set("Retry-After", "1")
 		return apierrors.NewServiceUnavailable("apiserver is shutting down")
 	}
 	return nil
 }
 
-// probe reports whether a request is a health check or the like, which are served
-// to the end.
-func probe(info *request.Info) bool {
+// isProbe reports whether a request is a health check or reads metrics. These are served until the
+// listener closes.
+func isProbe(info *request.Info) bool {
 	switch info.Path {
 	case "/healthz", "/livez", "/readyz", "/metrics":
 		return true

@@ -51,7 +51,7 @@ type namedRoute struct{ info *request.Info }
 func (namedRoute) Known() bool         { return true }
 func (r namedRoute) LongRunning() bool { return request.LongRunningByName(r.info) }
 
-// byName resolves a request for RequestInfo.
+// byName is a resolve function for RequestInfo.
 func byName(info *request.Info) request.Route { return namedRoute{info} }
 
 // get sends a request through filters that run after AuditID and RequestInfo.
@@ -71,7 +71,7 @@ func statusOf(t *testing.T, body io.Reader) *metav1.Status {
 	return &status
 }
 
-// as is a filter that sets the authenticated user.
+// as returns a filter that sets the authenticated user.
 func as(user *request.User) Filter {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -127,7 +127,7 @@ func TestRecover(t *testing.T) {
 	tests := []struct {
 		name    string
 		handler http.HandlerFunc
-		code    int // 0: the connection is broken off
+		code    int // 0 means that the connection is aborted
 		logged  bool
 	}{
 		{"no panic", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }, 204, false},

@@ -11,15 +11,15 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-// FlowControl queues each request until it gets a turn, and rejects requests that get no turn with
-// 429. A watch occupies its turn until it has sent the initial events. Other long-running requests
-// are not limited.
+// FlowControl returns a filter that queues each request until API priority and fairness admits it.
+// Requests that are not admitted get 429 with a Retry-After. A watch occupies its seats until it
+// has sent the initial events. Other long-running requests are not limited.
 func FlowControl(by *flowcontrol.Control, metrics *telemetry.Requests, onError ErrorWriter) Filter {
 	return func(next http.Handler) http.Handler { return &flowControl{by, metrics, onError, next} }
 }
 
 type flowControl struct {
-	by      *flowcontrol.Control
+	control *flowcontrol.Control
 	metrics *telemetry.Requests
 	onError ErrorWriter
 	next    http.Handler
@@ -40,7 +40,7 @@ func (f *flowControl) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func isWatch(info *request.Info) bool { return info.IsResource && info.Verb == "watch" }
 
 func (f *flowControl) serve(w http.ResponseWriter, r *http.Request) {
-	turn := f.take(w, r)
+	turn := f.waitForTurn(w, r)
 	if turn == nil {
 		return
 	}
@@ -48,14 +48,14 @@ func (f *flowControl) serve(w http.ResponseWriter, r *http.Request) {
 	f.next.ServeHTTP(w, r)
 }
 
-// serveWatch ends the turn of a watch when the watch is initialized, or at its end at the latest.
-// The turn is not retained while the watch is active.
+// serveWatch ends the turn of a watch when its initial events have been sent, or at the end of the
+// request. An active watch does not retain its turn.
 func (f *flowControl) serveWatch(w *response, r *http.Request) {
-	turn := f.take(w, r)
+	turn := f.waitForTurn(w, r)
 	if turn == nil {
 		return
 	}
-	f.by.Watch(request.InfoFrom(r.Context()))
+	f.control.AddWatch(request.InfoFrom(r.Context()))
 	request.OnWatchInitialized(r.Context(), turn.End)
 	w.addCleanup(f)
 	f.next.ServeHTTP(w, r)
@@ -63,40 +63,41 @@ func (f *flowControl) serveWatch(w *response, r *http.Request) {
 
 // cleanup implements cleaner, for a watch.
 func (f *flowControl) cleanup(w *response, _ any) {
-	request.WatchInitialized(w.ctx) // at the latest
-	f.by.Forget(request.InfoFrom(w.ctx))
+	request.WatchInitialized(w.ctx) // no effect if the watch was already initialized
+	f.control.RemoveWatch(request.InfoFrom(w.ctx))
 }
 
-// take waits for the turn of a request and returns it. It returns nil if the request was rejected.
-func (f *flowControl) take(w http.ResponseWriter, r *http.Request) *flowcontrol.Turn {
-	turn := f.by.Take(r)
-	if turn.Waits() {
-		waitFor(turn, r, queuedMark(f.metrics, request.InfoFrom(r.Context())))
+// waitForTurn waits until the request is admitted and returns its turn. It returns nil if it has
+// rejected the request.
+func (f *flowControl) waitForTurn(w http.ResponseWriter, r *http.Request) *flowcontrol.Turn {
+	turn := f.control.NewTurn(r)
+	if turn.MustWait() {
+		measureWait(turn, r, queueWatermark(f.metrics, request.InfoFrom(r.Context())))
 	}
 	turn.SetHeaders(w.Header())
 	if turn.Admitted() {
 		return turn
 	}
 	countTerminated(f.metrics, r)
-	tooManyRequests(w, r, turn.Refuse(), f.onError)
+	tooManyRequests(w, r, turn.RetryAfter(), f.onError)
 	return nil
 }
 
-func queuedMark(metrics *telemetry.Requests, info *request.Info) *telemetry.Watermark {
+func queueWatermark(metrics *telemetry.Requests, info *request.Info) *telemetry.Watermark {
 	if mutating(info) {
 		return metrics.QueuedMutating()
 	}
 	return metrics.QueuedReadOnly()
 }
 
-func waitFor(turn *flowcontrol.Turn, r *http.Request, mark *telemetry.Watermark) {
+func measureWait(turn *flowcontrol.Turn, r *http.Request, mark *telemetry.Watermark) {
 	mark.Begin()
 	defer mark.End()
 	turn.Wait(r.Context())
 	request.SetQueueWait(r.Context(), turn.Waited())
 }
 
-// tooManyRequests rejects a request with a Retry-After in seconds.
+// tooManyRequests rejects a request with 429 and a Retry-After in seconds.
 func tooManyRequests(w http.ResponseWriter, r *http.Request, seconds int64, onError ErrorWriter) {
 	w.Header().Set("Retry-After", strconv.FormatInt(seconds, 10))
 	onError(w, r, apierrors.NewTooManyRequests("Too many requests, please try again later.", int(seconds)))

@@ -25,7 +25,7 @@ func newControl(t testing.TB, seats int) *flowcontrol.Control {
 	}
 	none, one := int32(0), int32(1)
 	c := flowcontrol.New(flowcontrol.Config{
-		Seats: seats, Wait: 5 * time.Second, Metrics: metrics,
+		Seats: seats, MaxWait: 5 * time.Second, Metrics: metrics,
 		Schemas: []*flowcontrolv1.FlowSchema{schemaOf("narrow", "jane", 1), schemaOf("exempt", "*", 2), schemaOf("catch-all", "*", 3)},
 		Levels: []*flowcontrolv1.PriorityLevelConfiguration{
 			{ObjectMeta: metav1.ObjectMeta{Name: "exempt", UID: "exempt"}, Spec: flowcontrolv1.PriorityLevelConfigurationSpec{
@@ -63,7 +63,7 @@ func newOneSeat(t *testing.T, final http.Handler) *oneSeat {
 		FlowControl(newControl(t, 1), newMetrics(), writeError))}
 }
 
-// begin sends a request, and returns its answer when it has one.
+// begin sends a request. The channel receives the response.
 func (s *oneSeat) begin(method, path string) chan *httptest.ResponseRecorder {
 	answered := make(chan *httptest.ResponseRecorder, 1)
 	r := httptest.NewRequestWithContext(s.Context(), method, path, nil)
@@ -79,7 +79,7 @@ func (s *oneSeat) begin(method, path string) chan *httptest.ResponseRecorder {
 	return answered
 }
 
-// free fails the test unless a request has a seat at once.
+// free fails the test unless a request is executed immediately.
 func (s *oneSeat) free(when string) {
 	s.Helper()
 	select {
@@ -131,7 +131,7 @@ func TestSeatsComeBack(t *testing.T) {
 	tests := []struct {
 		name, method, path string
 		handler            http.HandlerFunc
-		running            bool // while the seat is to be free
+		running            bool // the handler is still running when the seat must be free
 	}{
 		{"a panic", "GET", "/api/v1/pods/a", func(http.ResponseWriter, *http.Request) { panic("oops") }, false},
 		{"an aborted answer", "GET", "/api/v1/pods/a", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, false},
@@ -164,7 +164,7 @@ func TestSeatsComeBack(t *testing.T) {
 	}
 }
 
-// TestWatchHoldsItsSeat until it is initialized.
+// TestWatchHoldsItsSeat checks that a watch occupies its seat until it is initialized.
 func TestWatchHoldsItsSeat(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -2,12 +2,13 @@ package filters
 
 import "net/http"
 
-// HeaderLimit rejects requests with more than max header fields with 431. Like net/http for headers
-// with too many bytes, it responds in plain text and closes the connection. The limit is necessary
-// because a field uses several times its size in memory. Package http2 counts fields while it reads
-// them; HeaderLimit does this for requests read by net/http.
+// HeaderLimit returns a filter that rejects requests with more than max header fields with 431.
+// Like net/http for headers with too many bytes, it responds in plain text and closes the
+// connection. The limit is necessary because a field uses several times its size in memory. Package
+// http2 counts fields while it reads them; HeaderLimit counts the fields of requests read by
+// net/http.
 func HeaderLimit(max int) Filter {
-	return passing(func(w http.ResponseWriter, r *http.Request) bool {
+	return filterFunc(func(w http.ResponseWriter, r *http.Request) bool {
 		fields := len(r.Trailer) // announced in the header, one name each
 		for _, values := range r.Header {
 			fields += len(values)
@@ -27,7 +28,7 @@ func HeaderLimit(max int) Filter {
 // Content-Length, so CloseChunked closes the connection for all chunked requests. API clients
 // rarely send them.
 func CloseChunked(next http.Handler) http.Handler {
-	return passing(func(w http.ResponseWriter, r *http.Request) bool {
+	return filterFunc(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
 			w.Header().Set("Connection", "close")
 		}

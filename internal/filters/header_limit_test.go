@@ -16,7 +16,7 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// listeners are the ways in which requests arrive.
+// listeners returns the servers to test, by protocol.
 func listeners() map[string]func(*httptest.Server) {
 	return map[string]func(*httptest.Server){
 		"HTTP/1.1":           func(*httptest.Server) {},

@@ -14,7 +14,7 @@ import (
 // without revalidation, because the permission to read an object can change at any time.
 func CacheControl(next http.Handler) http.Handler {
 	value := []string{"no-cache, private"}
-	return passing(func(w http.ResponseWriter, _ *http.Request) bool {
+	return filterFunc(func(w http.ResponseWriter, _ *http.Request) bool {
 		w.Header()["Cache-Control"] = value
 		return true
 	})(next)
@@ -27,13 +27,14 @@ func HSTS(directives []string) Filter {
 	if value == "" {
 		return func(next http.Handler) http.Handler { return next }
 	}
-	return passing(func(w http.ResponseWriter, _ *http.Request) bool {
+	return filterFunc(func(w http.ResponseWriter, _ *http.Request) bool {
 		w.Header().Set("Strict-Transport-Security", value)
 		return true
 	})
 }
 
-// CheckHSTS returns an error if a directive is invalid.
+// CheckHSTS returns an error that describes all invalid directives and a missing max-age. An empty
+// list is valid.
 func CheckHSTS(directives []string) error {
 	if len(directives) == 0 {
 		return nil
@@ -55,9 +56,9 @@ func CheckHSTS(directives []string) error {
 	return errors.Join(errs...)
 }
 
-// GoAway sends a GOAWAY frame with a fraction of the HTTP/2 responses, so that clients reconnect
-// and are distributed among the servers behind a load balancer. The requests themselves are served
-// as usual.
+// GoAway returns a filter that sends a GOAWAY frame with a random fraction of the HTTP/2 responses,
+// so that clients reconnect and are distributed among the servers behind a load balancer. chance is
+// the probability, from 0 to 1. The requests themselves are served as usual.
 func GoAway(chance float64) Filter {
 	return func(next http.Handler) http.Handler {
 		if chance <= 0 {
@@ -73,9 +74,9 @@ func GoAway(chance float64) Filter {
 	}
 }
 
-// CORS allows browsers to send requests from pages of other origins if the origin matches one of
-// the patterns. The patterns must be valid according to CheckCORS. Without patterns, CORS does not
-// change responses.
+// CORS returns a filter that allows browsers to send requests from pages of other origins if the
+// origin matches one of the regular expressions. It panics if a pattern does not compile; see
+// CheckCORS. Without patterns, it does nothing.
 func CORS(origins []string) Filter {
 	patterns := make([]*regexp.Regexp, len(origins))
 	for i, origin := range origins {
@@ -106,7 +107,7 @@ func CORS(origins []string) Filter {
 	}
 }
 
-// CheckCORS returns an error if a pattern for origins is invalid. Each pattern must be a regular
+// CheckCORS returns an error that describes all invalid patterns. Each pattern must be a regular
 // expression that anchors the host at both ends. Otherwise, a page of example.com.evil.org would
 // match example.com.
 func CheckCORS(origins []string) error {

@@ -14,16 +14,17 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-// Headers by which a request impersonates another user.
+// Headers with the attributes of the impersonated user.
 const (
 	impersonateUser  = "Impersonate-User"
 	impersonateUID   = "Impersonate-Uid"
 	impersonateGroup = "Impersonate-Group"
-	// impersonateExtra is followed by a key of extra.
+	// impersonateExtra is a prefix. The rest of the header name is a key of the user's extra
+	// attributes.
 	impersonateExtra = "Impersonate-Extra-"
 )
 
-// ImpersonateConfig configures Impersonate.
+// ImpersonateConfig configures Impersonate. All fields are required.
 type ImpersonateConfig struct {
 	// Authorizer authorizes impersonation.
 	Authorizer authorizer.Authorizer
@@ -34,23 +35,23 @@ type ImpersonateConfig struct {
 	OnError     ErrorWriter
 }
 
-// Impersonate changes the user of requests with Impersonate headers, if the authenticated user may
-// impersonate that user. It removes the headers, so that later handlers cannot interpret them
-// again.
+// Impersonate returns a filter that changes the user of requests with Impersonate headers if the
+// authenticated user may impersonate that user. Otherwise, it responds with 403, or with 400 if the
+// user name is missing. It removes the headers, so that later handlers cannot interpret them again.
 func Impersonate(config ImpersonateConfig) Filter {
 	modes := newImpersonationModes(config.Authorizer, config.Constrained)
 	impersonated := func(w http.ResponseWriter, r *http.Request) bool {
 		ctx := r.Context()
-		wanted, err := takeImpersonated(r.Header)
+		target, err := extractImpersonated(r.Header)
 		if err != nil {
 			config.OnError(w, r, err)
 			return false
 		}
-		if wanted == nil {
+		if target == nil {
 			return true
 		}
 		attributes := authorizer.AttributesOf(request.UserFrom(ctx), request.InfoFrom(ctx))
-		impersonation, err := modes.impersonate(ctx, wanted, &attributes)
+		impersonation, err := modes.impersonate(ctx, target, &attributes)
 		if err != nil {
 			config.Logger.LogAttrs(ctx, telemetry.Verbosity(4), "forbidden", slog.String("URI", r.RequestURI), slog.Any("err", err))
 			config.OnError(w, r, err)
@@ -59,13 +60,13 @@ func Impersonate(config ImpersonateConfig) Filter {
 		request.SetImpersonation(ctx, impersonation)
 		return true
 	}
-	return passing(impersonated)
+	return filterFunc(impersonated)
 }
 
-// takeImpersonated removes the impersonated user from a header and returns it. It returns nil if
-// the header has no impersonated user.
-func takeImpersonated(header http.Header) (*request.User, error) {
-	wanted := &request.User{Name: header.Get(impersonateUser), UID: header.Get(impersonateUID), Groups: header[impersonateGroup]}
+// extractImpersonated removes the Impersonate headers and returns the user that they describe. It
+// returns nil if there are none, and an API error if the user name is missing.
+func extractImpersonated(header http.Header) (*request.User, error) {
+	target := &request.User{Name: header.Get(impersonateUser), UID: header.Get(impersonateUID), Groups: header[impersonateGroup]}
 	extra := false
 	for name, values := range header {
 		key, ok := strings.CutPrefix(name, impersonateExtra)
@@ -76,29 +77,29 @@ func takeImpersonated(header http.Header) (*request.User, error) {
 		if len(values) == 0 {
 			continue
 		}
-		if wanted.Extra == nil {
-			wanted.Extra = make(map[string][]string)
+		if target.Extra == nil {
+			target.Extra = make(map[string][]string)
 		}
 		key = authn.ExtraKey(key)
-		wanted.Extra[key] = append(wanted.Extra[key], values...)
+		target.Extra[key] = append(target.Extra[key], values...)
 	}
-	if wanted.Name == "" {
-		if wanted.UID == "" && len(wanted.Groups) == 0 && !extra {
+	if target.Name == "" {
+		if target.UID == "" && len(target.Groups) == 0 && !extra {
 			return nil, nil
 		}
-		return nil, withoutUser(wanted)
+		return nil, missingUserError(target)
 	}
 	for name := range header {
 		if name == impersonateUser || name == impersonateUID || name == impersonateGroup || strings.HasPrefix(name, impersonateExtra) {
 			delete(header, name)
 		}
 	}
-	return wanted, nil
+	return target, nil
 }
 
-// withoutUser is the answer to parts of a user without a name, in kube-apiserver's
-// words, which print a Go value.
-func withoutUser(wanted *request.User) error {
+// missingUserError returns the error for Impersonate headers without a user name. kube-apiserver's
+// message contains a formatted Go value.
+func missingUserError(target *request.User) error {
 	return apierrors.NewBadRequest(fmt.Sprintf("requested &user.DefaultInfo{Name:%q, UID:%q, Groups:%#v, Extra:%#v} without impersonating a user name",
-		wanted.Name, wanted.UID, wanted.Groups, wanted.Extra))
+		target.Name, target.UID, target.Groups, target.Extra))
 }

@@ -19,9 +19,9 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// impersonationModes are the modes of impersonation, in the order in which they are tried: from the
-// most to the least restricted. One mode must allow the impersonation. If no mode allows it, the
-// first error is returned.
+// impersonationModes contains the modes of impersonation, from the most to the least restricted.
+// They are tried in this order, and the first mode that allows the impersonation applies. If no
+// mode allows it, the first error is returned.
 type impersonationModes struct {
 	modes []*impersonationMode
 	// last maps the name of a user to the index of the mode that last allowed the user. This mode
@@ -30,26 +30,26 @@ type impersonationModes struct {
 	last *lru.Cache
 }
 
-// rememberedImpersonators is the maximum number of entries of impersonationModes.last. An entry
+// maxCachedImpersonators is the maximum number of entries of impersonationModes.last. An entry
 // uses about 150 bytes.
-const rememberedImpersonators = 10_000
+const maxCachedImpersonators = 10_000
 
 func newImpersonationModes(by authorizer.Authorizer, constrained bool) *impersonationModes {
-	m := &impersonationModes{last: lru.New(rememberedImpersonators)}
+	m := &impersonationModes{last: lru.New(maxCachedImpersonators)}
 	if constrained {
 		m.modes = []*impersonationMode{
-			{by: by, name: associatedNode, fits: isAssociatedNode},
-			{by: by, name: "arbitrary-node", fits: isArbitraryNode},
-			{by: by, name: "serviceaccount", fits: isServiceAccountAlone},
-			{by: by, name: "user-info", fits: isOtherUser},
+			{authorizer: by, name: associatedNode, applies: isAssociatedNode},
+			{authorizer: by, name: "arbitrary-node", applies: isArbitraryNode},
+			{authorizer: by, name: "serviceaccount", applies: isServiceAccount},
+			{authorizer: by, name: "user-info", applies: isOtherUser},
 		}
 	}
-	m.modes = append(m.modes, &impersonationMode{by: by})
+	m.modes = append(m.modes, &impersonationMode{authorizer: by})
 	return m
 }
 
-// impersonate returns the user that a request is made as, or an API error.
-func (m *impersonationModes) impersonate(ctx context.Context, wanted *request.User, attributes *authorizer.Attributes) (*request.Impersonation, error) {
+// impersonate returns the impersonated user of a request, or an API error.
+func (m *impersonationModes) impersonate(ctx context.Context, target *request.User, attributes *authorizer.Attributes) (*request.Impersonation, error) {
 	if attributes.User == nil {
 		return nil, apierrors.NewInternalError(errors.New("no User found in the context"))
 	}
@@ -57,11 +57,11 @@ func (m *impersonationModes) impersonate(ctx context.Context, wanted *request.Us
 	if last, ok := m.last.Get(attributes.User.Name); ok {
 		first = last.(int)
 	}
-	var refusal error
+	var firstErr error
 	try := func(i int) *request.Impersonation {
-		found, err := m.modes[i].impersonate(ctx, wanted, attributes)
-		if refusal == nil {
-			refusal = err
+		found, err := m.modes[i].impersonate(ctx, target, attributes)
+		if firstErr == nil {
+			firstErr = err
 		}
 		return found
 	}
@@ -79,17 +79,17 @@ func (m *impersonationModes) impersonate(ctx context.Context, wanted *request.Us
 			return found, nil
 		}
 	}
-	return nil, refusal
+	return nil, firstErr
 }
 
 // impersonationMode is one of the modes of impersonation.
 type impersonationMode struct {
-	by authorizer.Authorizer
+	authorizer authorizer.Authorizer
 	// name is part of the verbs impersonate:NAME and impersonate-on:NAME:VERB. It is empty for the
 	// plain verb impersonate.
 	name string
-	// fits reports whether the mode applies to a user; nil means every user.
-	fits func(wanted, requestor *request.User) bool
+	// applies reports whether the mode can be used for a user; nil means every user.
+	applies func(target, requestor *request.User) bool
 }
 
 // associatedNode is the mode for service accounts of pods that act as their node.
@@ -104,12 +104,12 @@ func (m *impersonationMode) verb() string {
 	return "impersonate"
 }
 
-// impersonate returns the user of the request, or nil without an error if the mode does not apply
-// to the user.
-func (m *impersonationMode) impersonate(ctx context.Context, wanted *request.User, attributes *authorizer.Attributes) (*request.Impersonation, error) {
+// impersonate authorizes and returns the target user. It returns nil without an error if the mode
+// does not apply to the user.
+func (m *impersonationMode) impersonate(ctx context.Context, target *request.User, attributes *authorizer.Attributes) (*request.Impersonation, error) {
 	found := &request.Impersonation{}
 	if m.constrained() {
-		if !m.fits(wanted, attributes.User) {
+		if !m.applies(target, attributes.User) {
 			return nil, nil
 		}
 		on := *attributes
@@ -119,7 +119,7 @@ func (m *impersonationMode) impersonate(ctx context.Context, wanted *request.Use
 		}
 		found.Constraint = m.verb()
 	}
-	user, err := m.authorizeUser(ctx, attributes.User, wanted)
+	user, err := m.authorizeUser(ctx, attributes.User, target)
 	if err != nil {
 		return nil, err
 	}
@@ -127,34 +127,34 @@ func (m *impersonationMode) impersonate(ctx context.Context, wanted *request.Use
 	return found, nil
 }
 
-// authorizeUser authorizes each attribute of a user. It adds the groups that are determined by the
-// user's name.
-func (m *impersonationMode) authorizeUser(ctx context.Context, requestor, wanted *request.User) (*request.User, error) {
-	user := *wanted
-	a := m.attributes(requestor, "users", wanted.Name)
-	if node, ok := nodeOf(wanted.Name); ok && m.constrained() {
+// authorizeUser authorizes each attribute of the target user, and returns the user with the groups
+// that its name implies.
+func (m *impersonationMode) authorizeUser(ctx context.Context, requestor, target *request.User) (*request.User, error) {
+	user := *target
+	a := m.attributes(requestor, "users", target.Name)
+	if node, ok := nodeOf(target.Name); ok && m.constrained() {
 		a.Resource, a.Name = "nodes", node
 		user.Groups = []string{request.GroupNodes}
 	}
-	if namespace, name, ok := request.ServiceAccountOf(wanted.Name); ok {
+	if namespace, name, ok := request.ServiceAccountOf(target.Name); ok {
 		a.Resource, a.Namespace, a.Name = "serviceaccounts", namespace, name
-		if len(wanted.Groups) == 0 {
+		if len(target.Groups) == 0 {
 			user.Groups = request.ServiceAccountGroups(namespace)
 		}
 	}
 	if err := m.authorize(ctx, &a); err != nil {
 		return nil, err
 	}
-	if wanted.UID != "" {
-		uid := m.attributes(requestor, "uids", wanted.UID)
+	if target.UID != "" {
+		uid := m.attributes(requestor, "uids", target.UID)
 		if err := m.authorize(ctx, &uid); err != nil {
 			return nil, err
 		}
 	}
-	if err := m.authorizeGroups(ctx, requestor, wanted.Groups); err != nil {
+	if err := m.authorizeGroups(ctx, requestor, target.Groups); err != nil {
 		return nil, err
 	}
-	if err := m.authorizeExtra(ctx, requestor, wanted.Extra); err != nil {
+	if err := m.authorizeExtra(ctx, requestor, target.Extra); err != nil {
 		return nil, err
 	}
 	switch {
@@ -166,9 +166,9 @@ func (m *impersonationMode) authorizeUser(ctx context.Context, requestor, wanted
 	return &user, nil
 }
 
-// manyChecks is the number of groups, or values of extra, from which a constrained mode first
-// checks the permission for all of them ("*").
-const manyChecks = 4
+// wildcardThreshold is the number of groups, or of values of extra, from which a constrained mode
+// first checks the permission for all of them ("*").
+const wildcardThreshold = 4
 
 func (m *impersonationMode) authorizeGroups(ctx context.Context, requestor *request.User, groups []string) error {
 	a := m.attributes(requestor, "groups", "")
@@ -180,7 +180,7 @@ func (m *impersonationMode) authorizeGroups(ctx context.Context, requestor *requ
 			a.Name = request.GroupMasters
 			return authorizer.Forbidden(&a, "impersonating the system:masters group is not allowed")
 		}
-		if len(groups) >= manyChecks {
+		if len(groups) >= wildcardThreshold {
 			a.Name = "*"
 			if m.authorize(ctx, &a) == nil {
 				return nil
@@ -202,7 +202,7 @@ func (m *impersonationMode) authorizeExtra(ctx context.Context, requestor *reque
 		if err := checkExtra(extra); err != nil {
 			return authorizer.Forbidden(&a, err.Error())
 		}
-		if countExtra(extra) >= manyChecks {
+		if countExtra(extra) >= wildcardThreshold {
 			a.Subresource, a.Name = "*", "*"
 			if m.authorize(ctx, &a) == nil {
 				return nil
@@ -221,7 +221,7 @@ func (m *impersonationMode) authorizeExtra(ctx context.Context, requestor *reque
 	return nil
 }
 
-// countExtra counts values; each key has at least one.
+// countExtra returns the number of values of all keys.
 func countExtra(extra map[string][]string) int {
 	n := 0
 	for _, values := range extra {
@@ -230,8 +230,8 @@ func countExtra(extra map[string][]string) int {
 	return n
 }
 
-// checkExtra rejects keys and values that constrained modes do not support, although the plain verb
-// does.
+// checkExtra returns an error for keys and values that constrained modes do not support. The plain
+// verb impersonate supports them.
 func checkExtra(extra map[string][]string) error {
 	for _, key := range slices.Sorted(maps.Keys(extra)) {
 		if key == "" {
@@ -240,7 +240,7 @@ func checkExtra(extra map[string][]string) error {
 		if err := validation.IsDomainPrefixedPath(field.NewPath("extra", "key"), key).ToAggregate(); err != nil {
 			return fmt.Errorf("impersonating an invalid key in extra is not allowed: %w", err)
 		}
-		if key != strings.ToLower(key) { // an escaped upper-case letter
+		if key != strings.ToLower(key) { // possible with percent-encoding
 			return fmt.Errorf("impersonating a non-lowercase key in extra is not allowed: %q", key)
 		}
 		if slices.Contains(extra[key], "") {
@@ -266,9 +266,9 @@ func (m *impersonationMode) attributes(requestor *request.User, resource, name s
 // decision to allow takes precedence over an error.
 func (m *impersonationMode) authorize(ctx context.Context, a *authorizer.Attributes) error {
 	if m.name == associatedNode {
-		a = ofAnyNode(a)
+		a = anyNodeAttributes(a)
 	}
-	decision, reason, err := m.by.Authorize(ctx, a)
+	decision, reason, err := m.authorizer.Authorize(ctx, a)
 	if decision == authorizer.DecisionAllow {
 		return nil
 	}
@@ -281,22 +281,22 @@ func (m *impersonationMode) authorize(ctx context.Context, a *authorizer.Attribu
 	return authorizer.Forbidden(a, reason)
 }
 
-// ofAnyNode returns attributes that do not depend on the pod of the requesting service account. For
-// the verb impersonate:associated-node, the name is "*" instead of the node's name. The values of
-// extra are replaced with the list of keys, because the values differ between pods.
-func ofAnyNode(a *authorizer.Attributes) *authorizer.Attributes {
-	asked, user := *a, *a.User
+// anyNodeAttributes returns a copy of the attributes that does not depend on the pod of the
+// requesting service account. For the verb impersonate:associated-node, the node name is "*". The
+// values of extra are replaced with the list of keys, because the values differ between pods.
+func anyNodeAttributes(a *authorizer.Attributes) *authorizer.Attributes {
+	attributes, user := *a, *a.User
 	user.Extra = map[string][]string{"authentication.kubernetes.io/associated-node-keys": slices.Sorted(maps.Keys(a.User.Extra))}
-	asked.User = &user
+	attributes.User = &user
 	if a.Verb == "impersonate:"+associatedNode {
-		asked.Name = "*"
+		attributes.Name = "*"
 	}
-	return &asked
+	return &attributes
 }
 
-func isAssociatedNode(wanted, requestor *request.User) bool {
-	node, ok := nodeOf(wanted.Name)
-	if !ok || !nameAlone(wanted) {
+func isAssociatedNode(target, requestor *request.User) bool {
+	node, ok := nodeOf(target.Name)
+	if !ok || !hasOnlyName(target) {
 		return false
 	}
 	_, _, ok = request.ServiceAccountOf(requestor.Name)
@@ -304,24 +304,24 @@ func isAssociatedNode(wanted, requestor *request.User) bool {
 	return ok && len(own) == 1 && own[0] == node
 }
 
-func isArbitraryNode(wanted, _ *request.User) bool {
-	_, ok := nodeOf(wanted.Name)
-	return ok && nameAlone(wanted)
+func isArbitraryNode(target, _ *request.User) bool {
+	_, ok := nodeOf(target.Name)
+	return ok && hasOnlyName(target)
 }
 
-func isServiceAccountAlone(wanted, _ *request.User) bool {
-	_, _, ok := request.ServiceAccountOf(wanted.Name)
-	return ok && nameAlone(wanted)
+func isServiceAccount(target, _ *request.User) bool {
+	_, _, ok := request.ServiceAccountOf(target.Name)
+	return ok && hasOnlyName(target)
 }
 
-// isOtherUser reports whether wanted is neither a node nor a service account.
-func isOtherUser(wanted, _ *request.User) bool {
-	_, node := nodeOf(wanted.Name)
-	_, _, account := request.ServiceAccountOf(wanted.Name)
+// isOtherUser reports whether target is neither a node nor a service account.
+func isOtherUser(target, _ *request.User) bool {
+	_, node := nodeOf(target.Name)
+	_, _, account := request.ServiceAccountOf(target.Name)
 	return !node && !account
 }
 
-func nameAlone(user *request.User) bool {
+func hasOnlyName(user *request.User) bool {
 	return user.UID == "" && len(user.Groups) == 0 && len(user.Extra) == 0
 }
 
@@ -331,8 +331,8 @@ func nodeOf(user string) (string, bool) {
 	return node, ok && len(apivalidation.NameIsDNSSubdomain(node, false)) == 0
 }
 
-// ensureGroup adds a group to a user. It does not modify the array of the user's groups, which is
-// shared with another user.
+// ensureGroup adds a group to a user. It does not modify the array of user.Groups, which another
+// user may share.
 func ensureGroup(user *request.User, group string) {
 	if !slices.Contains(user.Groups, group) {
 		user.Groups = append(slices.Clip(user.Groups), group)

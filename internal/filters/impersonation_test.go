@@ -66,7 +66,7 @@ func newImpersonation(by authorizer.Authorizer, constrained bool, requestor *req
 
 // send sends a GET of pods as another user. It returns the error message, or the impersonation if
 // the request is passed.
-func (i *impersonation) send(t *testing.T, header http.Header) (refusal string, made *request.Impersonation) {
+func (i *impersonation) send(t *testing.T, header http.Header) (message string, made *request.Impersonation) {
 	t.Helper()
 	r := httptest.NewRequest("GET", "/api/v1/pods", nil)
 	r.Header = header.Clone()
@@ -159,9 +159,9 @@ func TestImpersonateEverybody(t *testing.T) {
 		"impersonate userextras.authentication.k8s.io *",
 	}}
 	for _, tt := range tests {
-		refusal, made := newImpersonation(plain, true, &request.User{Name: "root"}).send(t, tt.header)
-		if refusal != tt.refused {
-			t.Errorf("%s: refused by %q, want %q", tt.name, refusal, tt.refused)
+		message, made := newImpersonation(plain, true, &request.User{Name: "root"}).send(t, tt.header)
+		if message != tt.refused {
+			t.Errorf("%s: refused by %q, want %q", tt.name, message, tt.refused)
 		}
 		var got *request.User
 		if made != nil {
@@ -191,7 +191,7 @@ func TestImpersonateRefused(t *testing.T) {
 		`403 pods is forbidden: User "jane" cannot impersonate-on:serviceaccount:list resource "pods" in API group "" at the cluster scope`)
 	check(headerOf("Impersonate-User", "system:node:n"),
 		`403 pods is forbidden: User "jane" cannot impersonate-on:arbitrary-node:list resource "pods" in API group "" at the cluster scope`)
-	check(headerOf("Impersonate-User", "system:node:n", "Impersonate-Uid", "1"), // only the plain verb is possible
+	check(headerOf("Impersonate-User", "system:node:n", "Impersonate-Uid", "1"), // only the plain verb allows a UID
 		`403 users "system:node:n" is forbidden: User "jane" cannot impersonate resource "users" in API group "" at the cluster scope`)
 	by.allowed = []string{"impersonate users joe", "impersonate groups a", "impersonate userextras/scopes.authentication.k8s.io view"}
 	check(joe, "")
@@ -204,7 +204,7 @@ func TestImpersonateRefused(t *testing.T) {
 	check(with("Impersonate-Uid", "1"), `403 uids.authentication.k8s.io "1" is forbidden: User "jane" cannot impersonate resource "uids" in API group "authentication.k8s.io" at the cluster scope`)
 }
 
-// TestConstrainedImpersonation: each mode with the rights it needs, and no others.
+// TestConstrainedImpersonation checks the permissions that each mode requires.
 func TestConstrainedImpersonation(t *testing.T) {
 	t.Parallel()
 	agent := &request.User{Name: "system:serviceaccount:a:agent", Extra: map[string][]string{request.ExtraNodeName: {"n"}, request.ExtraPodName: {"p"}}}
@@ -244,15 +244,15 @@ func TestConstrainedImpersonation(t *testing.T) {
 	}
 	for _, tt := range tests {
 		by := &grants{allowed: tt.allowed}
-		refusal, made := newImpersonation(by, true, tt.requestor).send(t, tt.header)
+		message, made := newImpersonation(by, true, tt.requestor).send(t, tt.header)
 		if made == nil {
 			made = &request.Impersonation{}
 		}
-		if diff := cmp.Diff(tt.want, made.User); diff != "" || made.Constraint != tt.constraint || refusal != "" && refusal != "403 "+tt.refused {
-			t.Errorf("%s: by %q, refused by %q; (-want +got):\n%s", tt.name, made.Constraint, refusal, diff)
+		if diff := cmp.Diff(tt.want, made.User); diff != "" || made.Constraint != tt.constraint || message != "" && message != "403 "+tt.refused {
+			t.Errorf("%s: by %q, refused by %q; (-want +got):\n%s", tt.name, made.Constraint, message, diff)
 		}
-		if refusal, _ := newImpersonation(by, false, tt.requestor).send(t, tt.header); !strings.Contains(refusal, "cannot impersonate resource") {
-			t.Errorf("%s, without the gate: %q", tt.name, refusal)
+		if message, _ := newImpersonation(by, false, tt.requestor).send(t, tt.header); !strings.Contains(message, "cannot impersonate resource") {
+			t.Errorf("%s, without the gate: %q", tt.name, message)
 		}
 	}
 }
@@ -265,8 +265,8 @@ func TestImpersonationRemembers(t *testing.T) {
 	jane := newImpersonation(by, true, &request.User{Name: "jane"})
 	for range 3 {
 		by.asked = nil
-		if refusal, _ := jane.send(t, headerOf("Impersonate-User", "joe")); refusal != "" {
-			t.Fatal(refusal)
+		if message, _ := jane.send(t, headerOf("Impersonate-User", "joe")); message != "" {
+			t.Fatal(message)
 		}
 	}
 	if want := []string{"impersonate users joe"}; !slices.Equal(by.asked, want) {
@@ -281,7 +281,7 @@ func FuzzTakeImpersonated(f *testing.F) {
 	f.Add("", "", "", "%", "")
 	f.Fuzz(func(t *testing.T, user, uid, group, key, value string) {
 		header := http.Header{"Impersonate-User": {user}, "Impersonate-Uid": {uid}, "Impersonate-Group": {group}, "Impersonate-Extra-" + key: {value}}
-		wanted, err := takeImpersonated(header)
+		wanted, err := extractImpersonated(header)
 		if (wanted == nil) != (user == "") || (err == nil) != (user != "") {
 			t.Errorf("%v, %v", wanted, err)
 		}

@@ -103,7 +103,7 @@ func TestDrain(t *testing.T) {
 			t.Error("a probe was refused before the end")
 		}
 
-		drain.Refuse()
+		drain.RejectNew()
 		if got := <-send("/readyz"); got.Code != 503 || got.Header().Get("Retry-After") != "1" {
 			t.Errorf("after Refuse: %d %v", got.Code, got.Header())
 		}
@@ -120,6 +120,6 @@ func TestDrain(t *testing.T) {
 		if err := drain.Wait(t.Context()); err != nil {
 			t.Error(err)
 		}
-		drain.Refuse() // twice is as once
+		drain.RejectNew() // a second call has no effect
 	})
 }

@@ -12,10 +12,10 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// Recover ends the filters of a request after the request has been served. If the handler panics,
-// Recover logs the stack and responds with an internal error, or aborts the response if it has
-// already started. http.ErrAbortHandler is panicked again, because handlers use it to abort a
-// response.
+// Recover returns a filter that runs the cleanups of all filters after a request has been served.
+// If the handler panics, Recover logs the stack and responds with an internal error, or aborts the
+// response if it has already started. It panics again with http.ErrAbortHandler, because handlers
+// use this value to abort a response.
 func Recover(logger *slog.Logger, onError ErrorWriter) Filter {
 	return func(next http.Handler) http.Handler { return &recovery{logger, onError, next} }
 }
@@ -63,13 +63,13 @@ func (f *recovery) detach(response *response) {
 	})
 }
 
-// handle logs the reason of a panic and a description of the request. It panics again unless the
-// response has not yet started.
-func (f *recovery) handle(ctx context.Context, response *response, reason any, about ...any) {
+// handle logs a panic with attributes that describe the request. It returns only if an error
+// response can still be written; otherwise, it panics with http.ErrAbortHandler.
+func (f *recovery) handle(ctx context.Context, response *response, reason any, attrs ...any) {
 	if reason == http.ErrAbortHandler {
 		panic(reason)
 	}
-	f.logger.ErrorContext(ctx, "handler panicked", append(about, "panic", reason, "stack", string(debug.Stack()))...)
+	f.logger.ErrorContext(ctx, "handler panicked", append(attrs, "panic", reason, "stack", string(debug.Stack()))...)
 	if response.status != 0 {
 		panic(http.ErrAbortHandler)
 	}

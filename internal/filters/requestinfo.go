@@ -10,10 +10,10 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// RequestInfo parses the request line and resolves the destination of the request, both once. It
-// adds the request.Info and the request.Route to the context of the request, and makes the context
-// of a long-running request cancellable. resolve returns the route of an Info; it must not return
-// nil, must not block, and is called concurrently. An invalid request line gets 400 by onError.
+// RequestInfo returns a filter that parses the request line and resolves the route once per
+// request. It adds the request.Info and the request.Route to the context, and makes the context of
+// a long-running request cancellable. resolve must not return nil, must not block, and is called
+// concurrently. Requests with an invalid request line get 400.
 func RequestInfo(resolve func(*request.Info) request.Route, onError ErrorWriter) Filter {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -50,10 +50,11 @@ func withInfo(w http.ResponseWriter, r *http.Request, resolve func(*request.Info
 }
 
 // canceller is a ResponseWriter that can cancel the context of its request. Package http2
-// implements it. It saves one context per watch.
+// implements it, which saves one context per watch.
 type canceller interface{ Cancel(cause error) }
 
-// cancellable returns the context of a request and its cancel function, or a derived context.
+// cancellable returns a context that can be canceled with a cause, and its cancel function. If w is
+// a canceller, the context is ctx itself.
 func cancellable(ctx context.Context, w http.ResponseWriter) (context.Context, context.CancelCauseFunc) {
 	if c, ok := wrap(w).ResponseWriter.(canceller); ok {
 		return ctx, c.Cancel

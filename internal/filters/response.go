@@ -14,16 +14,16 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// response is the http.ResponseWriter with which filters wrap the server's. Each request has only
-// one. It records the status, and sends a request's warnings with the header. Handlers access the
-// wrapped writer with Flush, Hijack and http.ResponseController.
+// response is the http.ResponseWriter that filters share; each request has only one. It records the
+// status and sends the warnings of the request with the header. Handlers access the wrapped writer
+// with Flush, Hijack and http.ResponseController.
 type response struct {
 	http.ResponseWriter
-	ctx     context.Context // the request's, once it has been parsed
-	status  int             // 0 until the header is written
-	size    int64           // bytes of the body
-	started atomic.Int32    // status, for goroutines other than the handler's
-	lock    *responseLock   // of a request with a deadline
+	ctx          context.Context // the context of the request; nil until RequestInfo has parsed it
+	status       int             // 0 until the header is written
+	size         int64           // bytes of the body
+	atomicStatus atomic.Int32    // status, for goroutines other than the handler's
+	lock         *responseLock   // of a request with a deadline
 	// onStart is called once when the header is written; may be nil.
 	onStart func()
 	// cleanups run after the request, and detached is the function that continues the response
@@ -43,13 +43,14 @@ type cleaner interface {
 // returned and its detached function has returned true. Cleanups run in reverse order.
 func (r *response) addCleanup(c cleaner) {
 	if r.cleanups == nil {
-		r.cleanups = make([]cleaner, 0, usualCleanups)
+		r.cleanups = make([]cleaner, 0, initialCleanups)
 	}
 	r.cleanups = append(r.cleanups, c)
 }
 
-// usualCleanups is the usual number of cleanups per request, with audit events.
-const usualCleanups = 4
+// initialCleanups is the initial capacity for cleanups: the usual number per request, with audit
+// events.
+const initialCleanups = 4
 
 // runCleanups runs and removes the registered cleanups.
 func (r *response) runCleanups(panicked any) {
@@ -59,18 +60,18 @@ func (r *response) runCleanups(panicked any) {
 	r.cleanups = nil
 }
 
-// detacher is a ResponseWriter with a handler that can return before the response is complete.
-// Package http2 implements it.
+// detacher is a ResponseWriter whose handler can return before the response is complete. Package
+// http2 implements it.
 type detacher interface {
 	Detach(do func() (done bool))
 	Resume()
 	HandOff()
 }
 
-// Detach registers do to continue the response after the handler has returned, with the contexts of
-// the request. do is called again after each Resume, and when the request's context ends, until it
-// returns true. Detach returns false if the writer does not support this; the handler must then
-// continue itself. The header must have been written.
+// Detach registers do to continue the response after the handler has returned. do is called after
+// each Resume, and when the request's context ends, until it returns true; calls are not
+// concurrent. Detach returns false if the writer does not support this; the handler must then
+// complete the response itself. The header must have been written.
 func (r *response) Detach(do func() (done bool)) bool {
 	if _, ok := r.ResponseWriter.(detacher); !ok || r.lock != nil {
 		return false
@@ -80,11 +81,11 @@ func (r *response) Detach(do func() (done bool)) bool {
 }
 
 // Resume schedules a call of the detached function. It does not block, and is safe for concurrent
-// use.
+// use. Detach must have returned true.
 func (r *response) Resume() { r.ResponseWriter.(detacher).Resume() }
 
-// HandOff is called by the detached function before it may block. Other responses on the connection
-// then continue without it.
+// HandOff must be called by the detached function before it blocks. Other responses on the
+// connection then continue on another goroutine.
 func (r *response) HandOff() { r.ResponseWriter.(detacher).HandOff() }
 
 // wrap returns w if it is a response, or a new response that wraps w.
@@ -129,7 +130,7 @@ func (r *response) writeHeaderLocked(status int) {
 // start records that the response has started.
 func (r *response) start(status int) {
 	r.status = status
-	r.started.Store(int32(status))
+	r.atomicStatus.Store(int32(status))
 	if r.onStart != nil {
 		r.onStart()
 	}
@@ -151,7 +152,8 @@ func (r *response) Write(p []byte) (int, error) {
 // sender is a ResponseWriter that writes and flushes in a single call. Package http2 implements it.
 type sender interface{ Send(p []byte) error }
 
-// Send writes and flushes p.
+// Send writes and flushes p. It does not retain p. It returns http.ErrHandlerTimeout after another
+// goroutine has responded.
 func (r *response) Send(p []byte) error {
 	inner, ok := r.ResponseWriter.(sender)
 	if !ok || r.lock != nil || r.status == 0 {
@@ -198,8 +200,8 @@ func (r *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // Unwrap returns the wrapped writer for http.ResponseController.
 func (r *response) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// Limits of warnings in a response header, in runes. If all warnings together are longer than
-// maxWarnings, each is truncated to maxWarning.
+// Limits of warnings in a response header, in runes. If the warnings together are longer than
+// maxWarnings, each is truncated to maxWarning, and further warnings are dropped at maxWarnings.
 const (
 	maxWarnings = 4 << 10
 	maxWarning  = 256

@@ -9,20 +9,20 @@ import (
 )
 
 // responseLock allows a goroutine other than the handler's to respond to a request. It serializes
-// their use of the http.ResponseWriter. After the other goroutine has responded, writes of the handler
-// fail with http.ErrHandlerTimeout.
+// their use of the http.ResponseWriter. After the other goroutine has responded, writes of the
+// handler fail with http.ErrHandlerTimeout.
 type responseLock struct {
 	mu sync.Mutex
-	// replaced reports whether another goroutine has responded to the request.
+	// replaced is true after another goroutine has responded to the request.
 	replaced bool
-	// separate reports whether the handler uses a separate header map until it writes the header.
+	// separate is true if the handler uses a separate header map until it writes the header.
 	// A handler may modify its header map at any time, without a method call that could lock.
 	separate bool
 	header   http.Header
 }
 
-// responder is a ResponseWriter that can complete a response with a separate header while the
-// handler is running. Package http2 implements it.
+// responder is a ResponseWriter that can send a complete response, with a separate header, while
+// the handler is running. Package http2 implements it.
 type responder interface {
 	Answer(status int, header http.Header, body []byte) error
 }
@@ -34,8 +34,8 @@ func (r *response) share(l *responseLock) {
 	r.lock = l
 }
 
-// acquire locks the response for the handler. It returns false, without locking, if another goroutine
-// has responded.
+// acquire locks the response for the handler. It returns false, without locking, if another
+// goroutine has responded.
 func (r *response) acquire() bool {
 	if r.lock == nil {
 		return true
@@ -78,9 +78,9 @@ func (r *response) publishHeaderLocked() {
 	maps.Copy(header, r.lock.header)
 }
 
-// respondInstead sends a complete response instead of the handler. It returns false if the handler
+// respondInstead sends a complete response in place of the handler. It returns false if the handler
 // has already started a response.
-func (r *response) respondInstead(a *bufferedReply) bool {
+func (r *response) respondInstead(a *bufferedResponse) bool {
 	r.lock.mu.Lock()
 	defer r.lock.mu.Unlock()
 	if r.status != 0 {
@@ -88,7 +88,7 @@ func (r *response) respondInstead(a *bufferedReply) bool {
 	}
 	r.lock.replaced = true
 	r.status, r.size = a.status, int64(a.body.Len())
-	r.started.Store(int32(a.status))
+	r.atomicStatus.Store(int32(a.status))
 	// Errors are ignored, because they mean that the client has disconnected.
 	if w, ok := r.ResponseWriter.(responder); ok {
 		_ = w.Answer(a.status, a.header, a.body.Bytes())
@@ -106,22 +106,22 @@ func (r *response) respondInstead(a *bufferedReply) bool {
 	return true
 }
 
-// bufferedReply is a response in memory.
-type bufferedReply struct {
+// bufferedResponse is a response in memory.
+type bufferedResponse struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
 }
 
-func (a *bufferedReply) Header() http.Header { return a.header }
+func (a *bufferedResponse) Header() http.Header { return a.header }
 
-func (a *bufferedReply) WriteHeader(status int) {
+func (a *bufferedResponse) WriteHeader(status int) {
 	if a.status == 0 {
 		a.status = status
 	}
 }
 
-func (a *bufferedReply) Write(p []byte) (int, error) {
+func (a *bufferedResponse) Write(p []byte) (int, error) {
 	a.WriteHeader(http.StatusOK)
 	return a.body.Write(p)
 }

@@ -11,28 +11,30 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// StorageVersions rejects writes of a resource with 503 until its storage version is published to
-// other servers. pending reports whether the publication is pending, and returns its last error.
-// Writes that the publication requires are passed: writes of StorageVersions, and of the leases
-// that identify servers.
+// StorageVersions returns a filter that rejects writes of a resource with 503 while its storage
+// version has not been published to other servers. pending reports whether the publication is
+// pending, and returns its last error, which may be nil; it is called concurrently and must not
+// block. Writes that the publication itself requires always pass: writes of StorageVersions, and of
+// the leases that identify servers.
 func StorageVersions(pending func(schema.GroupResource) (pending bool, last error), onError ErrorWriter) Filter {
-	return passing(func(w http.ResponseWriter, r *http.Request) bool {
+	return filterFunc(func(w http.ResponseWriter, r *http.Request) bool {
 		info := request.InfoFrom(r.Context())
 		resource := schema.GroupResource{Group: info.Group, Resource: info.Resource}
-		if !info.IsResource || !mutating(info) || tellsOfServers(info.Namespace, resource) {
+		if !info.IsResource || !mutating(info) || isServerRegistration(info.Namespace, resource) {
 			return true
 		}
-		is, last := pending(resource)
-		if is {
+		isPending, last := pending(resource)
+		if isPending {
 			onError(w, r, apierrors.NewServiceUnavailable(fmt.Sprintf(
 				"wait for storage version registration to complete for resource: %v, last seen error: %v", resource, last)))
 		}
-		return !is
+		return !isPending
 	})
 }
 
-// tellsOfServers reports whether a resource is used to publish information about servers.
-func tellsOfServers(namespace string, resource schema.GroupResource) bool {
+// isServerRegistration reports whether servers use a resource to publish information about
+// themselves.
+func isServerRegistration(namespace string, resource schema.GroupResource) bool {
 	switch resource {
 	case schema.GroupResource{Group: "internal.apiserver.k8s.io", Resource: "storageversions"}:
 		return true

@@ -14,15 +14,16 @@ import (
 // maxUserAgent is the maximum size of a logged user agent, in bytes.
 const maxUserAgent = 1 << 10
 
-// TrackConfig configures Track.
+// TrackConfig configures Track. All fields are required.
 type TrackConfig struct {
 	Metrics *telemetry.Requests
 	Logger  *slog.Logger
 }
 
-// Track counts every request and logs it at verbosity 3. It adds a trace to each request, and logs
-// the trace if the request is slow. The resource or path of a request becomes a metric label only if
-// its request.Route is known.
+// Track returns a filter that counts every request and logs it at verbosity 3. It adds a trace to
+// each request that is not long-running, and logs the trace if the request is slow. The resource or
+// path of a request becomes a metric label only if its request.Route is known, which limits the
+// number of label values.
 func Track(config TrackConfig) Filter {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -34,51 +35,50 @@ func Track(config TrackConfig) Filter {
 	}
 }
 
-// tracked is an active request.
-type tracked struct {
+type trackedRequest struct {
 	config      *TrackConfig
 	ctx         context.Context
 	labels      telemetry.Request
 	trace       *telemetry.Trace
 	longRunning bool
-	line        line
-	// ended ends a long-running request, mark ends other requests.
-	ended func()
-	mark  *telemetry.Watermark
+	fields      logFields
+	// endLongRunning ends a long-running request, mark ends other requests.
+	endLongRunning func()
+	watermark      *telemetry.Watermark
 }
 
-func newTracked(config *TrackConfig, r *http.Request, userAgent bool) *tracked {
+func newTracked(config *TrackConfig, r *http.Request, userAgent bool) *trackedRequest {
 	ctx := r.Context()
 	route := request.RouteFrom(ctx)
-	return &tracked{
-		config: config, ctx: ctx, line: lineOf(r, userAgent),
+	return &trackedRequest{
+		config: config, ctx: ctx, fields: logFieldsOf(r, userAgent),
 		labels:      telemetry.Describe(r, request.InfoFrom(ctx), route != nil && route.Known()),
 		longRunning: request.LongRunning(ctx),
 	}
 }
 
 // begin counts the request as active, and returns it with its trace, if any.
-func (t *tracked) begin(r *http.Request) *http.Request {
+func (t *trackedRequest) begin(r *http.Request) *http.Request {
 	if t.longRunning {
-		t.ended = t.config.Metrics.LongRunning(t.labels)
+		t.endLongRunning = t.config.Metrics.LongRunning(t.labels)
 		return r
 	}
 	ctx, trace := telemetry.NewTrace(r.Context(), request.Received(r.Context()))
-	t.ctx, t.trace, t.mark = ctx, trace, t.inFlight()
-	t.mark.Begin()
+	t.ctx, t.trace, t.watermark = ctx, trace, t.inFlight()
+	t.watermark.Begin()
 	return r.WithContext(ctx)
 }
 
-// line contains the logged parts of a request. The request itself must not be retained by a
-// long-running handler, which releases its header.
-type line struct {
+// logFields contains the logged parts of a request. They are copied, because a long-running handler
+// releases the header of its request.
+type logFields struct {
 	method, uri, remote string
 	userAgent           string
 }
 
-// lineOf returns the line of a request. It allocates memory only for the user agent.
-func lineOf(r *http.Request, userAgent bool) line {
-	l := line{method: r.Method, uri: r.RequestURI, remote: r.RemoteAddr}
+// logFieldsOf returns the logged parts of a request. It allocates memory only for the user agent.
+func logFieldsOf(r *http.Request, userAgent bool) logFields {
+	l := logFields{method: r.Method, uri: r.RequestURI, remote: r.RemoteAddr}
 	if userAgent {
 		name := r.UserAgent()
 		l.userAgent = strings.Clone(name[:min(len(name), maxUserAgent)])
@@ -86,7 +86,7 @@ func lineOf(r *http.Request, userAgent bool) line {
 	return l
 }
 
-func (t *tracked) inFlight() *telemetry.Watermark {
+func (t *trackedRequest) inFlight() *telemetry.Watermark {
 	if mutating(request.InfoFrom(t.ctx)) {
 		return t.config.Metrics.Mutating()
 	}
@@ -104,11 +104,11 @@ func mutating(info *request.Info) bool {
 }
 
 // cleanup implements cleaner.
-func (t *tracked) cleanup(response *response, panicked any) {
+func (t *trackedRequest) cleanup(response *response, panicked any) {
 	if t.longRunning {
-		defer t.ended()
+		defer t.endLongRunning()
 	} else {
-		defer t.mark.End()
+		defer t.watermark.End()
 	}
 	status := response.status
 	switch {
@@ -128,15 +128,15 @@ func (t *tracked) cleanup(response *response, panicked any) {
 func trackLevel() slog.Level { return telemetry.Verbosity(3) }
 
 // log logs the trace of a slow request, and every request if enabled.
-func (t *tracked) log(status int, took time.Duration) {
+func (t *trackedRequest) log(status int, took time.Duration) {
 	ctx, level, logger := t.ctx, trackLevel(), t.config.Logger
 	if !t.longRunning && took >= telemetry.SlowRequest {
-		t.trace.LogSlow(ctx, logger, slog.String("verb", t.line.method), slog.String("URI", t.line.uri),
+		t.trace.LogSlow(ctx, logger, slog.String("verb", t.fields.method), slog.String("URI", t.fields.uri),
 			slog.String("audit-ID", request.AuditID(ctx)), slog.Int("resp", status))
 	}
 	if logger.Enabled(ctx, level) {
-		logger.LogAttrs(ctx, level, "HTTP", slog.String("verb", t.line.method), slog.String("URI", t.line.uri),
-			slog.Duration("latency", took), slog.String("userAgent", t.line.userAgent), slog.String("audit-ID", request.AuditID(ctx)),
-			slog.String("srcIP", t.line.remote), slog.Int("resp", status))
+		logger.LogAttrs(ctx, level, "HTTP", slog.String("verb", t.fields.method), slog.String("URI", t.fields.uri),
+			slog.Duration("latency", took), slog.String("userAgent", t.fields.userAgent), slog.String("audit-ID", request.AuditID(ctx)),
+			slog.String("srcIP", t.fields.remote), slog.Int("resp", status))
 	}
 }

@@ -125,9 +125,9 @@ func (c *AuthorizationConfig) open(env authorizationEnv) (controlplane.Authoriza
 
 // follow reads ConfigFile, now and whenever it changes, and returns a function that returns the
 // current authorizers.
-func (c *AuthorizationConfig) follow(env authorizationEnv, hasPolicies bool) (func() *[]authz.Listed, error) {
-	var current atomic.Pointer[[]authz.Listed]
-	var first []authz.Listed
+func (c *AuthorizationConfig) follow(env authorizationEnv, hasPolicies bool) (func() *[]authz.NamedAuthorizer, error) {
+	var current atomic.Pointer[[]authz.NamedAuthorizer]
+	var first []authz.NamedAuthorizer
 	return current.Load, env.reloader.add("--authorization-config", func(contents [][]byte) (err error) {
 		if first != nil {
 			defer func() { env.reloads.Reloaded(err) }()
@@ -154,12 +154,12 @@ func (c *AuthorizationConfig) follow(env authorizationEnv, hasPolicies bool) (fu
 
 // checkAuthorizers rejects authorizers that depend on objects of a control plane, or on another file,
 // and were not configured at startup.
-func checkAuthorizers(list, first []authz.Listed, hasPolicies bool) error {
+func checkAuthorizers(list, first []authz.NamedAuthorizer, hasPolicies bool) error {
 	for _, l := range list {
 		switch {
 		case l.Type == authz.TypeABAC && !hasPolicies:
 			return errors.New("authorizer type ABAC needs --authorization-policy-file")
-		case l.Authorizer == nil && !slices.ContainsFunc(first, func(other authz.Listed) bool { return other.Type == l.Type }):
+		case l.Authorizer == nil && !slices.ContainsFunc(first, func(other authz.NamedAuthorizer) bool { return other.Type == l.Type }):
 			return fmt.Errorf("authorizer type %s is not allowed if it was not enabled at initial server startup", l.Type)
 		}
 	}

@@ -79,7 +79,7 @@ func New(config Config) (*Host, error) {
 		return nil, err
 	}
 	if faults := config.Testing.Faults; faults != nil {
-		faults.Hold = func(ctx context.Context) (int64, func(), error) { return h.store.hold(ctx) }
+		faults.HoldRevision = func(ctx context.Context) (int64, func(), error) { return h.store.hold(ctx) }
 		h.config.ControlPlane.Filter = faults.Filter
 	}
 	h.tunnels, h.endTunnels = context.WithCancel(context.Background())

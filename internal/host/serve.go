@@ -113,10 +113,10 @@ func (h *Host) shutDown(httpServer *http.Server) error {
 		h.drain.SendRetryAfter()
 		h.drain.EndLongRunning()
 		h.endTunnels()
-		h.drain.Refuse()
+		h.drain.RejectNew()
 		h.awaitRequests(ctx)
 	} else {
-		h.drain.Refuse()
+		h.drain.RejectNew()
 		h.drain.EndLongRunning()
 		h.endTunnels()
 	}

@@ -16,26 +16,26 @@ import (
 // unresponsive webhook can exhaust its memory.
 const (
 	maxQueued     = 256 << 20 // bytes
-	maxDeliveries = 100       // batches that are sent to a webhook at a time
+	maxDeliveries = 100       // concurrent batches per webhook
 )
 
-// Errors of events that are not queued.
+// Reasons for dropping an event instead of queuing it.
 var (
 	errQueueFull = errors.New("audit buffer queue blocked")
 	errShutDown  = errors.New("audit backend shut down")
 )
 
-// nameBuffered is the plugin of events that are lost in a queue.
+// nameBuffered is the value of the metric label plugin for events dropped by the queue.
 const nameBuffered = "buffered"
 
-// queue gathers the items of a backend into batches.
+// queue collects the encoded events of a backend into batches.
 type queue struct {
-	backend  *backend
-	options  *BatchOptions
-	throttle *rate.Limiter // nil without throttling
-	items    chan []byte
-	bytes    atomic.Int64 // of items that wait or are under way
-	sending  errgroup.Group
+	backend    *backend
+	options    *BatchOptions
+	throttle   *rate.Limiter // nil without throttling
+	items      chan []byte
+	bytes      atomic.Int64 // total size of queued items and of items being sent
+	deliveries errgroup.Group
 
 	closing sync.RWMutex // held for writing to close
 	closed  bool
@@ -47,11 +47,11 @@ func newQueue(b *backend, deliveries int) *queue {
 	if options.ThrottleEnable {
 		q.throttle = rate.NewLimiter(rate.Limit(options.ThrottleQPS), options.ThrottleBurst)
 	}
-	q.sending.SetLimit(deliveries)
+	q.deliveries.SetLimit(deliveries)
 	return q
 }
 
-// add copies an item into the queue, or counts it as lost.
+// add copies an item into the queue, or counts it as lost. It does not block.
 func (q *queue) add(item []byte) {
 	if err := q.tryAdd(item); err != nil {
 		q.backend.losses.count(nameBuffered, 1, err)
@@ -78,7 +78,7 @@ func (q *queue) tryAdd(item []byte) error {
 	}
 }
 
-// close rejects further items.
+// close rejects further items. It may be called more than once.
 func (q *queue) close() {
 	q.closing.Lock()
 	defer q.closing.Unlock()
@@ -88,11 +88,11 @@ func (q *queue) close() {
 	}
 }
 
-// run sends batches until ctx ends, and then the remaining events for up to flushTimeout.
+// run sends batches until ctx ends. It then sends the remaining events for up to flushTimeout.
 func (q *queue) run(ctx context.Context, flushTimeout time.Duration) {
 	stop := context.AfterFunc(ctx, func() {
 		q.close()
-		time.AfterFunc(flushTimeout, q.backend.stop)
+		time.AfterFunc(flushTimeout, q.backend.cancelSend)
 	})
 	defer stop()
 	for {
@@ -101,16 +101,16 @@ func (q *queue) run(ctx context.Context, flushTimeout time.Duration) {
 			break
 		}
 		if q.throttle != nil {
-			_ = q.throttle.Wait(q.backend.sending) // or it is too late to send anything
+			_ = q.throttle.Wait(q.backend.sendContext) // fails only after the flush timeout; send then returns an error
 		}
 		for _, part := range q.split(batch) {
-			q.sending.Go(func() error { q.send(part); return nil })
+			q.deliveries.Go(func() error { q.send(part); return nil })
 		}
 	}
-	_ = q.sending.Wait()
+	_ = q.deliveries.Wait()
 }
 
-// collect waits for a batch. It is empty once the queue is closed and all is sent.
+// collect waits for the next batch. It returns an empty batch when the queue is closed and empty.
 func (q *queue) collect() [][]byte {
 	first, open := <-q.items
 	if !open {
@@ -136,7 +136,7 @@ func (q *queue) collect() [][]byte {
 	return batch
 }
 
-// split divides a batch that is too large into several.
+// split divides a batch into parts of at most MaxBatchSize bytes. A part has at least one item.
 func (q *queue) split(batch [][]byte) [][][]byte {
 	limit := &q.backend.options.Truncate
 	if !limit.Enabled {
@@ -155,7 +155,7 @@ func (q *queue) split(batch [][]byte) [][][]byte {
 
 func (q *queue) send(batch [][]byte) {
 	b := q.backend
-	if lost, err := b.output.send(b.sending, batch); err != nil {
+	if lost, err := b.output.send(b.sendContext, batch); err != nil {
 		b.losses.count(b.output.name(), lost, err)
 	}
 	for _, item := range batch {

@@ -11,13 +11,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// eventHead precedes the fields of a single event; events in a list have no type.
+// eventHead precedes the fields of a single event. Events in a list have no kind and apiVersion.
 const eventHead = `{"kind":"Event","apiVersion":"` + APIVersion + `",`
 
-// encoded is an event with its JSON, which is made once for all backends.
+// encoded is an event with its JSON encoding, which all backends share.
 type encoded struct {
 	event *Event
-	line  []byte // with its type and a newline
+	line  []byte // including eventHead and a newline
 }
 
 // item returns the event as a list item, without the opening brace.
@@ -27,7 +27,8 @@ func encode(dst []byte, event *Event) encoded {
 	return encoded{event, append(appendEvent(append(dst, eventHead...), event), '\n')}
 }
 
-// Body returns a body in the form of events, or nil if it is not JSON.
+// Body returns a request or response body in the form of Event.RequestObject: compact and valid
+// UTF-8. It returns nil if text is empty or not JSON. The result does not alias text.
 func Body(text []byte) json.RawMessage {
 	if len(text) == 0 {
 		return nil
@@ -42,8 +43,8 @@ func Body(text []byte) json.RawMessage {
 	return compact
 }
 
-// appendEvent appends the JSON of an event without its type and opening brace, equal to that of
-// encoding/json. Reflection would take four times as long, for each request.
+// appendEvent appends the JSON of an event without its type and opening brace. The result is the
+// same as that of encoding/json, which would take four times as long.
 func appendEvent(dst []byte, e *Event) []byte {
 	dst = appendString(append(dst, `"level":`...), string(e.Level))
 	dst = appendString(append(dst, `,"auditID":`...), e.AuditID)
@@ -56,7 +57,7 @@ func appendEvent(dst []byte, e *Event) []byte {
 	}
 	if e.AuthenticationMetadata != nil {
 		o := object{dst: append(dst, `,"authenticationMetadata":{`...)}
-		o.text("impersonationConstraint", e.AuthenticationMetadata.ImpersonationConstraint)
+		o.stringField("impersonationConstraint", e.AuthenticationMetadata.ImpersonationConstraint)
 		dst = append(o.dst, '}')
 	}
 	if len(e.SourceIPs) > 0 {
@@ -85,38 +86,38 @@ func appendEvent(dst []byte, e *Event) []byte {
 	return append(dst, '}')
 }
 
-// object is a JSON object that fields are appended to.
+// object encodes the fields of a JSON object.
 type object struct {
-	dst []byte
-	any bool
+	dst       []byte
+	hasFields bool
 }
 
-func (o *object) name(name string) {
-	if o.any {
+func (o *object) key(name string) {
+	if o.hasFields {
 		o.dst = append(o.dst, ',')
 	}
-	o.any = true
+	o.hasFields = true
 	o.dst = append(append(append(o.dst, '"'), name...), '"', ':')
 }
 
-// text appends a field that is left out where it is empty.
-func (o *object) text(name, value string) {
+// stringField appends a field unless its value is empty.
+func (o *object) stringField(name, value string) {
 	if value != "" {
-		o.name(name)
+		o.key(name)
 		o.dst = appendString(o.dst, value)
 	}
 }
 
 func appendUser(dst []byte, u *User) []byte {
 	o := object{dst: append(dst, '{')}
-	o.text("username", u.Username)
-	o.text("uid", u.UID)
+	o.stringField("username", u.Username)
+	o.stringField("uid", u.UID)
 	if len(u.Groups) > 0 {
-		o.name("groups")
+		o.key("groups")
 		o.dst = appendStrings(o.dst, u.Groups)
 	}
 	if len(u.Extra) > 0 {
-		o.name("extra")
+		o.key("extra")
 		o.dst = appendMap(o.dst, u.Extra, appendStrings)
 	}
 	return append(o.dst, '}')
@@ -124,14 +125,14 @@ func appendUser(dst []byte, u *User) []byte {
 
 func appendReference(dst []byte, r *ObjectReference) []byte {
 	o := object{dst: append(dst, '{')}
-	o.text("resource", r.Resource)
-	o.text("namespace", r.Namespace)
-	o.text("name", r.Name)
-	o.text("uid", r.UID)
-	o.text("apiGroup", r.APIGroup)
-	o.text("apiVersion", r.APIVersion)
-	o.text("resourceVersion", r.ResourceVersion)
-	o.text("subresource", r.Subresource)
+	o.stringField("resource", r.Resource)
+	o.stringField("namespace", r.Namespace)
+	o.stringField("name", r.Name)
+	o.stringField("uid", r.UID)
+	o.stringField("apiGroup", r.APIGroup)
+	o.stringField("apiVersion", r.APIVersion)
+	o.stringField("resourceVersion", r.ResourceVersion)
+	o.stringField("subresource", r.Subresource)
 	return append(o.dst, '}')
 }
 
@@ -143,7 +144,7 @@ func appendStatus(dst []byte, status *metav1.Status) []byte {
 	}
 	text, err := json.Marshal(status)
 	if err != nil {
-		return append(dst, "null"...) // it contains only text and numbers
+		return append(dst, "null"...) // impossible: a Status can always be encoded
 	}
 	return append(dst, text...)
 }
@@ -155,7 +156,7 @@ func appendTime(dst []byte, t metav1.MicroTime) []byte {
 	return t.UTC().AppendFormat(dst, `"`+metav1.RFC3339Micro+`"`)
 }
 
-// appendMap appends a map, sorted.
+// appendMap appends a map as a JSON object with sorted keys.
 func appendMap[T any](dst []byte, m map[string]T, appendValue func([]byte, T) []byte) []byte {
 	var few [8]string
 	keys := few[:0]
@@ -187,8 +188,8 @@ func appendStrings(dst []byte, list []string) []byte {
 	return append(dst, ']')
 }
 
-// appendString appends a string as encoding/json does. Text that needs no escapes is
-// copied.
+// appendString appends a string like encoding/json. A string without special characters is copied
+// directly.
 func appendString(dst []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
@@ -208,8 +209,8 @@ func appendEscaped(dst []byte, s string) []byte {
 	return append(dst, text...)
 }
 
-// AppendLegacy appends a line with a part of the event: the format "legacy" of the log, and of
-// events in the server's log.
+// AppendLegacy appends a line of text with some fields of the event and returns the extended slice.
+// This is the format "legacy" of the audit log, and the format of events in the server's log.
 func AppendLegacy(dst []byte, e *Event) []byte {
 	user, groups := "<none>", "<none>"
 	if e.User.Username != "" {

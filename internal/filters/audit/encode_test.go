@@ -26,7 +26,7 @@ func fullEvent() *Event {
 	}
 }
 
-// like encoding/json, which an event's types are made for.
+// checkEncoding compares the encoding of an event with that of encoding/json.
 func checkEncoding(t *testing.T, event *Event) {
 	t.Helper()
 	marked := *event
@@ -56,7 +56,7 @@ func TestEncoding(t *testing.T) {
 	checkEncoding(t, &Event{ResponseStatus: &metav1.Status{}})
 }
 
-// TestEventOfDocumentation pins the form of a line down to the order of its fields.
+// TestEventOfDocumentation checks the exact encoding of an event, including the order of fields.
 func TestEventOfDocumentation(t *testing.T) {
 	t.Parallel()
 	at := metav1.NewMicroTime(time.Date(2026, 1, 2, 3, 4, 5, 678900000, time.UTC))

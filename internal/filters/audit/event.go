@@ -9,32 +9,32 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// APIVersion of policies and events.
+// APIVersion is the API version of policies and events.
 const APIVersion = "audit.k8s.io/v1"
 
-// Level is how much of a request is recorded.
+// Level specifies the recorded parts of a request.
 type Level string
 
-// The levels; each includes the previous ones.
+// Audit levels. Each level includes the data of the previous ones.
 const (
 	LevelNone            Level = "None"
-	LevelMetadata        Level = "Metadata"        // user, request and response code
-	LevelRequest         Level = "Request"         // and the body of the request
-	LevelRequestResponse Level = "RequestResponse" // and the body of the response
+	LevelMetadata        Level = "Metadata"        // user, request line and response code
+	LevelRequest         Level = "Request"         // also the request body
+	LevelRequestResponse Level = "RequestResponse" // also the response body
 )
 
-// Stage is the stage of a request.
+// Stage is a point in the life of a request at which an event is recorded.
 type Stage string
 
-// The stages.
+// Stages of a request.
 const (
 	StageRequestReceived  Stage = "RequestReceived"
-	StageResponseStarted  Stage = "ResponseStarted" // of long-running requests, and of requests rejected before authentication
+	StageResponseStarted  Stage = "ResponseStarted" // only for long-running requests and requests rejected before authentication
 	StageResponseComplete Stage = "ResponseComplete"
 	StagePanic            Stage = "Panic"
 )
 
-// Event is the record of a request at a stage.
+// Event is the record of a request at a stage (audit.k8s.io/v1).
 type Event struct {
 	metav1.TypeMeta `json:",inline"`
 
@@ -52,7 +52,7 @@ type Event struct {
 	ObjectRef              *ObjectReference        `json:"objectRef,omitempty"`
 	ResponseStatus         *metav1.Status          `json:"responseStatus,omitempty"`
 
-	// RequestObject and ResponseObject are made by Body.
+	// RequestObject and ResponseObject are results of Body; nil if the level excludes them.
 	RequestObject  json.RawMessage `json:"requestObject,omitempty"`
 	ResponseObject json.RawMessage `json:"responseObject,omitempty"`
 
@@ -70,7 +70,7 @@ type User struct {
 	Extra    map[string][]string `json:"extra,omitempty"`
 }
 
-// AuthenticationMetadata is how the user came to be.
+// AuthenticationMetadata describes the authentication of the user.
 type AuthenticationMetadata struct {
 	// ImpersonationConstraint is the verb that allowed the impersonation, if it restricts the
 	// actions.
@@ -89,7 +89,7 @@ type ObjectReference struct {
 	Subresource     string `json:"subresource,omitempty"`
 }
 
-// EventList is the payload for webhooks.
+// EventList is the request body of audit webhooks.
 type EventList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`

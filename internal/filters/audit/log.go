@@ -11,20 +11,20 @@ import (
 	"gopkg.in/natefinch/lumberjack.v2"
 )
 
-// logFile writes events as lines.
+// logFile is the log backend. It writes one line per event.
 type logFile struct {
 	format string
 	file   io.WriteCloser
 	mu     struct {
 		sync.Mutex
-		// broken: the last line was cut short, as on a full disk, and the next one
-		// must not be appended to it.
+		// broken is true if the last line was written only in part, for example on a full
+		// disk. The next event must begin on a new line.
 		broken bool
 	}
 }
 
-// openLog creates the file, so that a path that cannot be written is noticed at
-// the start.
+// openLog returns the log backend. It creates the file, so that a path without write permission
+// fails at startup.
 func openLog(options *LogOptions) (*logFile, error) {
 	log := &logFile{format: options.Format}
 	if options.Path == "-" {
@@ -89,13 +89,13 @@ func (l *logFile) close() error {
 	return l.file.Close()
 }
 
-// standardOutput is not closed with the log.
+// standardOutput writes to os.Stdout, which must remain open when the log is closed.
 type standardOutput struct{}
 
 func (standardOutput) Write(p []byte) (int, error) { return os.Stdout.Write(p) }
 func (standardOutput) Close() error                { return nil }
 
-// plainFile is a file that is never rotated, opened by the first write.
+// plainFile is a log file without rotation. The first write opens it.
 type plainFile struct {
 	path string
 	file *os.File

@@ -6,7 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics are the metrics of audit events. Several sinks may share one.
+// Metrics contains the metrics of audit events. Several sinks may share one value. It is safe for
+// concurrent use.
 type Metrics struct {
 	events   prometheus.Counter
 	levels   *prometheus.CounterVec
@@ -14,7 +15,8 @@ type Metrics struct {
 	rejected prometheus.Counter
 }
 
-// NewMetrics registers the metrics, which have kube-apiserver's names.
+// NewMetrics registers the metrics, which have kube-apiserver's names. It returns an error if one
+// of them is already registered.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	options := func(name, help string) prometheus.CounterOpts {
 		return prometheus.CounterOpts{Name: "apiserver_audit_" + name, Help: help}
@@ -32,8 +34,8 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	return m, errors.Join(errs...)
 }
 
-// Request counts a request by its audit level.
-func (m *Metrics) Request(level Level) { m.levels.WithLabelValues(string(level)).Inc() }
+// CountRequest counts a request by its audit level.
+func (m *Metrics) CountRequest(level Level) { m.levels.WithLabelValues(string(level)).Inc() }
 
-// Rejected counts a request that was rejected because its event could not be recorded.
-func (m *Metrics) Rejected() { m.rejected.Inc() }
+// CountRejected counts a request that was rejected because its event could not be recorded.
+func (m *Metrics) CountRejected() { m.rejected.Inc() }

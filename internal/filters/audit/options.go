@@ -10,8 +10,8 @@ import (
 
 // Modes of a backend.
 const (
-	ModeBatch    = "batch"    // events are gathered, and requests do not wait
-	ModeBlocking = "blocking" // requests wait, and go on where an event cannot be recorded
+	ModeBatch    = "batch"    // events are sent in batches, and requests do not wait
+	ModeBlocking = "blocking" // requests wait for their events, and continue if an event cannot be recorded
 	// ModeBlockingStrict rejects a request if its RequestReceived stage cannot be recorded.
 	ModeBlockingStrict = "blocking-strict"
 )
@@ -28,55 +28,56 @@ const (
 	nameWebhook = "webhook"
 )
 
-// Options configure audit. Start from NewOptions. If there is no PolicyFile or no backend, or for
-// the zero value, audit is disabled. Fields have the names of their flags.
+// Options configures auditing, with one field per flag. Start from NewOptions. Auditing is disabled
+// if PolicyFile is empty or no backend is configured, as in the zero value.
 type Options struct {
 	PolicyFile string
 	Log        LogOptions
 	Webhook    WebhookOptions
 }
 
-// BackendOptions are the common options of backends.
+// BackendOptions are the options that all backends have.
 type BackendOptions struct {
 	Mode     string
 	Version  string
-	Batch    BatchOptions // of ModeBatch
+	Batch    BatchOptions // used only with ModeBatch
 	Truncate TruncateOptions
 }
 
-// BatchOptions configure batches of events.
+// BatchOptions configures the batches of ModeBatch.
 type BatchOptions struct {
-	BufferSize     int           // events that wait; more are lost
-	MaxSize        int           // events of a batch
-	MaxWait        time.Duration // of the first event of a batch for more
+	BufferSize     int           // maximum number of queued events; further events are dropped
+	MaxSize        int           // maximum number of events per batch
+	MaxWait        time.Duration // maximum time to wait for a full batch
 	ThrottleEnable bool
-	ThrottleQPS    float32 // batches in a second
+	ThrottleQPS    float32 // batches per second
 	ThrottleBurst  int
 }
 
-// TruncateOptions limit the size of events. An oversized event first loses its bodies.
+// TruncateOptions limits the size of events. The bodies of an oversized event are removed; if it is
+// still too large, it is dropped.
 type TruncateOptions struct {
 	Enabled                    bool
 	MaxBatchSize, MaxEventSize int64 // bytes
 }
 
-// LogOptions configure the log file.
+// LogOptions configures the log backend.
 type LogOptions struct {
 	Path                        string // "-" is the standard output; "" disables the log
 	Format                      string
-	MaxAge, MaxBackups, MaxSize int // days, files, MiB; 0: any
+	MaxAge, MaxBackups, MaxSize int // in days, files and MiB; 0 disables the limit
 	Compress                    bool
 	BackendOptions
 }
 
-// WebhookOptions configure the webhook.
+// WebhookOptions configures the webhook backend.
 type WebhookOptions struct {
-	ConfigFile     string // a kubeconfig; "" disables the webhook
+	ConfigFile     string // path of a kubeconfig; "" disables the webhook
 	InitialBackoff time.Duration
 	BackendOptions
 }
 
-// NewOptions returns kube-apiserver's defaults, with audit disabled.
+// NewOptions returns kube-apiserver's defaults, with which auditing is disabled.
 func NewOptions() Options {
 	truncate := TruncateOptions{MaxBatchSize: 10 << 20, MaxEventSize: 100 << 10}
 	return Options{
@@ -100,8 +101,8 @@ func NewOptions() Options {
 // Modes returns the modes of a backend.
 func Modes() []string { return []string{ModeBatch, ModeBlocking, ModeBlockingStrict} }
 
-// Check returns everything that is wrong with the options of backends that are
-// used, in kube-apiserver's words.
+// Check validates the options of the enabled backends. It returns an error that joins all problems,
+// with kube-apiserver's messages. It does not access files.
 func (o *Options) Check() error {
 	var errs []error
 	if log := &o.Log; log.Path != "" {

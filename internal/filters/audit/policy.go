@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Policy determines the recorded data by the first matching rule. A request without a matching rule
-// is not recorded.
+// Policy is a Policy of audit.k8s.io/v1. The first matching rule determines the recorded data. A
+// request without a matching rule is not recorded.
 type Policy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -26,7 +26,7 @@ type Policy struct {
 	OmitManagedFields bool `json:"omitManagedFields,omitempty"`
 }
 
-// PolicyRule matches requests that satisfy all its fields; empty fields match all requests.
+// PolicyRule matches requests that satisfy all its fields. An empty field matches all requests.
 type PolicyRule struct {
 	Level Level `json:"level"`
 
@@ -35,25 +35,26 @@ type PolicyRule struct {
 	Verbs      []string `json:"verbs,omitempty"`
 
 	Resources []GroupResources `json:"resources,omitempty"`
-	// Namespaces: an empty string matches cluster-scoped resources.
+	// Namespaces are namespace names. An empty string matches cluster-scoped resources.
 	Namespaces []string `json:"namespaces,omitempty"`
-	// NonResourceURLs are paths, which may end in *.
+	// NonResourceURLs are paths. A trailing * matches any suffix.
 	NonResourceURLs []string `json:"nonResourceURLs,omitempty"`
 
 	OmitStages        []Stage `json:"omitStages,omitempty"`
 	OmitManagedFields *bool   `json:"omitManagedFields,omitempty"`
 }
 
-// GroupResources are resources of a group, by plural names, with subresources as
-// in pods/log; pods/* are all subresources of pods, with pods itself, */scale a subresource of all.
+// GroupResources matches resources of a group by plural name. pods/log matches a subresource of
+// pods, pods/* matches pods and all its subresources, and */scale matches a subresource of all
+// resources. An empty list matches all resources of the group.
 type GroupResources struct {
 	Group         string   `json:"group,omitempty"`
 	Resources     []string `json:"resources,omitempty"`
 	ResourceNames []string `json:"resourceNames,omitempty"`
 }
 
-// ParsePolicy reads a policy in YAML or JSON. Fields that are unknown or there twice
-// are no error, as in kube-apiserver, but returned as warnings.
+// ParsePolicy parses and validates a policy in YAML or JSON. As in kube-apiserver, unknown and
+// duplicate fields are not errors; they are returned as warnings.
 func ParsePolicy(text []byte) (*Policy, []error, error) {
 	document, err := yaml.YAMLToJSON(text)
 	if err != nil {
@@ -126,7 +127,8 @@ func validateURLs(path *field.Path, urls []string) field.ErrorList {
 	return errs
 }
 
-// validateResources reports no element index, as in kube-apiserver.
+// validateResources validates the resources of a rule. As in kube-apiserver, the errors have no
+// element index.
 func validateResources(path *field.Path, resources []GroupResources) field.ErrorList {
 	var errs field.ErrorList
 	for _, r := range resources {

@@ -108,8 +108,8 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestRefusedPolicies has kube-apiserver's messages.
-func TestRefusedPolicies(t *testing.T) {
+// TestInvalidPolicies checks that invalid policies are rejected with kube-apiserver's messages.
+func TestInvalidPolicies(t *testing.T) {
 	t.Parallel()
 	const head = "apiVersion: audit.k8s.io/v1\nkind: Policy\n"
 	for text, want := range map[string]string{

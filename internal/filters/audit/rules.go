@@ -17,14 +17,15 @@ type rule struct {
 	decision Decision
 }
 
-// Decision specifies the recorded data of a request. The zero value records no data.
+// Decision specifies the recorded data of a request. OmitStages is shared and must not be modified.
 type Decision struct {
 	Level             Level
 	OmitStages        []Stage
 	OmitManagedFields bool
 }
 
-// NewRules returns the rules of a policy, which must not be changed any more.
+// NewRules compiles a policy. The Rules share memory with policy, which must not be modified
+// afterwards.
 func NewRules(policy *Policy) *Rules {
 	r := &Rules{rules: make([]rule, len(policy.Rules))}
 	for i, from := range policy.Rules {
@@ -39,8 +40,8 @@ func NewRules(policy *Policy) *Rules {
 	return r
 }
 
-// Decide returns the decision for a request. Its User is nil if it was rejected before
-// authentication.
+// Decide returns the decision of the first matching rule, or LevelNone. a.User must be nil if the
+// request was rejected before authentication. Decide does not retain a.
 func (r *Rules) Decide(a *authorizer.Attributes) Decision {
 	for i := range r.rules {
 		if r.rules[i].matches(a) {
@@ -53,11 +54,11 @@ func (r *Rules) Decide(a *authorizer.Attributes) Decision {
 // Records reports whether a stage is recorded.
 func (d *Decision) Records(stage Stage) bool { return !slices.Contains(d.OmitStages, stage) }
 
-// RequestBody reports whether bodies of requests are recorded.
-func (l Level) RequestBody() bool { return l == LevelRequest || l == LevelRequestResponse }
+// IncludesRequestBody reports whether bodies of requests are recorded.
+func (l Level) IncludesRequestBody() bool { return l == LevelRequest || l == LevelRequestResponse }
 
-// ResponseBody reports whether bodies of responses are recorded.
-func (l Level) ResponseBody() bool { return l == LevelRequestResponse }
+// IncludesResponseBody reports whether bodies of responses are recorded.
+func (l Level) IncludesResponseBody() bool { return l == LevelRequestResponse }
 
 func (r *rule) matches(a *authorizer.Attributes) bool {
 	if len(r.Users) > 0 && (a.User == nil || !slices.Contains(r.Users, a.User.Name)) {
@@ -78,8 +79,8 @@ func (r *rule) matches(a *authorizer.Attributes) bool {
 	return true
 }
 
-// matchesPath reports whether a path is that of a rule. As in kube-apiserver all
-// trailing asterisks are one.
+// matchesPath reports whether a rule matches a path. As in kube-apiserver, all trailing asterisks
+// count as one.
 func matchesPath(url, path string) bool {
 	return url == path || strings.HasSuffix(url, "*") && strings.HasPrefix(path, strings.TrimRight(url, "*"))
 }
@@ -104,7 +105,7 @@ func (g *GroupResources) match(a *authorizer.Attributes) bool {
 	return slices.ContainsFunc(g.Resources, func(name string) bool { return matchesName(name, a.Resource, a.Subresource) })
 }
 
-// matchesName reports whether a rule's name of a resource is that of a request.
+// matchesName reports whether a resource name of a rule matches the resource of a request.
 func matchesName(name, resource, subresource string) bool {
 	if name == "*" {
 		return true

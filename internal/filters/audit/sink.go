@@ -16,33 +16,35 @@ import (
 	"mainstay.dev/mainstay/internal/egress"
 )
 
-// Config configures a Sink.
+// Config configures a Sink. All fields but Dial are required.
 type Config struct {
 	Options Options
 	Metrics *Metrics
 	Logger  *slog.Logger
-	// FlushTimeout is how long Run may take to send the events that wait.
+	// FlushTimeout is the maximum time that Run spends on sending queued events after its context
+	// ends.
 	FlushTimeout time.Duration
-	// Dial connects to the webhook; nil does directly.
+	// Dial connects to the webhook. A nil Dial connects directly.
 	Dial egress.Dial
 }
 
-// Sink hands events to the backends. Its methods are safe for concurrent use.
+// Sink sends events to the backends. Its methods are safe for concurrent use.
 type Sink struct {
 	config   Config
 	backends []*backend
 	buffers  sync.Pool // of *[]byte
 }
 
-// Open returns the rules of the policy and the sink of the backends; nil if audit is disabled. It
-// reads the policy and the kubeconfig of the webhook, and creates the log file. Run must follow.
+// Open reads the policy file and opens the configured backends: it creates the log file and reads
+// the webhook's kubeconfig, but does not connect to the webhook. It returns nil, nil, nil if
+// auditing is disabled. The caller must call Sink.Run.
 func Open(config Config) (*Rules, *Sink, error) {
 	options := &config.Options
 	if options.Log.Path == "" && options.Webhook.ConfigFile == "" {
 		return nil, nil, nil
 	}
 	if options.PolicyFile == "" {
-		config.Logger.Warn("there is no audit policy file, so no audit events are recorded")
+		config.Logger.Warn("no audit policy file is configured; audit events are not recorded")
 		return nil, nil, nil
 	}
 	rules, err := openPolicy(options.PolicyFile, config.Logger)
@@ -77,22 +79,23 @@ func openPolicy(path string, logger *slog.Logger) (*Rules, error) {
 		return nil, fmt.Errorf("loading audit policy file: %w: from file %s", err, path)
 	}
 	if len(warnings) > 0 {
-		logger.Warn("the audit policy contains errors, which are passed over", "file", path, "err", errors.Join(warnings...))
+		logger.Warn("ignoring unknown or duplicate fields of the audit policy", "file", path, "err", errors.Join(warnings...))
 	}
 	return NewRules(policy), nil
 }
 
 func (s *Sink) add(to output, options *BackendOptions, deliveries int) {
 	b := &backend{output: to, options: options, losses: &losses{metrics: s.config.Metrics, logger: s.config.Logger, sometimes: rate.Sometimes{Interval: time.Second}}}
-	b.sending, b.stop = context.WithCancel(context.Background())
+	b.sendContext, b.cancelSend = context.WithCancel(context.Background())
 	if options.Mode == ModeBatch {
 		b.queue = newQueue(b, deliveries)
 	}
 	s.backends = append(s.backends, b)
 }
 
-// Process passes an event to all backends. It returns false if a backend in strict mode could not
-// record it. It does not retain the event.
+// Process sends an event to all backends. It blocks until backends in blocking modes have sent the
+// event. It returns false if a backend in the mode blocking-strict could not record it. It does not
+// retain the event.
 func (s *Sink) Process(event *Event) bool {
 	s.config.Metrics.events.Inc()
 	buffer := s.buffers.Get().(*[]byte)
@@ -111,8 +114,8 @@ func (s *Sink) Process(event *Event) bool {
 // maxPooled is the maximum size of a reused buffer, in bytes.
 const maxPooled = 64 << 10
 
-// Run sends events until ctx ends, and then the remaining ones. It returns when all are sent or
-// after FlushTimeout, and closes the backends.
+// Run sends queued events until ctx ends, and then the remaining events for up to FlushTimeout. It
+// then closes the backends and returns their errors. Run must be called once.
 func (s *Sink) Run(ctx context.Context) error {
 	var running errgroup.Group
 	for _, b := range s.backends {
@@ -121,15 +124,17 @@ func (s *Sink) Run(ctx context.Context) error {
 	return running.Wait()
 }
 
-// Metrics returns where requests are counted.
+// Metrics returns the metrics of the configuration.
 func (s *Sink) Metrics() *Metrics { return s.config.Metrics }
 
-// output is where a backend sends events.
+// output is the destination of a backend.
 type output interface {
 	name() string
-	// item returns an event as it is sent. It is only valid until the event is.
+	// item returns the encoding of an event for this output. The result is valid only as long as
+	// e.line is.
 	item(e encoded) []byte
-	// send sends items and returns how many it could not.
+	// send sends items and returns the number of items that it could not send. It does not retain
+	// them.
 	send(ctx context.Context, items [][]byte) (lost int, err error)
 	close() error
 }
@@ -138,24 +143,25 @@ type output interface {
 type backend struct {
 	output  output
 	options *BackendOptions
-	queue   *queue // nil: requests wait
+	queue   *queue // nil in the blocking modes
 	losses  *losses
-	// sending ends when no more is sent.
-	sending context.Context
-	stop    context.CancelFunc
+	// sendContext is canceled at the end of Run, which aborts pending sends.
+	sendContext context.Context
+	cancelSend  context.CancelFunc
 }
 
-// process returns false if the event is lost and the request must fail.
+// process sends or enqueues an event. It returns false if the event is lost and the request must be
+// rejected.
 func (b *backend) process(e encoded) bool {
 	e, ok := b.truncate(e)
 	switch {
 	case !ok:
-		return true // as kube-apiserver
+		return true // like kube-apiserver, also in the mode blocking-strict
 	case b.queue != nil:
 		b.queue.add(b.output.item(e))
 		return true
 	}
-	if lost, err := b.output.send(b.sending, [][]byte{b.output.item(e)}); err != nil {
+	if lost, err := b.output.send(b.sendContext, [][]byte{b.output.item(e)}); err != nil {
 		b.losses.count(b.output.name(), lost, err)
 		return b.options.Mode != ModeBlockingStrict
 	}
@@ -165,8 +171,9 @@ func (b *backend) process(e encoded) bool {
 // truncatedAnnotation marks events with removed bodies.
 const truncatedAnnotation = "audit.k8s.io/truncated"
 
-// Truncated annotates an event that lacks a body.
-func (e *Event) Truncated() {
+// MarkTruncated adds the annotation for an event with removed bodies. It replaces e.Annotations
+// with a copy, because the map may be shared.
+func (e *Event) MarkTruncated() {
 	e.Annotations = maps.Clone(e.Annotations)
 	if e.Annotations == nil {
 		e.Annotations = map[string]string{}
@@ -174,16 +181,17 @@ func (e *Event) Truncated() {
 	e.Annotations[truncatedAnnotation] = "true"
 }
 
-// truncate makes an event small enough. It is false where that cannot be.
+// truncate removes the bodies of an oversized event. It returns false if the event is still too
+// large.
 func (b *backend) truncate(e encoded) (encoded, bool) {
 	limit := &b.options.Truncate
 	if !limit.Enabled || int64(len(e.line)) <= limit.MaxEventSize {
 		return e, true
 	}
-	if e.event.Level.RequestBody() {
+	if e.event.Level.IncludesRequestBody() {
 		small := *e.event
 		small.RequestObject, small.ResponseObject = nil, nil
-		small.Truncated()
+		small.MarkTruncated()
 		e = encode(nil, &small)
 	}
 	if int64(len(e.line)) > limit.MaxEventSize {
@@ -200,11 +208,11 @@ func (b *backend) run(ctx context.Context, flushTimeout time.Duration) error {
 		b.queue.run(ctx, flushTimeout)
 	}
 	<-ctx.Done()
-	b.stop()
+	b.cancelSend()
 	return b.output.close()
 }
 
-// losses counts events that are not recorded, and logs them once in a while.
+// losses counts lost events, and logs at most one message per second.
 type losses struct {
 	metrics   *Metrics
 	logger    *slog.Logger

@@ -21,8 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// sinkOf opens a sink of these options, with a policy that records everything. end
-// stops it and waits.
+// sinkOf opens a sink with a policy that records everything. end stops the sink and waits for it.
 func sinkOf(t *testing.T, change func(*Options)) (s *Sink, end func()) {
 	t.Helper()
 	options := NewOptions()
@@ -58,7 +57,7 @@ func writeFile(t *testing.T, path, text string) {
 	}
 }
 
-// lost returns how many events a plugin lost.
+// lost returns the number of events that a plugin has lost.
 func (s *Sink) lost(plugin string) int {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(s.config.Metrics.errors)
@@ -139,7 +138,7 @@ func TestLegacyLog(t *testing.T) {
 	}
 }
 
-// TestRotation by size: no event is lost between the files, old ones are compressed.
+// TestRotation checks that rotation by size loses no events, and compresses old files.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -149,7 +148,7 @@ func TestRotation(t *testing.T) {
 		event := numbered(i)
 		event.RequestObject = padding
 		s.Process(event)
-		time.Sleep(time.Millisecond) // the names of files have milliseconds
+		time.Sleep(time.Millisecond) // names of rotated files have a resolution of one millisecond
 	}
 	end()
 	lines := func() (n int) {
@@ -172,8 +171,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// contents returns the text of a file, compressed or not; "" while it cannot be
-// read.
+// contents returns the uncompressed text of a file, or "" if it cannot be read yet.
 func contents(path string) string {
 	file, err := os.Open(path)
 	if err != nil {
@@ -220,8 +218,8 @@ func (d *fullDisk) Write(p []byte) (int, error) {
 }
 func (d *fullDisk) Close() error { return nil }
 
-// TestFullDisk: events are counted as lost, requests go on but in strict mode, and
-// the first event that fits again has a line of its own.
+// TestFullDisk checks that events are counted as lost when the disk is full, that requests fail
+// only in the strict mode, and that the next event starts on a new line.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	for mode, goesOn := range map[string]bool{ModeBlocking: true, ModeBlockingStrict: false} {
@@ -245,7 +243,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestDevFull is a disk that is really full.
+// TestDevFull checks writes to /dev/full, which always fail.
 func TestDevFull(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/dev/full"); err != nil {
@@ -284,7 +282,7 @@ func TestTruncation(t *testing.T) {
 	}
 }
 
-// collector is a webhook.
+// collector is a webhook that records the received batches.
 type collector struct {
 	*httptest.Server
 	mu      sync.Mutex
@@ -344,7 +342,7 @@ func TestWebhookFlush(t *testing.T) {
 	}
 }
 
-// TestBatchSize: with truncation, a batch is split that is too large.
+// TestBatchSize checks that a batch above the maximum size is split if truncation is enabled.
 func TestBatchSize(t *testing.T) {
 	t.Parallel()
 	c, file := newCollector(t, always)
@@ -449,7 +447,7 @@ func TestWebhookSlow(t *testing.T) {
 	}
 }
 
-// TestQueueBytes: the queue is bounded in bytes, too.
+// TestQueueBytes checks that the total size of queued events is limited.
 func TestQueueBytes(t *testing.T) {
 	t.Parallel()
 	q := &queue{items: make(chan []byte, 10)}

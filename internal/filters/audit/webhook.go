@@ -14,21 +14,21 @@ import (
 	"mainstay.dev/mainstay/internal/egress/kubeconfig"
 )
 
-// Limits of calls to the webhook, as kube-apiserver's.
+// Limits of calls to the webhook, as in kube-apiserver.
 const (
-	webhookTimeout  = 30 * time.Second // of one attempt
+	webhookTimeout  = 30 * time.Second // per attempt
 	webhookAttempts = 5
 )
 
-// maxDrained is how much of a response is read, so that the connection can be used
-// again.
+// maxDrained is the maximum number of response bytes to read before closing the body. A connection
+// can be reused only if the body was read completely.
 const maxDrained = 64 << 10
 
-// webhook posts events as EventLists.
+// webhook is the webhook backend. It posts EventLists.
 type webhook struct {
 	client  *http.Client
 	url     string
-	backoff time.Duration // before the second attempt
+	backoff time.Duration // delay before the second attempt
 }
 
 func openWebhook(options *WebhookOptions, dial egress.Dial) (*webhook, error) {
@@ -50,7 +50,7 @@ func (w *webhook) close() error {
 	return nil
 }
 
-// send retries after all errors, because nearly all of them can be temporary.
+// send implements output. It retries after every error, because nearly all errors can be temporary.
 func (w *webhook) send(ctx context.Context, items [][]byte) (lost int, err error) {
 	list := eventList(items)
 	backoff := wait.Backoff{Duration: w.backoff, Factor: 1.5, Jitter: 0.2, Steps: webhookAttempts}
@@ -96,7 +96,7 @@ func (w *webhook) post(ctx context.Context, list []byte) error {
 	defer func() { _ = response.Body.Close() }()
 	_, _ = io.CopyN(io.Discard, response.Body, maxDrained)
 	if response.StatusCode < 200 || response.StatusCode > 299 {
-		return fmt.Errorf("post audit events: the webhook answers %s", response.Status)
+		return fmt.Errorf("post audit events: the webhook responded with %s", response.Status)
 	}
 	return nil
 }

@@ -7,28 +7,30 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// TokenSource creates verifiers of bearer tokens for several servers, such as the control planes of a
-// host. It is safe for concurrent use.
+// TokenSource creates token verifiers for several servers, such as the control planes of a host. It
+// is safe for concurrent use.
 type TokenSource interface {
-	// For returns the verifier of a server with these audiences of its own. The verifier retains the
-	// slice.
-	For(audiences []string) TokenVerifier
+	// Verifier returns a verifier for a server with these audiences, which apply to tokens without
+	// audiences and to requests for no particular audience. It retains the slice.
+	Verifier(audiences []string) TokenVerifier
 }
 
-// UserTokens is a TokenSource of tokens without audiences. It returns the user of a token, or nil if
-// the token is unknown.
+// UserTokens is a TokenSource for tokens without audiences. The function returns the user of a
+// token, or nil, nil if the token is unknown. It is called concurrently.
 type UserTokens func(ctx context.Context, token string) (*request.User, error)
 
-// For implements TokenSource.
-func (u UserTokens) For(audiences []string) TokenVerifier {
+// Verifier implements TokenSource.
+func (u UserTokens) Verifier(audiences []string) TokenVerifier {
 	return AnyAudience{User: u, Audiences: audiences}
 }
 
-// AnyAudience verifies tokens without audiences, which are valid for the server's own audiences.
+// AnyAudience verifies tokens without audiences. Such tokens are valid for all audiences of the
+// server.
 type AnyAudience struct {
-	// User returns the user of a token, like TokenVerifier.
+	// User returns the user of a token, or nil, nil if the token is unknown. It is called
+	// concurrently.
 	User func(ctx context.Context, token string) (*request.User, error)
-	// Audiences are the server's own.
+	// Audiences are the audiences of the server.
 	Audiences []string
 }
 
@@ -36,7 +38,7 @@ type AnyAudience struct {
 func (a AnyAudience) Verify(ctx context.Context, token string, audiences []string) (*request.User, []string, error) {
 	granted := a.Audiences
 	if len(audiences) > 0 {
-		granted = common(a.Audiences, audiences)
+		granted = intersect(a.Audiences, audiences)
 		if len(granted) == 0 {
 			return nil, nil, nil
 		}
@@ -48,7 +50,7 @@ func (a AnyAudience) Verify(ctx context.Context, token string, audiences []strin
 	return user, granted, nil
 }
 
-// common returns the elements of both lists.
-func common(some, wanted []string) []string {
+// intersect returns the elements of both lists.
+func intersect(some, wanted []string) []string {
 	return slices.DeleteFunc(slices.Clone(some), func(s string) bool { return !slices.Contains(wanted, s) })
 }

@@ -11,12 +11,13 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// ErrUnauthorized is wrapped by the errors of credentials that are not good.
+// ErrUnauthorized is wrapped by errors for invalid credentials.
 var ErrUnauthorized = errors.New("unauthorized")
 
 // Authenticator authenticates requests. It returns nil, nil if the request has no credentials of
-// its kind, and an error if they are invalid. The result is shared and immutable. It is safe for
-// concurrent use.
+// its kind, and an error if they are invalid. The caller must not modify the result, which may be
+// shared by requests. It may remove credentials from the request header. It is safe for concurrent
+// use.
 type Authenticator interface {
 	Authenticate(r *http.Request) (*request.Authentication, error)
 }
@@ -40,8 +41,7 @@ func (u Union) Authenticate(r *http.Request) (*request.Authentication, error) {
 	return nil, errors.Join(errs...)
 }
 
-// Anonymous is how requests without credentials are authenticated. Each call returns a
-// value of its own.
+// Anonymous returns a new Authentication for requests without credentials.
 func Anonymous() *request.Authentication {
 	return &request.Authentication{
 		User:       &request.User{Name: request.Anonymous, Groups: []string{request.GroupUnauthenticated}},
@@ -49,8 +49,9 @@ func Anonymous() *request.Authentication {
 	}
 }
 
-// authenticated adds the group of all authenticated users.
-func authenticated(user *request.User) *request.User {
+// addAuthenticatedGroup adds the group system:authenticated, unless the user is anonymous. It
+// modifies and returns user.
+func addAuthenticatedGroup(user *request.User) *request.User {
 	if user.Name == request.Anonymous || slices.Contains(user.Groups, request.GroupAuthenticated) || slices.Contains(user.Groups, request.GroupUnauthenticated) {
 		return user
 	}

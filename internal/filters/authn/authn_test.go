@@ -22,7 +22,7 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// authority signs certificates of users.
+// authority signs client certificates.
 type authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
@@ -57,7 +57,7 @@ func (a authority) sign(t *testing.T, template *x509.Certificate) authority {
 	return authority{cert, key}
 }
 
-// user signs an ordinary client certificate after change has had its way.
+// user signs a default client certificate, modified by change.
 func (a authority) user(t *testing.T, change func(*x509.Certificate)) *x509.Certificate {
 	t.Helper()
 	template := &x509.Certificate{
@@ -134,14 +134,14 @@ func TestCertificates(t *testing.T) {
 				}
 				got.User.Extra = nil
 			}
-			if diff := cmp.Diff(tt.want, userOfAnswer(got)); diff != "" {
+			if diff := cmp.Diff(tt.want, userOrNil(got)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func userOfAnswer(found *request.Authentication) *request.User {
+func userOrNil(found *request.Authentication) *request.User {
 	if found == nil {
 		return nil
 	}
@@ -161,8 +161,8 @@ func TestCertificatesThroughIntermediate(t *testing.T) {
 	}
 }
 
-// TestCertificatesOncePerConnection: the same value is returned for a
-// connection until the certificate ends, and no other connection sees it.
+// TestCertificatesOncePerConnection checks that the result is cached for the connection until the
+// certificate expires, and is not used for other connections.
 func TestCertificatesOncePerConnection(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -230,7 +230,7 @@ func TestTokens(t *testing.T) {
 		{"", "", false},
 		{"Bearer one", "jane", false},
 		{"bearer two", "joe", false},
-		{"  BEARER   one", "", false}, // two spaces make an empty token
+		{"  BEARER   one", "", false}, // the text between two spaces is an empty token
 		{"Bearer one more", "jane", false},
 		{"Bearer ", "", false},
 		{"Bearer", "", false},
@@ -258,7 +258,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestAuthenticateToken: a review is about a token, which need not be anybody's.
+// TestAuthenticateToken checks the results for valid and unknown tokens, as in a TokenReview.
 func TestAuthenticateToken(t *testing.T) {
 	t.Parallel()
 	verifiers := Tokens{tokens{"one": "jane"}}
@@ -273,7 +273,7 @@ func TestAuthenticateToken(t *testing.T) {
 	}
 }
 
-// FuzzBearer: no header makes the parser panic or find a token with a space.
+// FuzzBearer checks that no header causes a panic or a token with a space.
 func FuzzBearer(f *testing.F) {
 	f.Add("Bearer abc")
 	f.Add("  bearer\tabc def")

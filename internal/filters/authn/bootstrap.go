@@ -18,8 +18,8 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// BootstrapTokens authenticates bootstrap tokens of joining nodes: ID.SECRET, stored in the secret
-// kube-system/bootstrap-token-ID.
+// BootstrapTokens authenticates the bootstrap tokens with which nodes join. A token has the form
+// ID.SECRET and is stored in the secret kube-system/bootstrap-token-ID.
 type BootstrapTokens struct{ Secrets Getter[*corev1.Secret] }
 
 // bootstrappers is the group of all bootstrap tokens, and the prefix of their other groups.
@@ -30,7 +30,8 @@ var (
 	bootstrapGroup = regexp.MustCompile(`^system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]$`)
 )
 
-// User returns the user of a token; nil for other or invalid tokens.
+// User returns the user of a token. It returns nil, nil for tokens of another form, and for
+// unknown, expired or invalid tokens. An error means that the secret could not be read.
 func (b BootstrapTokens) User(ctx context.Context, token string) (*request.User, error) {
 	match := bootstrapToken.FindStringSubmatch(token)
 	if match == nil {
@@ -43,7 +44,7 @@ func (b BootstrapTokens) User(ctx context.Context, token string) (*request.User,
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("read the secret of a bootstrap token: %w", err)
-	case subtle.ConstantTimeCompare(secret.Data["token-secret"], []byte(match[2])) == 0 || !admits(secret, id, simulation.Now(ctx)):
+	case subtle.ConstantTimeCompare(secret.Data["token-secret"], []byte(match[2])) == 0 || !isUsable(secret, id, simulation.Now(ctx)):
 		return nil, nil
 	}
 	groups, ok := bootstrapGroups(string(secret.Data["auth-extra-groups"]))
@@ -53,9 +54,8 @@ func (b BootstrapTokens) User(ctx context.Context, token string) (*request.User,
 	return &request.User{Name: "system:bootstrap:" + id, Groups: groups}, nil
 }
 
-// admits reports whether a secret is one of a bootstrap token that is good for
-// authentication now.
-func admits(secret *corev1.Secret, id string, now time.Time) bool {
+// isUsable reports whether a secret contains an unexpired bootstrap token for authentication.
+func isUsable(secret *corev1.Secret, id string, now time.Time) bool {
 	if secret.Type != "bootstrap.kubernetes.io/token" || secret.DeletionTimestamp != nil || string(secret.Data["token-id"]) != id ||
 		string(secret.Data["usage-bootstrap-authentication"]) != "true" {
 		return false
@@ -67,7 +67,7 @@ func admits(secret *corev1.Secret, id string, now time.Time) bool {
 	return true
 }
 
-// bootstrapGroups returns the groups of a token, sorted; not ok if one is not allowed.
+// bootstrapGroups returns the sorted groups of a token. ok is false if a group is not allowed.
 func bootstrapGroups(extra string) (groups []string, ok bool) {
 	groups = []string{bootstrappers}
 	if extra != "" {

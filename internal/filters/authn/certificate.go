@@ -18,16 +18,16 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// uidAttribute is the attribute of a certificate's subject with the user's UID.
+// uidAttribute is the subject attribute of a client certificate that contains the user's UID.
 var uidAttribute = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57683, 2}
 
-// Certificates authenticates client certificates of its authorities: the common name is the user,
-// organizations are the groups. The server must request certificates without verification, so that
-// an invalid one gets a 401 instead of a failed handshake. The certificate of a connection cannot
-// change, so the result of the first request is cached for the connection (see NewConn) until the
-// certificate expires.
+// Certificates authenticates client certificates: the common name is the user name, and
+// organizations are the groups. The TLS server must request certificates without verification, so
+// that an invalid certificate gets a 401 instead of a failed handshake. The result is cached for
+// the connection (see NewConn) until the certificate expires, because the certificate of a
+// connection cannot change.
 type Certificates struct {
-	// Authorities are the certificates that are trusted to sign users.
+	// Authorities are the certificates of the trusted authorities.
 	Authorities *x509.CertPool
 	// Expiration records the remaining lifetime of each certificate in seconds, once per
 	// connection; may be nil.
@@ -36,21 +36,22 @@ type Certificates struct {
 
 type connKey struct{}
 
-// conn caches the user of a connection.
+// conn caches the results of certificate verifications for a connection.
 type conn struct {
-	verified atomic.Pointer[verified]
-	proxied  atomic.Pointer[proxied]
+	verified atomic.Pointer[verifiedCertificate]
+	proxied  atomic.Pointer[verifiedProxy]
 }
 
-// verified is a successful verification.
-type verified struct {
+// verifiedCertificate is the result of a successful verification.
+type verifiedCertificate struct {
 	by *Certificates
-	// found is nil where the certificate names no user.
+	// found is nil if the certificate has no common name.
 	found *request.Authentication
 	until time.Time
 }
 
-// NewConn returns a context for http.Server's ConnContext, in which Certificates caches its result.
+// NewConn returns a context in which Certificates and RequestHeaders cache their results. Use it as
+// http.Server.ConnContext. Without it, each request verifies the certificate again.
 func NewConn(ctx context.Context) context.Context {
 	return context.WithValue(ctx, connKey{}, new(conn))
 }
@@ -79,8 +80,8 @@ func (c *Certificates) Authenticate(r *http.Request) (*request.Authentication, e
 	return v.found, nil
 }
 
-// verifyClient verifies the certificate of a client, which others may follow
-// that lead to an authority.
+// verifyClient verifies the client certificate certs[0], with the other certificates as
+// intermediates. It returns all valid chains.
 func verifyClient(ctx context.Context, authorities *x509.CertPool, certs []*x509.Certificate) ([][]*x509.Certificate, error) {
 	options := x509.VerifyOptions{
 		CurrentTime:   simulation.From(ctx).Shifted(),
@@ -94,7 +95,7 @@ func verifyClient(ctx context.Context, authorities *x509.CertPool, certs []*x509
 	return certs[0].Verify(options)
 }
 
-func (c *Certificates) verify(ctx context.Context, certs []*x509.Certificate) (*verified, error) {
+func (c *Certificates) verify(ctx context.Context, certs []*x509.Certificate) (*verifiedCertificate, error) {
 	chains, err := verifyClient(ctx, c.Authorities, certs)
 	if err != nil {
 		return nil, err
@@ -103,15 +104,15 @@ func (c *Certificates) verify(ctx context.Context, certs []*x509.Certificate) (*
 	if err != nil {
 		return nil, err
 	}
-	v := &verified{by: c, until: lastEnd(chains)}
+	v := &verifiedCertificate{by: c, until: latestExpiry(chains)}
 	if user != nil {
 		v.found = &request.Authentication{User: user, Credential: request.CredentialCertificate}
 	}
 	return v, nil
 }
 
-// lastEnd returns the time until which at least one chain is valid.
-func lastEnd(chains [][]*x509.Certificate) time.Time {
+// latestExpiry returns the time until which at least one chain is valid.
+func latestExpiry(chains [][]*x509.Certificate) time.Time {
 	var last time.Time
 	for _, chain := range chains {
 		end := chain[0].NotAfter
@@ -136,7 +137,7 @@ func userOf(cert *x509.Certificate) (*request.User, error) {
 		return nil, err
 	}
 	sum := sha256.Sum256(cert.Raw)
-	return authenticated(&request.User{
+	return addAuthenticatedGroup(&request.User{
 		Name:   cert.Subject.CommonName,
 		UID:    uid,
 		Groups: cert.Subject.Organization,

@@ -10,15 +10,16 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// ServiceAccountMetrics count uses of service account tokens, by kube-apiserver's
-// names.
+// ServiceAccountMetrics counts uses of service account tokens, with the metric names of
+// kube-apiserver.
 type ServiceAccountMetrics struct {
 	// legacy counts tokens without audiences; stale and valid count extended tokens after and
 	// before their requested expiration; automatic, manual and invalid count tokens of secrets.
 	legacy, stale, valid, automatic, manual, invalid prometheus.Counter
 }
 
-// NewServiceAccountMetrics registers the metrics.
+// NewServiceAccountMetrics registers the metrics. It returns an error if one of them is already
+// registered.
 func NewServiceAccountMetrics(registerer prometheus.Registerer) (*ServiceAccountMetrics, error) {
 	var errs []error
 	register := func(name, help string) prometheus.Counter {
@@ -40,15 +41,15 @@ func NewServiceAccountMetrics(registerer prometheus.Registerer) (*ServiceAccount
 	return m, nil
 }
 
-// RequestMetrics counts authentications, with the metric names of kube-apiserver. The methods of a
-// nil *RequestMetrics do nothing.
+// RequestMetrics counts authentications, with the metric names of kube-apiserver.
 type RequestMetrics struct {
 	users, attempts *prometheus.CounterVec
 	duration        *prometheus.HistogramVec
 	expiration      prometheus.Histogram
 }
 
-// NewRequestMetrics registers the metrics.
+// NewRequestMetrics registers the metrics. It returns an error if one of them is already
+// registered.
 func NewRequestMetrics(registerer prometheus.Registerer) (*RequestMetrics, error) {
 	m := &RequestMetrics{
 		users: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -73,10 +74,12 @@ func NewRequestMetrics(registerer prometheus.Registerer) (*RequestMetrics, error
 	return m, nil
 }
 
-// Expiration returns the metric of the remaining lifetime of client certificates, in seconds.
+// Expiration returns the histogram of the remaining lifetime of client certificates, in seconds. m
+// must not be nil.
 func (m *RequestMetrics) Expiration() prometheus.Observer { return m.expiration }
 
-// Observe counts a request; found is nil if it was rejected.
+// Observe counts an authentication. found is nil if it failed, and err is nil if the request had no
+// credentials. A nil m does nothing.
 func (m *RequestMetrics) Observe(found *request.Authentication, err error, took time.Duration) {
 	if m == nil {
 		return
@@ -84,7 +87,7 @@ func (m *RequestMetrics) Observe(found *request.Authentication, err error, took 
 	result := "success"
 	switch {
 	case found != nil:
-		m.users.WithLabelValues(knownUser(found.User.Name)).Inc()
+		m.users.WithLabelValues(userLabel(found.User.Name)).Inc()
 	case err != nil:
 		result = "error"
 	default:
@@ -94,8 +97,9 @@ func (m *RequestMetrics) Observe(found *request.Authentication, err error, took 
 	m.duration.WithLabelValues(result).Observe(took.Seconds())
 }
 
-// knownUser returns the label of a user: as in kube-apiserver, that of all but a few.
-func knownUser(name string) string {
+// userLabel returns the label value of a user. Like kube-apiserver, it returns "other" for all but
+// a few users, because the number of label values must be limited.
+func userLabel(name string) string {
 	switch name {
 	case "admin", "client", "kube_proxy", "kubelet", "system:serviceaccount:kube-system:default":
 		return name

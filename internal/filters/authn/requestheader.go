@@ -16,36 +16,37 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// RequestHeaders authenticates users in the headers of a front proxy, which is authenticated by its
-// client certificate. Headers of other clients are ignored. Header names have canonical form. The
-// headers are removed from every request, so that later handlers cannot use them.
+// RequestHeaders authenticates the users that a front proxy names in request headers. The proxy is
+// authenticated by its client certificate; headers from other clients are ignored. All names are
+// canonical (see HeaderNames). The headers are removed from every request, so that later handlers
+// cannot use them.
 type RequestHeaders struct {
-	// Authorities sign certificates of front proxies.
+	// Authorities are the authorities that sign the certificates of front proxies.
 	Authorities *x509.CertPool
-	// AllowedNames are the common names of front proxies; empty allows all.
+	// AllowedNames are the accepted common names of front proxies. An empty list accepts all.
 	AllowedNames []string
-	// UserHeaders contain the user's name, and UIDHeaders the UID: the first nonempty one applies.
-	// All GroupHeaders contain groups. The part of a header name after one of ExtraPrefixes is a
-	// key of extra.
+	// UserHeaders and UIDHeaders contain the user name and the UID; the first nonempty header
+	// applies. All GroupHeaders contain groups. ExtraPrefixes are prefixes of header names; the
+	// rest of the name is a key of the user's extra attributes.
 	UserHeaders, UIDHeaders, GroupHeaders, ExtraPrefixes []string
 }
 
-// proxied is that the other end of a connection is a front proxy.
-type proxied struct {
+// verifiedProxy is the result of a successful verification of a front proxy's certificate.
+type verifiedProxy struct {
 	by    *RequestHeaders
 	until time.Time
 }
 
 // Authenticate implements Authenticator.
 func (h *RequestHeaders) Authenticate(r *http.Request) (*request.Authentication, error) {
-	user := h.take(r.Header)
+	user := h.extractUser(r.Header)
 	if user.Name == "" || r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return nil, nil
 	}
 	at, _ := r.Context().Value(connKey{}).(*conn)
 	if at != nil {
 		if p := at.proxied.Load(); p != nil && p.by == h && simulation.From(r.Context()).Shifted().Before(p.until) {
-			return byProxy(user), nil
+			return proxyAuthentication(user), nil
 		}
 	}
 	until, err := h.verify(r.Context(), r.TLS.PeerCertificates)
@@ -53,13 +54,13 @@ func (h *RequestHeaders) Authenticate(r *http.Request) (*request.Authentication,
 		return nil, fmt.Errorf("front proxy: %w: %w", ErrUnauthorized, err)
 	}
 	if at != nil {
-		at.proxied.Store(&proxied{h, until})
+		at.proxied.Store(&verifiedProxy{h, until})
 	}
-	return byProxy(user), nil
+	return proxyAuthentication(user), nil
 }
 
-func byProxy(user *request.User) *request.Authentication {
-	return &request.Authentication{User: authenticated(user), Credential: request.CredentialFrontProxy}
+func proxyAuthentication(user *request.User) *request.Authentication {
+	return &request.Authentication{User: addAuthenticatedGroup(user), Credential: request.CredentialFrontProxy}
 }
 
 func (h *RequestHeaders) verify(ctx context.Context, certs []*x509.Certificate) (until time.Time, err error) {
@@ -70,12 +71,13 @@ func (h *RequestHeaders) verify(ctx context.Context, certs []*x509.Certificate) 
 	if name := certs[0].Subject.CommonName; len(h.AllowedNames) > 0 && !slices.Contains(h.AllowedNames, name) {
 		return time.Time{}, fmt.Errorf("x509: subject with cn=%s is not in the allowed list", name)
 	}
-	return lastEnd(chains), nil
+	return latestExpiry(chains), nil
 }
 
-// take returns the user of a request's header, and removes the headers.
-func (h *RequestHeaders) take(header http.Header) *request.User {
-	user := &request.User{Name: first(header, h.UserHeaders), UID: first(header, h.UIDHeaders)}
+// extractUser returns the user in a request header, and removes the headers. The name is empty if
+// there is no user.
+func (h *RequestHeaders) extractUser(header http.Header) *request.User {
+	user := &request.User{Name: firstValue(header, h.UserHeaders), UID: firstValue(header, h.UIDHeaders)}
 	for _, name := range h.GroupHeaders {
 		for _, group := range header[name] {
 			if group != "" {
@@ -95,13 +97,13 @@ func (h *RequestHeaders) take(header http.Header) *request.User {
 			user.Extra[key] = append(user.Extra[key], values...)
 		}
 	}
-	h.strip(header)
+	h.removeHeaders(header)
 	return user
 }
 
-// strip removes the headers of the configuration, in every spelling that a backend may
-// take for one of them.
-func (h *RequestHeaders) strip(header http.Header) {
+// removeHeaders removes the configured headers in all spellings that a backend may treat as the
+// same name.
+func (h *RequestHeaders) removeHeaders(header http.Header) {
 	for name := range header {
 		normalized := request.NormalizeHeader(name)
 		for _, names := range [][]string{h.UserHeaders, h.UIDHeaders, h.GroupHeaders} {
@@ -119,7 +121,7 @@ func (h *RequestHeaders) strip(header http.Header) {
 	}
 }
 
-func first(header http.Header, names []string) string {
+func firstValue(header http.Header, names []string) string {
 	for _, name := range names {
 		if values := header[name]; len(values) > 0 && values[0] != "" {
 			return values[0]
@@ -128,8 +130,8 @@ func first(header http.Header, names []string) string {
 	return ""
 }
 
-// ExtraKey decodes a key of extra in a header name, which is case-insensitive, with
-// percent-encoding. Invalid escapes are preserved.
+// ExtraKey decodes a key of extra attributes from a header name: it converts it to lower case and
+// decodes percent-encoding. Keys with an invalid encoding are returned in lower case.
 func ExtraKey(escaped string) string {
 	lower := strings.ToLower(escaped)
 	if key, err := url.PathUnescape(lower); err == nil {
@@ -138,7 +140,8 @@ func ExtraKey(escaped string) string {
 	return lower
 }
 
-// HeaderNames returns canonical header names, or an error with the invalid one.
+// HeaderNames returns the canonical forms of header names in a new slice, without surrounding
+// spaces. It returns an error if a name is empty.
 func HeaderNames(names []string) ([]string, error) {
 	var canonical []string
 	for _, name := range names {

@@ -44,7 +44,7 @@ func TestRequestHeaders(t *testing.T) {
 				UIDHeaders: []string{"X-Remote-Uid"}, GroupHeaders: []string{"X-Remote-Group"}, ExtraPrefixes: []string{"X-Remote-Extra-"},
 			}
 			r := with(NewConn(t.Context()), tt.certs...)
-			for range 2 { // the second time, the connection is known
+			for range 2 { // the second request uses the cached result of the connection
 				r.Header = tt.headers.Clone()
 				got, err := authenticator.Authenticate(r)
 				if errors.Is(err, ErrUnauthorized) != tt.bad {
@@ -53,7 +53,7 @@ func TestRequestHeaders(t *testing.T) {
 				if got != nil && got.Credential != request.CredentialFrontProxy {
 					t.Errorf("by %s", got.Credential)
 				}
-				if diff := cmp.Diff(tt.want, userOfAnswer(got)); diff != "" {
+				if diff := cmp.Diff(tt.want, userOrNil(got)); diff != "" {
 					t.Errorf("(-want +got):\n%s", diff)
 				}
 				for name := range r.Header {
@@ -77,7 +77,7 @@ func TestHeaderNames(t *testing.T) {
 	}
 }
 
-// FuzzExtraKey: no header's name makes the parser panic.
+// FuzzExtraKey checks that no header name causes a panic.
 func FuzzExtraKey(f *testing.F) {
 	f.Add("Example.com%2fid")
 	f.Add("%")

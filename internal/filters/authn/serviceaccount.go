@@ -21,36 +21,37 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// Getter reads an object, which is shared and must not be changed.
+// Getter reads an object. The result is shared and must not be modified. If the object does not
+// exist, the error satisfies apierrors.IsNotFound.
 type Getter[T any] interface {
 	Get(ctx context.Context, name types.NamespacedName) (T, error)
 }
 
-// Updater updates an object. change may be called several times, each time with a new copy; without
-// a modification, no write occurs.
+// Updater updates an object. change may be called several times, each time with a new copy of the
+// object. If change does not modify the copy, nothing is written.
 type Updater[T any] interface {
 	Update(ctx context.Context, name types.NamespacedName, change func(T) error) (T, error)
 }
 
-// ServiceAccountConfig configures a verifier of service account tokens.
+// ServiceAccountConfig configures ServiceAccounts.
 type ServiceAccountConfig struct {
 	Keys serviceaccount.Keys
-	// Issuers are the accepted issuers.
+	// Issuers are the accepted issuers, in addition to serviceaccount.LegacyIssuer.
 	Issuers []string
-	// Audiences are the server's own; tokens for another one are not good for it.
+	// Audiences are the audiences of the server. By default, a token must be valid for one of them.
 	Audiences []string
 
-	// The objects that tokens name, as they are now: a token is good as long as they
-	// are there.
+	// Getters of the objects that tokens refer to. A token is valid only while these objects exist,
+	// so the getters must return current objects.
 	Accounts Getter[*corev1.ServiceAccount]
 	Pods     Getter[*corev1.Pod]
 	Secrets  Getter[*corev1.Secret]
 	Nodes    Getter[*corev1.Node]
-	// UsedSecrets, if set, writes into secrets when their tokens were last used; nil: that
-	// is not noted.
+	// UsedSecrets records the date of the last use of a token in its secret. A nil Updater disables
+	// this.
 	UsedSecrets Updater[*corev1.Secret]
-	// WithoutLookup accepts tokens of secrets even if the secret or account was deleted.
-	WithoutLookup bool
+	// SkipLookup accepts tokens of secrets even if the secret or account was deleted.
+	SkipLookup bool
 
 	// Metrics counts uses; may be nil.
 	Metrics *ServiceAccountMetrics
@@ -59,24 +60,27 @@ type ServiceAccountConfig struct {
 
 // ServiceAccounts verifies tokens of service accounts, including tokens in secrets
 // (serviceaccount.LegacyIssuer). It caches verified signatures, but checks the objects for each
-// request: deleting a service account or a bound object revokes its tokens.
+// request: deleting a service account or a bound object revokes its tokens. It is safe for
+// concurrent use.
 type ServiceAccounts struct {
 	config ServiceAccountConfig
-	// verified contains the claims of tokens with a valid signature, by verifiedToken.
+	// verified maps a verifiedToken with a valid signature to its *serviceaccount.Claims.
 	verified *lru.Cache
 }
 
-// verifiedToken is a token, by its SHA-256, and the generation of the keys that it is good
-// with.
+// verifiedToken is the cache key of a token: its SHA-256, and the generation of the keys that
+// verified it.
 type verifiedToken struct {
 	sum        [sha256.Size]byte
 	generation uint64
 }
 
-// verifiedTokens bounds ServiceAccounts.verified; an entry is about a kilobyte.
-const verifiedTokens = 4096
+// maxVerifiedTokens is the maximum number of entries of ServiceAccounts.verified. An entry uses
+// about 1 KiB.
+const maxVerifiedTokens = 4096
 
-// NewServiceAccounts returns a verifier.
+// NewServiceAccounts returns a verifier with an empty cache. Keys, Accounts, Pods, Secrets and
+// Nodes are required.
 func NewServiceAccounts(config ServiceAccountConfig) *ServiceAccounts {
 	if config.Metrics == nil {
 		config.Metrics, _ = NewServiceAccountMetrics(prometheus.NewRegistry()) // unregistered metrics
@@ -84,7 +88,7 @@ func NewServiceAccounts(config ServiceAccountConfig) *ServiceAccounts {
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &ServiceAccounts{config: config, verified: lru.New(verifiedTokens)}
+	return &ServiceAccounts{config: config, verified: lru.New(maxVerifiedTokens)}
 }
 
 // Verify implements TokenVerifier.
@@ -93,15 +97,15 @@ func (s *ServiceAccounts) Verify(ctx context.Context, token string, audiences []
 	if claims == nil {
 		return nil, nil, err
 	}
-	granted, err := s.grant(ctx, claims, audiences)
+	granted, err := s.grantedAudiences(ctx, claims, audiences)
 	if err != nil {
 		return nil, nil, err
 	}
 	var user *request.User
 	if claims.Issuer == serviceaccount.LegacyIssuer {
-		user, err = s.ofSecret(ctx, token, claims)
+		user, err = s.userOfSecretToken(ctx, token, claims)
 	} else {
-		user, err = s.bound(ctx, claims)
+		user, err = s.userOfBoundToken(ctx, claims)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -109,8 +113,8 @@ func (s *ServiceAccounts) Verify(ctx context.Context, token string, audiences []
 	return user, granted, nil
 }
 
-// claims returns the claims of a token with a valid signature; nil without an error for other
-// tokens.
+// claims returns the claims of a token with a valid signature, possibly from the cache. It returns
+// nil, nil for tokens of other issuers.
 func (s *ServiceAccounts) claims(ctx context.Context, token string) (*serviceaccount.Claims, error) {
 	key := verifiedToken{sha256.Sum256([]byte(token)), s.config.Keys.Generation()}
 	if known, ok := s.verified.Get(key); ok {
@@ -124,36 +128,37 @@ func (s *ServiceAccounts) claims(ctx context.Context, token string) (*serviceacc
 	if err != nil {
 		return nil, err
 	}
-	if claims.Issuer != parsed.Issuer { // the same claim, read before and after
+	if claims.Issuer != parsed.Issuer { // parsed was read before the verification
 		return nil, fmt.Errorf("token issuer %q is invalid", claims.Issuer)
 	}
 	s.verified.Add(key, claims)
 	return claims, nil
 }
 
-// grant returns the requested audiences for which a token is valid.
-func (s *ServiceAccounts) grant(ctx context.Context, claims *serviceaccount.Claims, wanted []string) ([]string, error) {
+// grantedAudiences returns the requested audiences for which a token is valid, or an error if there
+// are none. By default, the audiences of the server are requested.
+func (s *ServiceAccounts) grantedAudiences(ctx context.Context, claims *serviceaccount.Claims, requested []string) ([]string, error) {
 	has := []string(claims.Audience)
 	if len(has) == 0 {
 		s.config.Metrics.legacy.Inc()
-		_ = request.Annotate(ctx, "authentication.k8s.io/legacy-token", claims.Subject) // or there is no room for it
+		_ = request.Annotate(ctx, "authentication.k8s.io/legacy-token", claims.Subject) // fails only if the event is full
 		has = s.config.Audiences
 	}
-	if len(wanted) == 0 {
-		wanted = s.config.Audiences
+	if len(requested) == 0 {
+		requested = s.config.Audiences
 	}
-	granted := common(has, wanted)
+	granted := intersect(has, requested)
 	if len(granted) == 0 {
-		return nil, fmt.Errorf("token audiences %q is invalid for the target audiences %q", has, wanted)
+		return nil, fmt.Errorf("token audiences %q is invalid for the target audiences %q", has, requested)
 	}
 	return granted, nil
 }
 
-// errInvalidated is returned to the client for a token with a deleted bound object.
+// errInvalidated is returned to the client for a token whose bound object was deleted.
 var errInvalidated = errors.New("service account token has been invalidated")
 
-// bound checks the times and the bound objects of a token.
-func (s *ServiceAccounts) bound(ctx context.Context, claims *serviceaccount.Claims) (*request.User, error) {
+// userOfBoundToken checks the times and the bound objects of a token, and returns its user.
+func (s *ServiceAccounts) userOfBoundToken(ctx context.Context, claims *serviceaccount.Claims) (*request.User, error) {
 	now, names := simulation.Now(ctx), claims.Bound
 	if err := checkTimes(&claims.Claims, now); err != nil {
 		return nil, err
@@ -177,7 +182,8 @@ func (s *ServiceAccounts) bound(ctx context.Context, claims *serviceaccount.Clai
 	return accountUser(names, claims.ID), nil
 }
 
-// checkTimes allows for clocks that differ by a minute.
+// checkTimes checks the validity period with a tolerance of one minute (jwt.DefaultLeeway) for
+// clock differences.
 func checkTimes(claims *jwt.Claims, now time.Time) error {
 	err := claims.Validate(jwt.Expected{Time: now})
 	switch {
@@ -193,22 +199,22 @@ func checkTimes(claims *jwt.Claims, now time.Time) error {
 	return nil
 }
 
-// checkBound checks that the bound object of a token exists. With a pod or secret, the token is not
-// bound to the node.
+// checkBound checks that the bound object of a token exists. The node is checked only if the token
+// is not bound to a pod or secret, because these tokens name their node only for information.
 func (s *ServiceAccounts) checkBound(ctx context.Context, names *serviceaccount.Bound, now time.Time) error {
-	if err := check(ctx, s.config.Secrets, "secret", names.Namespace, names.Secret, now); err != nil {
+	if err := checkRef(ctx, s.config.Secrets, "secret", names.Namespace, names.Secret, now); err != nil {
 		return err
 	}
-	if err := check(ctx, s.config.Pods, "pod", names.Namespace, names.Pod, now); err != nil {
+	if err := checkRef(ctx, s.config.Pods, "pod", names.Namespace, names.Pod, now); err != nil {
 		return err
 	}
 	if names.Secret != nil || names.Pod != nil {
 		return nil
 	}
-	return check(ctx, s.config.Nodes, "node", "", names.Node, now)
+	return checkRef(ctx, s.config.Nodes, "node", "", names.Node, now)
 }
 
-func check[T metav1.Object](ctx context.Context, objects Getter[T], what, namespace string, ref *serviceaccount.Ref, now time.Time) error {
+func checkRef[T metav1.Object](ctx context.Context, objects Getter[T], what, namespace string, ref *serviceaccount.Ref, now time.Time) error {
 	if ref == nil {
 		return nil
 	}
@@ -222,14 +228,15 @@ func check[T metav1.Object](ctx context.Context, objects Getter[T], what, namesp
 	return nil
 }
 
-// deleted reports whether an object should be deleted by now; the deletion timestamp of a pod is
-// the end of its grace period.
+// deleted reports whether the deletion timestamp of an object has passed. For a pod, it is the end
+// of the grace period.
 func deleted(obj metav1.Object, now time.Time) bool {
 	at := obj.GetDeletionTimestamp()
 	return at != nil && at.Time.Before(now.Add(-jwt.DefaultLeeway))
 }
 
-// countUse counts tokens that last longer than their client may know.
+// countUse counts uses of tokens with an extended lifetime, which clients should refresh after
+// WarnAfter.
 func (s *ServiceAccounts) countUse(ctx context.Context, claims *serviceaccount.Claims, now time.Time) {
 	warnAfter := claims.Bound.WarnAfter
 	if warnAfter == nil || *warnAfter == 0 {

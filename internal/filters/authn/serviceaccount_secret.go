@@ -17,22 +17,23 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// Labels of secrets with tracked tokens; the values are dates.
+// Labels of secrets with tracked tokens (KEP-2799). The values are dates.
 const (
-	// lastUsed is when the token was last used.
+	// lastUsed is the date of the last use of the token.
 	lastUsed = "kubernetes.io/legacy-token-last-used"
-	// invalidSince is when kube-controller-manager took the token out of use, because it
-	// had not been used for so long.
+	// invalidSince is the date on which kube-controller-manager invalidated the token, because it
+	// had not been used for a long time.
 	invalidSince = "kubernetes.io/legacy-token-invalid-since"
 )
 
-// ofSecret verifies the token of a secret, which does not end by itself.
-func (s *ServiceAccounts) ofSecret(ctx context.Context, token string, claims *serviceaccount.Claims) (*request.User, error) {
+// userOfSecretToken verifies a token that is stored in a secret, and returns its user. Such tokens
+// do not expire.
+func (s *ServiceAccounts) userOfSecretToken(ctx context.Context, token string, claims *serviceaccount.Claims) (*request.User, error) {
 	names := &claims.Legacy
 	if err := checkLegacy(claims.Subject, names); err != nil {
 		return nil, err
 	}
-	if !s.config.WithoutLookup {
+	if !s.config.SkipLookup {
 		secret, account, err := s.lookup(ctx, token, names)
 		if err != nil {
 			return nil, err
@@ -61,7 +62,7 @@ func checkLegacy(subject string, names *serviceaccount.Legacy) error {
 	return nil
 }
 
-// lookup returns the secret that contains a token, and the account of the token.
+// lookup returns the secret that contains the token, and the account of the token.
 func (s *ServiceAccounts) lookup(ctx context.Context, token string, names *serviceaccount.Legacy) (*corev1.Secret, *corev1.ServiceAccount, error) {
 	secret, err := s.config.Secrets.Get(ctx, types.NamespacedName{Namespace: names.Namespace, Name: names.Secret})
 	switch {
@@ -82,12 +83,12 @@ func (s *ServiceAccounts) lookup(ctx context.Context, token string, names *servi
 	return secret, account, nil
 }
 
-// trackUse records the use of a token, also of an invalidated one, which is rejected. Tokens that
-// an account lists were created by a controller, not requested by a user.
+// trackUse records the use of a token. It returns an error if the token was invalidated; this use
+// is also recorded. A secret that the account lists was created by a controller, not by a user.
 func (s *ServiceAccounts) trackUse(ctx context.Context, secret *corev1.Secret, account *corev1.ServiceAccount) error {
 	defer s.markUsed(ctx, secret, simulation.Now(ctx))
 	annotate := func(use, value string) {
-		_ = request.Annotate(ctx, "authentication.k8s.io/legacy-token-"+use, value) // or there is no room for it
+		_ = request.Annotate(ctx, "authentication.k8s.io/legacy-token-"+use, value) // fails only if the event is full
 	}
 	switch {
 	case secret.Labels[invalidSince] != "":
@@ -106,8 +107,9 @@ func (s *ServiceAccounts) trackUse(ctx context.Context, secret *corev1.Secret, a
 	return nil
 }
 
-// markUsed records the date of the last use in the secret. A recorded date of tomorrow was written
-// by another server with a clock that is ahead. A failed write does not invalidate the token.
+// markUsed records the date of the last use in the secret. It leaves the date of tomorrow
+// unchanged, because a server with a clock that is ahead wrote it. If the write fails, the token
+// remains valid.
 func (s *ServiceAccounts) markUsed(ctx context.Context, secret *corev1.Secret, now time.Time) {
 	today, tomorrow := now.UTC().Format(time.DateOnly), now.UTC().AddDate(0, 0, 1).Format(time.DateOnly)
 	marked := func(s *corev1.Secret) bool { return s.Labels[lastUsed] == today || s.Labels[lastUsed] == tomorrow }
@@ -122,6 +124,6 @@ func (s *ServiceAccounts) markUsed(ctx context.Context, secret *corev1.Secret, n
 		return nil
 	})
 	if err != nil && ctx.Err() == nil {
-		s.config.Logger.Error("the last use of a service account token cannot be written into its secret", "secret", name, "err", err)
+		s.config.Logger.Error("failed to record the last use of a service account token in its secret", "secret", name, "err", err)
 	}
 }

@@ -120,7 +120,7 @@ func TestServiceAccounts(t *testing.T) {
 			verifier := newAccountVerifier(keys)
 			token := sign(t, keys, boundClaims(tt.change))
 			time.Sleep(tt.later)
-			for range 2 { // the second time, the signature is known
+			for range 2 { // the second verification uses the cached signature
 				user, _, err := verifier.Verify(t.Context(), token, nil)
 				if (tt.err == "") != (user != nil) || tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) {
 					t.Errorf("%s: %v, %v", tt.name, user, err)
@@ -130,8 +130,8 @@ func TestServiceAccounts(t *testing.T) {
 	}
 }
 
-// TestServiceAccountsOfOthers: tokens that are not for this verifier are left to the
-// next one, and are not remembered.
+// TestServiceAccountsOfOthers checks that tokens of other issuers are left to the next verifier and
+// are not cached.
 func TestServiceAccountsOfOthers(t *testing.T) {
 	t.Parallel()
 	verifier := newAccountVerifier(newTokenKeys(t))
@@ -186,7 +186,7 @@ func TestTokensOfSecrets(t *testing.T) {
 	for _, tt := range tests {
 		for without, expected := range map[bool]string{false: tt.err, true: tt.withoutLookup} {
 			v := NewServiceAccounts(verifier.config)
-			v.config.WithoutLookup = without
+			v.config.SkipLookup = without
 			user, granted, err := v.Verify(t.Context(), tt.token, nil)
 			if expected != "" {
 				if user != nil || err == nil || !strings.Contains(err.Error(), expected) {
@@ -201,7 +201,7 @@ func TestTokensOfSecrets(t *testing.T) {
 	}
 }
 
-// writes is a secret, and how often it was written.
+// writes is an Updater of one secret. It counts the writes.
 type writes struct {
 	secret *corev1.Secret
 	count  int
@@ -219,8 +219,8 @@ func (w *writes) Update(_ context.Context, _ types.NamespacedName, change func(*
 	return after, nil
 }
 
-// TestMarkUsed: a use is written once a day, into the secret that was used, and a token
-// is good although that fails.
+// TestMarkUsed checks that the last use is written once a day, only to the secret of the token, and
+// that a failed write does not invalidate the token.
 func TestMarkUsed(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)

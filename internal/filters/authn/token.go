@@ -15,13 +15,14 @@ import (
 // TokenVerifier verifies one kind of bearer token. It returns nil, nil for tokens of another kind,
 // and an error for invalid tokens of its own kind. It is safe for concurrent use.
 type TokenVerifier interface {
-	// Verify returns the user of the token, and the audiences for which it is valid, at least one;
-	// without requested audiences, the server's own apply.
+	// Verify returns the user of the token, and the requested audiences for which it is valid, at
+	// least one. If audiences is empty, the audiences of the server are requested. The caller may
+	// modify the returned user, but not its slices and maps.
 	Verify(ctx context.Context, token string, audiences []string) (user *request.User, granted []string, err error)
 }
 
 // Tokens authenticates bearer tokens with verifiers in order. A token that no verifier accepts is
-// an error: a client with credentials is never anonymous.
+// an error, because a client with credentials must not become anonymous.
 type Tokens []TokenVerifier
 
 // Authenticate implements Authenticator.
@@ -46,24 +47,24 @@ func (t Tokens) Authenticate(r *http.Request) (*request.Authentication, error) {
 // errInvalidToken is the first error for a token that no verifier accepts.
 var errInvalidToken = errors.New("invalid bearer token")
 
-// AuthenticateToken returns the user of a token, or nil and an error if no verifier accepts it.
-// audiences are as in TokenVerifier.
+// AuthenticateToken returns the user of a token, or nil and an error if no verifier accepts it. If
+// audiences is empty, the audiences of the server are requested.
 func (t Tokens) AuthenticateToken(ctx context.Context, token string, audiences []string) (*request.Authentication, error) {
 	errs := []error{errInvalidToken}
 	for _, verifier := range t {
 		user, granted, err := verifier.Verify(ctx, token, audiences)
 		if user != nil {
-			return &request.Authentication{User: authenticated(user), Credential: request.CredentialToken, Audiences: granted}, nil
+			return &request.Authentication{User: addAuthenticatedGroup(user), Credential: request.CredentialToken, Audiences: granted}, nil
 		}
 		if err != nil {
 			errs = append(errs, err)
 		}
 	}
-	return nil, utilerrors.NewAggregate(errs) // clients know its form
+	return nil, utilerrors.NewAggregate(errs) // TokenReview clients receive its message
 }
 
-// bearer returns the token of the Authorization header, with a case-insensitive scheme; "" for
-// empty tokens and other schemes.
+// bearer returns the token of the Authorization header. It returns "" for empty tokens and other
+// schemes. The scheme is case-insensitive.
 func bearer(r *http.Request) string {
 	scheme, token, _ := strings.Cut(strings.TrimSpace(r.Header.Get("Authorization")), " ")
 	if !strings.EqualFold(scheme, "bearer") {

@@ -17,9 +17,9 @@ import (
 // time independent of the token.
 type StaticTokens map[[sha256.Size]byte]*request.User
 
-// ParseStaticTokens parses lines of comma-separated values: token, user, UID, and quoted
-// comma-separated groups. The last line of a duplicate token applies; lines without a token are
-// ignored.
+// ParseStaticTokens parses a CSV file with the columns token, user name, UID, and optionally
+// groups, quoted and separated by commas. If a token occurs more than once, its last line applies.
+// Lines without a token are ignored.
 func ParseStaticTokens(data []byte) (StaticTokens, error) {
 	tokens := StaticTokens{}
 	reader := csv.NewReader(bytes.NewReader(data))
@@ -46,7 +46,8 @@ func ParseStaticTokens(data []byte) (StaticTokens, error) {
 	}
 }
 
-// User returns the user of a token; nil for unknown tokens.
+// User returns a new copy of the user of a token, or nil, nil for unknown tokens. The groups are
+// shared.
 func (t StaticTokens) User(_ context.Context, token string) (*request.User, error) {
 	user := t[sha256.Sum256([]byte(token))]
 	if user == nil {

@@ -17,61 +17,62 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// WebhookConfig configures a webhook token verifier.
+// WebhookConfig configures WebhookTokens. Client, URL and Version are required.
 type WebhookConfig struct {
-	// Client reaches the webhook at URL.
+	// Client sends the requests to URL.
 	Client *http.Client
 	URL    string
-	// Version is that of the TokenReviews that it is sent: v1 or v1beta1.
+	// Version is the API version of the TokenReviews: v1 or v1beta1.
 	Version string
-	// CacheTTL is the cache duration of responses, positive and negative ones; 0 disables the
+	// CacheTTL is the lifetime of cached responses, both positive and negative; 0 disables the
 	// cache.
 	CacheTTL time.Duration
 }
 
-// WebhookTokens verifies tokens with a webhook. If the webhook is unreachable, the token is
-// unknown. Errors are not cached.
+// WebhookTokens is a TokenSource that verifies tokens with a webhook. If the call fails, Verify
+// returns an error, which is not cached. It is safe for concurrent use.
 type WebhookTokens struct {
 	config  WebhookConfig
 	webhook review.Webhook
-	answers *lru.Cache
+	cache   *lru.Cache
 	calls   singleflight.Group
 }
 
-// Limits of calls to webhooks.
+// Limits of the cache and of calls to the webhook.
 const (
-	rememberedAnswers = 4096
-	webhookTimeout    = 30 * time.Second
+	maxCachedReviews = 4096
+	webhookTimeout   = 30 * time.Second
 )
 
-// webhookAnswer is the webhook's response for a token.
-type webhookAnswer struct {
+type cachedReview struct {
 	status authenticationv1.TokenReviewStatus
 	until  time.Time
 }
 
-// NewWebhookTokens returns a verifier.
+// NewWebhookTokens returns a TokenSource with an empty cache. It does not contact the webhook.
 func NewWebhookTokens(config WebhookConfig) *WebhookTokens {
 	return &WebhookTokens{
-		config: config, webhook: review.Webhook{Client: config.Client, URL: config.URL, Purpose: "tokens"}, answers: lru.New(rememberedAnswers),
+		config: config, webhook: review.Webhook{Client: config.Client, URL: config.URL, Purpose: "tokens"}, cache: lru.New(maxCachedReviews),
 	}
 }
 
-// For returns the verifier of a server with these audiences of its own.
-func (w *WebhookTokens) For(audiences []string) TokenVerifier { return &webhookTokens{w, audiences} }
+// Verifier implements TokenSource. The verifiers share the cache.
+func (w *WebhookTokens) Verifier(audiences []string) TokenVerifier {
+	return &webhookVerifier{w, audiences}
+}
 
-// webhookTokens are WebhookTokens for a server.
-type webhookTokens struct {
-	webhook   *WebhookTokens
+// webhookVerifier is the TokenVerifier of one server.
+type webhookVerifier struct {
+	tokens    *WebhookTokens
 	audiences []string
 }
 
 // Verify implements TokenVerifier.
-func (w *webhookTokens) Verify(ctx context.Context, token string, audiences []string) (*request.User, []string, error) {
+func (w *webhookVerifier) Verify(ctx context.Context, token string, audiences []string) (*request.User, []string, error) {
 	if len(audiences) == 0 {
 		audiences = w.audiences
 	}
-	status, err := w.webhook.ask(ctx, token, audiences)
+	status, err := w.tokens.review(ctx, token, audiences)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -85,14 +86,14 @@ func (w *webhookTokens) Verify(ctx context.Context, token string, audiences []st
 	if len(has) == 0 {
 		has = w.audiences
 	}
-	granted := common(audiences, has)
+	granted := intersect(audiences, has)
 	if len(granted) == 0 {
 		return nil, nil, nil
 	}
 	return userOfReview(&status.User), granted, nil
 }
 
-// userOfReview returns a user of the caller's own.
+// userOfReview returns a new user, because callers may modify it and info is cached.
 func userOfReview(info *authenticationv1.UserInfo) *request.User {
 	user := &request.User{Name: info.Username, UID: info.UID, Groups: append([]string(nil), info.Groups...)}
 	for key, values := range info.Extra {
@@ -104,12 +105,12 @@ func userOfReview(info *authenticationv1.UserInfo) *request.User {
 	return user
 }
 
-// ask returns the webhook's response for a token, possibly cached. Concurrent requests with the
-// same token share one call.
-func (w *WebhookTokens) ask(ctx context.Context, token string, audiences []string) (*authenticationv1.TokenReviewStatus, error) {
-	key := sha256.Sum256(fmt.Appendf(nil, "%q %q", token, audiences)) // quoted: either may contain any byte
-	if known, ok := w.answers.Get(key); ok {
-		if answer := known.(*webhookAnswer); time.Now().Before(answer.until) {
+// review returns the webhook's response for a token, possibly from the cache. Concurrent calls with
+// the same token and audiences share one request.
+func (w *WebhookTokens) review(ctx context.Context, token string, audiences []string) (*authenticationv1.TokenReviewStatus, error) {
+	key := sha256.Sum256(fmt.Appendf(nil, "%q %q", token, audiences)) // quoted, because the values may contain any byte
+	if known, ok := w.cache.Get(key); ok {
+		if answer := known.(*cachedReview); time.Now().Before(answer.until) {
 			return &answer.status, nil
 		}
 	}
@@ -122,7 +123,7 @@ func (w *WebhookTokens) ask(ctx context.Context, token string, audiences []strin
 			return nil, err
 		}
 		if w.config.CacheTTL > 0 {
-			w.answers.Add(key, &webhookAnswer{*status, time.Now().Add(w.config.CacheTTL)})
+			w.cache.Add(key, &cachedReview{*status, time.Now().Add(w.config.CacheTTL)})
 		}
 		return status, nil
 	})

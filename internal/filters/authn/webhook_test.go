@@ -20,7 +20,7 @@ import (
 func TestWebhookTokens(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int32
-	var answer atomic.Pointer[any] // a code, or a body
+	var answer atomic.Pointer[any] // a status code or a body
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		calls.Add(1)
 		var review authenticationv1.TokenReview
@@ -44,7 +44,7 @@ func TestWebhookTokens(t *testing.T) {
 		want    *request.User
 		granted []string
 		err     string
-		calls   int32 // of two
+		calls   int32 // webhook calls for two requests
 	}{
 		{"a user", jane + `}}`, nil, user, []string{"api"}, "", 1},
 		{"for an audience", jane + `,"audiences":["x"]}}`, []string{"y", "x"}, user, []string{"x"}, "", 1},
@@ -58,7 +58,7 @@ func TestWebhookTokens(t *testing.T) {
 	for _, tt := range tests {
 		calls.Store(0)
 		answer.Store(&tt.answer)
-		verifier := NewWebhookTokens(WebhookConfig{Client: server.Client(), URL: server.URL, Version: "v1beta1", CacheTTL: time.Hour}).For([]string{"api"})
+		verifier := NewWebhookTokens(WebhookConfig{Client: server.Client(), URL: server.URL, Version: "v1beta1", CacheTTL: time.Hour}).Verifier([]string{"api"})
 		for range 2 {
 			got, granted, err := verifier.Verify(t.Context(), "token", tt.wanted)
 			if diff := cmp.Diff(tt.want, got) + cmp.Diff(tt.granted, granted); diff != "" || (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
@@ -88,7 +88,7 @@ func TestWebhookCacheKey(t *testing.T) {
 		token     string
 		audiences []string
 	}{{"a\x00b", []string{"c"}}, {"a", []string{"b", "c"}}, {"a", []string{"b\x00c"}}, {`a" "b`, []string{"c"}}} {
-		_, _, _ = tokens.For([]string{"api"}).Verify(t.Context(), call.token, call.audiences)
+		_, _, _ = tokens.Verifier([]string{"api"}).Verify(t.Context(), call.token, call.audiences)
 	}
 	if len(asked) != 4 {
 		t.Errorf("the webhook was asked for %q; want 4 calls", asked)

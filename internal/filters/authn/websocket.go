@@ -15,8 +15,9 @@ const tokenProtocol = "base64url.bearer.authorization.k8s.io."
 const webSocketProtocols = "Sec-Websocket-Protocol"
 
 // webSocketToken returns the bearer token among the subprotocols of a WebSocket request, or "" if
-// the request has no token. It returns an error if there are two tokens, if the token is malformed,
-// or if the client offers no other subprotocol, because the server never selects a token.
+// there is none. It returns an error if there are two tokens, if the token is malformed, or if the
+// client offers no other subprotocol, because the server never selects the token as the
+// subprotocol.
 func webSocketToken(r *http.Request) (string, error) {
 	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
 		return "", nil
@@ -32,7 +33,7 @@ func webSocketToken(r *http.Request) (string, error) {
 		default:
 			token, err := base64.RawURLEncoding.DecodeString(encoded)
 			if err != nil || len(token) == 0 || !utf8.Valid(token) {
-				return "", errors.New("invalid " + tokenProtocol + " subprotocol") // without the token: errors are logged
+				return "", errors.New("invalid " + tokenProtocol + " subprotocol") // omits the token, because errors are logged
 			}
 			found = string(token)
 		}
@@ -43,9 +44,9 @@ func webSocketToken(r *http.Request) (string, error) {
 	return found, nil
 }
 
-// RemoveCredentials deletes bearer tokens from the header of an authenticated request, so
-// that no later handler can forward or log them: the Authorization header, and tokens
-// among WebSocket subprotocols.
+// RemoveCredentials deletes bearer tokens from the header of an authenticated request, so that
+// later handlers cannot forward or log them. It removes the Authorization header and the tokens
+// among the WebSocket subprotocols.
 func RemoveCredentials(header http.Header) {
 	header.Del("Authorization")
 	if len(header[webSocketProtocols]) == 0 {
@@ -69,7 +70,7 @@ func RemoveCredentials(header http.Header) {
 	}
 }
 
-// subprotocols yields the WebSocket subprotocols that a client offers.
+// subprotocols returns an iterator over the WebSocket subprotocols that a client offers.
 func subprotocols(header http.Header) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		for _, line := range header[webSocketProtocols] {

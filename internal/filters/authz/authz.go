@@ -1,5 +1,5 @@
-// Package authz contains the authorizers. A Union evaluates several in turn. They depend on the
-// attributes of package authorizer only; filters.Authorize calls them.
+// Package authz contains the authorizers and combines them. Authorizers depend only on the
+// attributes of package authorizer. filters.Authorize calls them.
 package authz
 
 import (
@@ -12,8 +12,8 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// Union evaluates its authorizers in order until one allows or denies. Otherwise, it joins all
-// reasons and errors.
+// Union evaluates its authorizers in order until one allows or denies. If none does, the decision
+// is DecisionNoOpinion, with the joined reasons and errors of all authorizers.
 type Union []authorizer.Authorizer
 
 // Authorize implements authorizer.Authorizer.
@@ -47,7 +47,7 @@ func (Masters) Authorize(_ context.Context, a *authorizer.Attributes) (authorize
 	return authorizer.DecisionNoOpinion, "", nil
 }
 
-// AlwaysAllow allows everything to everyone.
+// AlwaysAllow allows all requests.
 type AlwaysAllow struct{}
 
 // Authorize implements authorizer.Authorizer.
@@ -55,17 +55,17 @@ func (AlwaysAllow) Authorize(context.Context, *authorizer.Attributes) (authorize
 	return authorizer.DecisionAllow, "", nil
 }
 
-// AlwaysDeny denies all requests.
+// AlwaysDeny allows no request. Like kube-apiserver's authorizer of this name, it returns
+// DecisionNoOpinion, so later authorizers of a Union can allow the request.
 type AlwaysDeny struct{}
 
-// Authorize implements authorizer.Authorizer. As kube-apiserver's it has no opinion, so
-// that authorizers after it are heard.
+// Authorize implements authorizer.Authorizer.
 func (AlwaysDeny) Authorize(context.Context, *authorizer.Attributes) (authorizer.Decision, string, error) {
 	return authorizer.DecisionNoOpinion, "Everything is forbidden.", nil
 }
 
-// always returns an authorizer type without dependencies; nil for other types.
-func always(of string) authorizer.Authorizer {
+// constantAuthorizer returns AlwaysAllow or AlwaysDeny, or nil for other types.
+func constantAuthorizer(of string) authorizer.Authorizer {
 	switch of {
 	case TypeAlwaysAllow:
 		return AlwaysAllow{}
@@ -75,12 +75,13 @@ func always(of string) authorizer.Authorizer {
 	return nil
 }
 
-// ByModes lists authorizers by type, with the names that kube-apiserver uses without a
-// configuration.
-func ByModes(modes []string) []Listed {
-	list := make([]Listed, len(modes))
+// FromModes returns authorizers by type, with the names that kube-apiserver uses for
+// --authorization-mode. For types other than AlwaysAllow and AlwaysDeny, the field Authorizer is
+// nil. Unknown types are not rejected.
+func FromModes(modes []string) []NamedAuthorizer {
+	list := make([]NamedAuthorizer, len(modes))
 	for i, mode := range modes {
-		list[i] = Listed{Type: mode, Name: strings.ToLower(mode), Authorizer: always(mode)}
+		list[i] = NamedAuthorizer{Type: mode, Name: strings.ToLower(mode), Authorizer: constantAuthorizer(mode)}
 		if mode == TypeWebhook {
 			list[i].Name = "default"
 		}

@@ -29,26 +29,26 @@ const (
 	TypeWebhook     = "Webhook"
 )
 
-// Types are all of them, in order of their names.
+// Types returns all types of authorizers in a new slice, sorted by name.
 func Types() []string {
 	return []string{TypeABAC, TypeAlwaysAllow, TypeAlwaysDeny, TypeNode, TypeRBAC, TypeWebhook}
 }
 
-// Configuration is an AuthorizationConfiguration of apiserver.config.k8s.io: v1 or v1beta1,
-// which have the same fields.
+// Configuration is an AuthorizationConfiguration of apiserver.config.k8s.io/v1 or v1beta1, which
+// have the same fields.
 type Configuration struct {
 	metav1.TypeMeta `json:",inline"`
 	Authorizers     []AuthorizerConfiguration `json:"authorizers"`
 }
 
-// AuthorizerConfiguration is one of the authorizers, in order.
+// AuthorizerConfiguration configures one authorizer. Webhook is set only for TypeWebhook.
 type AuthorizerConfiguration struct {
 	Type    string                `json:"type"`
 	Name    string                `json:"name"`
 	Webhook *WebhookConfiguration `json:"webhook,omitempty"`
 }
 
-// WebhookConfiguration configures a webhook authorizer.
+// WebhookConfiguration configures a webhook authorizer. A nil *bool means true.
 type WebhookConfiguration struct {
 	AuthorizedTTL                            metav1.Duration `json:"authorizedTTL"`
 	CacheAuthorizedRequests                  *bool           `json:"cacheAuthorizedRequests,omitempty"`
@@ -67,15 +67,16 @@ type WebhookConfiguration struct {
 	} `json:"matchConditions"`
 }
 
-// Defaults of webhooks, and the longest time that one may take, as kube-apiserver's.
+// Default cache lifetimes of webhook decisions, and the maximum timeout of a webhook. The values are
+// the same as in kube-apiserver.
 const (
 	DefaultAuthorizedTTL   = 5 * time.Minute
 	DefaultUnauthorizedTTL = 30 * time.Second
 	MaxWebhookTimeout      = 30 * time.Second
 )
 
-// ParseConfiguration reads a configuration in YAML, which may have no unknown field, and fills
-// in defaults. It does not validate; Open does.
+// ParseConfiguration parses a configuration in YAML or JSON and sets defaults. Unknown fields are
+// an error. It does not validate the values; Open does.
 func ParseConfiguration(data []byte) (*Configuration, error) {
 	const group = "apiserver.config.k8s.io"
 	c := new(Configuration)
@@ -98,23 +99,24 @@ func ParseConfiguration(data []byte) (*Configuration, error) {
 	return c, nil
 }
 
-// Open returns the authorizers of a configuration. For authorizers that the control plane provides,
-// only the type is set. The error contains all errors by field. metrics are the metrics of
-// webhooks. dial connects to webhooks; nil dials directly.
-func (c *Configuration) Open(metrics *webhook.Metrics, dial egress.Dial) ([]Listed, error) {
+// Open validates the configuration and returns its authorizers in order. It reads the kubeconfig
+// files of webhooks, but does not contact the webhooks. The error contains all problems by field.
+// For authorizers that the control plane provides, Authorizer is nil. metrics may be nil. dial
+// connects to the webhooks; nil connects directly.
+func (c *Configuration) Open(metrics *webhook.Metrics, dial egress.Dial) ([]NamedAuthorizer, error) {
 	at := field.NewPath("authorizers")
 	var errs field.ErrorList
 	if len(c.Authorizers) == 0 {
 		errs = append(errs, field.Required(at, "at least one authorization mode must be defined"))
 	}
-	var list []Listed
+	var list []NamedAuthorizer
 	for i := range c.Authorizers {
 		a := &c.Authorizers[i]
 		errs = append(errs, a.check(at.Index(i), c.Authorizers[:i])...)
-		l := Listed{Type: a.Type, Name: a.Name, Authorizer: always(a.Type)}
+		l := NamedAuthorizer{Type: a.Type, Name: a.Name, Authorizer: constantAuthorizer(a.Type)}
 		if a.Type == TypeWebhook && a.Webhook != nil {
-			opened, faults := a.Webhook.open(at.Index(i), a.Name, metrics, dial)
-			errs = append(errs, faults...)
+			opened, more := a.Webhook.open(at.Index(i), a.Name, metrics, dial)
+			errs = append(errs, more...)
 			l.Authorizer = opened
 		}
 		list = append(list, l)
@@ -125,8 +127,8 @@ func (c *Configuration) Open(metrics *webhook.Metrics, dial egress.Dial) ([]List
 	return list, nil
 }
 
-// check returns the errors of an authorizer, except the errors of its webhook. before are the
-// preceding authorizers.
+// check returns the errors of an authorizer, except the errors of its webhook. before contains the
+// preceding authorizers, to find duplicates.
 func (a *AuthorizerConfiguration) check(at *field.Path, before []AuthorizerConfiguration) field.ErrorList {
 	has := func(same func(AuthorizerConfiguration) bool) bool { return slices.ContainsFunc(before, same) }
 	switch {
@@ -155,15 +157,14 @@ func (a *AuthorizerConfiguration) check(at *field.Path, before []AuthorizerConfi
 	return errs
 }
 
-// open returns the webhook authorizer.
 func (w *WebhookConfiguration) open(at *field.Path, name string, metrics *webhook.Metrics, dial egress.Dial) (*webhook.Authorizer, field.ErrorList) {
 	errs := w.check(at)
 	var texts []string
 	for i := range w.MatchConditions {
 		texts = append(texts, w.MatchConditions[i].Expression)
 	}
-	conditions, faults := webhook.NewConditions(texts, at.Child("matchConditions"))
-	if errs = append(errs, faults...); len(errs) > 0 {
+	conditions, more := webhook.NewConditions(texts, at.Child("matchConditions"))
+	if errs = append(errs, more...); len(errs) > 0 {
 		return nil, errs
 	}
 	file := *w.ConnectionInfo.KubeConfigFile
@@ -173,12 +174,13 @@ func (w *WebhookConfiguration) open(at *field.Path, name string, metrics *webhoo
 	}
 	return webhook.New(webhook.Config{
 		Name: name, Metrics: metrics, Client: client, URL: url, Timeout: w.Timeout.Duration, Version: w.SubjectAccessReviewVersion,
-		AllowedTTL: remembered(w.CacheAuthorizedRequests, w.AuthorizedTTL), OtherTTL: remembered(w.CacheUnauthorizedRequests, w.UnauthorizedTTL),
+		AllowedTTL: cacheTTL(w.CacheAuthorizedRequests, w.AuthorizedTTL), OtherTTL: cacheTTL(w.CacheUnauthorizedRequests, w.UnauthorizedTTL),
 		Conditions: conditions, DenyOnError: w.FailurePolicy == "Deny",
 	}), nil
 }
 
-func remembered(cached *bool, ttl metav1.Duration) time.Duration {
+// cacheTTL returns the lifetime of cached decisions; 0 disables the cache.
+func cacheTTL(cached *bool, ttl metav1.Duration) time.Duration {
 	if cached != nil && !*cached {
 		return 0
 	}
@@ -224,7 +226,7 @@ func (w *WebhookConfiguration) checkConnection(at *field.Path) field.ErrorList {
 	case "":
 		return one(field.Required(at.Child("type"), ""))
 	case "KubeConfigFile":
-	default: // kube-apiserver does not support InClusterConfig, as documented
+	default: // as documented, an API server does not support InClusterConfig
 		return one(field.NotSupported(at.Child("type"), w.ConnectionInfo.Type, []string{"KubeConfigFile"}))
 	}
 	file := w.ConnectionInfo.KubeConfigFile

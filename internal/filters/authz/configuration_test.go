@@ -84,9 +84,9 @@ func TestInOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := ByModes([]string{TypeAlwaysDeny, TypeRBAC})
+	list := FromModes([]string{TypeAlwaysDeny, TypeRBAC})
 	current := &list
-	o := NewInOrder(func() *[]Listed { return current }, map[string]authorizer.Authorizer{TypeRBAC: fixed{decision: authorizer.DecisionAllow}}, metrics)
+	o := NewReloadableUnion(func() *[]NamedAuthorizer { return current }, map[string]authorizer.Authorizer{TypeRBAC: fixed{decision: authorizer.DecisionAllow}}, metrics)
 	ask := func() authorizer.Decision {
 		decision, _, _ := o.Authorize(context.Background(), &authorizer.Attributes{User: &request.User{Name: "jane"}})
 		return decision
@@ -94,12 +94,12 @@ func TestInOrder(t *testing.T) {
 	if got := ask(); got != authorizer.DecisionAllow {
 		t.Error(got)
 	}
-	other := []Listed{{Type: TypeWebhook, Name: "w", Authorizer: fixed{decision: authorizer.DecisionDeny}}, {Type: TypeRBAC, Name: "rbac"}}
+	other := []NamedAuthorizer{{Type: TypeWebhook, Name: "w", Authorizer: fixed{decision: authorizer.DecisionDeny}}, {Type: TypeRBAC, Name: "rbac"}}
 	current = &other
 	if got := ask(); got != authorizer.DecisionDeny {
 		t.Error(got)
 	}
-	absent := ByModes([]string{TypeNode, TypeAlwaysAllow})
+	absent := FromModes([]string{TypeNode, TypeAlwaysAllow})
 	current = &absent
 	if got := ask(); got != authorizer.DecisionDeny {
 		t.Errorf("%s although an authorizer is missing", got)
@@ -121,7 +121,7 @@ func TestInOrder(t *testing.T) {
 	}
 }
 
-// FuzzConfiguration: no file makes the server panic.
+// FuzzConfiguration checks that no configuration file causes a panic.
 func FuzzConfiguration(f *testing.F) {
 	const head = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\n"
 	f.Add(head + "authorizers: [{type: Node, name: node}, {type: RBAC, name: rbac}]")

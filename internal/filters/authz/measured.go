@@ -11,13 +11,14 @@ import (
 	"mainstay.dev/mainstay/internal/authorizer"
 )
 
-// RequestMetrics count the authorizations of requests, under the names of kube-apiserver.
+// RequestMetrics counts and measures authorizations, with the metric names of kube-apiserver.
 type RequestMetrics struct {
 	attempts *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 }
 
-// NewRequestMetrics registers the metrics.
+// NewRequestMetrics registers the metrics. It returns an error if one of them is already
+// registered.
 func NewRequestMetrics(registerer prometheus.Registerer) (*RequestMetrics, error) {
 	m := &RequestMetrics{
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -34,7 +35,7 @@ func NewRequestMetrics(registerer prometheus.Registerer) (*RequestMetrics, error
 	return m, nil
 }
 
-// Measured is an authorizer with metrics.
+// Measured is an authorizer with metrics. Both fields are required.
 type Measured struct {
 	Authorizer authorizer.Authorizer
 	Metrics    *RequestMetrics

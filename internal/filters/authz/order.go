@@ -11,10 +11,11 @@ import (
 	"mainstay.dev/mainstay/internal/authorizer"
 )
 
-// Listed is an authorizer in a list.
-type Listed struct {
+// NamedAuthorizer is an authorizer with its type and name in the configuration.
+type NamedAuthorizer struct {
 	Type, Name string
-	// Authorizer is the implementation; nil selects the control plane's authorizer of the type.
+	// Authorizer is the implementation. A nil Authorizer selects the control plane's authorizer of
+	// the type.
 	Authorizer authorizer.Authorizer
 }
 
@@ -22,7 +23,7 @@ type Listed struct {
 // do nothing.
 type Metrics struct{ decisions *prometheus.CounterVec }
 
-// NewMetrics registers the metrics.
+// NewMetrics registers the metrics. It returns an error if they are already registered.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "apiserver_authorization_decisions_total", Help: "Total number of terminal decisions made by an authorizer split by authorizer type, name, and decision.",
@@ -33,70 +34,73 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// InOrder evaluates Masters, and then the authorizers of a replaceable list.
-type InOrder struct {
-	list    func() *[]Listed
-	own     map[string]authorizer.Authorizer
+// ReloadableUnion evaluates Masters, and then the authorizers of a list that can be replaced at any
+// time. It is safe for concurrent use.
+type ReloadableUnion struct {
+	list    func() *[]NamedAuthorizer
+	builtin map[string]authorizer.Authorizer
 	metrics *Metrics
-	current atomic.Pointer[made]
+	current atomic.Pointer[builtUnion]
 }
 
-// made is the union for a list.
-type made struct {
-	of    *[]Listed
+// builtUnion caches the Union for a list.
+type builtUnion struct {
+	list  *[]NamedAuthorizer
 	union Union
 }
 
-// NewInOrder returns an authorizer with the current list of the function list, which must be
-// replaced, not modified. own are the authorizers of the control plane by type; the creator of a
-// list must reject other types without an Authorizer.
-func NewInOrder(list func() *[]Listed, own map[string]authorizer.Authorizer, metrics *Metrics) *InOrder {
-	return &InOrder{list: list, own: own, metrics: metrics}
+// NewReloadableUnion returns an authorizer for the list that the function list returns. The
+// function is called for each request. To change the list, it must return another pointer; a list
+// must not be modified. builtin contains the authorizers of the control plane by type. Lists with
+// other types must set Authorizer. metrics may be nil.
+func NewReloadableUnion(list func() *[]NamedAuthorizer, builtin map[string]authorizer.Authorizer, metrics *Metrics) *ReloadableUnion {
+	return &ReloadableUnion{list: list, builtin: builtin, metrics: metrics}
 }
 
 // Authorize implements authorizer.Authorizer.
-func (o *InOrder) Authorize(ctx context.Context, attributes *authorizer.Attributes) (authorizer.Decision, string, error) {
+func (o *ReloadableUnion) Authorize(ctx context.Context, attributes *authorizer.Attributes) (authorizer.Decision, string, error) {
 	list := o.list()
 	now := o.current.Load()
-	if now == nil || now.of != list {
-		now = &made{of: list, union: o.union(*list)}
+	if now == nil || now.list != list {
+		now = &builtUnion{list: list, union: o.union(*list)}
 		o.current.Store(now)
 	}
 	return now.union.Authorize(ctx, attributes)
 }
 
-func (o *InOrder) union(list []Listed) Union {
+func (o *ReloadableUnion) union(list []NamedAuthorizer) Union {
 	union := Union{Masters{}}
 	for _, l := range list {
 		next := l.Authorizer
 		if next == nil {
-			next = o.own[l.Type]
+			next = o.builtin[l.Type]
 		}
 		if next == nil {
-			next = missing(l.Type)
+			next = missingAuthorizer(l.Type)
 		}
 		if m := o.metrics; m != nil {
-			next = &counted{next, m.decisions.WithLabelValues(l.Type, l.Name, "allowed"), m.decisions.WithLabelValues(l.Type, l.Name, "denied")}
+			next = &countedAuthorizer{next, m.decisions.WithLabelValues(l.Type, l.Name, "allowed"), m.decisions.WithLabelValues(l.Type, l.Name, "denied")}
 		}
 		union = append(union, next)
 	}
 	return union
 }
 
-// missing denies: an authorizer that is not there must not be passed over.
-type missing string
+// missingAuthorizer denies all requests. It replaces an authorizer without implementation, because
+// skipping a configured authorizer would be unsafe.
+type missingAuthorizer string
 
-func (m missing) Authorize(context.Context, *authorizer.Attributes) (authorizer.Decision, string, error) {
-	return authorizer.DecisionDeny, "", errors.New("there is no authorizer of the type " + string(m))
+func (m missingAuthorizer) Authorize(context.Context, *authorizer.Attributes) (authorizer.Decision, string, error) {
+	return authorizer.DecisionDeny, "", errors.New("no authorizer of type " + string(m))
 }
 
-// counted counts the final decisions of an authorizer.
-type counted struct {
+// countedAuthorizer counts the final decisions of an authorizer.
+type countedAuthorizer struct {
 	authorizer.Authorizer
 	allowed, denied prometheus.Counter
 }
 
-func (c *counted) Authorize(ctx context.Context, a *authorizer.Attributes) (authorizer.Decision, string, error) {
+func (c *countedAuthorizer) Authorize(ctx context.Context, a *authorizer.Attributes) (authorizer.Decision, string, error) {
 	decision, reason, err := c.Authorizer.Authorize(ctx, a)
 	switch decision {
 	case authorizer.DecisionAllow:

@@ -1,6 +1,6 @@
-// Package faults makes chosen requests of a server fail, for tests: the filter that does
-// it, and the endpoint by which programs in any language ask for it. It is not for servers
-// that anybody depends on.
+// Package faults injects faults into selected requests of a server, for tests. It contains the
+// filter that applies the faults, and an HTTP endpoint for test programs in any language. Do not
+// enable it on servers in production.
 package faults
 
 import (
@@ -20,73 +20,76 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// Fault makes requests fail. Its first fields select authorized requests; a field that is
-// empty selects any.
+// Fault describes a fault. Verb, Resource, User and Name select authorized requests for resources;
+// an empty field matches all requests. At least one of Delay, Status, DropWatch, StaleReads and
+// FreezeWatch is required.
 type Fault struct {
 	Verb     string // get, list, watch, create, update, patch, delete or deletecollection
-	Resource string // in the plural, as pods, or with a subresource, as pods/status
+	Resource string // plural name, such as pods, or with a subresource, such as pods/status
 	User     string
-	Name     string // of the object, where the path has it
+	Name     string // object name in the path; a create has none
 
-	// Count is how many requests fail; 0: all, until Remove.
+	// Count is the maximum number of affected requests; 0 means no limit.
 	Count int
-	// Probability is the share of requests that fail, drawn at random from Seed;
-	// 0: all.
+	// Probability is the share of affected requests, from 0 to 1, chosen at random with Seed; 0
+	// means all requests.
 	Probability float64
 	Seed        uint64
 
-	// Delay is how long a request waits before anything else happens to it.
+	// Delay delays the request before any other fault is applied.
 	Delay time.Duration
-	// Status responds with this code and a matching Status: 409 is a conflict or, for a creation,
-	// AlreadyExists; 410 an expired resource version; 429 has a Retry-After of RetryAfter; others
-	// are generic.
+	// Status is the code of an error response, from 400 to 599. The body is a matching
+	// metav1.Status: 409 is a conflict or, for a creation, AlreadyExists; 410 is an expired resource
+	// version; 429 has a Retry-After of RetryAfter; other codes are generic.
 	Status     int
-	RetryAfter time.Duration // 0: 1s; whole seconds
+	RetryAfter time.Duration // rounded to seconds; 0 means one second
 	// DropWatch aborts watches, including existing ones.
 	DropWatch bool
-	// StaleReads serves gets and lists at the revision of Inject, if the request permits it, like a
-	// server with a slow cache: requests with resourceVersion 0 or an older one that is not exact.
-	// It lasts for an hour.
+	// StaleReads serves gets and lists at the revision at which the fault was injected, like a
+	// server with a slow cache. It affects only requests that permit this: with resourceVersion 0,
+	// or an older one without an exact match. Reads fail when the revision is compacted.
 	StaleReads bool
-	// FreezeWatch delays the events of watches until Remove, including existing watches.
+	// FreezeWatch delays the events of watches, including existing ones, until the fault is
+	// removed.
 	FreezeWatch bool
 }
 
-// check returns the errors of a fault.
+// check returns an error if the fault is invalid.
 func (f Fault) check() error {
 	switch {
 	case f.Status != 0 && (f.Status < 400 || f.Status > 599):
-		return fmt.Errorf("Status is %d; it must be that of an error", f.Status)
+		return fmt.Errorf("Status is %d; it must be between 400 and 599", f.Status)
 	case f.Probability < 0 || f.Probability > 1:
 		return fmt.Errorf("Probability is %g; it must be between 0 and 1", f.Probability)
 	case f.Count < 0 || f.Delay < 0 || f.RetryAfter < 0:
 		return errors.New("Count, Delay and RetryAfter cannot be negative")
-	case f.Status == 0 && f.Delay == 0 && !f.ofWatches() && !f.StaleReads:
+	case f.Status == 0 && f.Delay == 0 && !f.affectsWatches() && !f.StaleReads:
 		return errors.New("one of Status, Delay, DropWatch, FreezeWatch and StaleReads is required")
-	case (f.ofWatches() || f.StaleReads) && f.Status != 0:
+	case (f.affectsWatches() || f.StaleReads) && f.Status != 0:
 		return errors.New("Status excludes DropWatch, FreezeWatch and StaleReads")
-	case f.ofWatches() && f.StaleReads:
-		return errors.New("StaleReads, which is about gets and lists, excludes DropWatch and FreezeWatch")
+	case f.affectsWatches() && f.StaleReads:
+		return errors.New("StaleReads excludes DropWatch and FreezeWatch")
 	}
 	return nil
 }
 
-func (f *Fault) ofWatches() bool { return f.DropWatch || f.FreezeWatch }
+func (f *Fault) affectsWatches() bool { return f.DropWatch || f.FreezeWatch }
 
-// Injection is a fault that was injected. Its methods may be called concurrently.
+// Injection is an injected fault. Its methods are safe for concurrent use.
 type Injection struct {
-	id      int // of the endpoint
+	id      int // ID in the HTTP endpoint
 	fault   Fault
 	set     *Set
-	random  *rand.Rand    // guarded by set.mu, as is hits
+	random  *rand.Rand    // guarded by set.mu, like hits
 	removed chan struct{} // closed by Remove
 	hits    int
-	// at is the revision of StaleReads, which is held until release.
-	at      int64
-	release func()
+	// revision is the revision of StaleReads, which is held until release.
+	revision int64
+	release  func()
 }
 
-// Remove removes the fault. It may be called more than once.
+// Remove removes the fault and ends its delays. Frozen watches continue. It may be called more than
+// once.
 func (i *Injection) Remove() {
 	i.set.mu.Lock()
 	defer i.set.mu.Unlock()
@@ -99,37 +102,38 @@ func (i *Injection) Remove() {
 	}
 }
 
-// Hits returns how many requests the fault has met.
+// Hits returns the number of affected requests so far.
 func (i *Injection) Hits() int {
 	i.set.mu.Lock()
 	defer i.set.mu.Unlock()
 	return i.hits
 }
 
-// Set contains the faults of a server, and the affected watches. The zero value is empty. It is
-// safe for concurrent use.
+// Set contains the injected faults of a server. The zero value is an empty set without stale reads.
+// It is safe for concurrent use.
 type Set struct {
-	// Hold retains the newest revision until release; nil disables stale reads. Set it before the
-	// first Inject.
-	Hold func(ctx context.Context) (revision int64, release func(), err error)
+	// HoldRevision returns the newest revision and keeps it readable until release is called. If it
+	// is nil, faults with StaleReads are rejected. Set it before the first Inject.
+	HoldRevision func(ctx context.Context) (revision int64, release func(), err error)
 
 	mu struct {
 		sync.Mutex
 		injections []*Injection
-		injected   int      // so far
-		watches    []*watch // under way
+		injected   int      // number of injected faults so far
+		watches    []*watch // active watches
 	}
 }
 
-// Inject makes requests fail until Remove. If several faults match, the first injected one applies.
-// An invalid fault is an error.
+// Inject injects a fault until Remove is called. All matching faults apply to a request, in the
+// order of injection, until one has written a response. Inject returns an error if the fault is
+// invalid or if stale reads are unavailable.
 func (f *Set) Inject(ctx context.Context, fault Fault) (*Injection, error) {
 	if err := fault.check(); err != nil {
 		return nil, fmt.Errorf("inject a fault: %w", err)
 	}
 	i := &Injection{fault: fault, set: f, random: rand.New(rand.NewPCG(fault.Seed, fault.Seed)), removed: make(chan struct{}), release: func() {}}
 	if fault.StaleReads {
-		if err := i.hold(ctx); err != nil {
+		if err := i.holdRevision(ctx); err != nil {
 			return nil, fmt.Errorf("inject a fault: %w", err)
 		}
 	}
@@ -138,10 +142,10 @@ func (f *Set) Inject(ctx context.Context, fault Fault) (*Injection, error) {
 	f.mu.injected++
 	i.id = f.mu.injected
 	f.mu.injections = append(f.mu.injections, i)
-	if fault.ofWatches() {
+	if fault.affectsWatches() {
 		for _, w := range f.mu.watches {
-			if i.meetsLocked(w.request) {
-				w.meet(i)
+			if i.matchLocked(w.request) {
+				w.apply(i)
 			}
 		}
 	}
@@ -161,13 +165,14 @@ func (f *Set) all() []*Injection {
 	return slices.Clone(f.mu.injections)
 }
 
-// met returns the faults that a request meets, and, of a watch, registers it.
-func (f *Set) met(r *http.Request, w *watch) []*Injection {
+// match returns the faults that apply to a request, and counts the request for each. If w is not
+// nil, it registers the watch, so that later faults apply to it.
+func (f *Set) match(r *http.Request, w *watch) []*Injection {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var met []*Injection
 	for _, i := range f.mu.injections {
-		if i.meetsLocked(r) {
+		if i.matchLocked(r) {
 			met = append(met, i)
 		}
 	}
@@ -177,16 +182,16 @@ func (f *Set) met(r *http.Request, w *watch) []*Injection {
 	return met
 }
 
-func (f *Set) forget(w *watch) {
+func (f *Set) removeWatch(w *watch) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.mu.watches = slices.DeleteFunc(f.mu.watches, func(other *watch) bool { return other == w })
 }
 
-// meetsLocked reports whether a request meets the fault, and counts it.
-func (i *Injection) meetsLocked(r *http.Request) bool {
+// matchLocked reports whether the fault applies to a request, and counts the request if it does.
+func (i *Injection) matchLocked(r *http.Request) bool {
 	fault := &i.fault
-	if fault.Count > 0 && i.hits >= fault.Count || !i.selects(r) {
+	if fault.Count > 0 && i.hits >= fault.Count || !i.matches(r) {
 		return false
 	}
 	if fault.Probability > 0 && i.random.Float64() >= fault.Probability {
@@ -196,50 +201,52 @@ func (i *Injection) meetsLocked(r *http.Request) bool {
 	return true
 }
 
-func (i *Injection) selects(r *http.Request) bool {
+func (i *Injection) matches(r *http.Request) bool {
 	f := &i.fault
 	info, user := request.InfoFrom(r.Context()), request.UserFrom(r.Context())
 	if info == nil || !info.IsResource {
 		return false
 	}
-	if f.ofWatches() && info.Verb != "watch" || f.StaleReads && !i.mayLag(r, info) {
+	if f.affectsWatches() && info.Verb != "watch" || f.StaleReads && !i.allowsStale(r, info) {
 		return false
 	}
 	resource := info.Resource
 	if info.Subresource != "" {
 		resource += "/" + info.Subresource
 	}
-	is := func(wanted, got string) bool { return wanted == "" || wanted == got }
+	is := func(want, got string) bool { return want == "" || want == got }
 	return is(f.Verb, info.Verb) && is(f.Resource, resource) && is(f.Name, info.Name) && (f.User == "" || user != nil && user.Name == f.User)
 }
 
-// Filter is the filter of a server, for server.Config.
+// Filter returns a handler that applies the faults to requests before next. It must run after
+// authentication and authorization.
 func (f *Set) Filter(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var stream *watch
 		if info := request.InfoFrom(r.Context()); info != nil && info.IsResource && info.Verb == "watch" {
 			stream = newWatch(w, r)
-			defer f.forget(stream)
+			defer f.removeWatch(stream)
 			w = stream
 		}
-		for _, i := range f.met(r, stream) {
-			if answered := i.befall(w, r, stream); answered {
+		for _, i := range f.match(r, stream) {
+			if responded := i.apply(w, r, stream); responded {
 				return
 			}
 			if i.fault.StaleReads {
-				r = i.lag(r)
+				r = i.makeStale(r)
 			}
 		}
 		if stream != nil {
 			r = r.WithContext(stream.ctx)
-			defer stream.end()
+			defer stream.finish()
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// befall applies the fault to a request. It reports whether it has written a response.
-func (i *Injection) befall(w http.ResponseWriter, r *http.Request, stream *watch) (answered bool) {
+// apply applies the fault to a request. It reports whether it has written a response. It blocks for
+// the delay.
+func (i *Injection) apply(w http.ResponseWriter, r *http.Request, stream *watch) (responded bool) {
 	if delay := i.fault.Delay; delay > 0 {
 		timer := time.NewTimer(delay)
 		defer timer.Stop()
@@ -250,22 +257,22 @@ func (i *Injection) befall(w http.ResponseWriter, r *http.Request, stream *watch
 		}
 	}
 	if i.fault.Status != 0 {
-		endpoints.WriteStatus(w, r, endpoints.StatusOf(i.fault.err(request.InfoFrom(r.Context()))))
+		endpoints.WriteStatus(w, r, endpoints.StatusOf(i.fault.apiError(request.InfoFrom(r.Context()))))
 		return true
 	}
 	if stream != nil {
-		stream.meet(i)
+		stream.apply(i)
 	}
 	return false
 }
 
-// err is the error of Status.
-func (f *Fault) err(info *request.Info) error {
+// apiError returns the API error for Status.
+func (f *Fault) apiError(info *request.Info) error {
 	const message = "a fault that the test has injected"
 	resource := schema.GroupResource{Group: info.Group, Resource: info.Resource}
 	switch {
 	case f.Status == http.StatusConflict && info.Verb == "create":
-		if info.Name == "" { // as for most creations, because the name is in the body
+		if info.Name == "" { // the name of most created objects is only in the body
 			err := apierrors.NewAlreadyExists(resource, "")
 			err.ErrStatus.Message = message
 			return err

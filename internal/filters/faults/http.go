@@ -17,11 +17,11 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// Paths of the endpoint. By default only system:masters may request them.
+// Paths of the HTTP endpoints. By default, only system:masters may access them.
 const (
-	// Path is that of all faults; one is below it by its id.
+	// Path is the path of the list of faults. A single fault has the path Path/ID.
 	Path = "/mainstay/v1/faults"
-	// ClockPath is that of the time.
+	// ClockPath is the path of the simulated clock.
 	ClockPath = "/mainstay/v1/clock"
 )
 
@@ -31,39 +31,39 @@ const (
 	maxFaults = 1000
 )
 
-// resource is a fault as JSON has it: durations are strings, as 1.5s.
-type resource struct {
-	ID          int     `json:"id"`
-	Hits        int     `json:"hits"`
-	Verb        string  `json:"verb,omitempty"`
-	Resource    string  `json:"resource,omitempty"`
-	User        string  `json:"user,omitempty"`
-	Name        string  `json:"name,omitempty"`
-	Count       int     `json:"count,omitempty"`
-	Probability float64 `json:"probability,omitempty"`
-	Seed        uint64  `json:"seed,omitempty"`
-	Delay       seconds `json:"delay,omitzero"`
-	Status      int     `json:"status,omitempty"`
-	RetryAfter  seconds `json:"retryAfter,omitzero"`
-	DropWatch   bool    `json:"dropWatch,omitempty"`
-	FreezeWatch bool    `json:"freezeWatch,omitempty"`
-	StaleReads  bool    `json:"staleReads,omitempty"`
+// faultJSON is the JSON form of a fault. Durations are strings, such as 1.5s.
+type faultJSON struct {
+	ID          int          `json:"id"`
+	Hits        int          `json:"hits"`
+	Verb        string       `json:"verb,omitempty"`
+	Resource    string       `json:"resource,omitempty"`
+	User        string       `json:"user,omitempty"`
+	Name        string       `json:"name,omitempty"`
+	Count       int          `json:"count,omitempty"`
+	Probability float64      `json:"probability,omitempty"`
+	Seed        uint64       `json:"seed,omitempty"`
+	Delay       jsonDuration `json:"delay,omitzero"`
+	Status      int          `json:"status,omitempty"`
+	RetryAfter  jsonDuration `json:"retryAfter,omitzero"`
+	DropWatch   bool         `json:"dropWatch,omitempty"`
+	FreezeWatch bool         `json:"freezeWatch,omitempty"`
+	StaleReads  bool         `json:"staleReads,omitempty"`
 }
 
-// seconds is a duration as a string.
-type seconds time.Duration
+// jsonDuration is a duration that is encoded as a string.
+type jsonDuration time.Duration
 
 // MarshalText implements encoding.TextMarshaler.
-func (s seconds) MarshalText() ([]byte, error) { return []byte(time.Duration(s).String()), nil }
+func (s jsonDuration) MarshalText() ([]byte, error) { return []byte(time.Duration(s).String()), nil }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
-func (s *seconds) UnmarshalText(text []byte) error {
+func (s *jsonDuration) UnmarshalText(text []byte) error {
 	d, err := time.ParseDuration(string(text))
-	*s = seconds(d)
+	*s = jsonDuration(d)
 	return err
 }
 
-func (r *resource) fault() Fault {
+func (r *faultJSON) fault() Fault {
 	return Fault{
 		Verb: r.Verb, Resource: r.Resource, User: r.User, Name: r.Name, Count: r.Count, Probability: r.Probability, Seed: r.Seed,
 		Delay: time.Duration(r.Delay), Status: r.Status, RetryAfter: time.Duration(r.RetryAfter),
@@ -71,17 +71,18 @@ func (r *resource) fault() Fault {
 	}
 }
 
-func (i *Injection) resource() resource {
+func (i *Injection) resource() faultJSON {
 	f := &i.fault
-	return resource{
+	return faultJSON{
 		ID: i.id, Hits: i.Hits(), Verb: f.Verb, Resource: f.Resource, User: f.User, Name: f.Name, Count: f.Count, Probability: f.Probability, Seed: f.Seed,
-		Delay: seconds(f.Delay), Status: f.Status, RetryAfter: seconds(f.RetryAfter),
+		Delay: jsonDuration(f.Delay), Status: f.Status, RetryAfter: jsonDuration(f.RetryAfter),
 		DropWatch: f.DropWatch, FreezeWatch: f.FreezeWatch, StaleReads: f.StaleReads,
 	}
 }
 
-// ServeHTTP is the endpoint of the faults: GET lists them, POST injects one, DELETE removes
-// all; of one, GET and DELETE.
+// ServeHTTP implements http.Handler for the faults below Path. For the list, GET returns all
+// faults, POST injects one and DELETE removes all. For a single fault, GET returns and DELETE
+// removes it.
 func (f *Set) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id := strings.Trim(strings.TrimPrefix(r.URL.Path, Path), "/")
 	var err error
@@ -89,7 +90,7 @@ func (f *Set) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case id != "":
 		err = f.serveOne(w, r, id)
 	case r.Method == http.MethodGet:
-		all := []resource{}
+		all := []faultJSON{}
 		for _, i := range f.all() {
 			all = append(all, i.resource())
 		}
@@ -123,34 +124,34 @@ func (f *Set) serveOne(w http.ResponseWriter, r *http.Request, id string) error 
 }
 
 func (f *Set) post(w http.ResponseWriter, r *http.Request) error {
-	var asked resource
-	if err := decode(w, r, &asked); err != nil {
+	var body faultJSON
+	if err := decode(w, r, &body); err != nil {
 		return err
 	}
 	if len(f.all()) >= maxFaults {
 		return apierrors.NewBadRequest(fmt.Sprintf("there are %d faults already; remove some", maxFaults))
 	}
-	injected, err := f.Inject(r.Context(), asked.fault())
+	injected, err := f.Inject(r.Context(), body.fault())
 	if err != nil {
 		return apierrors.NewBadRequest(err.Error())
 	}
 	return respond(w, http.StatusCreated, injected.resource())
 }
 
-// Clock returns the handler of the simulated clock: GET returns the time, and POST advances it by
-// the duration in the field advance.
+// Clock returns the handler of the simulated clock at ClockPath. GET returns the time, and POST
+// advances it by the duration in the field advance.
 func Clock(world *simulation.World) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var asked struct {
-			Advance seconds `json:"advance"`
+		var body struct {
+			Advance jsonDuration `json:"advance"`
 		}
 		switch r.Method {
 		case http.MethodPost:
-			if err := decode(w, r, &asked); err != nil {
+			if err := decode(w, r, &body); err != nil {
 				writeError(w, r, err)
 				return
 			}
-			world.Advance(time.Duration(asked.Advance))
+			world.Advance(time.Duration(body.Advance))
 		case http.MethodGet:
 		default:
 			writeError(w, r, apierrors.NewMethodNotSupported(schema.GroupResource{Resource: ClockPath}, r.Method))
@@ -160,19 +161,19 @@ func Clock(world *simulation.World) http.Handler {
 	})
 }
 
-// decode reads a body of JSON, of which each field must be known.
+// decode decodes a request body of one JSON object. Unknown fields are an error.
 func decode(w http.ResponseWriter, r *http.Request, into any) error {
 	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
 	decoder.DisallowUnknownFields()
 	err := decoder.Decode(into)
 	if err == nil && decoder.More() {
-		err = errors.New("something follows the object")
+		err = errors.New("unexpected data after the object")
 	}
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
 		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", maxBody))
 	}
 	if errors.Is(err, io.EOF) {
-		err = errors.New("it is empty")
+		err = errors.New("the body is empty")
 	}
 	if err != nil {
 		return apierrors.NewBadRequest(fmt.Sprintf("decode the JSON body: %v", err))

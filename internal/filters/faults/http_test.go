@@ -24,7 +24,7 @@ func TestEndpoint(t *testing.T) {
 	steps := []struct {
 		method, path, body string
 		code               int
-		want               string // in the answer
+		want               string // part of the response body
 	}{
 		{"GET", "", "", 200, `{"faults":[]}`},
 		{"POST", "", fault, 201, `{"id":1,"hits":0,"resource":"pods","count":2,"delay":"1.5s","status":503}`},
@@ -39,7 +39,7 @@ func TestEndpoint(t *testing.T) {
 		{"PATCH", "", fault, 405, "MethodNotAllowed"},
 		{"POST", "", `{"status":200}`, 400, "Status is 200"},
 		{"POST", "", `{"probability":2,"status":500}`, 400, "Probability is 2"},
-		{"POST", "", `{"staleReads":true}`, 400, "no StaleReads"}, // of this set
+		{"POST", "", `{"staleReads":true}`, 400, "no StaleReads"}, // HoldRevision is nil
 		{"POST", "", `{"statu":500}`, 400, "unknown field"},
 		{"POST", "", `{"delay":"soon"}`, 400, "invalid duration"},
 		{"POST", "", fault + "{}", 400, "something follows"},

@@ -12,19 +12,19 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// hold retains the newest revision for StaleReads.
-func (i *Injection) hold(ctx context.Context) error {
-	if i.set.Hold == nil {
+// holdRevision acquires the newest revision for StaleReads.
+func (i *Injection) holdRevision(ctx context.Context) error {
+	if i.set.HoldRevision == nil {
 		return errors.New("this server has no StaleReads")
 	}
 	var err error
-	i.at, i.release, err = i.set.Hold(context.WithoutCancel(ctx))
+	i.revision, i.release, err = i.set.HoldRevision(context.WithoutCancel(ctx))
 	return err
 }
 
-// mayLag reports whether a request is a get or a list that may be served at the revision of the
-// fault. A resourceVersion guarantees that the response is not older.
-func (i *Injection) mayLag(r *http.Request, info *request.Info) bool {
+// allowsStale reports whether a request is a get or list that may be served at the revision of the
+// fault. A resourceVersion in the request is a lower bound for the revision of the response.
+func (i *Injection) allowsStale(r *http.Request, info *request.Info) bool {
 	if info.Verb != "list" && info.Verb != "get" || info.Subresource != "" {
 		return false
 	}
@@ -37,20 +37,21 @@ func (i *Injection) mayLag(r *http.Request, info *request.Info) bool {
 	}
 	version, err := strconv.ParseInt(query.Get("resourceVersion"), 10, 64)
 	exact := query.Has("limit") && version > 0 && !query.Has("resourceVersionMatch") // a limit implies an exact match of the resourceVersion
-	return err == nil && version <= i.at && !exact
+	return err == nil && version <= i.revision && !exact
 }
 
-// lag returns the request for the object or the list at the revision of the fault.
-func (i *Injection) lag(r *http.Request) *http.Request {
+// makeStale returns a request that reads at the revision of the fault. It modifies the request.Info
+// of a get, and a copy of the request for a list.
+func (i *Injection) makeStale(r *http.Request) *http.Request {
 	if info := request.InfoFrom(r.Context()); info.Verb == "get" {
-		info.AsOf = i.at
+		info.AsOf = i.revision
 		return r
 	}
 	query := r.URL.Query()
-	query.Set("resourceVersion", strconv.FormatInt(i.at, 10))
+	query.Set("resourceVersion", strconv.FormatInt(i.revision, 10))
 	query.Set("resourceVersionMatch", string(metav1.ResourceVersionMatchExact))
-	lagging, location := *r, *r.URL
+	stale, location := *r, *r.URL
 	location.RawQuery = query.Encode()
-	lagging.URL = &location
-	return &lagging
+	stale.URL = &location
+	return &stale
 }

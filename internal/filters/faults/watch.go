@@ -6,16 +6,16 @@ import (
 	"sync"
 )
 
-// watch is a watch under way, as the writer of its answer.
+// watch is the ResponseWriter of an active watch.
 type watch struct {
 	http.ResponseWriter
 	request *http.Request
-	ctx     context.Context // of the handler
+	ctx     context.Context // the context of the handler
 	cancel  context.CancelFunc
 
 	mu      sync.Mutex
 	dropped bool
-	frozen  []*Injection // events wait for the removal of all
+	frozen  []*Injection // writes wait until all of them are removed
 }
 
 func newWatch(w http.ResponseWriter, r *http.Request) *watch {
@@ -23,8 +23,8 @@ func newWatch(w http.ResponseWriter, r *http.Request) *watch {
 	return &watch{ResponseWriter: w, request: r, ctx: ctx, cancel: cancel}
 }
 
-// meet drops or freezes the watch.
-func (w *watch) meet(i *Injection) {
+// apply aborts or freezes the watch.
+func (w *watch) apply(i *Injection) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if i.fault.DropWatch {
@@ -36,7 +36,7 @@ func (w *watch) meet(i *Injection) {
 	}
 }
 
-// Write waits while the watch is frozen.
+// Write implements io.Writer. It blocks while the watch is frozen.
 func (w *watch) Write(p []byte) (int, error) {
 	for {
 		w.mu.Lock()
@@ -57,11 +57,11 @@ func (w *watch) Write(p []byte) (int, error) {
 	}
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap returns the wrapped writer for http.ResponseController.
 func (w *watch) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// end is called when the handler returns: a watch that was dropped breaks off.
-func (w *watch) end() {
+// finish is called when the handler returns. It aborts the response of a dropped watch.
+func (w *watch) finish() {
 	w.cancel()
 	w.mu.Lock()
 	dropped := w.dropped

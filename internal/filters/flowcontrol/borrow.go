@@ -8,20 +8,20 @@ import (
 )
 
 const (
-	// adjustmentPeriod is how often levels lend to each other.
+	// adjustmentPeriod is the time between adjustments of the borrowed seats.
 	adjustmentPeriod = 10 * time.Second
-	// smoothing is the part of an old demand that is left after a period: half of it
-	// after five minutes.
+	// smoothing is the weight of the previous demand after one period: its influence is halved in
+	// five minutes.
 	smoothing = 0.977
 )
 
-// demandStats is a level's demand for seats: in the last period, and smoothed.
+// demandStats contains a level's demand for seats in the last period, and the smoothed demand.
 type demandStats struct {
 	average, deviation, highWatermark, smoothed, target float64
 }
 
-// update adds the demand of a period. An increase has an immediate effect, a decrease a gradual
-// one.
+// update adds the demand of a period. The smoothed demand increases immediately and decreases
+// gradually.
 func (s *demandStats) update(d fairqueue.Demand) {
 	s.highWatermark = d.Max
 	if d.Duration <= 0 {
@@ -33,10 +33,11 @@ func (s *demandStats) update(d fairqueue.Demand) {
 	s.smoothed = max(envelope, left*s.smoothed+(1-left)*envelope)
 }
 
-// tick has levels lend to each other where a period has passed.
-func (c *Control) tick(now time.Time) {
+// adjustIfDue adjusts the borrowed seats if a period has passed since the last adjustment. It is
+// called by requests, because a Control has no goroutines.
+func (c *Control) adjustIfDue(now time.Time) {
 	at := c.adjustAt.Load()
-	since := int64(now.Sub(c.begun))
+	since := int64(now.Sub(c.created))
 	if since < at || !c.adjustAt.CompareAndSwap(at, since+int64(adjustmentPeriod)) {
 		return
 	}
@@ -45,21 +46,21 @@ func (c *Control) tick(now time.Time) {
 	c.adjust()
 }
 
-// nextAdjustment returns when a waiting request must call tick.
+// nextAdjustment returns the time at which a waiting request must call adjustIfDue.
 func (c *Control) nextAdjustment() time.Time {
-	return c.begun.Add(time.Duration(c.adjustAt.Load()))
+	return c.created.Add(time.Duration(c.adjustAt.Load()))
 }
 
-// adjust sets the current seats of each level. An exempt level has the seats that it uses. The
-// others share the rest by their demand, between the seats that they do not lend and the maximum
-// that they may borrow. If there are fewer seats than the levels do not lend, each level gets these
-// seats; if there are fewer than the nominal seats in use, all get the same fraction. The caller
-// must hold c.mu.
+// adjust sets the current seats of each level. An exempt level has the seats that it uses. Other
+// levels share the rest by demand, between the seats that they do not lend and the maximum that
+// they may borrow. If the rest is less than the seats that they do not lend, each level gets these
+// seats nevertheless. If it is less than the nominal seats in use, all levels get the same fraction
+// of the difference. The caller must hold c.mu.
 func (c *Control) adjust() {
 	left, min, minNow := 0, 0, 0
 	var shared []*level
-	var wants []want
-	for _, l := range c.made {
+	var bounds []seatBounds
+	for _, l := range c.activeLevels {
 		l.demand.update(l.set.TakeDemand())
 		left += l.nominal
 		lower := l.lower()
@@ -72,7 +73,7 @@ func (c *Control) adjust() {
 		min, minNow = min+l.min, minNow+lower
 		l.demand.target = max(float64(lower), l.demand.smoothed)
 		shared = append(shared, l)
-		wants = append(wants, want{float64(lower), float64(l.max), l.demand.target})
+		bounds = append(bounds, seatBounds{float64(lower), float64(l.max), l.demand.target})
 	}
 	c.fairFrac = 0
 	switch {
@@ -86,18 +87,18 @@ func (c *Control) adjust() {
 			l.current = l.min + int(math.Round(float64(l.lower()-l.min)*part))
 		}
 	default:
-		var given []float64
-		given, c.fairFrac = allocate(float64(left), wants)
+		var seats []float64
+		seats, c.fairFrac = allocate(float64(left), bounds)
 		for i, l := range shared {
-			l.current = int(math.Round(given[i]))
+			l.current = int(math.Round(seats[i]))
 		}
 	}
-	for _, l := range c.made {
+	for _, l := range c.activeLevels {
 		l.set.SetLimits(fairqueue.Limits{Seats: l.current, Denominator: l.denominator(c.config.Seats)})
 	}
 }
 
-// lower returns the seats that a level does not lend now: the nominal seats in use, but at least
+// lower returns the seats that a level does not lend now: its nominal seats in use, but at least
 // the seats that it never lends.
 func (l *level) lower() int {
 	used := int(math.Ceil(l.demand.highWatermark))

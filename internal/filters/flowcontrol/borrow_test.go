@@ -23,7 +23,7 @@ func bootstrapLevels() []any {
 func occupy(t *testing.T, c *Control, name string, requests int) (end func()) {
 	t.Helper()
 	c.configured()
-	l, flow := c.made[name], &fairqueue.Flow{}
+	l, flow := c.activeLevels[name], &fairqueue.Flow{}
 	var all []*fairqueue.Request
 	for i := range requests {
 		r := &fairqueue.Request{Flow: flow, Hash: uint64(i), Work: fairqueue.Work{InitialSeats: 1}}
@@ -33,7 +33,7 @@ func occupy(t *testing.T, c *Control, name string, requests int) (end func()) {
 	}
 	return func() {
 		for _, r := range all {
-			if l.set.Leave(r, fairqueue.Cancelled) == fairqueue.Executing {
+			if l.set.Cancel(r, fairqueue.Cancelled) == fairqueue.Executing {
 				l.set.Finish(time.Now(), r)
 			}
 		}
@@ -64,13 +64,13 @@ func TestBorrowing(t *testing.T) {
 					defer occupy(t, c, name, requests)()
 				}
 				c.configured()
-				// A rise counts when it has lasted for a whole period.
+				// An increase has its full effect after a complete period.
 				for range 2 {
 					time.Sleep(adjustmentPeriod)
-					c.tick(time.Now())
+					c.adjustIfDue(time.Now())
 				}
 				for name, want := range tt.want {
-					if got := c.made[name].current; got != want {
+					if got := c.activeLevels[name].current; got != want {
 						t.Errorf("%s has %d seats, want %d", name, got, want)
 					}
 				}
@@ -87,20 +87,20 @@ func TestBorrowingEnds(t *testing.T) {
 		c := newControl(t, 600, bootstrapLevels()...)
 		end := occupy(t, c, "workload-low", 700)
 		time.Sleep(adjustmentPeriod)
-		c.tick(time.Now())
+		c.adjustIfDue(time.Now())
 		end()
 		time.Sleep(adjustmentPeriod)
-		c.tick(time.Now()) // T the smoothed demand
-		high := c.made["workload-low"].demand.smoothed
+		c.adjustIfDue(time.Now()) // updates the smoothed demand
+		high := c.activeLevels["workload-low"].demand.smoothed
 		time.Sleep(5 * time.Minute)
-		c.tick(time.Now())
-		half := c.made["workload-low"].demand.smoothed
+		c.adjustIfDue(time.Now())
+		half := c.activeLevels["workload-low"].demand.smoothed
 		if math.Abs(half/high-0.5) > 0.02 {
 			t.Errorf("after five minutes %.1f are left of %.1f", half, high)
 		}
 		time.Sleep(24 * time.Hour)
-		c.tick(time.Now())
-		if left := c.made["workload-low"].demand.smoothed; left > 0.001 {
+		c.adjustIfDue(time.Now())
+		if left := c.activeLevels["workload-low"].demand.smoothed; left > 0.001 {
 			t.Errorf("after a day %.1f are left", left)
 		}
 	})
@@ -117,9 +117,9 @@ func TestWaitingBorrows(t *testing.T) {
 			go func() { turns <- take(c, requestOf(t, "jane", "GET", "/version")) }()
 		}
 		synctest.Wait()
-		time.Sleep(14 * time.Second) // of 15 that each may wait
+		time.Sleep(14 * time.Second) // each request waits for up to 15 seconds
 		synctest.Wait()
-		executing := c.made["a"].set.Dump(false).Executing
+		executing := c.activeLevels["a"].set.Dump(false).Executing
 		if executing < 8 {
 			t.Errorf("%d are executed after a period, of 10 seats", executing)
 		}
@@ -137,13 +137,13 @@ func TestBounds(t *testing.T) {
 		percent := int32(10)
 		bounded.Spec.Limited.BorrowingLimitPercent = &percent
 		c := newControl(t, 100, bounded, limited("other", 50, 100, queuing(4, 1)))
-		l := func() *level { c.configured(); return c.made["bounded"] }
+		l := func() *level { c.configured(); return c.activeLevels["bounded"] }
 		if l().nominal != 45 || l().min != 36 || l().max != 50 {
 			t.Errorf("%d, from %d to %d", l().nominal, l().min, l().max)
 		}
 		end := occupy(t, c, "bounded", 100)
 		time.Sleep(adjustmentPeriod)
-		c.tick(time.Now())
+		c.adjustIfDue(time.Now())
 		if l().current != 50 {
 			t.Errorf("%d", l().current)
 		}
@@ -151,7 +151,7 @@ func TestBounds(t *testing.T) {
 		defer occupy(t, c, "other", 200)()
 		for range 500 {
 			time.Sleep(adjustmentPeriod)
-			c.tick(time.Now())
+			c.adjustIfDue(time.Now())
 		}
 		if l().current != 36 {
 			t.Errorf("%d", l().current)
@@ -164,17 +164,17 @@ func TestAllocate(t *testing.T) {
 	tests := []struct {
 		name  string
 		sum   float64
-		wants []want
+		wants []seatBounds
 		given []float64
 	}{
-		{"in proportion", 30, []want{{0, 100, 10}, {0, 100, 5}}, []float64{20, 10}},
-		{"a lower bound", 30, []want{{0, 100, 10}, {15, 100, 5}}, []float64{15, 15}},
-		{"an upper bound", 30, []want{{0, 12, 10}, {0, 100, 5}}, []float64{12, 18}},
-		{"both", 40, []want{{0, 12, 10}, {25, 100, 5}, {0, 100, 1}}, []float64{12, 25, 3}},
-		{"who wants nothing gets what is left", 30, []want{{0, 5, 10}, {0, 100, 0}}, []float64{5, 25}},
-		{"more than all may have", 100, []want{{0, 12, 10}, {0, 20, 5}}, []float64{12, 20}},
-		{"less than all must have", 1, []want{{5, 12, 10}, {6, 20, 6}}, []float64{5, 6}},
-		{"nothing", 0, []want{{0, 12, 10}}, []float64{0}},
+		{"in proportion", 30, []seatBounds{{0, 100, 10}, {0, 100, 5}}, []float64{20, 10}},
+		{"a lower bound", 30, []seatBounds{{0, 100, 10}, {15, 100, 5}}, []float64{15, 15}},
+		{"an upper bound", 30, []seatBounds{{0, 12, 10}, {0, 100, 5}}, []float64{12, 18}},
+		{"both", 40, []seatBounds{{0, 12, 10}, {25, 100, 5}, {0, 100, 1}}, []float64{12, 25, 3}},
+		{"who wants nothing gets what is left", 30, []seatBounds{{0, 5, 10}, {0, 100, 0}}, []float64{5, 25}},
+		{"more than all may have", 100, []seatBounds{{0, 12, 10}, {0, 20, 5}}, []float64{12, 20}},
+		{"less than all must have", 1, []seatBounds{{5, 12, 10}, {6, 20, 6}}, []float64{5, 6}},
+		{"nothing", 0, []seatBounds{{0, 12, 10}}, []float64{0}},
 		{"nobody", 10, nil, nil},
 	}
 	for _, tt := range tests {
@@ -199,21 +199,21 @@ func TestMaxSeats(t *testing.T) {
 	c := newControl(t, 600, bootstrapLevels()...)
 	c.configured()
 	for name, want := range map[string]int{"workload-high": 15, "workload-low": 37, "global-default": 8, "leader-election": 4, "catch-all": 0, "exempt": 0} {
-		if got := c.made[name].maxSeats(); got != want {
+		if got := c.activeLevels[name].maxSeats(); got != want {
 			t.Errorf("%s: %d, want %d", name, got, want)
 		}
 	}
 }
 
-// TestUnsound checks that invalid stored objects are ignored.
-func TestUnsound(t *testing.T) {
+// TestInvalidLevels checks that invalid stored objects are ignored.
+func TestInvalidLevels(t *testing.T) {
 	t.Parallel()
 	other := exempt()
 	other.Name = "other"
 	noQueues := limited("no-queues", 1, 0, nil)
 	noQueues.Spec.Limited.LimitResponse.Type = flowcontrolv1.LimitResponseTypeQueue
 	c := newControl(t, 10, other, noQueues, flowSchema("a", "other", 5, user("jane")), flowSchema("b", "no-queues", 5, user("jane")))
-	if n := len(c.configured().flows); n != 2 || c.made["other"] != nil || c.made["no-queues"] != nil {
-		t.Errorf("%d flows, %v", n, c.made)
+	if n := len(c.configured().flows); n != 2 || c.activeLevels["other"] != nil || c.activeLevels["no-queues"] != nil {
+		t.Errorf("%d flows, %v", n, c.activeLevels)
 	}
 }

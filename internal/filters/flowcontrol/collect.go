@@ -11,7 +11,7 @@ import (
 
 const metricPrefix = "apiserver_flowcontrol_"
 
-// families describes the metrics that are read from Controls, by name without prefix.
+// families describes the metrics that are read from Controls, by name without metricPrefix.
 type families map[string]family
 
 type family struct {
@@ -63,8 +63,8 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. It adds up samples of several Controls with the same
-// labels.
+// Collect implements prometheus.Collector. Samples of several Controls with the same labels are
+// added.
 func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -81,16 +81,16 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// samples are the values of families with labels.
+// samples contains the samples of one collection.
 type samples struct {
 	values     map[sampleKey]float64
 	histograms map[sampleKey]fairqueue.Measured
 }
 
-// sampleKey is a family and the values of its labels, joined by a byte that names do
-// not hold.
+// sampleKey is a metric family and its label values, joined by labelSeparator.
 type sampleKey struct{ family, labels string }
 
+// labelSeparator separates label values. Names of objects cannot contain it.
 const labelSeparator = "\x00"
 
 func keyOf(family string, labels []string) sampleKey {
@@ -115,7 +115,7 @@ func (s *samples) addSpan(family string, span fairqueue.Span, level string) {
 
 func (s *samples) addMeasured(family string, m fairqueue.Measured, labels ...string) {
 	key := keyOf(family, labels)
-	if before, there := s.histograms[key]; there {
+	if before, ok := s.histograms[key]; ok {
 		m.Count, m.Sum = m.Count+before.Count, m.Sum+before.Sum
 		for bound, n := range before.Buckets {
 			m.Buckets[bound] += n
@@ -124,7 +124,7 @@ func (s *samples) addMeasured(family string, m fairqueue.Measured, labels ...str
 	s.histograms[key] = m
 }
 
-// sample adds the samples of a Control. There are none before its first request.
+// sample adds the samples of a Control. A Control has no samples before its first request.
 func (c *Control) sample(s *samples) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -133,10 +133,10 @@ func (c *Control) sample(s *samples) {
 	}
 	s.add("seat_fair_frac", c.fairFrac)
 	c.kinds.sample(s)
-	for _, l := range c.made {
+	for _, l := range c.activeLevels {
 		l.sample(s)
 		for schema, f := range l.flows {
-			sampleFlow(s, l.set.FlowCounts(f.counted), l.name, schema)
+			sampleFlow(s, l.set.FlowCounts(f.counters), l.name, schema)
 		}
 	}
 }
@@ -184,10 +184,10 @@ func sampleFlow(s *samples, f fairqueue.Flow, level, schema string) {
 	}
 }
 
-// byName returns the levels in the order of their names. c.mu is held.
-func (c *Control) byName() []*level {
+// sortedLevels returns the levels sorted by name. The caller must hold c.mu.
+func (c *Control) sortedLevels() []*level {
 	var all []*level
-	for _, l := range c.made {
+	for _, l := range c.activeLevels {
 		all = append(all, l)
 	}
 	slices.SortFunc(all, func(a, b *level) int { return strings.Compare(a.name, b.name) })

@@ -11,29 +11,28 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// configuration is the schemas that requests are matched with, in order. It does not
-// change.
+// configuration contains the flow schemas in matching order. It is immutable.
 type configuration struct {
 	flows    []*flow
 	catchAll *flow
 }
 
-// find returns the flow of a request.
+// find returns the flow of the first schema that matches a request.
 func (c *configuration) find(user *request.User, info *request.Info) *flow {
 	for _, f := range c.flows {
 		if f.matches(user, info) {
 			return f
 		}
 	}
-	return c.catchAll // a user without system:authenticated and system:unauthenticated
+	return c.catchAll // the user has neither system:authenticated nor system:unauthenticated
 }
 
 // configure builds the configuration from the stored objects. The caller must hold c.mu.
 func (c *Control) configure() {
 	c.configureLevels()
 	next := &configuration{}
-	for _, schema := range c.inOrder() {
-		if l := c.made[schema.Spec.PriorityLevelConfiguration.Name]; l != nil && !l.quiescing.Load() {
+	for _, schema := range c.orderedSchemas() {
+		if l := c.activeLevels[schema.Spec.PriorityLevelConfiguration.Name]; l != nil && !l.quiescing.Load() {
 			f := l.flowOf(schema, c.config.Metrics)
 			next.flows = append(next.flows, f)
 			if schema.Name == flowcontrolv1.FlowSchemaNameCatchAll {
@@ -41,15 +40,14 @@ func (c *Control) configure() {
 			}
 		}
 	}
-	for _, l := range c.made {
-		l.keepFlows(next.flows, c.config.Metrics)
+	for _, l := range c.activeLevels {
+		l.removeUnusedFlows(next.flows, c.config.Metrics)
 	}
 	c.current.Store(next)
 }
 
-// inOrder returns the schemas in the order in which they are tried. The mandatory ones are
-// first and last.
-func (c *Control) inOrder() []*flowcontrolv1.FlowSchema {
+// orderedSchemas returns the schemas in matching order. The mandatory schemas are first and last.
+func (c *Control) orderedSchemas() []*flowcontrolv1.FlowSchema {
 	all := withMandatory(c.schemas, c.config.Schemas)
 	slices.SortFunc(all, func(a, b *flowcontrolv1.FlowSchema) int {
 		return cmp.Or(cmp.Compare(a.Spec.MatchingPrecedence, b.Spec.MatchingPrecedence), cmp.Compare(a.Name, b.Name))
@@ -57,7 +55,8 @@ func (c *Control) inOrder() []*flowcontrolv1.FlowSchema {
 	return all
 }
 
-// withMandatory returns the stored objects and the mandatory ones that are not stored.
+// withMandatory returns the stored objects, and the mandatory objects without a stored object of
+// the same name.
 func withMandatory[K comparable, T interface{ GetName() string }](stored map[K]T, mandatory []T) []T {
 	all := slices.Collect(maps.Values(stored))
 	for _, m := range mandatory {
@@ -70,24 +69,24 @@ func withMandatory[K comparable, T interface{ GetName() string }](stored map[K]T
 
 // configureLevels creates the levels of the stored objects and distributes the seats.
 func (c *Control) configureLevels() {
-	wanted := map[string]bool{}
+	desired := map[string]bool{}
 	for _, object := range withMandatory(c.levels, c.config.Levels) {
-		if !sound(object) {
-			continue // its schemas count as dangling
+		if !isValid(object) {
+			continue // schemas of the level are ignored
 		}
-		l := c.made[object.Name]
+		l := c.activeLevels[object.Name]
 		if l == nil {
 			l = newLevel(object.Name, &c.config.Metrics.bounds)
-			c.made[object.Name] = l
+			c.activeLevels[object.Name] = l
 		}
 		l.configure(object)
-		wanted[object.Name] = true
+		desired[object.Name] = true
 	}
-	for name, l := range c.made {
-		if !wanted[name] {
+	for name, l := range c.activeLevels {
+		if !desired[name] {
 			l.quiescing.Store(true)
 			if l.set.Idle() {
-				delete(c.made, name)
+				delete(c.activeLevels, name)
 				c.config.Metrics.forgetLevel(name)
 			}
 		}
@@ -96,8 +95,9 @@ func (c *Control) configureLevels() {
 	c.adjust()
 }
 
-// sound reports whether a level passes validation. Like kube-apiserver, other levels are ignored.
-func sound(level *flowcontrolv1.PriorityLevelConfiguration) bool {
+// isValid reports whether a level passes validation. Like kube-apiserver, a Control ignores other
+// levels.
+func isValid(level *flowcontrolv1.PriorityLevelConfiguration) bool {
 	spec := &level.Spec
 	exempt := spec.Type == flowcontrolv1.PriorityLevelEnablementExempt
 	if exempt != (level.Name == flowcontrolv1.PriorityLevelConfigurationNameExempt) || exempt != (spec.Exempt != nil) || exempt == (spec.Limited != nil) {
@@ -111,15 +111,15 @@ func sound(level *flowcontrolv1.PriorityLevelConfiguration) bool {
 }
 
 // shareSeats sets the nominal seats of each level, including deleted levels with remaining
-// requests, and the limits for lending and borrowing. Shares are rounded up, so the sum may exceed
-// the total.
+// requests, and the limits for lending and borrowing. Nominal seats are rounded up, so their sum
+// may exceed the total.
 func (c *Control) shareSeats() {
 	var sum float64
-	for _, l := range c.made {
+	for _, l := range c.activeLevels {
 		sum += float64(l.shares)
 	}
 	executing, waiting := 0, 0
-	for _, l := range c.made {
+	for _, l := range c.activeLevels {
 		nominal := 0
 		if sum > 0 {
 			nominal = int(math.Ceil(float64(c.config.Seats) * float64(l.shares) / sum))
@@ -127,5 +127,5 @@ func (c *Control) shareSeats() {
 		l.setNominal(nominal, c.config.Seats)
 		executing, waiting = executing+nominal, waiting+l.queues*l.queueLength
 	}
-	c.kinds.setRoom(executing, waiting)
+	c.kinds.setCapacity(executing, waiting)
 }

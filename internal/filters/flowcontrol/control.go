@@ -14,76 +14,77 @@ import (
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
-// Config configures a Control. All fields but Stats, Logger and Reflectors are
-// required.
+// Config configures a Control. All fields but Stats, ByCount, Reflectors and Logger are required.
 type Config struct {
-	// Seats is how many requests, of one seat each, are executed at a time; more than 0.
+	// Seats is the total number of seats, more than 0. Most requests occupy one seat during their
+	// execution.
 	Seats int
-	// Schemas and Levels are the mandatory objects. Each is in effect while no object of its name
-	// is stored.
+	// Schemas and Levels are the mandatory objects. Each is used if no object of its name is
+	// stored. They are not modified.
 	Schemas []*flowcontrolv1.FlowSchema
 	Levels  []*flowcontrolv1.PriorityLevelConfiguration
-	// Wait is how long a request without a deadline may wait for its turn.
-	Wait time.Duration
-	// Stats returns the size of the lists of the requested resource, or false if it is unknown. It
-	// is called with the context of each list and must not block. A nil Stats is always unknown.
+	// MaxWait is the maximum queuing time of a request without a deadline, up to one minute.
+	MaxWait time.Duration
+	// Stats returns the size of the requested resource's lists, or false if it is unknown. It is
+	// called concurrently, with the context of a request, and must not block. If it is nil, the
+	// size is always unknown.
 	Stats func(context.Context) (Stats, bool)
-	// ByCount estimates lists by how many objects they read, not by their bytes
-	// (SizeBasedListCostEstimate=false).
+	// ByCount estimates the seats of lists by the number of objects instead of their size (feature
+	// gate SizeBasedListCostEstimate disabled).
 	ByCount    bool
 	Metrics    *Metrics
 	Reflectors *reflector.Metrics // nil disables metrics
-	Logger     *slog.Logger       // nil discards
+	Logger     *slog.Logger       // nil disables logging
 }
 
-// Control classifies requests and queues them. It is safe for concurrent use.
+// Control classifies requests, and queues or rejects them. It is safe for concurrent use.
 type Control struct {
 	reflector.Followers
 	config Config
-	// seed prevents clients from choosing names that hash to the queues of other flows.
+	// seed makes hashes unpredictable. Clients could otherwise choose names that hash to the queues
+	// of other flows.
 	seed    maphash.Seed
 	watches watches
-	kinds   kinds
+	kinds   requestKinds
 	// current is the configuration in effect; nil until a request needs it.
 	current atomic.Pointer[configuration]
 	// adjustAt is the time of the next adjustment of borrowed seats, in nanoseconds since begun.
-	begun    time.Time
+	created  time.Time
 	adjustAt atomic.Int64
 
 	// mu guards the following fields and writes of current.
 	mu      sync.Mutex
 	schemas map[types.NamespacedName]*flowcontrolv1.FlowSchema
 	levels  map[types.NamespacedName]*flowcontrolv1.PriorityLevelConfiguration
-	// made are the levels by name: the current ones, and deleted ones with remaining requests.
-	made map[string]*level
-	// adjusted is when levels lent to each other last, fairFrac the part of its
-	// demand that each was given.
-	adjusted time.Time
+	// activeLevels contains the levels by name: the configured ones, and deleted ones with
+	// remaining requests.
+	activeLevels map[string]*level
+	// fairFrac is the fraction of its target demand that each level got in the last adjustment.
 	fairFrac float64
 }
 
-// New returns a Control with the mandatory schemas and levels. Its Followers deliver the stored
-// ones.
+// New returns a Control with the mandatory schemas and levels. The caller must run its Followers,
+// which report the stored objects.
 func New(config Config) *Control {
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
 	now := time.Now()
 	c := &Control{
-		config: config, seed: maphash.MakeSeed(), kinds: newKinds(), begun: now, adjusted: now,
-		schemas: map[types.NamespacedName]*flowcontrolv1.FlowSchema{},
-		levels:  map[types.NamespacedName]*flowcontrolv1.PriorityLevelConfiguration{},
-		made:    map[string]*level{},
+		config: config, seed: maphash.MakeSeed(), kinds: newKinds(), created: now,
+		schemas:      map[types.NamespacedName]*flowcontrolv1.FlowSchema{},
+		levels:       map[types.NamespacedName]*flowcontrolv1.PriorityLevelConfiguration{},
+		activeLevels: map[string]*level{},
 	}
 	c.adjustAt.Store(int64(adjustmentPeriod))
 	c.Followers = c.newFollowers()
 	return c
 }
 
-// Close ends the measurement of a Control that is not used any more.
+// Close removes the metrics of the Control. Call it when the Control is no longer used.
 func (c *Control) Close() { c.config.Metrics.remove(c) }
 
-// configured returns the configuration in effect.
+// configured returns the current configuration, and builds it on the first call.
 func (c *Control) configured() *configuration {
 	if current := c.current.Load(); current != nil {
 		return current
@@ -97,16 +98,17 @@ func (c *Control) configured() *configuration {
 	return c.current.Load()
 }
 
-// changed applies a change of schemas or levels. It does nothing before the first request, because
-// the first start writes these objects one by one.
-func (c *Control) changed() {
+// reconfigure applies a change of schemas or levels. Before the first request, it does nothing,
+// because these objects are created one by one on the first start of a server. The caller must hold
+// c.mu.
+func (c *Control) reconfigure() {
 	if c.current.Load() != nil {
 		c.configure()
 	}
 }
 
-// forget drops deleted levels without requests.
-func (c *Control) forget() {
+// removeIdleLevels removes deleted levels without requests.
+func (c *Control) removeIdleLevels() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.configure()

@@ -13,11 +13,12 @@ import (
 	"mainstay.dev/mainstay/internal/filters/flowcontrol/fairqueue"
 )
 
-// DumpPrefix begins the paths of Dumps.
+// DumpPrefix is the prefix of the paths of Dumps.
 const DumpPrefix = "/debug/api_priority_and_fairness/"
 
-// Dumps returns the debug handlers for levels, queues and requests, by path. The tables are those
-// of kube-apiserver, including a misspelled column.
+// Dumps returns a new map of the debug handlers for levels, queues and requests, by path. The
+// tables have the format of kube-apiserver, including a misspelled column. The handlers are safe
+// for concurrent use.
 func (c *Control) Dumps() map[string]http.Handler {
 	return map[string]http.Handler{
 		DumpPrefix + "dump_priority_levels": serveTable(c.dumpLevels),
@@ -26,7 +27,7 @@ func (c *Control) Dumps() map[string]http.Handler {
 	}
 }
 
-// table is rows of cells, the head first.
+// table contains rows of cells. The first row is the header.
 type table [][]string
 
 func (t *table) add(cells ...any) {
@@ -42,20 +43,20 @@ func serveTable(make func(*http.Request) table) http.Handler {
 		var text strings.Builder
 		columns := tabwriter.NewWriter(&text, 8, 0, 1, ' ', 0)
 		for _, row := range make(r) {
-			_, _ = fmt.Fprintln(columns, strings.Join(row, ",\t")) // into memory
+			_, _ = fmt.Fprintln(columns, strings.Join(row, ",\t")) // writes to memory cannot fail
 		}
 		_ = columns.Flush()
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_, _ = w.Write([]byte(text.String())) // the client has disconnected
+		_, _ = w.Write([]byte(text.String())) // the client may have disconnected
 	})
 }
 
-// eachLevel calls f with each level in the order of names.
+// eachLevel calls f with each level, sorted by name. f must not lock c.mu.
 func (c *Control) eachLevel(f func(*level)) {
 	c.configured()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, l := range c.byName() {
+	for _, l := range c.sortedLevels() {
 		f(l)
 	}
 }
@@ -102,7 +103,7 @@ func (c *Control) dumpRequests(r *http.Request) table {
 }
 
 func requestRow(d *fairqueue.RequestDump, details bool) []string {
-	turn := d.About.(*Turn)
+	turn := d.Data.(*Turn)
 	at := func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 	row := []string{
 		turn.flow.level.name, turn.flow.schema, strconv.Itoa(d.Queue), strconv.Itoa(d.Position), turn.distinguisher, at(d.Arrived),

@@ -13,34 +13,34 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// Bounds and prices of estimates; kube-apiserver's.
+// Parameters of the estimates, the same as in kube-apiserver.
 const (
-	maxListSeats        = 100 // where lists are estimated by bytes
-	maxListSeatsByCount = 10
+	maxListSeats        = 100 // for estimates by size
+	maxListSeatsByCount = 10  // for estimates by number of objects
 	maxMutatingSeats    = 10
 
 	bytesPerSeat   = 100_000
 	objectsPerSeat = 100
-	// cachedListBytes is the peak memory of a list from the cache, in bytes.
+	// cachedListBytes is the maximum memory for a list from the cache, in bytes.
 	cachedListBytes = 1_000_000
-	// largestObject is the assumed size of objects of unknown size, in bytes.
+	// largestObject is the assumed size of an object if the average is unknown, in bytes.
 	largestObject = 1_500_000
 
 	watchesPerSeat = 10
-	// eventDuration is how long a seat is occupied for watchesPerSeat watches of a
-	// change.
+	// eventDuration is the time for which one seat is occupied to send an event to watchesPerSeat
+	// watches.
 	eventDuration = 5 * time.Millisecond
 )
 
-// Stats describes the objects of a resource's lists.
+// Stats describes the objects in a list of a resource.
 type Stats struct {
-	Objects int64
-	// AverageBytes is the size of an object as it is stored; 0: not known.
+	Objects int64 // number of objects
+	// AverageBytes is the average size of a stored object in bytes; 0 means unknown.
 	AverageBytes int64
 }
 
-// estimate returns the expected work of a request and the number of watches that it notifies, or -1
-// for requests that notify none.
+// estimate returns the expected work of a request, and the number of watches that it notifies, or
+// -1 for requests that do not change objects.
 func (c *Control) estimate(f *flow, r *http.Request, info *request.Info) (work fairqueue.Work, watches int) {
 	if !info.IsResource {
 		return fairqueue.Work{InitialSeats: 1}, -1
@@ -49,13 +49,14 @@ func (c *Control) estimate(f *flow, r *http.Request, info *request.Info) (work f
 	case "list", "watch":
 		return fairqueue.Work{InitialSeats: c.listSeats(f, r, info)}, -1
 	case "create", "update", "patch", "delete":
-		watches = c.watches.woken(info)
+		watches = c.watches.notified(info)
 		return mutatingWork(watches, boundSeats(f, maxMutatingSeats)), watches
 	}
 	return fairqueue.Work{InitialSeats: 1}, -1
 }
 
-// boundSeats returns the most seats that a request of a flow may take.
+// boundSeats returns the maximum number of seats of a request: the smaller of limit and the maximum
+// of its flow, if any.
 func boundSeats(f *flow, limit int) int {
 	if f.maxSeats == 0 || f.maxSeats > limit {
 		return limit
@@ -63,38 +64,39 @@ func boundSeats(f *flow, limit int) int {
 	return f.maxSeats
 }
 
-// mutatingWork returns the work of a write. Its watches are notified after the response. At most
-// `most` seats are reserved for them; more watches take more time instead.
-func mutatingWork(watches, most int) fairqueue.Work {
+// mutatingWork returns the work of a write. Its watches are notified after the response. No more
+// than maxSeats seats are reserved for this; with more watches, they are reserved for a longer
+// time.
+func mutatingWork(watches, maxSeats int) fairqueue.Work {
 	work := fairqueue.Work{InitialSeats: 1}
 	if watches < watchesPerSeat {
 		return work
 	}
 	seats := int(math.Ceil(float64(watches) / watchesPerSeat))
-	work.FinalSeats = min(seats, most)
+	work.FinalSeats = min(seats, maxSeats)
 	work.AdditionalLatency = time.Duration(float64(eventDuration) * float64(seats) / float64(work.FinalSeats))
 	return work
 }
 
-// listing is the part of a list's options that its work depends on.
-type listing struct {
+// listOptions contains the options of a list that determine its work.
+type listOptions struct {
 	limit     int64
-	selects   bool // it has selectors
+	selects   bool // the list has selectors
 	fromCache bool
-	single    bool // it is of one object
+	single    bool // the list selects one object by name
 }
 
-// listSeats returns the seats of a list, or of a watch that begins with one.
+// listSeats returns the seats of a list, or of a watch that starts with a list.
 func (c *Control) listSeats(f *flow, r *http.Request, info *request.Info) int {
 	limit := maxListSeats
 	if c.config.ByCount {
 		limit = maxListSeatsByCount
 	}
-	most := boundSeats(f, limit)
-	l, sends, err := readListing(r.URL, info)
+	maxSeats := boundSeats(f, limit)
+	l, sends, err := readListOptions(r.URL, info)
 	switch {
 	case err != nil:
-		return most // the request is invalid
+		return maxSeats // the request is invalid
 	case !sends:
 		return 1
 	}
@@ -109,12 +111,12 @@ func (c *Control) listSeats(f *flow, r *http.Request, info *request.Info) int {
 	if c.config.ByCount {
 		seats = l.seatsByCount(stats)
 	}
-	return min(max(1, seats), most)
+	return min(max(1, seats), maxSeats)
 }
 
-// readListing reads the options of a list or watch. sends is whether there is a list
-// to be sent.
-func readListing(u *url.URL, info *request.Info) (l listing, sends bool, err error) {
+// readListOptions parses the options of a list or watch. sends reports whether the response
+// contains a list; this is not so for a watch from a resource version.
+func readListOptions(u *url.URL, info *request.Info) (l listOptions, sends bool, err error) {
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
 		return l, false, err
@@ -136,7 +138,7 @@ func readListing(u *url.URL, info *request.Info) (l listing, sends bool, err err
 	return l, true, nil
 }
 
-// readBool reads a parameter as apimachinery does: one without a value is true.
+// readBool parses a boolean parameter. As in apimachinery, a parameter without a value is true.
 func readBool(query url.Values, name string) (bool, error) {
 	values := query[name]
 	if len(values) == 0 {
@@ -148,14 +150,14 @@ func readBool(query url.Values, name string) (bool, error) {
 	return strconv.ParseBool(values[0])
 }
 
-// fromCache reports whether a list reads the current objects in memory, not the objects of a
-// revision.
+// fromCache reports whether a list reads the current objects in the cache, not the objects of a
+// revision in the storage.
 func fromCache(match metav1.ResourceVersionMatch, version, next string, limit int64) bool {
 	switch match {
 	case metav1.ResourceVersionMatchNotOlderThan:
 	case "":
 		if limit > 0 && version != "" && version != "0" {
-			return false // exactly that version, as before there was a match
+			return false // a limit implies an exact match of the resourceVersion
 		}
 	default:
 		return false
@@ -163,15 +165,16 @@ func fromCache(match metav1.ResourceVersionMatch, version, next string, limit in
 	return next == ""
 }
 
-func (l *listing) limited(stats Stats) int64 {
+// limited returns the maximum number of objects in the response.
+func (l *listOptions) limited(stats Stats) int64 {
 	if l.limit > 0 {
 		return min(l.limit, stats.Objects)
 	}
 	return stats.Objects
 }
 
-// seatsBySize is by the bytes that are in memory at a time.
-func (l *listing) seatsBySize(stats Stats) int {
+// seatsBySize estimates the seats by the number of bytes that the list keeps in memory at a time.
+func (l *listOptions) seatsBySize(stats Stats) int {
 	size := stats.AverageBytes
 	if size <= 0 {
 		size = largestObject
@@ -190,8 +193,8 @@ func (l *listing) seatsBySize(stats Stats) int {
 	return int(math.Ceil(min(bytes/bytesPerSeat, maxListSeats)))
 }
 
-// seatsByCount is by the objects that are looked at and sent.
-func (l *listing) seatsByCount(stats Stats) int {
+// seatsByCount estimates the seats by the number of objects that the list evaluates and sends.
+func (l *listOptions) seatsByCount(stats Stats) int {
 	var objects float64
 	switch {
 	case l.single:

@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// TestListSeats: as kube-apiserver estimates the same lists.
+// TestListSeats compares estimates of lists with kube-apiserver's.
 func TestListSeats(t *testing.T) {
 	t.Parallel()
 	const kb10 = 10_000
@@ -24,7 +24,7 @@ func TestListSeats(t *testing.T) {
 		{"", Stats{399, kb10}, 100, 10, 4},
 		{"", Stats{79, kb10}, 100, 8, 1},
 		{"", Stats{}, 100, 1, 1},
-		{"", Stats{Objects: 1}, 100, 10, 1}, // of unknown size: 1.5 MB, but the cache sends it piece by piece
+		{"", Stats{Objects: 1}, 100, 10, 1}, // unknown size: 1.5 MB, limited by the memory for a list from the cache
 		{"?limit=399&resourceVersion=1", Stats{699, kb10}, 100, 40, 8},
 		{"?resourceVersion=1", Stats{699, kb10}, 100, 10, 7},
 		{"?limit=20&resourceVersion=0", Stats{399, kb10}, 100, 2, 4},
@@ -65,22 +65,22 @@ func TestListSeats(t *testing.T) {
 	}
 }
 
-// TestMutatingWork: by the watches that a write wakes.
+// TestMutatingWork checks the estimated work of a write by the number of watches that it notifies.
 func TestMutatingWork(t *testing.T) {
 	t.Parallel()
 	c := newControl(t, 10)
 	watch := func(url string, n int) {
 		info := request.InfoFrom(requestOf(t, "jane", "GET", url).Context())
 		for range n {
-			c.Watch(info)
-			t.Cleanup(func() { c.Forget(info) })
+			c.AddWatch(info)
+			t.Cleanup(func() { c.RemoveWatch(info) })
 		}
 	}
 	watch("/api/v1/pods?watch=1", 5)
 	watch("/api/v1/namespaces/a/pods?watch=1", 4)
 	watch("/api/v1/namespaces/a/pods?watch=1&fieldSelector=metadata.name%3Dp", 16)
 	watch("/apis/apps/v1/deployments?watch=1", 1000)
-	for node := range 100 { // as kubelets do, one of them twice
+	for node := range 100 { // like kubelets, one of them with two watches
 		watch(fmt.Sprintf("/api/v1/namespaces/c/pods?watch=1&fieldSelector=spec.nodeName%%3Dn%d", node), 1)
 	}
 	watch("/api/v1/namespaces/c/pods?watch=1&fieldSelector=spec.nodeName%3Dn1", 1)
@@ -120,12 +120,12 @@ func TestWatchesAreForgotten(t *testing.T) {
 	w.add(selecting, -1)
 	w.add(info, 1)
 	w.add(info, -1)
-	if got := w.woken(&request.Info{Group: "g", Resource: "r", Namespace: "n", Name: "x"}); got != 1 {
+	if got := w.notified(&request.Info{Group: "g", Resource: "r", Namespace: "n", Name: "x"}); got != 1 {
 		t.Errorf("%d", got)
 	}
 	w.add(info, -1)
-	if len(w.of) != 0 {
-		t.Errorf("%v", w.of)
+	if len(w.byResource) != 0 {
+		t.Errorf("%v", w.byResource)
 	}
 }
 
@@ -136,7 +136,7 @@ func TestRetryAfter(t *testing.T) {
 	var r retryAfter
 	second := int64(1_000_000)
 	for range 100 {
-		if got := r.refuse(second); got != 1 {
+		if got := r.reject(second); got != 1 {
 			t.Fatalf("within a second: %d", got)
 		}
 	}
@@ -145,7 +145,7 @@ func TestRetryAfter(t *testing.T) {
 		second++
 		var got int64
 		for range 50 {
-			got = r.refuse(second)
+			got = r.reject(second)
 		}
 		if len(seen) == 0 || seen[len(seen)-1] != got {
 			seen = append(seen, got)
@@ -157,7 +157,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 	second += 1000
 	for n := int64(31); n > 0; n-- {
-		if got := r.refuse(second); got != n {
+		if got := r.reject(second); got != n {
 			t.Fatalf("%d, want %d", got, n)
 		}
 		second += 100

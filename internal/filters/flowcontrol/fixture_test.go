@@ -38,7 +38,7 @@ func exempt() *flowcontrolv1.PriorityLevelConfiguration {
 	}
 }
 
-// flowSchema is for all requests of subjects.
+// flowSchema returns a schema that matches all requests of subjects.
 func flowSchema(name, level string, precedence int32, subjects ...flowcontrolv1.Subject) *flowcontrolv1.FlowSchema {
 	all := []string{"*"}
 	return &flowcontrolv1.FlowSchema{
@@ -76,7 +76,7 @@ func newControl(t testing.TB, seats int, objects ...any) *Control {
 		t.Fatal(err)
 	}
 	c := New(Config{
-		Seats: seats, Wait: 15 * time.Second, Metrics: metrics,
+		Seats: seats, MaxWait: 15 * time.Second, Metrics: metrics,
 		Schemas: []*flowcontrolv1.FlowSchema{flowSchema("exempt", "exempt", 1, group("system:masters")), flowSchema("catch-all", "catch-all", 10000, group("system:authenticated"))},
 		Levels:  []*flowcontrolv1.PriorityLevelConfiguration{exempt(), limited("catch-all", 5, 0, nil)},
 	})
@@ -97,7 +97,7 @@ func (c *Control) set(objects ...any) {
 			c.levels[types.NamespacedName{Name: o.Name}] = o
 		}
 	}
-	c.changed()
+	c.reconfigure()
 }
 
 // removeLevel deletes a level.
@@ -105,7 +105,7 @@ func (c *Control) removeLevel(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.levels, types.NamespacedName{Name: name})
-	c.changed()
+	c.reconfigure()
 }
 
 // requestOf returns a request of an authenticated user.
@@ -123,8 +123,8 @@ func requestOf(t testing.TB, name, method, url string) *http.Request {
 
 // take waits for the turn of a request.
 func take(c *Control, r *http.Request) *Turn {
-	turn := c.Take(r)
-	if turn.Waits() {
+	turn := c.NewTurn(r)
+	if turn.MustWait() {
 		turn.Wait(r.Context())
 	}
 	return turn

@@ -11,18 +11,19 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// flow is the requests that one schema matches, or, with a distinguisher, one of the
-// flows among them. It does not change.
+// flow contains a schema and its level in the form required for matching and queuing requests.
+// Requests of the schema with different distinguishers are separate flows. It is immutable, except
+// the counters.
 type flow struct {
 	schema string
-	// schemaUID and levelUID are values of headers, which all responses share.
+	// schemaUID and levelUID are header values. All responses share the slices.
 	schemaUID, levelUID []string
 	level               *level
 	exempt, queues      bool
-	distinguisher       flowcontrolv1.FlowDistinguisherMethodType // "": all are one flow
+	distinguisher       flowcontrolv1.FlowDistinguisherMethodType // "" means a single flow
 	maxSeats            int
 	rules               []rule
-	counted             *fairqueue.Flow
+	counters            *fairqueue.Flow
 	metrics             *flowMetrics
 }
 
@@ -55,7 +56,7 @@ func (f *flow) distinguish(user *request.User, info *request.Info) string {
 func (f *flow) hash(seed maphash.Seed, distinguisher string) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
-	_, _ = h.WriteString(f.schema) // it never fails
+	_, _ = h.WriteString(f.schema) // never fails
 	_ = h.WriteByte(0)
 	_, _ = h.WriteString(distinguisher)
 	return h.Sum64()
@@ -70,18 +71,16 @@ func (f *flow) matches(user *request.User, info *request.Info) bool {
 	return false
 }
 
-// rule is a PolicyRulesWithSubjects with the names of its users and groups in sets.
+// rule is a PolicyRulesWithSubjects with separate lists for the kinds of subjects.
 type rule struct {
 	everyone      bool
 	users, groups []string
-	// accountPrefixes begin the names of all service accounts of a namespace.
+	// accountPrefixes are prefixes of user names. Each matches all service accounts of one
+	// namespace.
 	accountPrefixes []string
 	resources       []flowcontrolv1.ResourcePolicyRule
 	nonResources    []flowcontrolv1.NonResourcePolicyRule
 }
-
-// accountPrefix begins the names of the users that service accounts are.
-const accountPrefix = "system:serviceaccount:"
 
 func newRule(of *flowcontrolv1.PolicyRulesWithSubjects) rule {
 	r := rule{resources: of.ResourceRules, nonResources: of.NonResourceRules}
@@ -100,7 +99,7 @@ func (r *rule) add(subject *flowcontrolv1.Subject) {
 		r.groups = append(r.groups, subject.Group.Name)
 		r.everyone = r.everyone || subject.Group.Name == flowcontrolv1.NameAll
 	case subject.Kind == flowcontrolv1.SubjectKindServiceAccount && subject.ServiceAccount != nil:
-		prefix := accountPrefix + subject.ServiceAccount.Namespace + ":"
+		prefix := request.ServiceAccountPrefix + subject.ServiceAccount.Namespace + ":"
 		if subject.ServiceAccount.Name == flowcontrolv1.NameAll {
 			r.accountPrefixes = append(r.accountPrefixes, prefix)
 		} else {
@@ -110,7 +109,7 @@ func (r *rule) add(subject *flowcontrolv1.Subject) {
 }
 
 func (r *rule) matches(user *request.User, info *request.Info) bool {
-	if !r.about(user) {
+	if !r.matchesSubject(user) {
 		return false
 	}
 	if info.IsResource {
@@ -121,7 +120,7 @@ func (r *rule) matches(user *request.User, info *request.Info) bool {
 	})
 }
 
-func (r *rule) about(user *request.User) bool {
+func (r *rule) matchesSubject(user *request.User) bool {
 	if r.everyone || slices.Contains(r.users, user.Name) {
 		return true
 	}
@@ -143,12 +142,13 @@ func matchesResource(r *flowcontrolv1.ResourcePolicyRule, info *request.Info) bo
 	return has(r.Namespaces, info.Namespace)
 }
 
-// has reports whether a list contains a value or is a wildcard.
+// has reports whether a list contains value or is the wildcard.
 func has(list []string, value string) bool {
 	return len(list) == 1 && list[0] == "*" || slices.Contains(list, value)
 }
 
-// hasResource is has of a resource or of resource/subresource.
+// hasResource reports whether a list contains RESOURCE, or RESOURCE/SUBRESOURCE for a subresource,
+// or is the wildcard.
 func hasResource(list []string, resource, subresource string) bool {
 	if subresource == "" || len(list) == 1 && list[0] == "*" {
 		return has(list, resource)
@@ -159,12 +159,13 @@ func hasResource(list []string, resource, subresource string) bool {
 	})
 }
 
-// matchesPath reports whether a rule is about a path: the same one, or one below it.
+// matchesPath reports whether a rule matches a path: url is the same path, a parent of it, or the
+// wildcard.
 func matchesPath(url, path string) bool {
 	if url == flowcontrolv1.NonResourceAll || url == path {
 		return true
 	}
-	below := strings.TrimSuffix(strings.TrimSuffix(url, "*"), "/")
-	rest, under := strings.CutPrefix(path, below)
+	parent := strings.TrimSuffix(strings.TrimSuffix(url, "*"), "/")
+	rest, under := strings.CutPrefix(path, parent)
 	return under && strings.HasPrefix(rest, "/")
 }

@@ -37,7 +37,7 @@ func TestMatches(t *testing.T) {
 		{"another verb", user("*"), request.User{}, "DELETE", "/api/v1/namespaces/a/pods/p", false},
 		{"another group of the API", user("*"), request.User{}, "GET", "/apis/x/v1/namespaces/a/pods", false},
 		{"another namespace", user("*"), request.User{}, "GET", "/api/v1/namespaces/b/pods", false},
-		{"all namespaces", user("*"), request.User{}, "GET", "/api/v1/pods", true}, // by the second rule
+		{"all namespaces", user("*"), request.User{}, "GET", "/api/v1/pods", true}, // the second rule matches
 		{"a path", user("*"), request.User{}, "GET", "/healthz", true},
 		{"a path below", user("*"), request.User{}, "GET", "/healthz/etcd", true},
 		{"a path that begins alike", user("*"), request.User{}, "GET", "/healthzz", false},
@@ -75,7 +75,7 @@ func TestOrder(t *testing.T) {
 		t.Errorf("a user without groups: %s", f.schema)
 	}
 	for _, name := range []string{"b", "a", "c"} {
-		if _, known := c.made["l"].flows[name]; !known {
+		if _, known := c.activeLevels["l"].flows[name]; !known {
 			t.Errorf("%s is not there", name)
 		}
 	}

@@ -24,12 +24,13 @@ func (c *Control) newFollowers() reflector.Followers {
 	}
 }
 
-// identity returns the required parts of an object's metadata.
+// identity returns the metadata of an object that a Control requires.
 func identity(o codec.Object) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: o.GetName(), UID: o.GetUID(), Generation: o.GetGeneration()}
 }
 
-// follow returns a follower that stores the required parts of the objects of one kind.
+// follow returns the follower of one resource. It stores the result of needed, which drops unused
+// parts of an object.
 func follow[T codec.Object](c *Control, name string, objects map[types.NamespacedName]T, needed func(T) T) *reflector.Follower[T] {
 	return reflector.NewFollower(reflector.FollowerConfig[T]{
 		Name: name, Logger: c.config.Logger, Metrics: c.config.Reflectors, Lock: sync.Locker(&c.mu),
@@ -44,13 +45,13 @@ func follow[T codec.Object](c *Control, name string, objects map[types.Namespace
 			before, known := objects[at]
 			objects[at] = obj
 			if !known || before.GetUID() != obj.GetUID() || before.GetGeneration() != obj.GetGeneration() {
-				c.changed()
+				c.reconfigure()
 			}
 		},
 		Remove: func(at types.NamespacedName) {
 			if _, known := objects[at]; known {
 				delete(objects, at)
-				c.changed()
+				c.reconfigure()
 			}
 		},
 		Names: iter.Seq[types.NamespacedName](maps.Keys(objects)),

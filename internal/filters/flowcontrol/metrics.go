@@ -12,13 +12,13 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// Metrics are the metrics of flow control, with kube-apiserver's names, labels and buckets. All
-// Controls of a process share one. Counters of a Control are read on collection (collect.go); the
-// others are observed here.
+// Metrics contains the metrics of flow control, with kube-apiserver's names, labels and buckets.
+// All Controls of a process share one value. The counters of a Control are read on collection
+// (collect.go); other metrics are observed here. It is safe for concurrent use.
 type Metrics struct {
 	execution, waiting, queueLength, watches, seats *prometheus.HistogramVec
 	families                                        families
-	bounds                                          fairqueue.Bounds // of the measurements over time
+	bounds                                          fairqueue.Bounds // buckets of time-weighted histograms
 
 	mu       sync.Mutex
 	controls map[*Control]struct{}
@@ -30,7 +30,7 @@ const (
 	schemaLabel = "flow_schema"
 )
 
-// NewMetrics registers the metrics. It fails where they are registered already.
+// NewMetrics registers the metrics. It returns an error if one of them is already registered.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	seconds := []float64{0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30}
 	m := &Metrics{
@@ -67,62 +67,63 @@ func (m *Metrics) remove(c *Control) {
 	delete(m.controls, c)
 }
 
-// flowMetrics are the histograms of one flow. Each is made when it is first needed.
+// flowMetrics contains the histograms of one flow. Each is created at its first use.
 type flowMetrics struct {
-	of            *Metrics
+	metrics       *Metrics
 	level, schema string
 	observers     [observed]atomic.Pointer[prometheus.Observer]
 }
 
-// Names of the histograms of a flow.
+// Indexes of flowMetrics.observers. observed is their number.
 const (
 	executedRegular = iota
 	executedWatch
 	waitedExecuted
 	waitedRejected
 	queuedLength
-	wokenWatches
+	notifiedWatches
 	estimatedSeats
 	observed
 )
 
 func (m *Metrics) flow(level, schema string) *flowMetrics {
-	return &flowMetrics{of: m, level: level, schema: schema}
+	return &flowMetrics{metrics: m, level: level, schema: schema}
 }
 
 func (f *flowMetrics) observe(what int, value float64) {
 	observer := f.observers[what].Load()
 	if observer == nil {
-		made := f.make(what)
+		made := f.newObserver(what)
 		observer = &made
 		f.observers[what].Store(observer)
 	}
 	(*observer).Observe(value)
 }
 
-func (f *flowMetrics) make(what int) prometheus.Observer {
+func (f *flowMetrics) newObserver(what int) prometheus.Observer {
 	switch what {
 	case executedRegular:
-		return f.of.execution.WithLabelValues(f.level, f.schema, "regular")
+		return f.metrics.execution.WithLabelValues(f.level, f.schema, "regular")
 	case executedWatch:
-		return f.of.execution.WithLabelValues(f.level, f.schema, "watch")
+		return f.metrics.execution.WithLabelValues(f.level, f.schema, "watch")
 	case waitedExecuted:
-		return f.of.waiting.WithLabelValues(f.level, f.schema, "true")
+		return f.metrics.waiting.WithLabelValues(f.level, f.schema, "true")
 	case waitedRejected:
-		return f.of.waiting.WithLabelValues(f.level, f.schema, "false")
+		return f.metrics.waiting.WithLabelValues(f.level, f.schema, "false")
 	case queuedLength:
-		return f.of.queueLength.WithLabelValues(f.level, f.schema)
-	case wokenWatches:
-		return f.of.watches.WithLabelValues(f.level, f.schema)
+		return f.metrics.queueLength.WithLabelValues(f.level, f.schema)
+	case notifiedWatches:
+		return f.metrics.watches.WithLabelValues(f.level, f.schema)
 	}
-	return f.of.seats.WithLabelValues(f.level, f.schema)
+	return f.metrics.seats.WithLabelValues(f.level, f.schema)
 }
 
-// forgetFlow and forgetLevel delete the histograms of removed objects.
+// forgetFlow deletes the histograms of a removed flow schema.
 func (m *Metrics) forgetFlow(level, schema string) {
 	m.drop(prometheus.Labels{levelLabel: level, schemaLabel: schema})
 }
 
+// forgetLevel deletes the histograms of a removed level.
 func (m *Metrics) forgetLevel(level string) { m.drop(prometheus.Labels{levelLabel: level}) }
 
 func (m *Metrics) drop(labels prometheus.Labels) {
@@ -136,7 +137,7 @@ func (m *Metrics) drop(labels prometheus.Labels) {
 func (f *flowMetrics) estimated(seats, watches int) {
 	f.observe(estimatedSeats, float64(seats))
 	if watches >= 0 {
-		f.observe(wokenWatches, float64(watches))
+		f.observe(notifiedWatches, float64(watches))
 	}
 }
 
@@ -158,7 +159,7 @@ func (f *flowMetrics) ended(info *request.Info, took time.Duration) {
 	f.observe(executedRegular, took.Seconds())
 }
 
-// meterBounds returns the buckets of the measurements over time.
+// meterBounds returns the buckets of the time-weighted histograms.
 func meterBounds() fairqueue.Bounds {
 	return fairqueue.Bounds{
 		Seats:    []float64{0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1},

@@ -10,46 +10,48 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// Turn is the turn of one request.
+// Turn is the state of one request in flow control. It must be used by one goroutine, except End,
+// which is safe for concurrent use.
 type Turn struct {
-	queued  fairqueue.Request
+	request fairqueue.Request
 	control *Control
 	flow    *flow
-	// distinguisher, user and info are for dumps.
+	// distinguisher and user are used only by dumps; info also by metrics.
 	distinguisher string
 	user          *request.User
 	info          *request.Info
 	outcome       fairqueue.Outcome
-	taken         time.Time
+	arrived       time.Time
 	waited        time.Duration
 	ended         atomic.Bool
 }
 
-// maxWait is the longest that a request waits for its turn.
+// maxWait is the maximum queuing time of any request.
 const maxWait = time.Minute
 
-// Take classifies a request. If the Turn Waits, the caller must call Wait. If it is Admitted
-// afterwards, the caller must call End; otherwise it must reject the request.
-func (c *Control) Take(r *http.Request) *Turn {
+// NewTurn classifies a request and executes, enqueues or rejects it. It does not block. If MustWait
+// returns true, the caller must call Wait. If Admitted returns true then, the caller must call End;
+// otherwise, it must reject the request. The context of r must contain a user and a request.Info.
+func (c *Control) NewTurn(r *http.Request) *Turn {
 	ctx := r.Context()
 	user, info := request.UserFrom(ctx), request.InfoFrom(ctx)
 	f := c.configured().find(user, info)
-	t := &Turn{control: c, flow: f, user: user, info: info, taken: time.Now()}
+	t := &Turn{control: c, flow: f, user: user, info: info, arrived: time.Now()}
 	t.distinguisher = f.distinguish(user, info)
-	t.queued.Flow, t.queued.About = f.counted, t
+	t.request.Flow, t.request.Data = f.counters, t
 	if f.queues {
-		t.queued.Hash = f.hash(c.seed, t.distinguisher)
+		t.request.Hash = f.hash(c.seed, t.distinguisher)
 	}
 	var watches int
-	t.queued.Work, watches = c.estimate(f, r, info)
-	f.metrics.estimated(t.queued.Work.Seats(), watches)
-	c.tick(t.taken)
-	t.decided(t.taken, f.level.set.Start(t.taken, &t.queued))
+	t.request.Work, watches = c.estimate(f, r, info)
+	f.metrics.estimated(t.request.Work.Seats(), watches)
+	c.adjustIfDue(t.arrived)
+	t.setOutcome(t.arrived, f.level.set.Start(t.arrived, &t.request))
 	return t
 }
 
-// decided records the outcome of queuing.
-func (t *Turn) decided(now time.Time, outcome fairqueue.Outcome) {
+// setOutcome records the outcome of queuing.
+func (t *Turn) setOutcome(now time.Time, outcome fairqueue.Outcome) {
 	t.outcome = outcome
 	if t.Admitted() {
 		t.control.kinds.of(t.info).executing.Add(now, 1)
@@ -59,22 +61,24 @@ func (t *Turn) decided(now time.Time, outcome fairqueue.Outcome) {
 	}
 }
 
-// Waits reports whether others are before the request.
-func (t *Turn) Waits() bool { return t.outcome == fairqueue.Waiting }
+// MustWait reports whether the request is queued, so that the caller must call Wait.
+func (t *Turn) MustWait() bool { return t.outcome == fairqueue.Waiting }
 
-// Wait waits for the turn: for a quarter of the time that the request has, at most.
+// Wait blocks until the request is admitted or rejected. A request is rejected when a quarter of
+// its time until the deadline has passed, after Config.MaxWait if it has no deadline, or when ctx
+// ends.
 func (t *Turn) Wait(ctx context.Context) {
-	t.flow.metrics.queued(t.flow.level.set.QueueLength(&t.queued))
+	t.flow.metrics.queued(t.flow.level.set.QueueLength(&t.request))
 	waiting := t.control.kinds.of(t.info).waiting
-	waiting.Add(t.taken, 1)
-	outcome := t.wait(ctx, t.taken.Add(t.control.patience(ctx, t.taken)))
+	waiting.Add(t.arrived, 1)
+	outcome := t.wait(ctx, t.arrived.Add(t.control.waitLimit(ctx, t.arrived)))
 	now := time.Now()
 	waiting.Add(now, -1)
-	t.waited = now.Sub(t.taken)
-	t.decided(now, outcome)
+	t.waited = now.Sub(t.arrived)
+	t.setOutcome(now, outcome)
 }
 
-// wait waits for the turn, and adjusts borrowed seats periodically.
+// wait waits for the outcome, and adjusts borrowed seats periodically.
 func (t *Turn) wait(ctx context.Context, deadline time.Time) fairqueue.Outcome {
 	c, set := t.control, t.flow.level.set
 	for {
@@ -82,69 +86,70 @@ func (t *Turn) wait(ctx context.Context, deadline time.Time) fairqueue.Outcome {
 		if until.After(deadline) {
 			until = deadline
 		}
-		if outcome := set.Wait(ctx, &t.queued, until); outcome != fairqueue.Waiting {
+		if outcome := set.Wait(ctx, &t.request, until); outcome != fairqueue.Waiting {
 			return outcome
 		}
 		if !time.Now().Before(deadline) {
-			return set.Leave(&t.queued, fairqueue.TimeOut)
+			return set.Cancel(&t.request, fairqueue.TimeOut)
 		}
-		c.tick(time.Now())
+		c.adjustIfDue(time.Now())
 	}
 }
 
-// patience is how long a request waits.
-func (c *Control) patience(ctx context.Context, now time.Time) time.Duration {
-	patience := c.config.Wait
+// waitLimit returns the maximum remaining queuing time of a request.
+func (c *Control) waitLimit(ctx context.Context, now time.Time) time.Duration {
+	limit := c.config.MaxWait
 	if deadline, has := ctx.Deadline(); has {
 		received := request.Received(ctx)
 		if received.IsZero() {
 			received = now
 		}
-		patience = received.Add(deadline.Sub(received) / 4).Sub(now)
+		limit = received.Add(deadline.Sub(received) / 4).Sub(now)
 	}
-	return min(patience, maxWait)
+	return min(limit, maxWait)
 }
 
 // Admitted reports whether the request may be executed.
 func (t *Turn) Admitted() bool { return t.outcome == fairqueue.Executing }
 
-// Waited returns for how long the request has waited.
+// Waited returns the queuing time of the request. It is 0 before Wait returns.
 func (t *Turn) Waited() time.Duration { return t.waited }
 
-// End ends the turn: of a watch when it has sent its first events, of another request
-// when it is done. It may be called again.
+// End releases the seats of an admitted request: call it when the request is complete or, for a
+// watch, when its initial events have been sent. Only the first call has an effect.
 func (t *Turn) End() {
 	if !t.Admitted() || t.ended.Swap(true) {
 		return
 	}
 	now := time.Now()
-	took := t.flow.level.set.Finish(now, &t.queued)
+	took := t.flow.level.set.Finish(now, &t.request)
 	t.flow.metrics.ended(t.info, took)
 	t.control.kinds.of(t.info).executing.Add(now, -1)
-	t.control.tick(now)
+	t.control.adjustIfDue(now)
 	if t.flow.level.quiescing.Load() && t.flow.level.set.Idle() {
-		t.control.forget()
+		t.control.removeIdleLevels()
 	}
 }
 
-// Watch counts an admitted watch until Forget is called. Writes are estimated by the number of
-// watches that they notify.
-func (c *Control) Watch(info *request.Info) { c.watches.add(info, 1) }
+// AddWatch counts an admitted watch until RemoveWatch is called with the same Info. The work of a
+// write is estimated by the number of watches that it notifies.
+func (c *Control) AddWatch(info *request.Info) { c.watches.add(info, 1) }
 
-// Forget removes a watch that was counted by Watch.
-func (c *Control) Forget(info *request.Info) { c.watches.add(info, -1) }
+// RemoveWatch removes a watch that AddWatch counted.
+func (c *Control) RemoveWatch(info *request.Info) { c.watches.add(info, -1) }
 
-// Names of the headers that tell how a request was classified, as keys of a Header.
+// Canonical names of the response headers with the classification of a request.
 const (
 	schemaHeader = "X-Kubernetes-Pf-Flowschema-Uid"
 	levelHeader  = "X-Kubernetes-Pf-Prioritylevel-Uid"
 )
 
-// SetHeaders sets the response headers with the UIDs of the schema and level of the request. The
-// names are not sent, because only administrators may read them.
+// SetHeaders adds the UIDs of the schema and level to the response header. The names are not sent,
+// because only administrators may read them.
 func (t *Turn) SetHeaders(header http.Header) {
 	header[schemaHeader], header[levelHeader] = t.flow.schemaUID, t.flow.levelUID
 }
 
-// Refuse returns how long the client should wait before it tries again, in seconds.
-func (t *Turn) Refuse() int64 { return t.flow.level.retry.refuse(time.Now().Unix()) }
+// RetryAfter counts a rejection of the request, and returns the Retry-After for the client, in
+// seconds. Call it once per rejected request.
+func (t *Turn) RetryAfter() int64 { return t.flow.level.retry.reject(time.Now().Unix()) }

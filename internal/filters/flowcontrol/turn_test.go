@@ -18,26 +18,26 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// within sets the deadline of a request like the filters.
+// within sets the deadline of a request like filters.Deadline.
 func within(t *testing.T, r *http.Request, timeout time.Duration) *http.Request {
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	t.Cleanup(cancel)
 	return r.WithContext(ctx)
 }
 
-// oneSeat is a level with a queue and a seat of its own, and a schema for jane.
+// oneSeat returns a level with one seat and a queue, and a schema for jane.
 func oneSeat() []any {
 	return []any{limited("narrow", 5, 0, queuing(1, 1)), flowSchema("narrow", "narrow", 10, user("jane"))}
 }
 
-// TestPatience checks that a request waits for a quarter of its timeout, without a deadline for the
-// configured time, and after a cancellation no longer.
-func TestPatience(t *testing.T) {
+// TestWaitLimit checks that a request waits for a quarter of its timeout, for the configured time
+// if it has no deadline, and no longer than its context.
+func TestWaitLimit(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name    string
-		timeout time.Duration // T 0 means no deadline
-		cancel  time.Duration // 0: never
+		timeout time.Duration // 0 means no deadline
+		cancel  time.Duration // 0 means no cancellation
 		want    time.Duration
 		reason  string
 	}{
@@ -66,9 +66,9 @@ func TestPatience(t *testing.T) {
 				if turn.Admitted() || turn.Waited() != tt.want {
 					t.Errorf("admitted: %v after %v, want %v", turn.Admitted(), turn.Waited(), tt.want)
 				}
-				turn.End() // T no effect
+				turn.End() // no effect
 				s := samples{values: map[sampleKey]float64{}, histograms: nil}
-				sampleFlow(&s, c.made["narrow"].set.FlowCounts(turn.flow.counted), "narrow", "narrow")
+				sampleFlow(&s, c.activeLevels["narrow"].set.FlowCounts(turn.flow.counters), "narrow", "narrow")
 				if n := s.values[keyOf("rejected_requests_total", []string{"narrow", "narrow", tt.reason})]; n != 1 {
 					t.Errorf("%v", s.values)
 				}
@@ -77,7 +77,7 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// TestEnd: a turn ends once, however often it is ended.
+// TestEnd checks that only the first call of End has an effect.
 func TestEnd(t *testing.T) {
 	t.Parallel()
 	c := newControl(t, 2, oneSeat()...)
@@ -90,14 +90,14 @@ func TestEnd(t *testing.T) {
 	for range 3 {
 		turn.End()
 	}
-	if d := c.made["narrow"].set.Dump(true); d.SeatsInUse != 0 || d.Executing != 0 || d.Dispatched != 1 {
+	if d := c.activeLevels["narrow"].set.Dump(true); d.SeatsInUse != 0 || d.Executing != 0 || d.Dispatched != 1 {
 		t.Errorf("%+v", d)
 	}
 }
 
-// TestLevelGoes checks that executing and waiting requests of a deleted level complete, that new
+// TestDeletedLevel checks that executing and waiting requests of a deleted level complete, that new
 // requests use another level, and that the level is removed with its last request.
-func TestLevelGoes(t *testing.T) {
+func TestDeletedLevel(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newControl(t, 2, oneSeat()...)
@@ -106,7 +106,7 @@ func TestLevelGoes(t *testing.T) {
 		go func() { waiting <- take(c, requestOf(t, "jane", "GET", "/version")) }()
 		synctest.Wait()
 		c.removeLevel("narrow")
-		if got := c.made["narrow"]; got == nil || !got.quiescing.Load() {
+		if got := c.activeLevels["narrow"]; got == nil || !got.quiescing.Load() {
 			t.Fatal("the level is gone while requests are of it")
 		}
 		if !strings.Contains(body(c, "dump_priority_levels"), "true,        1,               1,") {
@@ -123,13 +123,13 @@ func TestLevelGoes(t *testing.T) {
 			t.Error("who waited was refused")
 		}
 		second.End()
-		if c.made["narrow"] != nil {
+		if c.activeLevels["narrow"] != nil {
 			t.Error("the level is still there")
 		}
 	})
 }
 
-// TestMoreSeats: requests that wait get the seats that a change of the level brings.
+// TestMoreSeats checks that waiting requests are executed when a change of the level adds seats.
 func TestMoreSeats(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -140,7 +140,7 @@ func TestMoreSeats(t *testing.T) {
 		}
 		first := <-turns
 		synctest.Wait()
-		if d := c.made["narrow"].set.Dump(false); d.Waiting != 4 {
+		if d := c.activeLevels["narrow"].set.Dump(false); d.Waiting != 4 {
 			t.Errorf("%d wait", d.Waiting)
 		}
 		changed := limited("narrow", 1000, 0, queuing(1, 1))
@@ -168,7 +168,7 @@ func TestChangesUnderLoad(t *testing.T) {
 				turn := take(c, within(t, r, 100*time.Millisecond))
 				turn.SetHeaders(http.Header{})
 				if !turn.Admitted() {
-					_ = turn.Refuse()
+					_ = turn.RetryAfter()
 				}
 				turn.End()
 			}
@@ -195,7 +195,7 @@ func TestChangesUnderLoad(t *testing.T) {
 	users.Wait()
 	close(stop)
 	changes.Wait()
-	for name, l := range c.made {
+	for name, l := range c.activeLevels {
 		if d := l.set.Dump(true); d.SeatsInUse+d.SeatsWaiting+d.Executing+d.Waiting != 0 {
 			t.Errorf("%s: %+v", name, d)
 		}
@@ -210,7 +210,7 @@ func body(c *Control, dump string) string {
 	return w.Body.String()
 }
 
-// TestDumps: in the form of kube-apiserver's.
+// TestDumps checks that the dumps have the format of kube-apiserver.
 func TestDumps(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -248,7 +248,8 @@ narrow,            narrow,         0,          -1,                  ,           
 	})
 }
 
-// TestMetrics: two Controls of a process are added up, and one that is closed does not count.
+// TestMetrics checks that the metrics of two Controls are added, and that a closed one is not
+// counted.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
@@ -309,7 +310,7 @@ func BenchmarkTurn(b *testing.B) {
 	}
 }
 
-// TestMetricFamilies: names, types, labels and help are kube-apiserver's.
+// TestMetricFamilies compares names, types, labels and help with kube-apiserver's.
 func TestMetricFamilies(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()

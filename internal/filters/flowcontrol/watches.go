@@ -13,67 +13,67 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// watches counts open watches by their objects, to estimate how many watches a write notifies. The
-// zero value is ready to use.
+// watches counts open watches by the set of objects that they select, to estimate the number of
+// watches that a write notifies. The zero value is ready to use. It is safe for concurrent use.
 type watches struct {
-	mu sync.RWMutex
-	of map[schema.GroupResource]map[types.NamespacedName]*watchCount // of all, of a namespace, of one object
+	mu         sync.RWMutex
+	byResource map[schema.GroupResource]map[types.NamespacedName]*watchCount // the name selects all objects, a namespace, or one object
 }
 
-// watchCount is the watches of one set of objects.
+// watchCount contains the numbers of watches of one set of objects.
 type watchCount struct {
-	// whole counts watches of all objects in the set, and watches with selectors that would require
-	// an evaluation per change.
+	// whole is the number of watches that select the whole set, including watches with selectors
+	// that would require an evaluation for each change.
 	whole int
-	// byValue are the others, by the field or label of which they select one value: kubelets'
-	// watches of pods select that of spec.nodeName.
+	// byValue contains the numbers of watches that select one value of a field or label, by name of
+	// the field or label. For example, kubelets' watches of pods select a value of spec.nodeName.
 	byValue map[string]valueCount
 }
 
-// valueCount is watches by the value that they select.
+// valueCount contains the numbers of watches by selected value.
 type valueCount struct {
-	all int
-	of  map[string]int
+	all     int
+	byValue map[string]int
 }
 
-// average returns how many watches select a value that is selected at all, rounded up: which
-// value a write is of is not known before its body is read.
-func (c valueCount) average() int { return (c.all + len(c.of) - 1) / len(c.of) }
+// average returns the average number of watches per selected value, rounded up. The estimate uses
+// the average because the value of a written object is unknown before its body is read.
+func (c valueCount) average() int { return (c.all + len(c.byValue) - 1) / len(c.byValue) }
 
 func resourceOf(info *request.Info) schema.GroupResource {
 	return schema.GroupResource{Group: info.Group, Resource: info.Resource}
 }
 
-// add counts n watches more.
+// add adds n, which may be negative, to the number of watches of a set.
 func (w *watches) add(info *request.Info, n int) {
-	resource, what := resourceOf(info), types.NamespacedName{Namespace: info.Namespace, Name: info.Name}
+	resource, set := resourceOf(info), types.NamespacedName{Namespace: info.Namespace, Name: info.Name}
 	key, value := selectedValue(info)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	of := w.of[resource]
+	of := w.byResource[resource]
 	if of == nil {
-		if w.of == nil {
-			w.of = map[schema.GroupResource]map[types.NamespacedName]*watchCount{}
+		if w.byResource == nil {
+			w.byResource = map[schema.GroupResource]map[types.NamespacedName]*watchCount{}
 		}
 		of = map[types.NamespacedName]*watchCount{}
-		w.of[resource] = of
+		w.byResource[resource] = of
 	}
-	count := of[what]
+	count := of[set]
 	if count == nil {
 		count = &watchCount{}
-		of[what] = count
+		of[set] = count
 	}
 	count.add(key, value, n)
 	if count.whole == 0 && len(count.byValue) == 0 {
-		delete(of, what)
+		delete(of, set)
 	}
 	if len(of) == 0 {
-		delete(w.of, resource)
+		delete(w.byResource, resource)
 	}
 }
 
-// add counts n watches more that select a value of a field or label; all objects, if key is
-// empty.
+// add adds n to the number of watches that select a value of a field or label, or the whole set if
+// key is empty.
 func (c *watchCount) add(key, value string, n int) {
 	if key == "" {
 		c.whole += n
@@ -83,22 +83,22 @@ func (c *watchCount) add(key, value string, n int) {
 		c.byValue = map[string]valueCount{}
 	}
 	v := c.byValue[key]
-	if v.of == nil {
-		v.of = map[string]int{}
+	if v.byValue == nil {
+		v.byValue = map[string]int{}
 	}
 	v.all += n
-	v.of[value] += n
-	if v.of[value] == 0 {
-		delete(v.of, value)
+	v.byValue[value] += n
+	if v.byValue[value] == 0 {
+		delete(v.byValue, value)
 	}
 	c.byValue[key] = v
-	if len(v.of) == 0 {
+	if len(v.byValue) == 0 {
 		delete(c.byValue, key)
 	}
 }
 
-// woken returns how many of the watches a write may concern.
-func (c *watchCount) woken() int {
+// notified returns the estimated number of watches that a write to the set notifies.
+func (c *watchCount) notified() int {
 	if c == nil {
 		return 0
 	}
@@ -109,8 +109,8 @@ func (c *watchCount) woken() int {
 	return n
 }
 
-// selectedValue returns the field or label for which a watch selects one value, or "" if there is
-// none or it is the object's name.
+// selectedValue returns the field or label for which a watch selects one value. key is "" if there
+// is none, or if the watch selects an object by name.
 func selectedValue(info *request.Info) (key, value string) {
 	if info.Name != "" {
 		return "", ""
@@ -132,20 +132,20 @@ func selectedValue(info *request.Info) (key, value string) {
 	return "", ""
 }
 
-// woken returns how many watches a write may concern.
-func (w *watches) woken(info *request.Info) int {
+// notified returns the estimated number of watches that a write notifies.
+func (w *watches) notified(info *request.Info) int {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	of := w.of[resourceOf(info)]
+	of := w.byResource[resourceOf(info)]
 	if of == nil {
 		return 0
 	}
-	n := of[types.NamespacedName{}].woken()
+	n := of[types.NamespacedName{}].notified()
 	if info.Namespace != "" {
-		n += of[types.NamespacedName{Namespace: info.Namespace}].woken()
+		n += of[types.NamespacedName{Namespace: info.Namespace}].notified()
 	}
 	if info.Name != "" {
-		n += of[types.NamespacedName{Namespace: info.Namespace, Name: info.Name}].woken()
+		n += of[types.NamespacedName{Namespace: info.Namespace, Name: info.Name}].notified()
 	}
 	return n
 }

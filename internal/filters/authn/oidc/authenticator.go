@@ -17,22 +17,24 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// Config configures Authenticators.
+// Config configures Authenticators. Configuration, Logger and Metrics are required; Metrics may be
+// a nil *Metrics.
 type Config struct {
 	Configuration *Configuration
-	// Disallowed are the issuers of service account tokens, which providers must not use.
+	// Disallowed contains the issuers of service account tokens, which providers must not use.
 	Disallowed []string
-	// Networks are the available networks. A provider may select one in its configuration.
+	// Networks are the available networks. A provider selects one with egressSelectorType.
 	Networks egress.Networks
 	Logger   *slog.Logger
 	Metrics  *Metrics
 }
 
-// Authenticators verify the tokens of all providers of a configuration. They are
-// immutable and safe for concurrent use.
+// Authenticators verifies the tokens of all providers of a configuration. It is immutable and safe
+// for concurrent use.
 type Authenticators struct{ providers []*provider }
 
-// New returns Authenticators, or all errors of the configuration. It does not contact providers.
+// New validates and compiles the configuration. It returns an error that describes all problems. It
+// does not contact the providers; their keys are fetched when the first token arrives.
 func New(config Config) (*Authenticators, error) {
 	errs := validate(config.Configuration, config.Disallowed)
 	compiler, err := newCompiler()
@@ -51,7 +53,9 @@ func New(config Config) (*Authenticators, error) {
 	return a, errors.Join(unusable...)
 }
 
-// User returns the user of a token; nil for tokens of other issuers.
+// User returns the user of a token. It returns nil, nil for malformed tokens and tokens of other
+// issuers, and an error if the token is invalid or the provider is unreachable. It may block until
+// the provider responds.
 func (a *Authenticators) User(ctx context.Context, token string) (*request.User, error) {
 	if len(a.providers) == 0 {
 		return nil, nil
@@ -86,17 +90,18 @@ func parseIssued(text string) (*jose.JSONWebSignature, string, error) {
 	return token, issuer, nil
 }
 
-// allAlgorithms returns the asymmetric algorithms, because keys are public.
+// allAlgorithms returns the supported signature algorithms: the asymmetric ones, because the keys
+// of a provider are public.
 func allAlgorithms() []jose.SignatureAlgorithm {
 	return []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, jose.ES256, jose.ES384, jose.ES512, jose.PS256, jose.PS384, jose.PS512}
 }
 
-// provider verifies the tokens of one provider, and makes users of their claims.
+// provider verifies the tokens of one provider and maps their claims to users.
 type provider struct {
 	issuer     Issuer
 	algorithms []string
-	keys       *keys
-	groups     *distributed
+	keys       *keySet
+	groups     *distributedClaims
 	metrics    *Metrics
 
 	conditions []claimCondition
@@ -113,10 +118,10 @@ func newProvider(config *Config, a *Authenticator, compiler *compiler, at *field
 	}
 	p.checkEmail(a, compiler, at.Child("claimMappings", "username", "expression"))
 	var err error
-	p.keys, err = newKeys(&a.Issuer, config.Networks, func(err error) {
+	p.keys, err = newProviderKeySet(&a.Issuer, config.Networks, func(err error) {
 		config.Metrics.fetched(a.Issuer.URL, err)
 		if err != nil {
-			config.Logger.Error("the keys of an OpenID Connect provider cannot be fetched", "issuer", a.Issuer.URL, "err", err)
+			config.Logger.Error("failed to fetch the keys of an OpenID Connect provider", "issuer", a.Issuer.URL, "err", err)
 		}
 	})
 	if err == nil {
@@ -125,7 +130,8 @@ func newProvider(config *Config, a *Authenticator, compiler *compiler, at *field
 	return p, err
 }
 
-// checkEmail requires that user names from email addresses check claims.email_verified.
+// checkEmail reports an error if an expression maps claims.email to the user name and no expression
+// checks claims.email_verified.
 func (p *provider) checkEmail(a *Authenticator, compiler *compiler, at *field.Path) {
 	if name := p.mapper.username.expression; name == nil || !name.uses("email") {
 		return
@@ -143,9 +149,9 @@ func (p *provider) checkEmail(a *Authenticator, compiler *compiler, at *field.Pa
 	}
 }
 
-// verify returns the claims of a token that one of the keys has signed, and that is for
-// this provider's audiences, now.
-func (p *provider) verify(ctx context.Context, keys *keys, token *jose.JSONWebSignature) (map[string]any, error) {
+// verify returns the claims of a token. It checks the signature with the given keys, the audience
+// and the validity period.
+func (p *provider) verify(ctx context.Context, keys *keySet, token *jose.JSONWebSignature) (map[string]any, error) {
 	if algorithm := token.Signatures[0].Header.Algorithm; len(p.algorithms) > 0 && !slices.Contains(p.algorithms, algorithm) {
 		return nil, fmt.Errorf("oidc: verify token: oidc: malformed jwt: unexpected signature algorithm %q; expected %q", algorithm, p.algorithms)
 	}
@@ -192,12 +198,12 @@ func (p *provider) user(ctx context.Context, token *jose.JSONWebSignature) (*req
 	return user, nil
 }
 
-// notBeforeLeeway allows for clocks that differ.
+// notBeforeLeeway is the tolerance for clock differences in checks of the claim nbf.
 const notBeforeLeeway = 5 * time.Minute
 
-// checkStandard checks audiences and times. A token without an end has ended.
+// checkStandard checks the claims aud, exp and nbf. A token without exp is treated as expired.
 func (p *provider) checkStandard(claims map[string]any, now time.Time) error {
-	has, err := claimTexts(claims, "aud")
+	has, err := claimStrings(claims, "aud")
 	if err != nil {
 		return err
 	}
@@ -214,7 +220,8 @@ func (p *provider) checkStandard(claims map[string]any, now time.Time) error {
 	return nil
 }
 
-// claimCondition is a claim that a token must have, or an expression that must hold.
+// claimCondition is a compiled ClaimRule: a required value of a claim, or an expression that must
+// be true.
 type claimCondition struct {
 	claim, value string
 	expression   *expression
@@ -235,7 +242,7 @@ func newClaimConditions(rules []ClaimRule, compiler *compiler, at *field.Path) [
 
 func (c *claimCondition) check(ctx context.Context, claims map[string]any) error {
 	if c.expression != nil {
-		return mustHold(ctx, c.expression, claims, c.message)
+		return requireTrue(ctx, c.expression, claims, c.message)
 	}
 	value, ok := claims[c.claim]
 	if !ok {
@@ -251,7 +258,7 @@ func (c *claimCondition) check(ctx context.Context, claims map[string]any) error
 	return nil
 }
 
-// userCondition is an expression that must hold for the user that was made.
+// userCondition is a compiled UserValidationRule.
 type userCondition struct {
 	expression *expression
 	message    string
@@ -266,11 +273,11 @@ func newUserConditions(rules []UserValidationRule, compiler *compiler, at *field
 }
 
 func (c *userCondition) check(ctx context.Context, user map[string]any) error {
-	return mustHold(ctx, c.expression, user, c.message)
+	return requireTrue(ctx, c.expression, user, c.message)
 }
 
-func mustHold(ctx context.Context, condition *expression, value map[string]any, message string) error {
-	holds, err := condition.holds(ctx, value)
+func requireTrue(ctx context.Context, condition *expression, value map[string]any, message string) error {
+	holds, err := condition.evaluateBool(ctx, value)
 	switch {
 	case err != nil:
 		return fmt.Errorf("oidc: error evaluating validation expression: %w", err)

@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// readClaims decodes the payload of a token; names are case-sensitive.
+// readClaims decodes the payload of a token. Claim names are case-sensitive.
 func readClaims(payload []byte) (map[string]any, error) {
 	claims := map[string]any{}
 	if err := json.UnmarshalCaseSensitivePreserveInts(payload, &claims); err != nil {
@@ -23,8 +23,9 @@ func readClaims(payload []byte) (map[string]any, error) {
 	return claims, nil
 }
 
-// claimTexts returns a claim that is a string or a list of strings; nil if it is absent.
-func claimTexts(claims map[string]any, name string) ([]string, error) {
+// claimStrings returns the values of a claim that is a string or a list of strings. It returns nil
+// if the claim is absent.
+func claimStrings(claims map[string]any, name string) ([]string, error) {
 	switch value := claims[name].(type) {
 	case nil:
 		return nil, nil
@@ -45,24 +46,25 @@ func claimTexts(claims map[string]any, name string) ([]string, error) {
 	}
 }
 
-// claimTime reads a claim of seconds since 1970.
+// claimTime returns the value of a claim in seconds since 1970. It returns false if the claim is
+// absent, not a number, or out of range.
 func claimTime(claims map[string]any, name string) (time.Time, bool) {
 	switch value := claims[name].(type) {
 	case int64:
-		return time.Unix(value, 0), value < math.MaxInt64>>1 // beyond it, times wrap around
+		return time.Unix(value, 0), value < math.MaxInt64>>1 // larger values overflow time.Time
 	case float64:
 		return time.Unix(int64(value), 0), math.Abs(value) < 1<<60
 	}
 	return time.Time{}, false
 }
 
-// mapper makes a user of claims.
+// mapper maps claims to a user.
 type mapper struct {
 	username, groups, uid compiledMapping
 	extra                 []compiledExtra
 }
 
-// compiledMapping is a compiled Mapping; the expression is nil for a claim or an empty mapping.
+// compiledMapping is a compiled Mapping. expression is nil if the mapping is a claim or empty.
 type compiledMapping struct {
 	claim, prefix string
 	expression    *expression
@@ -100,21 +102,21 @@ func (c *compiler) condition(text, variable string, at *field.Path) *expression 
 	return c.compile(text, variable, at, cel.BoolType)
 }
 
-// user creates the user. A user without a name is an error.
+// user returns a new user. An empty user name is an error.
 func (m *mapper) user(ctx context.Context, claims map[string]any) (*request.User, error) {
 	user := &request.User{}
 	var err error
-	if user.Name, err = m.name(ctx, claims); err != nil {
+	if user.Name, err = m.usernameOf(ctx, claims); err != nil {
 		return nil, err
 	}
 	if user.Groups, err = m.groupNames(ctx, claims); err != nil {
 		return nil, err
 	}
-	if user.UID, err = m.uid.one(ctx, claims, "uid"); err != nil {
+	if user.UID, err = m.uid.value(ctx, claims, "uid"); err != nil {
 		return nil, err
 	}
 	for _, extra := range m.extra {
-		values, err := extra.values.many(ctx, claims)
+		values, err := extra.values.evaluateStrings(ctx, claims)
 		if err != nil {
 			return nil, fmt.Errorf("oidc: error evaluating claim mapping expression: %w", err)
 		}
@@ -129,13 +131,13 @@ func (m *mapper) user(ctx context.Context, claims map[string]any) (*request.User
 	return user, nil
 }
 
-func (m *mapper) name(ctx context.Context, claims map[string]any) (string, error) {
+func (m *mapper) usernameOf(ctx context.Context, claims map[string]any) (string, error) {
 	if m.username.claim == "email" {
 		if verified, there := claims["email_verified"]; there && verified != true {
 			return "", errors.New("oidc: email not verified")
 		}
 	}
-	name, err := m.username.one(ctx, claims, "username")
+	name, err := m.username.value(ctx, claims, "username")
 	if err == nil && name == "" {
 		err = errors.New("oidc: the username of a token is empty")
 	}
@@ -144,7 +146,7 @@ func (m *mapper) name(ctx context.Context, claims map[string]any) (string, error
 
 func (m *mapper) groupNames(ctx context.Context, claims map[string]any) ([]string, error) {
 	if m.groups.expression != nil {
-		groups, err := m.groups.expression.many(ctx, claims)
+		groups, err := m.groups.expression.evaluateStrings(ctx, claims)
 		if err != nil {
 			return nil, fmt.Errorf("oidc: error evaluating group claim expression: %w", err)
 		}
@@ -153,7 +155,7 @@ func (m *mapper) groupNames(ctx context.Context, claims map[string]any) ([]strin
 	if m.groups.claim == "" {
 		return nil, nil
 	}
-	groups, err := claimTexts(claims, m.groups.claim)
+	groups, err := claimStrings(claims, m.groups.claim)
 	if err != nil {
 		return nil, fmt.Errorf("oidc: parse groups claim %q: %w", m.groups.claim, err)
 	}
@@ -163,11 +165,12 @@ func (m *mapper) groupNames(ctx context.Context, claims map[string]any) ([]strin
 	return groups, nil
 }
 
-// one returns a value without its prefix; empty without a mapping.
-func (c *compiledMapping) one(ctx context.Context, claims map[string]any, what string) (string, error) {
+// value returns the mapped value without the prefix, or "" if the mapping is empty. what is the
+// attribute in error messages.
+func (c *compiledMapping) value(ctx context.Context, claims map[string]any, what string) (string, error) {
 	switch {
 	case c.expression != nil:
-		value, err := c.expression.one(ctx, claims)
+		value, err := c.expression.evaluateString(ctx, claims)
 		if err != nil {
 			return "", fmt.Errorf("oidc: error evaluating %s claim expression: %w", what, err)
 		}
@@ -182,7 +185,7 @@ func (c *compiledMapping) one(ctx context.Context, claims map[string]any, what s
 	return value, nil
 }
 
-// userValue is a user as expressions see it.
+// userValue returns the value of the variable user in expressions.
 func userValue(user *request.User) map[string]any {
 	extra := make(map[string]any, len(user.Extra))
 	for key, values := range user.Extra {

@@ -12,28 +12,29 @@ import (
 	"mainstay.dev/mainstay/internal/filters/authn"
 )
 
-// Configuration is an AuthenticationConfiguration, v1 or v1beta1, which have the same
-// fields.
+// Configuration is an AuthenticationConfiguration of apiserver.config.k8s.io/v1 or v1beta1, which
+// have the same fields.
 type Configuration struct {
 	metav1.TypeMeta `json:",inline"`
-	// JWT are the accepted providers.
+	// JWT contains the accepted providers.
 	JWT []Authenticator `json:"jwt"`
-	// Anonymous is nil if the flag --anonymous-auth applies.
+	// Anonymous replaces the flag --anonymous-auth. If it is nil, the flag applies.
 	Anonymous *authn.AnonymousConfig `json:"anonymous,omitempty"`
 }
 
-// Authenticator is one provider, and how its users are made.
+// Authenticator configures one provider and the mapping of its claims to users.
 type Authenticator struct {
 	Issuer               Issuer               `json:"issuer"`
 	ClaimValidationRules []ClaimRule          `json:"claimValidationRules,omitempty"`
 	ClaimMappings        ClaimMappings        `json:"claimMappings"`
 	UserValidationRules  []UserValidationRule `json:"userValidationRules,omitempty"`
 
-	// SigningAlgs are the accepted algorithms; empty means all asymmetric ones. Only flags set it.
+	// SigningAlgs are the accepted signature algorithms; an empty list accepts all asymmetric
+	// algorithms. The field can only be set by flags.
 	SigningAlgs []string `json:"-"`
 }
 
-// Issuer is a provider.
+// Issuer describes a provider: its URLs, certificate authority (PEM), audiences and network.
 type Issuer struct {
 	URL                  string   `json:"url"`
 	DiscoveryURL         string   `json:"discoveryURL,omitempty"`
@@ -49,7 +50,8 @@ const (
 	egressCluster      = "cluster"
 )
 
-// ClaimRule is a condition on the claims of a token.
+// ClaimRule is a condition on the claims of a token: either Claim must have the value
+// RequiredValue, or Expression must be true. Message is the error message for Expression.
 type ClaimRule struct {
 	Claim         string `json:"claim,omitempty"`
 	RequiredValue string `json:"requiredValue,omitempty"`
@@ -57,7 +59,7 @@ type ClaimRule struct {
 	Message       string `json:"message,omitempty"`
 }
 
-// ClaimMappings map claims to parts of a user.
+// ClaimMappings maps claims to the attributes of a user.
 type ClaimMappings struct {
 	Username Mapping        `json:"username"`
 	Groups   Mapping        `json:"groups"`
@@ -65,33 +67,37 @@ type ClaimMappings struct {
 	Extra    []ExtraMapping `json:"extra,omitempty"`
 }
 
-// Mapping maps a claim, or an expression. UIDs have no prefix.
+// Mapping maps a claim or the result of an expression to an attribute. Prefix is added to the value
+// of a claim; it is required with Claim for user names and groups, and not allowed otherwise.
 type Mapping struct {
 	Claim      string  `json:"claim,omitempty"`
 	Prefix     *string `json:"prefix,omitempty"`
 	Expression string  `json:"expression,omitempty"`
 }
 
-// ExtraMapping makes the values of a key of extra.
+// ExtraMapping maps the result of an expression, a string or a list of strings, to a key of the
+// user's extra attributes.
 type ExtraMapping struct {
 	Key             string `json:"key"`
 	ValueExpression string `json:"valueExpression"`
 }
 
-// UserValidationRule is a condition on the user that was made of a token.
+// UserValidationRule is a condition on the mapped user. Expression must be true; Message is the
+// error message.
 type UserValidationRule struct {
 	Expression string `json:"expression"`
 	Message    string `json:"message,omitempty"`
 }
 
-// group is that of the configuration; matchAny is that one audience of several will do.
+// group is the API group of the configuration. matchAny is the AudienceMatchPolicy that requires a
+// token to be valid for at least one audience.
 const (
 	group    = "apiserver.config.k8s.io"
 	matchAny = "MatchAny"
 )
 
-// ParseConfiguration reads a configuration in YAML, which may have no unknown field. It
-// does not validate; New does.
+// ParseConfiguration parses a configuration in YAML or JSON. Unknown fields are an error. It does
+// not validate the values; New does.
 func ParseConfiguration(data []byte) (*Configuration, error) {
 	c := new(Configuration)
 	if err := yaml.UnmarshalStrict(data, c); err != nil {

@@ -19,44 +19,44 @@ import (
 )
 
 const (
-	// distributedFor is how long a distributed claim is remembered: as long as
-	// kube-apiserver remembers a token that was good.
-	distributedFor = 10 * time.Second
-	// maxDistributed bounds how many claims are remembered, maxDistributedIssuers of how
-	// many issuers the keys.
-	maxDistributed        = 1024
+	// distributedTTL is the cache lifetime of distributed claims, the same as kube-apiserver's
+	// lifetime of cached tokens.
+	distributedTTL = 10 * time.Second
+	// maxCachedClaims is the maximum number of cached claims, and maxDistributedIssuers the maximum
+	// number of issuers with cached keys.
+	maxCachedClaims       = 1024
 	maxDistributedIssuers = 16
 )
 
-// distributed fetches the groups of users with distributed claims (OpenID Connect Core, section
-// 5.6.2): the token refers to another token, possibly of another issuer. A nil *distributed fetches
-// no groups. It is safe for concurrent use.
-type distributed struct {
+// distributedClaims fetches the groups of users with distributed claims (OpenID Connect Core,
+// section 5.6.2): the token refers to another token, possibly of another issuer. A nil
+// *distributedClaims fetches no groups. It is safe for concurrent use.
+type distributedClaims struct {
 	claim  string
-	client *http.Client // the provider's
-	verify func(context.Context, *keys, *jose.JSONWebSignature) (map[string]any, error)
+	client *http.Client // the client of the provider
+	verify func(context.Context, *keySet, *jose.JSONWebSignature) (map[string]any, error)
 
-	answers *cache.LRUExpireCache // values of the claim, by source.key
+	cache   *cache.LRUExpireCache // values of the claim, by source.key
 	calls   singleflight.Group
-	mu      sync.Mutex // guards that an issuer's keys are made once
+	mu      sync.Mutex // prevents duplicate key sets of an issuer
 	issuers *lru.Cache // *keys, by issuer
 }
 
-// newDistributed returns nil where groups are not mapped by the name of a claim. As in
-// kube-apiserver no other claim is fetched.
-func newDistributed(a *Authenticator, p *provider) *distributed {
+// newDistributed returns nil unless groups are mapped from a claim. As in kube-apiserver, no other
+// distributed claim is fetched.
+func newDistributed(a *Authenticator, p *provider) *distributedClaims {
 	claim := a.ClaimMappings.Groups.Claim
 	if claim == "" {
 		return nil
 	}
-	return &distributed{
+	return &distributedClaims{
 		claim: claim, client: p.keys.client, verify: p.verify,
-		answers: cache.NewLRUExpireCache(maxDistributed), issuers: lru.New(maxDistributedIssuers),
+		cache: cache.NewLRUExpireCache(maxCachedClaims), issuers: lru.New(maxDistributedIssuers),
 	}
 }
 
-// expand resolves the claim of a token with a reference.
-func (d *distributed) expand(ctx context.Context, claims map[string]any) error {
+// expand adds the claim to claims if the token contains a reference to it.
+func (d *distributedClaims) expand(ctx context.Context, claims map[string]any) error {
 	if d == nil {
 		return nil
 	}
@@ -68,7 +68,7 @@ func (d *distributed) expand(ctx context.Context, claims map[string]any) error {
 		return err
 	}
 	key := from.key()
-	if value, ok := d.answers.Get(key); ok {
+	if value, ok := d.cache.Get(key); ok {
 		claims[d.claim] = value
 		return nil
 	}
@@ -76,21 +76,21 @@ func (d *distributed) expand(ctx context.Context, claims map[string]any) error {
 	if err != nil {
 		return err
 	}
-	d.answers.Add(key, value, distributedFor)
+	d.cache.Add(key, value, distributedTTL)
 	claims[d.claim] = value
 	return nil
 }
 
-// source is where a claim is.
+// source is the location of a distributed claim.
 type source struct{ endpoint, accessToken string }
 
 func (s *source) key() [sha256.Size]byte {
 	return sha256.Sum256(fmt.Appendf(nil, "%q %q", s.endpoint, s.accessToken))
 }
 
-// source returns the location of the claim; nil without a reference. Aggregated claims, which the
-// token contains in another token, are not supported.
-func (d *distributed) source(claims map[string]any) (*source, error) {
+// source returns the location of the claim, or nil if claims contain no reference to it. Aggregated
+// claims, which are embedded in the token, are not supported.
+func (d *distributedClaims) source(claims map[string]any) (*source, error) {
 	if claims["_claim_names"] == nil {
 		return nil, nil
 	}
@@ -121,27 +121,27 @@ func (d *distributed) source(claims map[string]any) (*source, error) {
 	return &source{endpoint, accessToken}, nil
 }
 
-// fetch returns the value of the claim in the token of a source.
-func (d *distributed) fetch(ctx context.Context, from *source) (any, error) {
+// fetch downloads the token of a source, verifies it and returns the value of the claim.
+func (d *distributedClaims) fetch(ctx context.Context, from *source) (any, error) {
 	header := http.Header{}
 	if from.accessToken != "" {
 		header.Set("Authorization", "Bearer "+from.accessToken)
 	}
-	if err := mustBeHTTPS(from.endpoint); err != nil {
+	if err := requireHTTPS(from.endpoint); err != nil {
 		return nil, fmt.Errorf("while getting distributed claim %q: %w", d.claim, err)
 	}
-	answer, err := download(ctx, d.client, from.endpoint, header)
+	body, err := download(ctx, d.client, from.endpoint, header)
 	if err != nil {
 		return nil, fmt.Errorf("while getting distributed claim %q: %w", d.claim, err)
 	}
-	token, issuer, err := parseIssued(strings.TrimSpace(string(answer)))
+	token, issuer, err := parseIssued(strings.TrimSpace(string(body)))
 	if err != nil {
 		return nil, fmt.Errorf("getting untrusted issuer from endpoint %s failed for claim %q: %w", from.endpoint, d.claim, err)
 	}
-	if err := mustBeHTTPS(issuer); err != nil {
+	if err := requireHTTPS(issuer); err != nil {
 		return nil, fmt.Errorf("verifying untrusted issuer %s failed: %w", issuer, err)
 	}
-	claims, err := d.verify(ctx, d.keysOf(issuer), token)
+	claims, err := d.verify(ctx, d.keySetOf(issuer), token)
 	if err != nil {
 		return nil, fmt.Errorf("verify distributed claim token: %w", err)
 	}
@@ -152,23 +152,23 @@ func (d *distributed) fetch(ctx context.Context, from *source) (any, error) {
 	return value, nil
 }
 
-// mustBeHTTPS rejects insecure URLs, which kube-apiserver accepts.
-func mustBeHTTPS(url string) error {
+// requireHTTPS returns an error for a URL without https. kube-apiserver accepts such URLs.
+func requireHTTPS(url string) error {
 	if !strings.HasPrefix(url, "https://") {
 		return fmt.Errorf("%s is no https URL", url)
 	}
 	return nil
 }
 
-// keysOf returns the keys of an issuer, which are fetched at first use. The source, which is the
-// provider's, determines the issuer.
-func (d *distributed) keysOf(issuer string) *keys {
+// keySetOf returns the cached key set of an issuer, or a new one that is fetched at first use. The
+// number of issuers is limited, because the source of the claim determines the issuer.
+func (d *distributedClaims) keySetOf(issuer string) *keySet {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if known, ok := d.issuers.Get(issuer); ok {
-		return known.(*keys)
+		return known.(*keySet)
 	}
-	k := keysFrom(d.client, issuer, "", func(error) {}) // its metrics are the provider's
+	k := newKeySet(d.client, issuer, "", func(error) {}) // only fetches of the provider's own keys are counted
 	d.issuers.Add(issuer, k)
 	return k
 }

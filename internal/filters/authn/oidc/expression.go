@@ -17,11 +17,11 @@ import (
 
 // Variables of expressions.
 const (
-	claimsVariable = "claims" // of the token, as a map
-	userVariable   = "user"   // username, uid, groups and extra
+	claimsVariable = "claims" // a map of the claims of the token
+	userVariable   = "user"   // a map with username, uid, groups and extra
 )
 
-// expression is a compiled expression of one variable. It is safe for concurrent use.
+// expression is a compiled CEL expression with one variable. It is safe for concurrent use.
 type expression struct {
 	text     string
 	variable string
@@ -29,7 +29,7 @@ type expression struct {
 	ast      *ast.AST
 }
 
-// compiler compiles expressions and collects their errors.
+// compiler compiles expressions and collects their errors. It is not safe for concurrent use.
 type compiler struct {
 	environments map[string]*cel.Env
 	errs         field.ErrorList
@@ -50,7 +50,8 @@ func newCompiler() (*compiler, error) {
 	return c, nil
 }
 
-// compile returns nil for an invalid expression or a wrong type.
+// compile returns a compiled expression. It returns nil and records an error if the expression is
+// invalid or its result does not have one of the allowed types.
 func (c *compiler) compile(text, variable string, at *field.Path, allowed ...*cel.Type) *expression {
 	invalid := func(why string) *expression {
 		c.errs = append(c.errs, field.Invalid(at, text, why))
@@ -75,7 +76,7 @@ func (c *compiler) compile(text, variable string, at *field.Path, allowed ...*ce
 	return &expression{text: text, variable: variable, program: program, ast: compiled.NativeRep()}
 }
 
-// uses reports whether an expression reads a claim by its name.
+// uses reports whether the expression reads the given claim by a constant name.
 func (e *expression) uses(claim string) bool {
 	found := false
 	ast.PreOrderVisit(e.ast.Expr(), ast.NewExprVisitor(func(expr ast.Expr) {
@@ -103,14 +104,13 @@ func (e *expression) evaluate(ctx context.Context, value map[string]any) (ref.Va
 	return out, nil
 }
 
-// holds evaluates a condition.
-func (e *expression) holds(ctx context.Context, value map[string]any) (bool, error) {
+func (e *expression) evaluateBool(ctx context.Context, value map[string]any) (bool, error) {
 	out, err := e.evaluate(ctx, value)
 	return out == types.True, err
 }
 
-// one evaluates to one string, which may be empty.
-func (e *expression) one(ctx context.Context, value map[string]any) (string, error) {
+// evaluateString evaluates an expression whose result must be a string. It may be empty.
+func (e *expression) evaluateString(ctx context.Context, value map[string]any) (string, error) {
 	out, err := e.evaluate(ctx, value)
 	if err != nil {
 		return "", err
@@ -122,8 +122,9 @@ func (e *expression) one(ctx context.Context, value map[string]any) (string, err
 	return string(text), nil
 }
 
-// many evaluates an expression to strings: one, ignored if empty, a list, or null.
-func (e *expression) many(ctx context.Context, value map[string]any) ([]string, error) {
+// evaluateStrings evaluates an expression whose result is a string, a list of strings, or null. An
+// empty string and null result in no values.
+func (e *expression) evaluateStrings(ctx context.Context, value map[string]any) ([]string, error) {
 	out, err := e.evaluate(ctx, value)
 	if err != nil {
 		return nil, err

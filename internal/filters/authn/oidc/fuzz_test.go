@@ -7,7 +7,7 @@ import (
 	"mainstay.dev/mainstay/internal/filters/authn/oidc/oidctest"
 )
 
-// FuzzConfiguration: no file makes the server panic.
+// FuzzConfiguration checks that no configuration file causes a panic.
 func FuzzConfiguration(f *testing.F) {
 	const head = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\n"
 	f.Add(head + "anonymous: {enabled: true, conditions: [{path: /livez}]}\n")
@@ -44,7 +44,7 @@ func FuzzClaims(f *testing.F) {
 			if err != nil {
 				return
 			}
-			_, _ = claimTexts(claims, "aud")
+			_, _ = claimStrings(claims, "aud")
 			_, _ = claimTime(claims, "exp")
 			if p.groups != nil {
 				_, _ = p.groups.source(claims)

@@ -19,36 +19,36 @@ import (
 	"mainstay.dev/mainstay/internal/egress"
 )
 
-// Limits of responses of a provider.
+// Limits of requests to a provider. maxDocument is in bytes.
 const (
 	fetchTimeout = 10 * time.Second
 	maxDocument  = 1 << 20
-	// refetchAfter is the minimum time between fetches for tokens with unknown keys, because
-	// clients must not be able to cause arbitrary requests to the provider.
-	refetchAfter = 10 * time.Second
+	// minRefetchInterval is the minimum time between fetches for tokens with unknown keys. Without
+	// it, clients could cause any number of requests to the provider.
+	minRefetchInterval = 10 * time.Second
 )
 
-// errNotReady is the client's error while the provider is unreachable.
+// errNotReady is returned to the client while no keys could be fetched from the provider.
 var errNotReady = errors.New("oidc: authenticator not initialized")
 
-// keys are the keys of a provider. They are fetched for the first token, and for tokens with
-// unknown keys. It is safe for concurrent use.
-type keys struct {
+// keySet contains the public keys of a provider. They are fetched for the first token, and for
+// tokens with unknown keys. It is safe for concurrent use.
+type keySet struct {
 	issuer, discoveryURL string
 	client               *http.Client
-	fetched              atomic.Pointer[fetched]
+	fetched              atomic.Pointer[fetchResult]
 	calls                singleflight.Group
 	onFetch              func(error)
 }
 
-// fetched is the result of the last fetch. keys are the keys of the last successful fetch.
-type fetched struct {
+// fetchResult is the result of the last fetch. Its keys are from the last successful fetch.
+type fetchResult struct {
 	keys []jose.JSONWebKey
 	err  error
 	at   time.Time
 }
 
-func newKeys(issuer *Issuer, networks egress.Networks, onFetch func(error)) (*keys, error) {
+func newProviderKeySet(issuer *Issuer, networks egress.Networks, onFetch func(error)) (*keySet, error) {
 	u, err := url.Parse(issuer.URL)
 	if err != nil {
 		return nil, err
@@ -57,20 +57,21 @@ func newKeys(issuer *Issuer, networks egress.Networks, onFetch func(error)) (*ke
 	if err != nil {
 		return nil, err
 	}
-	return keysFrom(&http.Client{Transport: transport, Timeout: fetchTimeout}, issuer.URL, issuer.DiscoveryURL, onFetch), nil
+	return newKeySet(&http.Client{Transport: transport, Timeout: fetchTimeout}, issuer.URL, issuer.DiscoveryURL, onFetch), nil
 }
 
-// keysFrom returns the keys of an issuer, which client fetches; discoveryURL may be empty.
-func keysFrom(client *http.Client, issuer, discoveryURL string, onFetch func(error)) *keys {
+// newKeySet returns an empty key set of an issuer. An empty discoveryURL selects the standard path
+// below the issuer. onFetch is called after each fetch with its error.
+func newKeySet(client *http.Client, issuer, discoveryURL string, onFetch func(error)) *keySet {
 	if discoveryURL == "" {
 		discoveryURL = strings.TrimSuffix(issuer, "/") + "/.well-known/openid-configuration"
 	}
-	k := &keys{issuer: issuer, discoveryURL: discoveryURL, client: client, onFetch: onFetch}
-	k.fetched.Store(&fetched{})
+	k := &keySet{issuer: issuer, discoveryURL: discoveryURL, client: client, onFetch: onFetch}
+	k.fetched.Store(&fetchResult{})
 	return k
 }
 
-// dial returns the way to a provider, which is direct unless it chooses another.
+// dial returns the dialer of the selected network, or nil for a direct connection.
 func (issuer *Issuer) dial(networks egress.Networks) egress.Dial {
 	switch issuer.EgressSelectorType {
 	case egressControlPlane:
@@ -81,8 +82,9 @@ func (issuer *Issuer) dial(networks egress.Networks) egress.Dial {
 	return nil
 }
 
-// verify returns the payload of a token that one of the keys has signed.
-func (k *keys) verify(ctx context.Context, token *jose.JSONWebSignature) ([]byte, error) {
+// verify returns the payload of a token that is signed with one of the keys. It fetches the keys if
+// necessary.
+func (k *keySet) verify(ctx context.Context, token *jose.JSONWebSignature) ([]byte, error) {
 	now := k.fetched.Load()
 	if payload, ok := verifyWith(now.keys, token); ok {
 		return payload, nil
@@ -113,15 +115,15 @@ func verifyWith(known []jose.JSONWebKey, token *jose.JSONWebSignature) ([]byte, 
 	return nil, false
 }
 
-// refetch returns newer keys than seen, or seen itself if the last fetch was too recent. Concurrent
-// callers share a fetch.
-func (k *keys) refetch(ctx context.Context, seen *fetched) (*fetched, error) {
-	return egress.Share(ctx, &k.calls, "", func(ctx context.Context) (*fetched, error) {
+// refetch returns newer keys than seen, or the current ones if the last fetch was too recent.
+// Concurrent callers share a fetch.
+func (k *keySet) refetch(ctx context.Context, seen *fetchResult) (*fetchResult, error) {
+	return egress.Share(ctx, &k.calls, "", func(ctx context.Context) (*fetchResult, error) {
 		last := k.fetched.Load()
-		if last != seen || time.Since(last.at) < refetchAfter {
+		if last != seen || time.Since(last.at) < minRefetchInterval {
 			return last, nil
 		}
-		next := &fetched{at: time.Now(), keys: last.keys}
+		next := &fetchResult{at: time.Now(), keys: last.keys}
 		found, err := k.fetch(ctx)
 		if next.err = err; err == nil {
 			next.keys = found
@@ -132,7 +134,7 @@ func (k *keys) refetch(ctx context.Context, seen *fetched) (*fetched, error) {
 	})
 }
 
-func (k *keys) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
+func (k *keySet) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
 	var provider struct {
 		Issuer  string `json:"issuer"`
 		KeysURL string `json:"jwks_uri"`
@@ -159,7 +161,7 @@ func (k *keys) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
 	return public, nil
 }
 
-func (k *keys) get(ctx context.Context, from string, to any) error {
+func (k *keySet) get(ctx context.Context, from string, to any) error {
 	body, err := download(ctx, k.client, from, nil)
 	if err != nil {
 		return err
@@ -170,7 +172,7 @@ func (k *keys) get(ctx context.Context, from string, to any) error {
 	return nil
 }
 
-// download returns the content of a URL.
+// download returns the body of a successful GET response, truncated to maxDocument bytes.
 func download(ctx context.Context, client *http.Client, from string, header http.Header) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
 	if err != nil {

@@ -16,7 +16,8 @@ type Metrics struct {
 	lastFetch *prometheus.GaugeVec
 }
 
-// NewMetrics registers the metrics; identified is for metrics with the server's identity.
+// NewMetrics registers the metrics. identified is the registerer for metrics with a label for the
+// identity of the server. It returns an error if one of the metrics is already registered.
 func NewMetrics(registerer, identified prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{

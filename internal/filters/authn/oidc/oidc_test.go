@@ -18,7 +18,8 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// open reads the part of a provider below "jwt:", of which the issuer may be left out.
+// open returns Authenticators for a provider with the given YAML below "jwt:". The issuer may be
+// omitted.
 func open(t testing.TB, i *oidctest.Issuer, mapping string) (*Authenticators, error) {
 	t.Helper()
 	c, err := ParseConfiguration([]byte("apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt:\n- " + strings.ReplaceAll(strings.TrimSpace(mapping), "\n", "\n  ")))
@@ -104,7 +105,7 @@ func TestUser(t *testing.T) {
 	}
 }
 
-// TestForged: tokens that the provider has not signed.
+// TestForged checks that tokens not signed by the provider are rejected.
 func TestForged(t *testing.T) {
 	t.Parallel()
 	i, other := oidctest.New(t), oidctest.New(t)
@@ -121,7 +122,7 @@ func TestForged(t *testing.T) {
 	claims := map[string]any{"iss": i.URL, "aud": "kube", "sub": "root", "uid": "u", "exp": time.Now().Add(time.Hour).Unix()}
 	for name, tt := range map[string]struct {
 		token string
-		err   bool // else it is left to others
+		err   bool // false: the token is left to other authenticators
 	}{
 		"another key":              {other.Token(t, map[string]any{"iss": i.URL, "uid": "u"}), true},
 		"no signature":             {parts[0] + "." + parts[1] + ".", true},
@@ -142,7 +143,7 @@ func TestForged(t *testing.T) {
 	}
 }
 
-// embedded signs with a key that it puts into the token's header.
+// embedded returns a token signed with a key that is embedded in its header.
 func embedded(t *testing.T, key *jose.JSONWebKey, claims map[string]any) string {
 	t.Helper()
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: key.Key.(crypto.Signer)}, &jose.SignerOptions{EmbedJWK: true})
@@ -184,9 +185,9 @@ func TestKeys(t *testing.T) {
 	if err := user(); err == nil || i.Fetches.Load() != asked {
 		t.Errorf("asked again at once: %v", err)
 	}
-	later := func() { // as if the last fetch were long ago
+	later := func() { // makes the last fetch appear old
 		last := *keys.fetched.Load()
-		last.at = last.at.Add(-refetchAfter)
+		last.at = last.at.Add(-minRefetchInterval)
 		keys.fetched.Store(&last)
 	}
 	later()
@@ -217,7 +218,7 @@ func TestKeys(t *testing.T) {
 func TestIssuerOfDiscovery(t *testing.T) {
 	t.Parallel()
 	i := oidctest.New(t)
-	i.Claims = "https://other"
+	i.DiscoveryIssuer = "https://other"
 	authenticators, err := open(t, i, bySubject)
 	if err != nil {
 		t.Fatal(err)

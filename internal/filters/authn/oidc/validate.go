@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// maxAuthenticators is how many providers a configuration may have.
+// maxAuthenticators is the maximum number of providers in a configuration.
 const maxAuthenticators = 64
 
-// validate returns the errors of a configuration, except the errors of expressions. disallowed are
+// validate returns the errors of a configuration, except errors of expressions. disallowed contains
 // the issuers of service account tokens, which providers must not use.
 func validate(c *Configuration, disallowed []string) field.ErrorList {
 	var errs field.ErrorList

@@ -1,5 +1,4 @@
-// Package abac authorizes by the lines of a policy file, which is read at the
-// start.
+// Package abac authorizes requests with a policy file. The file is not reloaded.
 package abac
 
 import (
@@ -17,10 +16,12 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// Policies are lines, each of which allows something. They are not changed.
+// Policies are the policies of a file. A request is allowed if one policy matches. Policies are
+// immutable and safe for concurrent use.
 type Policies []policy
 
-// policy is a Policy of abac.authorization.kubernetes.io/v1beta1. "*" is all.
+// policy is the spec of a Policy of abac.authorization.kubernetes.io/v1beta1. "*" matches all
+// values.
 type policy struct {
 	User            string `json:"user,omitempty"`
 	Group           string `json:"group,omitempty"`
@@ -33,7 +34,8 @@ type policy struct {
 
 const all = "*"
 
-// Parse reads a file: each line is a policy, a comment that begins with #, or empty.
+// Parse parses a policy file. Each line is a policy in JSON, a comment that begins with #, or
+// empty. An error contains the line number.
 func Parse(data []byte) (Policies, error) {
 	policies := Policies{} // an empty file allows no request
 	number := 0
@@ -57,7 +59,7 @@ func parseLine(line []byte) (*policy, error) {
 		APIVersion string  `json:"apiVersion"`
 		Kind       string  `json:"kind"`
 		Spec       *policy `json:"spec"`
-		policy             // of lines of old, without a version
+		policy             // the fields of a line without apiVersion and kind
 	}
 	if err := json.Unmarshal(line, &read); err != nil {
 		return nil, err
@@ -79,7 +81,8 @@ func parseLine(line []byte) (*policy, error) {
 	return p, nil
 }
 
-// fromV0 converts a line without a version, in which omitted fields match all.
+// fromV0 converts a line without apiVersion and kind. In this format, omitted fields match all
+// values.
 func fromV0(p policy) *policy {
 	if p.User == "" && p.Group == "" {
 		p.Group = request.GroupAuthenticated
@@ -97,7 +100,8 @@ func fromV0(p policy) *policy {
 	return &p
 }
 
-// Authorize implements authorizer.Authorizer. It never denies.
+// Authorize implements authorizer.Authorizer. It returns DecisionAllow or DecisionNoOpinion, and no
+// error.
 func (p Policies) Authorize(_ context.Context, a *authorizer.Attributes) (authorizer.Decision, string, error) {
 	for i := range p {
 		if p[i].allows(a) {
@@ -108,36 +112,37 @@ func (p Policies) Authorize(_ context.Context, a *authorizer.Attributes) (author
 }
 
 func (p *policy) allows(a *authorizer.Attributes) bool {
-	return p.isFor(a.User) && (!p.ReadOnly || slices.Contains(readVerbs(), a.Verb)) && (p.hasResource(a) || p.hasPath(a))
+	return p.matchesUser(a.User) && (!p.ReadOnly || slices.Contains(readVerbs(), a.Verb)) && (p.matchesResource(a) || p.matchesPath(a))
 }
 
 func readVerbs() []string { return []string{"get", "list", "watch"} }
 
-// isFor reports whether a user and a group of the user match the policy, which must specify at
-// least one of them.
-func (p *policy) isFor(user *request.User) bool {
+// matchesUser reports whether the policy applies to a user. A policy without a user and a group
+// applies to nobody.
+func (p *policy) matchesUser(user *request.User) bool {
 	if user == nil || p.User == "" && p.Group == "" {
 		return false
 	}
 	return (p.User == "" || p.User == user.Name) && (p.Group == "" || slices.Contains(user.Groups, p.Group))
 }
 
-func (p *policy) hasResource(a *authorizer.Attributes) bool {
-	fits := func(said, asked string) bool { return said == all || said == asked }
-	return a.ResourceRequest && fits(p.Namespace, a.Namespace) && fits(p.Resource, a.Resource) && fits(p.APIGroup, a.APIGroup)
+func (p *policy) matchesResource(a *authorizer.Attributes) bool {
+	matches := func(pattern, value string) bool { return pattern == all || pattern == value }
+	return a.ResourceRequest && matches(p.Namespace, a.Namespace) && matches(p.Resource, a.Resource) && matches(p.APIGroup, a.APIGroup)
 }
 
-func (p *policy) hasPath(a *authorizer.Attributes) bool {
+func (p *policy) matchesPath(a *authorizer.Attributes) bool {
 	prefix, ok := strings.CutSuffix(p.NonResourcePath, all)
 	return !a.ResourceRequest && (p.NonResourcePath == a.Path || ok && strings.HasPrefix(a.Path, prefix))
 }
 
-// Rules returns the rules that a user has in a namespace.
+// Rules returns the policies that apply to a user in a namespace as RBAC rules. The result is a new
+// slice.
 func (p Policies) Rules(user *request.User, namespace string) []rbacv1.PolicyRule {
 	var rules []rbacv1.PolicyRule
 	for i := range p {
 		line := &p[i]
-		if !line.isFor(user) || line.Namespace != all && line.Namespace != namespace {
+		if !line.matchesUser(user) || line.Namespace != all && line.Namespace != namespace {
 			continue
 		}
 		verbs := []string{all}

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// kind is a kind of object that nodes read because of others.
+// kind is a kind of object that kubelets may read only if their pods refer to it.
 type kind uint8
 
 const (
@@ -17,32 +17,32 @@ const (
 	serviceAccounts
 )
 
-// objectKey names an object that need not exist.
+// objectKey identifies an object, which need not exist.
 type objectKey struct {
 	kind            kind
 	namespace, name string
 }
 
-// object is one that pods or volumes refer to. There is one of each as long as something
-// refers to it, so that references are pointers.
+// object is an object that pods or volumes refer to. The graph contains one value per object while
+// references exist, so references are pointers.
 type object struct {
 	key objectKey
 	// volumes are the volumes that require this secret.
 	volumes []*volume
-	// references counts the pods and volumes that refer to it.
+	// references is the number of pods and volumes that refer to the object.
 	references int
 }
 
-// node is one with pods, or with objects of its own. Its Node need not exist.
+// node is a node with pods or with objects that belong to it. The Node object need not exist.
 type node struct {
 	name string
-	// uses counts, by object, the pods of the node that refer to it.
+	// uses contains the number of pods of the node that refer to each object.
 	uses map[*object]uint32
-	// holds is the number of pods and own objects of the node.
-	holds int
+	// references is the number of pods and own objects of the node.
+	references int
 }
 
-// pod is a pod that is bound to a node, and its references.
+// pod is a pod that is bound to a node, with the objects that it refers to.
 type pod struct {
 	node    *node
 	objects []*object
@@ -54,32 +54,32 @@ type volume struct {
 	secrets []*object
 }
 
-// podRefs are the references of a pod for the graph. A pod without a node is not in it.
+// podRefs contains the references of a pod. If node is "", the pod is not in the graph.
 type podRefs struct {
 	node    string
 	objects []objectKey
 }
 
-// volumeRefs are the references of a PersistentVolume for the graph. A volume without a claim is
-// not in it.
+// volumeRefs contains the references of a PersistentVolume. If bound is false, the volume is not in
+// the graph.
 type volumeRefs struct {
 	bound   bool
 	claim   objectKey
 	secrets []objectKey
 }
 
-// graph contains the relations of nodes to objects: node ← pod ← object, and node ← pod ←
-// claim ← volume ← secret. Its owner guards it.
+// graph contains the relations of nodes to objects: node ← pod ← object, and node ← pod ← claim ←
+// volume ← secret. Callers must synchronize access.
 type graph struct {
 	nodes   map[string]*node
 	objects map[objectKey]*object
 	pods    map[types.NamespacedName]*pod
 	volumes map[types.NamespacedName]*volume
-	// Objects that belong to a single node.
+	// Objects that belong to exactly one node.
 	attachments, slices, certificates owners
 }
 
-// owners are the nodes of objects that belong to one.
+// owners maps objects to the nodes that they belong to.
 type owners map[types.NamespacedName]*node
 
 func newGraph() graph {
@@ -90,7 +90,7 @@ func newGraph() graph {
 }
 
 // uses reports whether a pod of a node refers to an object, or to the claim of a volume that
-// needs it.
+// requires the object.
 func (g *graph) uses(name string, key objectKey) bool {
 	n, of := g.nodes[name], g.objects[key]
 	if n == nil || of == nil {
@@ -107,42 +107,42 @@ func (g *graph) uses(name string, key objectKey) bool {
 	return false
 }
 
-// usesVolume reports whether a pod of a node has the claim that a PersistentVolume is bound to.
+// usesVolume reports whether a pod of a node refers to the claim of a PersistentVolume.
 func (g *graph) usesVolume(name string, at types.NamespacedName) bool {
 	n, v := g.nodes[name], g.volumes[at]
 	return n != nil && v != nil && n.uses[v.claim] > 0
 }
 
-// runs reports whether a pod is bound to a node.
-func (g *graph) runs(name string, at types.NamespacedName) bool {
+// hasPod reports whether a pod is bound to a node.
+func (g *graph) hasPod(name string, at types.NamespacedName) bool {
 	p := g.pods[at]
 	return p != nil && p.node.name == name
 }
 
-// have reports whether an object belongs to a node.
-func (o owners) have(name string, at types.NamespacedName) bool {
+// isOwner reports whether an object belongs to a node.
+func (o owners) isOwner(name string, at types.NamespacedName) bool {
 	n := o[at]
 	return n != nil && n.name == name
 }
 
 func (g *graph) setPod(at types.NamespacedName, refs podRefs) {
 	old := g.pods[at]
-	if old != nil && old.node.name == refs.node && same(old.objects, refs.objects) {
-		return // most writes to pods
+	if old != nil && old.node.name == refs.node && sameReferences(old.objects, refs.objects) {
+		return // most writes to pods do not change references
 	}
 	g.removePod(at)
 	if refs.node == "" {
 		return
 	}
-	p := &pod{node: g.hold(refs.node), objects: g.refer(refs.objects)}
+	p := &pod{node: g.acquireNode(refs.node), objects: g.acquireObjects(refs.objects)}
 	for _, o := range p.objects {
 		p.node.uses[o]++
 	}
-	g.pods[cloned(at)] = p
+	g.pods[cloneName(at)] = p
 }
 
-// same reports whether references are to these objects, in order.
-func same(objects []*object, keys []objectKey) bool {
+// sameReferences reports whether objects have these keys, in order.
+func sameReferences(objects []*object, keys []objectKey) bool {
 	if len(objects) != len(keys) {
 		return false
 	}
@@ -164,25 +164,25 @@ func (g *graph) removePod(at types.NamespacedName) {
 		if p.node.uses[o]--; p.node.uses[o] == 0 {
 			delete(p.node.uses, o)
 		}
-		g.release(o)
+		g.releaseObject(o)
 	}
-	g.letGo(p.node)
+	g.releaseNode(p.node)
 }
 
 func (g *graph) setVolume(at types.NamespacedName, refs volumeRefs) {
 	old := g.volumes[at]
-	if old != nil && refs.bound && old.claim.key == refs.claim && same(old.secrets, refs.secrets) {
+	if old != nil && refs.bound && old.claim.key == refs.claim && sameReferences(old.secrets, refs.secrets) {
 		return
 	}
 	g.removeVolume(at)
 	if !refs.bound {
 		return
 	}
-	v := &volume{claim: g.refer([]objectKey{refs.claim})[0], secrets: g.refer(refs.secrets)}
+	v := &volume{claim: g.acquireObjects([]objectKey{refs.claim})[0], secrets: g.acquireObjects(refs.secrets)}
 	for _, o := range v.secrets {
 		o.volumes = append(o.volumes, v)
 	}
-	g.volumes[cloned(at)] = v
+	g.volumes[cloneName(at)] = v
 }
 
 func (g *graph) removeVolume(at types.NamespacedName) {
@@ -192,14 +192,14 @@ func (g *graph) removeVolume(at types.NamespacedName) {
 	}
 	delete(g.volumes, at)
 	for _, o := range v.secrets {
-		o.volumes = without(o.volumes, v)
-		g.release(o)
+		o.volumes = removeOnce(o.volumes, v)
+		g.releaseObject(o)
 	}
-	g.release(v.claim)
+	g.releaseObject(v.claim)
 }
 
-// without removes a volume once: a secret that it needs twice has it twice.
-func without(volumes []*volume, v *volume) []*volume {
+// removeOnce removes one occurrence of v. A volume that refers to a secret twice occurs twice.
+func removeOnce(volumes []*volume, v *volume) []*volume {
 	for i := range volumes {
 		if volumes[i] == v {
 			volumes[i] = volumes[len(volumes)-1]
@@ -210,43 +210,43 @@ func without(volumes []*volume, v *volume) []*volume {
 	return volumes
 }
 
-// setOwner sets the node of an object; "" removes it.
+// setOwner sets the node of an object. An empty name removes the object.
 func (g *graph) setOwner(of owners, at types.NamespacedName, name string) {
-	if of.have(name, at) {
+	if of.isOwner(name, at) {
 		return
 	}
 	g.removeOwner(of, at)
 	if name != "" {
-		of[cloned(at)] = g.hold(name)
+		of[cloneName(at)] = g.acquireNode(name)
 	}
 }
 
 func (g *graph) removeOwner(of owners, at types.NamespacedName) {
 	if n := of[at]; n != nil {
 		delete(of, at)
-		g.letGo(n)
+		g.releaseNode(n)
 	}
 }
 
-// hold returns the node of a name, for a pod or object more.
-func (g *graph) hold(name string) *node {
+// acquireNode returns the node with a name and adds a reference to it.
+func (g *graph) acquireNode(name string) *node {
 	n := g.nodes[name]
 	if n == nil {
 		n = &node{name: strings.Clone(name), uses: map[*object]uint32{}}
 		g.nodes[n.name] = n
 	}
-	n.holds++
+	n.references++
 	return n
 }
 
-func (g *graph) letGo(n *node) {
-	if n.holds--; n.holds == 0 {
+func (g *graph) releaseNode(n *node) {
+	if n.references--; n.references == 0 {
 		delete(g.nodes, n.name)
 	}
 }
 
-// refer returns objects for one more that refers to each.
-func (g *graph) refer(keys []objectKey) []*object {
+// acquireObjects returns the objects with these keys and adds a reference to each.
+func (g *graph) acquireObjects(keys []objectKey) []*object {
 	if len(keys) == 0 {
 		return nil
 	}
@@ -263,13 +263,13 @@ func (g *graph) refer(keys []objectKey) []*object {
 	return objects
 }
 
-func (g *graph) release(o *object) {
+func (g *graph) releaseObject(o *object) {
 	if o.references--; o.references == 0 {
 		delete(g.objects, o.key)
 	}
 }
 
-// cloned returns a name that does not share memory with a larger text.
-func cloned(name types.NamespacedName) types.NamespacedName {
+// cloneName returns a name that does not share memory with a larger string.
+func cloneName(name types.NamespacedName) types.NamespacedName {
 	return types.NamespacedName{Namespace: strings.Clone(name.Namespace), Name: strings.Clone(name.Name)}
 }

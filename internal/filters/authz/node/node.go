@@ -1,7 +1,7 @@
-// Package node authorizes kubelets: each may access its own node, the pods bound to it, and the
-// secrets, ConfigMaps, claims, volumes and service accounts that these pods reference. It follows
-// pods as package rbac follows roles: the binding of a pod is in effect when its write returns. The
-// admission plugin NodeRestriction limits the content of a kubelet's writes.
+// Package node authorizes kubelets. A kubelet may access its own node, the pods bound to it, and
+// the secrets, ConfigMaps, claims, volumes and service accounts that these pods refer to. The
+// binding of a pod is in effect when its write returns (see package reflector). The admission
+// plugin NodeRestriction limits the content of a kubelet's writes.
 package node
 
 import (
@@ -18,17 +18,17 @@ import (
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
-// Config describes an Authorizer. All fields but Metrics are required.
+// Config configures an Authorizer. All fields but Metrics are required.
 type Config struct {
-	// Rules are the permissions of all nodes that need no further check.
+	// Rules are the permissions of all nodes for resources that need no check of relations.
 	Rules   []rbacv1.PolicyRule
 	Gates   feature.Gates
 	Logger  *slog.Logger
 	Metrics *reflector.Metrics
 }
 
-// Authorizer decides for nodes. It has no opinion of other users, and never denies. It is
-// safe for concurrent use.
+// Authorizer authorizes requests of node users. It returns DecisionAllow or DecisionNoOpinion,
+// never DecisionDeny. It is safe for concurrent use.
 type Authorizer struct {
 	reflector.Followers
 	rules *rbac.Rules
@@ -37,14 +37,15 @@ type Authorizer struct {
 	graph graph
 }
 
-// New returns an empty Authorizer. Its reflectors report all objects.
+// New returns an Authorizer without objects. The caller must run its Followers, which report pods,
+// volumes and other objects with a node.
 func New(config Config) *Authorizer {
 	a := &Authorizer{rules: rbac.NewRules(config.Rules), gates: config.Gates, graph: newGraph()}
 	a.Followers = a.newFollowers(&config)
 	return a
 }
 
-// Authorize implements authorizer.Authorizer.
+// Authorize implements authorizer.Authorizer. It does not block on I/O.
 func (a *Authorizer) Authorize(_ context.Context, attributes *authorizer.Attributes) (authorizer.Decision, string, error) {
 	name, ok := attributes.User.Node()
 	if !ok {
@@ -53,7 +54,7 @@ func (a *Authorizer) Authorize(_ context.Context, attributes *authorizer.Attribu
 	if name == "" {
 		return authorizer.DecisionNoOpinion, fmt.Sprintf("unknown node for user %q", attributes.User.Name), nil
 	}
-	allowed, reason := a.decide(&question{attributes, name})
+	allowed, reason := a.decide(&nodeRequest{attributes, name})
 	if allowed {
 		return authorizer.DecisionAllow, "", nil
 	}

@@ -35,7 +35,7 @@ func in(namespace, name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
-// richPod refers to objects in all ways that there are.
+// richPod returns a pod that refers to objects in all possible ways.
 func richPod(name, node string) *corev1.Pod {
 	local := func(name string) corev1.LocalObjectReference { return corev1.LocalObjectReference{Name: name} }
 	given, made := "claimed", "made-for-it"
@@ -78,8 +78,8 @@ func boundVolume(name, claim string, source corev1.PersistentVolumeSource) *core
 	}
 }
 
-// world is a cluster of two nodes: all that richPod refers to is n1's.
-func world(gates feature.Gates) *Authorizer {
+// newCluster returns an Authorizer for two nodes. All objects that richPod refers to belong to n1.
+func newCluster(gates feature.Gates) *Authorizer {
 	a := newAuthorizer(gates)
 	g := &a.graph
 	g.setPod(in("a", "p"), podRefsOf(richPod("p", "n1")))
@@ -102,8 +102,9 @@ func world(gates feature.Gates) *Authorizer {
 	return a
 }
 
-// ask makes a question of "VERB GROUP/RESOURCE/SUBRESOURCE NAMESPACE NAME FIELDS"; - is "".
-func ask(user *request.User, text string) *authorizer.Attributes {
+// attributesOf parses "VERB GROUP/RESOURCE/SUBRESOURCE NAMESPACE NAME FIELDS". "-" is an empty
+// value.
+func attributesOf(user *request.User, text string) *authorizer.Attributes {
 	words := append(strings.Fields(text), "-", "-", "-", "-")
 	word := func(i int) string { return strings.TrimPrefix(words[i], "-") }
 	parts := append(strings.Split(word(1), "/"), "", "")
@@ -117,8 +118,8 @@ func ask(user *request.User, text string) *authorizer.Attributes {
 func TestAuthorize(t *testing.T) {
 	t.Parallel()
 	const unrelated = "no relationship found between node 'n1' and this object"
-	a := world(feature.Defaults())
-	for question, want := range map[string]string{ // "": allowed
+	a := newCluster(feature.Defaults())
+	for question, want := range map[string]string{ // the reason; "" means allowed
 		"get /services a s": "", "delete /services a s": "refused",
 		"get /secrets a pull": "", "list /secrets a pull": "", "watch /secrets a env-from": "", "get /secrets a env": "", "get /secrets a volume": "",
 		"get /secrets a projected": "", "get /secrets a csi": "", "get /secrets storage stage": "", "get /secrets a rbd": "",
@@ -163,7 +164,7 @@ func TestAuthorize(t *testing.T) {
 		"update certificates.k8s.io/podcertificaterequests/status a pcr":       "nodes may not access the status subresource of PodCertificateRequests",
 		"get example.com/secrets a pull":                                       "refused",
 	} {
-		decision, reason, err := a.Authorize(t.Context(), ask(kubelet("n1"), question))
+		decision, reason, err := a.Authorize(t.Context(), attributesOf(kubelet("n1"), question))
 		if decision != authorizer.DecisionAllow && reason == "" {
 			reason = "refused"
 		}
@@ -175,7 +176,7 @@ func TestAuthorize(t *testing.T) {
 
 func TestWhoIsANode(t *testing.T) {
 	t.Parallel()
-	a := world(feature.Defaults())
+	a := newCluster(feature.Defaults())
 	for _, tt := range []struct {
 		user   *request.User
 		reason string
@@ -184,10 +185,10 @@ func TestWhoIsANode(t *testing.T) {
 		{&request.User{Name: "system:node:n1"}, ""},
 		{&request.User{Name: "n1", Groups: []string{request.GroupNodes}}, ""},
 		{kubelet(""), `unknown node for user "system:node:"`},
-		{kubelet("n2"), "no relationship found between node 'n2' and this object"}, // only a mirror pod refers to it
+		{kubelet("n2"), "no relationship found between node 'n2' and this object"}, // only a mirror pod refers to the secret
 		{kubelet("n3"), "no relationship found between node 'n3' and this object"},
 	} {
-		decision, reason, _ := a.Authorize(t.Context(), ask(tt.user, "get /secrets a pull"))
+		decision, reason, _ := a.Authorize(t.Context(), attributesOf(tt.user, "get /secrets a pull"))
 		if decision != authorizer.DecisionNoOpinion || reason != tt.reason {
 			t.Errorf("%+v: %s %q, want %q", tt.user, decision, reason, tt.reason)
 		}
@@ -200,12 +201,12 @@ func TestGates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := world(gates)
+	a := newCluster(gates)
 	for question, want := range map[string]string{
 		"get /serviceaccounts a bot":                          "not allowed to get service accounts",
 		"create certificates.k8s.io/podcertificaterequests a": "",
 	} {
-		if decision, reason, _ := a.Authorize(t.Context(), ask(kubelet("n1"), question)); decision == authorizer.DecisionAllow || reason != want {
+		if decision, reason, _ := a.Authorize(t.Context(), attributesOf(kubelet("n1"), question)); decision == authorizer.DecisionAllow || reason != want {
 			t.Errorf("%s: %s %q, want %q", question, decision, reason, want)
 		}
 	}
@@ -316,8 +317,8 @@ func BenchmarkAuthorize(b *testing.B) {
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	for name, q := range map[string]*authorizer.Attributes{
-		"allowed": ask(kubelet("node54"), "get /secrets n0 s0"),
-		"refused": ask(kubelet("node54"), "get /secrets n99 s999"),
+		"allowed": attributesOf(kubelet("node54"), "get /secrets n0 s0"),
+		"refused": attributesOf(kubelet("node54"), "get /secrets n99 s999"),
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -36,7 +36,7 @@ func followOwned[T codec.Object](a *Authorizer, c *Config, name string, of owner
 		maps.Keys(of))
 }
 
-// follow returns the follower of one resource. An unreadable object has no relations.
+// follow returns the follower of one resource. An object that cannot be decoded has no relations.
 func follow[T codec.Object, R any](a *Authorizer, c *Config, name string, read func(T) R, set func(types.NamespacedName, R), remove func(types.NamespacedName), names iter.Seq[types.NamespacedName]) *reflector.Follower[R] {
 	return reflector.NewFollower(reflector.FollowerConfig[R]{
 		Name: name, Logger: c.Logger, Metrics: c.Metrics, Lock: &a.mu,
@@ -52,8 +52,8 @@ func follow[T codec.Object, R any](a *Authorizer, c *Config, name string, read f
 	})
 }
 
-// podRefsOf returns the references of a pod. For a mirror pod, which is created by a kubelet, the
-// result is empty.
+// podRefsOf returns the references of a pod. Objects of a mirror pod are ignored: a kubelet creates
+// mirror pods, and could otherwise grant itself access to any object.
 func podRefsOf(p *corev1.Pod) podRefs {
 	refs := podRefs{node: p.Spec.NodeName}
 	if _, mirror := p.Annotations[corev1.MirrorPodAnnotationKey]; mirror || refs.node == "" {

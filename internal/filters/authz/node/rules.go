@@ -11,81 +11,84 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// question is a request of a node. Rules return whether it is allowed, or the reason with
-// kube-apiserver's message.
-type question struct {
+// nodeRequest is a request of a node. The functions that authorize it return whether it is allowed,
+// and otherwise the reason with kube-apiserver's message.
+type nodeRequest struct {
 	*authorizer.Attributes
 	node string
 }
 
-func (q *question) key(k kind) objectKey { return objectKey{k, q.Namespace, q.Name} }
+func (q *nodeRequest) key(k kind) objectKey { return objectKey{k, q.Namespace, q.Name} }
 
-func (q *question) at() types.NamespacedName {
+func (q *nodeRequest) namespacedName() types.NamespacedName {
 	return types.NamespacedName{Namespace: q.Namespace, Name: q.Name}
 }
 
-// decide looks closely at the resources of which a node may not do all that its rules allow.
-func (a *Authorizer) decide(q *question) (bool, string) {
+// decide checks the relation of the node to the object for some resources. For all others, only the
+// rules apply.
+func (a *Authorizer) decide(q *nodeRequest) (bool, string) {
 	if !q.ResourceRequest {
 		return a.rules.Allow(q.Attributes), ""
 	}
 	switch q.APIGroup + "/" + q.Resource {
 	case "/secrets":
-		return a.readsOne(q, secrets)
+		return a.authorizeRead(q, secrets)
 	case "/configmaps":
-		return a.readsOne(q, configMaps)
+		return a.authorizeRead(q, configMaps)
 	case "/persistentvolumeclaims":
-		return a.claim(q)
+		return a.authorizeClaim(q)
 	case "/persistentvolumes":
-		return a.gets(q, func() bool { return a.graph.usesVolume(q.node, q.at()) })
+		return a.authorizeGet(q, func() bool { return a.graph.usesVolume(q.node, q.namespacedName()) })
 	case "/serviceaccounts":
-		return a.serviceAccount(q)
+		return a.authorizeServiceAccount(q)
 	case "/nodes":
-		return self(q)
+		return authorizeNode(q)
 	case "/pods":
-		return a.pod(q)
+		return a.authorizePod(q)
 	case "certificates.k8s.io/podcertificaterequests":
-		return a.certificate(q)
+		return a.authorizePodCertificate(q)
 	case "coordination.k8s.io/leases":
-		return lease(q)
+		return authorizeLease(q)
 	case "resource.k8s.io/resourceclaims":
-		return a.gets(q, func() bool { return a.graph.uses(q.node, q.key(resourceClaims)) })
+		return a.authorizeGet(q, func() bool { return a.graph.uses(q.node, q.key(resourceClaims)) })
 	case "resource.k8s.io/resourceslices":
-		return a.slice(q)
+		return a.authorizeResourceSlice(q)
 	case "storage.k8s.io/csinodes":
-		return csiNode(q)
+		return authorizeCSINode(q)
 	case "storage.k8s.io/volumeattachments":
-		return a.gets(q, func() bool { return a.graph.attachments.have(q.node, q.at()) })
+		return a.authorizeGet(q, func() bool { return a.graph.attachments.isOwner(q.node, q.namespacedName()) })
 	}
 	return a.rules.Allow(q.Attributes), ""
 }
 
-// related checks the relation of the node to the requested object.
-func (a *Authorizer) related(q *question, is func() bool) (bool, string) {
+// checkRelation allows the request if related returns true. related is called with the graph
+// locked.
+func (a *Authorizer) checkRelation(q *nodeRequest, related func() bool) (bool, string) {
 	if q.Name == "" {
 		return false, "No Object name found"
 	}
 	a.mu.RLock()
 	defer a.mu.RUnlock()
-	if !is() {
+	if !related() {
 		return false, fmt.Sprintf("no relationship found between node '%s' and this object", q.node)
 	}
 	return true, ""
 }
 
-// gets allows get of an object that has to do with the node.
-func (a *Authorizer) gets(q *question, is func() bool) (bool, string) {
+// authorizeGet allows the verb get for an object that is related to the node.
+func (a *Authorizer) authorizeGet(q *nodeRequest, related func() bool) (bool, string) {
 	switch {
 	case q.Verb != "get":
 		return false, "can only get individual resources of this type"
 	case q.Subresource != "":
 		return false, "cannot get subresource"
 	}
-	return a.related(q, is)
+	return a.checkRelation(q, related)
 }
 
-// readsOne allows to get, list and watch one object that a pod of the node refers to.
-func (a *Authorizer) readsOne(q *question, k kind) (bool, string) {
+// authorizeRead allows the verbs get, list and watch for one object that a pod of the node refers
+// to.
+func (a *Authorizer) authorizeRead(q *nodeRequest, k kind) (bool, string) {
 	switch {
 	case q.Verb != "get" && q.Verb != "list" && q.Verb != "watch":
 		return false, "can only read resources of this type"
@@ -94,26 +97,26 @@ func (a *Authorizer) readsOne(q *question, k kind) (bool, string) {
 	case q.Namespace == "":
 		return false, "can only read namespaced object of this type"
 	}
-	return a.related(q, func() bool { return a.graph.uses(q.node, q.key(k)) })
+	return a.checkRelation(q, func() bool { return a.graph.uses(q.node, q.key(k)) })
 }
 
-func (a *Authorizer) claim(q *question) (bool, string) {
+func (a *Authorizer) authorizeClaim(q *nodeRequest) (bool, string) {
 	used := func() bool { return a.graph.uses(q.node, q.key(claims)) }
 	if q.Subresource != "status" {
-		return a.gets(q, used)
+		return a.authorizeGet(q, used)
 	}
 	if q.Verb != "update" && q.Verb != "patch" {
 		return false, "can only get/update/patch this type"
 	}
-	return a.related(q, used)
+	return a.checkRelation(q, used)
 }
 
-func (a *Authorizer) serviceAccount(q *question) (bool, string) {
+func (a *Authorizer) authorizeServiceAccount(q *nodeRequest) (bool, string) {
 	if q.Verb == "get" && q.Subresource == "" {
 		if !a.gates.Enabled(feature.KubeletServiceAccountTokenForCredentialProviders) && !a.gates.Enabled(feature.PodCertificateRequest) {
 			return false, "not allowed to get service accounts"
 		}
-		return a.readsOne(q, serviceAccounts)
+		return a.authorizeRead(q, serviceAccounts)
 	}
 	switch {
 	case q.Verb != "create" || q.Name == "":
@@ -121,14 +124,14 @@ func (a *Authorizer) serviceAccount(q *question) (bool, string) {
 	case q.Subresource != "token":
 		return false, "can only create token subresource of serviceaccount"
 	}
-	return a.related(q, func() bool { return a.graph.uses(q.node, q.key(serviceAccounts)) })
+	return a.checkRelation(q, func() bool { return a.graph.uses(q.node, q.key(serviceAccounts)) })
 }
 
-// lease: NodeRestriction checks the name of a created lease, and the content of other objects
-// below.
-func lease(q *question) (bool, string) {
+// authorizeLease authorizes access to the lease of the node. NodeRestriction checks the name of a
+// created object, here and in the functions below.
+func authorizeLease(q *nodeRequest) (bool, string) {
 	switch {
-	case !writesOne(q.Verb):
+	case !isObjectVerb(q.Verb):
 		return false, "can only get, create, update, patch, or delete a node lease"
 	case q.Namespace != corev1.NamespaceNodeLease:
 		return false, fmt.Sprintf("can only access leases in the %q system namespace", corev1.NamespaceNodeLease)
@@ -138,9 +141,9 @@ func lease(q *question) (bool, string) {
 	return true, ""
 }
 
-func csiNode(q *question) (bool, string) {
+func authorizeCSINode(q *nodeRequest) (bool, string) {
 	switch {
-	case !writesOne(q.Verb):
+	case !isObjectVerb(q.Verb):
 		return false, "can only get, create, update, patch, or delete a CSINode"
 	case q.Subresource != "":
 		return false, "cannot authorize CSINode subresources"
@@ -150,7 +153,7 @@ func csiNode(q *question) (bool, string) {
 	return true, ""
 }
 
-func writesOne(verb string) bool {
+func isObjectVerb(verb string) bool {
 	switch verb {
 	case "get", "create", "update", "patch", "delete":
 		return true
@@ -158,7 +161,7 @@ func writesOne(verb string) bool {
 	return false
 }
 
-func (a *Authorizer) slice(q *question) (bool, string) {
+func (a *Authorizer) authorizeResourceSlice(q *nodeRequest) (bool, string) {
 	if q.Subresource != "" {
 		return false, "cannot authorize ResourceSlice subresources"
 	}
@@ -166,9 +169,9 @@ func (a *Authorizer) slice(q *question) (bool, string) {
 	case "create":
 		return true, ""
 	case "get", "update", "patch", "delete":
-		return a.related(q, func() bool { return a.graph.slices.have(q.node, q.at()) })
+		return a.checkRelation(q, func() bool { return a.graph.slices.isOwner(q.node, q.namespacedName()) })
 	case "watch", "list", "deletecollection":
-		if q.selects("spec.nodeName") {
+		if q.selectsNode("spec.nodeName") {
 			return true, ""
 		}
 		return false, "can only list/watch/deletecollection resourceslices with nodeName field selector"
@@ -176,7 +179,7 @@ func (a *Authorizer) slice(q *question) (bool, string) {
 	return false, "only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, delete, deletecollection"
 }
 
-func (a *Authorizer) certificate(q *question) (bool, string) {
+func (a *Authorizer) authorizePodCertificate(q *nodeRequest) (bool, string) {
 	switch {
 	case !a.gates.Enabled(feature.PodCertificateRequest):
 		return false, ""
@@ -187,9 +190,9 @@ func (a *Authorizer) certificate(q *question) (bool, string) {
 	case "create":
 		return true, ""
 	case "get":
-		return a.related(q, func() bool { return a.graph.certificates.have(q.node, q.at()) })
+		return a.checkRelation(q, func() bool { return a.graph.certificates.isOwner(q.node, q.namespacedName()) })
 	case "list", "watch":
-		if q.selects("spec.nodeName") {
+		if q.selectsNode("spec.nodeName") {
 			return true, ""
 		}
 		return false, "can only list/watch podcertificaterequests with nodeName field selector"
@@ -197,8 +200,9 @@ func (a *Authorizer) certificate(q *question) (bool, string) {
 	return false, fmt.Sprintf("nodes may not %s podcertificaterequests", q.Verb)
 }
 
-// self: a kubelet reads its Node before creating it, so the name is sufficient.
-func self(q *question) (bool, string) {
+// authorizeNode authorizes access to the node's own Node object. It checks only the name, because a
+// kubelet reads its Node before creating it.
+func authorizeNode(q *nodeRequest) (bool, string) {
 	switch q.Subresource + "/" + q.Verb {
 	case "/create", "/update", "/patch", "status/update", "status/patch":
 		return true, ""
@@ -214,17 +218,17 @@ func self(q *question) (bool, string) {
 	return false, ""
 }
 
-func (a *Authorizer) pod(q *question) (bool, string) {
-	bound := func() bool { return a.graph.runs(q.node, q.at()) }
+func (a *Authorizer) authorizePod(q *nodeRequest) (bool, string) {
+	bound := func() bool { return a.graph.hasPod(q.node, q.namespacedName()) }
 	switch q.Subresource + "/" + q.Verb {
 	case "/get":
-		return a.related(q, bound)
+		return a.checkRelation(q, bound)
 	case "/list", "/watch":
 		switch {
-		case q.selects("spec.nodeName"):
+		case q.selectsNode("spec.nodeName"):
 			return true, ""
 		case q.Name != "":
-			return a.related(q, bound)
+			return a.checkRelation(q, bound)
 		}
 		return false, "can only list/watch pods with spec.nodeName field selector"
 	case "/create", "/delete", "status/update", "status/patch", "eviction/create":
@@ -233,8 +237,8 @@ func (a *Authorizer) pod(q *question) (bool, string) {
 	return false, ""
 }
 
-// selects reports whether a field selector limits a collection to the node.
-func (q *question) selects(field string) bool {
+// selectsNode reports whether the field selector limits the request to objects of the node.
+func (q *nodeRequest) selectsNode(field string) bool {
 	for _, r := range q.FieldSelectorRequirements {
 		if r.Field == field && r.Operator == selection.Equals && r.Value == q.node {
 			return true

@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// Objects are all roles and bindings of a cluster.
+// Objects contains all roles and bindings of a cluster.
 type Objects struct {
 	ClusterRoles        []rbacv1.ClusterRole
 	Roles               []rbacv1.Role
@@ -18,8 +18,9 @@ type Objects struct {
 	RoleBindings        []rbacv1.RoleBinding
 }
 
-// Of returns an Authorizer for fixed objects.
-func Of(objects *Objects) *Authorizer {
+// NewStatic returns an Authorizer for fixed objects. It retains the subjects and rules only in
+// compiled form. Its Followers must not be used.
+func NewStatic(objects *Objects) *Authorizer {
 	a := New(nil, nil)
 	for i := range objects.ClusterRoles {
 		r := &objects.ClusterRoles[i]
@@ -40,67 +41,68 @@ func Of(objects *Objects) *Authorizer {
 	return a
 }
 
-// Grant is a rule that a user has by a binding.
+// Grant is a rule that a binding grants to a user.
 type Grant struct {
-	// Binding describes the binding, its role and subject, with kube-apiserver's message.
+	// Binding describes the binding, the role and the subject, with kube-apiserver's message.
 	Binding string
 	// Namespace is the scope of the grant; "" for all namespaces.
 	Namespace string
 	Rule      rbacv1.PolicyRule
-	// Lacks are the parts of the request that the rule does not match; empty if it allows the
-	// request.
-	Lacks []string
+	// Mismatches are the parts of the request that the rule does not match: verb, path, resource,
+	// name or namespace. It is empty if the rule allows the request.
+	Mismatches []string
 }
 
 // Explain returns the first grant that allows a request. If no grant allows it, Explain returns up
-// to most of the user's closest grants.
-func (a *Authorizer) Explain(q *authorizer.Attributes, most int) []Grant {
-	asked := ask(q)
-	var near []Grant
+// to max of the user's closest grants, the closest first. q.User must not be nil.
+func (a *Authorizer) Explain(q *authorizer.Attributes, max int) []Grant {
+	prepared := prepare(q)
+	var grants []Grant
 	a.mu.RLock()
 	defer a.mu.RUnlock()
-	a.index.everywhere(q.User, func(s subject, b *binding) {
+	a.index.allBindings(q.User, func(s subject, b *binding) {
 		for i := range b.role.rules {
-			lacks := b.role.rules[i].lacks(&asked)
+			mismatches := b.role.rules[i].mismatches(&prepared)
 			if b.namespace != "" && b.namespace != q.Namespace {
-				lacks = append(lacks, "namespace")
+				mismatches = append(mismatches, "namespace")
 			}
-			near = append(near, Grant{Binding: string(b.describe(nil, s)), Namespace: b.namespace, Rule: b.role.rules[i].policy(), Lacks: lacks})
+			grants = append(grants, Grant{Binding: string(b.describe(nil, s)), Namespace: b.namespace, Rule: b.role.rules[i].policy(), Mismatches: mismatches})
 		}
 	})
-	slices.SortStableFunc(near, func(a, b Grant) int { return cmp.Compare(len(a.Lacks), len(b.Lacks)) })
-	// A different kind of request is not close.
-	near = slices.DeleteFunc(near, func(g Grant) bool { return slices.Contains(g.Lacks, "resource") || slices.Contains(g.Lacks, "path") })
-	if len(near) > 0 && len(near[0].Lacks) == 0 {
-		return near[:1]
+	slices.SortStableFunc(grants, func(a, b Grant) int { return cmp.Compare(len(a.Mismatches), len(b.Mismatches)) })
+	// Grants for other resources or paths are not useful.
+	grants = slices.DeleteFunc(grants, func(g Grant) bool {
+		return slices.Contains(g.Mismatches, "resource") || slices.Contains(g.Mismatches, "path")
+	})
+	if len(grants) > 0 && len(grants[0].Mismatches) == 0 {
+		return grants[:1]
 	}
-	return near[:min(most, len(near))]
+	return grants[:min(max, len(grants))]
 }
 
-// everywhere calls f with all bindings of a user, cluster-wide ones first, regardless of
-// namespaces.
-func (x *index) everywhere(user *request.User, f func(subject, *binding)) {
-	x.grants(user, func(s subject, g *grants) {
+// allBindings calls f with all bindings of a user in all namespaces, cluster-wide ones first.
+func (x *index) allBindings(user *request.User, f func(subject, *binding)) {
+	x.eachGrants(user, func(s subject, g *grants) {
 		for _, b := range slices.Concat(g.cluster, g.namespaced) {
 			f(s, b)
 		}
 	})
 }
 
-// lacks returns the parts of a request that a rule does not match; empty if it allows the request.
-func (r *rule) lacks(q *question) []string {
-	var lacks []string
+// mismatches returns the parts of a request that the rule does not match.
+func (r *rule) mismatches(q *preparedRequest) []string {
+	var mismatches []string
 	need := func(what string, has bool) {
 		if !has {
-			lacks = append(lacks, what)
+			mismatches = append(mismatches, what)
 		}
 	}
-	need("verb", r.verbs.hasOrAll(q.Verb))
+	need("verb", r.verbs.hasOrWildcard(q.Verb))
 	if !q.ResourceRequest {
 		need("path", r.hasPath(q.Path))
-		return lacks
+		return mismatches
 	}
-	need("resource", r.groups.hasOrAll(q.APIGroup) && r.hasResource(q))
+	need("resource", r.groups.hasOrWildcard(q.APIGroup) && r.hasResource(q))
 	need("name", r.names.empty() || r.names.has(q.Name))
-	return lacks
+	return mismatches
 }

@@ -11,24 +11,23 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// binding grants a role to its subjects: in its namespace, or, where that is "",
-// everywhere.
+// binding grants a role to its subjects, in its namespace or, if the namespace is "", everywhere.
 type binding struct {
 	namespace, name string
 	role            *role
 	subjects        []subject
-	slot            int // in role.bindings
+	slot            int // index in role.bindings
 }
 
-// subject is whom a binding grants a role to. A service account is the user of its
-// name.
+// subject is a user or group that a binding grants a role to. A service account is represented by
+// its user.
 type subject struct {
 	name    string
 	group   bool
-	account bool // written as a ServiceAccount
+	account bool // the subject's kind is ServiceAccount
 }
 
-// grants are the bindings of one subject.
+// grants contains the bindings of one subject.
 type grants struct {
 	// cluster are the ClusterRoleBindings, sorted by name.
 	cluster []*binding
@@ -36,13 +35,13 @@ type grants struct {
 	namespaced []*binding
 }
 
-// index finds bindings by subject. Its owner guards it.
+// index maps subjects to bindings. Callers must synchronize access.
 type index struct {
 	roles    map[roleKey]*role
 	bindings map[roleKey]*binding // by namespace and name
 	users    map[string]*grants
 	groups   map[string]*grants
-	// sets are the cached sets of namespaces for lists over all namespaces; nil disables the cache.
+	// sets caches the sets of namespaces for lists over all namespaces; nil disables the cache.
 	sets *namespaceSets
 }
 
@@ -71,8 +70,8 @@ func subjectsOf(listed []rbacv1.Subject, namespace string) []subject {
 	return subjects
 }
 
-// visit calls f with the bindings and subjects that apply to a user in a namespace, or cluster-wide
-// if it is "", cluster-wide ones first. It ends when f returns false.
+// visit calls f with the cluster-wide bindings of a user, and then with those in namespace, unless
+// it is "". It stops when f returns false.
 func (x *index) visit(user *request.User, namespace string, f func(subject, *binding) bool) {
 	for _, at := range [...]string{"", namespace} {
 		if !x.users[user.Name].visit(subject{name: user.Name}, at, f) {
@@ -89,14 +88,14 @@ func (x *index) visit(user *request.User, namespace string, f func(subject, *bin
 	}
 }
 
-// visit reports whether f was always true. No grants have no bindings.
+// visit reports whether f returned true for all bindings. A nil *grants has no bindings.
 func (g *grants) visit(s subject, namespace string, f func(subject, *binding) bool) bool {
 	if g == nil {
 		return true
 	}
 	bindings := g.cluster
 	if namespace != "" {
-		i, _ := g.firstOf(namespace)
+		i, _ := g.search(namespace)
 		bindings = g.namespaced[i:]
 	}
 	for _, b := range bindings {
@@ -129,10 +128,10 @@ func (x *index) removeRole(key roleKey) {
 	}
 	*r = role{key: key, missing: true, bindings: r.bindings}
 	x.sets.roleChanged(r)
-	x.forget(r)
+	x.removeIfUnused(r)
 }
 
-// eachRole yields the names of ClusterRoles, or of Roles, that are there.
+// eachRole yields the keys of all ClusterRoles, or of all Roles, except missing ones.
 func (x *index) eachRole(cluster bool, yield func(roleKey) bool) {
 	for at, r := range x.roles {
 		if at.isCluster() == cluster && !r.missing && !yield(at) {
@@ -141,7 +140,7 @@ func (x *index) eachRole(cluster bool, yield func(roleKey) bool) {
 	}
 }
 
-// eachBinding yields the names of ClusterRoleBindings, or of RoleBindings.
+// eachBinding yields the keys of all ClusterRoleBindings, or of all RoleBindings.
 func (x *index) eachBinding(cluster bool, yield func(roleKey) bool) {
 	for at := range x.bindings {
 		if at.isCluster() == cluster && !yield(at) {
@@ -150,7 +149,8 @@ func (x *index) eachBinding(cluster bool, yield func(roleKey) bool) {
 	}
 }
 
-func (x *index) forget(r *role) {
+// removeIfUnused removes a missing role without bindings.
+func (x *index) removeIfUnused(r *role) {
 	if r.missing && len(r.bindings) == 0 {
 		delete(x.roles, r.key)
 	}
@@ -185,7 +185,7 @@ func (x *index) removeBinding(at roleKey) {
 	delete(x.bindings, at)
 	x.sets.bindingChanged(b)
 	b.role.removeBinding(b)
-	x.forget(b.role)
+	x.removeIfUnused(b.role)
 	for i := range b.subjects {
 		s := &b.subjects[i]
 		of := x.subjects(s)
@@ -212,7 +212,8 @@ func (x *index) grantsTo(s *subject) *grants {
 	return g
 }
 
-// add puts a binding in its place, so that reasons do not depend on which came first.
+// add inserts a binding in sorted order, so that authorization reasons do not depend on the order
+// of creation.
 func (g *grants) add(b *binding) {
 	to := &g.cluster
 	if b.namespace != "" {
@@ -224,8 +225,8 @@ func (g *grants) add(b *binding) {
 	*to = slices.Insert(*to, i, b)
 }
 
-// firstOf is where the bindings of a namespace begin, or would.
-func (g *grants) firstOf(namespace string) (int, bool) {
+// search returns the position of the first binding of a namespace in g.namespaced.
+func (g *grants) search(namespace string) (int, bool) {
 	return slices.BinarySearchFunc(g.namespaced, namespace, func(b *binding, namespace string) int {
 		return strings.Compare(b.namespace, namespace)
 	})

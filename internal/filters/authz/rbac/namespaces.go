@@ -10,9 +10,9 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// namespaces returns the namespaces, or all, in which bindings allow a request. Rules with
-// resourceNames are ignored.
-func (x *index) namespaces(q *question) *request.Namespaces {
+// namespaces returns the namespaces in which bindings allow a request, or nil for all namespaces.
+// Rules with resourceNames are ignored.
+func (x *index) namespaces(q *preparedRequest) *request.Namespaces {
 	everywhere := false
 	x.visit(q.User, "", func(_ subject, b *binding) bool {
 		everywhere = b.role.allows(q)
@@ -22,9 +22,9 @@ func (x *index) namespaces(q *question) *request.Namespaces {
 		return nil
 	}
 	var names []string
-	var last *role // many bindings in a row name the same one
+	var last *role // consecutive bindings often refer to the same role
 	allows := false
-	x.grants(q.User, func(_ subject, g *grants) {
+	x.eachGrants(q.User, func(_ subject, g *grants) {
 		for _, b := range g.namespaced {
 			if b.role != last {
 				last, allows = b.role, b.role.allows(q)
@@ -37,8 +37,8 @@ func (x *index) namespaces(q *question) *request.Namespaces {
 	return request.NewNamespaces(names)
 }
 
-// grants calls f with the grants of a user and of each group.
-func (x *index) grants(user *request.User, f func(subject, *grants)) {
+// eachGrants calls f with the grants of a user and of each group.
+func (x *index) eachGrants(user *request.User, f func(subject, *grants)) {
 	if g := x.users[user.Name]; g != nil {
 		f(subject{name: user.Name}, g)
 	}
@@ -49,35 +49,35 @@ func (x *index) grants(user *request.User, f func(subject, *grants)) {
 	}
 }
 
-// at records the revision of the next change of the index.
-func (x *index) at(revision int64) {
+// setRevision sets the revision of the following changes of the index.
+func (x *index) setRevision(revision int64) {
 	if x.sets != nil {
-		x.sets.noteRevision(revision)
+		x.sets.setRevision(revision)
 	}
 }
 
 // maxIdleSets is the maximum number of unused cached sets.
 const maxIdleSets = 256
 
-// namespaceSets caches the namespaces that users may list, by request. Changes of the index mark
-// affected sets as stale, and the next reader recomputes them. Changes of the index hold
-// Authorizer.mu.
+// namespaceSets caches the namespaces that users may list, by request. A change of the index marks
+// affected sets as stale, and the next reader recomputes them. Authorizer.mu is held for writing
+// during changes of the index.
 type namespaceSets struct {
 	mu        sync.Mutex
 	all       map[setKey]*namespaceSet
 	bySubject map[subject]map[*namespaceSet]struct{}
 	// idle are the unused sets, least recently used first.
 	idle []*namespaceSet
-	// revision is that of the change of the index that is under way.
+	// revision is the revision of the current change of the index.
 	revision int64
-	// newest is the greatest revision that a client may have been sent before the last
-	// change of the index was known.
+	// newest is the greatest revision that a client may have received before the last change of the
+	// index was known.
 	newest int64
-	// seen is the greatest revision that any client may have received, because a client may list
-	// with one set and watch with another.
+	// seen is the greatest revision that any client may have received. It is global, because a
+	// client may list with one set and watch with another.
 	seen atomic.Int64
-	// forgotten is the greatest namespaceSet.changed of evicted sets.
-	forgotten int64
+	// evictedChange is the greatest namespaceSet.changed of evicted sets.
+	evictedChange int64
 }
 
 // setKey identifies a user and a request.
@@ -86,38 +86,40 @@ type setKey struct{ user, groups, verb, group, resource string }
 func keyOfSet(a *authorizer.Attributes) setKey {
 	var groups []byte
 	for _, group := range a.User.Groups {
-		groups = strconv.AppendQuote(groups, group) // no name can be taken for two
+		groups = strconv.AppendQuote(groups, group) // quoting makes the key unambiguous
 	}
 	return setKey{a.User.Name, string(groups), a.Verb, a.APIGroup, a.Resource}
 }
 
-// namespaceSet is one user's answer to one question. See request.Visibility.
+// namespaceSet contains the namespaces in which one user may perform one request. See
+// request.Visibility.
 type namespaceSet struct {
-	key      setKey
-	question question
-	uses     int // guarded by namespaceSets.mu
+	key     setKey
+	request preparedRequest
+	uses    int // guarded by namespaceSets.mu
 
 	mu sync.Mutex
-	// now is the set as of its last reading; stale, it may be another one since.
-	now   *request.Namespaces
-	stale bool
-	wake  chan struct{} // closed once it is stale
+	// now is the last computed set. If stale is true, it must be recomputed before use.
+	now       *request.Namespaces
+	stale     bool
+	staleChan chan struct{} // closed when the set becomes stale
 	// changed is the greatest revision that a client may have received with an earlier content of
 	// the set; pending is its next value if the recomputed set differs.
 	changed, pending int64
-	// markedAt is the revision that made it stale. twice: there were several, between which a
-	// client may have listed with another content.
+	// markedAt is the revision of the last change that marked the set. multiple is true if changes
+	// of several revisions did, between which a client may have listed other namespaces.
 	markedAt int64
-	twice    bool
+	multiple bool
 }
 
-// KeepNamespaces has the Authorizer keep, for lists over all namespaces, in which ones
-// users may make them. It must be called before anything else.
-func (a *Authorizer) KeepNamespaces() {
+// CacheNamespaces enables View, which caches sets of namespaces. It must be called before the
+// Authorizer is used.
+func (a *Authorizer) CacheNamespaces() {
 	a.index.sets = &namespaceSets{all: map[setKey]*namespaceSet{}, bySubject: map[subject]map[*namespaceSet]struct{}{}}
 }
 
-// View is the Visibility of one request, which must close it.
+// View is the request.Visibility of one request. Close must be called when the request ends. It is
+// safe for concurrent use.
 type View struct {
 	authorizer *Authorizer
 	set        *namespaceSet
@@ -127,9 +129,9 @@ type View struct {
 var _ request.Visibility = (*View)(nil)
 
 // View returns the namespaces in which a user may perform a list or watch over all namespaces, or
-// nil if the user has no such namespace. alone means that no other authorizer can allow the
-// request. Otherwise, a watch ends when its user loses the permission for all namespaces, and the
-// other authorizers decide about the next watch.
+// nil if the user has no such namespace. CacheNamespaces must have been called. alone means that no
+// other authorizer can allow the request. Otherwise, a watch ends when its user loses the
+// permission for all namespaces, so that the other authorizers can decide about the next watch.
 func (a *Authorizer) View(attributes *authorizer.Attributes, alone bool) *View {
 	if attributes.User == nil {
 		return nil
@@ -142,7 +144,7 @@ func (a *Authorizer) View(attributes *authorizer.Attributes, alone bool) *View {
 	defer sets.mu.Unlock()
 	set := sets.all[key]
 	if set == nil {
-		q := ask(&authorizer.Attributes{
+		q := prepare(&authorizer.Attributes{
 			User: &request.User{Name: attributes.User.Name, Groups: attributes.User.Groups}, ResourceRequest: true,
 			Verb: attributes.Verb, APIGroup: attributes.APIGroup, Resource: attributes.Resource,
 		})
@@ -156,24 +158,24 @@ func (a *Authorizer) View(attributes *authorizer.Attributes, alone bool) *View {
 	return &View{a, set, alone}
 }
 
-// Close ends the use of the view.
+// Close releases the view, which must not be used afterwards. It must be called exactly once.
 func (v *View) Close() { v.authorizer.index.sets.release(v.set) }
 
-func (s *namespaceSets) add(key setKey, q question, now *request.Namespaces) *namespaceSet {
-	set := &namespaceSet{key: key, question: q, now: now, wake: make(chan struct{}), changed: max(s.newest, s.forgotten)}
+func (s *namespaceSets) add(key setKey, q preparedRequest, now *request.Namespaces) *namespaceSet {
+	set := &namespaceSet{key: key, request: q, now: now, staleChan: make(chan struct{}), changed: max(s.newest, s.evictedChange)}
 	s.all[key] = set
-	for who := range set.subjects {
-		if s.bySubject[who] == nil {
-			s.bySubject[who] = map[*namespaceSet]struct{}{}
+	for subj := range set.subjects {
+		if s.bySubject[subj] == nil {
+			s.bySubject[subj] = map[*namespaceSet]struct{}{}
 		}
-		s.bySubject[who][set] = struct{}{}
+		s.bySubject[subj][set] = struct{}{}
 	}
 	return set
 }
 
-// subjects iterates over the subjects that select the bindings of the set.
+// subjects yields the subjects whose bindings determine the set.
 func (n *namespaceSet) subjects(yield func(subject) bool) {
-	user := n.question.User
+	user := n.request.User
 	if !yield(subject{name: user.Name}) {
 		return
 	}
@@ -199,31 +201,31 @@ func (s *namespaceSets) release(set *namespaceSet) {
 	}
 	s.idle = append(s.idle, set)
 	if len(s.idle) > maxIdleSets {
-		s.forget(s.idle[0])
+		s.evict(s.idle[0])
 		s.idle = slices.Delete(s.idle, 0, 1)
 	}
 }
 
-func (s *namespaceSets) forget(set *namespaceSet) {
+func (s *namespaceSets) evict(set *namespaceSet) {
 	delete(s.all, set.key)
-	for who := range set.subjects {
-		delete(s.bySubject[who], set)
-		if len(s.bySubject[who]) == 0 {
-			delete(s.bySubject, who)
+	for subj := range set.subjects {
+		delete(s.bySubject[subj], set)
+		if len(s.bySubject[subj]) == 0 {
+			delete(s.bySubject, subj)
 		}
 	}
 	set.mu.Lock()
 	defer set.mu.Unlock()
-	s.forgotten = max(s.forgotten, set.changed, set.pending)
+	s.evictedChange = max(s.evictedChange, set.changed, set.pending)
 }
 
-func (s *namespaceSets) noteRevision(revision int64) {
+func (s *namespaceSets) setRevision(revision int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.revision, s.newest = revision, max(s.newest, revision-1, s.seen.Load())
 }
 
-// roleChanged marks the sets of all whom a role is bound to.
+// roleChanged marks the sets of all subjects of the role's bindings. A nil receiver does nothing.
 func (s *namespaceSets) roleChanged(r *role) {
 	if s == nil {
 		return
@@ -233,35 +235,36 @@ func (s *namespaceSets) roleChanged(r *role) {
 	}
 }
 
-// bindingChanged marks the sets of a binding's subjects.
+// bindingChanged marks the sets of a binding's subjects. A nil receiver does nothing.
 func (s *namespaceSets) bindingChanged(b *binding) {
 	if s == nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, who := range b.subjects {
-		for set := range s.bySubject[subject{name: who.name, group: who.group}] {
-			set.mark(s.revision, max(s.revision-1, s.seen.Load()))
+	for _, subj := range b.subjects {
+		for set := range s.bySubject[subject{name: subj.name, group: subj.group}] {
+			set.markStale(s.revision, max(s.revision-1, s.seen.Load()))
 		}
 	}
 }
 
-// mark notes a change that can concern the set. Clients may have been sent revisions up
-// to seen without it, by other servers all that came before it.
-func (n *namespaceSet) mark(revision, seen int64) {
+// markStale records that a change at revision may affect the set. Clients may have received
+// revisions up to seen without the change; from other servers, they may have received all revisions
+// before it.
+func (n *namespaceSet) markStale(revision, seen int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.twice = n.twice || n.stale && n.markedAt != revision
+	n.multiple = n.multiple || n.stale && n.markedAt != revision
 	n.markedAt = revision
 	n.pending = max(n.pending, seen)
 	if !n.stale {
 		n.stale = true
-		close(n.wake)
+		close(n.staleChan)
 	}
 }
 
-// lock locks the set, up to date.
+// lock recomputes the set if it is stale and returns it locked.
 func (v *View) lock() *namespaceSet {
 	n := v.set
 	for n.mu.Lock(); n.stale; n.mu.Lock() {
@@ -281,14 +284,14 @@ func (v *View) refresh() {
 	if !n.stale {
 		return
 	}
-	if now := v.authorizer.index.namespaces(&n.question); n.twice || !now.Equal(n.now) {
+	if now := v.authorizer.index.namespaces(&n.request); n.multiple || !now.Equal(n.now) {
 		n.now, n.changed = now, max(n.changed, n.pending)
 	}
-	n.stale, n.twice, n.pending, n.wake = false, false, 0, make(chan struct{})
+	n.stale, n.multiple, n.pending, n.staleChan = false, false, 0, make(chan struct{})
 }
 
-// saw notes a revision that a client is about to be sent. The set is locked.
-func (v *View) saw(revision int64) {
+// recordSent records a revision that will be sent to a client. The set must be locked.
+func (v *View) recordSent(revision int64) {
 	seen := &v.authorizer.index.sets.seen
 	for was := seen.Load(); was < revision && !seen.CompareAndSwap(was, revision); was = seen.Load() {
 	}
@@ -305,14 +308,14 @@ func (v *View) Now() *request.Namespaces {
 func (v *View) IsCurrent(of *request.Namespaces, revision int64) bool {
 	n := v.lock()
 	n.mu.Unlock()
-	v.authorizer.mu.RLock() // before a change marks any set, or after it has marked all
+	v.authorizer.mu.RLock() // excludes a change that has marked only some of the sets
 	defer v.authorizer.mu.RUnlock()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.stale || n.now != of {
 		return false
 	}
-	v.saw(revision)
+	v.recordSent(revision)
 	return true
 }
 
@@ -323,8 +326,8 @@ func (v *View) Resume(revision int64) (*request.Namespaces, <-chan struct{}, boo
 	if revision <= n.changed {
 		return nil, nil, false
 	}
-	v.saw(revision)
-	return n.now, n.wake, true
+	v.recordSent(revision)
+	return n.now, n.staleChan, true
 }
 
 // Advance implements request.Visibility.
@@ -337,6 +340,6 @@ func (v *View) Advance(of *request.Namespaces, revision int64) (*request.Namespa
 		}
 		n.changed = max(n.changed, revision-1)
 	}
-	v.saw(revision)
-	return n.now, n.wake, true
+	v.recordSent(revision)
+	return n.now, n.staleChan, true
 }

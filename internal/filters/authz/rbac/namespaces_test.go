@@ -14,23 +14,23 @@ import (
 // newVisible returns an Authorizer that maintains namespace sets, with the role "reader" for pods.
 func newVisible() *Authorizer {
 	a := New(nil, nil)
-	a.KeepNamespaces()
+	a.CacheNamespaces()
 	a.index.setRole(roleKey{name: "reader"}, []rbacv1.PolicyRule{{Verbs: []string{"list"}, APIGroups: []string{""}, Resources: []string{"pods"}}})
 	return a
 }
 
-// bind binds the role in a namespace, or everywhere, at a revision.
+// bind binds the role in a namespace at a revision; "" binds it cluster-wide.
 func (a *Authorizer) bind(revision int64, namespace string, subjects ...rbacv1.Subject) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.index.at(revision)
+	a.index.setRevision(revision)
 	a.index.setBinding(roleKey{namespace, "reading"}, rbacv1.RoleRef{Kind: "ClusterRole", Name: "reader"}, subjects)
 }
 
 func (a *Authorizer) unbind(revision int64, namespace string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.index.at(revision)
+	a.index.setRevision(revision)
 	a.index.removeBinding(roleKey{namespace, "reading"})
 }
 
@@ -40,7 +40,7 @@ func listing(user string, groups ...string) *authorizer.Attributes {
 
 func jane() rbacv1.Subject { return rbacv1.Subject{Kind: rbacv1.UserKind, Name: "jane"} }
 
-// text shows a set.
+// text formats a set.
 func text(n *request.Namespaces) string {
 	if n == nil {
 		return "all"
@@ -48,7 +48,7 @@ func text(n *request.Namespaces) string {
 	return strings.Join(n.Names(), " ")
 }
 
-// TestNamespaces: bindings to the user, to groups and to service accounts count.
+// TestNamespaces checks bindings to users, groups and service accounts.
 func TestNamespaces(t *testing.T) {
 	t.Parallel()
 	a := newVisible()
@@ -96,7 +96,7 @@ func TestRevisions(t *testing.T) {
 			t.Errorf("resume from %d: %t, want %t", revision, ok, want)
 		}
 	}
-	resumes(9, false) // before the set was known
+	resumes(9, false) // before the set was cached
 	resumes(10, true)
 	first := v.Now()
 	_, changed, _ := v.Resume(12)
@@ -132,8 +132,8 @@ func TestRevisions(t *testing.T) {
 	resumes(55, true)
 }
 
-// TestLostEverywhere: a watch of all namespaces ends when another authorizer might still
-// allow it.
+// TestLostEverywhere checks that a watch of all namespaces ends when the permission is lost, if
+// another authorizer might still allow it.
 func TestLostEverywhere(t *testing.T) {
 	t.Parallel()
 	for alone, want := range map[bool]bool{true: true, false: false} {

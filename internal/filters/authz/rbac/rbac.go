@@ -17,7 +17,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
-// Authorizer evaluates the reported roles and bindings. It is safe for concurrent use.
+// Authorizer evaluates the roles and bindings that its Followers report. It is safe for concurrent
+// use.
 type Authorizer struct {
 	reflector.Followers
 	logger *slog.Logger
@@ -25,20 +26,20 @@ type Authorizer struct {
 	index  index
 }
 
-// New returns an empty Authorizer. Its reflectors report all objects; metrics records their work
-// and may be nil.
+// New returns an Authorizer without objects. The caller must run its Followers. metrics may be nil.
 func New(logger *slog.Logger, metrics *reflector.Metrics) *Authorizer {
 	a := &Authorizer{logger: logger, index: newIndex()}
 	a.Followers = a.newFollowers(metrics)
 	return a
 }
 
-// Authorize implements authorizer.Authorizer. It never denies.
+// Authorize implements authorizer.Authorizer. It returns DecisionAllow or DecisionNoOpinion, and no
+// error. It does not block on I/O.
 func (a *Authorizer) Authorize(_ context.Context, attributes *authorizer.Attributes) (authorizer.Decision, string, error) {
 	if attributes.User == nil {
 		return authorizer.DecisionNoOpinion, "", nil
 	}
-	q := ask(attributes)
+	q := prepare(attributes)
 	var missing []*role
 	var by *binding
 	var to subject
@@ -68,7 +69,7 @@ func missingReason(missing []*role) string {
 	return fmt.Sprintf("RBAC: %v", missingError(missing))
 }
 
-// missingError names roles that bindings name and that are not there.
+// missingError returns an error for roles that bindings refer to, but that do not exist.
 func missingError(missing []*role) error {
 	var errs []error
 	for _, r := range missing {
@@ -78,11 +79,11 @@ func missingError(missing []*role) error {
 		}
 		errs = append(errs, fmt.Errorf("%s.rbac.authorization.k8s.io %q not found", resource, r.key.name))
 	}
-	return utilerrors.NewAggregate(errs) // its text is as kube-apiserver's messages show several
+	return utilerrors.NewAggregate(errs) // formats several errors like kube-apiserver
 }
 
-// Rules returns the rules of a user in a namespace, or cluster-wide if it is "". The error
-// describes missing rules; the returned ones are valid.
+// Rules returns the rules of a user that apply in a namespace, or cluster-wide if it is "", in a
+// new slice. The error describes missing roles; the returned rules are valid nevertheless.
 func (a *Authorizer) Rules(user *request.User, namespace string) ([]rbacv1.PolicyRule, error) {
 	var rules []rbacv1.PolicyRule
 	var missing []*role
@@ -103,8 +104,8 @@ func (a *Authorizer) Rules(user *request.User, namespace string) ([]rbacv1.Polic
 	return rules, nil
 }
 
-// RoleRules returns the rules of the role that a binding in a namespace names; false
-// if it is not there.
+// RoleRules returns the rules of the role that a binding in a namespace refers to, in a new slice.
+// It returns false if the role does not exist.
 func (a *Authorizer) RoleRules(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, bool) {
 	key := roleKey{name: ref.Name}
 	if ref.Kind == "Role" {

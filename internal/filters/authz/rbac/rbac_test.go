@@ -49,7 +49,7 @@ func TestAuthorize(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		attributes authorizer.Attributes
-		want       string // the reason; "" with allowed false
+		want       string // the reason; "" if not allowed
 		allowed    bool
 	}{
 		{resource(user("jane"), "get", "", "", "pods"), `RBAC: allowed by ClusterRoleBinding "r" of ClusterRole "reader" to User "jane"`, true},
@@ -86,7 +86,7 @@ func TestAuthorize(t *testing.T) {
 	}
 }
 
-// world is the reference for the index: it evaluates all roles and bindings one by one.
+// world is the reference implementation: it evaluates all roles and bindings one by one.
 type world struct {
 	roles    map[roleKey][]rbacv1.PolicyRule
 	bindings map[roleKey]rbacv1.RoleBinding
@@ -248,7 +248,7 @@ func TestExplain(t *testing.T) {
 	}
 	o.ClusterRoles[0].Name, o.ClusterRoleBindings[0].Name = "pods", "devs"
 	o.Roles[0].Name, o.Roles[0].Namespace, o.RoleBindings[0].Name, o.RoleBindings[0].Namespace = "secret", "a", "jane", "a"
-	a := Of(o)
+	a := NewStatic(o)
 	for question, want := range map[string]string{
 		"get pods a p":    `ClusterRoleBinding "devs" of ClusterRole "pods" to Group "devs" lacks []`,
 		"delete pods a p": `ClusterRoleBinding "devs" of ClusterRole "pods" to Group "devs" lacks [verb]`,
@@ -260,7 +260,7 @@ func TestExplain(t *testing.T) {
 		words := strings.Fields(question)
 		got := ""
 		for _, g := range a.Explain(&authorizer.Attributes{User: user("jane", "devs"), Verb: words[0], ResourceRequest: true, Resource: words[1], Namespace: words[2], Name: words[3]}, 5) {
-			got += fmt.Sprintf("%s lacks %v", g.Binding, g.Lacks)
+			got += fmt.Sprintf("%s lacks %v", g.Binding, g.Mismatches)
 		}
 		if got != want {
 			t.Errorf("%s: %s, want %s", question, got, want)

@@ -24,7 +24,8 @@ func (a *Authorizer) newFollowers(metrics *reflector.Metrics) reflector.Follower
 	}
 }
 
-// follow returns the follower of one kind. An unreadable object grants no permissions.
+// follow returns the follower of one resource. An object that cannot be decoded grants no
+// permissions.
 func follow[T codec.Object](a *Authorizer, metrics *reflector.Metrics, name string, names iter.Seq[types.NamespacedName], remove func(roleKey), set func(roleKey, T)) *reflector.Follower[T] {
 	return reflector.NewFollower(reflector.FollowerConfig[T]{
 		Name: name, Logger: a.logger, Metrics: metrics, Lock: &a.mu,
@@ -32,7 +33,7 @@ func follow[T codec.Object](a *Authorizer, metrics *reflector.Metrics, name stri
 		Set:    func(at types.NamespacedName, obj T) { set(keyOf(at), obj) },
 		Remove: func(at types.NamespacedName) { remove(keyOf(at)) },
 		Names:  names,
-		At:     a.index.at,
+		At:     a.index.setRevision,
 	})
 }
 

@@ -8,36 +8,38 @@ import (
 	"mainstay.dev/mainstay/internal/authorizer"
 )
 
-// Rules are compiled rules without a role, for other authorizers.
+// Rules are compiled rules without a role, for other authorizers. They are immutable and safe for
+// concurrent use.
 type Rules struct{ role role }
 
-// NewRules compiles rules.
+// NewRules compiles rules. It does not retain policies.
 func NewRules(policies []rbacv1.PolicyRule) *Rules {
 	r := &Rules{}
 	r.role.setRules(policies)
 	return r
 }
 
-// Allow reports whether one of the rules allows the request, for any user.
+// Allow reports whether one of the rules allows the request. It ignores a.User.
 func (r *Rules) Allow(a *authorizer.Attributes) bool {
-	q := ask(a)
+	q := prepare(a)
 	return r.role.allows(&q)
 }
 
-// roleKey names a role; the namespace of a ClusterRole is "".
+// roleKey identifies a role. The namespace of a ClusterRole is "".
 type roleKey struct{ namespace, name string }
 
 func (k roleKey) isCluster() bool { return k.namespace == "" }
 
-// role is the target of bindings. It may be missing: a binding can exist before and after its role.
+// role is the target of bindings. If missing is true, the role does not exist: a binding can exist
+// before and after its role.
 type role struct {
 	key     roleKey
 	missing bool
 	rules   []rule
-	// byResource finds the rules of a large role by the words of their resources;
-	// nil: all are looked at.
+	// byResource maps the resources in rules to the indexes of rules, for roles with many rules. If
+	// it is nil, all rules are evaluated.
 	byResource map[string][]uint32
-	// bindings are the bindings of the role by slot. A missing role without bindings is removed.
+	// bindings contains the bindings of the role by slot. A missing role without bindings is removed.
 	bindings []*binding
 }
 
@@ -54,10 +56,10 @@ func (r *role) removeBinding(b *binding) {
 	r.bindings = r.bindings[:last]
 }
 
-// manyRules is how many rules a role has that gets an index of them.
-const manyRules = 8
+// indexThreshold is the maximum number of rules of a role without an index.
+const indexThreshold = 8
 
-// setRules replaces the rules, and reports whether they are others.
+// setRules replaces the rules, and reports whether they have changed.
 func (r *role) setRules(policies []rbacv1.PolicyRule) (changed bool) {
 	rules := make([]rule, len(policies))
 	for i := range policies {
@@ -65,19 +67,19 @@ func (r *role) setRules(policies []rbacv1.PolicyRule) (changed bool) {
 	}
 	changed = !slices.Equal(r.rules, rules)
 	r.missing, r.rules, r.byResource = false, rules, nil
-	if len(r.rules) <= manyRules {
+	if len(r.rules) <= indexThreshold {
 		return changed
 	}
 	r.byResource = map[string][]uint32{}
 	for i := range r.rules {
-		for word := range r.rules[i].resources.all {
-			r.byResource[word] = append(r.byResource[word], uint32(i))
+		for resource := range r.rules[i].resources.all {
+			r.byResource[resource] = append(r.byResource[resource], uint32(i))
 		}
 	}
 	return changed
 }
 
-func (r *role) allows(q *question) bool {
+func (r *role) allows(q *preparedRequest) bool {
 	if r.byResource == nil || !q.ResourceRequest {
 		for i := range r.rules {
 			if r.rules[i].allows(q) {
@@ -86,11 +88,11 @@ func (r *role) allows(q *question) bool {
 		}
 		return false
 	}
-	return r.allowsBy(q.resource, q) || r.allowsBy(rbacv1.ResourceAll, q) || q.anySubresource != "" && r.allowsBy(q.anySubresource, q)
+	return r.allowsByResource(q.resource, q) || r.allowsByResource(rbacv1.ResourceAll, q) || q.anySubresource != "" && r.allowsByResource(q.anySubresource, q)
 }
 
-func (r *role) allowsBy(word string, q *question) bool {
-	for _, i := range r.byResource[word] {
+func (r *role) allowsByResource(resource string, q *preparedRequest) bool {
+	for _, i := range r.byResource[resource] {
 		if r.rules[i].allows(q) {
 			return true
 		}

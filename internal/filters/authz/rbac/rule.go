@@ -9,75 +9,76 @@ import (
 	"mainstay.dev/mainstay/internal/authorizer"
 )
 
-// words are the strings of a field of a rule, each with a trailing NUL. Equal fields of all rules
-// share memory: thousands of roles contain `[""]` and `["get", "list"]`.
-type words struct{ handle unique.Handle[string] }
+// stringSet contains the strings of a field of a rule, each with a trailing NUL. Equal sets share
+// memory (package unique), because thousands of roles contain `[""]` and `["get", "list"]`.
+type stringSet struct{ handle unique.Handle[string] }
 
-// wordsOf returns the strings of a list, except strings with a NUL, which cannot match a request.
-func wordsOf(list []string) words {
+// newStringSet returns the strings of a list, except strings with a NUL, which cannot match a
+// request.
+func newStringSet(list []string) stringSet {
 	var b strings.Builder
-	for _, word := range list {
-		if strings.IndexByte(word, 0) < 0 {
-			b.WriteString(word)
+	for _, s := range list {
+		if strings.IndexByte(s, 0) < 0 {
+			b.WriteString(s)
 			b.WriteByte(0)
 		}
 	}
-	return words{unique.Make(b.String())}
+	return stringSet{unique.Make(b.String())}
 }
 
-func (w words) empty() bool { return w.handle.Value() == "" }
+func (w stringSet) empty() bool { return w.handle.Value() == "" }
 
 // all yields the strings.
-func (w words) all(yield func(string) bool) {
+func (w stringSet) all(yield func(string) bool) {
 	for rest := w.handle.Value(); rest != ""; {
-		word, after, _ := strings.Cut(rest, "\x00")
-		if !yield(word) {
+		s, after, _ := strings.Cut(rest, "\x00")
+		if !yield(s) {
 			return
 		}
 		rest = after
 	}
 }
 
-// list returns the strings, or nil if the list is empty.
-func (w words) list() []string {
+// list returns the strings in a new slice, or nil if the set is empty.
+func (w stringSet) list() []string {
 	var list []string
-	for word := range w.all {
-		list = append(list, word)
+	for s := range w.all {
+		list = append(list, s)
 	}
 	return list
 }
 
-func (w words) has(wanted string) bool {
-	for word := range w.all {
-		if word == wanted {
+func (w stringSet) has(value string) bool {
+	for s := range w.all {
+		if s == value {
 			return true
 		}
 	}
 	return false
 }
 
-// hasOrAll reports whether the strings contain wanted or the wildcard.
-func (w words) hasOrAll(wanted string) bool {
-	for word := range w.all {
-		if word == wanted || word == rbacv1.ResourceAll {
+// hasOrWildcard reports whether the set contains value or "*".
+func (w stringSet) hasOrWildcard(value string) bool {
+	for s := range w.all {
+		if s == value || s == rbacv1.ResourceAll {
 			return true
 		}
 	}
 	return false
 }
 
-// rule is a PolicyRule, compiled.
+// rule is a compiled PolicyRule.
 type rule struct {
-	verbs, groups, resources, names, paths words
+	verbs, groups, resources, names, paths stringSet
 }
 
 func ruleOf(policy *rbacv1.PolicyRule) rule {
 	r := rule{
-		wordsOf(policy.Verbs), wordsOf(policy.APIGroups), wordsOf(policy.Resources),
-		wordsOf(policy.ResourceNames), wordsOf(policy.NonResourceURLs),
+		newStringSet(policy.Verbs), newStringSet(policy.APIGroups), newStringSet(policy.Resources),
+		newStringSet(policy.ResourceNames), newStringSet(policy.NonResourceURLs),
 	}
 	if len(policy.ResourceNames) > 0 && r.names.empty() {
-		r.verbs = wordsOf(nil) // an empty list would match all names; this rule matches no request
+		r.verbs = newStringSet(nil) // the rule matches no request; an empty set of names would match all
 	}
 	return r
 }
@@ -90,45 +91,45 @@ func (r *rule) policy() rbacv1.PolicyRule {
 	}
 }
 
-// question is a request, prepared for the evaluation of all rules.
-type question struct {
+// preparedRequest is a request with derived values that are the same for all rules.
+type preparedRequest struct {
 	*authorizer.Attributes
-	// resource is RESOURCE or RESOURCE/SUBRESOURCE, anySubresource */SUBRESOURCE, or
-	// "" without one.
+	// resource is RESOURCE or RESOURCE/SUBRESOURCE. anySubresource is */SUBRESOURCE, or "" if the
+	// request has no subresource.
 	resource, anySubresource string
 }
 
-func ask(a *authorizer.Attributes) question {
-	q := question{Attributes: a, resource: a.Resource}
+func prepare(a *authorizer.Attributes) preparedRequest {
+	q := preparedRequest{Attributes: a, resource: a.Resource}
 	if a.Subresource != "" {
 		q.resource, q.anySubresource = a.Resource+"/"+a.Subresource, "*/"+a.Subresource
 	}
 	return q
 }
 
-func (r *rule) allows(q *question) bool {
-	if !r.verbs.hasOrAll(q.Verb) {
+func (r *rule) allows(q *preparedRequest) bool {
+	if !r.verbs.hasOrWildcard(q.Verb) {
 		return false
 	}
 	if !q.ResourceRequest {
 		return r.hasPath(q.Path)
 	}
-	return r.groups.hasOrAll(q.APIGroup) && r.hasResource(q) && (r.names.empty() || r.names.has(q.Name))
+	return r.groups.hasOrWildcard(q.APIGroup) && r.hasResource(q) && (r.names.empty() || r.names.has(q.Name))
 }
 
-func (r *rule) hasResource(q *question) bool {
-	for word := range r.resources.all {
-		if word == q.resource || word == rbacv1.ResourceAll || q.anySubresource != "" && word == q.anySubresource {
+func (r *rule) hasResource(q *preparedRequest) bool {
+	for s := range r.resources.all {
+		if s == q.resource || s == rbacv1.ResourceAll || q.anySubresource != "" && s == q.anySubresource {
 			return true
 		}
 	}
 	return false
 }
 
-// hasPath: a path with a trailing * matches its prefix.
+// hasPath reports whether the rule matches a path. A trailing * in the rule matches any suffix.
 func (r *rule) hasPath(path string) bool {
-	for word := range r.paths.all {
-		if prefix, all := strings.CutSuffix(word, "*"); word == path || all && strings.HasPrefix(path, prefix) {
+	for s := range r.paths.all {
+		if prefix, all := strings.CutSuffix(s, "*"); s == path || all && strings.HasPrefix(path, prefix) {
 			return true
 		}
 	}

@@ -16,11 +16,11 @@ import (
 	"mainstay.dev/mainstay/internal/cel/environment"
 )
 
-// maxConditions of a webhook.
+// maxConditions is the maximum number of conditions of a webhook.
 const maxConditions = 64
 
-// Conditions are expressions of the variable request, a SubjectAccessReviewSpec. They are safe for
-// concurrent use; nil always matches.
+// Conditions are CEL expressions with the variable request, a SubjectAccessReviewSpec. A nil
+// *Conditions matches all requests. They are safe for concurrent use.
 type Conditions struct{ expressions []expression }
 
 type expression struct {
@@ -28,7 +28,8 @@ type expression struct {
 	program cel.Program
 }
 
-// NewConditions compiles the conditions at a path, and returns their errors.
+// NewConditions compiles CEL expressions. It returns nil without errors if texts is empty. The
+// errors of all expressions are reported below the path at.
 func NewConditions(texts []string, at *field.Path) (*Conditions, field.ErrorList) {
 	if len(texts) == 0 {
 		return nil, nil
@@ -68,7 +69,7 @@ func newEnvironment() (*cel.Env, error) {
 	if err != nil {
 		return nil, err
 	}
-	return base.Extend(cel.CustomTypeProvider(provider{base.CELTypeProvider()}), cel.Variable("request", cel.ObjectType(specName)))
+	return base.Extend(cel.CustomTypeProvider(typeProvider{base.CELTypeProvider()}), cel.Variable("request", cel.ObjectType(specName)))
 }
 
 func compile(env *cel.Env, text string) (cel.Program, error) {
@@ -86,15 +87,15 @@ func compile(env *cel.Env, text string) (cel.Program, error) {
 	return program, nil
 }
 
-// match reports whether all conditions hold. One that fails is an error, unless another one
-// does not hold.
+// match reports whether all conditions are true. It returns an error if an evaluation fails and no
+// other condition is false.
 func (c *Conditions) match(ctx context.Context, spec *authorizationv1.SubjectAccessReviewSpec, metrics *Metrics, name string) (bool, error) {
 	if c == nil {
 		return true, nil
 	}
 	began := time.Now()
 	matches, err := c.evaluate(ctx, spec)
-	metrics.matched(name, matches, err, time.Since(began))
+	metrics.observeMatch(name, matches, err, time.Since(began))
 	return matches, err
 }
 
@@ -113,7 +114,7 @@ func (c *Conditions) evaluate(ctx context.Context, spec *authorizationv1.Subject
 	return len(errs) == 0, utilerrors.NewAggregate(errs)
 }
 
-// Names of the types of request.
+// Names of the CEL types of the variable request.
 const (
 	specName          = "kubernetes.SubjectAccessReviewSpec"
 	resourceName      = "kubernetes.ResourceAttributes"
@@ -123,11 +124,12 @@ const (
 	requirementName   = "kubernetes.SelectorRequirement"
 )
 
-// provider resolves these types, and all others by another provider.
-type provider struct{ types.Provider }
+// typeProvider resolves the types of the variable request, and other types with the embedded
+// Provider.
+type typeProvider struct{ types.Provider }
 
 // FindStructType implements types.Provider.
-func (p provider) FindStructType(name string) (*types.Type, bool) {
+func (p typeProvider) FindStructType(name string) (*types.Type, bool) {
 	switch name {
 	case specName, resourceName, pathName, fieldSelectorName, labelSelectorName, requirementName:
 		return types.NewTypeTypeWithParam(types.NewObjectType(name)), true
@@ -136,14 +138,14 @@ func (p provider) FindStructType(name string) (*types.Type, bool) {
 }
 
 // FindStructFieldType implements types.Provider.
-func (p provider) FindStructFieldType(name, field string) (*types.FieldType, bool) {
+func (p typeProvider) FindStructFieldType(name, field string) (*types.FieldType, bool) {
 	if t := fieldOf(name, field); t != nil {
 		return &types.FieldType{Type: t}, true
 	}
 	return p.Provider.FindStructFieldType(name, field)
 }
 
-// fieldOf returns the type of a field, or nil if the field does not exist.
+// fieldOf returns the CEL type of a field, or nil if the field does not exist.
 func fieldOf(name, field string) *cel.Type {
 	texts := cel.ListType(cel.StringType)
 	switch name + "." + field {
@@ -170,8 +172,8 @@ func fieldOf(name, field string) *cel.Type {
 	return nil
 }
 
-// valueOf returns the variable of the expressions, with all strings, including empty ones, and
-// other fields that are set.
+// valueOf returns the value of the variable request. It contains all strings, including empty ones,
+// and other fields that are set.
 func valueOf(spec *authorizationv1.SubjectAccessReviewSpec) map[string]any {
 	extra := make(map[string][]string, len(spec.Extra))
 	for key, values := range spec.Extra {

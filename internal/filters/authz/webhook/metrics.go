@@ -17,7 +17,7 @@ type Metrics struct {
 	duration, conditionDuration                        *prometheus.HistogramVec
 }
 
-// NewMetrics registers the metrics.
+// NewMetrics registers the metrics. It returns an error if one of them is already registered.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "apiserver_authorization_" + name, Help: help}, labels)
@@ -45,7 +45,8 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// resultOf is how a call of a request with a context ended.
+// resultOf returns the metric label for the result of a webhook call. ctx is the context of the
+// client's request.
 func resultOf(ctx context.Context, err error) string {
 	var slow net.Error
 	switch {
@@ -59,20 +60,20 @@ func resultOf(ctx context.Context, err error) string {
 	return "error"
 }
 
-func (m *Metrics) asked(name, result string, took time.Duration) {
+func (m *Metrics) observeCall(name, result string, took time.Duration) {
 	if m != nil {
 		m.evaluations.WithLabelValues(name, result).Inc()
 		m.duration.WithLabelValues(name, result).Observe(took.Seconds())
 	}
 }
 
-func (m *Metrics) failedOpen(name, result string) {
+func (m *Metrics) countFailOpen(name, result string) {
 	if m != nil {
 		m.failOpen.WithLabelValues(name, result).Inc()
 	}
 }
 
-func (m *Metrics) matched(name string, matches bool, err error, took time.Duration) {
+func (m *Metrics) observeMatch(name string, matches bool, err error, took time.Duration) {
 	if m == nil {
 		return
 	}

@@ -8,8 +8,8 @@ import (
 	"mainstay.dev/mainstay/internal/authorizer"
 )
 
-// operatorOf returns how reviews name an operator; "" for one that they do not have. The
-// names for fields are the same.
+// operatorOf returns the operator in SubjectAccessReviews, or "" if they cannot represent it. Label
+// and field selectors have the same operators.
 func operatorOf(o selection.Operator) metav1.LabelSelectorOperator {
 	switch o {
 	case selection.Equals, selection.DoubleEquals, selection.In:
@@ -24,8 +24,8 @@ func operatorOf(o selection.Operator) metav1.LabelSelectorOperator {
 	return ""
 }
 
-// fieldSelectorOf returns nil without a selector. It omits requirements that reviews cannot
-// represent, which widens the request.
+// fieldSelectorOf returns nil if there are no requirements. It omits requirements that reviews
+// cannot represent, so the webhook authorizes a wider request.
 func fieldSelectorOf(a *authorizer.Attributes) *authorizationv1.FieldSelectorAttributes {
 	var list []metav1.FieldSelectorRequirement
 	for _, r := range a.FieldSelectorRequirements {

@@ -19,42 +19,43 @@ import (
 	"mainstay.dev/mainstay/internal/egress/webhook/review"
 )
 
-// Config describes an Authorizer.
+// Config configures an Authorizer. Client, URL, Timeout and Version are required.
 type Config struct {
-	// Name is that of the webhook in metrics; Metrics may be nil.
+	// Name is the name of the webhook in metrics. Metrics may be nil.
 	Name    string
 	Metrics *Metrics
-	// Client reaches the webhook at URL, each time within Timeout.
+	// Client sends the requests to URL. Timeout applies to each attempt.
 	Client  *http.Client
 	URL     string
 	Timeout time.Duration
-	// Version is that of the reviews that it is sent: v1 or v1beta1.
+	// Version is the API version of the SubjectAccessReviews: v1 or v1beta1.
 	Version string
-	// AllowedTTL and OtherTTL are the cache durations of positive and other decisions; 0 disables
-	// the cache.
+	// AllowedTTL and OtherTTL are the lifetimes of cached decisions, for allowed and other
+	// requests; 0 disables the cache.
 	AllowedTTL, OtherTTL time.Duration
-	// Conditions must all match for a call of the webhook; nil always matches.
+	// Conditions select the requests for the webhook. Other requests get DecisionNoOpinion. nil
+	// selects all requests.
 	Conditions *Conditions
-	// DenyOnError denies where the webhook, or a condition, fails; otherwise there is no
-	// opinion then.
+	// DenyOnError returns DecisionDeny if the webhook or a condition fails. Otherwise, the decision
+	// is DecisionNoOpinion.
 	DenyOnError bool
 }
 
-// Limits of the cache, as in kube-apiserver: the number of decisions, and the size of the
-// client-controlled part of a request.
+// Limits of the cache, as in kube-apiserver: the maximum number of decisions, and the maximum size
+// of the client-controlled data of a cached request, in bytes.
 const (
-	maxAnswers  = 8192
-	maxQuestion = 10_000
+	maxCachedDecisions = 8192
+	maxCacheableSize   = 10_000
 )
 
-// Authorizer calls a webhook. It is safe for concurrent use.
+// Authorizer calls a webhook and caches its decisions. It is safe for concurrent use.
 type Authorizer struct {
 	config  Config
 	webhook review.Webhook
-	answers *lru.Cache
+	cache   *lru.Cache
 }
 
-type answer struct {
+type cachedDecision struct {
 	status authorizationv1.SubjectAccessReviewStatus
 	until  time.Time
 }
@@ -64,11 +65,12 @@ func New(config Config) *Authorizer {
 	return &Authorizer{
 		config:  config,
 		webhook: review.Webhook{Client: config.Client, URL: config.URL, Purpose: "authorization", Timeout: config.Timeout},
-		answers: lru.New(maxAnswers),
+		cache:   lru.New(maxCachedDecisions),
 	}
 }
 
-// Authorize implements authorizer.Authorizer.
+// Authorize implements authorizer.Authorizer. It blocks until the webhook has responded, unless the
+// decision is cached, and retries failed calls.
 func (w *Authorizer) Authorize(ctx context.Context, a *authorizer.Attributes) (authorizer.Decision, string, error) {
 	spec := specOf(a)
 	if matches, err := w.config.Conditions.match(ctx, spec, w.config.Metrics, w.config.Name); err != nil {
@@ -76,7 +78,7 @@ func (w *Authorizer) Authorize(ctx context.Context, a *authorizer.Attributes) (a
 	} else if !matches {
 		return authorizer.DecisionNoOpinion, "", nil
 	}
-	status, err := w.ask(ctx, spec, sizeOf(a) < maxQuestion)
+	status, err := w.review(ctx, spec, clientDataSize(a) < maxCacheableSize)
 	if err != nil {
 		return w.onError(), "", err
 	}
@@ -98,16 +100,16 @@ func (w *Authorizer) onError() authorizer.Decision {
 	return authorizer.DecisionNoOpinion
 }
 
-// ask returns the webhook's decision, possibly cached. Failures and decisions for large requests
-// are not cached.
-func (w *Authorizer) ask(ctx context.Context, spec *authorizationv1.SubjectAccessReviewSpec, remember bool) (*authorizationv1.SubjectAccessReviewStatus, error) {
+// review returns the webhook's response, possibly from the cache. If cacheable is false, the
+// response is not added to the cache. Failures are never cached.
+func (w *Authorizer) review(ctx context.Context, spec *authorizationv1.SubjectAccessReviewSpec, cacheable bool) (*authorizationv1.SubjectAccessReviewStatus, error) {
 	text, err := json.Marshal(spec)
 	if err != nil {
 		return nil, fmt.Errorf("call the authorization webhook: %w", err)
 	}
 	key := sha256.Sum256(text)
-	if known, ok := w.answers.Get(key); ok {
-		if known := known.(*answer); time.Now().Before(known.until) {
+	if known, ok := w.cache.Get(key); ok {
+		if known := known.(*cachedDecision); time.Now().Before(known.until) {
 			return &known.status, nil
 		}
 	}
@@ -119,30 +121,30 @@ func (w *Authorizer) ask(ctx context.Context, spec *authorizationv1.SubjectAcces
 	if status.Allowed {
 		ttl = w.config.AllowedTTL
 	}
-	if remember && ttl > 0 {
-		w.answers.Add(key, &answer{*status, time.Now().Add(ttl)})
+	if cacheable && ttl > 0 {
+		w.cache.Add(key, &cachedDecision{*status, time.Now().Add(ttl)})
 	}
 	return status, nil
 }
 
 func (w *Authorizer) call(ctx context.Context, spec *authorizationv1.SubjectAccessReviewSpec) (*authorizationv1.SubjectAccessReviewStatus, error) {
-	asked := w.webhook
+	webhook := w.webhook
 	var result string
-	asked.OnAttempt = func(err error, took time.Duration) {
+	webhook.OnAttempt = func(err error, took time.Duration) {
 		result = resultOf(ctx, err)
-		w.config.Metrics.asked(w.config.Name, result, took)
+		w.config.Metrics.observeCall(w.config.Name, result, took)
 	}
-	var got authorizationv1.SubjectAccessReview
-	if err := asked.Post(ctx, reviewOf(spec, w.config.Version), &got); err != nil {
+	var response authorizationv1.SubjectAccessReview
+	if err := webhook.Post(ctx, reviewOf(spec, w.config.Version), &response); err != nil {
 		if !w.config.DenyOnError && ctx.Err() == nil {
-			w.config.Metrics.failedOpen(w.config.Name, result)
+			w.config.Metrics.countFailOpen(w.config.Name, result)
 		}
 		return nil, err
 	}
-	return &got.Status, nil
+	return &response.Status, nil
 }
 
-// reviewV1beta1 is a v1beta1 review, in which the field of groups has another name.
+// reviewV1beta1 is a v1beta1 SubjectAccessReview, in which the field groups is called group.
 type reviewV1beta1 struct {
 	metav1.TypeMeta `json:",inline"`
 	Spec            specV1beta1 `json:"spec"`
@@ -150,11 +152,11 @@ type reviewV1beta1 struct {
 
 type specV1beta1 struct {
 	*authorizationv1.SubjectAccessReviewSpec
-	Groups []string `json:"groups,omitempty"` // hides that of v1
+	Groups []string `json:"groups,omitempty"` // hides the embedded field
 	Group  []string `json:"group,omitempty"`
 }
 
-// reviewOf returns the question in a version.
+// reviewOf returns the request body in an API version.
 func reviewOf(spec *authorizationv1.SubjectAccessReviewSpec, version string) any {
 	head := metav1.TypeMeta{Kind: "SubjectAccessReview", APIVersion: authorizationv1.GroupName + "/" + version}
 	if version == "v1beta1" {
@@ -163,7 +165,6 @@ func reviewOf(spec *authorizationv1.SubjectAccessReviewSpec, version string) any
 	return &authorizationv1.SubjectAccessReview{TypeMeta: head, Spec: *spec}
 }
 
-// specOf is the question about attributes.
 func specOf(a *authorizer.Attributes) *authorizationv1.SubjectAccessReviewSpec {
 	spec := &authorizationv1.SubjectAccessReviewSpec{}
 	if u := a.User; u != nil {
@@ -187,7 +188,7 @@ func specOf(a *authorizer.Attributes) *authorizationv1.SubjectAccessReviewSpec {
 	return spec
 }
 
-// sizeOf is how many bytes of a question its client chose.
-func sizeOf(a *authorizer.Attributes) int {
+// clientDataSize returns the size of the client-controlled data of a request, in bytes.
+func clientDataSize(a *authorizer.Attributes) int {
 	return len(a.Namespace) + len(a.Verb) + len(a.APIGroup) + len(a.APIVersion) + len(a.Resource) + len(a.Subresource) + len(a.Name) + len(a.Path)
 }

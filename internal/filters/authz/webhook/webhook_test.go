@@ -19,22 +19,22 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// hook is a webhook with configurable responses. It records the last request.
-type hook struct {
+// webhookServer is a webhook with configurable responses. It records the last request.
+type webhookServer struct {
 	*httptest.Server
-	calls  atomic.Int32
-	answer atomic.Pointer[any] // a code, a body, or a time to wait
-	then   atomic.Pointer[any] // the answer from the second call on; nil: the same
-	asked  atomic.Pointer[string]
+	calls       atomic.Int32
+	answer      atomic.Pointer[any] // a status code, a body, or a channel to wait for
+	then        atomic.Pointer[any] // the response from the second call on; nil repeats the first
+	lastRequest atomic.Pointer[string]
 }
 
-func newHook(t *testing.T) *hook {
-	h := &hook{}
+func newWebhookServer(t *testing.T) *webhookServer {
+	h := &webhookServer{}
 	h.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.calls.Add(1)
 		body, _ := io.ReadAll(r.Body)
 		text := string(body)
-		h.asked.Store(&text)
+		h.lastRequest.Store(&text)
 		answer := h.answer.Load()
 		if then := h.then.Load(); then != nil {
 			h.answer.Store(then)
@@ -52,9 +52,9 @@ func newHook(t *testing.T) *hook {
 	return h
 }
 
-func (h *hook) say(answer any) { h.answer.Store(&answer); h.calls.Store(0) }
+func (h *webhookServer) respondWith(answer any) { h.answer.Store(&answer); h.calls.Store(0) }
 
-func (h *hook) authorizer(change func(*Config)) *Authorizer {
+func (h *webhookServer) authorizer(change func(*Config)) *Authorizer {
 	c := Config{Name: "h", Client: h.Client(), URL: h.URL, Version: "v1", AllowedTTL: time.Hour, OtherTTL: time.Hour}
 	if change != nil {
 		change(&c)
@@ -72,7 +72,7 @@ func question() *authorizer.Attributes {
 
 func TestAuthorize(t *testing.T) {
 	t.Parallel()
-	h := newHook(t)
+	h := newWebhookServer(t)
 	const allow, deny, none = authorizer.DecisionAllow, authorizer.DecisionDeny, authorizer.DecisionNoOpinion
 	for _, tt := range []struct {
 		name     string
@@ -81,7 +81,7 @@ func TestAuthorize(t *testing.T) {
 		decision authorizer.Decision
 		reason   string
 		err      string
-		calls    int32 // of two
+		calls    int32 // webhook calls for two requests
 	}{
 		{"allowed", `{"allowed":true,"reason":"friend"}`, nil, allow, "friend", "", 1},
 		{"denied", `{"denied":true,"reason":"foe"}`, nil, deny, "foe", "", 1},
@@ -93,7 +93,7 @@ func TestAuthorize(t *testing.T) {
 		{"refused, to deny", 403, func(c *Config) { c.DenyOnError = true }, deny, "", "403 Forbidden", 2},
 		{"nonsense", `x`, nil, none, "", "invalid character", 2},
 	} {
-		h.say(tt.answer)
+		h.respondWith(tt.answer)
 		w := h.authorizer(tt.change)
 		for range 2 {
 			decision, reason, err := w.Authorize(t.Context(), question())
@@ -110,8 +110,8 @@ func TestAuthorize(t *testing.T) {
 // TestRetries checks that failed webhook calls are retried.
 func TestRetries(t *testing.T) {
 	t.Parallel()
-	h := newHook(t)
-	h.say(503)
+	h := newWebhookServer(t)
+	h.respondWith(503)
 	recovered := any(`{"allowed":true}`)
 	h.then.Store(&recovered)
 	if decision, _, err := h.authorizer(nil).Authorize(t.Context(), question()); decision != authorizer.DecisionAllow || h.calls.Load() != 2 {
@@ -119,13 +119,13 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// TestSlow: a webhook that does not answer in time is as one that fails.
+// TestSlow checks that a timeout of the webhook has the same effect as an error.
 func TestSlow(t *testing.T) {
 	t.Parallel()
-	h := newHook(t)
+	h := newWebhookServer(t)
 	never := make(chan struct{})
 	t.Cleanup(func() { close(never) })
-	h.say(never)
+	h.respondWith(never)
 	registry := prometheus.NewRegistry()
 	metrics, err := NewMetrics(registry)
 	if err != nil {
@@ -153,8 +153,8 @@ func TestSlow(t *testing.T) {
 // TestQuestion checks the request body that is sent to the webhook, in both API versions.
 func TestQuestion(t *testing.T) {
 	t.Parallel()
-	h := newHook(t)
-	h.say(`{"allowed":true}`)
+	h := newWebhookServer(t)
+	h.respondWith(`{"allowed":true}`)
 	selector, err := labels.Parse("a in (b),!c")
 	if err != nil {
 		t.Fatal(err)
@@ -165,19 +165,19 @@ func TestQuestion(t *testing.T) {
 	const resource = `"resourceAttributes":{"namespace":"a","verb":"list","group":"apps","version":"v1","resource":"deployments",` +
 		`"fieldSelector":{"requirements":[{"key":"metadata.name","operator":"In","values":["x"]}]},"labelSelector":{"requirements":[{"key":"a","operator":"In","values":["b"]},{"key":"c","operator":"DoesNotExist"}]}}`
 	for _, tt := range []struct {
-		version string
-		asked   *authorizer.Attributes
-		want    string
+		version     string
+		lastRequest *authorizer.Attributes
+		want        string
 	}{
 		{"v1", list, `{"kind":"SubjectAccessReview","apiVersion":"authorization.k8s.io/v1","spec":{` + resource + `,"user":"jane","groups":["devs"],"extra":{"k":["v"]},"uid":"u"}}`},
 		{"v1beta1", list, `{"kind":"SubjectAccessReview","apiVersion":"authorization.k8s.io/v1beta1","spec":{` + resource + `,"user":"jane","group":["devs"],"extra":{"k":["v"]},"uid":"u"}}`},
 		{"v1", path, `{"kind":"SubjectAccessReview","apiVersion":"authorization.k8s.io/v1","spec":{"nonResourceAttributes":{"path":"/metrics","verb":"get"},"user":"jane"}}`},
 	} {
-		if decision, _, err := h.authorizer(func(c *Config) { c.Version = tt.version }).Authorize(t.Context(), tt.asked); decision != authorizer.DecisionAllow {
+		if decision, _, err := h.authorizer(func(c *Config) { c.Version = tt.version }).Authorize(t.Context(), tt.lastRequest); decision != authorizer.DecisionAllow {
 			t.Error(decision, err)
 		}
 		var got, want map[string]any
-		if err := json.Unmarshal([]byte(*h.asked.Load()), &got); err != nil {
+		if err := json.Unmarshal([]byte(*h.lastRequest.Load()), &got); err != nil {
 			t.Fatal(err)
 		}
 		delete(got, "metadata")
@@ -195,10 +195,10 @@ func TestQuestion(t *testing.T) {
 
 func TestLargeQuestionsAreNotRemembered(t *testing.T) {
 	t.Parallel()
-	h := newHook(t)
-	h.say(`{"allowed":true}`)
+	h := newWebhookServer(t)
+	h.respondWith(`{"allowed":true}`)
 	w, large := h.authorizer(nil), question()
-	large.Name = strings.Repeat("x", maxQuestion)
+	large.Name = strings.Repeat("x", maxCacheableSize)
 	for range 2 {
 		if decision, _, err := w.Authorize(t.Context(), large); decision != authorizer.DecisionAllow {
 			t.Error(decision, err)
@@ -211,8 +211,8 @@ func TestLargeQuestionsAreNotRemembered(t *testing.T) {
 
 func TestConditions(t *testing.T) {
 	t.Parallel()
-	h := newHook(t)
-	h.say(`{"allowed":true}`)
+	h := newWebhookServer(t)
+	h.respondWith(`{"allowed":true}`)
 	for _, tt := range []struct {
 		conditions []string
 		decision   authorizer.Decision

@@ -1,11 +1,11 @@
 package fairqueue
 
-// MaxHandSize is the most queues that a flow is dealt. The API's bound on the number
-// of hands, 2⁶⁰, allows no more than 19 of them.
+// MaxHandSize is the maximum number of queues in a hand. API validation limits the number of
+// possible hands to 2⁶⁰, which allows hands of at most 19 queues.
 const MaxHandSize = 32
 
-// deal deals distinct cards of a deck, chosen by a hash, into hand: each hand is as
-// likely as any other. The deck must hold as many.
+// deal fills hand with distinct cards from 0 to deck-1. The hash determines the cards; all hands
+// are equally likely. deck must be at least len(hand).
 func deal(hash uint64, deck int, hand []int) {
 	var dealt [MaxHandSize]int // in ascending order
 	for i := range hand {

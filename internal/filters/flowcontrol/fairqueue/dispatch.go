@@ -1,23 +1,23 @@
 package fairqueue
 
-// Dispatch is how things stood when a request left its queue, in the world where all
-// queues are served at the same time.
+// Dispatch is the state of the virtual clock at the time when a request left its queue. In virtual
+// time, all queues are served simultaneously.
 type Dispatch struct {
 	// Progress is the virtual time at dispatch, Start the virtual start time of the request.
 	Progress, Start SeatSeconds
-	// Next has the minimum and maximum over the queues with waiting requests, including this one,
-	// of the virtual start time of the oldest request. Discounted subtracts the expected work of
-	// executing requests.
+	// Next is the range of the virtual start times of the oldest requests of all queues with
+	// waiting requests, including this one. Discounted subtracts the expected work of executing
+	// requests.
 	Next, Discounted Span
 }
 
-// Span is the least and the greatest of some values.
+// Span is the minimum and maximum of a set of values.
 type Span struct{ Min, Max SeatSeconds }
 
 func (s *Span) add(value SeatSeconds) { s.Min, s.Max = min(s.Min, value), max(s.Max, value) }
 
-// noteDispatch notes that the next request of a queue is about to leave it.
-func (s *Set) noteDispatch(q *queue) {
+// recordDispatch records the state before the next request of a queue leaves it.
+func (s *Set) recordDispatch(q *queue) {
 	if s.last == nil {
 		s.last = &Dispatch{}
 	}
@@ -34,9 +34,13 @@ func (s *Set) noteDispatch(q *queue) {
 	}
 }
 
-func (q *queue) discounted() SeatSeconds { return q.nextDispatchR - workOf(q.seatsInUse, guess) }
+// discounted returns nextDispatchR without the charge for executing requests.
+func (q *queue) discounted() SeatSeconds {
+	return q.nextDispatchR - workOf(q.seatsInUse, estimatedDuration)
+}
 
-// LastDispatch returns the state when the last request left its queue, or false if there was none.
+// LastDispatch returns the state when the last request left its queue. It returns false if no
+// request has done so.
 func (s *Set) LastDispatch() (Dispatch, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

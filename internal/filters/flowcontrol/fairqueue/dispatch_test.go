@@ -42,7 +42,7 @@ func TestLastDispatch(t *testing.T) {
 	})
 }
 
-// TestGauge: each nanosecond counts, for the part of the denominator that there was.
+// TestGauge checks that each nanosecond counts with the ratio at that time.
 func TestGauge(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestGauge(t *testing.T) {
 		time.Sleep(time.Microsecond)
 		g.Add(time.Now(), 2)
 		time.Sleep(2 * time.Microsecond)
-		g.Add(time.Now().Add(-time.Microsecond), 2) // was late
+		g.Add(time.Now().Add(-time.Microsecond), 2) // a time before the current time of the gauge
 		time.Sleep(3 * time.Microsecond)
 		g.Add(time.Now(), -4)
 		got := g.Measured()

@@ -2,15 +2,15 @@ package fairqueue
 
 import "time"
 
-// Dump is the state of a Set at a moment.
+// Dump is a copy of the state of a Set.
 type Dump struct {
 	Queues                        []QueueDump
-	Requests                      []RequestDump // the waiting, then the executing requests of each queue, then requests without a queue
+	Requests                      []RequestDump // waiting and executing requests by queue, then requests without a queue
 	Waiting, Executing            int
 	SeatsInUse, SeatsWaiting      int
 	Dispatched                    uint64
 	Rejected, TimedOut, Cancelled uint64
-	ActiveQueues                  int // in which requests wait
+	ActiveQueues                  int // queues with waiting requests
 	Progress                      SeatSeconds
 }
 
@@ -18,19 +18,21 @@ type Dump struct {
 type QueueDump struct {
 	Waiting, Executing, SeatsInUse int
 	NextDispatchR                  SeatSeconds
-	InitialSeats, Seats            int // of the waiting
+	InitialSeats, Seats            int // sums over the waiting requests
 	Work                           SeatSeconds
 }
 
-// RequestDump is a request that waits or is executed.
+// RequestDump is a waiting or executing request. Position is -1 if it is executing, Queue is -1 if
+// it was never queued. Data is Request.Data.
 type RequestDump struct {
-	Queue, Position  int // T -1 without a queue
+	Queue, Position  int
 	Arrived, Started time.Time
 	Work             Work
-	About            any
+	Data             any
 }
 
-// Dump returns the state, with the individual requests if requests is set.
+// Dump returns the state of the queues. If requests is true, it also contains the individual
+// requests.
 func (s *Set) Dump(requests bool) Dump {
 	s.lock(time.Now())
 	defer s.mu.Unlock()
@@ -66,7 +68,7 @@ func (s *Set) dumpRequests() []RequestDump {
 	}
 	var all []RequestDump
 	add := func(r *Request, queue, position int) {
-		all = append(all, RequestDump{Queue: queue, Position: position, Arrived: r.arrived, Started: r.started, Work: r.Work, About: r.About})
+		all = append(all, RequestDump{Queue: queue, Position: position, Arrived: r.arrived, Started: r.started, Work: r.Work, Data: r.Data})
 	}
 	for index, q := range s.queues {
 		if q == nil {
@@ -87,7 +89,7 @@ func (s *Set) dumpRequests() []RequestDump {
 	return all
 }
 
-// FlowCounts returns a copy of the counters of a flow.
+// FlowCounts returns a copy of the counters of a flow, which are guarded by the lock of the Set.
 func (s *Set) FlowCounts(f *Flow) Flow {
 	s.lock(time.Now())
 	defer s.mu.Unlock()

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Gauge is a count that is measured over time, in parts of a denominator. It is safe for
+// Gauge measures the time-weighted ratio of a count to a denominator. Use NewGauge. It is safe for
 // concurrent use.
 type Gauge struct {
 	mu    sync.Mutex
@@ -14,10 +14,11 @@ type Gauge struct {
 	meter Meter
 }
 
-// NewGauge returns a Gauge with upper bounds of buckets.
+// NewGauge returns a Gauge with a denominator of 1. bounds are the upper bounds of its buckets, in
+// ascending order; the Gauge retains the slice.
 func NewGauge(bounds []float64) *Gauge { return &Gauge{now: time.Now(), meter: newMeter(bounds)} }
 
-// Add changes the count. now is the time of the call.
+// Add adds n, which may be negative, to the count. now is the current time.
 func (g *Gauge) Add(now time.Time, n int) {
 	g.lock(now)
 	defer g.mu.Unlock()
@@ -25,7 +26,7 @@ func (g *Gauge) Add(now time.Time, n int) {
 	g.meter.set(float64(g.count))
 }
 
-// SetDenominator sets the value that corresponds to a ratio of 1.
+// SetDenominator sets the count that corresponds to a ratio of 1. Values below 1 are treated as 1.
 func (g *Gauge) SetDenominator(denominator int) {
 	g.lock(time.Now())
 	defer g.mu.Unlock()

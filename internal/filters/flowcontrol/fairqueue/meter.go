@@ -5,37 +5,36 @@ import (
 	"time"
 )
 
-// Meter measures how long a value had each ratio to a denominator. The zero value measures nothing.
-// It is guarded by its Set's lock.
+// Meter measures for how long a value had each ratio to a denominator. The zero value measures
+// nothing. It is guarded by its Set's lock.
 type Meter struct {
 	bounds             []float64 // upper bounds of the buckets, ascending
-	nanoseconds        []uint64  // that the part was in a bucket; the last is of larger ones
-	sum                float64   // of the part times nanoseconds
+	nanoseconds        []uint64  // time per bucket; the last one is for larger ratios
+	sum                float64   // sum of ratio times nanoseconds
 	value, denominator float64
-	bucket             int // of the present part
+	bucket             int // bucket of the current ratio
 }
 
-// newMeter returns a Meter with upper bounds of buckets.
 func newMeter(bounds []float64) Meter {
 	return Meter{bounds: bounds, nanoseconds: make([]uint64, len(bounds)+1), denominator: 1}
 }
 
-func (m *Meter) part() float64 { return m.value / m.denominator }
+func (m *Meter) ratio() float64 { return m.value / m.denominator }
 
-// advance notes that the present value has held for a time.
+// advance records that the current value has been unchanged for d.
 func (m *Meter) advance(d time.Duration) {
 	if len(m.nanoseconds) == 0 {
 		return
 	}
 	m.nanoseconds[m.bucket] += uint64(d)
-	m.sum += m.part() * float64(d)
+	m.sum += m.ratio() * float64(d)
 }
 
 func (m *Meter) set(value float64) {
 	m.value = value
-	part := m.part()
+	ratio := m.ratio()
 	m.bucket = 0
-	for m.bucket < len(m.bounds) && part > m.bounds[m.bucket] {
+	for m.bucket < len(m.bounds) && ratio > m.bounds[m.bucket] {
 		m.bucket++
 	}
 }
@@ -45,11 +44,12 @@ func (m *Meter) setDenominator(denominator int) {
 	m.set(m.value)
 }
 
-// Measured is the result of a Meter: a histogram with one observation per nanosecond.
+// Measured is a histogram with one observation of the ratio per nanosecond. Buckets are cumulative,
+// by upper bound.
 type Measured struct {
 	Count   uint64
 	Sum     float64
-	Buckets map[float64]uint64 // cumulative, by upper bound
+	Buckets map[float64]uint64
 }
 
 func (m *Meter) measured() Measured {
@@ -63,18 +63,18 @@ func (m *Meter) measured() Measured {
 	return all
 }
 
-// Demand describes the number of seats requested in a period, whether available or not.
+// Demand describes the number of requested seats in a period, whether they were available or not.
 type Demand struct {
 	Duration           time.Duration
-	Average, Deviation float64 // weighed by time
+	Average, Deviation float64 // time-weighted
 	Max                float64
 }
 
-// demand integrates the demand since it was taken last.
+// demand integrates the demand of the current period.
 type demand struct {
 	value, max   float64
 	elapsed      time.Duration
-	sum, squares float64 // of value and value² times seconds
+	sum, squares float64 // integrals of value and value² over seconds
 }
 
 func (d *demand) advance(by time.Duration) {

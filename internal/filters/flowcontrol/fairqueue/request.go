@@ -2,26 +2,25 @@ package fairqueue
 
 import "time"
 
-// Request is one request on its way through a Set. The exported fields are set
-// before it is started; a Request must not be used twice.
+// Request is a request in a Set. Set the exported fields before Set.Start. A Request must be used
+// with one Set only, and only once.
 type Request struct {
-	// Flow is counted for.
+	// Flow contains the counters of the request's flow. Required.
 	Flow *Flow
-	// Hash chooses the queues that the request may wait in. Requests of the same
-	// flow have the same.
+	// Hash selects the hand of queues. Requests of the same flow must have the same hash.
 	Hash uint64
 	Work Work
-	// About is data for dumps.
-	About any
+	// Data is copied to RequestDump.Data.
+	Data any
 
 	state    state
-	queue    *queue // nil: it went past the queues
+	queue    *queue // nil if the request was never queued
 	arrived  time.Time
 	arrivalR SeatSeconds
 	started  time.Time
-	// decided is closed when a request that had to wait is executed.
-	decided chan struct{}
-	// prev and next are the neighbours in its queue, or among the executing.
+	// dispatched is closed when a request that had to wait is executed.
+	dispatched chan struct{}
+	// prev and next are the neighbors in the list of its queue, or of executing requests.
 	prev, next *Request
 }
 
@@ -34,29 +33,29 @@ const (
 	isDone
 )
 
-// Flow counts the requests of one kind, such as those of a FlowSchema. It is guarded by the lock of
-// the Set that its requests pass.
+// Flow counts the requests of a flow schema. It is guarded by the lock of the Set that its requests
+// use; read it with Set.FlowCounts.
 type Flow struct {
 	Dispatched                        uint64
 	Rejected                          [reasons]uint64
-	NoAccommodation                   uint64 // times that the next request found too few seats
+	NoAccommodation                   uint64 // dispatch attempts without enough free seats
 	ExecutingRequests, ExecutingSeats int
 	WaitingRequests, WaitingSeats     int
-	Queued                            uint64 // requests that had to wait
+	Queued                            uint64 // queued requests so far
 }
 
-// Reason is why a request is rejected.
+// Reason is the reason for rejecting a request.
 type Reason int
 
-// Reasons, with kube-apiserver's names.
+// Reasons for rejecting requests. String returns the names in kube-apiserver's metrics.
 const (
-	// ConcurrencyLimit: there are too few seats, and no queues.
+	// ConcurrencyLimit means that there are not enough free seats and no queues.
 	ConcurrencyLimit Reason = iota
-	// QueueFull: there are too few seats, and too many requests wait.
+	// QueueFull means that there are not enough free seats and the queue is full.
 	QueueFull
-	// TimeOut: it has waited for as long as it may.
+	// TimeOut means that the maximum queuing time has passed.
 	TimeOut
-	// Cancelled: the client has disconnected.
+	// Cancelled means that the client has disconnected.
 	Cancelled
 	reasons int = iota
 )
@@ -65,7 +64,7 @@ func (r Reason) String() string {
 	return [...]string{"concurrency-limit", "queue-full", "time-out", "cancelled"}[r]
 }
 
-// list is a list of requests, oldest first.
+// list is a linked list of requests, the oldest first.
 type list struct {
 	first, last *Request
 	length      int
@@ -97,20 +96,19 @@ func (l *list) remove(r *Request) {
 	l.length--
 }
 
-// queue is one of the queues of a Set.
 type queue struct {
 	waiting list
-	// executing is the number of executing requests of the queue; seatsInUse are the seats of these
-	// and of lingering requests.
+	// executing is the number of executing requests from the queue. seatsInUse is the number of
+	// their seats and of the lingering seats.
 	executing, seatsInUse int
 	// nextDispatchR is the virtual start time of the oldest waiting request.
 	nextDispatchR SeatSeconds
-	// Sums over the waiting.
+	// Sums over the waiting requests.
 	initialSeats, seats int
 	work                SeatSeconds
 }
 
-// active reports whether something happens in a queue, which may be nil.
+// active reports whether a queue has waiting or executing requests. q may be nil.
 func (q *queue) active() bool { return q != nil && (q.waiting.length > 0 || q.executing > 0) }
 
 func (q *queue) push(r *Request) {
@@ -126,13 +124,13 @@ func (q *queue) remove(r *Request) {
 	q.seats -= r.Work.Seats()
 	q.work -= r.Work.total()
 	if q.waiting.length == 0 {
-		q.work = 0 // a rounding error
+		q.work = 0 // removes rounding errors
 	}
 }
 
-// bound prevents a queue that was idle from catching up: no request has a virtual start time before
-// its arrival.
-func (q *queue) bound() {
+// limitCatchUp prevents a previously idle queue from using more than its share: no request has a
+// virtual start time before its arrival.
+func (q *queue) limitCatchUp() {
 	if oldest := q.waiting.first; oldest != nil {
 		q.nextDispatchR = max(q.nextDispatchR, oldest.arrivalR)
 	}

@@ -7,47 +7,49 @@ import (
 	"time"
 )
 
-// Config is how a level treats requests that find no seats.
+// Config configures the queues of a Set.
 type Config struct {
-	// Exempt: there is no limit.
+	// Exempt executes all requests immediately.
 	Exempt bool
-	// Queues is how many queues they wait in; 0: they are rejected.
+	// Queues is the number of queues. With 0, requests are rejected if there are not enough free
+	// seats.
 	Queues int
-	// HandSize is how many of the queues a flow may use, QueueLengthLimit how many
-	// requests wait in each.
+	// HandSize is the number of queues per flow. QueueLengthLimit is the maximum number of waiting
+	// requests per queue.
 	HandSize, QueueLengthLimit int
 }
 
-// Limits are how many seats there are.
+// Limits contains the capacity of a Set.
 type Limits struct {
-	Seats int
-	// Denominator is the denominator of the meters.
+	Seats int // number of seats
+	// Denominator is the value that corresponds to a ratio of 1 in the meters Seats, Executing and
+	// Demand.
 	Denominator int
 }
 
 // Set contains the queues and seats of one priority level. It is safe for concurrent use.
 //
-// Every caller that locks the set first advances its clock (lock), which processes the events since
-// the last call, such as seats that became free. A timer runs only while requests wait for such
-// seats.
+// Every caller that locks the set first advances its clock (see lock), which processes earlier
+// events, such as seats that became free. A timer runs only while requests wait for such seats.
 type Set struct {
 	mu sync.Mutex
 	// mu guards the following fields.
-	config Config
-	limits Limits
-	queues []*queue // nil before the first use; queues beyond config.Queues only drain
-	robin  int      // the queue that was served last
-	deals  int      // how many requests were dealt a hand
-	active int      // queues that are
-	// progress is the seat-seconds that each active queue has been given.
+	config     Config
+	limits     Limits
+	queues     []*queue // nil before the first use; queues beyond config.Queues only drain
+	lastServed int      // index of the last dispatched queue
+	hands      int      // number of requests with a hand so far
+	active     int      // number of active queues
+	// progress is the virtual time: the seat-seconds of service that each active queue has
+	// received.
 	progress SeatSeconds
 	now      time.Time
 
 	executing                list
 	waiting                  int
 	seatsInUse, seatsWaiting int
-	// lingering are completed requests with occupied seats, ordered by the time at which the seats
-	// become free.
+	// lingering contains the seats of completed requests that are still occupied, ordered by the
+	// time at which they become free.
 	lingering  []lingering
 	timer      *time.Timer
 	dispatched uint64
@@ -59,11 +61,11 @@ type Set struct {
 	last *Dispatch
 }
 
-// Meters are the measurements of a Set: seats, executing requests and demand relative to the limit,
-// and waiting requests relative to the queue capacity.
+// Meters measures the executing seats, the executing requests and the demand, relative to
+// Limits.Denominator, and the waiting requests, relative to the queue capacity.
 type Meters struct{ Seats, Executing, Waiting, Demand Meter }
 
-// lingering is the seats of a request that is done.
+// lingering is a number of occupied seats of a completed request.
 type lingering struct {
 	until time.Time
 	seats int
@@ -71,17 +73,19 @@ type lingering struct {
 	queue *queue
 }
 
-// New returns a Set without seats.
+// New returns a Set without seats and queues. Call Configure and SetLimits before use.
 func New(bounds *Bounds) *Set {
 	return &Set{now: time.Now(), meters: Meters{
 		Seats: newMeter(bounds.Seats), Executing: newMeter(bounds.Requests), Waiting: newMeter(bounds.Requests), Demand: newMeter(bounds.Demand),
 	}}
 }
 
-// Bounds are the upper bounds of the buckets of Meters.
+// Bounds contains the upper bounds of the buckets of Meters, in ascending order. Requests applies
+// to Executing and Waiting.
 type Bounds struct{ Seats, Requests, Demand []float64 }
 
-// Configure changes the configuration. Waiting requests continue to wait.
+// Configure changes the configuration. Waiting requests remain in their queues, including removed
+// ones.
 func (s *Set) Configure(config Config) {
 	s.lock(time.Now())
 	defer s.mu.Unlock()
@@ -89,12 +93,13 @@ func (s *Set) Configure(config Config) {
 	if more := config.Queues - len(s.queues); more > 0 {
 		s.queues = append(s.queues, make([]*queue, more)...)
 	}
-	s.trim()
+	s.removeExcessQueues()
 	s.meters.Waiting.setDenominator(max(config.QueueLengthLimit, 1) * max(config.Queues, 1))
 	s.dispatch()
 }
 
-// SetLimits changes how many seats there are.
+// SetLimits changes the number of seats, and dispatches waiting requests if seats become free.
+// Executing requests keep their seats.
 func (s *Set) SetLimits(limits Limits) {
 	s.lock(time.Now())
 	defer s.mu.Unlock()
@@ -105,20 +110,20 @@ func (s *Set) SetLimits(limits Limits) {
 	s.dispatch()
 }
 
-// Outcome is the result of queuing a request.
+// Outcome is the result of Start, Wait or Cancel.
 type Outcome uint8
 
 // Outcomes.
 const (
-	// Rejected: the caller must respond with an error and must not call Finish.
+	// Rejected means that the caller must respond with an error. It must not call Finish.
 	Rejected Outcome = iota
-	// Executing: it has its seats; Finish must follow.
+	// Executing means that the request has its seats. The caller must call Finish.
 	Executing
-	// Waiting: Wait must follow.
+	// Waiting means that the request is queued. The caller must call Wait or Cancel.
 	Waiting
 )
 
-// Start gives a request its seats, enqueues it, or rejects it. now is the current time.
+// Start executes, enqueues or rejects a request. It does not block. now is the current time.
 func (s *Set) Start(now time.Time, r *Request) Outcome {
 	s.lock(now)
 	defer s.mu.Unlock()
@@ -131,11 +136,11 @@ func (s *Set) Start(now time.Time, r *Request) Outcome {
 		s.execute(r)
 		return Executing
 	}
-	q := s.choose(r.Hash)
+	q := s.chooseQueue(r.Hash)
 	if s.waiting == 0 && s.seatsInUse < s.limits.Seats && s.fits(r.Work.Seats()) {
-		s.begin(q)
+		s.activate(q)
 		r.queue = q
-		s.noteDispatch(q)
+		s.recordDispatch(q)
 		s.executeFrom(q, r)
 		return Executing
 	}
@@ -149,12 +154,13 @@ func (s *Set) Start(now time.Time, r *Request) Outcome {
 		return Executing
 	}
 	r.Flow.Queued++
-	r.decided = make(chan struct{})
+	r.dispatched = make(chan struct{})
 	s.setTimer()
 	return Waiting
 }
 
-// QueueLength returns how many requests wait in the queue of one that waits.
+// QueueLength returns the number of waiting requests in the queue of r, including r. It returns 0
+// if r was never queued.
 func (s *Set) QueueLength(r *Request) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,42 +170,45 @@ func (s *Set) QueueLength(r *Request) int {
 	return r.queue.waiting.length
 }
 
-// Wait waits until a request is executed, until ctx ends, in which case it is rejected,
-// or until a time: it then still waits, and either Wait or Leave must follow.
+// Wait blocks until a waiting request is executed (Executing), ctx ends (Rejected), or the time is
+// until (Waiting). In the last case, the request is still queued, and the caller must call Wait or
+// Cancel.
 func (s *Set) Wait(ctx context.Context, r *Request, until time.Time) Outcome {
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
 	select {
-	case <-r.decided:
+	case <-r.dispatched:
 		return Executing
 	case <-timer.C:
 		return Waiting
 	case <-ctx.Done():
-		return s.Leave(r, Cancelled)
+		return s.Cancel(r, Cancelled)
 	}
 }
 
-// Leave rejects a request that waits, unless it has just got its seats.
-func (s *Set) Leave(r *Request, why Reason) Outcome {
+// Cancel removes a waiting request from its queue and rejects it for the given reason. It returns
+// Executing if the request has received its seats in the meantime.
+func (s *Set) Cancel(r *Request, reason Reason) Outcome {
 	s.lock(time.Now())
 	defer s.mu.Unlock()
 	if r.state == isExecuting {
 		return Executing
 	}
 	s.dequeue(r)
-	s.settle(r.queue)
-	s.reject(r, why)
-	s.dispatch() // the next one may need fewer seats
+	s.deactivateIfIdle(r.queue)
+	s.reject(r, reason)
+	s.dispatch() // the next request may need fewer seats
 	return Rejected
 }
 
-// Finish ends an executing request, and returns how long it was executed. Its seats
-// are free after its AdditionalLatency. now is the time of the call.
+// Finish ends an executing request, and returns the duration of its execution. Its seats become
+// free after AdditionalLatency. now is the current time. Finish panics if the request is not
+// executing.
 func (s *Set) Finish(now time.Time, r *Request) time.Duration {
 	s.lock(now)
 	defer s.mu.Unlock()
 	if r.state != isExecuting {
-		panic("fairqueue: a request that is not executed is finished")
+		panic("fairqueue: Finish of a request that is not executing")
 	}
 	r.state = isDone
 	took := s.now.Sub(r.started)
@@ -207,14 +216,14 @@ func (s *Set) Finish(now time.Time, r *Request) time.Duration {
 	s.meters.Executing.set(float64(s.executing.length))
 	r.Flow.ExecutingRequests--
 	if q := r.queue; q != nil {
-		q.nextDispatchR += workOf(r.Work.InitialSeats, took-guess)
-		q.bound()
+		q.nextDispatchR += workOf(r.Work.InitialSeats, took-estimatedDuration)
+		q.limitCatchUp()
 		q.executing--
-		s.settle(q)
+		s.deactivateIfIdle(q)
 	}
 	left := lingering{until: s.now.Add(r.Work.AdditionalLatency), seats: r.Work.Seats(), flow: r.Flow, queue: r.queue}
 	if r.Work.AdditionalLatency > 0 {
-		s.linger(left)
+		s.addLingering(left)
 	} else {
 		s.release(left)
 	}
@@ -222,14 +231,14 @@ func (s *Set) Finish(now time.Time, r *Request) time.Duration {
 	return took
 }
 
-// Idle reports whether no request waits or is executed.
+// Idle reports whether no request is waiting or executing. Seats may still be lingering.
 func (s *Set) Idle() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.waiting == 0 && s.executing.length == 0
 }
 
-// TakeDemand returns the demand since the last call.
+// TakeDemand returns the demand since the last call, and starts a new period.
 func (s *Set) TakeDemand() Demand {
 	s.lock(time.Now())
 	defer s.mu.Unlock()
@@ -248,11 +257,11 @@ func (s *Set) lock(now time.Time) {
 	s.advance(now)
 }
 
-// advance advances the clock. No state has changed since its current time.
+// advance advances the clock. The state must not have changed since the current time of the clock.
 func (s *Set) advance(to time.Time) {
 	by := to.Sub(s.now)
 	if by <= 0 {
-		return // others read the time earlier and had the lock later
+		return // another caller read a later time and acquired the lock first
 	}
 	s.now = to
 	if s.active > 0 {
@@ -264,16 +273,16 @@ func (s *Set) advance(to time.Time) {
 	}
 }
 
-// changed updates the meters after a change of the seats in use or the demand.
-func (s *Set) changed() {
-	wanted := float64(s.seatsInUse + s.seatsWaiting)
-	s.demand.set(wanted)
-	s.meters.Demand.set(wanted)
+// updateMeters updates the meters after a change of the seats in use or the demand.
+func (s *Set) updateMeters() {
+	requested := float64(s.seatsInUse + s.seatsWaiting)
+	s.demand.set(requested)
+	s.meters.Demand.set(requested)
 	s.meters.Seats.set(float64(s.seatsInUse))
 }
 
-// fits reports whether the seats are free. A request for more seats than the limit fits if all
-// seats are free.
+// fits reports whether enough seats are free. A request for more seats than the limit fits if no
+// other request is executing.
 func (s *Set) fits(seats int) bool {
 	switch {
 	case s.config.Exempt:
@@ -284,14 +293,15 @@ func (s *Set) fits(seats int) bool {
 	return s.seatsInUse+seats <= s.limits.Seats
 }
 
-// choose returns the queue of a flow's hand in which the least work waits.
-func (s *Set) choose(hash uint64) *queue {
+// chooseQueue returns the queue with the least waiting work in the hand of a flow.
+func (s *Set) chooseQueue(hash uint64) *queue {
 	var dealt [MaxHandSize]int
 	hand := dealt[:max(1, min(s.config.HandSize, s.config.Queues, MaxHandSize))]
 	deal(hash, s.config.Queues, hand)
-	// Hands overlap, so that the first card must not always be looked at first.
-	s.deals++
-	offset := s.deals % len(hand)
+	// Start at a different queue each time. Otherwise, ties would favor the first card, and hands
+	// overlap.
+	s.hands++
+	offset := s.hands % len(hand)
 	var least *queue
 	for i := range hand {
 		at := &s.queues[hand[(offset+i)%len(hand)]]
@@ -305,29 +315,29 @@ func (s *Set) choose(hash uint64) *queue {
 	return least
 }
 
-// begin activates an idle queue.
-func (s *Set) begin(q *queue) {
+// activate starts the virtual clock of an idle queue.
+func (s *Set) activate(q *queue) {
 	if !q.active() {
 		q.nextDispatchR = s.progress
 		s.active++
 	}
 }
 
-// settle deactivates a queue without requests.
-func (s *Set) settle(q *queue) {
+// deactivateIfIdle updates a queue after a request has left it, and deactivates it if it is empty.
+func (s *Set) deactivateIfIdle(q *queue) {
 	if q.active() {
-		q.bound()
+		q.limitCatchUp()
 		return
 	}
 	s.active--
 	if s.active == 0 {
 		s.progress = 0 // no other queue is active, so the value is not compared
 	}
-	s.trim()
+	s.removeExcessQueues()
 }
 
-// trim drops queues that there are too many of, once they are empty.
-func (s *Set) trim() {
+// removeExcessQueues removes empty queues beyond the configured number.
+func (s *Set) removeExcessQueues() {
 	for n := len(s.queues); n > s.config.Queues && !s.queues[n-1].active(); n-- {
 		s.queues[n-1] = nil
 		s.queues = s.queues[:n-1]
@@ -335,10 +345,10 @@ func (s *Set) trim() {
 }
 
 func (s *Set) enqueue(q *queue, r *Request) {
-	s.begin(q)
+	s.activate(q)
 	r.queue, r.state = q, isWaiting
 	q.push(r)
-	q.bound()
+	q.limitCatchUp()
 	s.countWaiting(r, 1)
 }
 
@@ -354,16 +364,16 @@ func (s *Set) countWaiting(r *Request, n int) {
 	r.Flow.WaitingRequests += n
 	r.Flow.WaitingSeats += seats
 	s.meters.Waiting.set(float64(s.waiting))
-	s.changed()
+	s.updateMeters()
 }
 
-func (s *Set) reject(r *Request, why Reason) {
+func (s *Set) reject(r *Request, reason Reason) {
 	r.state = isDone
-	s.rejected[why]++
-	r.Flow.Rejected[why]++
+	s.rejected[reason]++
+	r.Flow.Rejected[reason]++
 }
 
-// dispatch executes waiting requests for as long as there are seats for the next.
+// dispatch executes waiting requests while the next one fits.
 func (s *Set) dispatch() {
 	for s.waiting > 0 && s.seatsInUse < s.limits.Seats {
 		index := s.next()
@@ -373,24 +383,25 @@ func (s *Set) dispatch() {
 			r.Flow.NoAccommodation++
 			break
 		}
-		s.robin = index
-		s.noteDispatch(q)
+		s.lastServed = index
+		s.recordDispatch(q)
 		s.dequeue(r)
-		r.Work.narrow(s.limits.Seats)
+		r.Work.limitFinalSeats(s.limits.Seats)
 		s.executeFrom(q, r)
-		if r.decided != nil {
-			close(r.decided)
+		if r.dispatched != nil {
+			close(r.dispatched)
 		}
 	}
 	s.setTimer()
 }
 
-// next returns the queue whose oldest request would finish first. Ties are broken by the order
-// after the last served queue.
+// next returns the index of the queue whose oldest request would finish first in virtual time. Ties
+// are broken in the order of queues after the last served one. It returns -1 if no request is
+// waiting.
 func (s *Set) next() int {
 	best, finish := -1, SeatSeconds(0)
 	for i := range s.queues {
-		index := (s.robin + 1 + i) % len(s.queues)
+		index := (s.lastServed + 1 + i) % len(s.queues)
 		q := s.queues[index]
 		if q == nil || q.waiting.first == nil {
 			continue
@@ -406,7 +417,7 @@ func (s *Set) executeFrom(q *queue, r *Request) {
 	q.executing++
 	q.seatsInUse += r.Work.Seats()
 	q.nextDispatchR += r.Work.total()
-	q.bound()
+	q.limitCatchUp()
 	s.execute(r)
 }
 
@@ -420,11 +431,11 @@ func (s *Set) execute(r *Request) {
 	r.Flow.ExecutingRequests++
 	r.Flow.ExecutingSeats += seats
 	s.meters.Executing.set(float64(s.executing.length))
-	s.changed()
+	s.updateMeters()
 }
 
-// linger occupies the seats of a completed request until a time.
-func (s *Set) linger(left lingering) {
+// addLingering inserts occupied seats, ordered by the time at which they become free.
+func (s *Set) addLingering(left lingering) {
 	at := len(s.lingering)
 	for at > 0 && s.lingering[at-1].until.After(left.until) {
 		at--
@@ -438,10 +449,10 @@ func (s *Set) release(left lingering) {
 	if left.queue != nil {
 		left.queue.seatsInUse -= left.seats
 	}
-	s.changed()
+	s.updateMeters()
 }
 
-// setTimer starts the timer for the next lingering seats that waiting requests need.
+// setTimer starts the timer for the next lingering seats if requests are waiting.
 func (s *Set) setTimer() {
 	if s.waiting == 0 || len(s.lingering) == 0 {
 		return

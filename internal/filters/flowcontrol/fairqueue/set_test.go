@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// newSet returns a Set with queues of 50 and seats.
+// newSet returns a Set with seats and queues of up to 50 requests.
 func newSet(queues, hand, seats int) *Set {
 	s := New(&Bounds{Seats: []float64{0, 0.5, 1}, Requests: []float64{0, 0.5, 1}, Demand: []float64{0.5, 1, 2}})
 	s.Configure(Config{Queues: queues, HandSize: hand, QueueLengthLimit: 50})
@@ -20,7 +20,7 @@ func newSet(queues, hand, seats int) *Set {
 	return s
 }
 
-// client sends requests of a flow, some at a time, each when the last is done.
+// client describes concurrent requests of a flow. Each is sent when the previous one is complete.
 type client struct {
 	hash     uint64
 	callers  int
@@ -29,7 +29,7 @@ type client struct {
 	pause    time.Duration // between requests
 }
 
-// used is the usage of a client.
+// used is the measured usage of a client.
 type used struct {
 	seatTime       time.Duration
 	done, rejected int
@@ -88,7 +88,7 @@ func run(t *testing.T, s *Set, seats int, length time.Duration, clients []client
 	return results
 }
 
-// pass reports whether a request has got its seats.
+// pass starts a request and waits for it. It reports whether the request has received its seats.
 func pass(ctx context.Context, s *Set, r *Request) bool {
 	outcome := s.Start(time.Now(), r)
 	for outcome == Waiting {
@@ -97,10 +97,10 @@ func pass(ctx context.Context, s *Set, r *Request) bool {
 	return outcome == Executing
 }
 
-// checkEmpty fails the test unless all seats are given back and all queues are empty.
+// checkEmpty fails the test unless all seats are free and all queues are empty.
 func checkEmpty(t *testing.T, s *Set, flow *Flow) {
 	t.Helper()
-	time.Sleep(time.Hour) // in a synctest bubble: lingering seats are free
+	time.Sleep(time.Hour) // with synctest's clock: after it, no seats are lingering
 	d := s.Dump(true)
 	counts := s.FlowCounts(flow)
 	if d.Waiting+d.Executing+d.SeatsInUse+d.SeatsWaiting+len(d.Requests)+d.ActiveQueues != 0 || !s.Idle() {
@@ -229,12 +229,12 @@ func randomRequests(t *testing.T, random *rand.Rand) {
 	checkEmpty(t, s, flow)
 }
 
-// checkSums fails the test where a sum is not that of its requests.
+// checkSums fails the test if a counter does not match the requests.
 func checkSums(t *testing.T, s *Set) {
 	t.Helper()
 	s.lock(time.Now())
 	defer s.mu.Unlock()
-	s.dispatch() // as the timer does, of seats that are free just now
+	s.dispatch() // like the timer, for seats that have just become free
 	active, waiting, seatsWaiting, seatsInUse := 0, 0, 0, 0
 	for _, q := range s.queues {
 		if q == nil {
@@ -275,7 +275,7 @@ func TestWithoutQueues(t *testing.T) {
 		outcome := s.Start(time.Now(), r)
 		return outcome, r
 	}
-	_, wide := start(9) // T more seats than the limit: needs all of them
+	_, wide := start(9) // more seats than the limit: fits only if all seats are free
 	if got, _ := start(1); got != Rejected {
 		t.Errorf("beside a request with all seats: %v", got)
 	}
@@ -325,13 +325,13 @@ func TestNarrow(t *testing.T) {
 	t.Parallel()
 	w := Work{InitialSeats: 1, FinalSeats: 8, AdditionalLatency: 10 * time.Millisecond}
 	before := w.total()
-	w.narrow(2)
+	w.limitFinalSeats(2)
 	if w.FinalSeats != 2 || w.AdditionalLatency != 40*time.Millisecond || w.total() != before {
 		t.Errorf("%+v", w)
 	}
 }
 
-// TestDeal: cards are distinct, and each hand is about as likely as any other.
+// TestDeal checks that cards are distinct, and that all hands are about equally likely.
 func TestDeal(t *testing.T) {
 	t.Parallel()
 	const deck, size, rounds = 5, 3, 60_000
@@ -356,7 +356,7 @@ func TestDeal(t *testing.T) {
 	}
 }
 
-// TestMeasured: meters weigh values by time.
+// TestMeasured checks that meters are time-weighted.
 func TestMeasured(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

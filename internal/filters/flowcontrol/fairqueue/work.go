@@ -5,36 +5,38 @@ import (
 	"time"
 )
 
-// guess is the duration that a request is charged at its start. The difference is corrected at its
-// end.
-const guess = 3 * time.Millisecond
+// estimatedDuration is the assumed execution time of a request. The charge is corrected when the
+// request ends.
+const estimatedDuration = 3 * time.Millisecond
 
-// SeatSeconds is an amount of work: seats times the seconds that they are occupied.
+// SeatSeconds is an amount of work: a number of seats times the seconds for which they are
+// occupied.
 type SeatSeconds float64
 
 func workOf(seats int, d time.Duration) SeatSeconds { return SeatSeconds(float64(seats) * d.Seconds()) }
 
-// String returns the form of kube-apiserver's dumps.
+// String formats the value as in kube-apiserver's dumps.
 func (w SeatSeconds) String() string { return fmt.Sprintf("%.8fss", float64(w)) }
 
 // Work is the expected work of a request.
 type Work struct {
-	// InitialSeats are occupied while it is executed, FinalSeats for AdditionalLatency
-	// afterwards: its client has the answer by then, and watches have the work.
+	// InitialSeats are occupied during the execution. FinalSeats are occupied for AdditionalLatency
+	// after it, while watches are notified of a write that has already been responded to.
 	InitialSeats, FinalSeats int
 	AdditionalLatency        time.Duration
 }
 
-// Seats returns the maximum number of seats that the request occupies at a time.
+// Seats returns the larger of InitialSeats and FinalSeats: the number of seats to allocate.
 func (w *Work) Seats() int { return max(w.InitialSeats, w.FinalSeats) }
 
-// total returns the initial charge of a request.
+// total returns the charge of a request at its start.
 func (w *Work) total() SeatSeconds {
-	return workOf(w.InitialSeats, guess) + workOf(w.FinalSeats, w.AdditionalLatency)
+	return workOf(w.InitialSeats, estimatedDuration) + workOf(w.FinalSeats, w.AdditionalLatency)
 }
 
-// narrow limits the final seats. They are then occupied for longer.
-func (w *Work) narrow(limit int) {
+// limitFinalSeats limits FinalSeats, and increases AdditionalLatency in proportion. A limit below 1
+// has no effect.
+func (w *Work) limitFinalSeats(limit int) {
 	if limit < 1 || w.FinalSeats <= limit {
 		return
 	}

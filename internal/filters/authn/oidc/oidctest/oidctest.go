@@ -1,4 +1,4 @@
-// Package oidctest is an OpenID Connect provider for tests.
+// Package oidctest provides an OpenID Connect provider for tests.
 package oidctest
 
 import (
@@ -18,21 +18,22 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// Issuer is an OpenID Connect provider with a rotatable key.
+// Issuer is an OpenID Connect provider that listens on a loopback address with TLS.
 type Issuer struct {
 	*httptest.Server
-	// Key signs its tokens.
+	// Key signs tokens. Its public part is published.
 	Key atomic.Pointer[jose.JSONWebKey]
-	// Fetches counts requests; while Down is set, all are rejected.
+	// Fetches counts requests. While Down is true, all requests get 503.
 	Fetches atomic.Int32
 	Down    atomic.Bool
-	// Sources are the responses of further paths, for the access token "source".
+	// Sources maps further paths to response bodies. They require the access token "source". Set it
+	// before the first request.
 	Sources map[string]string
-	// Claims is the issuer of its discovery document; "": its URL.
-	Claims string
+	// DiscoveryIssuer is the issuer in the discovery document. "" selects the URL of the server.
+	DiscoveryIssuer string
 }
 
-// New starts a provider, which ends with the test.
+// New starts a provider with a new key. It is closed at the end of the test.
 func New(t testing.TB) *Issuer {
 	t.Helper()
 	i := &Issuer{}
@@ -42,7 +43,7 @@ func New(t testing.TB) *Issuer {
 	return i
 }
 
-// Rotate replaces the key by one with another ID.
+// Rotate replaces the key with a new one with the given ID. It is safe for concurrent use.
 func (i *Issuer) Rotate(t testing.TB, id string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -60,7 +61,7 @@ func (i *Issuer) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	switch r.URL.Path {
 	case "/.well-known/openid-configuration":
-		name := i.Claims
+		name := i.DiscoveryIssuer
 		if name == "" {
 			name = i.URL
 		}
@@ -68,22 +69,22 @@ func (i *Issuer) serve(w http.ResponseWriter, r *http.Request) {
 	case "/keys":
 		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{i.Key.Load().Public()}})
 	default:
-		answer, ok := i.Sources[r.URL.Path]
+		body, ok := i.Sources[r.URL.Path]
 		if !ok || r.Header.Get("Authorization") != "Bearer source" {
 			http.NotFound(w, r)
 			return
 		}
-		_, _ = io.WriteString(w, answer)
+		_, _ = io.WriteString(w, body)
 	}
 }
 
-// CA is the authority of its certificate, in PEM.
+// CA returns the certificate of the server in PEM.
 func (i *Issuer) CA() string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: i.Certificate().Raw}))
 }
 
-// Token returns a signed token with the default claims, overridden by more. A nil value removes a
-// claim.
+// Token returns a token that is signed with the current key. It has default claims, which more
+// overrides; a nil value removes a claim.
 func (i *Issuer) Token(t testing.TB, more map[string]any) string {
 	t.Helper()
 	claims := map[string]any{"iss": i.URL, "aud": "kube", "sub": "jane", "exp": time.Now().Add(time.Hour).Unix()}
@@ -93,7 +94,7 @@ func (i *Issuer) Token(t testing.TB, more map[string]any) string {
 	return Sign(t, jose.ES256, key, claims)
 }
 
-// Sign returns a token of claims.
+// Sign returns a signed token with the given claims.
 func Sign(t testing.TB, algorithm jose.SignatureAlgorithm, key any, claims map[string]any) string {
 	t.Helper()
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: key}, nil)
