@@ -186,9 +186,9 @@ func TestAuditStages(t *testing.T) {
 	}
 }
 
-// TestAuditOfTimeout checks that a request without a response at its deadline is recorded with the
+// TestAuditTimeout checks that a request without a response at its deadline is recorded with the
 // response that Deadline sends.
-func TestAuditOfTimeout(t *testing.T) {
+func TestAuditTimeout(t *testing.T) {
 	t.Parallel()
 	config, events := auditTo(t, "[{level: Metadata}]", nil)
 	w := get(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }), httptest.NewRequest("GET", "/?timeout=1ms", nil),
@@ -198,9 +198,9 @@ func TestAuditOfTimeout(t *testing.T) {
 	}
 }
 
-// TestAuditOfRefusals checks that a request that is rejected before authentication is recorded as
+// TestAuditRejected checks that a request that is rejected before authentication is recorded as
 // one event.
-func TestAuditOfRefusals(t *testing.T) {
+func TestAuditRejected(t *testing.T) {
 	t.Parallel()
 	config, events := auditTo(t, "[{level: None, users: [jane]}, {level: Metadata}]", nil)
 	refuse := func(w http.ResponseWriter, r *http.Request) { config.AuditErrors(writeError)(w, r, errors.New("no")) }

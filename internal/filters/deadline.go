@@ -68,12 +68,12 @@ func (d *deadline) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithDeadline(r.Context(), request.Received(r.Context()).Add(timeout))
 	defer cancel()
-	k := &deadlineEnforcer{config: &d.DeadlineConfig, request: r.WithContext(ctx), response: wrap(w), accept: r.Header["Accept"], agent: r.Header["User-Agent"]}
-	k.response.share(&k.lock)
-	defer context.AfterFunc(ctx, k.interrupt)()
-	defer k.end(false) // if the handler panics
-	d.next.ServeHTTP(k.response, k.request)
-	k.finish()
+	e := &deadlineEnforcer{config: &d.DeadlineConfig, request: r.WithContext(ctx), response: wrap(w), accept: r.Header["Accept"], agent: r.Header["User-Agent"]}
+	e.response.share(&e.lock)
+	defer context.AfterFunc(ctx, e.interrupt)()
+	defer e.end(false) // if the handler panics
+	d.next.ServeHTTP(e.response, e.request)
+	e.finish()
 }
 
 // ErrTimeout returns a new API error for a request that has exceeded its deadline: 504 with reason
@@ -102,98 +102,98 @@ type deadlineEnforcer struct {
 	mu        sync.Mutex
 	finished  bool
 	aborted   bool // a started response was aborted
-	responded bool // answer has responded, and the handler has not returned
+	responded bool // respond has sent the 504, and the handler had not returned
 }
 
 // interrupt is called in its own goroutine when the request's context ends. It does nothing if the
 // context was canceled before the deadline.
-func (k *deadlineEnforcer) interrupt() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	started := k.response.atomicStatus.Load()
-	if k.finished || !k.expired() || started == http.StatusSwitchingProtocols {
+func (e *deadlineEnforcer) interrupt() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	started := e.response.atomicStatus.Load()
+	if e.finished || !e.expired() || started == http.StatusSwitchingProtocols {
 		return // an upgraded connection belongs to the handler
 	}
 	// Errors are ignored: the connection then does not support deadlines.
-	control := http.NewResponseController(k.response.ResponseWriter)
+	control := http.NewResponseController(e.response.ResponseWriter)
 	if succeeded(started) {
-		k.aborted = control.SetWriteDeadline(longAgo()) == nil
+		e.aborted = control.SetWriteDeadline(longAgo()) == nil
 		return
 	}
 	_ = control.SetReadDeadline(longAgo())
-	if k.request.ProtoMajor >= 2 { // with HTTP/1, the deadline would also apply to later requests
+	if e.request.ProtoMajor >= 2 { // with HTTP/1, the deadline would also apply to later requests
 		_ = control.SetWriteDeadline(time.Now().Add(writeGrace))
 	}
 	if started == 0 {
-		time.AfterFunc(responseGrace, k.respond)
+		time.AfterFunc(responseGrace, e.respond)
 	}
 }
 
-func (k *deadlineEnforcer) expired() bool {
-	return errors.Is(k.request.Context().Err(), context.DeadlineExceeded)
+func (e *deadlineEnforcer) expired() bool {
+	return errors.Is(e.request.Context().Err(), context.DeadlineExceeded)
 }
 
 // respond sends the 504 in place of the handler.
-func (k *deadlineEnforcer) respond() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.finished || k.response.atomicStatus.Load() != 0 {
+func (e *deadlineEnforcer) respond() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.finished || e.response.atomicStatus.Load() != 0 {
 		return
 	}
-	ctx := k.request.Context()
+	ctx := e.request.Context()
 	original := (&http.Request{
-		Method: k.request.Method, URL: k.request.URL, Proto: k.request.Proto, ProtoMajor: k.request.ProtoMajor, ProtoMinor: k.request.ProtoMinor,
-		Header: http.Header{"Accept": k.accept, "User-Agent": k.agent},
+		Method: e.request.Method, URL: e.request.URL, Proto: e.request.Proto, ProtoMajor: e.request.ProtoMajor, ProtoMinor: e.request.ProtoMinor,
+		Header: http.Header{"Accept": e.accept, "User-Agent": e.agent},
 	}).WithContext(ctx)
 	a := &bufferedResponse{header: http.Header{}}
 	if id := request.AuditID(ctx); id != "" {
 		a.header[auditIDHeader] = []string{id}
 	}
-	k.config.OnError(a, original, ErrTimeout())
-	if k.responded = k.response.respondInstead(a); k.responded {
-		k.record(slog.LevelWarn, "request timed out, and its handler has not returned", telemetry.PostTimeoutPending)
+	e.config.OnError(a, original, ErrTimeout())
+	if e.responded = e.response.respondInstead(a); e.responded {
+		e.record(slog.LevelWarn, "request timed out, and its handler has not returned", telemetry.PostTimeoutPending)
 	}
 }
 
-func (k *deadlineEnforcer) record(level slog.Level, message string, status telemetry.PostTimeout) {
-	if k.config.Metrics != nil {
-		k.config.Metrics.AfterTimeout(status)
+func (e *deadlineEnforcer) record(level slog.Level, message string, status telemetry.PostTimeout) {
+	if e.config.Metrics != nil {
+		e.config.Metrics.AfterTimeout(status)
 	}
-	ctx := k.request.Context()
-	k.config.Logger.LogAttrs(ctx, level, message, slog.String("verb", k.request.Method), slog.String("URI", k.request.RequestURI),
+	ctx := e.request.Context()
+	e.config.Logger.LogAttrs(ctx, level, message, slog.String("verb", e.request.Method), slog.String("URI", e.request.RequestURI),
 		slog.String("audit-ID", request.AuditID(ctx)), slog.Duration("since", time.Since(request.Received(ctx))))
 }
 
 // end prevents further use of the response. returned is false if the handler panicked. Only the
 // first call has an effect.
-func (k *deadlineEnforcer) end(returned bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.finished {
+func (e *deadlineEnforcer) end(returned bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.finished {
 		return
 	}
-	k.finished = true
-	if !k.responded {
+	e.finished = true
+	if !e.responded {
 		return
 	}
 	status := telemetry.PostTimeoutOK
 	if !returned {
 		status = telemetry.PostTimeoutPanic
 	}
-	k.record(slog.LevelInfo, "handler of a request that timed out has returned", status)
+	e.record(slog.LevelInfo, "handler of a request that timed out has returned", status)
 }
 
 // finish sends the 504 if the deadline has passed and the handler returned without a response. It
 // aborts a successful response that may be incomplete.
-func (k *deadlineEnforcer) finish() {
-	k.end(true)
-	response := k.response
-	if k.responded || !k.aborted && !k.expired() || response.status == http.StatusSwitchingProtocols {
+func (e *deadlineEnforcer) finish() {
+	e.end(true)
+	response := e.response
+	if e.responded || !e.aborted && !e.expired() || response.status == http.StatusSwitchingProtocols {
 		return
 	}
 	switch {
 	case response.status == 0:
-		k.config.OnError(response, k.request, ErrTimeout())
+		e.config.OnError(response, e.request, ErrTimeout())
 	case succeeded(int32(response.status)):
 		// Without an abort, the client would treat an incomplete response as complete.
 		panic(http.ErrAbortHandler)

@@ -21,7 +21,7 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-func TestTimeoutOf(t *testing.T) {
+func TestParseTimeout(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		query string
@@ -47,8 +47,8 @@ func TestTimeoutOf(t *testing.T) {
 	}
 }
 
-// FuzzTimeoutOf checks that the timeout never exceeds the maximum, for any requested timeout.
-func FuzzTimeoutOf(f *testing.F) {
+// FuzzParseTimeout checks that the timeout never exceeds the maximum, for any requested timeout.
+func FuzzParseTimeout(f *testing.F) {
 	f.Add("timeout=5s")
 	f.Add("timeout=-1h&timeout=1s")
 	f.Fuzz(func(t *testing.T, query string) {
@@ -147,7 +147,7 @@ func (neverEnding) Read(p []byte) (int, error) {
 	return copy(p, "a"), nil
 }
 
-func TestDeadlineLeavesWatchesAlone(t *testing.T) {
+func TestDeadlineIgnoresWatches(t *testing.T) {
 	t.Parallel()
 	final := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if _, ok := r.Context().Deadline(); ok {
@@ -157,7 +157,7 @@ func TestDeadlineLeavesWatchesAlone(t *testing.T) {
 	get(t, final, httptest.NewRequest("GET", "/api/v1/pods?watch=1&timeout=1s", nil), Deadline(DeadlineConfig{Max: time.Minute, Logger: quiet(), OnError: writeError}))
 }
 
-func TestDeadlineRefusesNonsense(t *testing.T) {
+func TestDeadlineInvalidTimeout(t *testing.T) {
 	t.Parallel()
 	got := get(t, answer(200, ""), httptest.NewRequest("GET", "/api/v1/pods?timeout=nonsense", nil), Deadline(DeadlineConfig{Max: time.Minute, Logger: quiet(), OnError: writeError}))
 	if status := statusOf(t, got.Body); got.Code != 400 || !strings.HasPrefix(status.Message, "invalid timeout specified in the request URL") {
@@ -165,7 +165,7 @@ func TestDeadlineRefusesNonsense(t *testing.T) {
 	}
 }
 
-func TestResponseReachesBelow(t *testing.T) {
+func TestResponseUnwrap(t *testing.T) {
 	t.Parallel()
 	recorder := httptest.NewRecorder()
 	w := wrap(recorder)
@@ -180,10 +180,10 @@ func TestResponseReachesBelow(t *testing.T) {
 	}
 }
 
-// TestDeadlineOfComputation checks a handler that ignores its deadline. The client receives its
+// TestDeadlineIgnoredByHandler checks a handler that ignores its deadline. The client receives its
 // response while the handler is still running, over each protocol. Later writes of the handler are
 // counted and logged, but not sent.
-func TestDeadlineOfComputation(t *testing.T) {
+func TestDeadlineIgnoredByHandler(t *testing.T) {
 	t.Parallel()
 	for _, protocol := range []string{"HTTP/1.1", "HTTP/2.0"} {
 		t.Run(protocol, func(t *testing.T) {

@@ -158,7 +158,7 @@ func TestRecover(t *testing.T) {
 	}
 }
 
-func TestRequestInfoRefusesNonsense(t *testing.T) {
+func TestRequestInfoInvalid(t *testing.T) {
 	t.Parallel()
 	got := get(t, answer(200, ""), httptest.NewRequest("GET", "/api/v1/watch", nil))
 	status := statusOf(t, got.Body)

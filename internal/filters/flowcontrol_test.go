@@ -92,9 +92,9 @@ func (s *oneSeat) free(when string) {
 	}
 }
 
-// TestFlowControlRefuses starts one request that occupies the seat and one that waits, and checks
+// TestFlowControlRejects starts one request that occupies the seat and one that waits, and checks
 // that further requests are rejected. A request that waits too long is also rejected.
-func TestFlowControlRefuses(t *testing.T) {
+func TestFlowControlRejects(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		final := newBlocking()
@@ -123,9 +123,9 @@ func TestFlowControlRefuses(t *testing.T) {
 	})
 }
 
-// TestSeatsComeBack checks that the seat of every request is released when it ends. The seat of a
+// TestSeatsReleased checks that the seat of every request is released when it ends. The seat of a
 // watch is released when the watch is initialized.
-func TestSeatsComeBack(t *testing.T) {
+func TestSeatsReleased(t *testing.T) {
 	t.Parallel()
 	wait := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 	tests := []struct {

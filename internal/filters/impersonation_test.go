@@ -104,9 +104,9 @@ func headerOf(pairs ...string) http.Header {
 	return header
 }
 
-// TestImpersonateEverybody checks the resulting users of impersonations, with permission for all
+// TestImpersonateAllowed checks the resulting users of impersonations, with permission for all
 // users.
-func TestImpersonateEverybody(t *testing.T) {
+func TestImpersonateAllowed(t *testing.T) {
 	t.Parallel()
 	many := headerOf("Impersonate-User", "joe")
 	for i := range 1000 {
@@ -173,9 +173,9 @@ func TestImpersonateEverybody(t *testing.T) {
 	}
 }
 
-// TestImpersonateRefused checks the error messages for a user with the permissions of a recorded
+// TestImpersonateForbidden checks the error messages for a user with the permissions of a recorded
 // session. The order of the requests affects the messages.
-func TestImpersonateRefused(t *testing.T) {
+func TestImpersonateForbidden(t *testing.T) {
 	t.Parallel()
 	by := &grants{}
 	jane := newImpersonation(by, true, &request.User{Name: "jane", Groups: []string{"devs"}})
@@ -257,9 +257,9 @@ func TestConstrainedImpersonation(t *testing.T) {
 	}
 }
 
-// TestImpersonationRemembers checks that for a user with one verb, the other verbs are not
+// TestImpersonationCachesMode checks that for a user with one verb, the other verbs are not
 // authorized again.
-func TestImpersonationRemembers(t *testing.T) {
+func TestImpersonationCachesMode(t *testing.T) {
 	t.Parallel()
 	by := &grants{allowed: []string{"impersonate users *"}}
 	jane := newImpersonation(by, true, &request.User{Name: "jane"})
@@ -274,9 +274,9 @@ func TestImpersonationRemembers(t *testing.T) {
 	}
 }
 
-// FuzzTakeImpersonated checks that for any headers, takeImpersonated returns a user and removes the
+// FuzzExtractImpersonated checks that for any headers, takeImpersonated returns a user and removes the
 // headers, or returns an error.
-func FuzzTakeImpersonated(f *testing.F) {
+func FuzzExtractImpersonated(f *testing.F) {
 	f.Add("joe", "u", "g", "Example.com%2fa", "v")
 	f.Add("", "", "", "%", "")
 	f.Fuzz(func(t *testing.T, user, uid, group, key, value string) {

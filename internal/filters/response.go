@@ -22,8 +22,8 @@ type response struct {
 	ctx          context.Context // the context of the request; nil until RequestInfo has parsed it
 	status       int             // 0 until the header is written
 	size         int64           // bytes of the body
-	atomicStatus atomic.Int32    // status, for goroutines other than the handler's
-	lock         *responseLock   // of a request with a deadline
+	atomicStatus atomic.Int32    // copy of status for goroutines other than the handler's
+	lock         *responseLock   // nil for requests without a deadline
 	// onStart is called once when the header is written; may be nil.
 	onStart func()
 	// cleanups run after the request, and detached is the function that continues the response
@@ -85,7 +85,7 @@ func (r *response) Detach(do func() (done bool)) bool {
 func (r *response) Resume() { r.ResponseWriter.(detacher).Resume() }
 
 // HandOff must be called by the detached function before it blocks. Other responses on the
-// connection then continue on another goroutine.
+// connection then do not wait for it.
 func (r *response) HandOff() { r.ResponseWriter.(detacher).HandOff() }
 
 // wrap returns w if it is a response, or a new response that wraps w.

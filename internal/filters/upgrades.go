@@ -59,7 +59,7 @@ func (u *upgrades) runHandler(response *upgradable, r *http.Request, cancel cont
 // upgradable is the response to a request with an Upgrade header.
 type upgradable struct {
 	done       chan struct{} // closed when net/http's goroutine may return
-	panicValue any           // the value with which the handler panicked before over was closed
+	panicValue any           // the value with which the handler panicked before done was closed
 	mu         struct {
 		sync.Mutex
 		writer http.ResponseWriter // net/http's writer; nil after Hijack

@@ -104,9 +104,9 @@ func TestNotUpgraded(t *testing.T) {
 	}
 }
 
-// TestUpgradeLeft checks that the context of a handler that has not hijacked the connection ends
+// TestUpgradeDisconnect checks that the context of a handler that has not hijacked the connection ends
 // when the client disconnects.
-func TestUpgradeLeft(t *testing.T) {
+func TestUpgradeDisconnect(t *testing.T) {
 	t.Parallel()
 	begun, ended := make(chan struct{}), make(chan struct{})
 	conn, _ := upgrading(t, func(_ http.ResponseWriter, r *http.Request) {

@@ -374,8 +374,8 @@ func TestWebhookBlocking(t *testing.T) {
 	}
 }
 
-// TestWebhookWrong checks that an event is sent five times to a webhook that returns errors.
-func TestWebhookWrong(t *testing.T) {
+// TestWebhookErrors checks that an event is sent five times to a webhook that returns errors.
+func TestWebhookErrors(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32
 	for _, code := range []int{http.StatusInternalServerError, http.StatusForbidden, http.StatusFound} {

@@ -130,9 +130,9 @@ func TestServiceAccounts(t *testing.T) {
 	}
 }
 
-// TestServiceAccountsOfOthers checks that tokens of other issuers are left to the next verifier and
+// TestServiceAccountsOtherIssuers checks that tokens of other issuers are left to the next verifier and
 // are not cached.
-func TestServiceAccountsOfOthers(t *testing.T) {
+func TestServiceAccountsOtherIssuers(t *testing.T) {
 	t.Parallel()
 	verifier := newAccountVerifier(newTokenKeys(t))
 	other := newTokenKeys(t)

@@ -75,9 +75,9 @@ func TestConfiguration(t *testing.T) {
 	}
 }
 
-// TestInOrder checks that a new list of authorizers is used from the next request on, and that
+// TestReloadableUnion checks that a new list of authorizers is used from the next request on, and that
 // decisions are counted.
-func TestInOrder(t *testing.T) {
+func TestReloadableUnion(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	metrics, err := NewMetrics(registry)

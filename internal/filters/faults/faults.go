@@ -47,7 +47,7 @@ type Fault struct {
 	DropWatch bool
 	// StaleReads serves gets and lists at the revision at which the fault was injected, like a
 	// server with a slow cache. It affects only requests that permit this: with resourceVersion 0,
-	// or an older one without an exact match. Reads fail when the revision is compacted.
+	// or with an older one without an exact match. The revision remains readable for one hour.
 	StaleReads bool
 	// FreezeWatch delays the events of watches, including existing ones, until the fault is
 	// removed.

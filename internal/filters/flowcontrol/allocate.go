@@ -9,8 +9,8 @@ type seatBounds struct{ lower, upper, target float64 }
 const minTarget = 0.001
 
 // seatsAt returns the seats of a level that gets a fraction of its target, within its bounds.
-func (w *seatBounds) seatsAt(fraction float64) float64 {
-	return min(w.upper, max(w.lower, fraction*max(w.target, minTarget)))
+func (b *seatBounds) seatsAt(fraction float64) float64 {
+	return min(b.upper, max(b.lower, fraction*max(b.target, minTarget)))
 }
 
 // allocate distributes sum among levels. Each level gets the same fraction of its target, but at
@@ -25,20 +25,20 @@ func allocate(sum float64, levels []seatBounds) (seats []float64, fraction float
 	}
 	// The total is a piecewise linear function of the fraction. The slope changes where a level
 	// leaves its lower bound or reaches its upper bound.
-	var bends []float64
-	for _, w := range levels {
-		bends = append(bends, w.lower/max(w.target, minTarget), w.upper/max(w.target, minTarget))
+	var breakpoints []float64
+	for _, b := range levels {
+		breakpoints = append(breakpoints, b.lower/max(b.target, minTarget), b.upper/max(b.target, minTarget))
 	}
-	slices.Sort(bends)
-	for _, bend := range bends {
-		here, there := total(fraction), total(bend)
-		if there >= sum {
-			if there > here {
-				fraction += (bend - fraction) * max(0, sum-here) / (there - here)
+	slices.Sort(breakpoints)
+	for _, next := range breakpoints {
+		current, reached := total(fraction), total(next)
+		if reached >= sum {
+			if reached > current {
+				fraction += (next - fraction) * max(0, sum-current) / (reached - current)
 			}
 			break
 		}
-		fraction = bend
+		fraction = next
 	}
 	for i := range levels {
 		seats = append(seats, levels[i].seatsAt(fraction))

@@ -109,8 +109,8 @@ func TestMutatingWork(t *testing.T) {
 
 }
 
-// TestWatchesAreForgotten checks that ended watches leave no data.
-func TestWatchesAreForgotten(t *testing.T) {
+// TestWatchesRemoved checks that ended watches leave no data.
+func TestWatchesRemoved(t *testing.T) {
 	t.Parallel()
 	var w watches
 	info := &request.Info{Group: "g", Resource: "r", Namespace: "n"}

@@ -39,7 +39,7 @@ type distributedClaims struct {
 	cache   *cache.LRUExpireCache // values of the claim, by source.key
 	calls   singleflight.Group
 	mu      sync.Mutex // prevents duplicate key sets of an issuer
-	issuers *lru.Cache // *keys, by issuer
+	issuers *lru.Cache // *keySet by issuer
 }
 
 // newDistributed returns nil unless groups are mapped from a claim. As in kube-apiserver, no other

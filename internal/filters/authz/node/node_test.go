@@ -174,7 +174,7 @@ func TestAuthorize(t *testing.T) {
 	}
 }
 
-func TestWhoIsANode(t *testing.T) {
+func TestNodeUsers(t *testing.T) {
 	t.Parallel()
 	a := newCluster(feature.Defaults())
 	for _, tt := range []struct {

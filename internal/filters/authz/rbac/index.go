@@ -37,8 +37,9 @@ type grants struct {
 
 // index maps subjects to bindings. Callers must synchronize access.
 type index struct {
-	roles    map[roleKey]*role
-	bindings map[roleKey]*binding // by namespace and name
+	roles map[roleKey]*role
+	// bindings contains all bindings by namespace and name.
+	bindings map[roleKey]*binding
 	users    map[string]*grants
 	groups   map[string]*grants
 	// sets caches the sets of namespaces for lists over all namespaces; nil disables the cache.

@@ -132,9 +132,9 @@ func TestRevisions(t *testing.T) {
 	resumes(55, true)
 }
 
-// TestLostEverywhere checks that a watch of all namespaces ends when the permission is lost, if
+// TestClusterPermissionLost checks that a watch of all namespaces ends when the permission is lost, if
 // another authorizer might still allow it.
-func TestLostEverywhere(t *testing.T) {
+func TestClusterPermissionLost(t *testing.T) {
 	t.Parallel()
 	for alone, want := range map[bool]bool{true: true, false: false} {
 		a := newVisible()
@@ -148,9 +148,9 @@ func TestLostEverywhere(t *testing.T) {
 	}
 }
 
-// TestSetsAreForgotten checks that a limited number of unused sets is cached, and that no set is
+// TestSetsEvicted checks that a limited number of unused sets is cached, and that no set is
 // stored for users without permissions.
-func TestSetsAreForgotten(t *testing.T) {
+func TestSetsEvicted(t *testing.T) {
 	t.Parallel()
 	a := newVisible()
 	a.bind(5, "a", rbacv1.Subject{Kind: rbacv1.GroupKind, Name: "team"})

@@ -60,7 +60,7 @@ type cachedDecision struct {
 	until  time.Time
 }
 
-// New returns an Authorizer with an empty cache.
+// New returns an Authorizer with an empty cache. It does not contact the webhook.
 func New(config Config) *Authorizer {
 	return &Authorizer{
 		config:  config,

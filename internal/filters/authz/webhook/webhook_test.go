@@ -193,7 +193,7 @@ func TestQuestion(t *testing.T) {
 	}
 }
 
-func TestLargeQuestionsAreNotRemembered(t *testing.T) {
+func TestLargeRequestsNotCached(t *testing.T) {
 	t.Parallel()
 	h := newWebhookServer(t)
 	h.respondWith(`{"allowed":true}`)
@@ -236,7 +236,7 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-func TestConditionsAreChecked(t *testing.T) {
+func TestInvalidConditions(t *testing.T) {
 	t.Parallel()
 	for want, texts := range map[string][]string{
 		"matchConditions[0].expression: Required value":             {" "},

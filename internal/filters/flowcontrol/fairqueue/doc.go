@@ -4,7 +4,7 @@
 // flow with many requests fills its own hand and few complete hands of other flows. When seats
 // become free, the next request is the one that would finish first if all queues were served
 // simultaneously with equal shares of the seats (fair queuing). The duration of a request is not
-// known in advance: each is charged an initial guess, and the difference at its end.
+// known in advance, so it is charged with an estimate at its start, which is corrected at its end.
 //
 // The package starts no goroutines. Package flowcontrol determines the level, the flow and the
 // number of seats of a request.

@@ -60,6 +60,7 @@ const (
 	reasons int = iota
 )
 
+// String returns the name of the reason in kube-apiserver's metrics.
 func (r Reason) String() string {
 	return [...]string{"concurrency-limit", "queue-full", "time-out", "cancelled"}[r]
 }

@@ -275,7 +275,7 @@ func TestWithoutQueues(t *testing.T) {
 		outcome := s.Start(time.Now(), r)
 		return outcome, r
 	}
-	_, wide := start(9) // more seats than the limit: fits only if all seats are free
+	_, wide := start(9) // more seats than the limit: fits only if no other request is executing
 	if got, _ := start(1); got != Rejected {
 		t.Errorf("beside a request with all seats: %v", got)
 	}
