@@ -42,8 +42,8 @@ func TestEndpoint(t *testing.T) {
 		{"POST", "", `{"staleReads":true}`, 400, "no StaleReads"}, // HoldRevision is nil
 		{"POST", "", `{"statu":500}`, 400, "unknown field"},
 		{"POST", "", `{"delay":"soon"}`, 400, "invalid duration"},
-		{"POST", "", fault + "{}", 400, "something follows"},
-		{"POST", "", "", 400, "it is empty"},
+		{"POST", "", fault + "{}", 400, "unexpected data"},
+		{"POST", "", "", 400, "the body is empty"},
 		{"POST", "", "[[[[", 400, "JSON"},
 		{"POST", "", `{"verb":"` + strings.Repeat("x", 70<<10) + `"}`, 413, "limit is 65536"},
 		{"DELETE", "", "", 204, ""},
