@@ -16,7 +16,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestOldDefinitionsAreCollected: the resources of definitions that have changed or were
+// TestOldDefinitionsAreCollected checks that the resources of definitions that have changed or were
 // deleted do not stay in memory, although objects were written to them.
 func TestOldDefinitionsAreCollected(t *testing.T) {
 	t.Parallel()

@@ -181,8 +181,8 @@ func TestOpensWithTheFirstRequest(t *testing.T) {
 	}
 }
 
-// TestCannotBeOpened: a first request that cannot open the control plane gets a
-// Status, and a later one opens it.
+// TestCannotBeOpened checks that a first request that cannot open the control plane gets a Status,
+// and a later one opens it.
 func TestCannotBeOpened(t *testing.T) {
 	t.Parallel()
 	plane := newPlane(t, newEnv(t), "/one")

@@ -17,7 +17,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestElection: one of several acts at a time; another one does when it stops, or when
+// TestElection checks that one of several acts at a time; another one does when it stops, or when
 // it was killed and its lease has ended.
 func TestElection(t *testing.T) {
 	t.Parallel()

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestReadOnlyPaths: documents about the server are read with GET and HEAD only.
+// TestReadOnlyPaths checks that documents about the server are read with GET and HEAD only.
 func TestReadOnlyPaths(t *testing.T) {
 	t.Parallel()
 	c := newRBACPlane(t)

@@ -104,7 +104,7 @@ func define(t *testing.T, c *ControlPlane) {
 	}
 }
 
-// TestPolicyParams: parameters are of any kind, found by name or by labels, in the
+// TestPolicyParams checks that parameters are of any kind, found by name or by labels, in the
 // namespace of the request or in one.
 func TestPolicyParams(t *testing.T) {
 	t.Parallel()
@@ -165,7 +165,7 @@ func TestPolicyOperations(t *testing.T) {
 	as(t, c, "jane", "POST", configMapsPath, configMap("x", ""), 201, "")
 }
 
-// TestPolicyVersions: a policy that names one version is shown requests in that version.
+// TestPolicyVersions checks that a policy that names one version is shown requests in that version.
 func TestPolicyVersions(t *testing.T) {
 	t.Parallel()
 	c := newRBACPlane(t)
@@ -205,7 +205,7 @@ func mutationsOf(expressions ...string) string {
 	return "mutations: [" + strings.Join(mutations, ", ") + "]"
 }
 
-// TestMutatingPolicies: built-in and custom objects are merged and patched.
+// TestMutatingPolicies checks that built-in and custom objects are merged and patched.
 func TestMutatingPolicies(t *testing.T) {
 	t.Parallel()
 	c := newRBACPlane(t)

@@ -422,9 +422,9 @@ func (r *rights) sees(namespace string) bool {
 	return r.everywhere || r.bound[namespace] && r.granted[namespace]
 }
 
-// TestVisibleModel: while objects, roles and bindings change at random, a list over all
-// namespaces is that of each namespace that may be listed, at the same revision; clients
-// that watch, and are cut off at any event, know the same in the end.
+// TestVisibleModel checks that while objects, roles and bindings change at random, a list over all
+// namespaces is that of each namespace that may be listed, at the same revision; clients that
+// watch, and are cut off at any event, know the same in the end.
 func TestVisibleModel(t *testing.T) {
 	t.Parallel()
 	for name, cached := range map[string]bool{"cached": true, "uncached": false} {

@@ -80,7 +80,7 @@ func withManifests(dir string) Options {
 	return Options{Admission: AdmissionOptions{Config: &config.Config{ValidatingAdmissionWebhook: config.WebhookAdmission{StaticManifestsDir: dir}}}}
 }
 
-// TestManifests: configurations of files hold from the start on, for configurations as
+// TestManifests checks that configurations of files hold from the start on, for configurations as
 // well, until the files change to something that is right.
 func TestManifests(t *testing.T) {
 	t.Parallel()

@@ -158,8 +158,8 @@ func TestAggregatedRequests(t *testing.T) {
 	}
 }
 
-// TestAggregatedIdentity: the other server gets the user from this one, and
-// from no other client.
+// TestAggregatedIdentity checks that the other server gets the user from this one, and from no
+// other client.
 func TestAggregatedIdentity(t *testing.T) {
 	t.Parallel()
 	o := newOrchard(t, Config{}, extension.Options{})
@@ -501,7 +501,7 @@ func TestAggregatedDying(t *testing.T) {
 				}
 				response, err := o.admin.Get(o.URL + applesPath + "/apples")
 				if err != nil && strings.Contains(err.Error(), "stream error") {
-					continue // T the response was interrupted after its start
+					continue // the response was interrupted after its start
 				}
 				if err != nil {
 					t.Errorf("a request was not answered: %v", err)

@@ -20,8 +20,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestManagersOfWhatIsThere: everything that is there from the start is owned, in
-// its managed fields, by whom kube-apiserver names.
+// TestManagersOfWhatIsThere checks that everything that is there from the start is owned, in its
+// managed fields, by whom kube-apiserver names.
 func TestManagersOfWhatIsThere(t *testing.T) {
 	t.Parallel()
 	s := start(t, withoutControllers(Config{}))
@@ -90,8 +90,8 @@ func (r *running) read(t testing.TB, path string, into any) {
 	}
 }
 
-// TestServiceOfTheAPI: its address is the first of the range, and its endpoints
-// are where the server is reached.
+// TestServiceOfTheAPI checks that its address is the first of the range, and its endpoints are
+// where the server is reached.
 func TestServiceOfTheAPI(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

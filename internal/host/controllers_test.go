@@ -69,7 +69,7 @@ func TestWarnedOfDeletions(t *testing.T) {
 	tests := []struct{ path, body, want string }{
 		{namespace, `{"dryRun":["All"]}`, ""},
 		{namespace, "", `namespace \"n1\" stays Terminating until a controller empties it`},
-		{namespace, "", `namespace \"n1\" stays Terminating`}, // T a repeated deletion gets the warning, too
+		{namespace, "", `namespace \"n1\" stays Terminating`}, // a repeated deletion gets the warning, too
 		{object, foreground, `configmaps \"m1\" stays until the garbage collector removes its finalizer \"foregroundDeletion\"`},
 	}
 	for _, tt := range tests {
@@ -104,7 +104,7 @@ func TestWarnedOfDeletions(t *testing.T) {
 	}
 }
 
-// TestDefaultAccounts: a pod that is created right after its namespace has an account.
+// TestDefaultAccounts checks that a pod that is created right after its namespace has an account.
 func TestDefaultAccounts(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -250,8 +250,8 @@ func (r *running) awaitConditions(t *testing.T, namespace string, want ...string
 	})
 }
 
-// TestControllersOfSeveralServers: one of three servers acts; when it stops, another
-// one does at once.
+// TestControllersOfSeveralServers checks that one of three servers acts; when it stops, another one
+// does at once.
 func TestControllersOfSeveralServers(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Start(t, etcdtest.Options{})
@@ -307,7 +307,7 @@ func TestActionsBesideManager(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer watch.Body.Close()
-	for n := range many { // T the manager's work
+	for n := range many { // the manager's work
 		namespace := fmt.Sprintf("theirs%d", n)
 		s.create(t, "/api/v1/namespaces", `{"metadata":{"name":"`+namespace+`"}}`)
 		s.create(t, "/api/v1/namespaces/"+namespace+"/serviceaccounts?fieldManager=manager", `{"metadata":{"name":"default","labels":{"by":"manager"}}}`)
@@ -336,7 +336,7 @@ func TestActionsBesideManager(t *testing.T) {
 	}
 }
 
-// TestControllersBesideManager: while a kube-controller-manager runs, only the
+// TestControllersBesideManager checks that while a kube-controller-manager runs, only the
 // controllers run that the flag names.
 func TestControllersBesideManager(t *testing.T) {
 	t.Parallel()
@@ -347,12 +347,12 @@ func TestControllersBesideManager(t *testing.T) {
 	s.create(t, "/api/v1/namespaces", `{"metadata":{"name":"theirs"}}`)
 	s.do(t, "DELETE", "/api/v1/namespaces/theirs", "")
 	s.do(t, "DELETE", leases+"/kube-controller-manager", "")
-	s.awaitCode(t, "/api/v1/namespaces/theirs", 404) // T it was ignored until then, or not processed yet
+	s.awaitCode(t, "/api/v1/namespaces/theirs", 404) // it was ignored until then, or not processed yet
 	s.create(t, "/api/v1/namespaces", `{"metadata":{"name":"ours"}}`)
 	s.awaitAccount(t, "ours")
 }
 
-// TestStorageProtection: claims, volumes and classes stay while they are used, and go
+// TestStorageProtection checks that claims, volumes and classes stay while they are used, and go
 // then.
 func TestStorageProtection(t *testing.T) {
 	t.Parallel()

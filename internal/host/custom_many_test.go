@@ -42,7 +42,7 @@ func TestManyDefinitions(t *testing.T) {
 	for kind, resource := range watched {
 		w, err := resource.Watch(t.Context(), metav1.ListOptions{
 			ResourceVersion: resourceVersionOf(t, resource), TimeoutSeconds: new(int64(600)),
-			FieldSelector: "metadata.name!=kube-root-ca.crt", // T created by a controller at any time
+			FieldSelector: "metadata.name!=kube-root-ca.crt", // created by a controller at any time
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -205,7 +205,7 @@ func TestDefinitionsOnTwoServers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if size, _, _ := unstructured.NestedInt64(seen.Object, "spec", "size"); size != 0 { // T the spec was omitted, and has no default
+	if size, _, _ := unstructured.NestedInt64(seen.Object, "spec", "size"); size != 0 { // the spec was omitted, and has no default
 		t.Errorf("size %d", size)
 	}
 

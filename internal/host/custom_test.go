@@ -107,7 +107,7 @@ func TestCustomResources(t *testing.T) {
 
 	made, err := widgets.Create(t.Context(), objectOf(gvr, "Widget", "a", map[string]any{"color": "red", "nope": true}), metav1.CreateOptions{})
 	if err != nil {
-		t.Fatal(err) // T every established definition is served
+		t.Fatal(err) // every established definition is served
 	}
 	if diff := cmp.Diff(map[string]any{"color": "red", "size": int64(3)}, made.Object["spec"]); diff != "" {
 		t.Errorf("pruned and defaulted (-want +got):\n%s", diff)
@@ -150,8 +150,8 @@ func TestCustomResources(t *testing.T) {
 	}
 }
 
-// TestDefaultStatus: the answer to a creation has the status that all clients
-// read, and not the one that was sent.
+// TestDefaultStatus checks that the answer to a creation has the status that all clients read, and
+// not the one that was sent.
 func TestDefaultStatus(t *testing.T) {
 	t.Parallel()
 	r := start(t, Config{})
@@ -243,7 +243,7 @@ func TestDefinitionChanges(t *testing.T) {
 	}
 }
 
-// TestDefinitionDeleted: objects go first, then the definition and all traces.
+// TestDefinitionDeleted checks that objects go first, then the definition and all traces.
 func TestDefinitionDeleted(t *testing.T) {
 	t.Parallel()
 	r := start(t, Config{})
@@ -343,7 +343,7 @@ func TestDefinitionsSurviveRestart(t *testing.T) {
 	}
 }
 
-// TestDefinitionDryRun: a definition that is not stored is not served.
+// TestDefinitionDryRun checks that a definition that is not stored is not served.
 func TestDefinitionDryRun(t *testing.T) {
 	t.Parallel()
 	r := start(t, Config{})

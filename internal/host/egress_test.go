@@ -125,7 +125,7 @@ func hook(name, at string) string {
 		`"rules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["configmaps"]}]}`
 }
 
-// TestEgressToEtcd: etcd is reached through its proxy.
+// TestEgressToEtcd checks that etcd is reached through its proxy.
 func TestEgressToEtcd(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -172,7 +172,7 @@ func TestEncryptedInEtcd(t *testing.T) {
 		fmt.Sprintf("kms: {apiVersion: v2, name: k, endpoint: '%s', timeout: 20s}", plugin.Endpoint()))
 	r := start(t, config)
 	createMarked(t, r)
-	two := start(t, config) // T reads the values of the first server, also in watches
+	two := start(t, config) // reads the values of the first server, also in watches
 	readMarked(t, two)
 	if code, body := r.do(t, "PUT", marked[0].collection+"/s", strings.Replace(marked[0].body, `{"m`, `{"type":"Opaque","m`, 1)); code != 200 {
 		t.Errorf("update: %d %s", code, body)
@@ -254,7 +254,7 @@ func TestUnreadableObjects(t *testing.T) {
 	}
 }
 
-// TestUnsafeDeletionOff: without the gate the option is as if it were not there.
+// TestUnsafeDeletionOff checks that without the gate the option is as if it were not there.
 func TestUnsafeDeletionOff(t *testing.T) {
 	t.Parallel()
 	r := start(t, Config{ControlPlane: controlplane.Options{Features: controlplane.FeatureOptions{Gates: feature.Set{"AllowUnsafeMalformedObjectDeletion": false}}}})

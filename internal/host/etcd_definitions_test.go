@@ -45,8 +45,8 @@ const looseDefinition = `{"kind":"CustomResourceDefinition","apiVersion":"apiext
 "acceptedNames":{"plural":"gadgets","singular":"gadget","kind":"Gadget","listKind":"GadgetList"},"storedVersions":["v1"]}}
 `
 
-// TestDefinitionsOfKubeAPIServer: definitions that kube-apiserver has stored are
-// served, and stored as it stores them.
+// TestDefinitionsOfKubeAPIServer checks that definitions that kube-apiserver has stored are served,
+// and stored as it stores them.
 func TestDefinitionsOfKubeAPIServer(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.Start(t, etcdtest.Options{})

@@ -88,7 +88,7 @@ func TestTwoServersShareEtcd(t *testing.T) {
 	}
 }
 
-// TestEtcdOutage: requests fail soon, and work again when etcd is back.
+// TestEtcdOutage checks that requests fail soon, and work again when etcd is back.
 func TestEtcdOutage(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Start(t, etcdtest.Options{})

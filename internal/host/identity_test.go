@@ -99,8 +99,8 @@ func TestIdentityLeases(t *testing.T) {
 	}
 }
 
-// TestIdentityAlone: a server with a store of its own has a lease too, unless the feature
-// is off.
+// TestIdentityAlone checks that a server with a store of its own has a lease too, unless the
+// feature is off.
 func TestIdentityAlone(t *testing.T) {
 	t.Parallel()
 	start(t, Config{Listen: ListenConfig{Hostname: "one"}}).awaitIdentities(t, "one")

@@ -203,7 +203,7 @@ func TestWriteTimeoutConn(t *testing.T) {
 	})
 }
 
-// TestHTTP2Server: both implementations of HTTP/2 serve.
+// TestHTTP2Server checks that both implementations of HTTP/2 serve.
 func TestHTTP2Server(t *testing.T) {
 	t.Parallel()
 	for _, implementation := range []string{"", HTTP2Mainstay, HTTP2NetHTTP} {
@@ -224,7 +224,7 @@ func TestHTTP2Server(t *testing.T) {
 	}
 }
 
-// TestBothLengths: a connection over which a request came with Content-Length and
+// TestBothLengths checks that a connection over which a request came with Content-Length and
 // Transfer-Encoding is not used again.
 func TestBothLengths(t *testing.T) {
 	t.Parallel()
@@ -256,15 +256,15 @@ func TestBothLengths(t *testing.T) {
 	}
 }
 
-// TestGather checks that writes are buffered up to the requested size, and fail together.
-func TestGather(t *testing.T) {
+// TestCork checks that writes are buffered up to the requested size, and fail together.
+func TestCork(t *testing.T) {
 	t.Parallel()
 	near, far := net.Pipe()
 	defer near.Close()
 	c := &writeTimeoutConn{Conn: far, timeout: writeTimeout, buffers: newWriteTimeoutListener(nil, writeTimeout).buffers}
 	done := make(chan error, 1)
 	go func() {
-		c.Gather(len("one write"))
+		c.Cork(len("one write"))
 		_, first := c.Write([]byte("one "))
 		_, second := c.Write([]byte("write!"))
 		_, third := c.Write([]byte("another"))
@@ -281,7 +281,7 @@ func TestGather(t *testing.T) {
 		t.Error(err)
 	}
 	_ = far.Close()
-	c.Gather(2)
+	c.Cork(2)
 	if _, err := c.Write([]byte("x")); err != nil {
 		t.Error(err)
 	}

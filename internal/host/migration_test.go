@@ -90,8 +90,8 @@ func TestMigrationOfVersions(t *testing.T) {
 	}
 }
 
-// TestMigrationOfKeys: after a migration everything is encrypted. One that a server has not
-// finished is finished by the next.
+// TestMigrationOfKeys checks that after a migration everything is encrypted. One that a server has
+// not finished is finished by the next.
 func TestMigrationOfKeys(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -116,7 +116,7 @@ func TestMigrationOfKeys(t *testing.T) {
 		t.Errorf("the migration ended with %q", got)
 	}
 	s.end(t)
-	s = start(t, config(keyed("secretbox", "one"))) // T a server that cannot read unencrypted values
+	s = start(t, config(keyed("secretbox", "one"))) // a server that cannot read unencrypted values
 	for n := range many {
 		if code, body := s.do(t, "GET", fmt.Sprintf("%s/s%d", secrets, n), ""); code != 200 {
 			t.Fatalf("secret %d: %d %s", n, code, body)

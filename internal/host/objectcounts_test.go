@@ -10,8 +10,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestObjectCounts: metrics tell how many objects there are of each resource, and stay as
-// they are for an interval.
+// TestObjectCounts checks that metrics tell how many objects there are of each resource, and stay
+// as they are for an interval.
 func TestObjectCounts(t *testing.T) {
 	t.Parallel()
 	for name, config := range map[string]Config{"embedded": {}, "etcd": etcdConfig(etcdtest.Start(t, etcdtest.Options{}))} {
@@ -46,7 +46,7 @@ func TestObjectCounts(t *testing.T) {
 				}
 				return nil
 			}
-			testserver.Eventually(t, time.Minute, check) // T counting starts with the first request
+			testserver.Eventually(t, time.Minute, check) // counting starts with the first request
 			if code, body := s.do(t, "DELETE", widgets+"/a", ""); code != 200 {
 				t.Fatal(code, body)
 			}

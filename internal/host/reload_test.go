@@ -132,8 +132,8 @@ func as(t *testing.T, cert tls.Certificate) *http.Client {
 	return client(t, func(c *tls.Config) { c.Certificates = []tls.Certificate{cert} })
 }
 
-// TestFilesChange: certificates and authorities that flags name are exchanged
-// while the server runs, for connections that are open, too.
+// TestFilesChange checks that certificates and authorities that flags name are exchanged while the
+// server runs, for connections that are open, too.
 func TestFilesChange(t *testing.T) {
 	t.Parallel()
 	before, after := issue(t), issue(t)

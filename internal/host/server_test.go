@@ -232,7 +232,7 @@ poststarthook/apiservice-status-remote-available-controller poststarthook/apiser
 poststarthook/apiservice-discovery-controller poststarthook/kube-apiserver-autoregistration autoregister-completion
 poststarthook/apiservice-openapi-controller poststarthook/apiservice-openapiv3-controller shutdown`
 
-// TestVerboseHealth: the checks have kube-apiserver's names, in its order.
+// TestVerboseHealth checks that the checks have kube-apiserver's names, in its order.
 func TestVerboseHealth(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{ControlPlane: controlplane.Options{Checks: []telemetry.Check{{Name: "log", Run: func(context.Context) error { return nil }}}}})
@@ -275,8 +275,8 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestTwoServersDoNotMeet: two servers in one process have their own users,
-// objects and metrics.
+// TestTwoServersDoNotMeet checks that two servers in one process have their own users, objects and
+// metrics.
 func TestTwoServersDoNotMeet(t *testing.T) {
 	t.Parallel()
 	one, two := start(t, Config{}), start(t, Config{})
@@ -317,7 +317,7 @@ func TestTwoServersDoNotMeet(t *testing.T) {
 	}
 }
 
-// TestRestart: credentials handed out before a restart are good after it.
+// TestRestart checks that credentials handed out before a restart are good after it.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -196,7 +196,7 @@ func TestSigningFiles(t *testing.T) {
 	}
 }
 
-// TestSigningProblems: wrong flags are named.
+// TestSigningProblems checks that wrong flags are named.
 func TestSigningProblems(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

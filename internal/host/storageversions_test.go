@@ -46,7 +46,7 @@ func (r *running) saysOf(t testing.TB, name string, hosts ...string) string {
 		}
 		says = append(says, host+"="+s.EncodingVersion)
 	}
-	slices.Sort(says) // T in any order
+	slices.Sort(says) // in any order
 	for _, c := range v.Status.Conditions {
 		says = append(says, c.Reason+"="+string(c.Status))
 	}

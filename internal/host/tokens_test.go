@@ -50,7 +50,7 @@ func exchange(t testing.TB, c *http.Client, method, url, body string, answer any
 	}
 	if response.StatusCode > 299 {
 		var status metav1.Status
-		_ = json.Unmarshal(data, &status) // T empty if it is not a Status
+		_ = json.Unmarshal(data, &status) // empty if it is not a Status
 		return fmt.Sprint(response.StatusCode, " ", status.Message)
 	}
 	if answer != nil {

@@ -26,7 +26,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestConversionWebhookBehindService: the webhook is found by its service, and known by a certificate for that name.
+// TestConversionWebhookBehindService checks that the webhook is found by its service, and known by
+// a certificate for that name.
 func TestConversionWebhookBehindService(t *testing.T) {
 	t.Parallel()
 	ip := ownAddress(t)

@@ -17,7 +17,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestKubectlProxy: kubelets, pods and services at addresses of a cluster, which an
+// TestKubectlProxy checks that kubelets, pods and services at addresses of a cluster, which an
 // egress proxy leads to, by kubectl and by kubectl proxy.
 func TestKubectlProxy(t *testing.T) {
 	t.Parallel()

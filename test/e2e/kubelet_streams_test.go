@@ -126,7 +126,7 @@ func (s sizes) Next() *remotecommand.TerminalSize {
 	return &size
 }
 
-// TestResize: a command learns the size of the client's terminal.
+// TestResize checks that a command learns the size of the client's terminal.
 func TestResize(t *testing.T) {
 	t.Parallel()
 	eachProtocol(t, func(t *testing.T, webSockets bool) {
@@ -183,7 +183,7 @@ func TestClientLeaves(t *testing.T) {
 	f.Close()       // which waits for the kubelet's handlers
 }
 
-// TestPortForward: ports are forwarded in SPDY, and in SPDY over WebSockets.
+// TestPortForward checks that ports are forwarded in SPDY, and in SPDY over WebSockets.
 func TestPortForward(t *testing.T) {
 	t.Parallel()
 	f := newStreams(t, nil)

@@ -31,7 +31,7 @@ if kubectl --context=jane get secrets; then exit 1; fi
 kubectl delete namespace kube-node-lease --wait
 echo content`
 
-// TestRunBash: mainstay run -- bash.
+// TestRunBash checks that mainstay run -- bash.
 func TestRunBash(t *testing.T) {
 	t.Parallel()
 	bash, err := exec.LookPath("bash")

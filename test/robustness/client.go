@@ -160,7 +160,7 @@ func (c *client) do(ctx context.Context, method, path string, body, into any) (o
 	}
 	if resp.StatusCode >= http.StatusMultipleChoices {
 		s := status{Message: string(data)}
-		_ = json.Unmarshal(data, &s) // T a body that is not a Status is a message
+		_ = json.Unmarshal(data, &s) // a body that is not a Status is a message
 		s.Code = resp.StatusCode
 		return s.outcome()
 	}

@@ -14,7 +14,7 @@ import (
 type activity struct {
 	name    string
 	workers int
-	every   time.Duration // T average interval of a worker
+	every   time.Duration // average interval of a worker
 	turn    func(context.Context, *worker) error
 }
 
@@ -76,7 +76,7 @@ func changeObject(ctx context.Context, w *worker) error {
 	}
 	_, err := w.do(ctx, requests[w.rng.IntN(len(requests))])
 	if isCode(err, http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity) {
-		return nil // T it exists already, it does not exist, or an immutable field differs
+		return nil // it exists already, it does not exist, or an immutable field differs
 	}
 	return err
 }

@@ -151,7 +151,7 @@ func (f *fairness) measure(ctx context.Context, m *getMeter, bulk string) error 
 		return fmt.Errorf("start the other clients: %w", err)
 	}
 	lines := bufio.NewScanner(output)
-	lines.Scan() // T it has started
+	lines.Scan() // it has started
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var done string

@@ -19,7 +19,7 @@ import (
 type nodesConfig struct {
 	binary, dir, options string
 	nodes, podsPerNode   int
-	churn                float64 // T pods created and deleted per second
+	churn                float64 // pods created and deleted per second
 	measured             time.Duration
 	speed                float64
 }
@@ -84,7 +84,7 @@ func tryNodes(ctx context.Context, config nodesConfig) error {
 	}
 	close(c.connected)
 	c.background(ctx)
-	pause(ctx, 2*podLife) // T until the rates of creations and deletions are equal
+	pause(ctx, 2*podLife) // until the rates of creations and deletions are equal
 	c.took.reset()
 	err = c.step(ctx, "heartbeats and churn", int(config.measured.Seconds()), func(ctx context.Context) error {
 		pause(ctx, config.measured)
@@ -190,7 +190,7 @@ func (c *cluster) watch(ctx context.Context, of *client, path string, timed bool
 	r := request{method: http.MethodGet, path: path + "&allowWatchBookmarks=true&resourceVersion=0"}
 	resp, err := of.send(ctx, r)
 	for ; isCode(err, http.StatusTooManyRequests) && ctx.Err() == nil; resp, err = of.send(ctx, r) {
-		pause(ctx, time.Second) // T as clients do after Retry-After
+		pause(ctx, time.Second) // as clients do after Retry-After
 	}
 	if err != nil {
 		return err

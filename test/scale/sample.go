@@ -22,7 +22,7 @@ type sample struct {
 	seconds         float64 // since the beginning
 	restarts        int     // until then; the second, fourth and so on were hard
 	rss             float64 // anonymous memory, in bytes
-	heap            float64 // T after the last garbage collection
+	heap            float64 // after the last garbage collection
 	goroutines, fds float64
 	store           float64 // bytes of files
 	cpu             float64 // seconds of this process

@@ -105,7 +105,7 @@ func (s *server) stop() error {
 // kill ends the server at once.
 func (s *server) kill() {
 	s.cmd.Process.Kill()
-	_ = s.cmd.Wait() // T the error is that it was killed
+	_ = s.cmd.Wait() // the error is that it was killed
 }
 
 // restart stops the server, with SIGKILL if hard, and starts it again.

@@ -131,7 +131,7 @@ type account struct{ cpu, resident, heap, stacks, goroutines float64 }
 
 // readAccount reads it after a garbage collection.
 func readAccount(ctx context.Context, c *client) (*account, error) {
-	for range 2 { // T the second one frees the finalized objects
+	for range 2 { // the second one frees the finalized objects
 		if err := collectGarbage(ctx, c); err != nil {
 			return nil, err
 		}

@@ -24,7 +24,7 @@ const (
 // watchGroups are n objects, each with its own watches.
 type watchGroups struct {
 	n        int
-	setUp    func(i int) []creation // T the objects that must exist
+	setUp    func(i int) []creation // the objects that must exist
 	path     func(i int) string     // of the object that is changed
 	query    func(i int) string     // path and query of the watches
 	observed *observed

@@ -26,8 +26,8 @@ func refuseAll(w http.ResponseWriter, _ *http.Request) {
 // of requests of each size.
 func earlySizes() map[int]int { return map[int]int{1 << 10: 60, 100 << 10: 40, 3 << 20: 10} }
 
-// TestEarlyResponseNetHTTP: net/http's client gets every response that does not
-// wait for the body, on one connection.
+// TestEarlyResponseNetHTTP checks that net/http's client gets every response that does not wait for
+// the body, on one connection.
 func TestEarlyResponseNetHTTP(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, http.HandlerFunc(refuseAll), true, nil)

@@ -43,8 +43,8 @@ func (r *raw) upload(id uint32, size int, see func(got string)) bool {
 	return true
 }
 
-// TestEarlyResponse: a response that does not wait for the body does not keep the
-// client from sending it, and no reset follows.
+// TestEarlyResponse checks that a response that does not wait for the body does not keep the client
+// from sending it, and no reset follows.
 func TestEarlyResponse(t *testing.T) {
 	t.Parallel()
 	ended := make(chan struct{})
@@ -117,8 +117,8 @@ func TestEarlyResponseEnds(t *testing.T) {
 	}
 }
 
-// TestEarlyResponseReset: clients may stop sending when they have the response,
-// as often as they like.
+// TestEarlyResponseReset checks that clients may stop sending when they have the response, as often
+// as they like.
 func TestEarlyResponseReset(t *testing.T) {
 	t.Parallel()
 	r := connect(t, forbid, nil)
@@ -131,7 +131,7 @@ func TestEarlyResponseReset(t *testing.T) {
 	r.never("GOAWAY")
 }
 
-// TestEarlyResponseTrailers: trailers end a body that is dropped, too.
+// TestEarlyResponseTrailers checks that trailers end a body that is dropped, too.
 func TestEarlyResponseTrailers(t *testing.T) {
 	t.Parallel()
 	r := connect(t, forbid, few(1))

@@ -173,7 +173,8 @@ func TestBrokenConnections(t *testing.T) {
 	}
 }
 
-// TestViolatorIsReadLittle: of a client that has violated the protocol little more is read.
+// TestViolatorIsReadLittle checks that of a client that has violated the protocol little more is
+// read.
 func TestViolatorIsReadLittle(t *testing.T) {
 	t.Parallel()
 	r := connect(t, func(http.ResponseWriter, *http.Request) {}, nil)
@@ -269,7 +270,7 @@ func TestBrokenStreams(t *testing.T) {
 		}, "RST 1 STREAM_CLOSED"},
 		{"beyond the window", func(r *raw) {
 			r.post(1)
-			for range 4 { // T the handler does not read
+			for range 4 { // the handler does not read
 				r.ok(r.frames.WriteData(1, false, make([]byte, 16<<10)))
 			}
 			r.ok(r.frames.WriteData(1, false, make([]byte, 1)))

@@ -24,7 +24,7 @@ type raw struct {
 	frames *h2.Framer
 	block  bytes.Buffer
 	enc    *hpack.Encoder
-	got    chan string // T the server's frames in short form; closed at the end
+	got    chan string // the server's frames in short form; closed at the end
 	done   chan struct{}
 	srv    *server
 	writes *countedWrites // the server's

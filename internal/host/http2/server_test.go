@@ -46,7 +46,7 @@ func TestConnContext(t *testing.T) {
 	}
 }
 
-// TestClose: http.Server.Close ends requests under way.
+// TestClose checks that http.Server.Close ends requests under way.
 func TestClose(t *testing.T) {
 	t.Parallel()
 	ended := make(chan struct{})
@@ -130,8 +130,8 @@ type jobFunc func()
 
 func (f jobFunc) run() { f() }
 
-// TestWorkers: they are used again, end when they have not been needed, and with
-// the last connection.
+// TestWorkers checks that they are used again, end when they have not been needed, and with the
+// last connection.
 func TestWorkers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

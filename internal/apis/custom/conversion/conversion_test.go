@@ -126,7 +126,7 @@ func TestConvert(t *testing.T) {
 	}
 }
 
-// TestMetadata: labels and annotations are the webhook's, all else stays.
+// TestMetadata checks that labels and annotations are the webhook's, all else stays.
 func TestMetadata(t *testing.T) {
 	t.Parallel()
 	c := answering(t, "v1", nil, func(r review) string {
@@ -246,8 +246,8 @@ func TestLongMessages(t *testing.T) {
 	}
 }
 
-// TestCanceled: a canceled call returns the error of its context, and not that the webhook
-// failed.
+// TestCanceled checks that a canceled call returns the error of its context, and not that the
+// webhook failed.
 func TestCanceled(t *testing.T) {
 	t.Parallel()
 	c := answering(t, "v1", nil, func(r review) string { return success(r) })

@@ -214,7 +214,7 @@ func TestPathological(t *testing.T) {
 	}
 }
 
-// TestCheckEnds: no more rules are compiled for a request that is over.
+// TestCheckEnds checks that no more rules are compiled for a request that is over.
 func TestCheckEnds(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -184,7 +184,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestTransitions: rules about changes are for values that were there before.
+// TestTransitions checks that rules about changes are for values that were there before.
 func TestTransitions(t *testing.T) {
 	t.Parallel()
 	const scalar = `
@@ -245,7 +245,7 @@ properties:
 	}
 }
 
-// TestBudget: rules that cost too much end the judgement with a fault.
+// TestBudget checks that rules that cost too much end the judgement with a fault.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	const list = `
@@ -284,7 +284,7 @@ properties:
 	}
 }
 
-// TestManyFaults: the number of errors is bounded.
+// TestManyFaults checks that the number of errors is bounded.
 func TestManyFaults(t *testing.T) {
 	t.Parallel()
 	r := New(schemaOf(t, `{type: object, properties: {l: {type: array, items: {type: integer, x-kubernetes-validations: [{rule: "self > 1"}]}}}}`), true)
@@ -294,7 +294,7 @@ func TestManyFaults(t *testing.T) {
 	}
 }
 
-// TestCancelled: a request that is over is not worth an evaluation.
+// TestCancelled checks that a request that is over is not worth an evaluation.
 func TestCancelled(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -307,7 +307,7 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// TestConcurrent: many objects are judged at once, from the first on.
+// TestConcurrent checks that many objects are judged at once, from the first on.
 func TestConcurrent(t *testing.T) {
 	t.Parallel()
 	r := New(schemaOf(t, benchSchema), true)
@@ -366,8 +366,8 @@ properties:
 	}
 }
 
-// TestCompiledOnce: the same rule about the same type is compiled once, when an
-// object first has a value there; a message expression when it is first needed.
+// TestCompiledOnce checks that the same rule about the same type is compiled once, when an object
+// first has a value there; a message expression when it is first needed.
 func TestCompiledOnce(t *testing.T) {
 	t.Parallel()
 	const place = `{type: object, properties: {x: {type: integer}}, x-kubernetes-validations: [{rule: "self.x > 0", messageExpression: "'x'"}]}`

@@ -322,8 +322,8 @@ func BenchmarkValidate(b *testing.B) {
 	}
 }
 
-// TestManyFaults: a document in which everything is wrong has errors, but not all of
-// it, and without comparing each fault with each other.
+// TestManyFaults checks that a document in which everything is wrong has errors, but not all of it,
+// and without comparing each fault with each other.
 func TestManyFaults(t *testing.T) {
 	t.Parallel()
 	const entries = 50_000
@@ -357,7 +357,7 @@ func TestManyFaults(t *testing.T) {
 	}
 }
 
-// TestCostlyPattern: a pattern that would take minutes to be compared is a fault.
+// TestCostlyPattern checks that a pattern that would take minutes to be compared is a fault.
 func TestCostlyPattern(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
