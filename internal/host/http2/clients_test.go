@@ -22,8 +22,7 @@ func refuseAll(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, refused)
 }
 
-// earlySizes are the sizes of requests with a response before the end of their body, and the number
-// of requests of each size.
+// earlySizes maps the sizes of requests that get an early response to the number of requests.
 func earlySizes() map[int]int { return map[int]int{1 << 10: 60, 100 << 10: 40, 3 << 20: 10} }
 
 // TestEarlyResponseNetHTTP checks that net/http's client gets every response that does not wait for

@@ -10,19 +10,19 @@ import (
 // corkable wraps a connection with the method Cork and records the calls.
 type corkable struct {
 	net.Conn
-	did []string
+	calls []string
 }
 
 func (c *corkable) NetConn() net.Conn { return c }
 
-func (c *corkable) Cork(n int) { c.did = append(c.did, fmt.Sprint("cork ", n)) }
+func (c *corkable) Cork(n int) { c.calls = append(c.calls, fmt.Sprint("cork ", n)) }
 
 func (c *corkable) Write(p []byte) (int, error) {
-	c.did = append(c.did, fmt.Sprint("write ", len(p)))
+	c.calls = append(c.calls, fmt.Sprint("write ", len(p)))
 	return len(p), nil
 }
 
-// TestCork checks that the records of more than a TLS record are buffered.
+// TestCork checks that data of more than one TLS record is corked.
 func TestCork(t *testing.T) {
 	t.Parallel()
 	below := &corkable{}
@@ -32,7 +32,7 @@ func TestCork(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if got := strings.Join(below.did, ", "); got != "write 16384, cork 16385, write 16385" {
-		t.Errorf("did: %s", got)
+	if got := strings.Join(below.calls, ", "); got != "write 16384, cork 16385, write 16385" {
+		t.Errorf("calls: %s", got)
 	}
 }

@@ -46,7 +46,7 @@ func (p *parkedStream) next() (line []byte, ended bool) {
 	return line, false
 }
 
-// parking is a handler that parks every stream, and hands it on.
+// parking returns a handler that detaches each response and sends the stream to the channel.
 func parking(streams chan<- *parkedStream) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusOK)
@@ -103,7 +103,7 @@ func TestParked(t *testing.T) {
 	<-p[3].over
 	r.await("DATA 7 0 end")
 	for _, s := range p {
-		s.Resume() // in vain
+		s.Resume() // has no effect after the end
 	}
 }
 

@@ -12,8 +12,8 @@ func complete(w http.ResponseWriter, size int) {
 	_, _ = w.Write(make([]byte, size))
 }
 
-// TestOneWrite checks that a response that declares its length is written at once, with its end,
-// small or not.
+// TestOneWrite checks that a large response with a Content-Length is sent with a single write,
+// including END_STREAM.
 func TestOneWrite(t *testing.T) {
 	t.Parallel()
 	const size = 2 * bodyBufferSize
@@ -44,8 +44,8 @@ func TestDeferredPart(t *testing.T) {
 	r.await("HEADERS 1  end")
 }
 
-// TestInformationalAtOnce checks that an informational status does not wait for the response.
-func TestInformationalAtOnce(t *testing.T) {
+// TestInformational checks that an informational status is sent before the response.
+func TestInformational(t *testing.T) {
 	t.Parallel()
 	goOn := make(chan struct{})
 	r := connect(t, func(w http.ResponseWriter, _ *http.Request) {
