@@ -33,7 +33,8 @@ const (
 	controllers = 4
 )
 
-// nodesCommand is `scale nodes`: simulated kubelets, a scheduler and controllers of many nodes.
+// nodesCommand implements "scale nodes": it simulates the kubelets, a scheduler and the controllers of
+// many nodes.
 func nodesCommand(ctx context.Context, args []string) error {
 	var config nodesConfig
 	flags := flag.NewFlagSet("nodes", flag.ExitOnError)
@@ -51,7 +52,7 @@ func nodesCommand(ctx context.Context, args []string) error {
 	return tryNodes(ctx, config)
 }
 
-// cluster is one under way.
+// cluster is a running simulation.
 type cluster struct {
 	*experiment
 	config   nodesConfig
@@ -106,7 +107,7 @@ const (
 
 func podsPath(i int) string { return "/api/v1/namespaces/" + namespaceOf(i) + "/pods" }
 
-// fill makes namespaces, nodes, leases and pods, unless an earlier run has made them.
+// fill creates namespaces, nodes, leases and pods, unless an earlier run has created them.
 func (c *cluster) fill(ctx context.Context) error {
 	last := c.config.nodes*c.config.podsPerNode - 1
 	if _, err := c.client.get(ctx, fmt.Sprintf("%s/steady-%d", podsPath(last), last)); err == nil {

@@ -42,7 +42,7 @@ func newConverter(t testing.TB, version string, metrics *conversion.Metrics, res
 		if err := json.Unmarshal(body, &asked); err != nil {
 			t.Error(err)
 		}
-		_, _ = io.WriteString(w, answer(asked))
+		_, _ = io.WriteString(w, respond(asked))
 	}))
 	t.Cleanup(server.Close)
 	c, err := conversion.New(conversion.Config{
@@ -318,7 +318,7 @@ func TestMetrics(t *testing.T) {
 // FuzzResponse checks that a webhook can only change the permitted parts of an object.
 func FuzzResponse(f *testing.F) {
 	var body string
-	c := answering(f, "v1beta1", nil, func(review) string { return body })
+	c := newConverter(f, "v1beta1", nil, func(review) string { return body })
 	f.Add(`{"response":{"result":{"status":"Success"},"convertedObjects":[{"apiVersion":"example.com/v2","kind":"Thing","metadata":{"name":"a","namespace":"n","uid":"u-a"}}]}}`)
 	f.Add("response:\n  result: {status: Success}\n  convertedObjects: [{}]\n")
 	f.Add(`{"response":{"result":{"status":"Success"},"convertedObjects":[null]}}`)
