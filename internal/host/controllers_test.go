@@ -104,7 +104,8 @@ func TestWarnedOfDeletions(t *testing.T) {
 	}
 }
 
-// TestDefaultAccounts checks that a pod that is created right after its namespace has an account.
+// TestDefaultAccounts checks that a pod that is created right after its namespace has a service
+// account.
 func TestDefaultAccounts(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -135,7 +136,7 @@ func (r *running) create(t *testing.T, path, body string) string {
 	return answer
 }
 
-// awaitConfigMap waits until a ConfigMap is as it should be.
+// awaitConfigMap waits until fits returns true for a ConfigMap, and returns it.
 func (r *running) awaitConfigMap(t *testing.T, namespace, name string, fits func(*corev1.ConfigMap) bool) *corev1.ConfigMap {
 	t.Helper()
 	var m corev1.ConfigMap
@@ -250,8 +251,8 @@ func (r *running) awaitConditions(t *testing.T, namespace string, want ...string
 	})
 }
 
-// TestControllersOfSeveralServers checks that one of three servers acts; when it stops, another one
-// does at once.
+// TestControllersOfSeveralServers checks that one of three servers runs the controllers, and that
+// another one takes over immediately when it stops.
 func TestControllersOfSeveralServers(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Start(t, etcdtest.Options{})
@@ -314,7 +315,7 @@ func TestActionsBesideManager(t *testing.T) {
 	}
 	s.do(t, "DELETE", leases+"/kube-controller-manager", "")
 	s.create(t, "/api/v1/namespaces", `{"metadata":{"name":"ours"}}`)
-	s.awaitConfigMap(t, "theirs0", "kube-root-ca.crt", func(*corev1.ConfigMap) bool { return true }) // all have been looked at, or are
+	s.awaitConfigMap(t, "theirs0", "kube-root-ca.crt", func(*corev1.ConfigMap) bool { return true }) // the controllers have processed all events
 	s.awaitAccount(t, "ours")
 	actions, events := map[string]int{}, json.NewDecoder(watch.Body)
 	for actions["ours"] == 0 {
@@ -336,8 +337,8 @@ func TestActionsBesideManager(t *testing.T) {
 	}
 }
 
-// TestControllersBesideManager checks that while a kube-controller-manager runs, only the
-// controllers run that the flag names.
+// TestControllersBesideManager checks that only controllers named in the flag run while a
+// kube-controller-manager runs.
 func TestControllersBesideManager(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -352,8 +353,8 @@ func TestControllersBesideManager(t *testing.T) {
 	s.awaitAccount(t, "ours")
 }
 
-// TestStorageProtection checks that claims, volumes and classes stay while they are used, and go
-// then.
+// TestStorageProtection checks that claims, volumes and classes are deleted only after their last
+// use.
 func TestStorageProtection(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -469,7 +470,7 @@ func testCollection(t *testing.T, config Config) {
 			}
 		}
 	}
-	// Absent owners: of the same name but another uid, and one that never was.
+	// Absent owners: one with the name of an object but another UID, and one that never existed.
 	s.create(t, configMaps, `{"metadata":{"name":"owner"}}`)
 	for n, name := range []string{"owner", "never"} {
 		path := fmt.Sprintf("%s/lost%d", configMaps, n)

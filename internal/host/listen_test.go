@@ -17,8 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/egress/selector"
 )
 
-// pipes is a listener for connections in memory, so that a synctest bubble has
-// the time.
+// pipes is a listener for connections in memory, which synctest supports.
 type pipes struct {
 	accept chan net.Conn
 	closed chan struct{}
@@ -48,7 +47,7 @@ func (p *pipes) dial() net.Conn {
 	return near
 }
 
-// serveOnPipes serves a handler in a bubble as Server does, on connections in memory.
+// serveOnPipes serves a handler on connections in memory, with the HTTP server of a host.
 func serveOnPipes(t *testing.T, handler http.HandlerFunc) *pipes {
 	t.Helper()
 	s, err := New(Config{Storage: StorageConfig{DataDir: t.TempDir()}})
@@ -203,7 +202,7 @@ func TestWriteTimeoutConn(t *testing.T) {
 	})
 }
 
-// TestHTTP2Server checks that both implementations of HTTP/2 serve.
+// TestHTTP2Server checks that both HTTP/2 implementations serve requests.
 func TestHTTP2Server(t *testing.T) {
 	t.Parallel()
 	for _, implementation := range []string{"", HTTP2Mainstay, HTTP2NetHTTP} {
@@ -224,8 +223,8 @@ func TestHTTP2Server(t *testing.T) {
 	}
 }
 
-// TestBothLengths checks that a connection over which a request came with Content-Length and
-// Transfer-Encoding is not used again.
+// TestBothLengths checks that the server closes the connection after a request with both
+// Content-Length and Transfer-Encoding.
 func TestBothLengths(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -272,7 +271,7 @@ func TestCork(t *testing.T) {
 	}()
 	got := make([]byte, 100)
 	for _, want := range []string{"one write!", "another"} {
-		n, err := near.Read(got) // a pipe's read returns of one write
+		n, err := near.Read(got) // a read from a pipe returns the data of one write
 		if err != nil || string(got[:n]) != want {
 			t.Errorf("read %q, %v; want %q", got[:n], err, want)
 		}

@@ -22,7 +22,7 @@ func (r *running) migrate(t *testing.T, name, group, resource string) {
 	r.create(t, migrations, fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"resource":{"group":%q,"resource":%q}}}`, name, group, resource))
 }
 
-// awaitMigration waits until a migration has ended, and returns its conditions as
+// awaitMigration waits until a migration has ended, and returns its conditions in the form
 // TYPE=STATUS REASON MESSAGE.
 func (r *running) awaitMigration(t *testing.T, name string) []string {
 	t.Helper()
@@ -90,8 +90,8 @@ func TestMigrationOfVersions(t *testing.T) {
 	}
 }
 
-// TestMigrationOfKeys checks that after a migration everything is encrypted. One that a server has
-// not finished is finished by the next.
+// TestMigrationOfKeys checks that all values are encrypted after a migration, and that a restarted
+// server finishes an interrupted migration.
 func TestMigrationOfKeys(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -7,7 +7,7 @@ import (
 )
 
 // TestControlPlanes checks that a prefix can be used again after its control plane was closed, and
-// no control plane is made before the host runs.
+// that a host rejects control planes before it runs.
 func TestControlPlanes(t *testing.T) {
 	t.Parallel()
 	const prefix = "/tenants/a"

@@ -20,9 +20,9 @@ import (
 const (
 	// faultTime is the duration of a fault.
 	faultTime = 500 * time.Millisecond
-	// faultPatience is the timeout of a request during a fault. recovery is the maximum time after
+	// faultTimeout is the timeout of a request during a fault. recovery is the maximum time after
 	// a fault until requests succeed.
-	faultPatience = 3 * time.Second
+	faultTimeout = 3 * time.Second
 	recovery      = 2 * time.Minute
 	roamers       = 6
 )
@@ -111,7 +111,7 @@ func (f *faults) clients(t *testing.T) []*client {
 	var all []*client
 	for _, in := range f.instances {
 		c := in.client(t)
-		c.patience = faultPatience
+		c.timeout = faultTimeout
 		all = append(all, c)
 	}
 	return all

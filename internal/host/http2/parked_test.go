@@ -76,8 +76,8 @@ func parking(streams chan<- *parkedStream) http.HandlerFunc {
 	}
 }
 
-// TestParked checks that streams that wait are called when they are resumed, each by itself, and
-// end by themselves, by a panic, or with the client.
+// TestParked checks that Resume runs only the stream it is called for, and that a parked stream
+// ends when its function returns true or panics, or when the client disconnects.
 func TestParked(t *testing.T) {
 	t.Parallel()
 	streams := make(chan *parkedStream, 10)

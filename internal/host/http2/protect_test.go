@@ -173,8 +173,8 @@ func TestBrokenConnections(t *testing.T) {
 	}
 }
 
-// TestViolatorIsReadLittle checks that of a client that has violated the protocol little more is
-// read.
+// TestReadAfterViolation checks that the server reads at most lingerBytes after a protocol
+// violation.
 func TestReadAfterViolation(t *testing.T) {
 	t.Parallel()
 	r := connect(t, func(http.ResponseWriter, *http.Request) {}, nil)

@@ -130,8 +130,8 @@ type jobFunc func()
 
 func (f jobFunc) run() { f() }
 
-// TestWorkers checks that they are used again, end when they have not been needed, and with the
-// last connection.
+// TestWorkers checks that workers are reused, and end after workerIdleTime or with the last
+// connection.
 func TestWorkers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
