@@ -21,7 +21,7 @@ var token = regexp.MustCompile(`^` + tokenPattern + `$`)
 var tokenSteps = map[string]string{
 	"{token of a-tok/default}": "token request with defaults",
 	"{token bound to pod p}":   "bound to the pod",
-	reviewedToken:                   "token request with defaults",
+	reviewedToken:              "token request with defaults",
 }
 
 // reviewedToken describes the token in the body of a TokenReview.

@@ -17,11 +17,11 @@ const watchTimeout = 30 * time.Second
 
 // openWatch is a watch that continues while later steps are sent.
 type openWatch struct {
-	step   Step
+	step         Step
 	liveResponse liveResponse // status and headers
-	lines  chan json.RawMessage
-	ended  chan error // receives one value at the end of the stream
-	close  func() error
+	lines        chan json.RawMessage
+	ended        chan error // receives one value at the end of the stream
+	close        func() error
 }
 
 // isWatch reports whether a response must be read in the background. A rejected watch is an
@@ -64,11 +64,11 @@ func recordedEvents(r Response) ([]Event, error) {
 // follow reads the events of a response in a goroutine until the response ends or close is called.
 func follow(step Step, resp *http.Response) *openWatch {
 	w := &openWatch{
-		step:   step,
+		step:         step,
 		liveResponse: liveResponse{status: resp.StatusCode, header: resp.Header},
-		lines:  make(chan json.RawMessage, 4096), // more than in any recording, so that a slow test does not block the server
-		ended:  make(chan error, 1),
-		close:  resp.Body.Close,
+		lines:        make(chan json.RawMessage, 4096), // more than in any recording, so that a slow test does not block the server
+		ended:        make(chan error, 1),
+		close:        resp.Body.Close,
 	}
 	go func() {
 		d := json.NewDecoder(resp.Body)

@@ -23,8 +23,8 @@ const (
 	// faultTimeout is the timeout of a request during a fault. recovery is the maximum time after
 	// a fault until requests succeed.
 	faultTimeout = 3 * time.Second
-	recovery      = 2 * time.Minute
-	roamers       = 6
+	recovery     = 2 * time.Minute
+	roamers      = 6
 )
 
 // TestFaults injects one fault after another into three servers over three etcd members, while

@@ -18,8 +18,8 @@ var errExpired = errors.New("expired")
 // watcher follows a selection with as many connections as necessary, and stores the received
 // events. It is not safe for concurrent use; received may be read after follow has returned.
 type watcher struct {
-	client *client
-	received   watched
+	client   *client
+	received watched
 	// rng, if set, selects a random timeout for each connection, so that the server ends some of
 	// them.
 	rng *rand.Rand

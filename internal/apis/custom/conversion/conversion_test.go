@@ -115,12 +115,12 @@ func TestConvert(t *testing.T) {
 			if want := " example.com/v2atrue example.com/v2b<nil> example.com/v2<nil> example.com/v2ctrue"; names != want {
 				t.Errorf("%s, want %s", names, want)
 			}
-			if len(pending) != 1 || pending[0].Kind != "ConversionReview" || pending[0].APIVersion != "apiextensions.k8s.io/"+version ||
-				pending[0].Request.UID == "" || pending[0].Request.DesiredAPIVersion != "example.com/v2" || len(pending[0].Request.Objects) != 2 {
+			if len(asked) != 1 || asked[0].Kind != "ConversionReview" || asked[0].APIVersion != "apiextensions.k8s.io/"+version ||
+				asked[0].Request.UID == "" || asked[0].Request.DesiredAPIVersion != "example.com/v2" || len(asked[0].Request.Objects) != 2 {
 				t.Errorf("asked %+v", asked)
 			}
-			if _, err := c.Convert(t.Context(), []*unstructured.Unstructured{thing("v2", "b")}, v2); err != nil || len(pending) != 1 {
-				t.Errorf("nothing to convert: %v, asked %d times", err, len(pending))
+			if _, err := c.Convert(t.Context(), []*unstructured.Unstructured{thing("v2", "b")}, v2); err != nil || len(asked) != 1 {
+				t.Errorf("nothing to convert: %v, asked %d times", err, len(asked))
 			}
 		})
 	}
