@@ -24,7 +24,8 @@ type AdmissionPlugin struct {
 	Gate feature.Gate `json:"gate,omitempty"`
 }
 
-// ListAdmission returns all plugins in their order of execution.
+// ListAdmission returns all plugins in their order of execution, with their state under these options.
+// The caller owns the result.
 func (o Options) ListAdmission() []AdmissionPlugin {
 	var list []AdmissionPlugin
 	for _, r := range plugin.All() {
@@ -33,7 +34,7 @@ func (o Options) ListAdmission() []AdmissionPlugin {
 	return list
 }
 
-// AdmissionPlugins returns the names of all plugins in their order of execution.
+// AdmissionPlugins returns the names of all plugins, enabled or not, in their order of execution.
 func AdmissionPlugins() []string {
 	var names []string
 	for _, r := range plugin.All() {

@@ -69,7 +69,7 @@ func instanceOf(t testing.TB, c *ControlPlane) *instance {
 	return c.opened.Load()
 }
 
-// TestAdmissionOverHTTP: the plugins of a default server, as a client sees them.
+// TestAdmissionOverHTTP checks the effects of the default admission plugins on requests.
 func TestAdmissionOverHTTP(t *testing.T) {
 	t.Parallel()
 	c := newRBACPlane(t)

@@ -23,7 +23,7 @@ import (
 type auditedPlane struct {
 	*ControlPlane
 	log  string
-	seen int // lines
+	seen int // number of processed lines
 }
 
 func newAuditedPlane(t *testing.T, policy string, controllers ...string) *auditedPlane {
@@ -42,7 +42,7 @@ func newAuditedPlane(t *testing.T, policy string, controllers ...string) *audite
 	return &auditedPlane{ControlPlane: c, log: options.Audit.Log.Path}
 }
 
-// do sends a request and returns the answer, and the events since the last call.
+// do sends a request and returns the response and the audit events since the last call.
 func (p *auditedPlane) do(t *testing.T, method, path, body string, header ...string) (*httptest.ResponseRecorder, []audit.Event) {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
@@ -238,7 +238,7 @@ rules: [{level: RequestResponse, verbs: [list]}]`)
 	}
 }
 
-// TestBadAuditPolicy stops the start.
+// TestBadAuditPolicy checks that an invalid policy prevents the start.
 func TestBadAuditPolicy(t *testing.T) {
 	t.Parallel()
 	p := newAuditedPlane(t, "rules: [{level: Some}]")

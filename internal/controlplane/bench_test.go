@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// benchPod is a pod as a Deployment's are; NAME, N and OWNER are replaced.
+// benchPod is a pod like those of a Deployment. NAME, N and OWNER are placeholders.
 const benchPod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"NAME","namespace":"bench","labels":{"app":"web","n":"N"},
 "ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"web","uid":"OWNER","controller":true,"blockOwnerDeletion":true}]},
 "spec":{"containers":[{"name":"web","image":"registry.example.com/web:1.2.3","ports":[{"containerPort":8080,"protocol":"TCP"}],
@@ -76,20 +76,20 @@ func BenchmarkPodWrites(b *testing.B) {
 
 const benchPods = "/api/v1/namespaces/bench/pods"
 
-// benchedPod is the owner of benchPods, and the pod "p" as it was stored first.
+// benchedPod contains the owner of the benchPods, and the stored form of the pod "p".
 type benchedPod struct{ owner, stored string }
 
-// manifest returns the n-th pod.
+// manifest returns the manifest of the n-th pod.
 func (of benchedPod) manifest(name string, n int) string {
 	return strings.NewReplacer("NAME", name, `"N"`, fmt.Sprintf(`"%d"`, n), "OWNER", of.owner).Replace(benchPod)
 }
 
-// whole is the pod "p" with another label, of any version.
+// whole returns the complete pod "p" with another label, without a resourceVersion.
 func (of benchedPod) whole(n int) string {
 	return strings.Replace(of.stored, `"n":"0"`, fmt.Sprintf(`"n":"%d"`, n), 1)
 }
 
-// createBenchPod creates the pod "p" once its namespace is ready for it.
+// createBenchPod creates the pod "p" as soon as its namespace accepts it.
 func createBenchPod(b *testing.B, plane *ControlPlane) benchedPod {
 	b.Helper()
 	create := func(path, body string) (int, string) {
@@ -120,7 +120,7 @@ func processorTime(b *testing.B) time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// valueOf returns the text of a field in JSON.
+// valueOf returns the value of a string field in JSON.
 func valueOf(object, field string) string {
 	_, value, _ := strings.Cut(object, `"`+field+`":"`)
 	value, _, _ = strings.Cut(value, `"`)

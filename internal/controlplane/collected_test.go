@@ -16,8 +16,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestOldDefinitionsAreCollected: the resources of definitions that have changed or were
-// deleted do not stay in memory, although objects were written to them.
+// TestOldDefinitionsAreCollected checks that the resources of changed and deleted definitions are
+// garbage collected, even after writes of objects.
 func TestOldDefinitionsAreCollected(t *testing.T) {
 	t.Parallel()
 	c := newPlane(t, newEnv(t), "/collected")

@@ -133,6 +133,7 @@ func (c *ControlPlane) Withdraw(ctx context.Context) error {
 }
 
 // Defines reports whether the control plane is open and a CustomResourceDefinition defines a resource.
+// It does not open the control plane.
 func (c *ControlPlane) Defines(resource schema.GroupResource) bool {
 	opened := c.opened.Load()
 	return opened != nil && opened.resources.definitions.Defines(resource)

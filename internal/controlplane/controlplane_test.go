@@ -27,15 +27,15 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-// administrator authenticates every request of these tests.
+// administrator authenticates every request as a member of system:masters.
 type administrator struct{}
 
 func (administrator) Authenticate(*http.Request) (*request.Authentication, error) {
 	return &request.Authentication{User: &request.User{Name: "admin", Groups: []string{request.GroupMasters}}}, nil
 }
 
-// newEnv is a host without a listener, over a store in memory that ends with the
-// test.
+// newEnv returns the Env of a host without a listener, with a store in memory that is closed at the
+// end of the test.
 func newEnv(t testing.TB) *Env {
 	t.Helper()
 	backend, err := embedded.Open(embedded.Config{InMemory: true})
@@ -45,7 +45,7 @@ func newEnv(t testing.TB) *Env {
 	return newEnvOn(t, backend)
 }
 
-// newEnvOn is newEnv over a store, which it closes.
+// newEnvOn is like newEnv with the given store, which is closed at the end of the test.
 func newEnvOn(t testing.TB, backend kv.Backend) *Env {
 	t.Helper()
 	registry := prometheus.NewRegistry()
@@ -102,7 +102,7 @@ func newPlane(t testing.TB, env *Env, prefix string) *ControlPlane {
 	return c
 }
 
-// send returns the code and the body of an answer.
+// send sends a request and returns the status code and the body of the response.
 func send(t testing.TB, c *ControlPlane, method, path, body string) (int, string) {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
@@ -165,7 +165,7 @@ func TestOpensWithTheFirstRequest(t *testing.T) {
 	t.Parallel()
 	plane := newPlane(t, newEnv(t), "/one")
 	if plane.opened.Load() != nil {
-		t.Error("it is open before anything was asked")
+		t.Error("the control plane is open before the first request")
 	}
 	codes := make(chan int, 8)
 	for range cap(codes) {
@@ -181,15 +181,15 @@ func TestOpensWithTheFirstRequest(t *testing.T) {
 	}
 }
 
-// TestCannotBeOpened: a first request that cannot open the control plane gets a
-// Status, and a later one opens it.
-func TestCannotBeOpened(t *testing.T) {
+// TestOpenFailure checks that a request receives a Status if the control plane cannot be opened, and
+// that a later request opens it.
+func TestOpenFailure(t *testing.T) {
 	t.Parallel()
 	plane := newPlane(t, newEnv(t), "/one")
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := plane.Open(gone); err == nil {
-		t.Error("it opens for somebody who has gone")
+		t.Error("a canceled request has opened the control plane")
 	}
 	w := httptest.NewRecorder()
 	plane.ServeHTTP(w, httptest.NewRequestWithContext(gone, "GET", "/api/v1/namespaces", nil))

@@ -17,8 +17,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestElection: one of several acts at a time; another one does when it stops, or when
-// it was killed and its lease has ended.
+// TestElection checks that only one of several control planes runs the controllers, and that another
+// one takes over when it stops, or when its lease expires after a crash.
 func TestElection(t *testing.T) {
 	t.Parallel()
 	c := newPlane(t, newEnv(t), "/election")

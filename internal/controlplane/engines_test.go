@@ -14,9 +14,9 @@ import (
 type engine struct {
 	down atomic.Bool
 	mu   sync.Mutex
-	// asked counts the reviews by operation and object, because controllers write other objects
+	// reviews counts the reviews by operation and object, because controllers write other objects
 	// concurrently.
-	asked map[string]int
+	reviews map[string]int
 }
 
 func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -33,7 +33,7 @@ func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewDecoder(r.Body).Decode(&review)
 	about := &review.Request
 	e.mu.Lock()
-	e.asked[strings.Join([]string{about.Operation, about.Resource.Resource, about.Namespace, about.Name}, " ")]++
+	e.reviews[strings.Join([]string{about.Operation, about.Resource.Resource, about.Namespace, about.Name}, " ")]++
 	e.mu.Unlock()
 	_, _ = fmt.Fprintf(w, `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":%q,"allowed":true}}`, review.Request.UID)
 }
@@ -78,10 +78,10 @@ const engineConfigurations = `
     admissionReviewVersions: [v1, v1beta1]
 `
 
-// startEngine has a control plane ask an engine.
+// startEngine starts an engine and registers it as a webhook of a control plane.
 func startEngine(t testing.TB, c *ControlPlane) *engine {
 	t.Helper()
-	e := &engine{asked: map[string]int{}}
+	e := &engine{reviews: map[string]int{}}
 	var configuration struct {
 		Webhooks []struct {
 			ClientConfig json.RawMessage `json:"clientConfig"`
@@ -125,8 +125,8 @@ func TestPolicyEngines(t *testing.T) {
 		"CREATE configmaps default a": 2, "CREATE namespaces new new": 3, "DELETE configmaps default a": 1,
 		"CREATE configmaps engine a": 0, "CREATE validatingadmissionpolicies  p": 0,
 	} {
-		if e.asked[about] != want {
-			t.Errorf("%s: asked %d times, want %d", about, e.asked[about], want)
+		if e.reviews[about] != want {
+			t.Errorf("%s: %d reviews, want %d", about, e.reviews[about], want)
 		}
 	}
 	e.mu.Unlock()

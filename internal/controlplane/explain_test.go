@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/endpoints"
 )
 
-// explained sends a request as the administrator and returns the explanation of admission.
+// explained sends a request as the administrator and returns the admission explanation.
 func explained(t *testing.T, c *ControlPlane, method, path, body string) endpoints.AdmissionExplanation {
 	t.Helper()
 	return explainedTo(t, c, "admin", method, path, body)
@@ -62,7 +62,7 @@ func TestExplainAdmission(t *testing.T) {
 	if deleted := explained(t, c, "DELETE", "/api/v1/namespaces/kube-system"+explain, ""); deleted.Code != 403 || deleted.Plugins[0].Plugin != "NamespaceLifecycle" {
 		t.Errorf("deleted: %+v", deleted)
 	}
-	// A user without the permission sees no more than a response without explain shows.
+	// A user without the permission receives no additional information.
 	as(t, c, "admin", "POST", roles, roleBody("writer", `{"apiGroups":[""],"resources":["pods"],"verbs":["create"]}`), 201, "")
 	as(t, c, "admin", "POST", bindings, `{"metadata":{"name":"writer"},"roleRef":{"kind":"Role","name":"writer"},"subjects":[{"kind":"User","name":"jane"}]}`, 201, "")
 	for _, step := range explainedTo(t, c, "jane", "POST", pods+explain, pod).Plugins {

@@ -49,8 +49,8 @@ func newFlowPlane(t *testing.T, options Options) (c *ControlPlane, entered chan 
 	return c, entered, release
 }
 
-// ask returns the answer to a request; headers are pairs.
-func ask(t *testing.T, c *ControlPlane, method, path, body string, headers ...string) *httptest.ResponseRecorder {
+// do sends a request and returns the response. headers contains alternating names and values.
+func do(t *testing.T, c *ControlPlane, method, path, body string, headers ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	if method == http.MethodPatch {
@@ -72,7 +72,7 @@ const (
 // uidAt returns the UID of an object.
 func uidAt(t *testing.T, c *ControlPlane, path string) string {
 	t.Helper()
-	_, rest, _ := strings.Cut(ask(t, c, "GET", path, "", "User", "admin", "Group", request.GroupMasters).Body.String(), `"uid":"`)
+	_, rest, _ := strings.Cut(do(t, c, "GET", path, "", "User", "admin", "Group", request.GroupMasters).Body.String(), `"uid":"`)
 	uid, _, _ := strings.Cut(rest, `"`)
 	if uid == "" {
 		t.Fatalf("%s has no UID", path)
@@ -89,13 +89,13 @@ func TestFlowControlInEffect(t *testing.T) {
 		"resourceRules":[{"verbs":["*"],"apiGroups":["*"],"resources":["pods"],"clusterScope":true,"namespaces":["*"]}]}]}}`
 	write := func(method, path, body string, code int) {
 		t.Helper()
-		if w := ask(t, c, method, path, body, "User", "admin", "Group", request.GroupMasters); w.Code != code {
+		if w := do(t, c, method, path, body, "User", "admin", "Group", request.GroupMasters); w.Code != code {
 			t.Fatalf("%s %s: %d %s", method, path, w.Code, w.Body)
 		}
 	}
 	classified := func(when, path, schema, level string) {
 		t.Helper()
-		w := ask(t, c, "GET", path, "", "User", "jane")
+		w := do(t, c, "GET", path, "", "User", "jane")
 		if got, want := w.Header().Get(schemaUID), uidAt(t, c, flowSchemasPath+"/"+schema); got != want {
 			t.Errorf("%s: of schema %s, want %s", when, got, want)
 		}
@@ -119,7 +119,7 @@ func TestFlowControlInEffect(t *testing.T) {
 			t.Fatalf("in round %d", round)
 		}
 	}
-	if w := ask(t, c, "GET", "/readyz", "", "User", "system:anonymous", "Group", request.GroupUnauthenticated); w.Header().Get(schemaUID) != uidAt(t, c, flowSchemasPath+"/probes") {
+	if w := do(t, c, "GET", "/readyz", "", "User", "system:anonymous", "Group", request.GroupUnauthenticated); w.Header().Get(schemaUID) != uidAt(t, c, flowSchemasPath+"/probes") {
 		t.Errorf("a probe is of %v", w.Header())
 	}
 }
@@ -133,10 +133,10 @@ func TestNotStarvedByLists(t *testing.T) {
 	codes := make(chan int, 10_000)
 	list := func(user string) {
 		lists.Go(func() {
-			codes <- ask(t, c, "GET", "/api/v1/pods", "", "User", user, "Block", "yes").Code
+			codes <- do(t, c, "GET", "/api/v1/pods", "", "User", user, "Block", "yes").Code
 		})
 	}
-	// One user's queues hold 6 × 50 requests: the hand that it is dealt.
+	// One user can queue 6 × 50 requests: the hand size times the queue length.
 	const sent = 400
 	for range sent {
 		list("hungry")
@@ -146,7 +146,7 @@ func TestNotStarvedByLists(t *testing.T) {
 		select {
 		case code := <-codes:
 			if code != http.StatusTooManyRequests {
-				t.Fatalf("a list was answered with %d", code)
+				t.Fatalf("a list returned %d", code)
 			}
 		case <-time.After(time.Minute):
 			t.Fatalf("%d were refused", refused)
@@ -169,7 +169,7 @@ func TestNotStarvedByLists(t *testing.T) {
 		// use.
 		{"GET", "/debug/api_priority_and_fairness/dump_requests", "", "admin", request.GroupMasters, 200},
 	} {
-		if w := ask(t, c, tt.method, tt.path, tt.body, "User", tt.user, "Group", tt.group); w.Code != tt.code {
+		if w := do(t, c, tt.method, tt.path, tt.body, "User", tt.user, "Group", tt.group); w.Code != tt.code {
 			t.Errorf("%s %s of %s: %d %s", tt.method, tt.path, tt.user, w.Code, w.Body)
 		}
 	}
@@ -178,12 +178,12 @@ func TestNotStarvedByLists(t *testing.T) {
 	close(codes)
 	for code := range codes {
 		if code != http.StatusOK && code != http.StatusTooManyRequests {
-			t.Errorf("a list was answered with %d", code)
+			t.Errorf("a list returned %d", code)
 		}
 	}
-	dump := ask(t, c, "GET", "/debug/api_priority_and_fairness/dump_priority_levels", "", "User", "admin", "Group", request.GroupMasters).Body.String()
+	dump := do(t, c, "GET", "/debug/api_priority_and_fairness/dump_priority_levels", "", "User", "admin", "Group", request.GroupMasters).Body.String()
 	if !strings.Contains(dump, "global-default,    0,            true,   false,       0,               0,") {
-		t.Errorf("something is left:\n%s", dump)
+		t.Errorf("remaining requests:\n%s", dump)
 	}
 }
 
@@ -192,16 +192,16 @@ func TestWithoutFlowControl(t *testing.T) {
 	t.Parallel()
 	c, entered, release := newFlowPlane(t, Options{Requests: RequestOptions{DisablePriorityAndFairness: true, MaxInFlight: 1, MaxMutatingInFlight: 1}})
 	var list sync.WaitGroup
-	list.Go(func() { ask(t, c, "GET", "/api/v1/pods", "", "User", "jane", "Block", "yes") })
+	list.Go(func() { do(t, c, "GET", "/api/v1/pods", "", "User", "jane", "Block", "yes") })
 	<-entered
-	w := ask(t, c, "GET", "/api/v1/pods", "", "User", "jane")
+	w := do(t, c, "GET", "/api/v1/pods", "", "User", "jane")
 	if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "1" || w.Header().Get(levelUID) != "" {
 		t.Errorf("a second list: %d %v", w.Code, w.Header())
 	}
-	if w := ask(t, c, "POST", "/api/v1/namespaces", `{"metadata":{"name":"a"}}`, "User", "jane"); w.Code != http.StatusCreated {
+	if w := do(t, c, "POST", "/api/v1/namespaces", `{"metadata":{"name":"a"}}`, "User", "jane"); w.Code != http.StatusCreated {
 		t.Errorf("a write: %d %s", w.Code, w.Body)
 	}
-	if w := ask(t, c, "GET", "/debug/api_priority_and_fairness/dump_queues", "", "User", "admin", "Group", request.GroupMasters); w.Code != http.StatusNotFound {
+	if w := do(t, c, "GET", "/debug/api_priority_and_fairness/dump_queues", "", "User", "admin", "Group", request.GroupMasters); w.Code != http.StatusNotFound {
 		t.Errorf("a dump: %d", w.Code)
 	}
 	close(release)

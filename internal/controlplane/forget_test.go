@@ -47,7 +47,7 @@ func TestForget(t *testing.T) {
 		})
 		forgetMetrics(env, resource)
 		if counted := counts(t, registry, resource); counted != tt.counted {
-			t.Errorf("after the definition at %s is gone: is anything counted of it: %t", tt.plane.prefix, counted)
+			t.Errorf("after the deletion of the definition at %s: metrics exist: %t", tt.plane.prefix, counted)
 		}
 	}
 }
@@ -55,7 +55,7 @@ func TestForget(t *testing.T) {
 const thingDefinition = `{"metadata":{"name":"things.example.com"},"spec":{"group":"example.com","scope":"Cluster","names":{"plural":"things","kind":"Thing"},
 "versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`
 
-// counts reports whether any metric is of a resource.
+// counts reports whether any metric has the label of a resource.
 func counts(t *testing.T, registry *prometheus.Registry, resource schema.GroupResource) bool {
 	t.Helper()
 	families, err := registry.Gather()

@@ -31,18 +31,18 @@ type collectorTest struct {
 	env   *Env
 	plane *ControlPlane
 	rand  *rand.Rand
-	made  []made // all that was ever created, in order
+	made  []createdObject // all created objects, in order
 }
 
-// made is an object that the test created.
-type made struct {
-	kind    string // of kinds
+// createdObject is an object that the test created.
+type createdObject struct {
+	kind    string // key of kinds
 	name    types.NamespacedName
 	uid     types.UID
-	deleted bool // by the test
+	deleted bool // deleted by the test
 }
 
-// kind is a kind of which the test creates objects.
+// kind is a kind of the created objects.
 type kind struct {
 	gvk        string
 	namespaced bool
@@ -78,7 +78,7 @@ func (c *collectorTest) client(of string) *loopback.Client[codec.Object] {
 
 // create creates an object with up to three owners: existing, deleted or unknown ones.
 func (c *collectorTest) create(n int) {
-	m := made{kind: []string{"ConfigMap", "Secret", "ClusterRole"}[c.rand.IntN(3)], name: types.NamespacedName{Name: fmt.Sprintf("o%d", n)}}
+	m := createdObject{kind: []string{"ConfigMap", "Secret", "ClusterRole"}[c.rand.IntN(3)], name: types.NamespacedName{Name: fmt.Sprintf("o%d", n)}}
 	if kinds()[m.kind].namespaced {
 		m.name.Namespace = []string{"default", "kube-public"}[c.rand.IntN(2)]
 	}
@@ -94,7 +94,7 @@ func (c *collectorTest) create(n int) {
 	c.made = append(c.made, m)
 }
 
-func (c *collectorTest) owners(of made) []metav1.OwnerReference {
+func (c *collectorTest) owners(of createdObject) []metav1.OwnerReference {
 	var refs []metav1.OwnerReference
 	for range c.rand.IntN(4) {
 		ref := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "never", UID: types.UID(fmt.Sprintf("never-%d", c.rand.IntN(3)))}
@@ -126,8 +126,8 @@ func (c *collectorTest) delete() {
 	}
 }
 
-// reown changes the owners of an object in any state.
-func (c *collectorTest) reown() {
+// changeOwners changes the owners of an object in any state.
+func (c *collectorTest) changeOwners() {
 	m := c.made[c.rand.IntN(len(c.made))]
 	_, err := c.client(m.kind).Update(c.t.Context(), m.name, func(obj codec.Object) error {
 		obj.SetOwnerReferences(c.owners(m))
@@ -163,7 +163,7 @@ func TestCollectorModel(t *testing.T) {
 				case p < 85:
 					c.delete()
 				case p < 98:
-					c.reown()
+					c.changeOwners()
 				default: // cancels the requests in flight
 					c.plane.Close()
 					c.open()
@@ -175,7 +175,7 @@ func TestCollectorModel(t *testing.T) {
 	}
 }
 
-// all returns the metadata of all objects of the test, by uid.
+// all returns the metadata of all objects of the test, by UID.
 func (c *collectorTest) all() map[string]changes.Meta {
 	found := map[string]changes.Meta{}
 	result, err := c.env.Storage.Backend.Range(context.Background(), kv.RangeRequest{Start: garbagePrefix + "/", End: kv.PrefixEnd(garbagePrefix + "/")})
@@ -190,7 +190,7 @@ func (c *collectorTest) all() map[string]changes.Meta {
 	return found
 }
 
-// settled returns an error while the collector has work to do.
+// settled returns an error while the collector has pending work.
 func (c *collectorTest) settled() error {
 	all := c.all()
 	for _, m := range c.made {
@@ -207,8 +207,8 @@ func (c *collectorTest) settled() error {
 	return nil
 }
 
-// justified checks all events: every object that the test did not delete had owners, all of which
-// were deleted or waited for its deletion.
+// justified checks all events: the owners of each object that the collector has deleted must be
+// deleted, or wait for the deletion of the object.
 func (c *collectorTest) justified(from kv.Revision) {
 	deleted := map[string]bool{}
 	for _, m := range c.made {
@@ -227,8 +227,8 @@ func (c *collectorTest) justified(from kv.Revision) {
 		c.t.Fatal(err)
 	}
 	living := map[string]changes.Meta{}
-	doomed := map[string]changes.Meta{} // as it was when its deletion began: the test may change its owners after that
-	waited := map[string]bool{}         // for its dependents to be deleted, at some time
+	doomed := map[string]changes.Meta{} // state at the start of its deletion: the test may change its owners later
+	waited := map[string]bool{}         // objects that have waited for the deletion of dependents
 	collected := 0
 	for batch := range w.Batches() {
 		for _, e := range batch.Events {
@@ -398,7 +398,7 @@ func BenchmarkCollect(b *testing.B) {
 				if policy == metav1.DeletePropagationOrphan {
 					prefix = garbagePrefix + "/configmaps/" + ns + "/owner"
 				}
-				awaitGone(b, i, prefix)
+				awaitDeleted(b, i, prefix)
 			}
 		})
 	}
@@ -419,12 +419,12 @@ func BenchmarkDeleteNamespace(b *testing.B) {
 		if err := namespaces.Delete(b.Context(), types.NamespacedName{Name: "many"}, metav1.DeleteOptions{}); err != nil {
 			b.Fatal(err)
 		}
-		awaitGone(b, i, garbagePrefix+"/namespaces/many")
+		awaitDeleted(b, i, garbagePrefix+"/namespaces/many")
 	}
 }
 
-// awaitGone waits until no key begins with a prefix.
-func awaitGone(b *testing.B, i *instance, prefix string) {
+// awaitDeleted waits until no key with the prefix exists.
+func awaitDeleted(b *testing.B, i *instance, prefix string) {
 	b.Helper()
 	testserver.Eventually(b, time.Minute, func() error {
 		result, err := i.settings.env.Storage.Backend.Range(b.Context(), kv.RangeRequest{Start: prefix, End: kv.PrefixEnd(prefix), Limit: 1})

@@ -37,7 +37,8 @@ func leaseResources() map[string]schema.GroupResource {
 	return map[string]schema.GroupResource{serverLeasesPath: corev1.Resource("apiserveripinfo"), peerLeasesPath: corev1.Resource("apiserverpeeripinfo")}
 }
 
-// Resource returns the resource of a key, or false if the key belongs to no resource.
+// Resource returns the resource of a key, or false if the key is outside of the prefix or belongs to
+// no resource.
 func (k *Keys) Resource(key string) (schema.GroupResource, bool) {
 	path, found := strings.CutPrefix(key, k.prefix)
 	if !found {

@@ -177,9 +177,9 @@ func TestLocalReads(t *testing.T) {
 	}
 }
 
-// TestLocalWritesAreWhole checks that a write completes although its context is canceled, like that
+// TestLocalWritesComplete checks that a write completes although its context is canceled, like that
 // of a controller when kube-controller-manager takes over, and that no further write starts.
-func TestLocalWritesAreWhole(t *testing.T) {
+func TestLocalWritesComplete(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
 	client := loopback.For[*corev1.ConfigMap](openAccess(t), configMaps)

@@ -11,18 +11,18 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// askedBackend counts how often the requests of a test ask how new it is. With etcd, each
-// time is a round trip to a quorum.
-type askedBackend struct {
+// countingBackend counts the reads of the current revision by requests of a test. With etcd, each read
+// is a round trip to a quorum.
+type countingBackend struct {
 	kv.Backend
-	asked atomic.Int64
+	reads atomic.Int64
 }
 
-type askingRequest struct{}
+type countedRequest struct{}
 
-func (b *askedBackend) CurrentRevision(ctx context.Context) (kv.Revision, error) {
-	if ctx.Value(askingRequest{}) != nil { // not the server's own
-		b.asked.Add(1)
+func (b *countingBackend) CurrentRevision(ctx context.Context) (kv.Revision, error) {
+	if ctx.Value(countedRequest{}) != nil { // ignore requests of the server itself
+		b.reads.Add(1)
 	}
 	return b.Backend.CurrentRevision(ctx)
 }
@@ -32,7 +32,7 @@ func (b *askedBackend) CurrentRevision(ctx context.Context) (kv.Revision, error)
 func TestLookupsShareARevision(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)
-	backend := &askedBackend{Backend: env.Storage.Backend}
+	backend := &countingBackend{Backend: env.Storage.Backend}
 	env.Storage.Backend = backend
 	plane, err := New(env, "/registry", Options{})
 	if err != nil {
@@ -44,18 +44,18 @@ func TestLookupsShareARevision(t *testing.T) {
 		r := httptest.NewRequest("POST", path, strings.NewReader(body))
 		r.Header.Set("Content-Type", "application/json")
 		w := httptest.NewRecorder()
-		plane.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), askingRequest{}, true)))
+		plane.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), countedRequest{}, true)))
 		if w.Code != code {
 			t.Fatalf("%s: %d %s", path, w.Code, w.Body)
 		}
 	}
 	create("/api/v1/namespaces", `{"metadata":{"name":"n"}}`, http.StatusCreated)
 	const pods = "/api/v1/namespaces/n/pods"
-	create(pods, `{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"i"}]}}`, http.StatusCreated) // caches are loaded
-	backend.asked.Store(0)
+	create(pods, `{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"i"}]}}`, http.StatusCreated) // load the caches
+	backend.reads.Store(0)
 	create(pods, `{"metadata":{"name":"b"},"spec":{"containers":[{"name":"c","image":"i"}]}}`, http.StatusCreated)
-	if asked := backend.asked.Load(); asked != 2 {
-		t.Errorf("the store was asked %d times how new it is, not once in each pass of admission", asked)
+	if reads := backend.reads.Load(); reads != 2 {
+		t.Errorf("the current revision was read %d times, want once for each pass of admission", reads)
 	}
 	// A write is effective when it returns.
 	create("/api/v1/namespaces/n/limitranges", `{"metadata":{"name":"l"},"spec":{"limits":[{"type":"Container","max":{"cpu":"1"}}]}}`, http.StatusCreated)

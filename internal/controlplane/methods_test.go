@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestReadOnlyPaths: documents about the server are read with GET and HEAD only.
+// TestReadOnlyPaths checks that document paths allow only GET and HEAD.
 func TestReadOnlyPaths(t *testing.T) {
 	t.Parallel()
 	c := newRBACPlane(t)

@@ -39,7 +39,8 @@ func (o *AdmissionOptions) AddFlags(fs *pflag.FlagSet) {
 	flags.EnabledVar(fs, &o.DenyPrivileged, "allow-privileged", "allow privileged containers in pods; unlike in kube-apiserver, this is the default")
 }
 
-// LoadConfig reads ConfigFile, if it is set.
+// LoadConfig reads ConfigFile into Config. It does nothing if ConfigFile is "". It returns an error if
+// the file cannot be read or is invalid.
 func (o *AdmissionOptions) LoadConfig() error {
 	if o.ConfigFile == "" {
 		return nil

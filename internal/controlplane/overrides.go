@@ -29,7 +29,7 @@ type Override struct {
 func CheckOverride(resource schema.GroupResource) error {
 	switch resource {
 	case corev1.Resource("services"), networkingv1.Resource("ipaddresses"), quota.Resource():
-		return fmt.Errorf("%s cannot be kept apart: they are written in one transaction with others", resource)
+		return fmt.Errorf("%s cannot have a separate store: they are written in one transaction with other resources", resource)
 	}
 	return nil
 }
@@ -45,7 +45,7 @@ func storageOverrides(overrides []Override) map[schema.GroupResource]factory.Ove
 	return found
 }
 
-// Overridable reports whether a resource can have a separate store. As in kube-apiserver, custom
+// Overridable reports whether a resource can have a separate store. Like in kube-apiserver, custom
 // resources, definitions and APIServices cannot.
 func Overridable(resource schema.GroupResource) bool {
 	if resource == definitionsResource || resource == apiServices.GroupResource() {

@@ -20,7 +20,7 @@ const (
 	configMapsPath     = "/api/v1/namespaces/default/configmaps"
 )
 
-// jsonOf returns YAML as JSON.
+// jsonOf converts YAML to JSON.
 func jsonOf(t testing.TB, text string) string {
 	t.Helper()
 	body, err := yaml.YAMLToJSON([]byte(text))
@@ -104,8 +104,8 @@ func define(t *testing.T, c *ControlPlane) {
 	}
 }
 
-// TestPolicyParams: parameters are of any kind, found by name or by labels, in the
-// namespace of the request or in one.
+// TestPolicyParams checks parameters of built-in and custom kinds, selected by name or by labels, in
+// the namespace of the request or in a fixed one.
 func TestPolicyParams(t *testing.T) {
 	t.Parallel()
 	c := newRBACPlane(t)
@@ -165,7 +165,7 @@ func TestPolicyOperations(t *testing.T) {
 	as(t, c, "jane", "POST", configMapsPath, configMap("x", ""), 201, "")
 }
 
-// TestPolicyVersions: a policy that names one version is shown requests in that version.
+// TestPolicyVersions checks that a policy receives objects in the version that its rules match.
 func TestPolicyVersions(t *testing.T) {
 	t.Parallel()
 	c := newRBACPlane(t)
@@ -205,7 +205,7 @@ func mutationsOf(expressions ...string) string {
 	return "mutations: [" + strings.Join(mutations, ", ") + "]"
 }
 
-// TestMutatingPolicies: built-in and custom objects are merged and patched.
+// TestMutatingPolicies checks apply configurations and JSON patches for built-in and custom objects.
 func TestMutatingPolicies(t *testing.T) {
 	t.Parallel()
 	c := newRBACPlane(t)
@@ -278,7 +278,7 @@ func TestReinvocation(t *testing.T) {
 	}
 	got := body(t, c, "POST", configMapsPath, configMap("x", ""))
 	if !strings.Contains(got, `"annotations":{"a":"xx","b":"x","c":"xx","order":"abcac"}`) {
-		t.Errorf("three policies, of which the first is to see what the others did, made %s", got)
+		t.Errorf("after three policies and a reinvocation of the first one: %s", got)
 	}
 }
 

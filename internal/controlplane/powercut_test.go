@@ -44,12 +44,12 @@ func TestPowerCuts(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
 	disk := vfs.NewCrashableMem()
-	told := &acknowledged{there: map[string]string{}}
+	writes := &acknowledged{there: map[string]string{}}
 	for cut := range 12 {
-		told.mu.Lock()
-		expected := len(told.there)
-		told.mu.Unlock()
-		disk = liveUntilCut(t, disk, told, random, cut)
+		writes.mu.Lock()
+		expected := len(writes.there)
+		writes.mu.Unlock()
+		disk = liveUntilCut(t, disk, writes, random, cut)
 		if cut > 3 && expected == 0 {
 			t.Fatalf("nothing was acknowledged before cut %d", cut)
 		}
@@ -58,7 +58,7 @@ func TestPowerCuts(t *testing.T) {
 
 // liveUntilCut starts a control plane on a disk, checks its contents, writes objects, and returns
 // the disk's contents after a power failure in the middle of that.
-func liveUntilCut(t *testing.T, disk *vfs.MemFS, told *acknowledged, random *rand.Rand, cut int) *vfs.MemFS {
+func liveUntilCut(t *testing.T, disk *vfs.MemFS, writes *acknowledged, random *rand.Rand, cut int) *vfs.MemFS {
 	t.Helper()
 	backend, err := embedded.Open(embedded.Config{Dir: "store", FS: disk})
 	if err != nil {
@@ -78,31 +78,31 @@ func liveUntilCut(t *testing.T, disk *vfs.MemFS, told *acknowledged, random *ran
 	if code, body := send(t, plane, "GET", "/api/v1/namespaces/kube-system", ""); code != 200 {
 		t.Fatalf("start after cut %d: %d %s", cut, code, body)
 	}
-	checkTold(t, plane, told, cut)
+	checkWrites(t, plane, writes, cut)
 
 	var writers sync.WaitGroup
 	written := make(chan struct{}, 1024)
 	stop := make(chan struct{})
 	for w := range 4 {
-		writers.Go(func() { write(t, plane, told, fmt.Sprintf("c%d-w%d", cut, w), written, stop) })
+		writers.Go(func() { write(t, plane, writes, fmt.Sprintf("c%d-w%d", cut, w), written, stop) })
 	}
 	for range 20 + random.IntN(60) {
 		<-written
 	}
 	// Writes acknowledged from here on may be lost and are not checked.
-	before := told.copy()
+	before := writes.copy()
 	left := crash(disk, random)
 	close(stop)
 	writers.Wait()
-	after := told.copy()
-	told.mu.Lock()
-	told.there = map[string]string{}
+	after := writes.copy()
+	writes.mu.Lock()
+	writes.there = map[string]string{}
 	for name, version := range before {
 		if after[name] == version { // not written again since
-			told.there[name] = version
+			writes.there[name] = version
 		}
 	}
-	told.mu.Unlock()
+	writes.mu.Unlock()
 	return left
 }
 
@@ -112,7 +112,7 @@ func crash(disk *vfs.MemFS, random *rand.Rand) *vfs.MemFS {
 }
 
 // write creates, updates and deletes objects of its own until stop.
-func write(t *testing.T, plane *ControlPlane, told *acknowledged, prefix string, written chan<- struct{}, stop <-chan struct{}) {
+func write(t *testing.T, plane *ControlPlane, writes *acknowledged, prefix string, written chan<- struct{}, stop <-chan struct{}) {
 	const maps = "/api/v1/namespaces/default/configmaps"
 	for n := 0; ; n++ {
 		select {
@@ -123,7 +123,7 @@ func write(t *testing.T, plane *ControlPlane, told *acknowledged, prefix string,
 		name := fmt.Sprintf("%s-%d", prefix, n)
 		code, body := send(t, plane, "POST", maps, fmt.Sprintf(`{"metadata":{"name":%q},"data":{"x":%q}}`, name, strings.Repeat("x", 200)))
 		if code == 201 {
-			told.note(name, versionIn(body))
+			writes.note(name, versionIn(body))
 			select {
 			case written <- struct{}{}:
 			default: // enough are acknowledged
@@ -132,18 +132,18 @@ func write(t *testing.T, plane *ControlPlane, told *acknowledged, prefix string,
 		switch n % 3 {
 		case 1:
 			if code, body = send(t, plane, "PUT", maps+"/"+name, fmt.Sprintf(`{"metadata":{"name":%q},"data":{"x":"changed"}}`, name)); code == 200 {
-				told.note(name, versionIn(body))
+				writes.note(name, versionIn(body))
 			}
 		case 2:
 			if code, _ = send(t, plane, "DELETE", maps+"/"+name, ""); code == 200 {
-				told.note(name, "")
+				writes.note(name, "")
 			}
 		}
 	}
 }
 
-// checkTold compares the stored objects with the acknowledged writes.
-func checkTold(t *testing.T, plane *ControlPlane, told *acknowledged, cut int) {
+// checkWrites compares the stored objects with the acknowledged writes.
+func checkWrites(t *testing.T, plane *ControlPlane, writes *acknowledged, cut int) {
 	t.Helper()
 	_, body := send(t, plane, "GET", "/api/v1/namespaces/default/configmaps", "")
 	var list struct {
@@ -158,9 +158,9 @@ func checkTold(t *testing.T, plane *ControlPlane, told *acknowledged, cut int) {
 	for _, item := range list.Items {
 		there[item.Metadata.Name] = item.Metadata.ResourceVersion
 	}
-	for name, version := range told.copy() {
+	for name, version := range writes.copy() {
 		if there[name] != version {
-			t.Errorf("after cut %d: %s is at %q, and its writer was told %q", cut, name, there[name], version)
+			t.Errorf("after cut %d: %s has version %q, acknowledged %q", cut, name, there[name], version)
 		}
 	}
 }

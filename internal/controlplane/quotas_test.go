@@ -65,7 +65,7 @@ func (q *quotaTest) expect(want string) {
 	}
 }
 
-// await waits until a controller has counted.
+// await waits until the usage in the quota's status has the given text.
 func (q *quotaTest) await(want string) {
 	q.Helper()
 	for deadline := time.Now().Add(30 * time.Second); q.used() != want; time.Sleep(5 * time.Millisecond) {

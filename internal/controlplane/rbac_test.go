@@ -165,7 +165,7 @@ func TestAggregatedRoles(t *testing.T) {
 	if err := c.Open(ctx); err != nil {
 		t.Fatal(err)
 	}
-	as(t, c, "admin", "GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles/admin", "", 200, `"pods/attach"`) // of system:aggregate-to-edit, by edit
+	as(t, c, "admin", "GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles/admin", "", 200, `"pods/attach"`) // inherited from system:aggregate-to-editit
 	as(t, c, "admin", "POST", bindings, bindingBody("jane", "ClusterRole", "admin", "jane"), 201, "")
 	const things = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 	may := `{"apiVersion":"authorization.k8s.io/v1","kind":"SelfSubjectAccessReview","spec":{"resourceAttributes":{"namespace":"default","verb":"list","group":"example.com","resource":"things"}}}`

@@ -18,7 +18,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// seedPaths are where the objects are that Seed has.
+// seedPaths returns the paths of the collections that contain the objects of Seed.
 func seedPaths() []string {
 	return []string{
 		"namespaces/", "clusterroles/", "clusterrolebindings/", "roles/", "rolebindings/", "priorityclasses/", "flowschemas/", "prioritylevelconfigurations/",
@@ -36,7 +36,7 @@ const seedPrefix = "/registry/"
 func TestSeed(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)
-	env.Storage.Shared = true // so that Seed is not used
+	env.Storage.Shared = true // disables Seed
 	plane := newPlane(t, env, seedPrefix)
 	if err := plane.Open(t.Context()); err != nil {
 		t.Fatal(err)

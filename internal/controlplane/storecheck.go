@@ -43,7 +43,7 @@ type checkedCollection struct {
 	take func(name string, obj codec.Object) error
 }
 
-// NewStoreCheck returns a StoreCheck of the objects with a key prefix, such as "/registry".
+// NewStoreCheck returns a StoreCheck for the keys below a prefix, such as "/registry".
 func NewStoreCheck(prefix string) (*StoreCheck, error) {
 	env := &builtin.Env{}
 	if _, err := builtin.Build(env, all.Groups()); err != nil {

@@ -63,7 +63,7 @@ func (p *visiblePlane) do(user, method, path, body string, header ...string) (in
 	return w.Code, w.Body.Bytes()
 }
 
-// must is do as admin, which has to succeed.
+// must is do as admin. It fails the test unless the request succeeds.
 func (p *visiblePlane) must(method, path, body string) []byte {
 	p.Helper()
 	code, answer := p.do("admin", method, path, body)
@@ -90,7 +90,7 @@ func (p *visiblePlane) grant(namespace, user string) {
 	p.must("POST", base+"/rolebindings", bindingBody(user, "Role", "reader", user))
 }
 
-// document is a list or an object, as far as these tests look at it.
+// listed contains the tested fields of a list or an object.
 type listed struct {
 	metav1.ListMeta `json:"metadata"`
 	Items           []metav1.PartialObjectMetadata `json:"items"`
@@ -203,8 +203,8 @@ type event struct {
 	}
 }
 
-// watch opens a watch over all namespaces and calls f with its events until f returns
-// false or it ends. It returns the code of the answer.
+// watch opens a watch over all namespaces and calls f with its events until f returns false or the
+// watch ends. It returns the status code.
 func (p *visiblePlane) watch(ctx context.Context, user string, query url.Values, f func(event) bool) int {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -342,7 +342,7 @@ func (f *follower) run(ctx context.Context) {
 	}
 }
 
-// list returns the revision of the list; "" where the user may not.
+// list lists all namespaces and returns the revision, or "" if the user has no permission.
 func (f *follower) list(ctx context.Context) string {
 	known, more := map[string]string{}, ""
 	for {
@@ -422,9 +422,9 @@ func (r *rights) sees(namespace string) bool {
 	return r.everywhere || r.bound[namespace] && r.granted[namespace]
 }
 
-// TestVisibleModel: while objects, roles and bindings change at random, a list over all
-// namespaces is that of each namespace that may be listed, at the same revision; clients
-// that watch, and are cut off at any event, know the same in the end.
+// TestVisibleModel changes objects, roles and bindings at random. A list over all namespaces must
+// equal the lists of the permitted namespaces at the same revision, and clients whose watches are
+// interrupted at random events must have the same objects in the end.
 func TestVisibleModel(t *testing.T) {
 	t.Parallel()
 	for name, cached := range map[string]bool{"cached": true, "uncached": false} {
@@ -475,7 +475,7 @@ func testVisibleModel(t *testing.T, p *visiblePlane, random *rand.Rand) {
 	}
 }
 
-// step changes something.
+// step makes a random change.
 func step(p *visiblePlane, r *rights, namespaces []string, objects map[string]bool, random *rand.Rand) {
 	const rbac = "/apis/rbac.authorization.k8s.io/v1"
 	namespace := namespaces[random.IntN(len(namespaces))]
@@ -556,7 +556,7 @@ func (p *visiblePlane) visibleTo(r *rights, revision string) []string {
 	})
 }
 
-// agrees reports whether the follower's objects are the currently visible ones.
+// agrees reports whether the follower has exactly the visible objects.
 func (f *follower) agrees(r *rights) bool {
 	want := map[string]string{}
 	for _, item := range f.visiblePlane.list("admin", "labelSelector="+url.QueryEscape(f.selector)).Items {

@@ -22,21 +22,22 @@ const (
 	configMapsOfDefault   = "/api/v1/namespaces/default/configmaps"
 )
 
-// refusing returns a function that returns the configuration, with a name and resources, of a
-// webhook that rejects all requests.
-func refusing(t *testing.T) func(name, resources string) string {
+// rejecting starts a webhook that rejects all requests. It returns a function that returns its
+// configuration with a name and resources.
+func rejecting(t *testing.T) func(name, resources string) string {
 	t.Helper()
-	return configured(t, refuse)
+	return configured(t, reject)
 }
 
-// refuse responds to a review.
-func refuse(w http.ResponseWriter, r *http.Request) {
+// reject responds to a review with a rejection.
+func reject(w http.ResponseWriter, r *http.Request) {
 	var review struct{ Request struct{ UID string } }
 	_ = json.NewDecoder(r.Body).Decode(&review)
 	_, _ = fmt.Fprintf(w, `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":%q,"allowed":false,"status":{"message":"never"}}}`, review.Request.UID)
 }
 
-// configured is a webhook, and its configuration with a name and resources.
+// configured starts a webhook. It returns a function that returns its configuration with a name and
+// resources.
 func configured(t testing.TB, webhook http.HandlerFunc) func(name, resources string) string {
 	t.Helper()
 	server := httptest.NewUnstartedServer(webhook)
@@ -62,7 +63,7 @@ func expect(t *testing.T, c *ControlPlane, method, path, body string, code int, 
 // configuration until its deletion, and never about configurations.
 func TestWebhooksInEffect(t *testing.T) {
 	t.Parallel()
-	configuration := refusing(t)
+	configuration := rejecting(t)
 	c := newPlane(t, newEnv(t), "/webhooks")
 	const configMap = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"a"}}`
 	for range 20 {
@@ -75,16 +76,16 @@ func TestWebhooksInEffect(t *testing.T) {
 	}
 }
 
-// withManifests are options with webhooks of a directory's files.
+// withManifests returns options with a directory of webhook configurations.
 func withManifests(dir string) Options {
 	return Options{Admission: AdmissionOptions{Config: &config.Config{ValidatingAdmissionWebhook: config.WebhookAdmission{StaticManifestsDir: dir}}}}
 }
 
-// TestManifests: configurations of files hold from the start on, for configurations as
-// well, until the files change to something that is right.
+// TestManifests checks that webhooks in files are effective from the start, also for admission
+// configuration, until the files are replaced by valid ones.
 func TestManifests(t *testing.T) {
 	t.Parallel()
-	configuration := refusing(t)
+	configuration := rejecting(t)
 	dir := t.TempDir()
 	write := func(content string) {
 		t.Helper()

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// await sends a request until its answer has a text.
+// await repeats a request until the response contains a text.
 func await(t *testing.T, c *ControlPlane, method, path, body, text string) {
 	t.Helper()
 	var answer string
@@ -32,7 +32,7 @@ func TestWebhookState(t *testing.T) {
 			http.Error(w, "out of order", http.StatusBadGateway)
 			return
 		}
-		refuse(w, r)
+		reject(w, r)
 	})
 	c := newPlane(t, newEnv(t), "/webhooks")
 	expect(t, c, "POST", webhookConfigurations, configuration("all", "*/*"), 201, "")

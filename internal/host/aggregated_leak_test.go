@@ -53,11 +53,11 @@ func TestAggregatedLeavesNothing(t *testing.T) {
 		return left == "", nil
 	})
 	if err != nil {
-		t.Errorf("goroutines are left:\n%s", left)
+		t.Errorf("remaining goroutines:\n%s", left)
 	}
 }
 
-// proxying returns the goroutines that send requests on for this test.
+// proxying returns the stacks of goroutines that forward requests.
 func proxying() string {
 	buffer := make([]byte, 16<<20)
 	all := strings.Split(string(buffer[:runtime.Stack(buffer, true)]), "\n\n")

@@ -40,7 +40,7 @@ var (
 
 const applesService = extension.Version + "." + extension.Group
 
-// orchard is a server to which another one is registered.
+// orchard is a server with a registered aggregated server.
 type orchard struct {
 	*running
 	*extension.Server
@@ -76,7 +76,7 @@ func (o *orchard) create(t *testing.T, resource schema.GroupResource, object map
 	}
 }
 
-// register registers the server, and returns after the response.
+// register creates the APIService. It does not wait until the service is available.
 func (o *orchard) register(t *testing.T, change func(spec map[string]any)) {
 	t.Helper()
 	spec := map[string]any{
@@ -97,7 +97,7 @@ func (o *orchard) register(t *testing.T, change func(spec map[string]any)) {
 	o.create(t, apiServicesGVR.GroupResource(), object)
 }
 
-// await waits until the APIService has a condition of a reason.
+// await waits until the APIService has a condition with the reason.
 func (o *orchard) await(t *testing.T, reason string) {
 	t.Helper()
 	seen := ""
@@ -130,7 +130,7 @@ func TestAggregatedRequests(t *testing.T) {
 	o := newOrchard(t, Config{}, extension.Options{})
 	o.register(t, nil)
 	if status, body := o.get(t, applesPath+"/apples"); status != http.StatusServiceUnavailable || body != "service unavailable\n" {
-		if status != http.StatusOK { // it may be available by now
+		if status != http.StatusOK { // the service may be available already
 			t.Errorf("before it is available: %d %q", status, body)
 		}
 	}
@@ -147,7 +147,7 @@ func TestAggregatedRequests(t *testing.T) {
 		t.Errorf("get: %d %s", status, body)
 	}
 	if status, body := o.get(t, applesPath+"/namespaces/default/apples/none"); status != http.StatusNotFound || !strings.Contains(body, `"reason":"NotFound"`) {
-		t.Errorf("get what is not there: %d %s", status, body)
+		t.Errorf("get a missing object: %d %s", status, body)
 	}
 	if status, body := o.get(t, applesPath); status != http.StatusOK || !strings.Contains(body, `"kind":"APIResourceList"`) {
 		t.Errorf("the group version: %d %s", status, body)
@@ -158,8 +158,8 @@ func TestAggregatedRequests(t *testing.T) {
 	}
 }
 
-// TestAggregatedIdentity: the other server gets the user from this one, and
-// from no other client.
+// TestAggregatedIdentity checks that the other server gets the user from this one, and from no
+// other client.
 func TestAggregatedIdentity(t *testing.T) {
 	t.Parallel()
 	o := newOrchard(t, Config{}, extension.Options{})
@@ -184,7 +184,7 @@ func TestAggregatedIdentity(t *testing.T) {
 		t.Errorf("%+v", who)
 	}
 	if slices.Contains(who.Groups, "gods") || who.Headers.Get("Authorization") != "" {
-		t.Errorf("the client said who it is: %v", who.Headers)
+		t.Errorf("the headers contain an identity: %v", who.Headers)
 	}
 	for name, want := range map[string]string{"Custom": "kept", "X-Forwarded-For": "203.0.113.1, 127.0.0.1", "X-Forwarded-Proto": "https", "X-Forwarded-Uri": applesPath + "/namespaces/default/apples/gala/whoami"} {
 		if got := strings.Join(who.Headers.Values(name), ", "); got != want {
@@ -227,7 +227,7 @@ func TestAggregatedWatch(t *testing.T) {
 
 func TestAggregatedTunnel(t *testing.T) {
 	t.Parallel()
-	// Tunnels outlast the time that requests have.
+	// Upgraded connections may last longer than the request timeout.
 	o := newOrchard(t, Config{ControlPlane: controlplane.Options{Requests: controlplane.RequestOptions{Timeout: 700 * time.Millisecond}}}, extension.Options{})
 	o.register(t, nil)
 	o.await(t, "Passed")
@@ -278,27 +278,27 @@ func TestAggregatedDiscovery(t *testing.T) {
 			o.get(t, applesPath+"/apples") // which is how it is noticed
 			o.await(t, "FailedDiscoveryCheck")
 			if got := o.discovered(t); got.freshness != "Stale" || !slices.Equal(got.resources, []string{"apples"}) {
-				t.Errorf("when it is gone: %+v", got)
+				t.Errorf("when it is stopped: %+v", got)
 			}
 			if status, body := o.get(t, applesPath+"/apples"); status != http.StatusServiceUnavailable || body != "service unavailable\n" {
-				t.Errorf("when it is gone: %d %q", status, body)
+				t.Errorf("when it is stopped: %d %q", status, body)
 			}
 			if status, _ := o.get(t, "/api/v1/namespaces/default"); status != http.StatusOK {
-				t.Errorf("built-in resources when it is gone: %d", status)
+				t.Errorf("built-in resources when it is stopped: %d", status)
 			}
 			o.Resume(t)
 			o.await(t, "Passed")
 			if got := o.discovered(t); got.freshness != "Current" {
-				t.Errorf("when it is back: %+v", got)
+				t.Errorf("after its restart: %+v", got)
 			}
 			if err := o.client.Resource(apiServicesGVR).Delete(t.Context(), applesService, metav1.DeleteOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			if status, _ := o.get(t, applesPath+"/apples"); status != http.StatusNotFound {
-				t.Errorf("when it is not registered any more: %d", status)
+				t.Errorf("after the registration was deleted: %d", status)
 			}
 			if got := o.discovered(t); slices.Contains(got.groups, extension.Group) {
-				t.Errorf("when it is not registered any more: %v", got.groups)
+				t.Errorf("after the registration was deleted: %v", got.groups)
 			}
 		})
 	}
@@ -368,20 +368,20 @@ func TestAggregatedOpenAPI(t *testing.T) {
 	}
 	const meta = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 	if document.Paths[applesPath+"/namespaces/{namespace}/apples"] == nil || document.Parameters["namespace-fruit"] == nil {
-		t.Error("the paths are missing, or what they refer to")
+		t.Error("paths or referenced schemas are missing")
 	}
 	if document.Paths["/healthz"] != nil || document.Definitions["com.example.fruit.Unused"] != nil {
-		t.Error("there is more than was asked for")
+		t.Error("the document contains unrequested paths")
 	}
 	apple, err := json.Marshal(document.Definitions["com.example.fruit.Apple"])
 	if err != nil || !strings.Contains(string(apple), meta+"_v2") || document.Definitions[meta+"_v2"] == nil || document.Definitions[meta] == nil {
-		t.Errorf("what differs has no name of its own: %s", apple)
+		t.Errorf("a different schema has no separate name: %s", apple)
 	}
 	if err := o.client.Resource(apiServicesGVR).Delete(t.Context(), applesService, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, after := o.get(t, "/openapi/v2"); after != before {
-		t.Error("when it is not registered any more, the document is another one than before")
+		t.Error("the document differs from before the registration")
 	}
 }
 
@@ -402,7 +402,7 @@ func TestAggregatedMisbehaviour(t *testing.T) {
 			http.Redirect(w, r, "https://elsewhere.example.com/", http.StatusFound)
 		},
 			http.StatusBadGateway, "the backend attempted to redirect this request, which is not permitted"},
-		{"an end without an answer", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		{"connection closed without a response", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 			http.StatusServiceUnavailable, "error trying to reach service"},
 		{"silence", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
 			http.StatusGatewayTimeout, "request did not complete"},
@@ -415,7 +415,7 @@ func TestAggregatedMisbehaviour(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			o.Instead(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if r.URL.Path == applesPath || r.URL.Path == "/apis" { // it looks well from afar
+				if r.URL.Path == applesPath || r.URL.Path == "/apis" { // the availability check succeeds
 					w.Header().Set("Content-Type", "application/json")
 					_, _ = io.WriteString(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"fruit.example.com/v1","resources":[]}`)
 					return
@@ -501,16 +501,16 @@ func TestAggregatedDying(t *testing.T) {
 				}
 				response, err := o.admin.Get(o.URL + applesPath + "/apples")
 				if err != nil && strings.Contains(err.Error(), "stream error") {
-					continue // T the response was interrupted after its start
+					continue // the response was interrupted after its start
 				}
 				if err != nil {
-					t.Errorf("a request was not answered: %v", err)
+					t.Errorf("no response: %v", err)
 					return
 				}
-				_, _ = io.Copy(io.Discard, response.Body) // it may break off
+				_, _ = io.Copy(io.Discard, response.Body) // the response may be interrupted
 				_ = response.Body.Close()
 				if response.StatusCode != http.StatusOK && response.StatusCode != http.StatusServiceUnavailable {
-					t.Errorf("answered with %d", response.StatusCode)
+					t.Errorf("status %d", response.StatusCode)
 					return
 				}
 			}
@@ -570,7 +570,7 @@ func TestLocalAPIServices(t *testing.T) {
 	awaitNames("the definition is gone", "v1.example.com", false)
 }
 
-// tlsConfig is how the administrator connects.
+// tlsConfig returns the administrator's TLS configuration.
 func (r *running) tlsConfig(t *testing.T) *tls.Config {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", r.Kubeconfig)

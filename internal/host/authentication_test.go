@@ -84,7 +84,7 @@ func TestFileAndBootstrapTokens(t *testing.T) {
 		t.Fatal(got)
 	}
 	if got := whoami(t, s, bootstrap); got != "" {
-		t.Errorf("after its secret is gone: %q", got)
+		t.Errorf("after its secret was deleted: %q", got)
 	}
 }
 
@@ -213,7 +213,7 @@ users: [{name: w, user: {token: mine}}]
 	}
 }
 
-// ofThisServer is the label of metrics that tell servers apart.
+// ofThisServer returns the label of metrics that identifies the server.
 func ofThisServer(t testing.TB) string {
 	t.Helper()
 	hostname, err := os.Hostname()

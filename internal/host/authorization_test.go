@@ -37,7 +37,7 @@ users: [{name: w, user: {token: mine}}]
 `, webhook.URL))
 }
 
-// withToken is the code of a GET by whom a token of a token file names.
+// withToken returns the status code of a GET with a token of a token file.
 func withToken(t *testing.T, s *running, token, path string) string {
 	t.Helper()
 	code, _, _ := strings.Cut(exchange(t, client(t, nil), "GET", s.URL+path, "", nil, "Authorization", "Bearer "+token), " ")
@@ -108,7 +108,7 @@ authorizers:
 	}
 	for _, step := range []struct{ text, who, metric string }{
 		{"nonsense", "200 403", `status="failure"} 1`},
-		{text("joe", rbac, "- {type: Node, name: node}"), "200 403", `status="failure"} `}, // Node was not there at the start
+		{text("joe", rbac, "- {type: Node, name: node}"), "200 403", `status="failure"} `}, // Node was not configured at startup
 		{text("joe", rbac), "403 200", `status="success"} 1`},
 	} {
 		if err := os.WriteFile(file, []byte(step.text), 0o600); err != nil {

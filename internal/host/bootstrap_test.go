@@ -20,9 +20,9 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestManagersOfWhatIsThere: everything that is there from the start is owned, in
-// its managed fields, by whom kube-apiserver names.
-func TestManagersOfWhatIsThere(t *testing.T) {
+// TestManagersOfDefaultObjects checks that the default objects have the field managers of
+// kube-apiserver.
+func TestManagersOfDefaultObjects(t *testing.T) {
 	t.Parallel()
 	s := start(t, withoutControllers(Config{}))
 	const server, producer = "kube-apiserver Update ", "api-priority-and-fairness-config-producer-v1 Update "
@@ -69,7 +69,7 @@ func TestManagersOfWhatIsThere(t *testing.T) {
 	}
 }
 
-// hasEndpoint reports whether this machine has an address for others.
+// hasEndpoint reports whether the server has an address for other machines.
 func (c Config) hasEndpoint(t *testing.T) bool {
 	t.Helper()
 	config, err := c.withDefaults()
@@ -90,9 +90,9 @@ func (r *running) read(t testing.TB, path string, into any) {
 	}
 }
 
-// TestServiceOfTheAPI: its address is the first of the range, and its endpoints
-// are where the server is reached.
-func TestServiceOfTheAPI(t *testing.T) {
+// TestKubernetesService checks that default/kubernetes has the first address of the range, and the
+// endpoint of the server.
+func TestKubernetesService(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name, ranges, advertised, ip, family string
@@ -151,7 +151,7 @@ func TestServiceOfTheAPI(t *testing.T) {
 	}
 }
 
-// endpoints are the addresses and then the ports of the service of the API.
+// endpoints returns the addresses and ports of the service default/kubernetes.
 func (r *running) endpoints(t testing.TB) string {
 	t.Helper()
 	var endpoints corev1.Endpoints
@@ -188,7 +188,7 @@ func TestEndpointsOfTwoServers(t *testing.T) {
 		t.Errorf("after one has stopped the endpoints are %q", got)
 	}
 	one.end(t)
-	// Without an address of its own, a server looks on.
+	// A server without an address for other machines publishes no endpoint.
 	config := at("192.0.2.3")
 	config.ControlPlane.Services.EndpointReconciler = controlplane.EndpointsByOthers
 	if got := start(t, config).endpoints(t); !strings.HasPrefix(got, "192.0.2.1 ") {

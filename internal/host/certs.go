@@ -88,7 +88,7 @@ func (c *certificates) named(host string) *tls.Certificate {
 func (s *sniCertificate) has(name string) bool {
 	names := s.names
 	if len(names) == 0 {
-		names = s.file.now.Load().names
+		names = s.file.current.Load().names
 	}
 	return slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, name) })
 }
@@ -107,7 +107,7 @@ func hostNames(leaf *x509.Certificate) []string {
 
 // certificateFile is a certificate and its key in two files. If changed files are invalid, the last
 // valid certificate stays in use. It is safe for concurrent use.
-type certificateFile struct{ now atomic.Pointer[certificate] }
+type certificateFile struct{ current atomic.Pointer[certificate] }
 
 type certificate struct {
 	tls.Certificate
@@ -122,9 +122,9 @@ func openCertificateFile(reloader *fileReloader, flag, certFile, keyFile string)
 		if err != nil {
 			return fmt.Errorf("with the key %s: %w", keyFile, err)
 		}
-		f.now.Store(&certificate{cert, contents[0], hostNames(cert.Leaf)})
+		f.current.Store(&certificate{cert, contents[0], hostNames(cert.Leaf)})
 		return nil
 	}, certFile, keyFile)
 }
 
-func (f *certificateFile) get() *tls.Certificate { return &f.now.Load().Certificate }
+func (f *certificateFile) get() *tls.Certificate { return &f.current.Load().Certificate }

@@ -110,6 +110,6 @@ func TestHandshake(t *testing.T) {
 		}
 	}
 	if !strings.Contains(log.String(), "Use of insecure cipher 'TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256' detected.") {
-		t.Error("nobody is warned of the cipher suite")
+		t.Error("no warning about the cipher suite")
 	}
 }

@@ -20,7 +20,7 @@ var errNoCertificate = errors.New("it contains no PEM certificate")
 
 // clientCA authenticates users by client certificates of the server's own CA, which issues the
 // administrator's certificate, and of --client-ca-file.
-type clientCA struct{ now atomic.Pointer[clientCAs] }
+type clientCA struct{ current atomic.Pointer[clientCAs] }
 
 // clientCAs are the CA certificates of clients. It is immutable.
 type clientCAs struct {
@@ -30,7 +30,7 @@ type clientCAs struct {
 
 // Authenticate implements authn.Authenticator.
 func (u *clientCA) Authenticate(r *http.Request) (*request.Authentication, error) {
-	return u.now.Load().certificates.Authenticate(r)
+	return u.current.Load().certificates.Authenticate(r)
 }
 
 // openClientCA loads the CA certificates of clients: the server's own CA and those of file, which may
@@ -38,7 +38,7 @@ func (u *clientCA) Authenticate(r *http.Request) (*request.Authentication, error
 func openClientCA(file string, own *pki.Authority, expiration prometheus.Observer, reloader *fileReloader) (*clientCA, error) {
 	c := &clientCA{}
 	set := func(pool *x509.CertPool, bundle []byte) {
-		c.now.Store(&clientCAs{&authn.Certificates{Authorities: pool, Expiration: expiration}, bundle})
+		c.current.Store(&clientCAs{&authn.Certificates{Authorities: pool, Expiration: expiration}, bundle})
 	}
 	if file == "" {
 		set(own.Pool(), own.Bundle())
@@ -57,10 +57,10 @@ func openClientCA(file string, own *pki.Authority, expiration prometheus.Observe
 
 // clusterAuthentication returns the data of the ConfigMap extension-apiserver-authentication.
 func (i *identity) clusterAuthentication() (map[string]string, error) {
-	proxies := i.frontProxy.now.Load()
+	proxies := i.frontProxy.current.Load()
 	headers := proxies.headers
 	data := map[string]string{
-		"client-ca-file":               string(i.clients.now.Load().bundle),
+		"client-ca-file":               string(i.clients.current.Load().bundle),
 		"requestheader-client-ca-file": string(proxies.bundle),
 	}
 	for key, names := range map[string][]string{

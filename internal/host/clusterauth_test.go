@@ -18,8 +18,8 @@ import (
 // clusterAuthName is the ConfigMap with the cluster authentication configuration.
 var clusterAuthName = types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: "extension-apiserver-authentication"}
 
-// TestClusterAuthentication: other servers find how to authenticate clients, also
-// after the ConfigMap was deleted.
+// TestClusterAuthentication checks that the server publishes the cluster authentication, and
+// restores the ConfigMap after its deletion.
 func TestClusterAuthentication(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -69,7 +69,7 @@ func TestWarnedOfDeletions(t *testing.T) {
 	tests := []struct{ path, body, want string }{
 		{namespace, `{"dryRun":["All"]}`, ""},
 		{namespace, "", `namespace \"n1\" stays Terminating until a controller empties it`},
-		{namespace, "", `namespace \"n1\" stays Terminating`}, // T a repeated deletion gets the warning, too
+		{namespace, "", `namespace \"n1\" stays Terminating`}, // a repeated deletion gets the warning, too
 		{object, foreground, `configmaps \"m1\" stays until the garbage collector removes its finalizer \"foregroundDeletion\"`},
 	}
 	for _, tt := range tests {
@@ -104,7 +104,8 @@ func TestWarnedOfDeletions(t *testing.T) {
 	}
 }
 
-// TestDefaultAccounts: a pod that is created right after its namespace has an account.
+// TestDefaultAccounts checks that a pod that is created right after its namespace has a service
+// account.
 func TestDefaultAccounts(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -135,7 +136,7 @@ func (r *running) create(t *testing.T, path, body string) string {
 	return answer
 }
 
-// awaitConfigMap waits until a ConfigMap is as it should be.
+// awaitConfigMap waits until fits returns true for a ConfigMap, and returns it.
 func (r *running) awaitConfigMap(t *testing.T, namespace, name string, fits func(*corev1.ConfigMap) bool) *corev1.ConfigMap {
 	t.Helper()
 	var m corev1.ConfigMap
@@ -250,8 +251,8 @@ func (r *running) awaitConditions(t *testing.T, namespace string, want ...string
 	})
 }
 
-// TestControllersOfSeveralServers: one of three servers acts; when it stops, another
-// one does at once.
+// TestControllersOfSeveralServers checks that one of three servers runs the controllers, and that
+// another one takes over immediately when it stops.
 func TestControllersOfSeveralServers(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Start(t, etcdtest.Options{})
@@ -307,14 +308,14 @@ func TestActionsBesideManager(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer watch.Body.Close()
-	for n := range many { // T the manager's work
+	for n := range many { // the manager's work
 		namespace := fmt.Sprintf("theirs%d", n)
 		s.create(t, "/api/v1/namespaces", `{"metadata":{"name":"`+namespace+`"}}`)
 		s.create(t, "/api/v1/namespaces/"+namespace+"/serviceaccounts?fieldManager=manager", `{"metadata":{"name":"default","labels":{"by":"manager"}}}`)
 	}
 	s.do(t, "DELETE", leases+"/kube-controller-manager", "")
 	s.create(t, "/api/v1/namespaces", `{"metadata":{"name":"ours"}}`)
-	s.awaitConfigMap(t, "theirs0", "kube-root-ca.crt", func(*corev1.ConfigMap) bool { return true }) // all have been looked at, or are
+	s.awaitConfigMap(t, "theirs0", "kube-root-ca.crt", func(*corev1.ConfigMap) bool { return true }) // the controllers have processed all events
 	s.awaitAccount(t, "ours")
 	actions, events := map[string]int{}, json.NewDecoder(watch.Body)
 	for actions["ours"] == 0 {
@@ -336,8 +337,8 @@ func TestActionsBesideManager(t *testing.T) {
 	}
 }
 
-// TestControllersBesideManager: while a kube-controller-manager runs, only the
-// controllers run that the flag names.
+// TestControllersBesideManager checks that only controllers named in the flag run while a
+// kube-controller-manager runs.
 func TestControllersBesideManager(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -347,13 +348,13 @@ func TestControllersBesideManager(t *testing.T) {
 	s.create(t, "/api/v1/namespaces", `{"metadata":{"name":"theirs"}}`)
 	s.do(t, "DELETE", "/api/v1/namespaces/theirs", "")
 	s.do(t, "DELETE", leases+"/kube-controller-manager", "")
-	s.awaitCode(t, "/api/v1/namespaces/theirs", 404) // T it was ignored until then, or not processed yet
+	s.awaitCode(t, "/api/v1/namespaces/theirs", 404) // it was ignored until then, or not processed yet
 	s.create(t, "/api/v1/namespaces", `{"metadata":{"name":"ours"}}`)
 	s.awaitAccount(t, "ours")
 }
 
-// TestStorageProtection: claims, volumes and classes stay while they are used, and go
-// then.
+// TestStorageProtection checks that claims, volumes and classes are deleted only after their last
+// use.
 func TestStorageProtection(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -469,7 +470,7 @@ func testCollection(t *testing.T, config Config) {
 			}
 		}
 	}
-	// Absent owners: of the same name but another uid, and one that never was.
+	// Absent owners: one with the name of an object but another UID, and one that never existed.
 	s.create(t, configMaps, `{"metadata":{"name":"owner"}}`)
 	for n, name := range []string{"owner", "never"} {
 		path := fmt.Sprintf("%s/lost%d", configMaps, n)

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// largeDefinition is a definition of about 30 KiB, of the shape that generated
-// ones have: deep, with long descriptions.
+// largeDefinition returns a definition of about 30 KiB, similar to generated ones: deeply nested,
+// with long descriptions.
 func largeDefinition(i int) *unstructured.Unstructured {
 	describe := func(s map[string]any) map[string]any {
 		s["description"] = "A field that is described at some length, as generated definitions do, so that whoever reads it knows what it is for."

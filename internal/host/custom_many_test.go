@@ -42,7 +42,7 @@ func TestManyDefinitions(t *testing.T) {
 	for kind, resource := range watched {
 		w, err := resource.Watch(t.Context(), metav1.ListOptions{
 			ResourceVersion: resourceVersionOf(t, resource), TimeoutSeconds: new(int64(600)),
-			FieldSelector: "metadata.name!=kube-root-ca.crt", // T created by a controller at any time
+			FieldSelector: "metadata.name!=kube-root-ca.crt", // created by a controller at any time
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -71,10 +71,10 @@ func TestManyDefinitions(t *testing.T) {
 		}
 		expectUpTo(t, watches[kind], kind, "last")
 	}
-	awaitAnswer(t, r, fmt.Sprintf("/apis/many%d.example.com/v1/kind%ds", (many-1)/10, many-1), http.StatusOK)
+	awaitStatus(t, r, fmt.Sprintf("/apis/many%d.example.com/v1/kind%ds", (many-1)/10, many-1), http.StatusOK)
 }
 
-// resourceVersionOf is that of a list of all.
+// resourceVersionOf returns the resourceVersion of a list of all objects.
 func resourceVersionOf(t *testing.T, c dynamic.ResourceInterface) string {
 	t.Helper()
 	list, err := c.List(t.Context(), metav1.ListOptions{Limit: 1})
@@ -92,8 +92,7 @@ func objectLike(kind, name string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{"name": name}}}
 }
 
-// useUntil creates, reads and lists objects, one after the other, until a channel
-// is closed.
+// useUntil creates, reads and lists objects sequentially until a channel is closed.
 func useUntil(t *testing.T, c dynamic.ResourceInterface, kind string, end <-chan struct{}) {
 	for i := 0; ; i++ {
 		select {
@@ -167,14 +166,14 @@ func expectUpTo(t *testing.T, w watch.Interface, kind, last string) {
 	}
 }
 
-func awaitAnswer(t *testing.T, r *running, path string, code int) {
+func awaitStatus(t *testing.T, r *running, path string, code int) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
 		got, _ := fetch(t, r.admin, r.URL+path)
 		return got == code, nil
 	})
 	if err != nil {
-		t.Errorf("wait until %s is answered with %d: %v", path, code, err)
+		t.Errorf("wait for status %[2]d of %[1]s: %[3]v", path, code, err)
 	}
 }
 
@@ -194,7 +193,7 @@ func TestDefinitionsOnTwoServers(t *testing.T) {
 	}
 	for i := range many {
 		for _, r := range []*running{one, two} {
-			awaitAnswer(t, r, fmt.Sprintf("/apis/shared.example.com/v1/kind%ds", i), http.StatusOK)
+			awaitStatus(t, r, fmt.Sprintf("/apis/shared.example.com/v1/kind%ds", i), http.StatusOK)
 		}
 	}
 	gvr := schema.GroupVersionResource{Group: "shared.example.com", Version: "v1", Resource: "kind0s"}
@@ -205,11 +204,11 @@ func TestDefinitionsOnTwoServers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if size, _, _ := unstructured.NestedInt64(seen.Object, "spec", "size"); size != 0 { // T the spec was omitted, and has no default
+	if size, _, _ := unstructured.NestedInt64(seen.Object, "spec", "size"); size != 0 { // the spec was omitted, and has no default
 		t.Errorf("size %d", size)
 	}
 
-	// Both have the schema of now, once both have heard of it.
+	// Both servers use the new schema after they have received the change.
 	const wider = `{"spec":{"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`
 	change(t, second, "kind0s.shared.example.com", wider)
 	err = wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
@@ -231,7 +230,7 @@ func TestDefinitionsOnTwoServers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range []*running{one, two} {
-		awaitAnswer(t, r, "/apis/shared.example.com/v1/kind0s", http.StatusNotFound)
-		awaitAnswer(t, r, "/apis/shared.example.com/v1/kind1s", http.StatusOK)
+		awaitStatus(t, r, "/apis/shared.example.com/v1/kind0s", http.StatusNotFound)
+		awaitStatus(t, r, "/apis/shared.example.com/v1/kind1s", http.StatusOK)
 	}
 }

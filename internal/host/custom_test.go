@@ -33,8 +33,8 @@ func dynamicClient(t testing.TB, r *running) dynamic.Interface {
 	return dynamic.NewForConfigOrDie(config)
 }
 
-// definitionOf makes a definition of cluster-scoped objects, with versions of
-// the given schemas of their specs; the first is stored.
+// definitionOf returns a definition of cluster-scoped objects. specs contains the schema of the spec
+// by version; the first version in order is the storage version.
 func definitionOf(group, kind string, specs map[string]string, order ...string) *unstructured.Unstructured {
 	plural := strings.ToLower(kind) + "s"
 	var versions []any
@@ -107,7 +107,7 @@ func TestCustomResources(t *testing.T) {
 
 	made, err := widgets.Create(t.Context(), objectOf(gvr, "Widget", "a", map[string]any{"color": "red", "nope": true}), metav1.CreateOptions{})
 	if err != nil {
-		t.Fatal(err) // T every established definition is served
+		t.Fatal(err) // every established definition is served
 	}
 	if diff := cmp.Diff(map[string]any{"color": "red", "size": int64(3)}, made.Object["spec"]); diff != "" {
 		t.Errorf("pruned and defaulted (-want +got):\n%s", diff)
@@ -150,8 +150,8 @@ func TestCustomResources(t *testing.T) {
 	}
 }
 
-// TestDefaultStatus: the answer to a creation has the status that all clients
-// read, and not the one that was sent.
+// TestDefaultStatus checks that the response to a creation contains the stored status, not the status
+// in the request.
 func TestDefaultStatus(t *testing.T) {
 	t.Parallel()
 	r := start(t, Config{})
@@ -219,7 +219,7 @@ func TestDefinitionChanges(t *testing.T) {
 	}
 	v2 := widgets.GroupResource().WithVersion("v2")
 	if _, err := c.Resource(v2).Create(t.Context(), objectOf(v2, "Widget", "a", map[string]any{"size": int64(50)}), metav1.CreateOptions{}); err != nil {
-		t.Errorf("right after the answer: %v", err)
+		t.Errorf("right after the response: %v", err)
 	}
 	select {
 	case event, open := <-ends.ResultChan():
@@ -227,13 +227,13 @@ func TestDefinitionChanges(t *testing.T) {
 			t.Errorf("%s %v instead of an end", event.Type, event.Object)
 		}
 	case <-time.After(20 * time.Second):
-		t.Error("the watch of what was changed does not end")
+		t.Error("the watch of the changed resource does not end")
 	}
 	if _, err := c.Resource(gadgets).Create(t.Context(), objectOf(gadgets, "Gadget", "a", nil), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if event, open := <-stays.ResultChan(); !open || event.Type != watch.Added {
-		t.Errorf("the watch of something else: %v %v", open, event)
+		t.Errorf("the watch of another resource: %v %v", open, event)
 	}
 	if _, body := fetch(t, r.admin, r.URL+"/apis/a.example.com"); !strings.Contains(body, `"preferredVersion":{"groupVersion":"a.example.com/v2"`) {
 		t.Errorf("discovery: %s", body)
@@ -243,7 +243,8 @@ func TestDefinitionChanges(t *testing.T) {
 	}
 }
 
-// TestDefinitionDeleted: objects go first, then the definition and all traces.
+// TestDefinitionDeleted checks that the objects of a definition are deleted first, then the
+// definition and its discovery and OpenAPI documents.
 func TestDefinitionDeleted(t *testing.T) {
 	t.Parallel()
 	r := start(t, Config{})
@@ -343,7 +344,7 @@ func TestDefinitionsSurviveRestart(t *testing.T) {
 	}
 }
 
-// TestDefinitionDryRun: a definition that is not stored is not served.
+// TestDefinitionDryRun checks that a definition that is not stored is not served.
 func TestDefinitionDryRun(t *testing.T) {
 	t.Parallel()
 	r := start(t, Config{})

@@ -24,8 +24,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// send sends a request of the administrator with a body and returns the code and the
-// body of the answer.
+// send sends a request as the administrator, and returns the status code and the response body.
 func (r *running) send(t testing.TB, method, path, body string, header ...string) (int, string) {
 	t.Helper()
 	return r.sendBy(t, r.admin, method, path, body, header...)
@@ -88,8 +87,8 @@ func TestPublicAttacks(t *testing.T) {
 	t.Run("CVE-2021-25737", func(t *testing.T) { testEndpointAddresses(t, s) })
 }
 
-// testNamesAsPaths: no name leads out of its collection, in the path or in an
-// object.
+// testNamesAsPaths checks that no object name, in a path or in an object, reaches outside of its
+// collection.
 func testNamesAsPaths(t *testing.T, s *running) {
 	const collection = "/api/v1/namespaces/default/configmaps"
 	for _, name := range []string{"..", ".", "a/../b", "../secrets/x", "a%2fb", strings.Repeat("x", 5000)} {
@@ -119,8 +118,8 @@ func testNamespacePrefix(t *testing.T, s *running) {
 	}
 }
 
-// testCustomResources: cluster-scoped ones are not to be had in a namespace, and
-// one kind never by the path of another.
+// testCustomResources checks that cluster-scoped ones are not to be had in a namespace, and one
+// kind never by the path of another.
 func testCustomResources(t *testing.T, s *running) {
 	const group = "/apis/example.com/v1"
 	s.must(t, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", fmt.Sprintf(crd, "wide", "Wide", "Cluster"))
@@ -158,8 +157,8 @@ func testCostlyYAML(t *testing.T, s *running) {
 	}
 }
 
-// testSpaceBeforeColon: a header that a proxy may have passed over as another one is
-// no header.
+// testSpaceBeforeColon checks that a header name with a trailing space is rejected, because proxies
+// may interpret it differently.
 func testSpaceBeforeColon(t *testing.T, s *running) {
 	at, err := url.Parse(s.URL)
 	if err != nil {
@@ -217,7 +216,7 @@ func testDefaultRoles(t *testing.T, s *running) {
 	}
 }
 
-// testEndpointAddresses: endpoints do not lead to the node itself or its link.
+// testEndpointAddresses checks that endpoints with loopback and link-local addresses are rejected.
 func testEndpointAddresses(t *testing.T, s *running) {
 	for _, address := range []string{"127.0.0.1", "127.9.9.9", "169.254.169.254", "224.0.0.1", "0.0.0.0", "::1", "fe80::1", "ff02::1", "::"} {
 		family := "IPv4"
@@ -327,7 +326,7 @@ func TestRefusedUpgrade(t *testing.T) {
 		}
 		_, _ = io.Copy(io.Discard, first.Body)
 		fmt.Fprint(conn, "GET /smuggled HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-		_, _ = io.Copy(io.Discard, answers) // the answer of this server, if it has not closed the connection
+		_, _ = io.Copy(io.Discard, answers) // the response of this server, unless it has closed the connection
 		if strings.Contains(paths.String(), "smuggled") || !strings.Contains(paths.String(), "/echo") {
 			t.Errorf("%d: the aggregated server got %s", code, paths.String())
 		}

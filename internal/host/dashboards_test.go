@@ -10,7 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// TestDashboardMetrics: metrics that dashboards for kube-apiserver use have values after a write.
+// TestDashboardMetrics checks that metrics that dashboards for kube-apiserver use have values after
+// a write.
 func TestDashboardMetrics(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// starts starts a server, and returns why it did not.
+// starts starts a server and returns the error of the start, if any.
 func starts(t *testing.T, dir string, change func(*Config)) error {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -18,7 +18,7 @@ func starts(t *testing.T, dir string, change func(*Config)) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close() // where it was never served
+	defer listener.Close() // not closed by the server if it never served
 	config := Config{Storage: StorageConfig{DataDir: dir}, Listen: ListenConfig{Listener: listener}, OnServing: func(Serving) { cancel() }}
 	if change != nil {
 		change(&config)
@@ -51,7 +51,7 @@ func TestLostStore(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		prepare func(t *testing.T, dir string)
-		says    string // T empty if it starts
+		says    string // empty if it starts
 	}{
 		"a new folder": {prepare: func(*testing.T, string) {}},
 		"an empty file system": {prepare: func(t *testing.T, dir string) {

@@ -40,12 +40,12 @@ users: [{name: w, user: {}}]
 `)
 }
 
-// asked waits until a proxy receives a request for an address.
-func asked(t *testing.T, proxy *selectortest.Proxy, address string) {
+// awaitDial waits until a proxy receives a request for an address.
+func awaitDial(t *testing.T, proxy *selectortest.Proxy, address string) {
 	t.Helper()
 	testserver.Eventually(t, 30*time.Second, func() error {
 		if !slices.Contains(proxy.Addresses(), address) {
-			return fmt.Errorf("the proxy was not asked for %s, but for %v", address, proxy.Addresses())
+			return fmt.Errorf("the proxy received no request for %s, only for %v", address, proxy.Addresses())
 		}
 		return nil
 	})
@@ -90,7 +90,7 @@ func TestEgress(t *testing.T) {
 		{"/api/v1/namespaces/default/services", `{"metadata":{"name":"more"},"spec":{"type":"ExternalName","externalName":"more.cluster.invalid"}}`},
 		{"/apis/apiregistration.k8s.io/v1/apiservices", `{"metadata":{"name":"v1.more.example.com"},"spec":{"group":"more.example.com","version":"v1","groupPriorityMinimum":1,"versionPriority":1,"insecureSkipTLSVerify":true,"service":{"namespace":"default","name":"more"}}}`},
 		{"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", `{"metadata":{"name":"hooks"},"webhooks":[` +
-			hook("url", `"url":"https://hook.invalid:8443/"`) + "," + hook("service", `"service":{"namespace":"default","name":"hook"}`) + `]}`},
+			webhookFor("url", `"url":"https://hook.invalid:8443/"`) + "," + webhookFor("service", `"service":{"namespace":"default","name":"hook"}`) + `]}`},
 		{"/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"a"}}`},
 	} {
 		if code, body := s.do(t, "POST", one.path, one.body); code != 201 && code != 409 {
@@ -103,15 +103,15 @@ func TestEgress(t *testing.T) {
 	s.do(t, "GET", "/api/v1/namespaces/default/pods/p/log", "")
 	s.do(t, "GET", "/api/v1/nodes/http:n:8080/proxy/", "")
 	for _, host := range []string{"audit", "authn", "authz", "hook"} {
-		asked(t, toControlPlane, host+".invalid:8443")
+		awaitDial(t, toControlPlane, host+".invalid:8443")
 	}
 	for _, address := range []string{"10.0.0.7:10250", "10.0.0.7:8080", "hook.cluster.invalid:443", "more.cluster.invalid:443", "cluster.invalid:443"} {
-		asked(t, toCluster, address)
+		awaitDial(t, toCluster, address)
 	}
-	asked(t, toControlPlane, "controlplane.invalid:443")
+	awaitDial(t, toControlPlane, "controlplane.invalid:443")
 	for _, address := range toControlPlane.Addresses() {
 		if slices.Contains(toCluster.Addresses(), address) {
-			t.Errorf("both proxies were asked for %s", address)
+			t.Errorf("both proxies received a request for %s", address)
 		}
 	}
 	if code, metrics := fetch(t, s.admin, s.URL+"/metrics"); code != 200 || !strings.Contains(metrics, `apiserver_egress_dialer_dial_start_total{protocol="http_connect",transport="tcp"}`) {
@@ -119,13 +119,13 @@ func TestEgress(t *testing.T) {
 	}
 }
 
-// hook returns the configuration of a webhook for ConfigMaps with the failure policy Ignore.
-func hook(name, at string) string {
+// webhookFor returns the configuration of a webhook for ConfigMaps with the failure policy Ignore.
+func webhookFor(name, at string) string {
 	return `{"name":"` + name + `.example.com","clientConfig":{` + at + `},"failurePolicy":"Ignore","sideEffects":"None","admissionReviewVersions":["v1"],` +
 		`"rules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["configmaps"]}]}`
 }
 
-// TestEgressToEtcd: etcd is reached through its proxy.
+// TestEgressToEtcd checks that etcd is reached through its proxy.
 func TestEgressToEtcd(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -141,5 +141,5 @@ func TestEgressToEtcd(t *testing.T) {
 	if code, body := s.do(t, "POST", configMaps, `{"metadata":{"name":"a"}}`); code != 201 {
 		t.Errorf("%d %s", code, body)
 	}
-	asked(t, proxy, "etcd.invalid:2379")
+	awaitDial(t, proxy, "etcd.invalid:2379")
 }

@@ -39,7 +39,7 @@ func encryptionConfig(t testing.TB, file, resources string, providers ...string)
 	return file
 }
 
-// keyed is a provider with one key.
+// keyed returns the configuration of a provider with one key.
 func keyed(kind, name string) string {
 	secret := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte(name[:1]), 32))
 	return fmt.Sprintf("%s: {keys: [{name: %s, secret: %s}]}", kind, name, secret)
@@ -51,7 +51,7 @@ const marker = "x9Q2vLr7Zt0KmW4s"
 const widgetDefinition = `{"metadata":{"name":"widgets.example.com"},"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"widgets","kind":"Widget"},
 	"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`
 
-// marked are objects that hold the marker, by the path they are read at.
+// marked contains objects with the marker.
 var marked = []struct{ collection, name, body string }{
 	{"/api/v1/namespaces/default/secrets", "s", `{"metadata":{"name":"s"},"stringData":{"password":"` + marker + `"}}`},
 	{"/api/v1/namespaces/default/configmaps", "c", `{"metadata":{"name":"c"},"data":{"password":"` + marker + `"}}`},
@@ -88,7 +88,7 @@ func readMarked(t *testing.T, r *running) {
 	}
 }
 
-// holders are the files below a folder that hold the marker.
+// holders returns the files below a directory that contain the marker.
 func holders(t *testing.T, folder string) (found []string) {
 	t.Helper()
 	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
@@ -134,7 +134,7 @@ func TestNothingPlainOnDisk(t *testing.T) {
 	createMarked(t, plain)
 	plain.end(t)
 	if len(holders(t, filepath.Dir(plain.Kubeconfig))) == 0 {
-		t.Fatal("what is not encrypted is not found, so that this test shows nothing")
+		t.Fatal("found no plain text without encryption; the test is not valid")
 	}
 
 	dir := t.TempDir()
@@ -162,7 +162,7 @@ func TestNothingPlainOnDisk(t *testing.T) {
 	}
 }
 
-// TestEncryptedInEtcd is the same over etcd, with a key service.
+// TestEncryptedInEtcd checks the same with etcd and a KMS plugin.
 func TestEncryptedInEtcd(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Start(t, etcdtest.Options{TLS: true})
@@ -172,7 +172,7 @@ func TestEncryptedInEtcd(t *testing.T) {
 		fmt.Sprintf("kms: {apiVersion: v2, name: k, endpoint: '%s', timeout: 20s}", plugin.Endpoint()))
 	r := start(t, config)
 	createMarked(t, r)
-	two := start(t, config) // T reads the values of the first server, also in watches
+	two := start(t, config) // reads the values of the first server, also in watches
 	readMarked(t, two)
 	if code, body := r.do(t, "PUT", marked[0].collection+"/s", strings.Replace(marked[0].body, `{"m`, `{"type":"Opaque","m`, 1)); code != 200 {
 		t.Errorf("update: %d %s", code, body)
@@ -254,7 +254,7 @@ func TestUnreadableObjects(t *testing.T) {
 	}
 }
 
-// TestUnsafeDeletionOff: without the gate the option is as if it were not there.
+// TestUnsafeDeletionOff checks that the option has no effect without its feature gate.
 func TestUnsafeDeletionOff(t *testing.T) {
 	t.Parallel()
 	r := start(t, Config{ControlPlane: controlplane.Options{Features: controlplane.FeatureOptions{Gates: feature.Set{"AllowUnsafeMalformedObjectDeletion": false}}}})

@@ -25,8 +25,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/etcdtest"
 )
 
-// kubeTypes are the types of client-go and of APIServices, of which the server
-// makes some of its own.
+// kubeTypes returns a scheme with the types of client-go and APIService.
 func kubeTypes(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	types := runtime.NewScheme()
@@ -52,7 +51,7 @@ func kubeEncode(t *testing.T, gv schema.GroupVersion, obj runtime.Object) []byte
 	return out.Bytes()
 }
 
-// kubeDecode reads the bytes as kube-apiserver would.
+// kubeDecode decodes stored bytes like kube-apiserver.
 func kubeDecode(t *testing.T, raw []byte) (runtime.Object, schema.GroupVersion) {
 	t.Helper()
 	types := kubeTypes(t)
@@ -158,7 +157,7 @@ func TestBytesOfKubernetes(t *testing.T) {
 	checkBytes(t, raw)
 }
 
-// checkBytes compares everything there is in etcd with kube-apiserver's bytes.
+// checkBytes compares all values in etcd with kube-apiserver's encoding.
 func checkBytes(t *testing.T, raw *etcd.Store) {
 	t.Helper()
 	all, err := raw.Range(t.Context(), kv.RangeRequest{Start: "/registry/", End: "/registry0"})
@@ -173,16 +172,16 @@ func checkBytes(t *testing.T, raw *etcd.Store) {
 			t.Fatal(err)
 		}
 		if accessor.GetResourceVersion() != "" {
-			t.Errorf("%s is kept with resourceVersion %s", e.Key, accessor.GetResourceVersion())
+			t.Errorf("%s is stored with resourceVersion %s", e.Key, accessor.GetResourceVersion())
 		}
 		if accessor.GetAnnotations()["changed"] != "" {
 			changed++
 		}
 		if !strings.HasSuffix(e.Key, "/"+accessor.GetName()) && !strings.HasPrefix(e.Key, "/registry/masterleases/") && !strings.HasPrefix(e.Key, "/registry/peerserverleases/") { // which have no names
-			t.Errorf("%s holds %s", e.Key, accessor.GetName())
+			t.Errorf("%s contains %s", e.Key, accessor.GetName())
 		}
 		if want := kubeEncode(t, gv, obj); !bytes.Equal(e.Value, want) {
-			t.Errorf("%s is kept as\n%q\nand not as\n%q", e.Key, e.Value, want)
+			t.Errorf("%s is stored as\n%q\nwant\n%q", e.Key, e.Value, want)
 		}
 	}
 	if changed != len(kept()) {

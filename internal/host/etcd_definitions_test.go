@@ -45,8 +45,8 @@ const looseDefinition = `{"kind":"CustomResourceDefinition","apiVersion":"apiext
 "acceptedNames":{"plural":"gadgets","singular":"gadget","kind":"Gadget","listKind":"GadgetList"},"storedVersions":["v1"]}}
 `
 
-// TestDefinitionsOfKubeAPIServer: definitions that kube-apiserver has stored are
-// served, and stored as it stores them.
+// TestDefinitionsOfKubeAPIServer checks that definitions stored by kube-apiserver are served, and are
+// stored again with the same bytes.
 func TestDefinitionsOfKubeAPIServer(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.Start(t, etcdtest.Options{})
@@ -127,7 +127,7 @@ func TestDefinitionsOfKubeAPIServer(t *testing.T) {
 	stored(strings.Replace(key, "widgets", "news", 1))
 	stored(loose)
 	if _, found := conditionOf("widgets.old.example.com", "NonStructuralSchema"); found {
-		t.Error("a structural schema is said to be none")
+		t.Error("a structural schema has the condition NonStructuralSchema")
 	}
 	if code, body := s.do(t, "POST", "/apis/old.example.com/v1/namespaces/default/news", `{"apiVersion":"old.example.com/v1","kind":"News","metadata":{"name":"a"}}`); code != 201 {
 		t.Errorf("an object: %d %s", code, body)

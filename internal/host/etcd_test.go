@@ -16,7 +16,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/etcdtest"
 )
 
-// etcdConfig is one of a server over a cluster.
+// etcdConfig returns the config of a server with an etcd cluster.
 func etcdConfig(c *etcdtest.Cluster) Config {
 	return Config{Storage: StorageConfig{Etcd: EtcdConfig{Servers: c.URLs(), TLS: EtcdTLSConfig{CAFile: c.Files.CA, CertFile: c.Files.ClientCert, KeyFile: c.Files.ClientKey}}}}
 }
@@ -83,12 +83,12 @@ func TestTwoServersShareEtcd(t *testing.T) {
 		}
 		var event struct{ Type string }
 		if err := events.Decode(&event); err != nil || event.Type != step.event {
-			t.Errorf("after %s the other server's watch tells %q, %v", step.method, event.Type, err)
+			t.Errorf("after %s the other server's watch returns %q, %v", step.method, event.Type, err)
 		}
 	}
 }
 
-// TestEtcdOutage: requests fail soon, and work again when etcd is back.
+// TestEtcdOutage checks that requests fail soon during an outage of etcd, and succeed afterwards.
 func TestEtcdOutage(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Start(t, etcdtest.Options{})
@@ -115,15 +115,15 @@ func TestEtcdOutage(t *testing.T) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("get is %d and readyz %d after etcd is back", code, ready)
+			t.Fatalf("get is %d and readyz %d after the outage", code, ready)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
 	if code, body := s.do(t, "POST", configMaps, `{"metadata":{"name":"c"}}`); code != 201 {
-		t.Errorf("create after etcd is back: %d %s", code, body)
+		t.Errorf("create after the outage: %d %s", code, body)
 	}
 	if code, body := s.do(t, "GET", configMaps, ""); code != 200 || !strings.Contains(body, `"name":"c"`) {
-		t.Errorf("list after etcd is back: %d %s", code, body)
+		t.Errorf("list after the outage: %d %s", code, body)
 	}
 }
 

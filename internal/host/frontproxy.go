@@ -16,14 +16,14 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// frontProxyClient is the name of this server's own certificate as a front
-// proxy, as a file and as a user.
+// frontProxyClient is the file name and the user name of the client certificate with which this
+// server connects to aggregated servers.
 const frontProxyClient = "front-proxy-client"
 
 // frontProxy authenticates front proxies: clients with a certificate of a trusted CA, whose request
-// headers contain the user. It also has the client certificate for aggregated servers.
+// headers contain the user. It also provides the client certificate for aggregated servers.
 type frontProxy struct {
-	now atomic.Pointer[trustedProxies]
+	current atomic.Pointer[trustedProxies]
 	// certificate returns the client certificate for aggregated servers; nil without one.
 	certificate func() (*tls.Certificate, error)
 	// renew renews the client certificate if this server issued it.
@@ -38,7 +38,7 @@ type trustedProxies struct {
 
 // Authenticate implements authn.Authenticator.
 func (p *frontProxy) Authenticate(r *http.Request) (*request.Authentication, error) {
-	return p.now.Load().headers.Authenticate(r)
+	return p.current.Load().headers.Authenticate(r)
 }
 
 // setTrusted sets the trusted CA certificates. Clients on open connections are authenticated again.
@@ -47,7 +47,7 @@ func (p *frontProxy) setTrusted(headers authn.RequestHeaders, bundle []byte) err
 	if !headers.Authorities.AppendCertsFromPEM(bundle) {
 		return errNoCertificate
 	}
-	p.now.Store(&trustedProxies{&headers, bundle})
+	p.current.Store(&trustedProxies{&headers, bundle})
 	return nil
 }
 

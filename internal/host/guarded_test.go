@@ -58,12 +58,12 @@ func exampleOf(path string) string {
 	return regexp.MustCompile(`\{[^}]*\}`).ReplaceAllString(path, "x")
 }
 
-// public: the role system:public-info-viewer.
+// public reports whether the role system:public-info-viewer permits a route.
 func public(r *controlplane.Route) bool {
 	return r.Method == "GET" && slices.Contains([]string{"/healthz", "/livez", "/readyz", "/version", "/version/"}, r.Path)
 }
 
-// inDiscovery: the role system:discovery.
+// inDiscovery reports whether the role system:discovery permits a route.
 func inDiscovery(r *controlplane.Route) bool {
 	if r.Method != "GET" || r.Kind != "" {
 		return false
@@ -72,7 +72,7 @@ func inDiscovery(r *controlplane.Route) bool {
 		slices.ContainsFunc([]string{"/api/", "/apis/", "/openapi/"}, func(prefix string) bool { return strings.HasPrefix(r.Path, prefix) })
 }
 
-// aboutOneself: the role system:basic-user.
+// aboutOneself reports whether the role system:basic-user permits a route.
 func aboutOneself(r *controlplane.Route) bool {
 	return r.Method == "POST" && (strings.HasSuffix(r.Path, "/selfsubjectaccessreviews") || strings.HasSuffix(r.Path, "/selfsubjectrulesreviews") || strings.HasSuffix(r.Path, "/selfsubjectreviews"))
 }

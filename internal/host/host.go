@@ -32,7 +32,7 @@ type Host struct {
 	config    Config
 	logger    *slog.Logger
 	metrics   *metrics
-	encodings *codec.Memory  // the cache of encoded objects
+	encodings *codec.Memory  // memory limit of the cached encodings
 	memory    *memory.Budget // of large requests
 	reloader  *fileReloader
 	planes    planes

@@ -152,7 +152,7 @@ const warnBefore = 365 * 24 * time.Hour
 
 // renew renews the certificates of the server's own CAs that are about to expire.
 func (i *identity) renew() error {
-	if expires := i.authority.Ends(); time.Until(expires) < warnBefore {
+	if expires := i.authority.NotAfter(); time.Until(expires) < warnBefore {
 		i.logger.Warn("the certificate authority expires within a year", "expires", expires, "folder", i.dir)
 	}
 	return errors.Join(i.renewServing(), i.frontProxy.renew())
@@ -164,13 +164,13 @@ func (i *identity) servingCA() []byte {
 	if i.serving.file == nil {
 		return i.authority.Bundle()
 	}
-	return i.serving.file.now.Load().pem
+	return i.serving.file.current.Load().pem
 }
 
 // clientAuthorities returns the CA certificates that the TLS handshake names to clients.
 func (i *identity) clientAuthorities() *x509.CertPool {
-	pool := i.clients.now.Load().certificates.Authorities.Clone()
-	pool.AppendCertsFromPEM(i.frontProxy.now.Load().bundle)
+	pool := i.clients.current.Load().certificates.Authorities.Clone()
+	pool.AppendCertsFromPEM(i.frontProxy.current.Load().bundle)
 	return pool
 }
 

@@ -32,7 +32,7 @@ func (r *running) identities(t testing.TB) map[string]coordinationv1.Lease {
 	return found
 }
 
-// awaitIdentities waits until there are identity leases of just these hosts.
+// awaitIdentities waits until exactly these hosts have identity leases.
 func (r *running) awaitIdentities(t testing.TB, hosts ...string) map[string]coordinationv1.Lease {
 	t.Helper()
 	var found map[string]coordinationv1.Lease
@@ -44,7 +44,7 @@ func (r *running) awaitIdentities(t testing.TB, hosts ...string) map[string]coor
 			}
 		}
 		if len(found) != len(hosts) {
-			return fmt.Errorf("there are %d identity leases, and should be %q", len(found), hosts)
+			return fmt.Errorf("found %d identity leases, want %q", len(found), hosts)
 		}
 		return nil
 	})
@@ -99,8 +99,8 @@ func TestIdentityLeases(t *testing.T) {
 	}
 }
 
-// TestIdentityAlone: a server with a store of its own has a lease too, unless the feature
-// is off.
+// TestIdentityAlone checks that a server with a store of its own has a lease too, unless the
+// feature is off.
 func TestIdentityAlone(t *testing.T) {
 	t.Parallel()
 	start(t, Config{Listen: ListenConfig{Hostname: "one"}}).awaitIdentities(t, "one")

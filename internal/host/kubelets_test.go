@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestFirstStartWithOwnAuthority: flags may name the CA file that the first start creates.
+// TestFirstStartWithOwnAuthority checks that flags may name the CA file that the first start
+// creates.
 func TestFirstStartWithOwnAuthority(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

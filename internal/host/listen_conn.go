@@ -13,11 +13,11 @@ import (
 type writeTimeoutListener struct {
 	net.Listener
 	timeout time.Duration
-	buffers *sync.Pool // of *gathered
+	buffers *sync.Pool // of *corkBuffer
 }
 
 func newWriteTimeoutListener(l net.Listener, timeout time.Duration) writeTimeoutListener {
-	return writeTimeoutListener{l, timeout, &sync.Pool{New: func() any { return new(gathered) }}}
+	return writeTimeoutListener{l, timeout, &sync.Pool{New: func() any { return new(corkBuffer) }}}
 }
 
 // Accept implements net.Listener.
@@ -30,58 +30,59 @@ func (l writeTimeoutListener) Accept() (net.Conn, error) {
 }
 
 // writeTimeoutConn extends its write deadline with each write. An earlier deadline of the user
-// applies instead. Gather combines several writes: TLS writes each record of 16 KiB separately,
-// which costs as much as the encryption of a list.
+// applies instead. Cork combines several writes: crypto/tls writes each record of 16 KiB separately,
+// and the system calls for a long list cost as much as its encryption.
 type writeTimeoutConn struct {
 	net.Conn
 	timeout time.Duration
-	buffers *sync.Pool // of *gathered
+	buffers *sync.Pool // of *corkBuffer
 	output  struct {
 		sync.Mutex
-		want int       // from how many bytes on they are written; 0: each write by itself
-		held *gathered // buffered data; nil without any
+		corked int         // number of bytes to buffer before the next write; 0 writes immediately
+		buffer *corkBuffer // buffered data; nil if there is none
 	}
 	mu struct {
 		sync.Mutex
 		user  time.Time // the user's deadline; zero without one
-		armed time.Time // the deadline that Conn has
+		armed time.Time // the current deadline of Conn
 	}
 }
 
-// gathered is the data written since Gather.
-type gathered struct{ b []byte }
+// corkBuffer contains the data written since Cork.
+type corkBuffer struct{ b []byte }
 
-// maxGathered is the largest buffer that is used again.
-const maxGathered = 256 << 10
+// maxCorkBuffer is the maximum capacity of buffers that are reused, in bytes.
+const maxCorkBuffer = 256 << 10
 
-// Gather buffers the next writes up to n bytes and writes them together with the write that
-// completes them. Encryption does not shorten records, so n bytes of plain text produce at least n
-// bytes.
-func (c *writeTimeoutConn) Gather(n int) {
+// Cork buffers the next writes until they contain at least n bytes, and then writes them at once.
+// The buffered writes return before that, so an error is returned by the last one. Encryption does
+// not shorten records: n bytes of plain text always complete the write. Cork is safe for concurrent
+// use.
+func (c *writeTimeoutConn) Cork(n int) {
 	c.output.Lock()
 	defer c.output.Unlock()
-	c.output.want = n
+	c.output.corked = n
 }
 
 // Write implements net.Conn.
 func (c *writeTimeoutConn) Write(p []byte) (int, error) {
 	c.output.Lock()
 	defer c.output.Unlock()
-	if c.output.want == 0 {
+	if c.output.corked == 0 {
 		return c.write(p)
 	}
-	if c.output.held == nil {
-		c.output.held = c.buffers.Get().(*gathered)
+	if c.output.buffer == nil {
+		c.output.buffer = c.buffers.Get().(*corkBuffer)
 	}
-	held := c.output.held
-	held.b = append(held.b, p...)
-	if len(held.b) < c.output.want {
+	buf := c.output.buffer
+	buf.b = append(buf.b, p...)
+	if len(buf.b) < c.output.corked {
 		return len(p), nil
 	}
-	c.output.want, c.output.held = 0, nil
-	_, err := c.write(held.b)
-	if held.b = held.b[:0]; cap(held.b) <= maxGathered {
-		c.buffers.Put(held)
+	c.output.corked, c.output.buffer = 0, nil
+	_, err := c.write(buf.b)
+	if buf.b = buf.b[:0]; cap(buf.b) <= maxCorkBuffer {
+		c.buffers.Put(buf)
 	}
 	if err != nil {
 		return 0, err

@@ -17,8 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/egress/selector"
 )
 
-// pipes is a listener for connections in memory, so that a synctest bubble has
-// the time.
+// pipes is a listener for connections in memory, which synctest supports.
 type pipes struct {
 	accept chan net.Conn
 	closed chan struct{}
@@ -48,7 +47,7 @@ func (p *pipes) dial() net.Conn {
 	return near
 }
 
-// serveOnPipes serves a handler in a bubble as Server does, on connections in memory.
+// serveOnPipes serves a handler on connections in memory, with the HTTP server of a host.
 func serveOnPipes(t *testing.T, handler http.HandlerFunc) *pipes {
 	t.Helper()
 	s, err := New(Config{Storage: StorageConfig{DataDir: t.TempDir()}})
@@ -203,7 +202,7 @@ func TestWriteTimeoutConn(t *testing.T) {
 	})
 }
 
-// TestHTTP2Server: both implementations of HTTP/2 serve.
+// TestHTTP2Server checks that both HTTP/2 implementations serve requests.
 func TestHTTP2Server(t *testing.T) {
 	t.Parallel()
 	for _, implementation := range []string{"", HTTP2Mainstay, HTTP2NetHTTP} {
@@ -224,8 +223,8 @@ func TestHTTP2Server(t *testing.T) {
 	}
 }
 
-// TestBothLengths: a connection over which a request came with Content-Length and
-// Transfer-Encoding is not used again.
+// TestBothLengths checks that the server closes the connection after a request with both
+// Content-Length and Transfer-Encoding.
 func TestBothLengths(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -256,15 +255,15 @@ func TestBothLengths(t *testing.T) {
 	}
 }
 
-// TestGather checks that writes are buffered up to the requested size, and fail together.
-func TestGather(t *testing.T) {
+// TestCork checks that writes are buffered up to the requested size, and fail together.
+func TestCork(t *testing.T) {
 	t.Parallel()
 	near, far := net.Pipe()
 	defer near.Close()
 	c := &writeTimeoutConn{Conn: far, timeout: writeTimeout, buffers: newWriteTimeoutListener(nil, writeTimeout).buffers}
 	done := make(chan error, 1)
 	go func() {
-		c.Gather(len("one write"))
+		c.Cork(len("one write"))
 		_, first := c.Write([]byte("one "))
 		_, second := c.Write([]byte("write!"))
 		_, third := c.Write([]byte("another"))
@@ -272,7 +271,7 @@ func TestGather(t *testing.T) {
 	}()
 	got := make([]byte, 100)
 	for _, want := range []string{"one write!", "another"} {
-		n, err := near.Read(got) // a pipe's read returns of one write
+		n, err := near.Read(got) // a read from a pipe returns the data of one write
 		if err != nil || string(got[:n]) != want {
 			t.Errorf("read %q, %v; want %q", got[:n], err, want)
 		}
@@ -281,7 +280,7 @@ func TestGather(t *testing.T) {
 		t.Error(err)
 	}
 	_ = far.Close()
-	c.Gather(2)
+	c.Cork(2)
 	if _, err := c.Write([]byte("x")); err != nil {
 		t.Error(err)
 	}

@@ -71,12 +71,12 @@ func TestMemoryLimit(t *testing.T) {
 	}
 	testserver.Eventually(t, 2*time.Minute, func() error {
 		if bytes := held(); bytes < 8<<20 {
-			return fmt.Errorf("%d bytes are held", bytes)
+			return fmt.Errorf("%d bytes are reserved", bytes)
 		}
 		return nil
 	})
 	if got := code(large("second")); got != http.StatusTooManyRequests {
-		t.Errorf("a large request while another one holds the memory: %d", got)
+		t.Errorf("a large request while another one occupies the memory: %d", got)
 	}
 	if got := code([]byte(`{"metadata":{"name":"small"}}`)); got != http.StatusCreated {
 		t.Errorf("a small request: %d", got)
@@ -86,12 +86,12 @@ func TestMemoryLimit(t *testing.T) {
 	}
 	_ = write.Close()
 	if got := <-answered; got != http.StatusCreated {
-		t.Errorf("the request that held the memory: %d", got)
+		t.Errorf("the request that occupied the memory: %d", got)
 	}
 	if got := code(large("second")); got != http.StatusCreated {
 		t.Errorf("a large request once there is memory: %d", got)
 	}
 	if bytes := held(); bytes != 0 {
-		t.Errorf("%d bytes are held when nobody asks", bytes)
+		t.Errorf("%d bytes are reserved without requests", bytes)
 	}
 }

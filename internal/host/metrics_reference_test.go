@@ -62,7 +62,11 @@ func TestMetricsReferenceIsComplete(t *testing.T) {
 		t.Fatal(err)
 	}
 	descriptions := make(chan *prometheus.Desc)
-	go func() { defer close(descriptions); h.metrics.registry.Describe(descriptions); h.metrics.slis.Describe(descriptions) }()
+	go func() {
+		defer close(descriptions)
+		h.metrics.registry.Describe(descriptions)
+		h.metrics.slis.Describe(descriptions)
+	}()
 	for d := range descriptions {
 		name := metricOf(d).name
 		if strings.HasPrefix(name, "go_") || strings.HasPrefix(name, "process_") {

@@ -22,7 +22,7 @@ func (r *running) migrate(t *testing.T, name, group, resource string) {
 	r.create(t, migrations, fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"resource":{"group":%q,"resource":%q}}}`, name, group, resource))
 }
 
-// awaitMigration waits until a migration has ended, and returns its conditions as
+// awaitMigration waits until a migration has ended, and returns its conditions in the form
 // TYPE=STATUS REASON MESSAGE.
 func (r *running) awaitMigration(t *testing.T, name string) []string {
 	t.Helper()
@@ -90,8 +90,8 @@ func TestMigrationOfVersions(t *testing.T) {
 	}
 }
 
-// TestMigrationOfKeys: after a migration everything is encrypted. One that a server has not
-// finished is finished by the next.
+// TestMigrationOfKeys checks that all values are encrypted after a migration, and that a restarted
+// server finishes an interrupted migration.
 func TestMigrationOfKeys(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -116,7 +116,7 @@ func TestMigrationOfKeys(t *testing.T) {
 		t.Errorf("the migration ended with %q", got)
 	}
 	s.end(t)
-	s = start(t, config(keyed("secretbox", "one"))) // T a server that cannot read unencrypted values
+	s = start(t, config(keyed("secretbox", "one"))) // a server that cannot read unencrypted values
 	for n := range many {
 		if code, body := s.do(t, "GET", fmt.Sprintf("%s/s%d", secrets, n), ""); code != 200 {
 			t.Fatalf("secret %d: %d %s", n, code, body)

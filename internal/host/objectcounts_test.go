@@ -10,8 +10,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestObjectCounts: metrics tell how many objects there are of each resource, and stay as
-// they are for an interval.
+// TestObjectCounts checks the metrics of object counts, which are refreshed once per interval.
 func TestObjectCounts(t *testing.T) {
 	t.Parallel()
 	for name, config := range map[string]Config{"embedded": {}, "etcd": etcdConfig(etcdtest.Start(t, etcdtest.Options{}))} {
@@ -46,7 +45,7 @@ func TestObjectCounts(t *testing.T) {
 				}
 				return nil
 			}
-			testserver.Eventually(t, time.Minute, check) // T counting starts with the first request
+			testserver.Eventually(t, time.Minute, check) // counting starts with the first request
 			if code, body := s.do(t, "DELETE", widgets+"/a", ""); code != 200 {
 				t.Fatal(code, body)
 			}
@@ -59,6 +58,6 @@ func TestObjectCounts(t *testing.T) {
 	off.ControlPlane.Storage.ObjectCountInterval = -1
 	s := start(t, off)
 	if _, metrics := fetch(t, s.admin, s.URL+"/metrics"); strings.Contains(metrics, "apiserver_storage_objects") {
-		t.Error("they cannot be left out")
+		t.Error("the metrics cannot be disabled")
 	}
 }

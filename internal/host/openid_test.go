@@ -42,6 +42,6 @@ func TestOpenID(t *testing.T) {
 		t.Errorf("%d %s", status, body)
 	}
 	if status, _ = fetch(t, client(t, nil), s.URL+keysPath); status != http.StatusForbidden {
-		t.Errorf("somebody unknown: %d", status)
+		t.Errorf("anonymous: %d", status)
 	}
 }

@@ -44,8 +44,8 @@ func TestParseOverrides(t *testing.T) {
 		"/events#a:1":              `there is no storage backend with the scheme "a"`,
 		"/events#http://":          `etcd server "http://" is not a URL`,
 		"/events#memory:":          `"memory:" selects the store of --data-dir`,
-		"/services#http://a:1":     "services cannot be kept apart",
-		"/resourcequotas#http://a": "resourcequotas cannot be kept apart",
+		"/services#http://a:1":     "services cannot have a separate store",
+		"/resourcequotas#http://a": "resourcequotas cannot have a separate store",
 	} {
 		if _, err := parseOverrides([]string{flag}, drivers); err == nil || !strings.Contains(err.Error(), problem) {
 			t.Errorf("%s: %v", flag, err)
@@ -53,16 +53,16 @@ func TestParseOverrides(t *testing.T) {
 	}
 }
 
-// apart is a server with a separate etcd for ConfigMaps.
-type apart struct {
+// overridden is a server with a separate etcd for ConfigMaps.
+type overridden struct {
 	*running
 	t           *testing.T
 	main, other *etcdtest.Cluster
 	config      Config
 }
 
-func startApart(t *testing.T) *apart {
-	a := &apart{t: t, main: etcdtest.Start(t, etcdtest.Options{}), other: etcdtest.Start(t, etcdtest.Options{})}
+func startOverridden(t *testing.T) *overridden {
+	a := &overridden{t: t, main: etcdtest.Start(t, etcdtest.Options{}), other: etcdtest.Start(t, etcdtest.Options{})}
 	servers := strings.Join(a.other.URLs(), ";")
 	a.config = etcdConfig(a.main)
 	a.config.Storage.Etcd.Overrides = []string{"/configmaps#" + servers, "/nonsense#" + servers, "apiextensions.k8s.io/customresourcedefinitions#" + servers}
@@ -70,7 +70,7 @@ func startApart(t *testing.T) *apart {
 	return a
 }
 
-func (a *apart) must(code int, method, path, body string) string {
+func (a *overridden) must(code int, method, path, body string) string {
 	a.t.Helper()
 	got, answer := a.do(a.t, method, path, body)
 	if got != code {
@@ -79,8 +79,8 @@ func (a *apart) must(code int, method, path, body string) string {
 	return answer
 }
 
-// keys returns how many objects of a path a cluster has.
-func (a *apart) keys(c *etcdtest.Cluster, path string) int {
+// keys returns the number of keys below a path in a cluster.
+func (a *overridden) keys(c *etcdtest.Cluster, path string) int {
 	a.t.Helper()
 	store, err := etcd.Open(etcd.Config{Endpoints: c.URLs()})
 	if err != nil {
@@ -99,31 +99,31 @@ func (a *apart) keys(c *etcdtest.Cluster, path string) int {
 // the server support it.
 func TestEtcdServersOverrides(t *testing.T) {
 	t.Parallel()
-	a := startApart(t)
-	t.Run("where objects are", a.testPlaces)
+	a := startOverridden(t)
+	t.Run("locations of objects", a.testLocations)
 	t.Run("a watch", a.testWatch)
 	t.Run("a quota", a.testQuota)
 	t.Run("owners", a.testOwners)
-	t.Run("a namespace that goes", a.testNamespace)
+	t.Run("deletion of a namespace", a.testNamespace)
 	t.Run("metrics", a.testMetrics)
-	t.Run("health, without it", a.testOutage)
+	t.Run("health without the separate etcd", a.testOutage)
 }
 
-func (a *apart) testPlaces(t *testing.T) {
+func (a *overridden) testLocations(t *testing.T) {
 	a.must(201, "POST", configMaps, `{"metadata":{"name":"a"}}`)
 	a.must(201, "POST", "/api/v1/namespaces/default/secrets", `{"metadata":{"name":"a"}}`)
 	if n := a.keys(a.main, "configmaps"); n != 0 {
-		t.Errorf("%d ConfigMaps are where they should not be", n)
+		t.Errorf("the main etcd contains %d ConfigMaps", n)
 	}
 	if a.keys(a.other, "configmaps") == 0 || a.keys(a.other, "secrets") != 0 || a.keys(a.other, "apiextensions.k8s.io") != 0 {
-		t.Error("the other etcd has no ConfigMaps, or more than that")
+		t.Error("the separate etcd contains no ConfigMaps, or other objects")
 	}
 	if list := a.must(200, "GET", configMaps, ""); !strings.Contains(list, `"name":"a"`) {
 		t.Errorf("list: %s", list)
 	}
 }
 
-func (a *apart) testWatch(t *testing.T) {
+func (a *overridden) testWatch(t *testing.T) {
 	var list struct {
 		Metadata struct{ ResourceVersion string }
 	}
@@ -145,13 +145,14 @@ func (a *apart) testWatch(t *testing.T) {
 	}
 }
 
-func (a *apart) testQuota(t *testing.T) {
+func (a *overridden) testQuota(t *testing.T) {
 	a.must(201, "POST", "/api/v1/namespaces", `{"metadata":{"name":"limited"}}`)
 	a.awaitCode(t, "/api/v1/namespaces/limited/configmaps/kube-root-ca.crt", 200)
 	const quotas = "/api/v1/namespaces/limited/resourcequotas"
 	a.must(201, "POST", quotas, `{"metadata":{"name":"q"},"spec":{"hard":{"count/configmaps":"2"}}}`)
 	const here = "/api/v1/namespaces/limited/configmaps"
-	// Charges and objects are written one after the other: a count in between may let one more pass, or one less.
+	// Quota and objects are written separately. A recount between the two writes can admit one object more
+	// or less.
 	created := 0
 	testserver.Eventually(t, 2*time.Minute, func() error {
 		code, body := a.do(t, "POST", here, fmt.Sprintf(`{"metadata":{"name":"c-%d"}}`, created))
@@ -164,7 +165,7 @@ func (a *apart) testQuota(t *testing.T) {
 		return nil
 	})
 	if created == 0 {
-		t.Error("nothing could be created")
+		t.Error("all creations failed")
 	}
 	a.must(200, "DELETE", here, "")
 	testserver.Eventually(t, 2*time.Minute, func() error {
@@ -175,7 +176,7 @@ func (a *apart) testQuota(t *testing.T) {
 	})
 }
 
-func (a *apart) testOwners(t *testing.T) {
+func (a *overridden) testOwners(t *testing.T) {
 	const secrets = "/api/v1/namespaces/default/secrets"
 	var owner struct{ Metadata struct{ UID string } }
 	if err := json.Unmarshal([]byte(a.must(201, "POST", secrets, `{"metadata":{"name":"owner"}}`)), &owner); err != nil {
@@ -186,16 +187,16 @@ func (a *apart) testOwners(t *testing.T) {
 	a.awaitCode(t, configMaps+"/owned", http.StatusNotFound)
 }
 
-func (a *apart) testNamespace(t *testing.T) {
+func (a *overridden) testNamespace(t *testing.T) {
 	const namespace = "/api/v1/namespaces/limited"
 	a.must(200, "DELETE", namespace, "")
 	a.awaitCode(t, namespace, http.StatusNotFound)
 	if n := a.keys(a.other, "configmaps/limited"); n != 0 {
-		t.Errorf("%d ConfigMaps of the namespace are left", n)
+		t.Errorf("%d ConfigMaps of the namespace remain", n)
 	}
 }
 
-func (a *apart) testMetrics(t *testing.T) {
+func (a *overridden) testMetrics(t *testing.T) {
 	metrics := a.must(200, "GET", "/metrics", "")
 	for _, line := range []string{
 		`apiserver_storage_size_bytes{storage_cluster_id="etcd-0"}`, `apiserver_storage_size_bytes{storage_cluster_id="etcd-1"}`,
@@ -207,7 +208,7 @@ func (a *apart) testMetrics(t *testing.T) {
 	}
 }
 
-func (a *apart) testOutage(t *testing.T) {
+func (a *overridden) testOutage(t *testing.T) {
 	checks := a.must(200, "GET", "/readyz?verbose", "")
 	if !strings.Contains(checks, "[+]etcd ok\n[+]etcd-readiness ok\n[+]etcd-override-0 ok\n[+]etcd-override-readiness-0 ok\n") {
 		t.Errorf("checks: %s", checks)

@@ -18,14 +18,14 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// betaPolicies are only served by a server with beta APIs.
+// Resources that only a server with beta APIs serves.
 const (
 	betaVersion  = "admissionregistration.k8s.io/v1beta1"
 	betaPolicies = "/apis/" + betaVersion + "/mutatingadmissionpolicies"
 )
 
-// startPeers starts a server with beta APIs, and one without, which trust each other. The
-// second sends requests on.
+// startPeers starts a server with beta APIs and one without. The second one forwards requests to the
+// first one.
 func startPeers(t *testing.T) (with, without *running) {
 	t.Helper()
 	cluster := etcdtest.Start(t, etcdtest.Options{})
@@ -77,24 +77,24 @@ func TestPeers(t *testing.T) {
 		t.Errorf("POST: %d %s", code, body)
 	}
 	if code, body := with.do(t, "GET", betaPolicies+"/a", ""); code != 200 {
-		t.Errorf("what was posted: %d %s", code, body)
+		t.Errorf("get after POST: %d %s", code, body)
 	}
 	if got := asJane(betaPolicies)(t, without); got != "403" {
 		t.Errorf("for a user without rights: %s", got)
 	}
 	for _, path := range []string{"/apis/" + betaVersion + "/nothings", "/apis/nothing.example.com/v1/nothings"} {
 		if code, _ := without.do(t, "GET", path, ""); code != 404 {
-			t.Errorf("what no server has: %d", code)
+			t.Errorf("unknown resource: %d", code)
 		}
 	}
 	if code, _ := fetch(t, without.admin, without.URL+betaPolicies, "X-Kubernetes-Peer-Proxied", "true"); code != 404 {
-		t.Errorf("what was sent on once is sent on: %d", code)
+		t.Errorf("a forwarded request is forwarded again: %d", code)
 	}
 	if code, _ := with.do(t, "GET", "/apis/coordination.k8s.io/v1beta1/leasecandidates", ""); code != 404 {
-		t.Errorf("a server that sends nothing on: %d", code)
+		t.Errorf("a server that forwards no requests: %d", code)
 	}
 	if _, metrics := fetch(t, without.admin, without.URL+"/metrics"); !strings.Contains(metrics, `apiserver_rerouted_request_total{code="201",group="admissionregistration.k8s.io",resource="mutatingadmissionpolicies",version="v1beta1"} 1`) {
-		t.Error("there is no metric of what was sent on")
+		t.Error("no metric of forwarded requests")
 	}
 	with.end(t)
 	testserver.Eventually(t, time.Minute, func() error {
@@ -132,7 +132,7 @@ func TestPeerDiscovery(t *testing.T) {
 		return nil
 	})
 	if has(";profile=nopeer") {
-		t.Error("its own discovery has what another server has")
+		t.Error("local discovery contains a resource of another server")
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/controlplane"
 )
 
-// planes are the control planes of a host. It is safe for concurrent use.
+// planes is the set of control planes of a host. It is safe for concurrent use.
 type planes struct {
 	mu struct {
 		sync.Mutex

@@ -6,8 +6,8 @@ import (
 	"mainstay.dev/mainstay/internal/controlplane"
 )
 
-// TestControlPlanes: a prefix can be used again after its control plane was closed, and no control
-// plane is made before the host runs.
+// TestControlPlanes checks that a prefix can be used again after its control plane was closed, and
+// that a host rejects control planes before it runs.
 func TestControlPlanes(t *testing.T) {
 	t.Parallel()
 	const prefix = "/tenants/a"

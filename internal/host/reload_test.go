@@ -21,7 +21,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// countIn counts how often a log contains a text.
+// countIn returns the number of occurrences of a text in a log.
 func countIn(log *testserver.Buffer, text string) int { return strings.Count(log.String(), text) }
 
 func TestFiles(t *testing.T) {
@@ -127,13 +127,13 @@ func (i issued) client(t *testing.T, authority *pki.Authority, user string, grou
 	return pair
 }
 
-// as returns a client with a certificate.
+// as returns a client with a client certificate.
 func as(t *testing.T, cert tls.Certificate) *http.Client {
 	return client(t, func(c *tls.Config) { c.Certificates = []tls.Certificate{cert} })
 }
 
-// TestFilesChange: certificates and authorities that flags name are exchanged
-// while the server runs, for connections that are open, too.
+// TestFilesChange checks that changed certificate and CA files are reloaded while the server runs, and
+// affect open connections.
 func TestFilesChange(t *testing.T) {
 	t.Parallel()
 	before, after := issue(t), issue(t)
@@ -154,7 +154,7 @@ func TestFilesChange(t *testing.T) {
 		Logger: slog.New(slog.NewTextHandler(log, nil)),
 	})
 	const path = "/api/v1/namespaces/default"
-	// check fails where clients of the authorities are not accepted as they should.
+	// check returns an error if the server does not accept the expected clients.
 	check := func(admin *http.Client, theirs issued) error {
 		if code, _ := fetch(t, admin, s.URL+path); code != 200 {
 			return fmt.Errorf("a user gets %d", code)
@@ -172,7 +172,7 @@ func TestFilesChange(t *testing.T) {
 		}
 		return nil
 	}
-	old := as(t, before.admin) // with a connection that stays open
+	old := as(t, before.admin) // keeps its connection open
 	if err := check(old, before); err != nil {
 		t.Fatal(err)
 	}
@@ -200,8 +200,8 @@ func TestFilesChange(t *testing.T) {
 
 	put(map[string]string{"tls.crt": before.files["tls.crt"], "users.crt": "nonsense", "proxies.crt": "nonsense"}) // and not the key
 	testserver.Eventually(t, time.Minute, func() error {
-		if told := countIn(log, "is invalid"); told < 3 {
-			return fmt.Errorf("%d files are complained of", told)
+		if logged := countIn(log, "is invalid"); logged < 3 {
+			return fmt.Errorf("the log reports %d invalid files", logged)
 		}
 		return nil
 	})

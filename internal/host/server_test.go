@@ -33,8 +33,8 @@ import (
 // running is a server under test.
 type running struct {
 	Serving
-	stop  context.CancelFunc // begins to stop it
-	ended chan error         // of Run
+	stop  context.CancelFunc // starts the shutdown
+	ended chan error         // result of Run
 	admin *http.Client
 	host  *Host
 }
@@ -84,7 +84,7 @@ func start(t testing.TB, config Config) *running {
 	return r
 }
 
-// end stops the server and waits until it has.
+// end stops the server and waits for the end of Run.
 func (r *running) end(t testing.TB) {
 	t.Helper()
 	r.stop()
@@ -96,7 +96,7 @@ func (r *running) end(t testing.TB) {
 	}
 }
 
-// client is one without credentials, which trusts every server.
+// client returns a client without credentials that accepts any server certificate.
 func client(t testing.TB, change func(*tls.Config)) *http.Client {
 	config := &tls.Config{InsecureSkipVerify: true}
 	if change != nil {
@@ -128,7 +128,7 @@ func fetch(t testing.TB, c *http.Client, url string, header ...string) (int, str
 	return resp.StatusCode, string(body)
 }
 
-func TestAnswers(t *testing.T) {
+func TestResponses(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
 	anonymous := client(t, nil)
@@ -138,7 +138,7 @@ func TestAnswers(t *testing.T) {
 		path   string
 		header []string
 		code   int
-		body   string // "" for any; a Status's message where the answer is one
+		body   string // "" for any; the message if the response is a Status
 	}{
 		{"health for everyone", anonymous, "/healthz", nil, 200, "ok"},
 		{"liveness for everyone", anonymous, "/livez", nil, 200, "ok"},
@@ -178,7 +178,7 @@ func TestAnswers(t *testing.T) {
 				body = status.Message
 			}
 			if code != tt.code || tt.body != "" && body != tt.body {
-				t.Errorf("answered %d %q, want %d %q", code, body, tt.code, tt.body)
+				t.Errorf("got %d %q, want %d %q", code, body, tt.code, tt.body)
 			}
 		})
 	}
@@ -212,7 +212,7 @@ func TestDistrusted(t *testing.T) {
 		return nil
 	})
 	if got := strings.Count(log.String(), "a client does not trust this server's certificate"); got != 1 {
-		t.Errorf("it is said %d times:\n%s", got, log.String())
+		t.Errorf("logged %d times:\n%s", got, log.String())
 	}
 }
 
@@ -232,7 +232,7 @@ poststarthook/apiservice-status-remote-available-controller poststarthook/apiser
 poststarthook/apiservice-discovery-controller poststarthook/kube-apiserver-autoregistration autoregister-completion
 poststarthook/apiservice-openapi-controller poststarthook/apiservice-openapiv3-controller shutdown`
 
-// TestVerboseHealth: the checks have kube-apiserver's names, in its order.
+// TestVerboseHealth checks that the health checks have kube-apiserver's names and order.
 func TestVerboseHealth(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{ControlPlane: controlplane.Options{Checks: []telemetry.Check{{Name: "log", Run: func(context.Context) error { return nil }}}}})
@@ -248,7 +248,7 @@ func TestVerboseHealth(t *testing.T) {
 		want.WriteString(path + " check passed\n")
 		code, got := fetch(t, client(t, nil), s.URL+"/"+path+"?verbose")
 		if diff := cmp.Diff(want.String(), got); diff != "" || code != 200 {
-			t.Errorf("/%s answers %d (-want +got):\n%s", path, code, diff)
+			t.Errorf("/%s returns %d (-want +got):\n%s", path, code, diff)
 		}
 	}
 }
@@ -275,9 +275,9 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestTwoServersDoNotMeet: two servers in one process have their own users,
-// objects and metrics.
-func TestTwoServersDoNotMeet(t *testing.T) {
+// TestTwoServersAreIndependent checks that two servers in one process have their own users, objects and
+// metrics.
+func TestTwoServersAreIndependent(t *testing.T) {
 	t.Parallel()
 	one, two := start(t, Config{}), start(t, Config{})
 	create := func(s *running) int {
@@ -317,7 +317,7 @@ func TestTwoServersDoNotMeet(t *testing.T) {
 	}
 }
 
-// TestRestart: credentials handed out before a restart are good after it.
+// TestRestart checks that credentials stay valid after a restart.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -381,7 +381,7 @@ func TestDataDirInUse(t *testing.T) {
 		t.Errorf("a second server on the same directory: %v", err)
 	}
 	if code, _ := fetch(t, client(t, nil), s.URL+"/readyz"); code != 200 {
-		t.Errorf("the first one answers %d", code)
+		t.Errorf("the first server returns %d", code)
 	}
 	if err := other.Run(t.Context()); !errors.Is(err, ErrRunTwice) {
 		t.Errorf("a second run: %v", err)
@@ -458,7 +458,7 @@ func TestAuthorizationModes(t *testing.T) {
 		mode              string
 		anonymous, public int
 	}{
-		{"AlwaysAllow", 401, 401}, // as kube-apiserver: no anonymous requests where everything is allowed
+		{"AlwaysAllow", 401, 401}, // like kube-apiserver, AlwaysAllow rejects anonymous requests
 		{"AlwaysDeny", 403, 403},
 	}
 	for _, tt := range tests {
@@ -524,7 +524,7 @@ func TestOwnCertificates(t *testing.T) {
 	}
 }
 
-// BenchmarkStart is the time from New to the first good answer of /readyz.
+// BenchmarkStart measures the time from New to the first successful response of /readyz.
 func BenchmarkStart(b *testing.B) {
 	bench := func(b *testing.B, dir func() string) {
 		for b.Loop() {

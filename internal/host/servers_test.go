@@ -37,7 +37,7 @@ type effect struct {
 	before, after string
 }
 
-// code sees the status code of a request.
+// code returns an observation: the status code of a request.
 func code(method, path, body string) func(testing.TB, *running) string {
 	return func(t testing.TB, s *running) string {
 		code, _ := s.do(t, method, path, body)
@@ -45,7 +45,7 @@ func code(method, path, body string) func(testing.TB, *running) string {
 	}
 }
 
-// asJane sees the status code of a request of another user.
+// asJane returns an observation: the status code of a GET by the user jane.
 func asJane(path string) func(testing.TB, *running) string {
 	return func(t testing.TB, s *running) string {
 		t.Helper()
@@ -63,7 +63,7 @@ func asJane(path string) func(testing.TB, *running) string {
 	}
 }
 
-// effects are one of each kind of configuration.
+// effects returns one effect for each kind of configuration.
 func effects() []effect {
 	const (
 		definitions   = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -124,25 +124,25 @@ func TestInEffectOnAllServers(t *testing.T) {
 		}
 		took = append(took, awaitEffect(t, &e, writer, servers))
 	}
-	t.Logf("in effect on all servers at most %s after the answer: %v", slices.Max(took), took)
+	t.Logf("in effect on all servers at most %s after the response: %v", slices.Max(took), took)
 }
 
-// awaitEffect returns how long after the answer of the writer the last server had it.
+// awaitEffect returns the time from the response of the writer until the effect on the last server.
 func awaitEffect(t *testing.T, e *effect, writer *running, servers []*running) time.Duration {
-	answered := time.Now()
+	responded := time.Now()
 	var mu sync.Mutex
 	var last time.Duration
 	var waiting sync.WaitGroup
 	for _, s := range servers {
 		waiting.Go(func() {
 			patience := time.Minute
-			if s == writer && !strings.Contains(e.name, "a definition") { // its names are accepted first, or its objects deleted
+			if s == writer && !strings.Contains(e.name, "a definition") { // asynchronous: names are accepted, objects are deleted
 				patience = 0
 			}
 			err := awaitSeen(t, e, s, patience)
 			mu.Lock()
 			defer mu.Unlock()
-			if last = max(last, time.Since(answered)); err != nil {
+			if last = max(last, time.Since(responded)); err != nil {
 				t.Errorf("%s: %v", e.name, err)
 			}
 		})

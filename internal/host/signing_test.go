@@ -26,8 +26,8 @@ import (
 
 const signingRequests = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 
-// ask creates a CertificateSigningRequest, and returns the key that it is for.
-func (r *running) ask(t *testing.T, name, signer string, subject pkix.Name, usage certificatesv1.KeyUsage, header ...string) *ecdsa.PrivateKey {
+// requestCertificate creates a CertificateSigningRequest and returns its key.
+func (r *running) requestCertificate(t *testing.T, name, signer string, subject pkix.Name, usage certificatesv1.KeyUsage, header ...string) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -50,7 +50,7 @@ func (r *running) ask(t *testing.T, name, signer string, subject pkix.Name, usag
 	return key
 }
 
-// decide adds a condition of a request, of a time.
+// decide adds a condition with a transition time to a request.
 func (r *running) decide(t *testing.T, name string, kind certificatesv1.RequestConditionType, at time.Time) {
 	t.Helper()
 	var csr certificatesv1.CertificateSigningRequest
@@ -61,11 +61,11 @@ func (r *running) decide(t *testing.T, name string, kind certificatesv1.RequestC
 		t.Fatal(err)
 	}
 	if code, answer := r.do(t, "PUT", signingRequests+"/"+name+"/approval", string(body)); code != 200 {
-		t.Fatalf("decide about %s: %d %s", name, code, answer)
+		t.Fatalf("set condition of %s: %d %s", name, code, answer)
 	}
 }
 
-// awaitRequest waits until a request is as it should be.
+// awaitRequest waits until fits returns true for the status of a request, and returns it.
 func (r *running) awaitRequest(t *testing.T, name string, fits func(*certificatesv1.CertificateSigningRequestStatus) bool) certificatesv1.CertificateSigningRequestStatus {
 	t.Helper()
 	var csr certificatesv1.CertificateSigningRequest
@@ -105,10 +105,10 @@ func TestCertificates(t *testing.T) {
 	jane := pkix.Name{CommonName: "jane", Organization: []string{"devs"}}
 	node := pkix.Name{CommonName: "system:node:n", Organization: []string{"system:nodes"}}
 
-	key := s.ask(t, "jane", certificatesv1.KubeAPIServerClientSignerName, jane, "client auth")
-	s.ask(t, "refused", certificatesv1.KubeAPIServerClientSignerName, jane, "server auth")
-	s.ask(t, "denied", certificatesv1.KubeAPIServerClientSignerName, jane, "client auth")
-	s.ask(t, "others", "example.com/signer", jane, "client auth")
+	key := s.requestCertificate(t, "jane", certificatesv1.KubeAPIServerClientSignerName, jane, "client auth")
+	s.requestCertificate(t, "refused", certificatesv1.KubeAPIServerClientSignerName, jane, "server auth")
+	s.requestCertificate(t, "denied", certificatesv1.KubeAPIServerClientSignerName, jane, "client auth")
+	s.requestCertificate(t, "others", "example.com/signer", jane, "client auth")
 	s.decide(t, "others", certificatesv1.CertificateApproved, now)
 	s.decide(t, "denied", certificatesv1.CertificateDenied, long)
 	s.decide(t, "refused", certificatesv1.CertificateApproved, now)
@@ -136,9 +136,9 @@ func TestCertificates(t *testing.T) {
 			"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"`+role+`"}}`)
 	}
 	allow("system:node-bootstrapper")
-	s.ask(t, "early", certificatesv1.KubeAPIServerClientKubeletSignerName, node, "client auth", "Impersonate-User", "joins")
+	s.requestCertificate(t, "early", certificatesv1.KubeAPIServerClientKubeletSignerName, node, "client auth", "Impersonate-User", "joins")
 	allow("system:certificates.k8s.io:certificatesigningrequests:nodeclient")
-	status = s.awaitRequest(t, "early", isIssued) // it was tried again
+	status = s.awaitRequest(t, "early", isIssued) // the signer has retried
 	if c := status.Conditions[0]; c.Type != "Approved" || c.Reason != "AutoApproved" || c.Message != "Auto approving kubelet client certificate after SubjectAccessReview." {
 		t.Errorf("it was approved with %+v", c)
 	}
@@ -175,7 +175,7 @@ func TestSigningFiles(t *testing.T) {
 	jane := pkix.Name{CommonName: "jane"}
 	// signed returns whether a new request is signed by an authority.
 	signed := func(name string, pool *x509.CertPool) error {
-		key := s.ask(t, name, certificatesv1.KubeAPIServerClientSignerName, jane, "client auth")
+		key := s.requestCertificate(t, name, certificatesv1.KubeAPIServerClientSignerName, jane, "client auth")
 		s.decide(t, name, certificatesv1.CertificateApproved, time.Now())
 		leaf := credential(t, s.awaitRequest(t, name, isIssued).Certificate, key).Leaf
 		if lasts := leaf.NotAfter.Sub(leaf.NotBefore); lasts != time.Hour+5*time.Minute {
@@ -184,7 +184,7 @@ func TestSigningFiles(t *testing.T) {
 		_, err := leaf.Verify(x509.VerifyOptions{Roots: pool, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 		return err
 	}
-	s.ask(t, "node", certificatesv1.KubeAPIServerClientKubeletSignerName, jane, "client auth")
+	s.requestCertificate(t, "node", certificatesv1.KubeAPIServerClientKubeletSignerName, jane, "client auth")
 	s.decide(t, "node", certificatesv1.CertificateApproved, time.Now())
 	if err := signed("first", pool); err != nil {
 		t.Error(err)
@@ -196,7 +196,7 @@ func TestSigningFiles(t *testing.T) {
 	}
 }
 
-// TestSigningProblems: wrong flags are named.
+// TestSigningProblems checks that errors name the invalid flags.
 func TestSigningProblems(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

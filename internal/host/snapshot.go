@@ -16,8 +16,8 @@ import (
 // this permission by default, because a snapshot contains all objects.
 const SnapshotPath = "/mainstay/v1/snapshot"
 
-// snapshot handles SnapshotPath. A snapshot ends with a checksum, so that a
-// truncated one is detected; the response is aborted as well.
+// snapshot handles SnapshotPath. After an error it aborts the response. Clients also detect a
+// truncated snapshot by its checksum, which is at the end.
 func (h *Host) snapshot(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet {
 		writeError(w, r, apierrors.NewMethodNotSupported(schema.GroupResource{Resource: SnapshotPath}, r.Method))

@@ -19,16 +19,16 @@ import (
 
 const storageVersions = "/apis/internal.apiserver.k8s.io/v1alpha1/storageversions"
 
-// tellsVersions has a server tell in which versions it stores objects.
-func tellsVersions(config Config) Config {
+// reportsVersions enables the reports of storage versions.
+func reportsVersions(config Config) Config {
 	config.ControlPlane.Features.Gates = feature.Set{feature.StorageVersionAPI: true}
 	config.ControlPlane.Features.RuntimeConfig = map[string]string{"internal.apiserver.k8s.io/v1alpha1": "true"}
 	return config
 }
 
-// saysOf formats the entries of hosts in a StorageVersion: the common version, the version of each
+// formatVersions formats the entries of hosts in a StorageVersion: the common version, the version of each
 // server, and the condition.
-func (r *running) saysOf(t testing.TB, name string, hosts ...string) string {
+func (r *running) formatVersions(t testing.TB, name string, hosts ...string) string {
 	t.Helper()
 	code, body := r.do(t, "GET", storageVersions+"/"+name, "")
 	if code != 200 {
@@ -46,7 +46,7 @@ func (r *running) saysOf(t testing.TB, name string, hosts ...string) string {
 		}
 		says = append(says, host+"="+s.EncodingVersion)
 	}
-	slices.Sort(says) // T in any order
+	slices.Sort(says) // in any order
 	for _, c := range v.Status.Conditions {
 		says = append(says, c.Reason+"="+string(c.Status))
 	}
@@ -60,7 +60,7 @@ func (r *running) saysOf(t testing.TB, name string, hosts ...string) string {
 func (r *running) awaitSays(t testing.TB, name, want string, hosts ...string) {
 	t.Helper()
 	testserver.Eventually(t, time.Minute, func() error {
-		if got := r.saysOf(t, name, hosts...); got != want {
+		if got := r.formatVersions(t, name, hosts...); got != want {
 			return fmt.Errorf("the storage version %s says %q, want %q", name, got, want)
 		}
 		return nil
@@ -75,13 +75,13 @@ func TestStorageVersions(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Start(t, etcdtest.Options{})
 	at := func(host string) Config {
-		config := tellsVersions(etcdConfig(c))
+		config := reportsVersions(etcdConfig(c))
 		config.Listen.Hostname = host
 		return config
 	}
 	one := start(t, at("one"))
-	if got := one.saysOf(t, "apps.deployments", "one"); got != "apps/v1 one=apps/v1"+agreed {
-		t.Errorf("a server that is ready has said %q", got)
+	if got := one.formatVersions(t, "apps.deployments", "one"); got != "apps/v1 one=apps/v1"+agreed {
+		t.Errorf("a ready server has reported %q", got)
 	}
 	two := start(t, at("two"))
 	hosts := []string{"one", "two"}
@@ -91,7 +91,7 @@ func TestStorageVersions(t *testing.T) {
 		"events.k8s.io.events":               "404", // the same objects
 		"authentication.k8s.io.tokenreviews": "404", // are not stored
 	} {
-		if got := two.saysOf(t, name, hosts...); got != want {
+		if got := two.formatVersions(t, name, hosts...); got != want {
 			t.Errorf("the storage version %s says %q, want %q", name, got, want)
 		}
 	}
@@ -101,7 +101,7 @@ func TestStorageVersions(t *testing.T) {
 		APIServerID: telemetry.ServerID("one"), EncodingVersion: "v1", DecodableVersions: []string{"v1", "events.k8s.io/v1"}, ServedVersions: []string{"v1"},
 	}
 	if diff := cmp.Diff(want, events.Status.StorageVersions[0]); diff != "" {
-		t.Errorf("what is said of events (-want +got):\n%s", diff)
+		t.Errorf("storage version of events (-want +got):\n%s", diff)
 	}
 	one.testCustomVersions(t, hosts)
 	stranger := `{"status":{"commonEncodingVersion":"v1","storageVersions":[{"apiServerID":"stranger","encodingVersion":"v1","decodableVersions":["v1"]}]}}`
@@ -147,11 +147,11 @@ func TestStorageVersionsPending(t *testing.T) {
 "validations":[{"expression":"object.metadata.name != 'core.configmaps'","message":"not this one"}]}}`)
 	before.must(t, "POST", strings.Replace(policies, "policies", "policybindings", 1), `{"metadata":{"name":"a"},"spec":{"policyName":"a","validationActions":["Deny"]}}`)
 	before.end(t)
-	s := start(t, tellsVersions(Config{Storage: StorageConfig{DataDir: dataDir}}))
+	s := start(t, reportsVersions(Config{Storage: StorageConfig{DataDir: dataDir}}))
 	code, body := s.do(t, "POST", configMaps, `{"metadata":{"name":"a"}}`)
 	const refusal = "wait for storage version registration to complete for resource: configmaps, last seen error: create the storage version core.configmaps: "
 	if code != 503 || !strings.Contains(body, refusal) || !strings.Contains(body, "not this one") {
-		t.Errorf("a write of what is not told: %d %s", code, body)
+		t.Errorf("a write before the report: %d %s", code, body)
 	}
 	if _, ready := fetch(t, s.admin, s.URL+"/readyz?verbose"); !strings.Contains(ready, "[-]poststarthook/built-in-resources-storage-version-updater failed") {
 		t.Errorf("readyz: %s", ready)
@@ -167,7 +167,7 @@ func TestStorageVersionsPending(t *testing.T) {
 	s.must(t, "DELETE", policies+"/a", "")
 	testserver.Eventually(t, time.Minute, func() error {
 		if code, body := s.do(t, "POST", configMaps+"?dryRun=All", `{"metadata":{"name":"a"}}`); code != 201 {
-			return fmt.Errorf("once it can be told: %d %s", code, body)
+			return fmt.Errorf("a write after the report: %d %s", code, body)
 		}
 		return nil
 	})

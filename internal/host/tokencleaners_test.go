@@ -136,8 +136,8 @@ func TestLegacyTokens(t *testing.T) {
 	patch(base+"serviceaccounts/default", `{"secrets":[`+strings.Join(listed, ",")+`]}`)
 	s.create(t, base+"pods", `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}],"volumes":[{"name":"v","secret":{"secretName":"mounted"}}]}}`)
 	const tracking = "/api/v1/namespaces/kube-system/configmaps/kube-apiserver-legacy-service-account-token-tracking"
-	// So old are all tokens, once the second of their creation is over; then the controller
-	// is sent to look at them.
+	// Creation times have a resolution of a second: wait until all tokens are old enough, and then trigger
+	// the controller.
 	n := 0
 	testserver.Eventually(t, time.Minute, func() error {
 		n++

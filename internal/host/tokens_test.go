@@ -27,8 +27,8 @@ import (
 	"mainstay.dev/mainstay/internal/serviceaccount/external/externaltest"
 )
 
-// exchange sends an object, and reads the answer into answer if it is a success. It
-// returns the status, or the message of a refusal.
+// exchange sends a request and decodes a successful response into response. It returns the status, or
+// the message of a rejection.
 func exchange(t testing.TB, c *http.Client, method, url, body string, answer any, header ...string) string {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
@@ -50,7 +50,7 @@ func exchange(t testing.TB, c *http.Client, method, url, body string, answer any
 	}
 	if response.StatusCode > 299 {
 		var status metav1.Status
-		_ = json.Unmarshal(data, &status) // T empty if it is not a Status
+		_ = json.Unmarshal(data, &status) // empty if it is not a Status
 		return fmt.Sprint(response.StatusCode, " ", status.Message)
 	}
 	if answer != nil {
@@ -203,8 +203,8 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestTokenRefusals checks rejected requests. The messages are recorded.
-func TestTokenRefusals(t *testing.T) {
+// TestTokenRejections checks rejected requests. The messages are recorded.
+func TestTokenRejections(t *testing.T) {
 	t.Parallel()
 	s := startWithAccount(t, Config{})
 	for body, want := range map[string]string{
@@ -353,7 +353,7 @@ func TestExternalSigner(t *testing.T) {
 	}
 	plugin.Change(func(a *externaltest.Answers) { a.Keys = nil })
 	plugin.Rotate(t, "2")
-	_ = s.token(t, `{}`) // of a key that is fetched now
+	_ = s.token(t, `{}`) // signed with a key that the server must fetch
 	if status := s.review(t, token.Status.Token); status.Authenticated {
 		t.Error("a token of a key that is gone is good")
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestZPages: /statusz and /flagz are text for people and objects for programs.
+// TestZPages checks the text and object forms of /statusz and /flagz.
 func TestZPages(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{Debug: DebugConfig{Flags: map[string]string{"data-dir": "/d", "a": "b"}}})

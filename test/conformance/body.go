@@ -32,7 +32,7 @@ func decodeBody(mediaType string, body []byte) (any, error) {
 	case base == "application/yaml":
 		asJSON, err := yaml.YAMLToJSON(body)
 		if err != nil {
-			return nil, fmt.Errorf("read a YAML answer: %w", err)
+			return nil, fmt.Errorf("decode YAML response: %w", err)
 		}
 		return decodeJSON(asJSON)
 	case base == "application/vnd.kubernetes.protobuf" && strings.Contains(mediaType, "stream=watch"):
@@ -46,8 +46,8 @@ func decodeBody(mediaType string, body []byte) (any, error) {
 	}
 }
 
-// recordedAnswer decodes a recorded body in the same way.
-func recordedAnswer(r Response, mediaType string) (any, error) {
+// decodeRecorded decodes a recorded body in the same way.
+func decodeRecorded(r Response, mediaType string) (any, error) {
 	if len(r.Body) == 0 {
 		return nil, nil
 	}
@@ -73,10 +73,10 @@ func decodeJSON(body []byte) (any, error) {
 	d.UseNumber()
 	var v any
 	if err := d.Decode(&v); err != nil {
-		return nil, fmt.Errorf("read a JSON answer: %w", err)
+		return nil, fmt.Errorf("decode JSON response: %w", err)
 	}
 	if d.More() {
-		return nil, errors.New("read a JSON answer: there is more after the value")
+		return nil, errors.New("decode JSON response: there is more after the value")
 	}
 	return v, nil
 }
@@ -116,7 +116,7 @@ func decodeProtobuf(body []byte) (any, error) {
 		return base64.StdEncoding.EncodeToString(body), nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read a protobuf answer: %w", err)
+		return nil, fmt.Errorf("decode protobuf response: %w", err)
 	}
 	asJSON, err := json.Marshal(object)
 	if err != nil {

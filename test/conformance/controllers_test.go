@@ -15,8 +15,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// controllersPatience is the timeout for actions of controllers.
-const controllersPatience = time.Minute
+// controllersTimeout is the timeout for actions of controllers.
+const controllersTimeout = time.Minute
 
 // TestControllers replays recordings of kube-controller-manager for the controllers that run in
 // this server. Controllers are asynchronous: a GET is repeated until its response matches, and the
@@ -36,8 +36,8 @@ func TestControllers(t *testing.T) {
 	}
 }
 
-// unlike contains the steps with a different response, and the reason.
-var unlike = map[string]string{
+// knownMismatches contains the steps whose responses differ, with the reason.
+var knownMismatches = map[string]string{
 	"namespace-deletion 7":       "the recorder came before the controller",
 	"namespace-deletion 10":      "the controller may have marked the object by then",
 	"cluster-role-aggregation 1": "the part may be gone before the controller has come to it",
@@ -47,7 +47,7 @@ var unlike = map[string]string{
 }
 
 func replayControllers(t *testing.T, r *Replayer, scenario Scenario) {
-	ctx, cancel := context.WithTimeout(t.Context(), 3*controllersPatience)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*controllersTimeout)
 	defer cancel()
 	memory := NewMemory()
 	watches := map[int]*openWatch{}
@@ -62,7 +62,7 @@ func replayControllers(t *testing.T, r *Replayer, scenario Scenario) {
 			continue
 		}
 		var differences []string
-		testserver.Eventually(t, controllersPatience, func() error {
+		testserver.Eventually(t, controllersTimeout, func() error {
 			var err error
 			if differences, err = r.tryStep(ctx, scenario, step, memory); err == nil && len(differences) > 0 && step.Request.Method == http.MethodGet {
 				err = errors.New(strings.Join(differences, "\n"))
@@ -82,7 +82,7 @@ func replayControllers(t *testing.T, r *Replayer, scenario Scenario) {
 		}
 	}
 	for i, watch := range watches {
-		if unlike[fmt.Sprint(scenario.Name, " ", scenario.Steps[i].Number)] != "" {
+		if knownMismatches[fmt.Sprint(scenario.Name, " ", scenario.Steps[i].Number)] != "" {
 			continue
 		}
 		if err := watch.awaitObjects(); err != nil {
@@ -106,16 +106,16 @@ func (r *Replayer) tryStep(ctx context.Context, scenario Scenario, step Step, me
 		return nil, fmt.Errorf("%d %.500s", got.status, got.body)
 	}
 	if step.Request.Method != http.MethodGet {
-		compareAnswer(&Comparison{Memory: memory}, step, got) // records generated values
+		compareResponse(&Comparison{Memory: memory}, step, got) // records generated values
 	}
-	if unlike[fmt.Sprint(scenario.Name, " ", step.Number)] != "" {
+	if knownMismatches[fmt.Sprint(scenario.Name, " ", step.Number)] != "" {
 		return nil, nil
 	}
-	return unlikeMasked(step.Response.Body, got.body), nil
+	return maskedDifferences(step.Response.Body, got.body), nil
 }
 
-// unlikeMasked compares two bodies without generated values.
-func unlikeMasked(want, got json.RawMessage) []string {
+// maskedDifferences compares two bodies without generated values.
+func maskedDifferences(want, got json.RawMessage) []string {
 	c := &Comparison{Memory: NewMemory()}
 	compareRaw(c, "", masked(want), masked(got))
 	return c.Differences
@@ -155,9 +155,9 @@ func (w *openWatch) awaitObjects() error {
 	}
 	want := byObject(withoutBookmarks(recorded))
 	var events []Event
-	patience := time.After(controllersPatience)
+	patience := time.After(controllersTimeout)
 	for {
-		differences := unlikeObjects(want, byObject(events))
+		differences := missingEvents(want, byObject(events))
 		if len(differences) == 0 {
 			return nil
 		}
@@ -190,15 +190,15 @@ func byObject(events []Event) map[string][]Event {
 	return sorted
 }
 
-// unlikeObjects returns the recorded events that are missing, by object. Additional events are
+// missingEvents returns the recorded events that are missing, by object. Additional events are
 // allowed: kube-controller-manager waits for seconds in situations in which this server proceeds
 // and reports progress.
-func unlikeObjects(want, got map[string][]Event) []string {
+func missingEvents(want, got map[string][]Event) []string {
 	var differences []string
 	for name, events := range want {
 		found := 0
 		for _, event := range got[name] {
-			if found < len(events) && event.Type == events[found].Type && len(unlikeMasked(events[found].Object, event.Object)) == 0 {
+			if found < len(events) && event.Type == events[found].Type && len(maskedDifferences(events[found].Object, event.Object)) == 0 {
 				found++
 			}
 		}
@@ -208,7 +208,7 @@ func unlikeObjects(want, got map[string][]Event) []string {
 		differences = append(differences, fmt.Sprintf("%s: event %d, %s, has not come", name, found, events[found].Type))
 		if found < len(got[name]) {
 			near := got[name][found]
-			differences = append(differences, fmt.Sprintf("%s: there is %s, with differences %q", name, near.Type, unlikeMasked(events[found].Object, near.Object)))
+			differences = append(differences, fmt.Sprintf("%s: there is %s, with differences %q", name, near.Type, maskedDifferences(events[found].Object, near.Object)))
 		}
 	}
 	slices.Sort(differences)

@@ -93,7 +93,7 @@ func replayRecording(t *testing.T, name string, flags ...string) {
 	replayer.Compare = compareConversation
 	verdict := newVerdict(t, name)
 	for _, scenario := range recording.Scenarios {
-		verdict.judge(t, replayer.Replay(t.Context(), scenario, NewMemory()))
+		verdict.check(t, replayer.Replay(t.Context(), scenario, NewMemory()))
 		if err := replayer.CleanUp(t.Context(), scenario); err != nil {
 			t.Error(err)
 		}

@@ -38,7 +38,7 @@ func TestConversionWebhooks(t *testing.T) {
 			recording := readRecording(t, "webhook/conversion")
 			verdict := newVerdict(t, "webhook/conversion")
 			for _, scenario := range recording.Scenarios {
-				verdict.judge(t, replayer.Replay(t.Context(), withWebhook(scenario, hook), NewMemory()))
+				verdict.check(t, replayer.Replay(t.Context(), withWebhook(scenario, hook), NewMemory()))
 				if err := replayer.CleanUp(t.Context(), scenario); err != nil {
 					t.Error(err)
 				}

@@ -29,8 +29,8 @@ func patchedBody(scenario Scenario, from BodyFrom) ([]byte, error) {
 	return applyPatch(base, from.Patch)
 }
 
-// patchedAnswer returns the recorded response of another step with a patch applied.
-func patchedAnswer(scenario Scenario, from BodyFrom) ([]byte, error) {
+// patchedResponse returns the recorded response of another step with a patch applied.
+func patchedResponse(scenario Scenario, from BodyFrom) ([]byte, error) {
 	for _, step := range scenario.Steps {
 		if step.Number == from.Step {
 			return applyPatch(step.Response.Body, from.Patch)
@@ -91,7 +91,7 @@ func describedWhole(scenario Scenario, patch json.RawMessage) ([]byte, error) {
 		return nil, fmt.Errorf("read the description of a body: %w", err)
 	}
 	text := operations[0].Value
-	if text == theToken {
+	if text == reviewedToken {
 		return reviewOf(scenario, text)
 	}
 	m := addedOps.FindStringSubmatch(text)

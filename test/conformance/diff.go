@@ -75,7 +75,7 @@ func (c *Comparison) objects(path string, want, got map[string]any) {
 		gotValue, present := got[liveKey]
 		delete(unmatched, liveKey)
 		switch {
-		case c.Partial && leftOut(key):
+		case c.Partial && isOmitted(key):
 		case !present:
 			c.note(below, "want %s, missing", short(want[key]))
 		case key == "resourceVersion":
@@ -87,7 +87,7 @@ func (c *Comparison) objects(path string, want, got map[string]any) {
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(unmatched)) {
-		if !slices.Contains(c.Newer, key) && !(c.Partial && leftOut(key)) {
+		if !slices.Contains(c.Newer, key) && !(c.Partial && isOmitted(key)) {
 			c.note(path+"."+key, "not wanted, got %s", short(got[key]))
 		}
 	}
@@ -108,8 +108,8 @@ func byManager(entries any) any {
 	return list
 }
 
-// leftOut reports whether recordings of errors omit a field.
-func leftOut(key string) bool {
+// isOmitted reports whether recordings of errors omit a field.
+func isOmitted(key string) bool {
 	return key == "uid" || key == "resourceVersion" || key == "creationTimestamp" || key == "managedFields"
 }
 

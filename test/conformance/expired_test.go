@@ -32,7 +32,7 @@ func TestExpiredRevisions(t *testing.T) {
 	for _, name := range []string{"expired/before-restart", "expired/after-restart"} {
 		recording := readRecording(t, name)
 		verdict := newVerdict(t, name)
-		verdict.judge(t, replayer.Replay(t.Context(), recording.Scenarios[0], memory))
+		verdict.check(t, replayer.Replay(t.Context(), recording.Scenarios[0], memory))
 		verdict.finish(t)
 		if err := srv.Restart(t.Context()); err != nil {
 			t.Fatal(err)

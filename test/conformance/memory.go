@@ -187,8 +187,8 @@ var (
 	clusterIP   = regexp.MustCompile(`^` + clusterIPPattern + `$`)
 )
 
-// unpromised are parts of messages and names on which clients cannot rely.
-var unpromised = []struct {
+// unspecified are parts of messages and names on which clients cannot rely.
+var unspecified = []struct {
 	pattern     *regexp.Regexp
 	replacement string
 }{
@@ -206,7 +206,7 @@ var unpromised = []struct {
 }
 
 func withoutUnpromised(text string) string {
-	for _, u := range unpromised {
+	for _, u := range unspecified {
 		text = u.pattern.ReplaceAllString(text, u.replacement)
 	}
 	return text

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// strangers are replacements for values, of all JSON types.
-var strangers = []any{
+// replacementValues contains values of all JSON types.
+var replacementValues = []any{
 	nil, true, "", "x", "\u0000", "-1", "a/b", "2026-13-45T99:99:99Z", -1, 0, 1.5, 1e30, json.Number("9223372036854775808"),
 	[]any{}, []any{nil}, map[string]any{}, map[string]any{"": nil}, map[string]any{"x": map[string]any{"x": []any{1, "x"}}},
 }
@@ -26,7 +26,7 @@ func Mutate(r *rand.Rand, value any) any {
 			return mutateList(r, v)
 		}
 	}
-	return strangers[r.IntN(len(strangers))]
+	return replacementValues[r.IntN(len(replacementValues))]
 }
 
 func mutateObject(r *rand.Rand, object map[string]any) any {

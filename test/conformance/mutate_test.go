@@ -75,7 +75,7 @@ func sendMutation(t *testing.T, replayer *Replayer, step Step, body any) {
 
 // sendBody sends the request of a step with another body. It returns the response and the sent
 // body.
-func sendBody(t *testing.T, replayer *Replayer, step Step, body any) (got answer, sent []byte, err error) {
+func sendBody(t *testing.T, replayer *Replayer, step Step, body any) (got liveResponse, sent []byte, err error) {
 	t.Helper()
 	if sent, err = json.Marshal(body); err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func sendBody(t *testing.T, replayer *Replayer, step Step, body any) (got answer
 	}
 	resp, err := replayer.client.Do(req.WithContext(t.Context()))
 	if err != nil {
-		return answer{}, sent, err
+		return liveResponse{}, sent, err
 	}
 	got, err = readAnswer(resp)
 	return got, sent, err

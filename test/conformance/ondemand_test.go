@@ -83,11 +83,11 @@ func (f *fetcher) must(t *testing.T, want int, method, path string, body any) ma
 
 func (f *fetcher) mustSend(t *testing.T, want int, method, path, contentType string, body any) map[string]any {
 	t.Helper()
-	status, answer := f.send(t, method, path, contentType, body)
+	status, liveResponse := f.send(t, method, path, contentType, body)
 	if status != want {
-		t.Fatalf("%s %s: status %d, want %d: %v", method, path, status, want, answer["message"])
+		t.Fatalf("%s %s: status %d, want %d: %v", method, path, status, want, liveResponse["message"])
 	}
-	return answer
+	return liveResponse
 }
 
 // makeNamespace creates a namespace with the service account that pods need.
@@ -116,11 +116,11 @@ func (f *fetcher) send(t *testing.T, method, path, contentType string, body any)
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	var answer map[string]any
-	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil && resp.StatusCode < 300 {
+	var liveResponse map[string]any
+	if err := json.NewDecoder(resp.Body).Decode(&liveResponse); err != nil && resp.StatusCode < 300 {
 		t.Fatalf("%s %s: %v", method, path, err)
 	}
-	return resp.StatusCode, answer
+	return resp.StatusCode, liveResponse
 }
 
 // TestOpenAPIOnDemand checks that the OpenAPI documents of all served versions exist, and no
@@ -168,7 +168,7 @@ func TestObjectsOnDemand(t *testing.T) {
 		}
 		t.Run(fact.Key(), func(t *testing.T) {
 			t.Parallel()
-			server.lifeOf(t, fact, onDemandObject(t, dir, fact))
+			server.exerciseObject(t, fact, onDemandObject(t, dir, fact))
 		})
 	}
 }
@@ -269,8 +269,8 @@ func acceptable() map[string]string {
 	}
 }
 
-// lifeOf creates, reads, updates and deletes an object.
-func (f *fetcher) lifeOf(t *testing.T, fact Fact, object *unstructured.Unstructured) {
+// exerciseObject creates, reads, updates and deletes an object.
+func (f *fetcher) exerciseObject(t *testing.T, fact Fact, object *unstructured.Unstructured) {
 	t.Helper()
 	collection := fact.collection("on-demand")
 	status, created := f.do(t, http.MethodPost, collection, object.Object)
@@ -290,14 +290,14 @@ func (f *fetcher) lifeOf(t *testing.T, fact Fact, object *unstructured.Unstructu
 	if was.GetResourceVersion() != is.GetResourceVersion() || is.GetAPIVersion() != fact.GroupVersion {
 		t.Errorf("put back unchanged, %s of %s became %s of %s", was.GetResourceVersion(), was.GetAPIVersion(), is.GetResourceVersion(), is.GetAPIVersion())
 	}
-	if status, answer := f.do(t, http.MethodDelete, path, nil); status != http.StatusOK {
-		t.Errorf("delete: status %d: %v", status, answer["message"])
+	if status, liveResponse := f.do(t, http.MethodDelete, path, nil); status != http.StatusOK {
+		t.Errorf("delete: status %d: %v", status, liveResponse["message"])
 	}
 	if len(is.GetFinalizers()) > 0 { // a controller of kube-controller-manager removes them
 		_, marked := f.do(t, http.MethodGet, path, nil)
 		(&unstructured.Unstructured{Object: marked}).SetFinalizers(nil)
-		if status, answer := f.do(t, http.MethodPut, path, marked); status != http.StatusOK {
-			t.Errorf("put without finalizers: status %d: %v", status, answer["message"])
+		if status, liveResponse := f.do(t, http.MethodPut, path, marked); status != http.StatusOK {
+			t.Errorf("put without finalizers: status %d: %v", status, liveResponse["message"])
 		}
 	}
 	if status, _ := f.do(t, http.MethodGet, path, nil); status != http.StatusNotFound {

@@ -12,12 +12,12 @@ import (
 
 // compareVerdict compares the result of validation. Rejections are compared by code, reason and
 // causes in any order, on which clients can rely; accepted objects are compared completely.
-func compareVerdict(c *Comparison, step Step, got answer) {
+func compareVerdict(c *Comparison, step Step, got liveResponse) {
 	want := step.Response
 	ours := want.Status == 0 || want.Status == http.StatusInternalServerError // this server rejects such a request with its own message
 	switch {
 	case want.Status < http.StatusBadRequest && !ours && got.status < http.StatusBadRequest:
-		compareAnswer(c, step, got)
+		compareResponse(c, step, got)
 	case want.Status < http.StatusBadRequest && !ours:
 		c.note("status", "want %d, got %d: %s", want.Status, got.status, statusMessage(got.body))
 	case got.status < http.StatusBadRequest || ours:
@@ -29,12 +29,12 @@ func compareVerdict(c *Comparison, step Step, got answer) {
 
 // compareConversation compares complete responses, except for rejections by both servers: their
 // errors have no defined order and contain internals of the recorded server.
-func compareConversation(c *Comparison, step Step, got answer) {
+func compareConversation(c *Comparison, step Step, got liveResponse) {
 	if step.Response.Status == http.StatusUnprocessableEntity && got.status == http.StatusUnprocessableEntity {
 		compareRejections(c, step.Response, got)
 		return
 	}
-	compareAnswer(c, step, got)
+	compareResponse(c, step, got)
 }
 
 // rejection is the part of a Status that clients act on.
@@ -62,8 +62,8 @@ func (r *rejection) causes(m *Memory) []string {
 	return slices.Compact(causes)
 }
 
-// inWordsOf137 converts causes of v1.36 to those of v1.37.
-func inWordsOf137(causes []string) []string {
+// asVersion137 converts causes of v1.36 to those of v1.37.
+func asVersion137(causes []string) []string {
 	for i, cause := range causes {
 		for _, change := range rewordings {
 			if change.before.MatchString(cause) {
@@ -90,7 +90,7 @@ var rewordings = []struct {
 	{regexp.MustCompile(`^metadata\.ownerReferences: (.* is disallowed from being an owner)$`), `metadata.ownerReferences[0]: $1`},
 }
 
-func compareRejections(c *Comparison, recorded Response, live answer) {
+func compareRejections(c *Comparison, recorded Response, live liveResponse) {
 	var want, got rejection
 	if err := json.Unmarshal(recorded.Body, &want); err != nil {
 		c.note("recording", "%v", err)
@@ -105,7 +105,7 @@ func compareRejections(c *Comparison, recorded Response, live answer) {
 		c.note("status", "want %d %s, got %d %s: %s", want.Code, want.Reason, got.Code, got.Reason, got.Message)
 		return
 	}
-	wanted, gotten := inWordsOf137(want.causes(c.Memory)), got.causes(NewMemory())
+	wanted, gotten := asVersion137(want.causes(c.Memory)), got.causes(NewMemory())
 	for _, cause := range wanted {
 		if !slices.Contains(gotten, cause) {
 			c.note("cause missing", "%s", cause)

@@ -31,17 +31,17 @@ func TestCompareRejections(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		want  []byte
-		got   answer
+		got   liveResponse
 		count int
 	}{
-		{"same", status(a + "," + b), answer{status: 422, body: status(a + "," + b)}, 0},
-		{"another order", status(a + "," + b), answer{status: 422, body: status(b + "," + a)}, 0},
-		{"said twice", status(a + "," + a), answer{status: 422, body: status(a)}, 0},
-		{"one is missing", status(a + "," + b), answer{status: 422, body: status(a)}, 1},
-		{"one too many", status(a), answer{status: 422, body: status(a + "," + b)}, 1},
-		{"another one", status(a), answer{status: 422, body: status(b)}, 2},
-		{"accepted", status(a), answer{status: 201, body: []byte(`{}`)}, 1},
-		{"another code", status(a), answer{status: 400, body: []byte(`{"code":400,"reason":"BadRequest"}`)}, 1},
+		{"same", status(a + "," + b), liveResponse{status: 422, body: status(a + "," + b)}, 0},
+		{"another order", status(a + "," + b), liveResponse{status: 422, body: status(b + "," + a)}, 0},
+		{"said twice", status(a + "," + a), liveResponse{status: 422, body: status(a)}, 0},
+		{"one is missing", status(a + "," + b), liveResponse{status: 422, body: status(a)}, 1},
+		{"one too many", status(a), liveResponse{status: 422, body: status(a + "," + b)}, 1},
+		{"another one", status(a), liveResponse{status: 422, body: status(b)}, 2},
+		{"accepted", status(a), liveResponse{status: 201, body: []byte(`{}`)}, 1},
+		{"another code", status(a), liveResponse{status: 400, body: []byte(`{"code":400,"reason":"BadRequest"}`)}, 1},
 	} {
 		c := &Comparison{Memory: NewMemory()}
 		compareVerdict(c, Step{Response: Response{Status: http.StatusUnprocessableEntity, Body: json.RawMessage(tt.want)}}, tt.got)

@@ -21,8 +21,8 @@ type Replayer struct {
 	// Again is called for each response with a status other than the recorded one, and reports
 	// whether to send the request again. nil never retries.
 	Again func(ctx context.Context, step Step, status int) bool
-	// Compare compares a response that is not a watch. If nil, compareAnswer is used.
-	Compare func(c *Comparison, step Step, got answer)
+	// Compare compares a response that is not a watch. If nil, compareResponse is used.
+	Compare func(c *Comparison, step Step, got liveResponse)
 
 	// ClientOf returns a client with the certificate of a user, such as "CN=name O=group". It may
 	// be nil if no step requires a certificate.
@@ -73,13 +73,13 @@ func (r *Replayer) Replay(ctx context.Context, scenario Scenario, memory *Memory
 	defer cancel()
 	results := make([]Result, len(scenario.Steps))
 	watches := map[int]*openWatch{}
-	bodies := map[int]chan answer{}
+	bodies := map[int]chan liveResponse{}
 	for i, step := range scenario.Steps {
 		c := &Comparison{
 			Memory: memory, Newer: newerFields(scenario.Name),
 			Partial: step.Response.BodyFrom != nil, GenerateName: generateName(step.Request),
 		}
-		resp, err := r.sendUntilRight(ctx, scenario, step, memory)
+		resp, err := r.sendWithRetry(ctx, scenario, step, memory)
 		switch {
 		case err != nil:
 			c.note("exchange", "%v", err)
@@ -102,7 +102,7 @@ func (r *Replayer) Replay(ctx context.Context, scenario Scenario, memory *Memory
 		if watch, ok := watches[i]; ok {
 			watch.compare(c)
 		} else if body, ok := bodies[i]; ok {
-			compareAnswer(c, step, <-body)
+			compareResponse(c, step, <-body)
 		} else {
 			continue
 		}
@@ -126,8 +126,8 @@ func newerFields(scenario string) []string {
 	return nil
 }
 
-// sendUntilRight sends a request, and repeats it while Again returns true.
-func (r *Replayer) sendUntilRight(ctx context.Context, scenario Scenario, step Step, memory *Memory) (*http.Response, error) {
+// sendWithRetry sends a request, and repeats it while Again returns true.
+func (r *Replayer) sendWithRetry(ctx context.Context, scenario Scenario, step Step, memory *Memory) (*http.Response, error) {
 	for {
 		resp, err := r.send(ctx, scenario, step, memory)
 		if err != nil || r.Again == nil || resp.StatusCode == step.Response.Status || !r.Again(ctx, step, resp.StatusCode) {
@@ -226,7 +226,7 @@ func (r *Replayer) compareNow(c *Comparison, scenario Scenario, step Step, resp 
 		return
 	}
 	if step.Response.BodyFrom != nil {
-		step.Response.Body, err = patchedAnswer(scenario, *step.Response.BodyFrom)
+		step.Response.Body, err = patchedResponse(scenario, *step.Response.BodyFrom)
 		if err != nil {
 			c.note("recording", "%v", err)
 			return
@@ -236,16 +236,16 @@ func (r *Replayer) compareNow(c *Comparison, scenario Scenario, step Step, resp 
 		r.Compare(c, step, got)
 		return
 	}
-	compareAnswer(c, step, got)
+	compareResponse(c, step, got)
 }
 
 // readInBackground reads a complete response while the caller sends other requests.
-func readInBackground(resp *http.Response) chan answer {
-	read := make(chan answer, 1)
+func readInBackground(resp *http.Response) chan liveResponse {
+	read := make(chan liveResponse, 1)
 	go func() {
 		got, err := readAnswer(resp)
 		if err != nil {
-			got = answer{status: resp.StatusCode, header: resp.Header, body: []byte(err.Error())}
+			got = liveResponse{status: resp.StatusCode, header: resp.Header, body: []byte(err.Error())}
 		}
 		read <- got
 	}()

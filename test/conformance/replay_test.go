@@ -23,10 +23,10 @@ const conversation = `
 {"scenario":"s","step":6,"name":"anonymous","request":{"method":"GET","path":"/whoami","headers":{"(client)":"no client certificate"}},"response":{"status":401,"headers":{"Content-Type":"text/plain"},"body":"who?"}}
 `
 
-// liveThings is a server that responds to the conversation with other uids and revisions.
-type liveThings struct{ created, updated chan struct{} }
+// conversationServer is a server that responds to the conversation with other uids and revisions.
+type conversationServer struct{ created, updated chan struct{} }
 
-func (s *liveThings) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *conversationServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	object := func(revision int) string {
 		return fmt.Sprintf(`{"metadata":{"name":"a","uid":"%s","resourceVersion":"%d"}}`, liveUID, revision)
@@ -64,7 +64,7 @@ func (s *liveThings) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func TestReplay(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewServer(&liveThings{created: make(chan struct{}), updated: make(chan struct{})})
+	server := httptest.NewServer(&conversationServer{created: make(chan struct{}), updated: make(chan struct{})})
 	t.Cleanup(server.Close)
 	scenarios, err := readScenarios(strings.NewReader(strings.ReplaceAll(conversation, "UID", recordedUID)))
 	if err != nil {
@@ -83,7 +83,7 @@ func TestReplay(t *testing.T) {
 
 func TestReplayTellsDifferences(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewServer(&liveThings{created: make(chan struct{}), updated: make(chan struct{})})
+	server := httptest.NewServer(&conversationServer{created: make(chan struct{}), updated: make(chan struct{})})
 	t.Cleanup(server.Close)
 	changed := strings.NewReplacer("UID", recordedUID, `"resourceVersion":"8"`, `"resourceVersion":"7"`, "bad value", "worse", "5019", "7", "401", "403").Replace(conversation)
 	scenarios, err := readScenarios(strings.NewReader(changed))

@@ -110,13 +110,13 @@ func (trip *roundTrip) kind(t *testing.T, fact Fact) {
 		if err := MakeOwn(object, namespace, name); err != nil {
 			t.Fatal(err)
 		}
-		status, answer := trip.create(t, fact, format, object)
-		asRecorded := trip.judge(t, fact, status, answer)
-		same := fmt.Sprint(status) + strings.ReplaceAll(causes(answer), name, "NAME")
+		status, liveResponse := trip.create(t, fact, format, object)
+		asRecorded := trip.check(t, fact, status, liveResponse)
+		same := fmt.Sprint(status) + strings.ReplaceAll(causes(liveResponse), name, "NAME")
 		if first == "" {
 			first = same
 		} else if first != same {
-			t.Errorf("as %s the answer is\n%s\nas json it was\n%s", format.Name, same, first)
+			t.Errorf("as %s the response is\n%s\nas json it was\n%s", format.Name, same, first)
 		}
 		if status == http.StatusCreated && asRecorded {
 			trip.readBack(t, fact, object, name)
@@ -154,49 +154,49 @@ func (trip *roundTrip) exchange(t *testing.T, method, url string, format Format,
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer, err := format.Decode(got.body)
+	liveResponse, err := format.Decode(got.body)
 	if err != nil {
 		t.Fatalf("%s %s: status %d, %v\n%q", method, url, got.status, err, got.body)
 	}
-	return got.status, answer
+	return got.status, liveResponse
 }
 
-// judge compares the status with the recorded one, and reports whether they are equal.
-func (trip *roundTrip) judge(t *testing.T, fact Fact, status int, answer runtime.Object) bool {
+// check compares the status with the recorded one, and reports whether they are equal.
+func (trip *roundTrip) check(t *testing.T, fact Fact, status int, liveResponse runtime.Object) bool {
 	t.Helper()
 	want, recorded := trip.statuses[fact.Key()]
 	key := stepKey{fact.Key(), 1}
 	reason, listed := trip.known[key]
 	if *update {
 		if recorded && status != want {
-			trip.note(key, fmt.Sprintf("status %d, recorded is %d", status, want))
+			trip.recordMismatch(key, fmt.Sprintf("status %d, recorded is %d", status, want))
 		}
 		return status == want
 	}
 	switch {
 	case status >= 500:
-		t.Errorf("status %d: %s", status, message(answer))
+		t.Errorf("status %d: %s", status, message(liveResponse))
 	case !recorded:
 	case status != want && !listed:
-		t.Errorf("status %d, want %d: %s", status, want, message(answer))
+		t.Errorf("status %d, want %d: %s", status, want, message(liveResponse))
 	case status == want && listed:
 		t.Logf("status %d as recorded, although the kind is listed as known to differ (%s): run with -update", status, reason)
 	}
 	return !recorded || status == want
 }
 
-// note records a kind with an unexpected status.
-func (trip *roundTrip) note(key stepKey, reason string) {
+// recordMismatch records a kind with an unexpected status.
+func (trip *roundTrip) recordMismatch(key stepKey, reason string) {
 	trip.mu.Lock()
 	defer trip.mu.Unlock()
 	trip.now[key] = reason
 }
 
 // causes returns the sorted causes of a Status. The order of some is random.
-func causes(answer runtime.Object) string {
-	s, ok := answer.(*metav1.Status)
+func causes(liveResponse runtime.Object) string {
+	s, ok := liveResponse.(*metav1.Status)
 	if !ok || s.Details == nil {
-		return message(answer)
+		return message(liveResponse)
 	}
 	var all []string
 	for _, cause := range s.Details.Causes {
@@ -206,8 +206,8 @@ func causes(answer runtime.Object) string {
 	return strings.Join(all, "\n")
 }
 
-func message(answer runtime.Object) string {
-	if s, ok := answer.(*metav1.Status); ok {
+func message(liveResponse runtime.Object) string {
+	if s, ok := liveResponse.(*metav1.Status); ok {
 		return s.Message
 	}
 	return ""
@@ -252,8 +252,8 @@ func jsonValue(t *testing.T, object runtime.Object) any {
 	return value
 }
 
-// notKept are the fields that a server changes when it stores an object.
-var notKept = map[string]string{
+// changedFields are the fields that a server changes when it stores an object.
+var changedFields = map[string]string{
 	"secrets.stringData":          "moves into data",
 	"serviceaccounts.secrets":     "only the names are kept",
 	"leases.spec.strategy":        "belongs to coordinated leader election, which is off",
@@ -262,7 +262,7 @@ var notKept = map[string]string{
 
 // missing returns the paths in want that are missing or different in got.
 func missing(path string, want, got any) []string {
-	if _, known := notKept[path]; known {
+	if _, known := changedFields[path]; known {
 		return nil
 	}
 	w, ok := want.(map[string]any)

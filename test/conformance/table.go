@@ -37,7 +37,7 @@ func rowWithoutAges(columns []any, row any) any {
 	cells = slices.Clone(cells)
 	for i := range cells {
 		text, isText := cells[i].(string)
-		if isText && tellsAge(columns, i) {
+		if isText && containsAge(columns, i) {
 			cells[i] = age.ReplaceAllString(text, "${1}AGE${2}")
 		}
 	}
@@ -46,9 +46,9 @@ func rowWithoutAges(columns []any, row any) any {
 	return r
 }
 
-// tellsAge reports whether the i-th cell contains an age. Only the first event of a watch describes
+// containsAge reports whether the i-th cell contains an age. Only the first event of a watch describes
 // the columns, and some kinds have more cells than columns; in these cases the format decides.
-func tellsAge(columns []any, i int) bool {
+func containsAge(columns []any, i int) bool {
 	if i >= len(columns) {
 		return true
 	}

@@ -17,38 +17,38 @@ const tokenPattern = `\beyJ[\w-]+\.eyJ[\w-]+\.[\w{}-]+`
 
 var token = regexp.MustCompile(`^` + tokenPattern + `$`)
 
-// quotedTokens are the steps that return the tokens used in headers and bodies.
-var quotedTokens = map[string]string{
+// tokenSteps are the steps that return the tokens used in headers and bodies.
+var tokenSteps = map[string]string{
 	"{token of a-tok/default}": "token request with defaults",
 	"{token bound to pod p}":   "bound to the pod",
-	theToken:                   "token request with defaults",
+	reviewedToken:              "token request with defaults",
 }
 
-// theToken describes the token in the body of a TokenReview.
-const theToken = "{the token}"
+// reviewedToken describes the token in the body of a TokenReview.
+const reviewedToken = "{the token}"
 
 // brokenSignature is the step with an earlier token and an invalid signature.
 const brokenSignature = "token review: broken signature"
 
-// tokenOf returns the recorded token for a name in quotedTokens.
+// tokenOf returns the recorded token for a name in tokenSteps.
 func tokenOf(scenario Scenario, name string) (string, error) {
 	for _, step := range scenario.Steps {
-		if step.Name != quotedTokens[name] {
+		if step.Name != tokenSteps[name] {
 			continue
 		}
-		var answer struct{ Status struct{ Token string } }
-		if err := json.Unmarshal(step.Response.Body, &answer); err != nil {
+		var liveResponse struct{ Status struct{ Token string } }
+		if err := json.Unmarshal(step.Response.Body, &liveResponse); err != nil {
 			return "", fmt.Errorf("read the token of step %d: %w", step.Number, err)
 		}
-		return answer.Status.Token, nil
+		return liveResponse.Status.Token, nil
 	}
-	return "", fmt.Errorf("scenario %s has no step %q", scenario.Name, quotedTokens[name])
+	return "", fmt.Errorf("scenario %s has no step %q", scenario.Name, tokenSteps[name])
 }
 
 // withTokens returns the headers of a step, with recorded tokens in place of their names.
 func withTokens(scenario Scenario, headers map[string]string) (map[string]string, error) {
 	name, bearer := strings.CutPrefix(headers["Authorization"], "Bearer ")
-	if !bearer || quotedTokens[name] == "" {
+	if !bearer || tokenSteps[name] == "" {
 		return headers, nil
 	}
 	recorded, err := tokenOf(scenario, name)

@@ -13,7 +13,7 @@ import (
 // compareTransition compares the result of an update. Rejections were recorded in a short form:
 // they are compared by code and by the fields and reasons of the causes. Accepted objects are
 // compared completely.
-func compareTransition(c *Comparison, step Step, got answer) {
+func compareTransition(c *Comparison, step Step, got liveResponse) {
 	c.Partial = true
 	want := step.Response
 	serverFault := want.Status == 0 || want.Status == http.StatusInternalServerError // this server rejects such a request with its own message
@@ -32,7 +32,7 @@ func compareTransition(c *Comparison, step Step, got answer) {
 }
 
 // compareObjects compares the code and the object of two responses.
-func (c *Comparison) compareObjects(step Step, got answer) {
+func (c *Comparison) compareObjects(step Step, got liveResponse) {
 	want := step.Response
 	if want.Status != got.status {
 		c.note("status", "want %d, got %d", want.Status, got.status)
@@ -130,7 +130,7 @@ type shortRejection struct {
 	Causes []struct{ Reason, Message, Field string }
 }
 
-func compareShortRejections(c *Comparison, recorded Response, live answer) {
+func compareShortRejections(c *Comparison, recorded Response, live liveResponse) {
 	var short shortRejection
 	if err := json.Unmarshal(recorded.Body, &short); err != nil {
 		c.note("recording", "%v", err)
@@ -147,7 +147,7 @@ func compareShortRejections(c *Comparison, recorded Response, live answer) {
 		c.note("status", "want %d %s, got %d %s: %s", want.Code, want.Reason, got.Code, got.Reason, got.Message)
 		return
 	}
-	wanted, gotten := fieldsAndReasons(inWordsOf137(want.causes(c.Memory))), fieldsAndReasons(got.causes(NewMemory()))
+	wanted, gotten := fieldsAndReasons(asVersion137(want.causes(c.Memory))), fieldsAndReasons(got.causes(NewMemory()))
 	for cause, text := range wanted {
 		if _, ok := gotten[cause]; !ok {
 			c.note("cause missing", "%s", text)

@@ -32,7 +32,7 @@ func TestValidationBeta(t *testing.T) {
 }
 
 // replayRejections replays the recordings of a folder against one server.
-func replayRejections(t *testing.T, folder string, compare func(*Comparison, Step, answer), flags ...string) {
+func replayRejections(t *testing.T, folder string, compare func(*Comparison, Step, liveResponse), flags ...string) {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(recordingsDir, folder, "*.jsonl.gz"))
 	if err != nil || len(paths) == 0 {
@@ -55,7 +55,7 @@ func replayRejections(t *testing.T, folder string, compare func(*Comparison, Ste
 		r := &validationRecording{verdict: newVerdict(t, recording.Name)}
 		r.verdict.strict = true
 		recordings = append(recordings, r)
-		steady := slices.DeleteFunc(recording.Scenarios, func(s Scenario) bool { return s.Name == unsteady })
+		steady := slices.DeleteFunc(recording.Scenarios, func(s Scenario) bool { return s.Name == conflicting })
 		groups := byKind(steady)
 		if recording.Name == sharedNamespace {
 			groups = [][]Scenario{steady}
@@ -88,12 +88,12 @@ func skipShort(t *testing.T, covered string) {
 	}
 }
 
-// unsteady is a scenario about an APIService. The server writes its status after it has tried to
+// conflicting is a scenario about an APIService. The server writes its status after it has tried to
 // connect, so that conflicts of the updates are random.
-const unsteady = "apiservices.apiregistration.k8s.io_v1/update-faults"
+const conflicting = "apiservices.apiregistration.k8s.io_v1/update-faults"
 
 type validationRecording struct {
-	mu      sync.Mutex // held during judge
+	mu      sync.Mutex // held during check
 	verdict *verdict
 }
 
@@ -152,7 +152,7 @@ func (k *validationKind) replay(t *testing.T, replayer *Replayer) {
 			logDifferences(t, results)
 		} else {
 			k.of.mu.Lock()
-			k.of.verdict.judge(t, results)
+			k.of.verdict.check(t, results)
 			k.of.mu.Unlock()
 		}
 		if err := replayer.CleanUp(t.Context(), scenario); err != nil {

@@ -33,9 +33,9 @@ func newVerdict(t *testing.T, recording string) *verdict {
 	return &verdict{recording: recording, path: path, known: known, differing: differing, now: Known{}}
 }
 
-// judge fails the test for each step that does not match and is not listed, and counts the listed
+// check fails the test for each step that does not match and is not listed, and counts the listed
 // steps that match.
-func (v *verdict) judge(t *testing.T, results []Result) {
+func (v *verdict) check(t *testing.T, results []Result) {
 	t.Helper()
 	for _, result := range results {
 		key := stepKey{result.Step.Scenario, result.Step.Number}

@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// watchPatience is the timeout for the recorded events of a watch. It is long enough for a loaded
+// watchTimeout is the timeout for the recorded events of a watch. It is long enough for a loaded
 // machine.
-const watchPatience = 30 * time.Second
+const watchTimeout = 30 * time.Second
 
 // openWatch is a watch that continues while later steps are sent.
 type openWatch struct {
-	step   Step
-	answer answer // status and headers
-	lines  chan json.RawMessage
-	ended  chan error // receives one value at the end of the stream
-	close  func() error
+	step         Step
+	liveResponse liveResponse // status and headers
+	lines        chan json.RawMessage
+	ended        chan error // receives one value at the end of the stream
+	close        func() error
 }
 
 // isWatch reports whether a response must be read in the background. A rejected watch is an
@@ -64,11 +64,11 @@ func recordedEvents(r Response) ([]Event, error) {
 // follow reads the events of a response in a goroutine until the response ends or close is called.
 func follow(step Step, resp *http.Response) *openWatch {
 	w := &openWatch{
-		step:   step,
-		answer: answer{status: resp.StatusCode, header: resp.Header},
-		lines:  make(chan json.RawMessage, 4096), // more than in any recording, so that a slow test does not block the server
-		ended:  make(chan error, 1),
-		close:  resp.Body.Close,
+		step:         step,
+		liveResponse: liveResponse{status: resp.StatusCode, header: resp.Header},
+		lines:        make(chan json.RawMessage, 4096), // more than in any recording, so that a slow test does not block the server
+		ended:        make(chan error, 1),
+		close:        resp.Body.Close,
 	}
 	go func() {
 		d := json.NewDecoder(resp.Body)
@@ -87,8 +87,8 @@ func follow(step Step, resp *http.Response) *openWatch {
 // compare waits for the recorded number of events and compares them. The recorder closed most
 // streams, so later events are correct, except if the server had closed the stream.
 func (w *openWatch) compare(c *Comparison) {
-	compareStatus(c, w.step.Response, w.answer.status)
-	compareHeaders(c, w.step.Response, w.answer)
+	compareStatus(c, w.step.Response, w.liveResponse.status)
+	compareHeaders(c, w.step.Response, w.liveResponse)
 	defer w.close()
 	serverEnds := strings.Contains(w.step.Response.Note, "server closed the stream")
 	recorded, err := recordedEvents(w.step.Response)
@@ -116,7 +116,7 @@ func (w *openWatch) compare(c *Comparison) {
 // collect returns the events when there are enough, or when the server has closed the stream.
 func (w *openWatch) collect(enough int, serverEnds bool) ([]Event, error) {
 	var events []Event
-	patience := time.NewTimer(watchPatience)
+	patience := time.NewTimer(watchTimeout)
 	defer patience.Stop()
 	take := func(line json.RawMessage) error {
 		var event Event
@@ -143,7 +143,7 @@ func (w *openWatch) collect(enough int, serverEnds bool) ([]Event, error) {
 			}
 			return events, fmt.Errorf("read the stream: %w", err)
 		case <-patience.C:
-			return events, fmt.Errorf("the stream has not ended after %s", watchPatience)
+			return events, fmt.Errorf("the stream has not ended after %s", watchTimeout)
 		}
 	}
 	return events, nil

@@ -19,7 +19,7 @@ import (
 func TestAdmissionWebhooks(t *testing.T) {
 	t.Parallel()
 	recording := readRecording(t, "webhook/admission")
-	asked := &askedWebhook{answers: map[string]Review{}}
+	asked := &recordingWebhook{answers: map[string]Review{}}
 	for _, scenario := range recording.Scenarios {
 		for _, step := range scenario.Steps {
 			for _, review := range step.Reviews {
@@ -34,13 +34,13 @@ func TestAdmissionWebhooks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	replayer.Compare = func(c *Comparison, step Step, got answer) {
-		compareAnswer(c, step, got)
+	replayer.Compare = func(c *Comparison, step Step, got liveResponse) {
+		compareResponse(c, step, got)
 		asked.compare(c, step)
 	}
 	verdict := newVerdict(t, "webhook/admission")
 	for _, scenario := range recording.Scenarios {
-		verdict.judge(t, replayer.Replay(t.Context(), withWebhook(scenario, hook), NewMemory()))
+		verdict.check(t, replayer.Replay(t.Context(), withWebhook(scenario, hook), NewMemory()))
 		if err := replayer.CleanUp(t.Context(), scenario); err != nil {
 			t.Error(err)
 		}
@@ -48,15 +48,15 @@ func TestAdmissionWebhooks(t *testing.T) {
 	verdict.finish(t)
 }
 
-// askedWebhook responds to each path like the recorder's webhook, and records the requests.
-type askedWebhook struct {
+// recordingWebhook responds to each path like the recorder's webhook, and records the requests.
+type recordingWebhook struct {
 	answers map[string]Review
 
 	mu    sync.Mutex
 	asked []Request
 }
 
-func (a *askedWebhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (a *recordingWebhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return
@@ -73,14 +73,14 @@ func (a *askedWebhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/allow", recorded.Response.Status)
 		return
 	}
-	answer := bytes.ReplaceAll(recorded.Response.Body, []byte(uidOf(recorded.Request.Body)), []byte(uidOf(body)))
+	liveResponse := bytes.ReplaceAll(recorded.Response.Body, []byte(uidOf(recorded.Request.Body)), []byte(uidOf(body)))
 	var text string
-	if json.Unmarshal(answer, &text) == nil {
-		answer = []byte(text)
+	if json.Unmarshal(liveResponse, &text) == nil {
+		liveResponse = []byte(text)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(recorded.Response.Status)
-	_, _ = w.Write(answer)
+	_, _ = w.Write(liveResponse)
 }
 
 // slow is the path of a webhook that does not respond before the timeout. The recorder assigned its
@@ -97,7 +97,7 @@ func uidOf(review []byte) string {
 }
 
 // compare compares the requests since the last call with those of the recorded step.
-func (a *askedWebhook) compare(c *Comparison, step Step) {
+func (a *recordingWebhook) compare(c *Comparison, step Step) {
 	a.mu.Lock()
 	asked := a.asked
 	a.asked = nil

@@ -123,7 +123,7 @@ func applyEmptied(t *testing.T, env *environment) {
 		{`{automated: {selfHeal: true, deep: {x: 1}}}`, ``, `{automated: {deep: {}}}`, `{automated: {deep: {}}}`},
 		{`{automated: {deep: {x: 1}}}`, ``, `{automated: {}}`, `{automated: {}}`},
 		{`{automated: {selfHeal: true}}`, `{automated: {prune: true}}`, `{automated: {}}`, `{automated: {prune: true}}`},
-		{`{automated: {selfHeal: true}}`, `{automated: {}}`, `{}`, `{automated: {}}`}, // the other one wants it
+		{`{automated: {selfHeal: true}}`, `{automated: {}}`, `{}`, `{automated: {}}`}, // the other manager still owns the field
 		{`{automated: {selfHeal: true}}`, ``, `{}`, `{}`},
 		{`{g: {x: {y: z}}}`, ``, `{g: {x: {}}}`, `{g: {x: {}}}`},
 		{`{g: {x: {y: z}}}`, ``, `{g: {}}`, `{g: {}}`},

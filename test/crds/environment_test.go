@@ -54,7 +54,7 @@ func newEnvironment(t *testing.T, srv *testserver.Server) *environment {
 	}
 }
 
-// answer is the response to one request.
+// response is the response to one request.
 type response struct {
 	code     int
 	body     []byte

@@ -18,7 +18,7 @@ type behaviour struct {
 
 func TestCustomResources(t *testing.T) {
 	t.Parallel()
-	themes := promises()
+	themes := guarantees()
 	themes["samples"], themes["rejected"] = samples(t), rejecting
 	testThemes(t, themes)
 }
@@ -31,7 +31,7 @@ func TestCustomResourcesWithoutCache(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped with -short: TestCustomResources runs the same behaviors with a watch cache")
 	}
-	themes := promises()
+	themes := guarantees()
 	for _, independent := range []string{"pruning", "defaulting", "validation", "ratcheting", "apply"} {
 		delete(themes, independent)
 	}
@@ -53,8 +53,8 @@ func testThemes(t *testing.T, themes map[string][]behaviour, flags ...string) {
 	}
 }
 
-// promises returns the behaviors that docs/reference/conformance.md lists, by theme.
-func promises() map[string][]behaviour {
+// guarantees returns the behaviors that docs/reference/conformance.md lists, by theme.
+func guarantees() map[string][]behaviour {
 	return map[string][]behaviour{
 		"responses":    responses,
 		"lifecycle":    lifecycle,
@@ -80,7 +80,7 @@ func TestDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	names := map[string]bool{}
-	for theme, behaviours := range promises() {
+	for theme, behaviours := range guarantees() {
 		for _, b := range behaviours {
 			name := strings.ReplaceAll(b.name, " ", "_")
 			if names[theme+"/"+name] = true; !strings.Contains(string(text), name) {
@@ -91,7 +91,7 @@ func TestDocument(t *testing.T) {
 	for line := range strings.SplitSeq(string(text), "\n") {
 		if _, tests, found := strings.Cut(strings.ReplaceAll(line, "`", ""), "| crds "); found {
 			first, _, _ := strings.Cut(strings.TrimSuffix(tests, " |"), ";")
-			if theme, _, _ := strings.Cut(first, "/"); promises()[theme] != nil && !names[first] && !startsWithAny(first, names) {
+			if theme, _, _ := strings.Cut(first, "/"); guarantees()[theme] != nil && !names[first] && !startsWithAny(first, names) {
 				t.Errorf("there is no %s", first)
 			}
 		}

@@ -30,8 +30,8 @@ spec:
   service: {namespace: %s, name: apples, port: %d}
 `
 
-// TestAggregatedServer uses another API server through this one: with kubectl, while it is there, while it is not, and
-// when it is back.
+// TestAggregatedServer uses an aggregated server with kubectl, while it runs, while it is stopped, and
+// after its restart.
 func TestAggregatedServer(t *testing.T) {
 	t.Parallel()
 	srv := testserver.New(t, testserver.Options{})
@@ -42,7 +42,7 @@ func TestAggregatedServer(t *testing.T) {
 	}
 	published := k.ok(args("get configmap -n kube-system extension-apiserver-authentication -o jsonpath={.data.requestheader-client-ca-file}")...)
 	if strings.TrimSpace(published) != strings.TrimSpace(string(frontProxy)) {
-		t.Errorf("other servers are told to trust %s", published)
+		t.Errorf("other servers are received to trust %s", published)
 	}
 	apples := extension.Start(t, extension.Options{ServiceName: "apples." + k.namespace + ".svc", FrontProxy: frontProxy})
 	k.okWith(fmt.Sprintf(applesRegistration, base64.StdEncoding.EncodeToString(apples.CABundle), k.namespace, apples.Port), "apply", "-f", "-")

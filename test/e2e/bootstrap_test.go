@@ -22,7 +22,7 @@ func TestRestartWritesNothing(t *testing.T) {
 		return list.ResourceVersion
 	}
 	for _, namespace := range []string{"default", "kube-node-lease", "kube-public", "kube-system"} {
-		furnished(t, kubernetes.NewForConfigOrDie(srv.RESTConfig()), namespace)
+		awaitNamespaceObjects(t, kubernetes.NewForConfigOrDie(srv.RESTConfig()), namespace)
 	}
 	eventually(t, func() error { // asynchronous writes of the first start
 		leases, err := kubernetes.NewForConfigOrDie(srv.RESTConfig()).CoordinationV1().Leases("kube-system").List(t.Context(), metav1.ListOptions{})

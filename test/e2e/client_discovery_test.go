@@ -25,7 +25,7 @@ var discovering = []clientBehaviour{
 	{"prefers stable versions", discoverPreferred},
 }
 
-// resourceNames are group/version/resource of everything discovered.
+// resourceNames returns group/version/resource of all discovered resources.
 func resourceNames(lists []*metav1.APIResourceList) []string {
 	var names []string
 	for _, list := range lists {

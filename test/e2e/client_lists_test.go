@@ -73,7 +73,7 @@ func namesOf(list *corev1.ConfigMapList) []string {
 func listRemaining(t *testing.T, c *clients) {
 	createMany(t, c, 7)
 	page := must[*corev1.ConfigMapList](t)(c.maps.List(t.Context(), metav1.ListOptions{Limit: 3}))
-	// A controller may have put its root certificate there as well.
+	// A controller may have created kube-root-ca.crt.
 	all := must[*corev1.ConfigMapList](t)(c.maps.List(t.Context(), metav1.ListOptions{}))
 	if page.RemainingItemCount == nil || *page.RemainingItemCount != int64(len(all.Items)-3) {
 		t.Errorf("%v are left of %d", page.RemainingItemCount, len(all.Items))
@@ -244,7 +244,7 @@ func listConsistent(t *testing.T, c *clients) {
 	}
 }
 
-// revision reads a resourceVersion, which clients may compare as decimal numbers.
+// revision parses a resourceVersion. Clients may compare resourceVersions as decimal numbers.
 func revision(t *testing.T, resourceVersion string) uint64 {
 	t.Helper()
 	n, err := strconv.ParseUint(resourceVersion, 10, 64)

@@ -279,7 +279,7 @@ func objectDryRun(t *testing.T, c *clients) {
 	wantError(t, err, apierrors.IsInvalid, "Invalid for an unknown directive")
 }
 
-// newDeployment is a small valid one.
+// newDeployment returns a small valid Deployment.
 func newDeployment(name string) *appsv1.Deployment {
 	labels := map[string]string{"app": name}
 	return &appsv1.Deployment{

@@ -71,7 +71,7 @@ func patchJSON(t *testing.T, c *clients) {
 	wantError(t, err, apierrors.IsInvalid, "Invalid for a path that is not there")
 }
 
-// byManager are the options of a typed apply.
+// byManager returns the options of a typed apply by a field manager.
 func byManager(name string) metav1.ApplyOptions { return metav1.ApplyOptions{FieldManager: name} }
 
 func applyTyped(t *testing.T, c *clients) {
@@ -161,7 +161,7 @@ func applyConflicts(t *testing.T, c *clients) {
 	if got.Data["a"] != "2" {
 		t.Errorf("got %v", got.Data)
 	}
-	// Both agree: shared, without a conflict.
+	// Equal values of two managers are shared and do not conflict.
 	must[*corev1.ConfigMap](t)(c.maps.Apply(t.Context(), config("2"), byManager("one")))
 }
 

@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// clients are the clients of one behaviour, for a namespace of its own.
+// clients contains the clients of one test, which has its own namespace.
 type clients struct {
 	config    *rest.Config
 	namespace string
@@ -24,7 +24,7 @@ type clients struct {
 	maps      corev1client.ConfigMapInterface // of the namespace
 }
 
-// clientBehaviour is one thing that programs do through client-go.
+// clientBehaviour is a test of one use of client-go.
 type clientBehaviour struct {
 	name string
 	run  func(t *testing.T, c *clients)
@@ -74,7 +74,7 @@ func (c *clients) create(t *testing.T, name string, data ...string) *corev1.Conf
 	return created
 }
 
-// newConfigMap is one with the label app=test and data of keys and values in turn.
+// newConfigMap returns a ConfigMap with the label app=test. data contains alternating keys and values.
 func newConfigMap(name string, data ...string) *corev1.ConfigMap {
 	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "test"}}, Data: map[string]string{}}
 	for i := 0; i+1 < len(data); i += 2 {

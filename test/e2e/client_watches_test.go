@@ -84,7 +84,7 @@ func (c *clients) watchMaps(t *testing.T, options metav1.ListOptions) watch.Inte
 	return w
 }
 
-// now is the present revision.
+// now returns the current revision.
 func (c *clients) now(t *testing.T) string {
 	t.Helper()
 	return must[*corev1.ConfigMapList](t)(c.maps.List(t.Context(), metav1.ListOptions{Limit: 1})).ResourceVersion

@@ -26,7 +26,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestConversionWebhookBehindService: the webhook is found by its service, and known by a certificate for that name.
+// TestConversionWebhookBehindService checks that the server finds a webhook by its service and
+// verifies its certificate for the name of the service.
 func TestConversionWebhookBehindService(t *testing.T) {
 	t.Parallel()
 	ip := ownAddress(t)
@@ -66,7 +67,7 @@ func TestConversionWebhookBehindService(t *testing.T) {
 	}
 }
 
-// serve puts a service in front of an address.
+// serve creates a service for an address.
 func serve(t *testing.T, c *clients, name, address string, port int32) {
 	t.Helper()
 	portName, protocol, ready := "https", corev1.ProtocolTCP, true
@@ -85,7 +86,7 @@ func serve(t *testing.T, c *clients, name, address string, port int32) {
 	}
 }
 
-// ownAddress returns an address of this machine that an endpoint may have.
+// ownAddress returns an address of this machine that is valid in an endpoint.
 func ownAddress(t *testing.T) net.IP {
 	t.Helper()
 	addresses, err := net.InterfaceAddrs()
@@ -118,7 +119,8 @@ func certificateFor(t *testing.T, name string) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// unreadableCertificates: a definition with a webhook that cannot be trusted is not established until it can.
+// unreadableCertificates checks that a definition whose webhook has an invalid CA bundle is established
+// only after the bundle is fixed.
 func unreadableCertificates(t *testing.T, _ *clients, e *converted) {
 	definition, err := e.definitions.Get(t.Context(), e.name, metav1.GetOptions{})
 	if err != nil {

@@ -57,8 +57,8 @@ func TestConversionWebhooks(t *testing.T) {
 // cached reports whether the server of a test caches conversions.
 func cached(t *testing.T) bool { return !strings.Contains(t.Name(), "watch-cache=false") }
 
-// checkAsked compares the number of objects in the reviews since the last call.
-func checkAsked(t *testing.T, e *converted, what string, want ...int) {
+// checkReviews compares the number of objects in the reviews since the last call.
+func checkReviews(t *testing.T, e *converted, what string, want ...int) {
 	t.Helper()
 	if got := e.hook.asked(); !slices.Equal(got, want) {
 		t.Errorf("%s: reviews of %v objects, want %v", what, got, want)
@@ -67,12 +67,12 @@ func checkAsked(t *testing.T, e *converted, what string, want ...int) {
 
 func convertedReads(t *testing.T, _ *clients, e *converted) {
 	e.create(t, "a", "b", "c")
-	checkAsked(t, e, "writing what is stored")
+	checkReviews(t, e, "writing what is stored")
 	got, err := e.v2.Get(t.Context(), "a", metav1.GetOptions{})
 	if err != nil || specOf(got) != "{host:host-a,port:1}" || got.GetAPIVersion() != e.resource.GroupVersion().String() {
 		t.Fatalf("%v, %v", got, err)
 	}
-	checkAsked(t, e, "get", 1)
+	checkReviews(t, e, "get", 1)
 	for i := range 2 {
 		list, err := e.v2.List(t.Context(), metav1.ListOptions{})
 		if err != nil || len(list.Items) != 3 || specOf(&list.Items[2]) != "{host:host-c,port:1}" {
@@ -80,11 +80,11 @@ func convertedReads(t *testing.T, _ *clients, e *converted) {
 		}
 		switch {
 		case !cached(t):
-			checkAsked(t, e, "list", 3)
+			checkReviews(t, e, "list", 3)
 		case i == 0:
-			checkAsked(t, e, "list of which one was read before", 2)
+			checkReviews(t, e, "list of which one was read before", 2)
 		default:
-			checkAsked(t, e, "list, again")
+			checkReviews(t, e, "list, again")
 		}
 	}
 	// Both versions are stored: only objects in the other version than the requested one are
@@ -96,7 +96,7 @@ func convertedReads(t *testing.T, _ *clients, e *converted) {
 	if _, err := e.v2.Create(t.Context(), e.address("v2", "d", "x", "2"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	checkAsked(t, e, "writing what is stored now")
+	checkReviews(t, e, "writing what is stored now")
 	for client, want := range map[string]int{"v1": 1, "v2": 3} {
 		resource := e.v1
 		if client == "v2" {
@@ -106,7 +106,7 @@ func convertedReads(t *testing.T, _ *clients, e *converted) {
 		if err != nil || len(list.Items) != 4 {
 			t.Fatal(err)
 		}
-		checkAsked(t, e, "mixed list in "+client, want)
+		checkReviews(t, e, "mixed list in "+client, want)
 	}
 }
 
@@ -119,7 +119,7 @@ func convertedPages(t *testing.T, _ *clients, e *converted) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		checkAsked(t, e, "page", len(list.Items))
+		checkReviews(t, e, "page", len(list.Items))
 		for _, item := range list.Items {
 			names = append(names, item.GetName())
 		}
@@ -208,7 +208,7 @@ func convertedWrites(t *testing.T, _ *clients, e *converted) {
 	if err != nil || specOf(created) != "{host:h,port:1}" || created.GetLabels()["converted-to"] != "v2" {
 		t.Fatalf("create: %v, %v", created, err)
 	}
-	checkAsked(t, e, "create in v2: to what is stored, and back", 1, 1)
+	checkReviews(t, e, "create in v2: to what is stored, and back", 1, 1)
 	for _, step := range []struct {
 		name string
 		do   func() (*unstructured.Unstructured, error)
@@ -240,7 +240,7 @@ func convertedWrites(t *testing.T, _ *clients, e *converted) {
 			t.Fatalf("%s: %v, %v", step.name, written, err)
 		}
 		if cached(t) {
-			checkAsked(t, e, step.name+": to what is stored, and back", 1, 1)
+			checkReviews(t, e, step.name+": to what is stored, and back", 1, 1)
 		}
 		stored, err := e.v1.Get(ctx, "a", metav1.GetOptions{})
 		if err != nil || specOf(stored) != step.want {
@@ -309,7 +309,7 @@ func convertedWatches(t *testing.T, _ *clients, e *converted) {
 		expectEvent(t, w, watch.Added, "{host:host-b,port:1}")
 	}
 	if cached(t) {
-		checkAsked(t, e, "eight watches begin", 2)
+		checkReviews(t, e, "eight watches begin", 2)
 	}
 	e.hook.asked()
 	patch := []byte(`{"spec":{"hostPort":"new:2"}}`)
@@ -320,7 +320,7 @@ func convertedWatches(t *testing.T, _ *clients, e *converted) {
 		expectEvent(t, w, watch.Modified, "{host:new,port:2}")
 	}
 	if cached(t) {
-		checkAsked(t, e, "an event for eight watches", 1)
+		checkReviews(t, e, "an event for eight watches", 1)
 	}
 	if err := e.v1.Delete(ctx, "a", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -329,7 +329,7 @@ func convertedWatches(t *testing.T, _ *clients, e *converted) {
 		expectEvent(t, w, watch.Deleted, "{host:new,port:2}")
 	}
 	if cached(t) {
-		checkAsked(t, e, "a deletion of what was converted")
+		checkReviews(t, e, "a deletion of what was converted")
 	}
 }
 
@@ -407,7 +407,7 @@ func migratedStorage(t *testing.T, _ *clients, e *converted) {
 	if err != nil || specOf(got) != "{host:host-b,port:1}" {
 		t.Errorf("%v, %v", got, err)
 	}
-	checkAsked(t, e, "what was migrated")
+	checkReviews(t, e, "what was migrated")
 }
 
 // redefinedWebhook checks that the next request uses the updated definition.
@@ -417,7 +417,7 @@ func redefinedWebhook(t *testing.T, _ *clients, e *converted) {
 	if _, err := e.v2.Get(ctx, "a", metav1.GetOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	checkAsked(t, e, "the first webhook", 1)
+	checkReviews(t, e, "the first webhook", 1)
 	other := newConverter(t)
 	e.redefine(t, func(spec map[string]any) { spec["conversion"] = e.conversion(other) })
 	if _, err := e.v2.Get(ctx, "a", metav1.GetOptions{}); err != nil {
@@ -499,8 +499,9 @@ func failingWebhook(t *testing.T, c *clients, e *converted) {
 	})
 }
 
-// unreachableWebhook: a list is rejected with a status that clients retry, as in kube-apiserver, whose watch
-// cache cannot be filled. A read of one object is not.
+// unreachableWebhook checks that a list fails with a status that clients retry, and that a read of one
+// object fails with another status. In kube-apiserver, the list fails because the watch cache cannot be
+// filled.
 func unreachableWebhook(t *testing.T, c *clients, e *converted) {
 	ctx := t.Context()
 	e.create(t, "a")
@@ -527,7 +528,7 @@ func unreachableWebhook(t *testing.T, c *clients, e *converted) {
 	}
 }
 
-// longLists are converted in parts, and fail as a whole.
+// longLists checks that long lists are converted in parts, and that one failure fails the whole list.
 func longLists(t *testing.T, _ *clients, e *converted) {
 	const objects = 6
 	host := strings.Repeat("x", 900<<10)
@@ -552,9 +553,9 @@ func longLists(t *testing.T, _ *clients, e *converted) {
 		t.Errorf("%v", err)
 	}
 	if cached(t) {
-		checkAsked(t, e, "the rest of the list", 2)
+		checkReviews(t, e, "the rest of the list", 2)
 	} else {
-		checkAsked(t, e, "the list", 4, 2)
+		checkReviews(t, e, "the list", 4, 2)
 	}
 }
 

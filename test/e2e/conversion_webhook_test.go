@@ -34,7 +34,7 @@ type converter struct {
 	mu struct {
 		sync.Mutex
 		reviews []conversionReview
-		// instead responds in its place, unless it returns false.
+		// instead handles a request, unless it returns false.
 		instead answerer
 	}
 }
@@ -113,16 +113,16 @@ func (c *converter) asked() []int {
 	return sizes
 }
 
-// closing closes the connection.
+// closing closes the connection without a response.
 func closing(http.ResponseWriter, conversionReview) bool { panic(http.ErrAbortHandler) }
 
-// config is the client configuration of a definition.
+// config returns the client config for a definition.
 func (c *converter) config() map[string]any {
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate().Raw})
 	return map[string]any{"url": c.URL + "/convert", "caBundle": base64.StdEncoding.EncodeToString(certificate)}
 }
 
-// converted is a definition in two versions, v1 stored, between which a webhook converts.
+// converted is a definition with the versions v1 (the storage version) and v2, and a conversion webhook.
 type converted struct {
 	hook        *converter
 	definitions dynamic.ResourceInterface
@@ -205,7 +205,7 @@ func (e *converted) redefine(t *testing.T, change func(spec map[string]any)) {
 	})
 }
 
-// address is an object in a version.
+// address returns an object in a version.
 func (e *converted) address(version, name, host, port string) *unstructured.Unstructured {
 	spec := map[string]any{"host": host, "port": port}
 	if version == "v1" {
@@ -226,7 +226,7 @@ func (e *converted) create(t *testing.T, names ...string) {
 	}
 }
 
-// spec is an object's, in short.
+// specOf returns the spec of an object in short form.
 func specOf(obj *unstructured.Unstructured) string {
 	spec, _ := obj.Object["spec"].(map[string]any)
 	encoded, _ := json.Marshal(spec)

@@ -23,8 +23,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// credentialsOf is set in the environment of a test binary that is to be an exec plugin: to a file with the status of
-// the ExecCredential that it prints.
+// credentialsOf is an environment variable that makes the test binary act as an exec plugin. Its value
+// is a file with the status of the ExecCredential to print.
 const credentialsOf = "MAINSTAY_TEST_CREDENTIALS_OF"
 
 // execPlugin is the main function of a credential plugin (KEP-541).
@@ -48,7 +48,7 @@ func printCredentials(file string) error {
 	return err
 }
 
-// credentials are the service account "bot" of a namespace, and tokens of its.
+// credentials contains the service account "bot" of a namespace and its tokens.
 type credentials struct {
 	t         *testing.T
 	srv       *testserver.Server
@@ -93,7 +93,7 @@ func (c *credentials) revoke(name string) {
 
 func (c *credentials) user() string { return "system:serviceaccount:" + c.namespace + ":bot" }
 
-// file writes a file that clients read.
+// file writes a file for clients and returns its path.
 func (c *credentials) file(content string) string {
 	c.t.Helper()
 	file := filepath.Join(c.t.TempDir(), "credentials")
@@ -108,7 +108,7 @@ func (c *credentials) rewrite(file, content string) {
 	}
 }
 
-// plugin is the part of a kubeconfig by which clients run the plugin.
+// plugin returns the exec section of a kubeconfig.
 func (c *credentials) plugin(file string) *clientcmdapi.ExecConfig {
 	c.t.Helper()
 	binary, err := os.Executable()
@@ -169,8 +169,8 @@ func tokenOfPlugin(t *testing.T, c *credentials) {
 	}
 }
 
-// tokenFile checks that client-go reads a token file again after a minute. A new client reads it at
-// once.
+// tokenFile checks that client-go reads a token file again after a minute, and that a new client reads
+// it immediately.
 func tokenFile(t *testing.T, c *credentials) {
 	file := c.file(c.token("first"))
 	config := rest.AnonymousClientConfig(c.srv.RESTConfig())
@@ -232,7 +232,8 @@ func kubectlWithPlugin(t *testing.T, c *credentials) {
 	k.prints(c.user(), "auth", "whoami", "-o", whoIsIt, "--kubeconfig="+c.kubeconfig(&clientcmdapi.AuthInfo{Exec: c.plugin(file)}))
 }
 
-// kubectlWithToken: a user who has a token is known by it, and has the rights of the account.
+// kubectlWithToken checks that a token authenticates as its service account, with the account's
+// permissions.
 func kubectlWithToken(t *testing.T, c *credentials) {
 	k := newKubectl(t, c.srv, t.TempDir())
 	token := strings.TrimSpace(k.ok("create", "token", "bot", "--namespace="+c.namespace))

@@ -7,7 +7,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// eventually calls the condition until it returns no error, and fails the test with the last one after a minute.
+// eventually calls the condition until it returns nil. It fails the test with the last error after a
+// minute.
 func eventually(t *testing.T, condition func() error) {
 	t.Helper()
 	testserver.Eventually(t, time.Minute, condition)

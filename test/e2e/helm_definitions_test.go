@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// The kinds of a monitoring stack. Definitions are generated from these types; those with a pod
-// template are 210 KiB large, as those of real operators.
+// The kinds of a monitoring stack. Definitions are generated from these types. A definition with a pod
+// template has 210 KiB, like the definitions of real operators.
 type (
 	monitorSpec struct {
 		JobLabel          string               `json:"jobLabel,omitempty"`
@@ -113,7 +113,7 @@ func definitionOf(kind string, spec any) map[string]any {
 // descriptions.
 const fieldDescription = "Says what the program does, and when it may be left out. More info: https://docs.example.com/monitoring#fields"
 
-// schemaOf is the schema that controller-gen would make of a type, without its markers.
+// schemaOf returns the schema that controller-gen would generate for a type without markers.
 func schemaOf(t reflect.Type) map[string]any {
 	switch t {
 	case reflect.TypeFor[resource.Quantity](), reflect.TypeFor[intstr.IntOrString]():

@@ -26,8 +26,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestHelmLargeChart installs a monitoring stack of 150 objects of 20 kinds, upgrades it without and with changes, rolls
-// back and uninstalls it.
+// TestHelmLargeChart installs a monitoring stack of 150 objects of 20 kinds, upgrades it without and
+// with changes, rolls back and uninstalls it.
 func TestHelmLargeChart(t *testing.T) {
 	t.Parallel()
 	chart := monitoringChart(t)
@@ -133,7 +133,7 @@ func (h *helm) resources() kube.ResourceList {
 	return must[kube.ResourceList](h.t)(h.config.KubeClient.Build(strings.NewReader(manifest), false))
 }
 
-// objects are the versions of the release's objects, by kind, namespace and name.
+// objects returns the resourceVersions of the release's objects, by kind, namespace and name.
 func (h *helm) objects() map[string]string {
 	h.t.Helper()
 	versions := map[string]string{}
@@ -161,7 +161,7 @@ func kindsOf(objects map[string]string) map[string]int {
 	return kinds
 }
 
-// changed are the objects that are not the same in both, with both versions.
+// changed returns the objects whose versions differ, with both versions.
 func changed(before, after map[string]string) []string {
 	var names []string
 	for name, version := range after {

@@ -22,7 +22,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// helm runs Helm's own actions for one release in a namespace of its own.
+// helm runs Helm's actions for one release in its own namespace.
 type helm struct {
 	*clients
 	t      *testing.T
@@ -50,7 +50,7 @@ func newHelm(t *testing.T, srv *testserver.Server, folder string) *helm {
 	return &helm{clients: c, t: t, config: config, chart: must[chart.Charter](t)(loader.LoadDir(folder))}
 }
 
-// install installs the chart, by server-side apply or as Helm did before.
+// install installs the chart, by server-side apply or by client-side patches.
 func (h *helm) install(serverSide bool) {
 	h.t.Helper()
 	install := action.NewInstall(h.config)

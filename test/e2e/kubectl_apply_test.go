@@ -23,7 +23,8 @@ var applying = []kubectlBehaviour{
 	{"by label selector", applySelector},
 }
 
-// guestbook writes the manifest of the shop for a namespace of its own and returns the file and the name.
+// guestbook writes the manifest of the guestbook for a new namespace, and returns the file and the
+// name of the namespace.
 func guestbook(t *testing.T, k *kubectl) (file, namespace string) {
 	t.Helper()
 	manifest, err := os.ReadFile(filepath.Join("testdata", "guestbook.yaml"))
@@ -60,8 +61,8 @@ func applyUnchanged(t *testing.T, k *kubectl) {
 	file, _ := guestbook(t, k)
 	k.ok("apply", "-f", file)
 	before := k.ok("get", "-f", file, "-o", "jsonpath={range .items[*]}{.kind}/{.metadata.name} {.metadata.resourceVersion}{\"\\n\"}{end}")
-	// kubectl prints "configured" if it sends a patch, also if the patch changes nothing, as with
-	// stringData.
+	// kubectl prints "configured" if it sends a patch, even if the patch changes nothing, for example
+	// because of stringData.
 	out := k.ok("apply", "-f", file)
 	if unchanged, all := strings.Count(out, " unchanged\n"), strings.Count(out, "\n"); unchanged < all-4 {
 		t.Errorf("%d of %d objects are unchanged:\n%s", unchanged, all, out)
@@ -77,7 +78,7 @@ metadata: {name: NAME}
 data: {DATA}
 `
 
-// configMap is a manifest of one ConfigMap with data as inside braces.
+// configMap returns the manifest of a ConfigMap. data is the content of a YAML flow mapping.
 func configMap(name, data string) string {
 	return strings.NewReplacer("NAME", name, "DATA", data).Replace(configMapOf)
 }
@@ -154,7 +155,7 @@ func applyDryRun(t *testing.T, k *kubectl) {
 
 func applyDryRunManifest(t *testing.T, k *kubectl) {
 	file, namespace := guestbook(t, k)
-	k.ok("create", "namespace", namespace) // what goes into it is admitted even by a dry run
+	k.ok("create", "namespace", namespace) // a dry run of objects requires the namespace
 	for _, mode := range []string{"--server-side=false", "--server-side"} {
 		out := k.ok("apply", "--dry-run=server", mode, "-f", file)
 		if got := strings.Count(out, "(server dry run)\n"); got != len(guestbookObjects)+3 {

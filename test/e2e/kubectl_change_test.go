@@ -114,7 +114,7 @@ func changeEdit(t *testing.T, k *kubectl) {
 func changeEditInvalid(t *testing.T, k *kubectl) {
 	createLabelled(k, map[string]string{"a": "tier: front"})
 	k.env = editor(k, "s/tier: front/tier: -front-/")
-	// The second time, the editor makes no change, and kubectl exits.
+	// kubectl opens the editor again. The editor then makes no change, and kubectl exits.
 	stderr := k.fails(1, `configmaps "a" is invalid`, args("edit cm a")...)
 	if !strings.Contains(stderr, "Edit cancelled") {
 		t.Errorf("kubectl does not give up:\n%s", stderr)

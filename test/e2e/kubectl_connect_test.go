@@ -35,7 +35,7 @@ var connecting = []kubectlBehaviour{
 	{"does not reach this machine through a proxy", proxyToNode},
 }
 
-// inBothProtocols has kubectl speak WebSockets, as it does by default, and then SPDY.
+// inBothProtocols runs a test with WebSockets, the default of kubectl, and with SPDY.
 func inBothProtocols(behaviour func(t *testing.T, k *kubectl)) func(t *testing.T, k *kubectl) {
 	return func(t *testing.T, k *kubectl) {
 		createRunning(t, k)
@@ -60,7 +60,7 @@ func createRunning(t *testing.T, k *kubectl) *kubelettest.Kubelet {
 	return kubelet
 }
 
-// process runs a command in a process.
+// process runs a container command as a local process and returns its exit code.
 func process(c *kubelettest.Command) int {
 	cmd := exec.Command(c.Args[0], c.Args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Stdin, c.Stdout, c.Stderr
@@ -99,10 +99,10 @@ func readLogs(t *testing.T, k *kubectl) {
 	k.fails(1, "previous terminated container not found", "logs", "p", "-c", "c", "--previous")
 }
 
-// followLogs checks that new lines of a log are delivered at once.
+// followLogs checks that new lines of a log are delivered immediately.
 func followLogs(t *testing.T, k *kubectl) {
 	log, lines := io.Pipe()
-	t.Cleanup(func() { _ = lines.Close() }) // before the kubelet, which waits for its requests
+	t.Cleanup(func() { _ = lines.Close() }) // before the kubelet is closed, which waits for its requests
 	kubelet := createRunning(t, k)
 	kubelet.Log = func(*http.Request) io.Reader { return log }
 	followed := k.begin("logs", "-f", "p", "-c", "c")
@@ -126,7 +126,7 @@ func execute(t *testing.T, k *kubectl) {
 	}
 }
 
-// executeOnTerminal: the command learns the size of the user's terminal.
+// executeOnTerminal checks that the command receives the size of the user's terminal.
 func executeOnTerminal(t *testing.T, k *kubectl) {
 	out := k.onTerminal(33, 77, "exec", "-it", "p", "-c", "c", "--", "size")
 	if !strings.Contains(out, `{"Width":77,"Height":33}`) {
@@ -134,7 +134,7 @@ func executeOnTerminal(t *testing.T, k *kubectl) {
 	}
 }
 
-// copyFiles copies a folder there and back, by tar in the container.
+// copyFiles copies a folder to a container and back, with tar in the container.
 func copyFiles(t *testing.T, k *kubectl) {
 	there, here, back := t.TempDir(), filepath.Join(t.TempDir(), "folder"), t.TempDir()
 	if err := os.Mkdir(here, 0o700); err != nil {
@@ -171,7 +171,7 @@ func forwardPorts(t *testing.T, k *kubectl) {
 	for n := range 5 {
 		all.Go(func() {
 			text := strings.Repeat(fmt.Sprintf("connection %d\n", n), 50_000)
-			if got, err := sayAll(address, text); err != nil || got != text {
+			if got, err := sendAll(address, text); err != nil || got != text {
 				t.Errorf("connection %d: %d of %d bytes, %v", n, len(got), len(text), err)
 			}
 		})
@@ -179,8 +179,8 @@ func forwardPorts(t *testing.T, k *kubectl) {
 	all.Wait()
 }
 
-// sayAll sends a text, half-closes the connection, and returns the response.
-func sayAll(address, text string) (string, error) {
+// sendAll sends a text, half-closes the connection, and returns the response.
+func sendAll(address, text string) (string, error) {
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
 		return "", err

@@ -75,7 +75,7 @@ func createFromFlags(t *testing.T, k *kubectl) {
 	k.prints("kubernetes.io/tls", "get", "secret", "front", "-o", "jsonpath={.type}")
 }
 
-// createCommands are the commands of "kubectl create" that make something, as they are typed.
+// createCommands returns the subcommands of "kubectl create" that create an object.
 func createCommands(root *cobra.Command) []string {
 	create, _, err := root.Find([]string{"create"})
 	if err != nil {
@@ -196,7 +196,7 @@ func createToken(t *testing.T, k *kubectl) {
 	k.prints("[invalid bearer token, service account token has been invalidated]", "create", "-f", review, "-o", "jsonpath={.status.error}")
 }
 
-// actAs: whoever may impersonate has no more than the rights of the other user.
+// actAs checks that a user who impersonates another one has only the permissions of the other one.
 func actAs(t *testing.T, k *kubectl) {
 	k.prints(`jane ["a","b","system:authenticated"]`, "auth", "whoami", "--as=jane", "--as-group=a", "--as-group=b",
 		"-o", "jsonpath={.status.userInfo.username} {.status.userInfo.groups}")

@@ -10,7 +10,7 @@ var defining = []kubectlBehaviour{
 	{"a definition from the server's side", defineServerSide},
 }
 
-// boats is the manifest of a definition of boats in a group.
+// boats returns the manifest of a definition of boats in a group.
 func boats(group string) string {
 	return `
 apiVersion: apiextensions.k8s.io/v1

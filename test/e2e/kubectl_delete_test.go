@@ -10,7 +10,7 @@ import (
 var deleting = []kubectlBehaviour{
 	{"deletes by name, file, label and all", deleteMany},
 	{"deletes a large manifest", deleteManifest},
-	{"cascades as told", deleteCascade},
+	{"cascades as requested", deleteCascade},
 	{"keeps what has finalizers until they are gone", deleteFinalizers},
 	{"grants pods a grace period", deleteGrace},
 	{"dry run deletes nothing", deleteDryRun},

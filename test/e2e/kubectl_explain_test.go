@@ -71,7 +71,7 @@ func clusterInfo(t *testing.T, k *kubectl) {
 }
 
 func serverVersion(t *testing.T, k *kubectl) {
-	// The client's own version is not known in a test binary, which kubectl ends with an error for.
+	// kubectl fails in a test binary, because the version of the client is unknown.
 	if o := k.run(t.Context(), "", "version"); !regexp.MustCompile(`(?m)^Server Version: v1\.3\d\.\d+`).MatchString(o.stdout) {
 		t.Errorf("kubectl version printed\n%s%s", o.stdout, o.stderr)
 	}

@@ -78,7 +78,7 @@ func getNames(t *testing.T, k *kubectl) {
 	k.prints("configmap/c\nsecret/s", "get", "configmap/c", "secret/s", "-o", "name")
 }
 
-// createLabelled creates ConfigMaps with labels, by name.
+// createLabelled creates ConfigMaps. labels contains their labels by name.
 func createLabelled(k *kubectl, labels map[string]string) {
 	for name, l := range labels {
 		k.okWith("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: "+name+", labels: {"+l+"}}\n", "create", "-f", "-")

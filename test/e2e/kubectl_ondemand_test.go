@@ -13,7 +13,7 @@ const leaseCandidate = `{"apiVersion":"coordination.k8s.io/v1alpha2","kind":"Lea
 const taintRule = `{"apiVersion":"resource.k8s.io/v1alpha3","kind":"DeviceTaintRule","metadata":{"name":"broken"},
 "spec":{"deviceSelector":{"driver":"gpu.example.com"},"taint":{"key":"example.com/broken","effect":"NoSchedule"}}}`
 
-// TestKubectlOnDemand works with versions that are off by default.
+// TestKubectlOnDemand checks kubectl with versions that are disabled by default.
 func TestKubectlOnDemand(t *testing.T) {
 	t.Parallel()
 	srv := testserver.New(t, testserver.Options{Flags: []string{"--runtime-config=api/all=true", "--feature-gates=AllAlpha=true,AllBeta=true"}})

@@ -17,8 +17,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestKubectlProxy: kubelets, pods and services at addresses of a cluster, which an
-// egress proxy leads to, by kubectl and by kubectl proxy.
+// TestKubectlProxy checks that kubectl and kubectl proxy reach kubelets, pods and services whose
+// addresses are only reachable through an egress proxy.
 func TestKubectlProxy(t *testing.T) {
 	t.Parallel()
 	kubelet := kubelettest.New(t)

@@ -21,18 +21,18 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// runAsKubectl is set in the environment of a test binary that is to be kubectl.
+// runAsKubectl is an environment variable that makes the test binary act as kubectl.
 const runAsKubectl = "MAINSTAY_TEST_RUN_AS_KUBECTL"
 
-// kubectlMain is kubectl's own main function.
+// kubectlMain is the main function of kubectl.
 func kubectlMain() {
 	if err := cli.RunNoErrOutput(cmd.NewDefaultKubectlCommand()); err != nil {
 		util.CheckErr(err)
 	}
 }
 
-// kubectlPatience bounds one command.
-const kubectlPatience = 2 * time.Minute
+// kubectlTimeout is the timeout of a command.
+const kubectlTimeout = 2 * time.Minute
 
 // kubectl runs commands in one namespace. It is safe for concurrent use.
 type kubectl struct {
@@ -64,10 +64,10 @@ type outcome struct {
 	code           int
 }
 
-// run runs a command in the namespace, with input if there is any.
+// run runs a command in the namespace, with the given standard input.
 func (k *kubectl) run(ctx context.Context, input string, args ...string) outcome {
 	k.t.Helper()
-	ctx, cancel := context.WithTimeout(ctx, kubectlPatience)
+	ctx, cancel := context.WithTimeout(ctx, kubectlTimeout)
 	defer cancel()
 	c := exec.CommandContext(ctx, k.binary, append([]string{"--namespace=" + k.namespace}, args...)...)
 	var stdout, stderr bytes.Buffer
@@ -86,7 +86,7 @@ type running struct {
 	stdout testserver.Buffer
 }
 
-// begin starts a command, which is killed when the behaviour ends.
+// begin starts a command, which is killed at the end of the test.
 func (k *kubectl) begin(args ...string) *running {
 	k.t.Helper()
 	r := &running{k: k}
@@ -110,7 +110,7 @@ func (r *running) await(text string) {
 	})
 }
 
-// ok runs a command that has to succeed and returns its standard output.
+// ok runs a command that must succeed, and returns its standard output.
 func (k *kubectl) ok(args ...string) string {
 	k.t.Helper()
 	return k.okWith("", args...)
@@ -126,8 +126,8 @@ func (k *kubectl) okWith(input string, args ...string) string {
 	return o.stdout
 }
 
-// fails runs a command that has to end with the code and to print the text on standard error. It returns everything
-// printed there.
+// fails runs a command that must exit with the code and print message to standard error. It returns the
+// complete standard error.
 func (k *kubectl) fails(code int, message string, args ...string) string {
 	k.t.Helper()
 	return k.failsWith("", code, message, args...)
@@ -144,7 +144,7 @@ func (k *kubectl) failsWith(input string, code int, message string, args ...stri
 	return o.stderr
 }
 
-// prints runs a command that has to print exactly the text, up to white space at the ends.
+// prints runs a command that must print exactly the text, ignoring white space at both ends.
 func (k *kubectl) prints(want string, args ...string) {
 	k.t.Helper()
 	if got := k.ok(args...); strings.TrimSpace(got) != want {
@@ -172,7 +172,7 @@ func (k *kubectl) matches(pattern string, args ...string) {
 	}
 }
 
-// file writes a file for the behaviour and returns its path.
+// file writes a file that is removed at the end of the test, and returns its path.
 func (k *kubectl) file(name, content string) string {
 	k.t.Helper()
 	path := filepath.Join(k.t.TempDir(), name)

@@ -6,7 +6,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// kubectlBehaviour is one thing that kubectl does.
+// kubectlBehaviour is a test of one use of kubectl.
 type kubectlBehaviour struct {
 	name string
 	run  func(t *testing.T, k *kubectl)

@@ -7,8 +7,8 @@ import (
 
 var validating = []kubectlBehaviour{
 	{"refuses an unknown field when strict", validateStrict},
-	{"warns of an unknown field when told to", validateWarn},
-	{"drops an unknown field when told to", validateIgnore},
+	{"warns of an unknown field when configured to", validateWarn},
+	{"drops an unknown field when configured to", validateIgnore},
 	{"refuses a duplicate field", validateDuplicate},
 	{"tells every fault of an object", validateFaults},
 	{"shows the server's warnings", validateWarnings},

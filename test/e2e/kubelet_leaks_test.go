@@ -28,7 +28,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// cut is connections that can be cut, as by the end of a machine.
+// cut is a set of connections that can be reset, as if a machine failed.
 type cut struct {
 	mu    sync.Mutex
 	conns []net.Conn
@@ -80,7 +80,7 @@ func (c *cut) all() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, conn := range c.conns {
-		_ = conn.(*net.TCPConn).SetLinger(0) // a reset, without a word before
+		_ = conn.(*net.TCPConn).SetLinger(0) // close with RST
 		_ = conn.Close()
 	}
 }
@@ -279,8 +279,7 @@ func awaitNone(t *testing.T, function *regexp.Regexp) {
 	})
 }
 
-// goroutines returns the stacks of goroutines with a function in them, but for the
-// test's own.
+// goroutines returns the stacks that contain a function, except for stacks of the test itself.
 func goroutines(function *regexp.Regexp) []string {
 	buffer := make([]byte, 4<<20)
 	buffer = buffer[:runtime.Stack(buffer, true)]

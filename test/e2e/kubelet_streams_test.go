@@ -24,7 +24,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// streamError is an ErrorWriter.
+// streamError implements filters.ErrorWriter.
 func streamError(w http.ResponseWriter, _ *http.Request, err error) {
 	http.Error(w, err.Error(), http.StatusInternalServerError)
 }
@@ -115,7 +115,7 @@ func TestExitCode(t *testing.T) {
 	})
 }
 
-// sizes is a terminal of one size.
+// sizes is a remotecommand.TerminalSizeQueue.
 type sizes chan remotecommand.TerminalSize
 
 func (s sizes) Next() *remotecommand.TerminalSize {
@@ -126,7 +126,7 @@ func (s sizes) Next() *remotecommand.TerminalSize {
 	return &size
 }
 
-// TestResize: a command learns the size of the client's terminal.
+// TestResize checks that a command receives the size of the client's terminal.
 func TestResize(t *testing.T) {
 	t.Parallel()
 	eachProtocol(t, func(t *testing.T, webSockets bool) {
@@ -158,8 +158,8 @@ func TestRefused(t *testing.T) {
 	})
 }
 
-// TestClientLeaves checks that the kubelet is notified if the client disconnects.
-func TestClientLeaves(t *testing.T) {
+// TestClientDisconnects checks that the kubelet is notified if the client disconnects.
+func TestClientDisconnects(t *testing.T) {
 	t.Parallel()
 	f := newStreams(t, &kubelet.Streams{Stdin: true, Stdout: true})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -180,10 +180,10 @@ func TestClientLeaves(t *testing.T) {
 		t.Error(err)
 	}
 	f.front.Close() // does not wait for hijacked connections
-	f.Close()       // which waits for the kubelet's handlers
+	f.Close()       // waits for the kubelet's handlers
 }
 
-// TestPortForward: ports are forwarded in SPDY, and in SPDY over WebSockets.
+// TestPortForward checks that ports are forwarded in SPDY, and in SPDY over WebSockets.
 func TestPortForward(t *testing.T) {
 	t.Parallel()
 	f := newStreams(t, nil)

@@ -17,12 +17,12 @@ func newNamespace(t *testing.T, client kubernetes.Interface) string {
 	if err != nil {
 		t.Fatalf("create a namespace: %v", err)
 	}
-	furnished(t, client, ns.Name)
+	awaitNamespaceObjects(t, client, ns.Name)
 	return ns.Name
 }
 
-// furnished waits until the controllers have created their objects in a namespace.
-func furnished(t *testing.T, client kubernetes.Interface, namespace string) {
+// awaitNamespaceObjects waits until the controllers have created their objects in a namespace.
+func awaitNamespaceObjects(t *testing.T, client kubernetes.Interface, namespace string) {
 	t.Helper()
 	eventually(t, func() error {
 		if _, err := client.CoreV1().ServiceAccounts(namespace).Get(t.Context(), "default", metav1.GetOptions{}); err != nil {

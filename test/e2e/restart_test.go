@@ -72,8 +72,9 @@ func TestInformersSurviveRestart(t *testing.T) {
 	})
 }
 
-// TestNothingIsLostOverRestart compares everything of a kind before and after: bytes, revisions, uids.
-func TestNothingIsLostOverRestart(t *testing.T) {
+// TestRestartPreservesObjects compares the bytes, revisions and UIDs of objects before and after a
+// restart.
+func TestRestartPreservesObjects(t *testing.T) {
 	t.Parallel()
 	srv := testserver.New(t, testserver.Options{})
 	c := newClients(t, srv.RESTConfig())
@@ -107,7 +108,7 @@ func TestNothingIsLostOverRestart(t *testing.T) {
 	}
 }
 
-// acknowledged are the writes that the server said yes to: name to the last value written, "" for deleted.
+// acknowledged contains the acknowledged writes: the last value by name, "" for a deleted object.
 type acknowledged struct {
 	mu     sync.Mutex
 	values map[string]string
@@ -125,8 +126,8 @@ func (a *acknowledged) note(name, value string, err error) {
 	}
 }
 
-// TestKillKeepsAcknowledgedWrites kills the server in the middle of concurrent creations, changes and deletions, several
-// times over. What was acknowledged is there afterwards, and a watch over all of it agrees.
+// TestKillKeepsAcknowledgedWrites kills the server several times during concurrent creations, changes
+// and deletions. All acknowledged writes must be stored afterwards, and a watch must have received them.
 func TestKillKeepsAcknowledgedWrites(t *testing.T) {
 	t.Parallel()
 	srv := testserver.New(t, testserver.Options{})
@@ -149,7 +150,7 @@ func TestKillKeepsAcknowledgedWrites(t *testing.T) {
 	}
 }
 
-// writeUntil creates, changes and deletes objects one after the other until the context ends or a write fails.
+// writeUntil creates, changes and deletes objects sequentially until the context ends or a write fails.
 func writeUntil(ctx context.Context, c *clients, writes *acknowledged, prefix string) {
 	for i := 0; ctx.Err() == nil; i++ {
 		name := fmt.Sprintf("%s-%d", prefix, i)
@@ -203,7 +204,7 @@ func compareWithServer(t *testing.T, c *clients, writes *acknowledged) {
 			t.Errorf("%s is there, but was never asked for", name)
 		}
 	}
-	for name := range writes.unsure { // settled now: as it is there, or as deleted
+	for name := range writes.unsure { // the stored state is now valid
 		writes.values[name] = got[name]
 	}
 	clear(writes.unsure)
@@ -211,7 +212,7 @@ func compareWithServer(t *testing.T, c *clients, writes *acknowledged) {
 	wantError(t, err, apierrors.IsAlreadyExists, "AlreadyExists")
 }
 
-// TestEventsExpire lets events live for a second.
+// TestEventsExpire checks that events are deleted after --event-ttl.
 func TestEventsExpire(t *testing.T) {
 	t.Parallel()
 	srv := testserver.New(t, testserver.Options{Flags: []string{"--event-ttl=1s"}})
@@ -231,8 +232,9 @@ func TestEventsExpire(t *testing.T) {
 	must[*corev1.ConfigMap](t)(c.maps.Get(t.Context(), "stays", metav1.GetOptions{}))
 }
 
-// TestStopEndsWatchesInOrder stops a server that has watches open: it does not wait for them to end by themselves.
-func TestStopEndsWatchesInOrder(t *testing.T) {
+// TestStopEndsWatches checks that a stopping server ends open watches gracefully, instead of waiting
+// for them.
+func TestStopEndsWatches(t *testing.T) {
 	t.Parallel()
 	srv := testserver.New(t, testserver.Options{})
 	c := newClients(t, srv.RESTConfig())
@@ -242,7 +244,7 @@ func TestStopEndsWatchesInOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("stopped after %s", time.Since(began))
-	for range w.ResultChan() { // ends, or the test does not
+	for range w.ResultChan() { // blocks until the watch ends
 	}
 	if err := srv.Start(t.Context()); err != nil {
 		t.Fatal(err)

@@ -43,7 +43,7 @@ func TestRollingRestart(t *testing.T) {
 	config := servers[0].RESTConfig()
 	config.Host = "https://" + balance(t, servers)
 	c := newClients(t, config)
-	told := followAll(t, c)
+	received := followAll(t, c)
 	informer := startInformer(t, c)
 	leader := newPatientCandidate(t, c, "leader", true, time.Minute)
 	eventually(t, leader.leads)
@@ -67,7 +67,7 @@ func TestRollingRestart(t *testing.T) {
 	last := c.create(t, "last")
 	work.wrote(last, "ADDED")
 	t.Logf("%d writes", len(work.written))
-	compareTold(t, told(last.ResourceVersion), work.written)
+	compareEvents(t, received(last.ResourceVersion), work.written)
 	eventually(t, func() error { return sameAsStored(t, c, informer) })
 	if err := leader.leads(); err != nil {
 		t.Error(err)
@@ -162,7 +162,8 @@ func (w *rollingWork) wrote(m *corev1.ConfigMap, kind string) {
 	w.written[m.ResourceVersion] = kind + " " + m.Name
 }
 
-// write creates, reads, changes and deletes objects until it is over. No request may fail.
+// write creates, reads, changes and deletes objects until the restarts are over. It returns an error if
+// any request fails.
 func (w *rollingWork) write(ctx context.Context, c *clients, id int) error {
 	for n := 0; !w.over.Load(); n++ {
 		name := fmt.Sprintf("w%d-%d", id, n)
@@ -223,7 +224,7 @@ func followAll(t *testing.T, c *clients) func(revision string) []*watch.Event {
 		for event := range w.ResultChan() {
 			m, ok := event.Object.(*corev1.ConfigMap)
 			if !ok {
-				t.Fatalf("the watch is told %s of %T %v", event.Type, event.Object, event.Object)
+				t.Fatalf("the watch received %s of %T %v", event.Type, event.Object, event.Object)
 			}
 			all = append(all, &event)
 			if m.ResourceVersion == revision {
@@ -235,11 +236,11 @@ func followAll(t *testing.T, c *clients) func(revision string) []*watch.Event {
 	}
 }
 
-// compareTold checks that a watch has received each write once, in order.
-func compareTold(t *testing.T, told []*watch.Event, written map[string]string) {
+// compareEvents checks that a watch has received each write once, in order.
+func compareEvents(t *testing.T, received []*watch.Event, written map[string]string) {
 	t.Helper()
 	last := uint64(0)
-	for _, event := range told {
+	for _, event := range received {
 		m := event.Object.(*corev1.ConfigMap)
 		if at := revision(t, m.ResourceVersion); at <= last {
 			t.Errorf("%s of %s at revision %d after %d", event.Type, m.Name, at, last)
@@ -250,12 +251,12 @@ func compareTold(t *testing.T, told []*watch.Event, written map[string]string) {
 			continue // the response of a deletion does not contain its revision
 		}
 		if want := written[m.ResourceVersion]; want != fmt.Sprintf("%s %s", event.Type, m.Name) && strings.HasPrefix(m.Name, "w") {
-			t.Errorf("the watch is told %s %s at revision %s, where %q was written", event.Type, m.Name, m.ResourceVersion, want)
+			t.Errorf("the watch received %s %s at revision %s, want %q", event.Type, m.Name, m.ResourceVersion, want)
 		}
 		delete(written, m.ResourceVersion)
 	}
 	for at, what := range written {
-		t.Errorf("the watch is not told of %s at revision %s", what, at)
+		t.Errorf("the watch did not receive %s at revision %s", what, at)
 	}
 }
 

@@ -31,7 +31,7 @@ if kubectl --context=jane get secrets; then exit 1; fi
 kubectl delete namespace kube-node-lease --wait
 echo content`
 
-// TestRunBash: mainstay run -- bash.
+// TestRunBash runs a test in bash with "mainstay run".
 func TestRunBash(t *testing.T) {
 	t.Parallel()
 	bash, err := exec.LookPath("bash")
@@ -49,8 +49,8 @@ func TestRunBash(t *testing.T) {
 	}
 }
 
-// fetchPatience is the timeout for the download of packages.
-const fetchPatience = 2 * time.Minute
+// fetchTimeout is the timeout for the download of packages.
+const fetchTimeout = 2 * time.Minute
 
 // TestRunNode tests mainstay run -- npm test with @kubernetes/client-node. It is skipped if Node.js
 // is missing or its packages cannot be downloaded.
@@ -68,7 +68,7 @@ func TestRunNode(t *testing.T) {
 	if err := os.CopyFS(dir, os.DirFS("testdata/node")); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), fetchPatience)
+	ctx, cancel := context.WithTimeout(t.Context(), fetchTimeout)
 	defer cancel()
 	fetch := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline")
 	fetch.Dir = dir

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openTerminal returns both ends of a terminal of a size.
+// openTerminal returns both ends of a pseudoterminal with the given size.
 func openTerminal(height, width uint16) (user, program *os.File, err error) {
 	if user, err = os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
 		return nil, nil, err
@@ -44,7 +44,7 @@ func (k *kubectl) onTerminal(height, width uint16, args ...string) string {
 		k.t.Fatal(err)
 	}
 	_ = program.Close()
-	seen, _ := io.ReadAll(user) // which ends with an error when the last program has closed it
+	seen, _ := io.ReadAll(user) // returns an error after the last program has closed the terminal
 	if err := c.Wait(); err != nil {
 		k.t.Errorf("kubectl %v: %v\n%s", args, err, seen)
 	}

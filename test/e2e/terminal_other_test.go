@@ -2,7 +2,7 @@
 
 package e2e
 
-// onTerminal needs Linux's terminals.
+// onTerminal is not supported on this system.
 func (k *kubectl) onTerminal(_, _ uint16, args ...string) string {
 	k.t.Skipf("kubectl %v needs a terminal", args)
 	return ""

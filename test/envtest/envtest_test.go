@@ -144,7 +144,7 @@ func refusals() *admissionregistrationv1.ValidatingWebhookConfiguration {
 	}
 }
 
-// testWebhooks: the webhook that the environment has installed is called.
+// testWebhooks checks that the server calls the webhook that envtest has installed.
 func testWebhooks(t *testing.T, env *envtest.Environment, admin client.Client) {
 	options := env.WebhookInstallOptions
 	server := webhook.NewServer(webhook.Options{Host: options.LocalServingHost, Port: options.LocalServingPort, CertDir: options.LocalServingCertDir})

@@ -81,7 +81,7 @@ type one struct{}
 // Count implements agent.ServerCounter.
 func (one) Count() int { return 1 }
 
-// TestThroughKonnectivity: logs and commands get through, in both of its modes.
+// TestThroughKonnectivity checks that logs and commands work through konnectivity in both modes.
 func TestThroughKonnectivity(t *testing.T) {
 	t.Parallel()
 	for protocol, serve := range map[string]func(*server.ProxyServer, net.Listener){

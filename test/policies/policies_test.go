@@ -33,7 +33,7 @@ const (
 	becomes = "test/becomes"
 )
 
-// TestFixtures: each file has policies with their bindings and parameters, and then
+// TestFixtures checks that each file has policies with their bindings and parameters, and then
 // objects to be tried, in a namespace with its name.
 func TestFixtures(t *testing.T) {
 	t.Parallel()

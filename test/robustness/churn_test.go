@@ -86,11 +86,11 @@ func churnWatchers(t *testing.T, in *instance, rng *rand.Rand, over <-chan struc
 	stalled := func(ctx context.Context, r io.Reader) io.Reader { return &stalledReader{ctx, r, over} }
 	var watchers []*watcher
 	for _, w := range []watcher{
-		{told: watched{selector: selector{}}, rng: branch(rng)},
-		{told: watched{selector: selector{group: "a"}}},
-		{told: watched{selector: selector{}}, reader: slowly(32 << 10)},
-		{told: watched{selector: selector{group: "a"}}, reader: slowly(32 << 10)},
-		{told: watched{selector: selector{}}, reader: stalled},
+		{received: watched{selector: selector{}}, rng: branch(rng)},
+		{received: watched{selector: selector{group: "a"}}},
+		{received: watched{selector: selector{}}, reader: slowly(32 << 10)},
+		{received: watched{selector: selector{group: "a"}}, reader: slowly(32 << 10)},
+		{received: watched{selector: selector{}}, reader: stalled},
 	} {
 		w.client, w.await, w.relist = in.client(t), in.serving, true
 		watchers = append(watchers, &w)
@@ -150,19 +150,19 @@ func expectForgotten(t *testing.T, c *client, start int64) {
 func checkChurn(t *testing.T, watchers []*watcher, changes []change) {
 	t.Helper()
 	for i, w := range watchers {
-		if err := w.told.check(changes); err != nil {
+		if err := w.received.check(changes); err != nil {
 			t.Error(err)
 		}
 		events := 0
-		for _, s := range w.told.streams {
+		for _, s := range w.received.streams {
 			events += len(changesOf(s.events))
 		}
 		t.Logf("watcher %d, of %s: %d events of %d over %d connections, expired %d times",
-			i, w.told.selector, events, len(w.told.selector.project(changes)), len(w.told.streams), w.expired)
+			i, w.received.selector, events, len(w.received.selector.project(changes)), len(w.received.streams), w.expired)
 	}
 	stalled := watchers[len(watchers)-1]
 	if stalled.expired == 0 {
-		t.Error("the watcher that stalled was not told that it had fallen behind: the test shows nothing")
+		t.Error("the watcher that stalled did not get an Expired error, so that the test is not valid")
 	}
 }
 

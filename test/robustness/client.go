@@ -53,8 +53,8 @@ type client struct {
 	http *http.Client
 	// padding is added to each written object.
 	padding string
-	// patience is the timeout of a request; 0 selects requestTimeout.
-	patience time.Duration
+	// timeout is the timeout of a request; 0 selects requestTimeout.
+	timeout time.Duration
 }
 
 func newClient(config *rest.Config) (*client, error) {
@@ -147,7 +147,7 @@ func (s status) outcome() (outcome, error) {
 // do sends a request and decodes the response into into. An error means that the outcome is
 // unknown; it is errUnavailable if the server caused it.
 func (c *client) do(ctx context.Context, method, path string, body, into any) (outcome, error) {
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.patience, requestTimeout))
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.timeout, requestTimeout))
 	defer cancel()
 	resp, err := c.send(ctx, method, path, body)
 	if err != nil {
@@ -160,7 +160,7 @@ func (c *client) do(ctx context.Context, method, path string, body, into any) (o
 	}
 	if resp.StatusCode >= http.StatusMultipleChoices {
 		s := status{Message: string(data)}
-		_ = json.Unmarshal(data, &s) // T a body that is not a Status is a message
+		_ = json.Unmarshal(data, &s) // a body that is not a Status is a message
 		s.Code = resp.StatusCode
 		return s.outcome()
 	}

@@ -79,7 +79,7 @@ func newCrashes(t *testing.T, rng *rand.Rand) *crashes {
 	}
 	for _, sel := range []selector{{}, {}, {group: "a"}, {group: "b"}, {name: "w03-1"}} {
 		c.watchers = append(c.watchers, &watcher{
-			client: c.in.client(t), told: watched{selector: sel}, rng: branch(rng), await: c.in.serving,
+			client: c.in.client(t), received: watched{selector: sel}, rng: branch(rng), await: c.in.serving,
 		})
 	}
 	return c
@@ -179,11 +179,11 @@ func (c *crashes) verify(t *testing.T, kills int) {
 	}
 	streams, events, bookmarks := 0, 0, 0
 	for _, w := range c.watchers {
-		if err := w.told.check(changes); err != nil {
+		if err := w.received.check(changes); err != nil {
 			t.Error(err)
 		}
-		streams += len(w.told.streams)
-		for _, s := range w.told.streams {
+		streams += len(w.received.streams)
+		for _, s := range w.received.streams {
 			events += len(s.events)
 			bookmarks += len(s.events) - len(changesOf(s.events))
 		}
@@ -199,7 +199,7 @@ func (c *crashes) replay(t *testing.T) []event {
 	if err := w.follow(t.Context(), c.start, c.end.Load); err != nil {
 		t.Fatal(err)
 	}
-	return changesOf(w.told.streams[0].events)
+	return changesOf(w.received.streams[0].events)
 }
 
 // complete returns the changes: the acknowledged writes, and the writes of unknown outcome that
@@ -226,7 +226,7 @@ func complete(puts, deletions []object, doubtful []attempt, replay []event) ([]c
 			from = removed
 		}
 		if _, ok := from[e.value]; !ok {
-			return nil, fmt.Errorf("nobody made %s", e)
+			return nil, fmt.Errorf("no request created %s", e)
 		}
 		delete(from, e.value)
 		if e.kind == deleted {
@@ -240,6 +240,6 @@ func complete(puts, deletions []object, doubtful []attempt, replay []event) ([]c
 		return nil, err
 	}
 	// The replay must satisfy the same guarantees as the other watchers.
-	told := watched{streams: []stream{{from: 0, events: replay}}}
-	return changes, told.check(changes)
+	received := watched{streams: []stream{{from: 0, events: replay}}}
+	return changes, received.check(changes)
 }

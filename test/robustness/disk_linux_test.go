@@ -177,7 +177,7 @@ func TestFullDisk(t *testing.T) {
 	a.want(201, "", "POST", configMaps, configMap("new", 10))
 	process.stop(t)
 	if log := process.log.String(); strings.Contains(log, "corrupt") || strings.Contains(log, "damaged") {
-		t.Errorf("a full disk is told as something else:\n%s", log)
+		t.Errorf("a full disk is reported as another error:\n%s", log)
 	}
 }
 

@@ -20,11 +20,11 @@ import (
 const (
 	// faultTime is the duration of a fault.
 	faultTime = 500 * time.Millisecond
-	// faultPatience is the timeout of a request during a fault. recovery is the maximum time after
+	// faultTimeout is the timeout of a request during a fault. recovery is the maximum time after
 	// a fault until requests succeed.
-	faultPatience = 3 * time.Second
-	recovery      = 2 * time.Minute
-	roamers       = 6
+	faultTimeout = 3 * time.Second
+	recovery     = 2 * time.Minute
+	roamers      = 6
 )
 
 // TestFaults injects one fault after another into three servers over three etcd members, while
@@ -100,7 +100,7 @@ func newFaults(t *testing.T, rng *rand.Rand) *faults {
 	for _, sel := range []selector{{}, {}, {}, {name: key(0)}, {name: key(1)}} {
 		clients, own := f.clients(t), branch(rng)
 		f.watchers = append(f.watchers, &watcher{
-			told: watched{selector: sel}, rng: branch(rng), await: pause, roam: func() *client { return clients[own.IntN(len(clients))] },
+			received: watched{selector: sel}, rng: branch(rng), await: pause, roam: func() *client { return clients[own.IntN(len(clients))] },
 		})
 	}
 	return f
@@ -111,7 +111,7 @@ func (f *faults) clients(t *testing.T) []*client {
 	var all []*client
 	for _, in := range f.instances {
 		c := in.client(t)
-		c.patience = faultPatience
+		c.timeout = faultTimeout
 		all = append(all, c)
 	}
 	return all
@@ -294,9 +294,9 @@ func (f *faults) verify(t *testing.T) {
 	if err := replay.follow(t.Context(), f.start, f.end.Load); err != nil {
 		t.Fatal(err)
 	}
-	happened := changesOf(replay.told.streams[0].events)
+	happened := changesOf(replay.received.streams[0].events)
 	for _, o := range f.last { // a last write may be later than the end of the replay
-		if o.revision > replay.told.streams[0].position() {
+		if o.revision > replay.received.streams[0].position() {
 			happened = append(happened, event{modified, o})
 		}
 	}
@@ -306,11 +306,11 @@ func (f *faults) verify(t *testing.T) {
 	}
 	events, streams := 0, 0
 	for _, w := range f.watchers {
-		if err := w.told.check(changes); err != nil {
+		if err := w.received.check(changes); err != nil {
 			t.Error(err)
 		}
-		streams += len(w.told.streams)
-		for _, s := range w.told.streams {
+		streams += len(w.received.streams)
+		for _, s := range w.received.streams {
 			events += len(changesOf(s.events))
 		}
 	}
@@ -382,7 +382,7 @@ func settled(history []porcupine.Operation, happened []event) ([]porcupine.Opera
 	}
 	for value, e := range byValue {
 		if !asked[value] {
-			return nil, fmt.Errorf("nobody asked for %s", e)
+			return nil, fmt.Errorf("no request caused %s", e)
 		}
 	}
 	return known, nil

@@ -146,16 +146,16 @@ func isUnique(w watched, _ []event) error {
 		name     string
 		revision int64
 	}
-	told := map[id]bool{}
+	received := map[id]bool{}
 	for _, s := range w.streams {
 		for _, e := range s.events {
 			if e.kind == bookmark {
 				continue
 			}
-			if this := (id{e.name, e.revision}); told[this] {
+			if this := (id{e.name, e.revision}); received[this] {
 				return fmt.Errorf("%s twice", e)
 			} else {
-				told[this] = true
+				received[this] = true
 			}
 		}
 	}

@@ -37,18 +37,18 @@ func TestPredicates(t *testing.T) {
 			{from: 1, events: []event{add("a", 2)}},
 			{from: 6, events: []event{add("a", 8)}, relisted: true},
 		}, nil},
-		{"told twice", []stream{
+		{"duplicate event", []stream{
 			{from: 1, events: []event{add("a", 2), add("b", 3)}},
 			{from: 3, events: []event{add("b", 3), del("a", 5)}},
 		}, []string{"Unique", "Reliable", "Resumable"}},
-		{"left out", []stream{{from: 1, events: []event{add("a", 2), del("a", 5)}}}, []string{"Reliable"}},
-		{"left out between connections", []stream{
+		{"missing event", []stream{{from: 1, events: []event{add("a", 2), del("a", 5)}}}, []string{"Reliable"}},
+		{"missing event between connections", []stream{
 			{from: 1, events: []event{add("a", 2)}},
 			{from: 2, events: []event{del("a", 5)}},
 		}, []string{"Reliable", "Resumable"}},
 		{"resumed elsewhere", []stream{{from: 1, events: []event{add("a", 2)}}, {from: 6}}, []string{"Resumable"}},
 		{"out of order", []stream{{from: 1, events: []event{add("b", 3), add("a", 2)}}}, []string{"Ordered", "Reliable", "Resumable"}},
-		{"made up", []stream{{from: 1, events: []event{add("a", 2), add("b", 3), mod("b", 4)}}}, []string{"Atomic", "Reliable"}},
+		{"invented event", []stream{{from: 1, events: []event{add("a", 2), add("b", 3), mod("b", 4)}}}, []string{"Atomic", "Reliable"}},
 		{"bookmark too early", []stream{{from: 1, events: []event{add("a", 2), mark(3), add("b", 3)}}}, []string{"Bookmarkable"}},
 		{"bookmark instead of an event", []stream{{from: 1, events: []event{add("a", 2), mark(3), del("a", 5)}}}, []string{"Reliable", "Bookmarkable"}},
 		{"not selected", []stream{{from: 1, events: []event{add("a", 2), add("b", 3), {modified, obj("a", "y", 5)}}}}, []string{"Reliable", "Filterable"}},

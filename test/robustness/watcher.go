@@ -16,10 +16,10 @@ import (
 var errExpired = errors.New("expired")
 
 // watcher follows a selection with as many connections as necessary, and stores the received
-// events. It is not safe for concurrent use; told may be read after follow has returned.
+// events. It is not safe for concurrent use; received may be read after follow has returned.
 type watcher struct {
-	client *client
-	told   watched
+	client   *client
+	received watched
 	// rng, if set, selects a random timeout for each connection, so that the server ends some of
 	// them.
 	rng *rand.Rand
@@ -50,7 +50,7 @@ func (w *watcher) follow(ctx context.Context, from int64, until func() int64) er
 			w.client = w.roam()
 		}
 		err := w.connection(ctx, &s, until)
-		w.told.streams = append(w.told.streams, s)
+		w.received.streams = append(w.received.streams, s)
 		s = stream{from: s.position()}
 		switch {
 		case ctx.Err() != nil:
@@ -68,7 +68,7 @@ func (w *watcher) follow(ctx context.Context, from int64, until func() int64) er
 				return err
 			}
 		case err != nil:
-			return fmt.Errorf("watch of %s from %d: %w", w.told.selector, s.from, err)
+			return fmt.Errorf("watch of %s from %d: %w", w.received.selector, s.from, err)
 		}
 	}
 }
@@ -81,7 +81,7 @@ func (w *watcher) connection(ctx context.Context, s *stream, until func() int64)
 	if w.rng != nil {
 		timeout = max(time.Second, time.Duration(w.rng.Int64N(int64(maxWatch))))
 	}
-	resp, err := w.client.watch(ctx, w.told.selector, s.from, timeout)
+	resp, err := w.client.watch(ctx, w.received.selector, s.from, timeout)
 	if err != nil {
 		return err
 	}

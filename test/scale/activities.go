@@ -14,7 +14,7 @@ import (
 type activity struct {
 	name    string
 	workers int
-	every   time.Duration // T average interval of a worker
+	every   time.Duration // average interval of a worker
 	turn    func(context.Context, *worker) error
 }
 
@@ -38,9 +38,9 @@ func activities() []activity {
 // names is the maximum number of objects of a kind in a namespace.
 const names = 200
 
-// kind is a resource that objects of a soak are of.
+// kind is a kind of objects in a soak.
 type kind struct {
-	path   string // of a namespace
+	path   string // path of the collection in a namespace
 	object func(name string, n int) fieldsOf
 }
 
@@ -52,7 +52,7 @@ func kinds() []kind {
 	}
 }
 
-// pick returns the collection of a kind, at random.
+// pick returns a random kind and its collection.
 func (w *worker) pick() (kind, string) {
 	all := kinds()
 	k := all[w.rng.IntN(len(all))]
@@ -76,12 +76,12 @@ func changeObject(ctx context.Context, w *worker) error {
 	}
 	_, err := w.do(ctx, requests[w.rng.IntN(len(requests))])
 	if isCode(err, http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity) {
-		return nil // T it exists already, it does not exist, or an immutable field differs
+		return nil // the object exists, does not exist, or has another immutable field
 	}
 	return err
 }
 
-// listObjects reads a collection, whole, selected, or in pages.
+// listObjects lists a collection: completely, with a selector, or in pages.
 func listObjects(ctx context.Context, w *worker) error {
 	_, path := w.pick()
 	switch w.rng.IntN(4) {
@@ -103,7 +103,7 @@ func (w *worker) listPages(ctx context.Context, path string) error {
 	for next := ""; ; {
 		page, err := w.get(ctx, path+"?limit=20&continue="+url.QueryEscape(next))
 		if isCode(err, http.StatusGone) {
-			return nil // a restart forgot the revision
+			return nil // the restarted server no longer has the revision
 		}
 		if err != nil {
 			return err
@@ -146,7 +146,7 @@ func watchObjects(ctx context.Context, w *worker) error {
 	return nil
 }
 
-// renewLease renews one of 50 leases, or makes it.
+// renewLease renews or creates one of 50 leases.
 func renewLease(ctx context.Context, w *worker) error {
 	const leases = "/apis/coordination.k8s.io/v1/namespaces/soak-0/leases"
 	name := fmt.Sprintf("node-%d-%d", w.id, w.rng.IntN(50))
@@ -163,7 +163,7 @@ func postEvent(ctx context.Context, w *worker) error {
 	return w.create(ctx, "/api/v1/namespaces/"+namespace+"/events", eventObject(namespace, w.turns))
 }
 
-// useDefinition makes a definition that never was there before, uses it, and deletes it.
+// useDefinition creates a definition with a new name, uses it, and deletes it.
 func useDefinition(ctx context.Context, w *worker) error {
 	plural := fmt.Sprintf("gadgets%d", time.Now().UnixNano())
 	definition, all := definitionsPath+"/"+plural+"."+soakGroup, "/apis/"+soakGroup+"/v1/"+plural
@@ -188,7 +188,8 @@ func useDefinition(ctx context.Context, w *worker) error {
 	return w.await(ctx, definition, false)
 }
 
-// useNamespace makes a namespace that never was there before, reads it by a token of its service account, and deletes it.
+// useNamespace creates a namespace with a new name, reads it with a token of its service account, and
+// deletes it.
 func useNamespace(ctx context.Context, w *worker) error {
 	name := fmt.Sprintf("passing-%d-%d", w.id, time.Now().UnixNano())
 	path := "/api/v1/namespaces/" + name
@@ -244,7 +245,7 @@ func (w *worker) readAsItself(ctx context.Context, namespace string) error {
 	return err
 }
 
-// usePolicy has a policy for a moment.
+// usePolicy creates a policy and deletes it soon afterwards.
 func usePolicy(ctx context.Context, w *worker) error {
 	name := fmt.Sprintf("policy-%d", time.Now().UnixNano())
 	policy, binding := policyObjects(name, namespaceOf(w.turns))
@@ -262,7 +263,7 @@ func usePolicy(ctx context.Context, w *worker) error {
 	return w.remove(ctx, policies+"/"+name)
 }
 
-// ownObjects makes an object that owns others, deletes it, and waits for them to go.
+// ownObjects creates an object that owns others, deletes it, and waits until the others are deleted.
 func ownObjects(ctx context.Context, w *worker) error {
 	path := "/api/v1/namespaces/" + namespaceOf(w.turns) + "/configmaps"
 	name := fmt.Sprintf("owner-%d", time.Now().UnixNano())

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// requestTimeout is much longer than a request on a busy machine.
+	// requestTimeout is much longer than the duration of a request on a busy machine.
 	requestTimeout = 2 * time.Minute
 
 	jsonType       = "application/json"
@@ -55,7 +55,7 @@ func clientOf(config *rest.Config) (*client, error) {
 	return (&client{config: config, tls: tls}).another(), nil
 }
 
-// another returns the same user with other connections.
+// another returns a client of the same user with its own connections.
 func (c *client) another() *client {
 	transport := &http.Transport{TLSClientConfig: c.tls.Clone(), ForceAttemptHTTP2: true, DisableCompression: true}
 	return &client{config: c.config, tls: c.tls, http: &http.Client{Transport: transport}, header: c.header}
@@ -67,7 +67,7 @@ func (c *client) impersonating(user string, groups ...string) *client {
 	return &client{config: c.config, tls: c.tls, http: c.http, header: header}
 }
 
-// as returns a client that has a token instead of a certificate.
+// as returns a client that authenticates with a token instead of a certificate.
 func (c *client) as(token string) (*client, error) {
 	other, err := clientOf(rest.AnonymousClientConfig(c.config))
 	if err == nil {
@@ -192,9 +192,9 @@ func (c *client) remove(ctx context.Context, path string) error {
 	return err
 }
 
-// await returns once a path is there, or is not.
+// await blocks until a path exists, or does not exist.
 func (c *client) await(ctx context.Context, path string, there bool) error {
-	ctx, cancel := context.WithTimeout(ctx, startPatience)
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	for {
 		_, err := c.get(ctx, path)
@@ -208,7 +208,7 @@ func (c *client) await(ctx context.Context, path string, there bool) error {
 	}
 }
 
-// pause waits, or until ctx ends.
+// pause waits for d or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():

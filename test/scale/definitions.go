@@ -7,7 +7,7 @@ import (
 	"net/http"
 )
 
-// definitionsCommand is `scale definitions`: many definitions are made one after another, as clients do.
+// definitionsCommand implements "scale definitions": it creates many definitions one after another.
 func definitionsCommand(ctx context.Context, args []string) error {
 	return curve(ctx, flag.NewFlagSet("definitions", flag.ExitOnError), args, 10_000, tryDefinitions)
 }
@@ -32,7 +32,7 @@ func tryDefinitions(ctx context.Context, t try) error {
 	return nil
 }
 
-// definitions are an experiment with n of them.
+// definitions is an experiment with n definitions.
 type definitions struct {
 	*experiment
 	n int

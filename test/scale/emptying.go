@@ -5,7 +5,7 @@ import (
 	"flag"
 )
 
-// emptyingCommand is `scale emptying`: a namespace with many objects of many kinds is deleted.
+// emptyingCommand implements "scale emptying": it deletes a namespace with many objects of many kinds.
 func emptyingCommand(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("emptying", flag.ExitOnError)
 	kinds := flags.Int("kinds", 500, "of how many kinds the objects are")

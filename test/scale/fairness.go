@@ -30,7 +30,8 @@ type fairness struct {
 	kubeconfig, bulk, label string // of the child process that makes the bulk
 }
 
-// fairnessCommand is `scale fairness`. With --bulk it is the process that the experiment starts to be the other clients.
+// fairnessCommand implements "scale fairness". With --bulk, the process is the child of the experiment
+// that runs the other clients.
 func fairnessCommand(ctx context.Context, args []string) error {
 	var f fairness
 	flags := flag.NewFlagSet("fairness", flag.ExitOnError)
@@ -61,8 +62,8 @@ const (
 	// readNamespace contains the pods that are read, writeNamespace the created pods.
 	readNamespace  = "read"
 	writeNamespace = "written"
-	// politeness is the niceness of the other clients, so that the measured client does not wait
-	// for the CPU because of them.
+	// politeness is the niceness of the other clients. It prevents that the measured client waits for
+	// the CPU because of them.
 	politeness = 19
 	// getEvery is the pause between a response and the next get.
 	getEvery = 2 * time.Millisecond
@@ -70,7 +71,7 @@ const (
 
 func podsIn(namespace string) string { return "/api/v1/namespaces/" + namespace + "/pods" }
 
-// ordinaryPod is a pod of about 4 KiB as JSON.
+// ordinaryPod returns a pod of about 4 KiB in JSON.
 func ordinaryPod(name string) any {
 	pod := podObject(name, 0)
 	pod["metadata"].(fieldsOf)["annotations"] = fieldsOf{"example.com/notes": strings.Repeat("what pods carry about with them; ", 95)}
@@ -109,7 +110,7 @@ func (f *fairness) run(ctx context.Context) error {
 	return nil
 }
 
-// fill makes the pods that are read, and lists them once.
+// fill creates the pods that are read, and lists them once.
 func (f *fairness) fill(ctx context.Context, c *client) error {
 	for _, namespace := range []string{readNamespace, writeNamespace} {
 		if err := c.create(ctx, "/api/v1/namespaces", namespaceObject(namespace)); err != nil {
@@ -129,7 +130,8 @@ func (f *fairness) fill(ctx context.Context, c *client) error {
 	return err
 }
 
-// measure measures gets while another process makes the bulk: for some time, or until that ends.
+// measure measures gets while another process runs the other clients, for some time or until that
+// process ends.
 func (f *fairness) measure(ctx context.Context, m *getMeter, bulk string) error {
 	if bulk == "" {
 		ctx, cancel := context.WithTimeout(ctx, f.length)
@@ -151,7 +153,7 @@ func (f *fairness) measure(ctx context.Context, m *getMeter, bulk string) error 
 		return fmt.Errorf("start the other clients: %w", err)
 	}
 	lines := bufio.NewScanner(output)
-	lines.Scan() // T it has started
+	lines.Scan() // it has started
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var done string
@@ -169,13 +171,13 @@ func (f *fairness) measure(ctx context.Context, m *getMeter, bulk string) error 
 // getMeter measures gets of one pod.
 type getMeter struct {
 	client *client
-	server int // its process
+	server int // process ID of the server
 }
 
 const meterFormat = "%-18s %7s %8s %8s %8s %11s %10s   %s\n"
 
-// run sends gets until ctx ends, and prints a row. Processor time and time that the server's threads waited for a
-// processor are in percent of the time.
+// run sends gets until ctx ends, and prints a row. The CPU time of the server, and the time that its
+// threads waited for a CPU, are in percent of the elapsed time.
 func (m *getMeter) run(ctx context.Context, name string, done func() string) error {
 	took := newLatencies()
 	before, err := schedulingOf(m.server)
@@ -207,7 +209,7 @@ func (m *getMeter) run(ctx context.Context, name string, done func() string) err
 // scheduling contains the CPU and waiting times of a process, as reported by the operating system.
 type scheduling struct{ ran, waited time.Duration }
 
-// schedulingOf adds up the threads that a process has.
+// schedulingOf returns the sum for all threads of a process.
 func schedulingOf(pid int) (total scheduling, err error) {
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
 	if err != nil {
@@ -250,7 +252,7 @@ func (f *fairness) makeBulk(ctx context.Context) error {
 	return f.makeLists(ctx, clients)
 }
 
-// makeLists has each client list all pods again and again.
+// makeLists makes each client list all pods repeatedly.
 func (f *fairness) makeLists(ctx context.Context, clients []*client) error {
 	ctx, cancel := context.WithTimeout(ctx, f.length)
 	defer cancel()

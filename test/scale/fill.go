@@ -19,7 +19,7 @@ import (
 // perCommit is the number of objects in a commit.
 const perCommit = 1000
 
-// fillCommand is `scale fill`.
+// fillCommand implements "scale fill".
 func fillCommand(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("fill", flag.ExitOnError)
 	dir := flags.String("data-dir", "mainstay-data", "folder of a server that does not run")
@@ -85,7 +85,7 @@ const group = "scale.example.com"
 
 func plural(k int) string { return fmt.Sprintf("things%d", k) }
 
-// definition is the stored CustomResourceDefinition of a kind, established.
+// definition returns the stored form of an established CustomResourceDefinition.
 func definition(k int) kv.Op {
 	now := time.Now().UTC().Format(time.RFC3339)
 	name := plural(k) + "." + group
@@ -114,7 +114,7 @@ func definition(k int) kv.Op {
 	})
 }
 
-// object is the nth stored object.
+// object returns the nth stored object.
 func object(c *content, n int) kv.Op {
 	k, n := n%c.kinds, n/c.kinds
 	name := fmt.Sprintf("o%07d", n)

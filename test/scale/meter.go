@@ -101,7 +101,7 @@ func seconds(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds()) }
 
 func mebibytes(n float64) string { return fmt.Sprintf("%.1f", n/mebi) }
 
-// collect has the server collect garbage, and returns the size of its heap then.
+// collect makes the server collect garbage and returns the size of its heap afterwards.
 func (e *experiment) collect(ctx context.Context) (float64, error) {
 	if err := collectGarbage(ctx, e.client); err != nil {
 		return 0, err
@@ -115,7 +115,7 @@ func collectGarbage(ctx context.Context, c *client) error {
 	return err
 }
 
-// concurrently does something n times, some at once.
+// concurrently calls do n times, at most atOnce calls at a time.
 func concurrently(ctx context.Context, n, atOnce int, do func(context.Context, int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	var next atomic.Int64

@@ -19,7 +19,7 @@ import (
 type nodesConfig struct {
 	binary, dir, options string
 	nodes, podsPerNode   int
-	churn                float64 // T pods created and deleted per second
+	churn                float64 // pods created and deleted per second
 	measured             time.Duration
 	speed                float64
 }
@@ -33,7 +33,8 @@ const (
 	controllers = 4
 )
 
-// nodesCommand is `scale nodes`: simulated kubelets, a scheduler and controllers of many nodes.
+// nodesCommand implements "scale nodes": it simulates the kubelets, a scheduler and the controllers of
+// many nodes.
 func nodesCommand(ctx context.Context, args []string) error {
 	var config nodesConfig
 	flags := flag.NewFlagSet("nodes", flag.ExitOnError)
@@ -51,7 +52,7 @@ func nodesCommand(ctx context.Context, args []string) error {
 	return tryNodes(ctx, config)
 }
 
-// cluster is one under way.
+// cluster is a running simulation.
 type cluster struct {
 	*experiment
 	config   nodesConfig
@@ -84,7 +85,7 @@ func tryNodes(ctx context.Context, config nodesConfig) error {
 	}
 	close(c.connected)
 	c.background(ctx)
-	pause(ctx, 2*podLife) // T until the rates of creations and deletions are equal
+	pause(ctx, 2*podLife) // until the rates of creations and deletions are equal
 	c.took.reset()
 	err = c.step(ctx, "heartbeats and churn", int(config.measured.Seconds()), func(ctx context.Context) error {
 		pause(ctx, config.measured)
@@ -106,7 +107,7 @@ const (
 
 func podsPath(i int) string { return "/api/v1/namespaces/" + namespaceOf(i) + "/pods" }
 
-// fill makes namespaces, nodes, leases and pods, unless an earlier run has made them.
+// fill creates namespaces, nodes, leases and pods, unless an earlier run has created them.
 func (c *cluster) fill(ctx context.Context) error {
 	last := c.config.nodes*c.config.podsPerNode - 1
 	if _, err := c.client.get(ctx, fmt.Sprintf("%s/steady-%d", podsPath(last), last)); err == nil {
@@ -190,7 +191,7 @@ func (c *cluster) watch(ctx context.Context, of *client, path string, timed bool
 	r := request{method: http.MethodGet, path: path + "&allowWatchBookmarks=true&resourceVersion=0"}
 	resp, err := of.send(ctx, r)
 	for ; isCode(err, http.StatusTooManyRequests) && ctx.Err() == nil; resp, err = of.send(ctx, r) {
-		pause(ctx, time.Second) // T as clients do after Retry-After
+		pause(ctx, time.Second) // as clients do after Retry-After
 	}
 	if err != nil {
 		return err

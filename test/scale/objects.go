@@ -18,7 +18,7 @@ func namespaceObject(name string) any {
 	return fieldsOf{"apiVersion": "v1", "kind": "Namespace", "metadata": fieldsOf{"name": name}}
 }
 
-// configMapObject is a ConfigMap of about 300 bytes.
+// configMapObject returns a ConfigMap of about 300 bytes.
 func configMapObject(name string, n int) fieldsOf {
 	return fieldsOf{
 		"apiVersion": "v1", "kind": "ConfigMap", "metadata": fieldsOf{"name": name, "labels": fieldsOf{"n": fmt.Sprint(n % 10)}},
@@ -26,7 +26,7 @@ func configMapObject(name string, n int) fieldsOf {
 	}
 }
 
-// widgetObject is an object of the kind of a definitionObject.
+// widgetObject returns an object of the kind that a definitionObject defines.
 func widgetObject(kind, name string, n int) fieldsOf {
 	return fieldsOf{
 		"apiVersion": soakGroup + "/v1", "kind": kind, "metadata": fieldsOf{"name": name, "labels": fieldsOf{"n": fmt.Sprint(n % 10)}},
@@ -58,7 +58,7 @@ func eventObject(namespace string, n int) fieldsOf {
 	}
 }
 
-// definitionObject is a definition with a schema, a rule in CEL and a column.
+// definitionObject returns a definition with a schema, a CEL rule and a printer column.
 func definitionObject(plural string) any {
 	kind := kindOf(plural)
 	return fieldsOf{
@@ -81,10 +81,10 @@ func definitionObject(plural string) any {
 	}
 }
 
-// kindOf is the kind of a plural.
+// kindOf returns the kind for a plural name.
 func kindOf(plural string) string { return "K" + plural }
 
-// policyObjects are an admission policy, which only concerns one namespace, and its binding.
+// policyObjects returns an admission policy for one namespace and its binding.
 func policyObjects(name, namespace string) (policy, binding any) {
 	meta := fieldsOf{"name": name}
 	policy = fieldsOf{
@@ -106,7 +106,8 @@ func policyObjects(name, namespace string) (policy, binding any) {
 	return policy, binding
 }
 
-// rightsObjects let the default service account of a namespace read it.
+// rightsObjects returns a role and a binding that permit the default service account to read its
+// namespace.
 func rightsObjects() (role, binding any) {
 	meta := fieldsOf{"name": "reader"}
 	role = fieldsOf{

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// observed is the times from a change to its events.
+// observed contains the delays between changes and their events.
 type observed struct {
 	n     atomic.Int64
 	on    atomic.Bool
@@ -40,7 +40,7 @@ func (o *observed) add(t time.Duration) {
 	}
 }
 
-// stop returns the times in order.
+// stop ends the observation and returns the sorted delays.
 func (o *observed) stop() []time.Duration {
 	o.on.Store(false)
 	o.times <- -1

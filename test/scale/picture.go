@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// The picture is panels one below the other, each a line over the same time.
+// The picture consists of panels with the same time axis, one below the other.
 const (
 	pictureWidth = 860
 	panelHeight  = 110
@@ -16,7 +16,7 @@ const (
 	mebi         = 1 << 20
 )
 
-// panel is one line of the picture.
+// panel is a panel of the picture with one line.
 type panel struct {
 	title, unit string
 	value       func(*sample) float64
@@ -33,7 +33,7 @@ func panels() []panel {
 	}
 }
 
-// picture draws samples as SVG. Vertical lines are restarts: dashed ones SIGTERM, full ones SIGKILL.
+// picture draws samples as SVG. Vertical lines are restarts: dashed for SIGTERM, solid for SIGKILL.
 func picture(samples []*sample) []byte {
 	var out bytes.Buffer
 	all := panels()

@@ -19,10 +19,10 @@ var columns = [...]string{"seconds", "restarts", "rss", "heap", "goroutines", "f
 
 // sample is the resource usage of the server at one time.
 type sample struct {
-	seconds         float64 // since the beginning
-	restarts        int     // until then; the second, fourth and so on were hard
+	seconds         float64 // since the start of the soak
+	restarts        int     // number of restarts so far; every second one used SIGKILL
 	rss             float64 // anonymous memory, in bytes
-	heap            float64 // T after the last garbage collection
+	heap            float64 // after the last garbage collection
 	goroutines, fds float64
 	store           float64 // bytes of files
 	cpu             float64 // seconds of this process
@@ -84,12 +84,12 @@ func readMetrics(ctx context.Context, c *client, names ...string) (map[string]fl
 // usage is the kernel's data about a process.
 type usage struct {
 	anonymous float64 // bytes
-	peak      float64 // bytes, the most it ever had, files included
+	peak      float64 // maximum so far, in bytes, including files
 	fds       float64
 	cpu       time.Duration
 }
 
-// ticksPerSecond is the unit of /proc/PID/stat on every Linux that there is.
+// ticksPerSecond is the unit of /proc/PID/stat, which is the same on all Linux systems.
 const ticksPerSecond = 100
 
 func usageOf(pid int) (*usage, error) {
@@ -121,7 +121,7 @@ func usageOf(pid int) (*usage, error) {
 	}, nil
 }
 
-// kibibytes returns a line of /proc/PID/status, in bytes.
+// kibibytes returns the value of a line of /proc/PID/status, converted to bytes.
 func kibibytes(status []byte, name string) float64 {
 	lines := bufio.NewScanner(bytes.NewReader(status))
 	for lines.Scan() {

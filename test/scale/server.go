@@ -16,23 +16,23 @@ import (
 )
 
 const (
-	// startPatience is the timeout for the start of a server, stopPatience for its end.
-	startPatience = 5 * time.Minute
-	stopPatience  = time.Minute
+	// startTimeout is the timeout for the start of a server, stopTimeout for its end.
+	startTimeout = 5 * time.Minute
+	stopTimeout  = time.Minute
 )
 
-// server is a mainstay that is started, and started again, on one data directory and port.
+// server is a mainstay process that can be restarted with the same data directory and port.
 type server struct {
 	binary, dir string
 	port        int
 	flags       []string
-	// under is a command with arguments that runs the server as its child, or nil.
+	// under is a wrapper command that runs the server as its child, or nil.
 	under []string
 
 	cmd *exec.Cmd
-	// away counts beginnings and ends of restarts: it is odd while there is no server.
+	// away counts starts and ends of restarts: it is odd while no server runs.
 	away atomic.Int64
-	// back is when the last restart ended, in nanoseconds since 1970.
+	// back is the end of the last restart, in Unix nanoseconds.
 	back atomic.Int64
 }
 
@@ -71,7 +71,7 @@ func (s *server) start(ctx context.Context) (time.Duration, error) {
 
 // awaitReady waits until /readyz returns 200.
 func (s *server) awaitReady(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, startPatience)
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	for {
 		c, err := newClient(s.kubeconfig())
@@ -89,12 +89,12 @@ func (s *server) awaitReady(ctx context.Context) error {
 	}
 }
 
-// stop ends the server in good order.
+// stop sends SIGTERM and waits until the server has ended.
 func (s *server) stop() error {
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return fmt.Errorf("send SIGTERM: %w", err)
 	}
-	late := time.AfterFunc(stopPatience, func() { s.cmd.Process.Kill() })
+	late := time.AfterFunc(stopTimeout, func() { s.cmd.Process.Kill() })
 	defer late.Stop()
 	if err := s.cmd.Wait(); err != nil {
 		return fmt.Errorf("the server did not end well: %w", err)
@@ -102,10 +102,10 @@ func (s *server) stop() error {
 	return nil
 }
 
-// kill ends the server at once.
+// kill sends SIGKILL and waits until the server has ended.
 func (s *server) kill() {
 	s.cmd.Process.Kill()
-	_ = s.cmd.Wait() // T the error is that it was killed
+	_ = s.cmd.Wait() // returns the error of a killed process
 }
 
 // restart stops the server, with SIGKILL if hard, and starts it again.

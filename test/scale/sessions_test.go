@@ -104,12 +104,12 @@ func newSessions(b *testing.B) *sessions {
 	return s
 }
 
-// silent is a log that is empty until its end.
+// silent is an empty log that does not end until end is closed.
 type silent struct{ end <-chan struct{} }
 
 func (s *silent) Read([]byte) (int, error) { <-s.end; return 0, io.EOF }
 
-// createPod makes a pod of the namespace default, on the kubelet's node.
+// createPod creates a pod in the namespace default, on the kubelet's node.
 func (s *sessions) createPod(b *testing.B) {
 	b.Helper()
 	client, err := kubernetes.NewForConfig(s.config)
@@ -137,7 +137,7 @@ func (s *sessions) createPod(b *testing.B) {
 
 const podPath = "/api/v1/namespaces/default/pods/p"
 
-// follow begins a session on a connection that it shares with others.
+// follow starts a session on a shared connection.
 func (s *sessions) follow(b *testing.B, line string) {
 	method, path, _ := strings.Cut(line, " ")
 	request, err := http.NewRequestWithContext(b.Context(), method, s.server.URL()+podPath+path, nil)
@@ -154,7 +154,7 @@ func (s *sessions) follow(b *testing.B, line string) {
 	b.Cleanup(func() { _ = answer.Body.Close() })
 }
 
-// upgrade begins a session on a connection of its own.
+// upgrade starts a session on its own connection.
 func (s *sessions) upgrade(b *testing.B, line string, header []string) {
 	config, err := rest.TLSConfigFor(s.config)
 	if err != nil {
@@ -286,7 +286,7 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// cpu is the CPU time of the server in seconds.
+// cpu returns the CPU time of the server, in seconds.
 func (s *sessions) cpu(b *testing.B) float64 {
 	found := regexp.MustCompile(`(?m)^process_cpu_seconds_total (\S+)`).FindSubmatch(s.get(b, "/metrics"))
 	if found == nil {

@@ -74,7 +74,7 @@ func runSoak(ctx context.Context, config soakConfig) error {
 	return errors.Join(err, s.draw(), s.verdict())
 }
 
-// soak is one under way.
+// soak is a running soak test.
 type soak struct {
 	config   soakConfig
 	server   *server
@@ -120,7 +120,7 @@ type worker struct {
 	soak  *soak
 }
 
-// work does an activity again and again.
+// work repeats an activity until ctx ends.
 func (s *soak) work(ctx context.Context, a activity, id int) {
 	c, err := newClient(s.server.kubeconfig())
 	if err != nil {

@@ -82,7 +82,7 @@ func (c *watchConfig) open(ctx context.Context, client *client, groups *watchGro
 	if err != nil {
 		return err
 	}
-	pause(ctx, 10*time.Second) // stacks become smaller, and buffers are let go
+	pause(ctx, 10*time.Second) // stacks shrink, and buffers are released
 	after, err := readAccount(ctx, client)
 	if err != nil {
 		return err
@@ -129,9 +129,9 @@ func (c *watchConfig) change(ctx context.Context, client *client, groups *watchG
 // account is the resource usage that the server reports, in bytes and seconds.
 type account struct{ cpu, resident, heap, stacks, goroutines float64 }
 
-// readAccount reads it after a garbage collection.
+// readAccount reads the resource usage after a garbage collection.
 func readAccount(ctx context.Context, c *client) (*account, error) {
-	for range 2 { // T the second one frees the finalized objects
+	for range 2 { // the second one frees the finalized objects
 		if err := collectGarbage(ctx, c); err != nil {
 			return nil, err
 		}

@@ -24,7 +24,7 @@ const (
 // watchGroups are n objects, each with its own watches.
 type watchGroups struct {
 	n        int
-	setUp    func(i int) []creation // T the objects that must exist
+	setUp    func(i int) []creation // the objects that must exist
 	path     func(i int) string     // of the object that is changed
 	query    func(i int) string     // path and query of the watches
 	observed *observed
@@ -66,7 +66,7 @@ func watchGroupsBy(by string, n int) (*watchGroups, error) {
 	return g, nil
 }
 
-// create makes the objects that are not there yet.
+// create creates the objects that do not exist.
 func (g *watchGroups) create(ctx context.Context, c *client) error {
 	return concurrently(ctx, g.n, watchWriters, func(ctx context.Context, i int) error {
 		for _, o := range g.setUp(i) {
@@ -84,7 +84,7 @@ func (g *watchGroups) watch(ctx context.Context, c *client, connections, each in
 		connection := c.another()
 		for i := range each {
 			path := g.query((n*each+i)%g.n) + "&watch=true&resourceVersion=0"
-			response, err := connection.send(ctx, request{method: http.MethodGet, path: path}) // lasts longer than the opening
+			response, err := connection.send(ctx, request{method: http.MethodGet, path: path}) // the watch outlives this function
 			if err != nil {
 				return err
 			}
@@ -147,7 +147,7 @@ func (g *watchGroups) change(ctx context.Context, c *client, rate int, length ti
 			delayed.Add(1)
 		}
 		select {
-		case due <- made * 7919: // a prime, so that changes are all over
+		case due <- made * 7919: // a prime, to distribute the changes over all groups
 		case <-ctx.Done():
 		}
 	}

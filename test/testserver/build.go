@@ -16,17 +16,18 @@ import (
 // BinaryEnv is the variable with the path of a binary to use instead of building one.
 const BinaryEnv = "MAINSTAY_BINARY"
 
-// buildOnce builds the binary on the first call in this process and returns the same result later.
+// buildOnce builds the binary on the first call and caches the result.
 var buildOnce = sync.OnceValues(build)
 
-// Main runs the tests and removes the binary that Binary has built. Its result is the exit code.
+// Main runs the tests, removes the binary that Binary has built, and returns the exit code for os.Exit.
 func Main(m *testing.M) int {
 	defer os.RemoveAll(buildDir())
 	return m.Run()
 }
 
-// Binary returns the path of a mainstay binary built from this module. It is built without cgo, as
-// releases are, or with the race detector if the test has it.
+// Binary returns the path of a mainstay binary built from this module, or the value of BinaryEnv. The
+// first call in a process builds the binary: without cgo, like releases, or with the race detector if
+// the test has it. It is safe for concurrent use.
 func Binary() (string, error) { return buildOnce() }
 
 // buildDir is the build directory of this process. Test packages run concurrently, each in its own
@@ -64,7 +65,8 @@ func build() (string, error) {
 	return binary, nil
 }
 
-// moduleRoot returns the folder of this module, which the test's own may replace.
+// moduleRoot returns the directory of this module. A nested test module refers to it with a replace
+// directive.
 func moduleRoot() (string, error) {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "mainstay.dev/mainstay").Output()
 	if err != nil {

@@ -4,12 +4,12 @@
 //
 // A test package that uses it calls Main in its TestMain, which removes the binary at the end:
 //
-// func TestMain(m *testing.M) { os.Exit(testserver.Main(m)) }
+//	func TestMain(m *testing.M) { os.Exit(testserver.Main(m)) }
 //
 // A test starts a server with New:
 //
-// srv := testserver.New(t, testserver.Options{}) client :=
-// kubernetes.NewForConfigOrDie(srv.RESTConfig())
+//	srv := testserver.New(t, testserver.Options{})
+//	client := kubernetes.NewForConfigOrDie(srv.RESTConfig())
 //
 // The server is stopped when the test ends. Its log is printed if the test failed, and a panic in
 // the log fails the test. With `go test -race` the server is built with the race detector, too, and

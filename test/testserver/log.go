@@ -21,7 +21,7 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return b.buf.Write(p)
 }
 
-// String returns all that was printed so far.
+// String returns the output so far.
 func (b *Buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -31,9 +31,8 @@ func (b *Buffer) String() string {
 // logTo sends both streams of the process to one log.
 func logTo(cmd *exec.Cmd, log *Buffer) { cmd.Stdout, cmd.Stderr = log, log }
 
-// Panics returns the lines of a server log that report a panic or a race, each with up to twenty
-// following lines. The search ignores case: the server logs recovered panics, the Go runtime fatal
-// ones.
+// Panics returns the lines of a server log that report a panic or a data race, each with up to twenty
+// following lines. The search ignores case, because the server and the Go runtime use different texts.
 func Panics(log string) []string {
 	var found []string
 	lines := strings.Split(log, "\n")
@@ -53,7 +52,7 @@ func tellsOfPanic(line string) bool {
 	return strings.Contains(lower, "panic") || strings.Contains(line, "DATA RACE") || strings.Contains(line, "fatal error:")
 }
 
-// tail is the end of a log, at most n lines of it.
+// tail returns the last n lines of a log.
 func tail(log string, n int) string {
 	lines := strings.Split(strings.TrimRight(log, "\n"), "\n")
 	if len(lines) > n {

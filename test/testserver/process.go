@@ -14,11 +14,12 @@ import (
 type process struct {
 	cmd    *exec.Cmd
 	exited chan struct{} // closed once the process has ended
-	err    error         // of Wait; read after exited is closed
+	err    error         // result of Wait; valid after exited is closed
 }
 
-// startProcess starts the command. One goroutine, bound to its thread, both starts and awaits it: on Linux the kernel
-// ends the child with the thread that started it, so that no server outlives a test run that was cut short.
+// startProcess starts the command. One goroutine, locked to its thread, starts the process and waits
+// for it: on Linux, the kernel kills the child when the thread that started it ends, so that no server
+// outlives an aborted test run.
 func startProcess(cmd *exec.Cmd) (*process, error) {
 	p := &process{cmd: cmd, exited: make(chan struct{})}
 	started := make(chan error, 1)
@@ -40,15 +41,15 @@ func startProcess(cmd *exec.Cmd) (*process, error) {
 }
 
 // terminate signals the process to end and waits for it.
-func (p *process) terminate(patience time.Duration) error {
+func (p *process) terminate(timeout time.Duration) error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("send SIGTERM: %w", err)
 	}
 	select {
 	case <-p.exited:
-	case <-time.After(patience):
+	case <-time.After(timeout):
 		p.kill()
-		return fmt.Errorf("the server was still running %s after SIGTERM", patience)
+		return fmt.Errorf("the server was still running %s after SIGTERM", timeout)
 	}
 	if p.err != nil {
 		return fmt.Errorf("the server ended with %w, not with exit code 0", p.err)

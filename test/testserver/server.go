@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// stopPatience is the timeout for the shutdown of a server after SIGTERM.
-const stopPatience = 30 * time.Second
+// stopTimeout is the timeout for the shutdown of a server after SIGTERM.
+const stopTimeout = 30 * time.Second
 
 // flagsEnv is the variable with flags for every server. The flags of the test follow them.
 const flagsEnv = "MAINSTAY_TEST_FLAGS"
@@ -195,7 +195,7 @@ func (s *Server) ready(ctx context.Context) error {
 func (s *Server) Stop() error {
 	p := s.process
 	s.process = nil
-	return p.terminate(stopPatience)
+	return p.terminate(stopTimeout)
 }
 
 // Kill kills the process and waits for its exit.

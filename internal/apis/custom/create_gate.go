@@ -19,18 +19,19 @@ type createGate struct {
 	}
 }
 
-// enter reports whether the caller may create objects. If so, the caller must call leave afterwards.
-func (g *createGate) enter() (leave func(), ok bool) {
+// acquire admits a request that creates objects. It returns false if the gate is closed; otherwise the
+// caller must call release after the creation.
+func (g *createGate) acquire() (release func(), ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.mu.closed {
 		return nil, false
 	}
 	g.mu.creating++
-	return g.leave, true
+	return g.release, true
 }
 
-func (g *createGate) leave() {
+func (g *createGate) release() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.mu.creating--
@@ -40,7 +41,7 @@ func (g *createGate) leave() {
 	}
 }
 
-// close makes all later calls of enter fail. It does not block.
+// close makes all later calls of acquire fail. It does not block.
 func (g *createGate) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -203,13 +203,13 @@ func compile(crd *apiextensionsv1.CustomResourceDefinition, version string, metr
 		return nil, fmt.Errorf("compile the schema of %s in version %s: %w", crd.Name, version, err)
 	}
 	s.PruneDefaults()
-	return &compiled{Schema: s, rules: rules.New(props, true).Measured(metrics), preserveUnknown: crd.Spec.PreserveUnknownFields}, nil
+	return &compiled{Schema: s, rules: rules.New(props, true).WithMetrics(metrics), preserveUnknown: crd.Spec.PreserveUnknownFields}, nil
 }
 
 // complete prunes a stored document and sets its defaults.
 func (c *compiled) complete(doc map[string]any) {
 	if c.preserveUnknown {
-		c.Fill(doc)
+		c.SetDefaults(doc)
 		return
 	}
 	c.Complete(doc)

@@ -121,11 +121,11 @@ func (w *watch) Close() error {
 
 // Create implements rest.Creater.
 func (i instances) Create(ctx context.Context, obj codec.Object, validate rest.ValidateObjectFunc, options metav1.CreateOptions) (*codec.Record, error) {
-	leave, ok := i.handler.creates.enter()
+	release, ok := i.handler.creates.acquire()
 	if !ok {
 		return nil, i.handler.createForbidden(obj.GetName())
 	}
-	defer leave()
+	defer release()
 	o, err := i.handler.open(ctx)
 	if err != nil {
 		return nil, err
@@ -142,9 +142,9 @@ func (i instances) Update(ctx context.Context, name types.NamespacedName, update
 	if !options.AllowCreate {
 		return o.store.Update(ctx, name, update, options)
 	}
-	leave, ok := i.handler.creates.enter()
+	release, ok := i.handler.creates.acquire()
 	if ok {
-		defer leave()
+		defer release()
 		return o.store.Update(ctx, name, update, options)
 	}
 	options.AllowCreate = false

@@ -674,9 +674,9 @@ func (m *model) checkEntry(s *modelServer, e *entry, crd *apiextensionsv1.Custom
 	if isTerminating != (crd.DeletionTimestamp != nil) {
 		m.fatalf("server %d: %s is in phase %s with deletion timestamp %v", s.number, name, e.phase(), crd.DeletionTimestamp)
 	}
-	leave, isOpen := e.creates.enter()
+	release, isOpen := e.creates.acquire()
 	if isOpen {
-		leave()
+		release()
 	}
 	if isOpen == isTerminating {
 		m.fatalf("server %d: the create gate of %s in phase %s is open: %t", s.number, name, e.phase(), isOpen)

@@ -25,17 +25,17 @@ const (
 	conventions = "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
 )
 
-// schemaTarget is the type of document that contains a schema.
+// schemaTarget is the type of document that will contain a schema.
 type schemaTarget int
 
 const (
 	v3Target    schemaTarget = iota
-	v2Target                 // has no alternatives and no null
-	mergeTarget              // as version 3, with the references of version 2
+	v2Target                 // supports neither alternatives nor null
+	mergeTarget              // like v3, with the references of v2
 )
 
-// Digest identifies the OpenAPI schemas and paths of a group version. It reads no
-// definition.
+// Digest returns a hash that changes with the OpenAPI schemas or paths of a group version. It uses only
+// the entries in memory.
 func (s *Source) Digest(gv schema.GroupVersion) string {
 	h := sha256.New()
 	for _, e := range s.discoveredIn(gv) {
@@ -55,11 +55,12 @@ func (s *Source) discoveredIn(gv schema.GroupVersion) []*entry {
 }
 
 // Schemas returns the OpenAPI schemas of a group version by model name, for v2 or v3. It reads the
-// stored definitions without a cache. The caller owns the result.
+// stored definitions without a cache, and blocks until they are read or ctx ends. Definitions that
+// were deleted meanwhile cause an error. The caller owns the result.
 func (s *Source) Schemas(ctx context.Context, gv schema.GroupVersion, v2 bool) (map[string]openapi.Schema, error) {
-	as := v3Target
+	target := v3Target
 	if v2 {
-		as = v2Target
+		target = v2Target
 	}
 	entries := s.discoveredIn(gv)
 	models := make([]map[string]openapi.Schema, len(entries))
@@ -67,10 +68,10 @@ func (s *Source) Schemas(ctx context.Context, gv schema.GroupVersion, v2 bool) (
 	var group errgroup.Group
 	for range min(len(entries), bulkWorkers()) {
 		group.Go(func() error {
-			p := newSchemaWriter(as)
+			writer := newSchemaWriter(target)
 			for i := next.Add(1) - 1; i < int64(len(entries)); i = next.Add(1) - 1 {
 				var err error
-				if models[i], err = s.models(ctx, entries[i], gv.Version, p); err != nil {
+				if models[i], err = s.models(ctx, entries[i], gv.Version, writer); err != nil {
 					return fmt.Errorf("OpenAPI schema of %s in version %s: %w", entries[i].name, gv.Version, err)
 				}
 			}
@@ -87,12 +88,12 @@ func (s *Source) Schemas(ctx context.Context, gv schema.GroupVersion, v2 bool) (
 	return all, nil
 }
 
-// bulkWorkers returns the number of goroutines for work on many definitions: GOMAXPROCS-1, so that one processor
-// serves requests.
+// bulkWorkers returns the number of goroutines for work on many definitions: GOMAXPROCS-1, so that one
+// processor remains for requests.
 func bulkWorkers() int { return max(1, runtime.GOMAXPROCS(0)-1) }
 
-// models returns the schemas of one definition. The result is nil if the version was removed meanwhile.
-func (s *Source) models(ctx context.Context, e *entry, version string, p *schemaWriter) (map[string]openapi.Schema, error) {
+// models returns the schemas of one definition, or nil if the version was removed meanwhile.
+func (s *Source) models(ctx context.Context, e *entry, version string, writer *schemaWriter) (map[string]openapi.Schema, error) {
 	record, err := s.readRecord(ctx, e.name)
 	if err != nil {
 		return nil, err
@@ -101,7 +102,7 @@ func (s *Source) models(ctx context.Context, e *entry, version string, p *schema
 	if m == nil || err != nil {
 		return nil, err
 	}
-	return m.models(p)
+	return m.models(writer)
 }
 
 // modelBuilder builds the models of the kind and of the list of a version.
@@ -116,8 +117,8 @@ type modelBuilder struct {
 	preservesUnknown bool
 }
 
-// newModelBuilder returns the builder of a version, which uses the schema in the stored
-// JSON in place if that has the expected form. It is nil if there is no such version.
+// newModelBuilder returns the builder of a version, or nil if the definition does not have it. It
+// decodes the definition only if the stored JSON does not have the expected form.
 func newModelBuilder(e *entry, v *entryVersion, record *codec.Record) (*modelBuilder, error) {
 	in, start := jsonplan.NewCursor(record.Stored())
 	at := in.Seek(start, "spec", "versions", v.index)
@@ -158,13 +159,13 @@ func (m *modelBuilder) name(kind string) string {
 	return strings.Join(parts, ".") + "." + m.version.name + "." + kind
 }
 
-func (m *modelBuilder) models(p *schemaWriter) (map[string]openapi.Schema, error) {
+func (m *modelBuilder) models(writer *schemaWriter) (map[string]openapi.Schema, error) {
 	kind, listKind := m.names.kind, m.names.listKind
-	object, err := m.object(p)
+	object, err := m.object(writer)
 	if err != nil {
 		return nil, err
 	}
-	list, err := jsonplan.Marshal(m.list(p.target))
+	list, err := jsonplan.Marshal(m.list(writer.target))
 	if err != nil {
 		return nil, fmt.Errorf("encode: %w", err)
 	}
@@ -175,17 +176,17 @@ func (m *modelBuilder) models(p *schemaWriter) (map[string]openapi.Schema, error
 }
 
 // object returns the model of the kind.
-func (m *modelBuilder) object(p *schemaWriter) ([]byte, error) {
+func (m *modelBuilder) object(writer *schemaWriter) ([]byte, error) {
 	marks := map[string]any{}
 	m.setKind(marks, m.names.kind)
 	encoded, err := jsonplan.Marshal(marks)
 	if err != nil {
 		return nil, fmt.Errorf("encode: %w", err)
 	}
-	return p.root(m.schema, m.at, m.preservesUnknown, encoded)
+	return writer.root(m.schema, m.at, m.preservesUnknown, encoded)
 }
 
-func (m *modelBuilder) list(as schemaTarget) map[string]any {
+func (m *modelBuilder) list(target schemaTarget) map[string]any {
 	types := metav1.TypeMeta{}.SwaggerDoc()
 	doc := map[string]any{
 		"type": "object", "description": m.names.listKind + " is a list of " + m.names.kind,
@@ -193,10 +194,10 @@ func (m *modelBuilder) list(as schemaTarget) map[string]any {
 		"properties": map[string]any{
 			"apiVersion": property("string", types["apiVersion"]),
 			"kind":       property("string", types["kind"]),
-			"metadata":   reference("Standard list metadata. More info: "+conventions+"#types-kinds", metaModels+"ListMeta", as),
+			"metadata":   reference("Standard list metadata. More info: "+conventions+"#types-kinds", metaModels+"ListMeta", target),
 			"items": map[string]any{
 				"type": "array", "description": "List of " + m.names.plural + ". More info: " + conventions,
-				"items": map[string]any{"$ref": refOf(m.name(m.names.kind), as)},
+				"items": map[string]any{"$ref": refOf(m.name(m.names.kind), target)},
 			},
 		},
 	}
@@ -221,17 +222,17 @@ func property(jsonType, description string) map[string]any {
 	return map[string]any{"type": jsonType, "description": description}
 }
 
-func refOf(model string, as schemaTarget) string {
-	if as == v3Target {
+func refOf(model string, target schemaTarget) string {
+	if target == v3Target {
 		return "#/components/schemas/" + model
 	}
 	return "#/definitions/" + model
 }
 
-// reference returns a reference to another model, with a description of its own.
-func reference(description, model string, as schemaTarget) map[string]any {
-	ref := map[string]any{"$ref": refOf(model, as)}
-	if as == v3Target {
+// reference returns a reference to another model with a description.
+func reference(description, model string, target schemaTarget) map[string]any {
+	ref := map[string]any{"$ref": refOf(model, target)}
+	if target == v3Target {
 		return map[string]any{"description": description, "allOf": []any{ref}}
 	}
 	ref["description"] = description

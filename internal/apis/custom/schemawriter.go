@@ -11,23 +11,23 @@ import (
 	"mainstay.dev/mainstay/internal/codec/jsonplan"
 )
 
-// schemaWriter writes structural schemas as OpenAPI schemas that clients support. It
-// works in one pass over their JSON, and copies what does not change.
+// schemaWriter converts structural schemas to the OpenAPI schemas that clients support. It makes one
+// pass over the JSON and copies unchanged parts.
 type schemaWriter struct {
 	target schemaTarget
-	// rootMembers and embeddedMembers are the properties that all resources, and
-	// all embedded ones, have, as members of a JSON object.
+	// rootMembers and embeddedMembers are the properties apiVersion, kind and metadata of resources
+	// and of embedded resources, as members of a JSON object.
 	rootMembers, embeddedMembers []byte
 
 	in  *jsonplan.Cursor
 	out []byte
 }
 
-func newSchemaWriter(as schemaTarget) *schemaWriter {
+func newSchemaWriter(target schemaTarget) *schemaWriter {
 	types := metav1.TypeMeta{}.SwaggerDoc()
-	metadata := reference("Standard object's metadata. More info: "+conventions+"#metadata", metaModels+"ObjectMeta", as)
+	metadata := reference("Standard object's metadata. More info: "+conventions+"#metadata", metaModels+"ObjectMeta", target)
 	return &schemaWriter{
-		target: as,
+		target: target,
 		rootMembers: membersOf(map[string]any{
 			"apiVersion": property("string", types["apiVersion"]), "kind": property("string", types["kind"]), "metadata": metadata,
 		}),
@@ -48,28 +48,28 @@ func membersOf(object map[string]any) []byte {
 	return encoded[1 : len(encoded)-1]
 }
 
-// root returns the schema of a resource, which is at an offset of a text, with the
-// members of the object more in addition. In v2, a resource that preserves unknown
-// fields has no more than a type: kubectl would reject all but its properties.
-func (p *schemaWriter) root(in *jsonplan.Cursor, at int, keepsUnknown bool, more []byte) ([]byte, error) {
-	p.in, p.out = in, p.out[:0]
-	s := openSchema{members: p.rootMembers}
-	if p.open(&s, at) == jsonplan.Bad {
-		return nil, errors.New("the schema is no JSON that can be read")
+// root returns the schema of a resource at an offset of in, with the members of the JSON object more
+// added. In v2, the schema of a resource that preserves unknown fields contains only the type,
+// because kubectl would reject all fields except its properties. The caller owns the result.
+func (w *schemaWriter) root(in *jsonplan.Cursor, at int, preservesUnknown bool, more []byte) ([]byte, error) {
+	w.in, w.out = in, w.out[:0]
+	s := openSchema{members: w.rootMembers}
+	if w.open(&s, at) == jsonplan.Bad {
+		return nil, errors.New("the schema is not valid JSON")
 	}
 	switch {
-	case p.target == v2Target && (keepsUnknown || s.keepsUnknown):
-		p.out = append(p.out[:0], `,"type":"object"`...)
+	case w.target == v2Target && (preservesUnknown || s.preservesUnknown):
+		w.out = append(w.out[:0], `,"type":"object"`...)
 	case !s.has(propertiesKeyword):
-		p.withMembers(&s, p.rootMembers)
+		w.withMembers(&s, w.rootMembers)
 	}
-	p.out = append(p.out, ',')
-	p.out = append(p.out, more[1:len(more)-1]...)
-	p.close(&s)
-	return bytes.Clone(p.out), nil
+	w.out = append(w.out, ',')
+	w.out = append(w.out, more[1:len(more)-1]...)
+	w.close(&s)
+	return bytes.Clone(w.out), nil
 }
 
-// keyword is a keyword that may have to be removed again after it was written.
+// keyword is a keyword that may have to be removed after it was written.
 type keyword int
 
 const (
@@ -103,207 +103,208 @@ func keywordOf(name string) (keyword, bool) {
 	return 0, false
 }
 
-// openSchema is a schema that is being written: its members, each after a comma.
+// openSchema is a schema that is being written. Each of its members follows a comma.
 type openSchema struct {
 	start int
-	// members are properties that it always has, in place of its own.
+	// members are properties that replace properties of the schema with the same names.
 	members []byte
 	// spans are the offsets of members in the output.
 	spans [keywords]struct{ from, to int }
-	// The values of its own keywords.
-	intOrString, embedded, nullable, keepsUnknown bool
-	typeName                                      string
-	// nullableMembers are the properties that may be null; freeNullable:
-	// additionalProperties may.
-	nullableMembers []string
-	freeNullable    bool
+	// The values of keywords of this schema.
+	intOrString, embedded, nullable, preservesUnknown bool
+	typeName                                          string
+	// nullableMembers are the properties that may be null. additionalNullable is set if
+	// additionalProperties may be null.
+	nullableMembers    []string
+	additionalNullable bool
 }
 
 func (s *openSchema) has(k keyword) bool { return s.spans[k].to > 0 }
 
-// schema writes the schema at i, or the value in place of one. It returns its end, and
+// schema writes the schema at offset i, which may also be a boolean or a list. It returns its end and
 // whether it is nullable.
-func (p *schemaWriter) schema(i int) (end int, nullable bool) {
-	if p.in.At(i) != '{' {
-		return p.copy(i), false
+func (w *schemaWriter) schema(i int) (end int, nullable bool) {
+	if w.in.At(i) != '{' {
+		return w.copy(i), false
 	}
 	var s openSchema
-	end = p.open(&s, i)
-	p.close(&s)
+	end = w.open(&s, i)
+	w.close(&s)
 	return end, s.nullable
 }
 
-func (p *schemaWriter) copy(i int) int {
-	end := p.in.Skip(i)
+func (w *schemaWriter) copy(i int) int {
+	end := w.in.Skip(i)
 	if end != jsonplan.Bad {
-		p.out = append(p.out, p.in.Raw(i, end)...)
+		w.out = append(w.out, w.in.Raw(i, end)...)
 	}
 	return end
 }
 
 // open writes the members of a schema.
-func (p *schemaWriter) open(s *openSchema, i int) (end int) {
-	s.start = len(p.out)
-	i, more := p.in.Enter(i)
+func (w *schemaWriter) open(s *openSchema, i int) (end int) {
+	s.start = len(w.out)
+	i, more := w.in.Enter(i)
 	for more {
-		name, at := p.in.Name(i)
+		name, at := w.in.Name(i)
 		if at == jsonplan.Bad {
 			return at
 		}
-		from := len(p.out)
-		i = p.member(s, name, i, at)
+		from := len(w.out)
+		i = w.member(s, name, i, at)
 		if k, ok := keywordOf(name); ok {
-			s.spans[k].from, s.spans[k].to = from, len(p.out)
+			s.spans[k].from, s.spans[k].to = from, len(w.out)
 		}
-		i, more = p.in.Next(i, '}')
+		i, more = w.in.Next(i, '}')
 	}
 	if i != jsonplan.Bad {
-		p.adapt(s)
+		w.adapt(s)
 	}
 	return i
 }
 
-// member writes a member with its name at i and its value at at.
-func (p *schemaWriter) member(s *openSchema, name string, i, at int) int {
-	isTrue := p.in.At(at) == 't'
+// member writes a member with its name at offset i and its value at offset at.
+func (w *schemaWriter) member(s *openSchema, name string, i, at int) int {
+	isTrue := w.in.At(at) == 't'
 	switch name {
 	case "externalDocs":
-		return p.in.Skip(at)
+		return w.in.Skip(at)
 	case "default":
-		if p.target == v2Target {
-			return p.in.Skip(at)
+		if w.target == v2Target {
+			return w.in.Skip(at)
 		}
 	case "allOf", "anyOf", "oneOf", "not":
-		if p.target == v2Target {
-			return p.in.Skip(at)
+		if w.target == v2Target {
+			return w.in.Skip(at)
 		}
 	case "x-kubernetes-int-or-string":
 		s.intOrString = isTrue
 	case "x-kubernetes-embedded-resource":
 		s.embedded = isTrue
 	case "x-kubernetes-preserve-unknown-fields":
-		s.keepsUnknown = isTrue
+		s.preservesUnknown = isTrue
 	case "nullable":
 		s.nullable = isTrue
 	case "type":
-		s.typeName, _ = p.in.Text(at)
+		s.typeName, _ = w.in.Text(at)
 	}
-	p.out = append(append(p.out, ','), p.in.Raw(i, at)...)
+	w.out = append(append(w.out, ','), w.in.Raw(i, at)...)
 	switch name {
 	case "properties":
-		return p.properties(s, at)
+		return w.properties(s, at)
 	case "items":
-		end, _ := p.schema(at)
+		end, _ := w.schema(at)
 		return end
 	case "additionalProperties":
-		end, nullable := p.schema(at)
-		s.freeNullable = nullable
+		end, nullable := w.schema(at)
+		s.additionalNullable = nullable
 		return end
 	}
-	return p.copy(at)
+	return w.copy(at)
 }
 
-// properties writes the properties at i, except those of all resources, for which it writes
-// s.members.
-func (p *schemaWriter) properties(s *openSchema, i int) int {
+// properties writes the properties at offset i. s.members replace apiVersion, kind and metadata.
+func (w *schemaWriter) properties(s *openSchema, i int) int {
 	members := s.members
-	if p.in.At(i) != '{' {
-		p.out = append(append(append(p.out, '{'), members...), '}')
-		return p.in.Skip(i)
+	if w.in.At(i) != '{' {
+		w.out = append(append(append(w.out, '{'), members...), '}')
+		return w.in.Skip(i)
 	}
-	p.out = append(append(p.out, '{'), members...)
-	i, more := p.in.Enter(i)
+	w.out = append(append(w.out, '{'), members...)
+	i, more := w.in.Enter(i)
 	first := len(members) == 0
 	for more {
-		name, at := p.in.Name(i)
+		name, at := w.in.Name(i)
 		switch {
 		case at == jsonplan.Bad:
 			return at
-		case len(members) > 0 && isOfEach(name):
-			at = p.in.Skip(at)
+		case len(members) > 0 && isTypeOrMetadata(name):
+			at = w.in.Skip(at)
 		default:
 			if !first {
-				p.out = append(p.out, ',')
+				w.out = append(w.out, ',')
 			}
-			p.out = append(p.out, p.in.Raw(i, at)...)
+			w.out = append(w.out, w.in.Raw(i, at)...)
 			var nullable bool
-			if at, nullable = p.schema(at); nullable {
+			if at, nullable = w.schema(at); nullable {
 				s.nullableMembers = append(s.nullableMembers, name)
 			}
 			first = false
 		}
-		i, more = p.in.Next(at, '}')
+		i, more = w.in.Next(at, '}')
 	}
-	p.out = append(p.out, '}')
+	w.out = append(w.out, '}')
 	return i
 }
 
-// isOfEach reports whether all resources have a property.
-func isOfEach(name string) bool { return name == "apiVersion" || name == "kind" || name == "metadata" }
+// isTypeOrMetadata reports whether all resources have the property.
+func isTypeOrMetadata(name string) bool {
+	return name == "apiVersion" || name == "kind" || name == "metadata"
+}
 
-// adapt rewrites a schema by its extensions.
-func (p *schemaWriter) adapt(s *openSchema) {
-	if s.intOrString && p.target != v2Target {
-		p.cut(s, typeKeyword)
+// adapt rewrites a schema according to its extensions.
+func (w *schemaWriter) adapt(s *openSchema) {
+	if s.intOrString && w.target != v2Target {
+		w.cut(s, typeKeyword)
 		if !s.has(anyOfKeyword) {
-			p.out = append(p.out, `,"anyOf":[{"type":"integer"},{"type":"string"}]`...)
+			w.out = append(w.out, `,"anyOf":[{"type":"integer"},{"type":"string"}]`...)
 		}
 	}
-	if p.target == v2Target {
-		p.adaptV2(s)
+	if w.target == v2Target {
+		w.adaptV2(s)
 	}
-	// In v2, kubectl would reject unknown fields in addition to these.
-	if s.embedded && !(s.keepsUnknown && p.target == v2Target) {
+	// In v2, kubectl would reject unknown fields if there are properties.
+	if s.embedded && !(s.preservesUnknown && w.target == v2Target) {
 		if s.members == nil {
-			p.withMembers(s, p.embeddedMembers)
+			w.withMembers(s, w.embeddedMembers)
 		}
-		p.require(s, nil, "kind", "apiVersion")
+		w.require(s, nil, "kind", "apiVersion")
 	}
 }
 
-// adaptV2 removes what kubectl does not support in v2: it has no null, and rejects
-// unknown fields of an object with properties. As kube-apiserver.
-func (p *schemaWriter) adaptV2(s *openSchema) {
-	if s.nullable || s.keepsUnknown {
-		p.cut(s, itemsKeyword)
+// adaptV2 removes keywords that kubectl does not support in v2: v2 has no null, and kubectl rejects
+// unknown fields of objects with properties. kube-apiserver removes the same keywords.
+func (w *schemaWriter) adaptV2(s *openSchema) {
+	if s.nullable || s.preservesUnknown {
+		w.cut(s, itemsKeyword)
 		if s.members == nil {
-			p.cut(s, propertiesKeyword)
+			w.cut(s, propertiesKeyword)
 			s.nullableMembers = nil
 		}
 	}
 	isList := s.typeName == "array" && !s.has(itemsKeyword)
-	if s.nullable || isList || s.keepsUnknown && s.typeName == "object" {
-		p.cut(s, typeKeyword)
+	if s.nullable || isList || s.preservesUnknown && s.typeName == "object" {
+		w.cut(s, typeKeyword)
 	}
 	if s.nullable {
-		p.cut(s, nullableKeyword)
+		w.cut(s, nullableKeyword)
 	}
 	switch {
-	case s.freeNullable:
-		p.cut(s, requiredKeyword)
+	case s.additionalNullable:
+		w.cut(s, requiredKeyword)
 	case len(s.nullableMembers) > 0 && s.has(requiredKeyword):
-		p.require(s, s.nullableMembers)
+		w.require(s, s.nullableMembers)
 	}
 }
 
 // close ends a schema. The comma before its first member becomes its brace.
-func (p *schemaWriter) close(s *openSchema) {
-	if len(p.out) == s.start {
-		p.out = append(p.out, ',')
+func (w *schemaWriter) close(s *openSchema) {
+	if len(w.out) == s.start {
+		w.out = append(w.out, ',')
 	}
-	p.out[s.start] = '{'
-	p.out = append(p.out, '}')
+	w.out[s.start] = '{'
+	w.out = append(w.out, '}')
 }
 
-// cut removes a member from the output, and returns it with the comma before it; nil if
-// there is none.
-func (p *schemaWriter) cut(s *openSchema, k keyword) []byte {
+// cut removes a member from the output and returns it, including the comma before it. It returns nil
+// if the schema does not have the member.
+func (w *schemaWriter) cut(s *openSchema, k keyword) []byte {
 	if !s.has(k) {
 		return nil
 	}
 	from, to := s.spans[k].from, s.spans[k].to
-	was := bytes.Clone(p.out[from:to])
-	p.out = slices.Delete(p.out, from, to)
+	was := bytes.Clone(w.out[from:to])
+	w.out = slices.Delete(w.out, from, to)
 	s.spans[k].from, s.spans[k].to = 0, 0
 	for other := range s.spans {
 		if s.spans[other].from > from {
@@ -314,36 +315,35 @@ func (p *schemaWriter) cut(s *openSchema, k keyword) []byte {
 	return was
 }
 
-// withMembers sets the three properties of every resource, in place of the schema's own.
-func (p *schemaWriter) withMembers(s *openSchema, members []byte) {
-	was := p.cut(s, propertiesKeyword)
-	from := len(p.out)
-	p.out = append(append(p.out, `,"properties":{`...), members...)
+// withMembers replaces the properties apiVersion, kind and metadata.
+func (w *schemaWriter) withMembers(s *openSchema, members []byte) {
+	was := w.cut(s, propertiesKeyword)
+	from := len(w.out)
+	w.out = append(append(w.out, `,"properties":{`...), members...)
 	in, i := valueOf(was)
 	i, more := in.Enter(i)
 	for more {
 		name, at := in.Name(i)
 		end := in.Skip(at)
-		if !isOfEach(name) {
-			p.out = append(append(p.out, ','), in.Raw(i, end)...)
+		if !isTypeOrMetadata(name) {
+			w.out = append(append(w.out, ','), in.Raw(i, end)...)
 		}
 		i, more = in.Next(end, '}')
 	}
-	p.out = append(p.out, '}')
-	s.spans[propertiesKeyword].from, s.spans[propertiesKeyword].to = from, len(p.out)
+	w.out = append(w.out, '}')
+	s.spans[propertiesKeyword].from, s.spans[propertiesKeyword].to = from, len(w.out)
 }
 
-// valueOf returns a cursor at the value of a member with a comma before it, which may be
-// empty.
+// valueOf returns a cursor at the value of a member that follows a comma. member may be empty.
 func valueOf(member []byte) (*jsonplan.Cursor, int) {
 	in, _ := jsonplan.NewCursor(member)
 	_, at := in.Name(1)
 	return in, at
 }
 
-// require adds names to the required properties, and removes others.
-func (p *schemaWriter) require(s *openSchema, others []string, names ...string) {
-	in, i := valueOf(p.cut(s, requiredKeyword))
+// require adds names to the required properties and removes others.
+func (w *schemaWriter) require(s *openSchema, others []string, names ...string) {
+	in, i := valueOf(w.cut(s, requiredKeyword))
 	var list []any
 	i, more := in.Enter(i)
 	for more {
@@ -361,7 +361,7 @@ func (p *schemaWriter) require(s *openSchema, others []string, names ...string) 
 	if len(list) == 0 {
 		return
 	}
-	from := len(p.out)
-	p.out = append(append(p.out, ','), membersOf(map[string]any{"required": list})...)
-	s.spans[requiredKeyword].from, s.spans[requiredKeyword].to = from, len(p.out)
+	from := len(w.out)
+	w.out = append(append(w.out, ','), membersOf(map[string]any{"required": list})...)
+	s.spans[requiredKeyword].from, s.spans[requiredKeyword].to = from, len(w.out)
 }

@@ -13,9 +13,8 @@ import (
 	"mainstay.dev/mainstay/internal/codec/jsonplan"
 )
 
-// TestPublisher compares the single-pass writer with a simple implementation that modifies
-// documents.
-func TestPublisher(t *testing.T) {
+// TestSchemaWriter compares schemaWriter with a simple implementation that modifies documents.
+func TestSchemaWriter(t *testing.T) {
 	t.Parallel()
 	texts := []string{`{}`, `{"type":"object"}`, ` { "properties" : null , "required":null}`,
 		`{"x-kubernetes-embedded-resource":true,"properties":{"kind":{"enum":["A"]},"a":{"nullable":true,"type":"string"}},"required":["kind","a"]}`,
@@ -72,7 +71,7 @@ func TestPublisher(t *testing.T) {
 	}
 }
 
-// schemaGenerator makes schemas with all that a publisher looks at.
+// schemaGenerator creates random schemas with all keywords that schemaWriter processes.
 type schemaGenerator struct{ *rand.Rand }
 
 func (g schemaGenerator) schema(depth int) map[string]any {
@@ -123,7 +122,7 @@ func withMembers(doc, members map[string]any) {
 	}
 }
 
-// publishDocument modifies a document in place like the publisher.
+// publishDocument modifies a document in place like schemaWriter.
 func publishDocument(doc map[string]any, as schemaTarget) {
 	may := nullableMembers(doc)
 	each(doc, func(inner map[string]any) { publishDocument(inner, as) })
@@ -142,8 +141,8 @@ func publishDocument(doc map[string]any, as schemaTarget) {
 	}
 }
 
-// nullableMembers are the names of properties that may be null, "*" for additional
-// ones.
+// nullableMembers returns the names of properties that may be null; "*" stands for additional
+// properties.
 func nullableMembers(doc map[string]any) map[string]bool {
 	names := map[string]bool{}
 	members, _ := doc["properties"].(map[string]any)

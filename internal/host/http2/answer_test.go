@@ -38,15 +38,15 @@ func TestAnswer(t *testing.T) {
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != 504 || string(body) != "too late" || resp.Header.Get("X-Answer") != "yes" || resp.Header.Get("X-Handler") != "" {
-		t.Errorf("answered %d %q with %v, %v", resp.StatusCode, body, resp.Header, err)
+		t.Errorf("got %d %q with %v, %v", resp.StatusCode, body, resp.Header, err)
 	}
 	if other, err := client.Get(s.url + "/other"); err != nil || other.StatusCode != 200 {
-		t.Errorf("another request meanwhile: %v", err)
+		t.Errorf("concurrent request: %v", err)
 	} else {
 		other.Body.Close()
 	}
 	close(answered)
 	if err := <-written; err == nil {
-		t.Error("the handler has added to the answer")
+		t.Error("the handler could add to the response")
 	}
 }

@@ -211,7 +211,7 @@ func BenchmarkFanOut(b *testing.B) {
 	}
 }
 
-// eventLog is how many events there are, and a way to await more.
+// eventLog counts events and lets watchers wait for more.
 type eventLog struct {
 	mu    sync.Mutex
 	n     int

@@ -15,8 +15,8 @@ var errBodyClosed = errors.New("http2: the request's body is closed")
 // grows with unread data, up to the stream's flow-control window.
 const firstBuffer = 4 << 10
 
-// body is a request's. The goroutine that reads the connection fills it, the
-// handler empties it, both under the connection's lock.
+// body is the body of a request. The connection's reading goroutine appends to it and the handler
+// reads from it, both with conn.mu held.
 type body struct {
 	stream        *stream
 	empty         bool   // no body
@@ -25,7 +25,7 @@ type body struct {
 	err           error // the error after buf; nil while data may arrive
 	closed        bool
 	needsContinue bool  // the client waits for 100 Continue
-	declared      int64 // -1 if the length is not known
+	declared      int64 // Content-Length; -1 without one
 	received      int64
 
 	trailer http.Header // as received
@@ -52,7 +52,7 @@ func (b *body) Read(p []byte) (int, error) {
 			c.flush()
 			return n, nil
 		case b.err == io.EOF:
-			b.buf, b.off = nil, 0 // the request may go on for long
+			b.buf, b.off = nil, 0 // free the memory: the handler may run much longer
 			b.publishTrailer()
 			return 0, io.EOF
 		case b.err != nil:
@@ -77,7 +77,7 @@ func (b *body) Close() error {
 	return nil
 }
 
-// publishTrailer fills in the trailers that the client has announced.
+// publishTrailer copies the received trailers that the client has announced to Request.Trailer.
 func (b *body) publishTrailer() {
 	if b.stream.request == nil {
 		return // the handler has returned
@@ -95,7 +95,7 @@ func (b *body) publishTrailer() {
 func (b *body) add(p []byte) {
 	b.received += int64(len(p))
 	if b.closed || b.err != nil {
-		b.stream.conn.in.give(len(p)) // but not to the stream, which is not read
+		b.stream.conn.in.release(len(p)) // the stream's window stays reduced, because nobody reads it
 		return
 	}
 	if b.buf == nil {
@@ -113,12 +113,13 @@ func (b *body) add(p []byte) {
 	b.stream.wake.Broadcast()
 }
 
-// exceeded reports whether n more bytes are more than declared.
+// exceeded reports whether n more bytes would exceed the declared length.
 func (b *body) exceeded(n int) bool {
 	return b.declared >= 0 && b.received+int64(n) > b.declared
 }
 
-// end records the end of the body.
+// end makes reads return io.EOF after the received data, or an error if the length differs from the
+// declared one.
 func (b *body) end() {
 	if b.declared >= 0 && b.received != b.declared {
 		b.fail(fmt.Errorf("http2: the request declared a Content-Length of %d, but has %d bytes: %w",
@@ -142,8 +143,8 @@ func (b *body) drop() {
 		return
 	}
 	b.fail(b.stream.err)
-	b.stream.conn.in.give(len(b.buf) - b.off)
-	b.stream.conn.widen()
+	b.stream.conn.in.release(len(b.buf) - b.off)
+	b.stream.conn.sendWindowUpdate()
 }
 
 // discard drops the received data.
@@ -156,25 +157,27 @@ func (b *body) discard() {
 func (b *body) refill(n int) {
 	s := b.stream
 	if s.err != nil {
-		return // drop has given it to the connection
+		return // drop has already released the bytes
 	}
-	s.conn.in.give(n)
-	s.conn.widen()
+	s.conn.in.release(n)
+	s.conn.sendWindowUpdate()
 	if !s.remoteEnded {
-		s.in.give(n)
-		s.widen()
+		s.in.release(n)
+		s.sendWindowUpdate()
 	}
 }
 
-// widen announces room in the connection's window.
-func (c *conn) widen() {
+// sendWindowUpdate sends WINDOW_UPDATE for the connection if enough data has been read. c.mu must be
+// held.
+func (c *conn) sendWindowUpdate() {
 	if n := c.in.refill(); n > 0 {
 		_ = c.frames.WriteWindowUpdate(0, n)
 	}
 }
 
-// widen announces room in the stream's window.
-func (s *stream) widen() {
+// sendWindowUpdate sends WINDOW_UPDATE for the stream if enough data has been read. conn.mu must be
+// held.
+func (s *stream) sendWindowUpdate() {
 	if n := s.in.refill(); n > 0 {
 		_ = s.conn.frames.WriteWindowUpdate(s.id, n)
 	}

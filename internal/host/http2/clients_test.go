@@ -22,12 +22,11 @@ func refuseAll(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, refused)
 }
 
-// earlySizes are the sizes of requests with a response before the end of their body, and the number
-// of requests of each size.
+// earlySizes maps the sizes of requests that get an early response to the number of requests.
 func earlySizes() map[int]int { return map[int]int{1 << 10: 60, 100 << 10: 40, 3 << 20: 10} }
 
-// TestEarlyResponseNetHTTP: net/http's client gets every response that does not
-// wait for the body, on one connection.
+// TestEarlyResponseNetHTTP checks that net/http's client gets every response that does not wait for
+// the body, on one connection.
 func TestEarlyResponseNetHTTP(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, http.HandlerFunc(refuseAll), true, nil)

@@ -14,8 +14,7 @@ import (
 	h2 "golang.org/x/net/http2"
 )
 
-// Why a stream is over before its handler is. Handlers see them as errors of
-// Read, Write and Flush.
+// Errors of a closed stream. Handlers receive them from Read, Write and Flush.
 var (
 	errConnClosed  = errors.New("http2: the connection is closed")
 	errStreamReset = errors.New("http2: the client has reset the stream")
@@ -28,35 +27,35 @@ type conn struct {
 	hs       *http.Server
 	settings settings
 	net      net.Conn
-	gatherer gatherer // below net; nil: each TLS record is a write
+	corker   corker // the socket below TLS; nil if it cannot combine writes
 	tls      *tls.ConnectionState
 	remote   string
-	// general is net/http's handler, for requests without a path and servers without a handler.
-	// Other requests use the server's handler directly, because all additions of general are
-	// already present.
-	general http.Handler
-	ctx     context.Context // of the connection; parent of the requests' contexts
-	began   time.Time
+	// fallback is net/http's wrapper of the server's handler. It handles "OPTIONS *" and servers
+	// without a handler. Other requests bypass it, because this package already sets everything
+	// that the wrapper would add.
+	fallback http.Handler
+	ctx      context.Context // of the connection; parent of the requests' contexts
+	began    time.Time
 
-	// Of the goroutine that reads.
+	// The following fields belong to the reading goroutine.
 	framer  *h2.Framer
 	headers *headerDecoder
-	head    requestHead // of the last received request
+	head    requestHead // the last received request
 	flood   flood
-	unacked int // our settings that the client has not acknowledged
+	unacked int // number of SETTINGS frames that the client has not acknowledged
 
 	mu sync.Mutex // guards the following fields and the streams
 
 	streams    map[uint32]*stream
-	lastID     uint32    // the highest that the client has used
-	handlers   int       // running, for streams of the map or not
+	lastID     uint32    // highest stream ID that the client has used
+	handlers   int       // number of running handlers, including those of closed streams
 	unstarted  []*stream // streams whose handlers wait for a free slot
-	goAwaySent bool      // a GOAWAY has been sent; streams after lastID are ignored
-	err        error     // set once the connection is of no use
+	goAwaySent bool      // GOAWAY has been sent; streams after lastID are ignored
+	err        error     // set once the connection has failed or is closing
 
 	in         inflow
 	out        outflow
-	peerWindow int32 // that streams begin with
+	peerWindow int32 // initial send window of new streams, in bytes
 
 	output
 	runQueue runQueue
@@ -70,10 +69,10 @@ func newConn(ctx context.Context, srv *server, hs *http.Server, nc net.Conn, sta
 		hs:         hs,
 		settings:   settingsOf(hs),
 		net:        nc,
-		gatherer:   gathererOf(nc),
+		corker:     corkerOf(nc),
 		tls:        state,
 		remote:     nc.RemoteAddr().String(),
-		general:    h,
+		fallback:   h,
 		ctx:        ctx,
 		began:      time.Now(),
 		framer:     h2.NewFramer(nil, nc),
@@ -91,8 +90,8 @@ func newConn(ctx context.Context, srv *server, hs *http.Server, nc net.Conn, sta
 // clock is the time since the connection began.
 func (c *conn) clock() time.Duration { return time.Since(c.began) }
 
-// serve runs the connection until it ends. One that begins while the server shuts
-// down gets a GOAWAY with the server's preface.
+// serve runs the connection until it ends. If the server is shutting down, it sends GOAWAY right
+// after the server's preface.
 func (c *conn) serve(shuttingDown bool) {
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
@@ -102,7 +101,7 @@ func (c *conn) serve(shuttingDown bool) {
 		c.closeWithError(h2.ErrCodeInadequateSecurity, why)
 		return
 	}
-	// net/http has left the deadlines of the handshake.
+	// The deadlines of the TLS handshake are still set.
 	_ = c.net.SetDeadline(time.Time{})
 	c.sendPreface(shuttingDown)
 	if err := c.readPreface(); err != nil {
@@ -113,7 +112,7 @@ func (c *conn) serve(shuttingDown bool) {
 	c.readFrames()
 }
 
-// sendPreface sends the server's connection preface: SETTINGS, and the window.
+// sendPreface sends the server's connection preface: SETTINGS and the connection's window.
 func (c *conn) sendPreface(shuttingDown bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -135,14 +134,15 @@ func (c *conn) sendPreface(shuttingDown bool) {
 	c.flushAsync()
 }
 
-// readPreface reads the connection preface. The client's settings must follow soon.
+// readPreface reads the client's connection preface and sets the read deadline for the SETTINGS
+// frame that must follow.
 func (c *conn) readPreface() error {
 	_ = c.net.SetReadDeadline(time.Now().Add(prefaceTimeout))
 	var got [len(h2.ClientPreface)]byte
 	for n := 0; n < len(got); {
 		m, err := c.net.Read(got[n:])
 		if n += m; !bytes.HasPrefix([]byte(h2.ClientPreface), got[:n]) {
-			return errors.New("that is not HTTP/2")
+			return errors.New("not an HTTP/2 client preface")
 		}
 		if err != nil && n < len(got) {
 			return err
@@ -152,8 +152,8 @@ func (c *conn) readPreface() error {
 	return nil
 }
 
-// goAway sends GOAWAY: streams after lastID are not processed. The connection ends
-// with the last of the others. c.mu is held.
+// goAway sends GOAWAY: streams after lastID are not processed, and the connection closes when the
+// last earlier stream has ended. c.mu must be held.
 func (c *conn) goAway() {
 	if c.goAwaySent || c.err != nil {
 		return
@@ -163,16 +163,15 @@ func (c *conn) goAway() {
 	c.closeIfDone()
 }
 
-// closeIfDone closes a connection after GOAWAY when its last stream is over. c.mu
-// is held.
+// closeIfDone closes the connection if GOAWAY has been sent and no stream is left. c.mu must be held.
 func (c *conn) closeIfDone() {
 	if c.goAwaySent && len(c.streams) == 0 && c.err == nil {
 		c.srv.workers.start(lingeringClose{c})
 	}
 }
 
-// lingeringClose is the job of closing our side; the goroutine that reads ends with
-// the client's.
+// lingeringClose is a job that closes the sending side. The reading goroutine ends when the client
+// closes its side.
 type lingeringClose struct{ *conn }
 
 func (f lingeringClose) run() { f.closeWrites() }
@@ -192,7 +191,7 @@ func (c *conn) closeWrites() {
 	}
 }
 
-// closeWithError closes the connection after an error of the client.
+// closeWithError closes the connection after a protocol error of the client.
 func (c *conn) closeWithError(code h2.ErrCode, why string) {
 	c.mu.Lock()
 	if c.err == nil {
@@ -200,12 +199,12 @@ func (c *conn) closeWithError(code h2.ErrCode, why string) {
 	}
 	c.closeStreams(errConnClosed)
 	c.mu.Unlock()
-	_ = c.net.SetDeadline(time.Now().Add(lingerTimeout)) // whether it reads or not
+	_ = c.net.SetDeadline(time.Now().Add(lingerTimeout)) // closeWrites must not block on a client that does not read
 	c.closeWrites()
-	_, _ = io.CopyN(io.Discard, c.net, lingerBytes) // or until the deadline
+	_, _ = io.CopyN(io.Discard, c.net, lingerBytes) // ends at the deadline at the latest
 }
 
-// teardown releases everything.
+// teardown ends all streams and closes the network connection.
 func (c *conn) teardown() {
 	c.mu.Lock()
 	c.closeStreams(errConnClosed)
@@ -214,7 +213,7 @@ func (c *conn) teardown() {
 	_ = c.net.Close()
 }
 
-// closeStreams ends all streams; there will be no other one. c.mu is held.
+// closeStreams ends all streams with err and rejects new ones. c.mu must be held.
 func (c *conn) closeStreams(err error) {
 	if c.err == nil {
 		c.err = err
@@ -227,8 +226,8 @@ func (c *conn) closeStreams(err error) {
 	c.room.Broadcast()
 }
 
-// startHandler starts a stream's handler, now or when another one returns. It returns false if too
-// many are waiting. c.mu must be held.
+// startHandler starts a stream's handler, or queues it until another handler returns. It returns
+// false if the queue is full. c.mu must be held.
 func (c *conn) startHandler(s *stream) bool {
 	limit := int(c.settings.streams)
 	if c.handlers < limit {

@@ -23,11 +23,11 @@ const (
 )
 
 // Detach continues the response after the handler has returned: do is called after the return and
-// after each Resume, until it returns true. It is for handlers that wait for long: a waiting stream
-// has no goroutine, and the request and the response header are released. do may write and flush,
-// but the header must have been written before. The first call of do has its own goroutine; later
-// calls share one with other streams of the connection, so do must call HandOff before it waits for
-// anything but the client.
+// after each Resume, until it returns true. It is for long-lived responses: a parked stream has no
+// goroutine, and its request and response header are released. do may write and flush, but the
+// header must have been written before. The first call of do has its own goroutine; later calls
+// share one with other streams of the connection, so do must call HandOff before it blocks on
+// anything but the client. Detach must be called by the handler, before it returns.
 func (r *response) Detach(do func() (done bool)) { r.stream.detached = do }
 
 // Resume schedules a call of the detached function, or another call if it is running. It does not
@@ -68,7 +68,8 @@ func (s *stream) resume() {
 	}
 }
 
-// enqueue queues a stream to be run. runQueue.mu is held.
+// enqueue appends a stream to the run queue and starts a queueRunner if there is none. runQueue.mu
+// must be held.
 func (c *conn) enqueue(s *stream) {
 	s.state = queued
 	c.runQueue.streams = append(c.runQueue.streams, s)
@@ -93,7 +94,7 @@ func (q *runQueue) next() *stream {
 	return s
 }
 
-// queueRunner is the job of running the streams of a connection's queue.
+// queueRunner is a job that runs the queued streams of a connection.
 type queueRunner conn
 
 func (r *queueRunner) run() {
@@ -112,8 +113,8 @@ func (r *queueRunner) run() {
 	c.mu.Unlock()
 }
 
-// handOff has another goroutine go on with the queue, before a stream makes this one wait. It
-// is called on the goroutine that runs the stream.
+// handOff starts another goroutine for the remaining queue, before the stream blocks this one. Only
+// the goroutine that runs the stream may call it.
 func (s *stream) handOff() {
 	if !s.shared {
 		return
@@ -127,8 +128,8 @@ func (s *stream) handOff() {
 	}
 }
 
-// runDetached calls the detached function. handedOff reports that the queue no longer waits for
-// this goroutine.
+// runDetached calls the detached function. handedOff reports that another goroutine has taken over
+// the queue.
 func (s *stream) runDetached() (handedOff bool) {
 	returned, done := false, true
 	defer func() {

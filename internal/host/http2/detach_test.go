@@ -50,13 +50,13 @@ func TestDetach(t *testing.T) {
 		}
 		other, err := c.Get(s.url + "/other")
 		if err != nil || other.Header.Get("X-Path") != "/other" {
-			t.Fatalf("another request meanwhile: %v", err)
+			t.Fatalf("concurrent request: %v", err)
 		}
 		other.Body.Close()
 	}
 	close(next)
 	if cause := <-ended; cause != nil {
-		t.Errorf("the context has ended before: %v", cause)
+		t.Errorf("the context ended early: %v", cause)
 	}
 	if lines.Scan() || lines.Err() != nil {
 		t.Errorf("after the end: %q, %v", lines.Text(), lines.Err())
@@ -107,17 +107,17 @@ func TestDetachedEnds(t *testing.T) {
 
 	response, cancel := get("/cancel")
 	if cause := <-causes; cause != errEnough {
-		t.Errorf("a request that was ended: %v", cause)
+		t.Errorf("cause of a canceled request: %v", cause)
 	}
 	if _, err := io.ReadAll(response.Body); err != nil {
-		t.Errorf("its response is not complete: %v", err)
+		t.Errorf("the response is not complete: %v", err)
 	}
 	cancel()
 
 	_, cancel = get("/gone")
 	cancel()
 	if cause := <-causes; cause != context.Canceled {
-		t.Errorf("a client that is gone: %v", cause)
+		t.Errorf("cause after the client disconnected: %v", cause)
 	}
 
 	for _, path := range []string{"/panic", "/both"} {
@@ -129,10 +129,10 @@ func TestDetachedEnds(t *testing.T) {
 		cancel()
 	}
 	if len(causes) > 0 {
-		t.Error("what a handler detached before it panicked has run")
+		t.Error("the detached function of a panicked handler was called")
 	}
 	if line := <-logged; !strings.Contains(line, "a reason") {
-		t.Errorf("logged %q, not the panic", line)
+		t.Errorf("logged %q, want the panic", line)
 	}
 }
 

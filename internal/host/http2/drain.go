@@ -16,7 +16,7 @@ type drain struct {
 	left int64 // bytes that the client may still send
 }
 
-// startDrain begins it. conn.mu is held.
+// startDrain starts dropping the rest of the request body. conn.mu must be held.
 func (s *stream) startDrain() {
 	b := &s.body
 	s.drain = &drain{left: drainBytes - int64(len(b.buf)-b.off)}
@@ -33,7 +33,7 @@ func (s *stream) startDrain() {
 	s.resetAfter(timeout)
 }
 
-// resetAfter has the stream reset unless the body ends before. conn.mu is held.
+// resetAfter resets the stream after d, unless the body ends before. conn.mu must be held.
 func (s *stream) resetAfter(d time.Duration) {
 	s.readTimer = s.setTimer(s.readTimer, time.Now().Add(d), func() {
 		s.reset(h2.ErrCodeNo, errStreamDone)
@@ -41,15 +41,15 @@ func (s *stream) resetAfter(d time.Duration) {
 	})
 }
 
-// drained drops n bytes of the body, and permits the client to send as many more within the limit.
-// conn.mu must be held.
-func (s *stream) drained(n int) {
-	s.conn.in.give(n)
+// drainData drops n received bytes of the body and returns them to the stream's window while the
+// limit permits. conn.mu must be held.
+func (s *stream) drainData(n int) {
+	s.conn.in.release(n)
 	before := s.drain.left
 	s.drain.left -= int64(n)
 	switch {
 	case s.drain.left > 0:
-		s.in.give(n)
+		s.in.release(n)
 	case before > 0:
 		s.resetAfter(lingerTimeout)
 	}

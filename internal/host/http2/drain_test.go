@@ -43,15 +43,15 @@ func (r *raw) upload(id uint32, size int, see func(got string)) bool {
 	return true
 }
 
-// TestEarlyResponse: a response that does not wait for the body does not keep the
-// client from sending it, and no reset follows.
+// TestEarlyResponse checks that the client can send the whole body after an early response, and that
+// no reset follows.
 func TestEarlyResponse(t *testing.T) {
 	t.Parallel()
 	ended := make(chan struct{})
 	r := connect(t, func(w http.ResponseWriter, r *http.Request) {
 		forbid(w, r)
 		if r.Method == http.MethodPost {
-			go func() { // the request is over, although the stream is not
+			go func() { // the request ends before its stream
 				<-r.Context().Done()
 				close(ended)
 			}()
@@ -69,7 +69,7 @@ func TestEarlyResponse(t *testing.T) {
 	}
 	r.ok(r.frames.WriteData(1, true, []byte("the end")))
 	r.never("RST 1 NO_ERROR", "RST 1 STREAM_CLOSED")
-	r.request(3, true) // the one stream that is allowed
+	r.request(3, true) // the limit is one stream
 	r.await("HEADERS 3 403 end")
 }
 
@@ -82,11 +82,11 @@ func TestEarlyResponseEnds(t *testing.T) {
 		size   int    // sent; as much as allowed if less than 0
 		lasts  time.Duration
 	}{
-		{"nothing comes", "", 0, drainTimeout},
-		{"some comes", "1000000", 1000, drainTimeout},
-		{"too much comes", "", -1, lingerTimeout},
-		{"too much is announced", "100000000", 0, lingerTimeout},
-		{"too much is announced and comes", "100000000", -1, lingerTimeout},
+		{"no body data", "", 0, drainTimeout},
+		{"part of the body", "1000000", 1000, drainTimeout},
+		{"body exceeds the limit", "", -1, lingerTimeout},
+		{"declared length exceeds the limit", "100000000", 0, lingerTimeout},
+		{"declared and sent body exceed the limit", "100000000", -1, lingerTimeout},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -102,7 +102,7 @@ func TestEarlyResponseEnds(t *testing.T) {
 				last := ""
 				sent := tt.size >= 0 && r.upload(1, tt.size, func(string) {})
 				if !sent && r.upload(1, 2*drainBytes, func(got string) { last = got }) {
-					t.Error("the whole body was taken")
+					t.Error("the whole body was accepted")
 				}
 				if sent {
 					r.await("RST 1 NO_ERROR")
@@ -117,8 +117,8 @@ func TestEarlyResponseEnds(t *testing.T) {
 	}
 }
 
-// TestEarlyResponseReset: clients may stop sending when they have the response,
-// as often as they like.
+// TestEarlyResponseReset checks that resets by clients that have received the complete response do
+// not count as a flood.
 func TestEarlyResponseReset(t *testing.T) {
 	t.Parallel()
 	r := connect(t, forbid, nil)
@@ -131,7 +131,7 @@ func TestEarlyResponseReset(t *testing.T) {
 	r.never("GOAWAY")
 }
 
-// TestEarlyResponseTrailers: trailers end a body that is dropped, too.
+// TestEarlyResponseTrailers checks that trailers also end a dropped body.
 func TestEarlyResponseTrailers(t *testing.T) {
 	t.Parallel()
 	r := connect(t, forbid, few(1))

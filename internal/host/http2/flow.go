@@ -2,8 +2,8 @@ package http2
 
 import "math"
 
-// outflow is a window for bytes that are sent; the client widens it. A change of
-// its settings may make it negative.
+// outflow is the number of bytes that the client permits to send. A change of its settings can make
+// the window negative.
 type outflow int32
 
 // add extends the window. It returns false if the maximum window size is exceeded.
@@ -16,7 +16,7 @@ func (w *outflow) add(n int32) bool {
 	return true
 }
 
-// inflow is a window for bytes that are received.
+// inflow is the receive window of a stream or connection.
 type inflow struct {
 	avail  int32 // bytes that the client may send
 	unsent int32 // read bytes without a WINDOW_UPDATE
@@ -31,11 +31,11 @@ func (w *inflow) take(n uint32) bool {
 	return true
 }
 
-// give notes that n bytes have been read.
-func (w *inflow) give(n int) { w.unsent += int32(n) }
+// release returns n bytes to the window after they have been read.
+func (w *inflow) release(n int) { w.unsent += int32(n) }
 
-// refill returns the increment for the next WINDOW_UPDATE: 0 while the client has
-// more left than that, so that there are two of them per window.
+// refill returns the increment for the next WINDOW_UPDATE. It returns 0 while the client has more
+// left than the increment, so that about two updates are sent per window.
 func (w *inflow) refill() (n uint32) {
 	if w.unsent == 0 || w.unsent < w.avail {
 		return 0

@@ -39,10 +39,10 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
-// scripted sends one frame.
-func (r *raw) scripted(what byte, id uint32, n byte) {
+// scripted sends one frame, selected by kind.
+func (r *raw) scripted(kind byte, id uint32, n byte) {
 	data := make([]byte, int(n)*8)
-	switch what % 14 {
+	switch kind % 14 {
 	case 0:
 		methods := []string{"GET", "POST", "HEAD", "PUT", "CONNECT", ""}
 		r.request(id, n%2 == 0, ":method", methods[int(n/2)%len(methods)], ":scheme", "https", ":path", "/", ":authority", "a")
@@ -75,7 +75,7 @@ func (r *raw) scripted(what byte, id uint32, n byte) {
 	}
 }
 
-// fuzzHandler does a bit of everything.
+// fuzzHandler combines reads, writes, flushes and deadlines.
 func fuzzHandler(w http.ResponseWriter, r *http.Request) {
 	control := http.NewResponseController(w)
 	switch r.Method {

@@ -15,7 +15,7 @@ import (
 // headerNames caches lower-case header names. Servers use few names; maxCachedNames limits the
 // cache.
 type headerNames struct {
-	lower sync.Map // of string by string; "" if the name is not to be sent
+	lower sync.Map // from name to lower-case name; "" for names that must not be sent
 	mu    sync.Mutex
 	count int
 }
@@ -39,7 +39,8 @@ func (n *headerNames) get(key string) string {
 	return name
 }
 
-// hopByHopNames are headers that handlers may set and that HTTP/2 has not.
+// hopByHopNames returns the connection-specific headers that HTTP/2 forbids. They are dropped from
+// responses.
 func hopByHopNames() []string {
 	return []string{"connection", "proxy-connection", "transfer-encoding", "upgrade", "keep-alive"}
 }
@@ -58,8 +59,8 @@ func (n *headerNames) appendFields(fields []hpack.HeaderField, key string, value
 	return fields
 }
 
-// neverIndexed reports whether values of a field rarely repeat. They do not use HPACK's dynamic
-// table.
+// neverIndexed reports whether the values of a field rarely repeat. Such values are not added to
+// HPACK's dynamic table, because they would evict useful entries.
 func neverIndexed(name string) bool {
 	switch name {
 	case "audit-id", "content-length", "etag":
@@ -74,7 +75,7 @@ type cachedDate struct {
 	text   string
 }
 
-func (srv *server) now() string {
+func (srv *server) dateHeader() string {
 	now := time.Now()
 	if d := srv.date.Load(); d != nil && d.second == now.Unix() {
 		return d.text
@@ -84,7 +85,7 @@ func (srv *server) now() string {
 	return d.text
 }
 
-// statusText is a status as :status has it.
+// statusText formats a status code, without an allocation for the frequent ones.
 func statusText(code int) string {
 	switch code {
 	case 200:

@@ -16,13 +16,13 @@ import (
 type headerDecoder struct {
 	framer    *h2.Framer
 	hpack     *hpack.Decoder
-	maxSize   uint32 // of a header, as SETTINGS_MAX_HEADER_LIST_SIZE counts
-	maxFrames int    // of a block
+	maxSize   uint32 // of a header, counted like SETTINGS_MAX_HEADER_LIST_SIZE
+	maxFrames int    // maximum frames of one block
 	fields    []hpack.HeaderField
 }
 
-// keptFields is the number of fields whose memory is retained between header blocks.
-const keptFields = 32
+// retainedFields is the number of fields whose memory is retained between header blocks.
+const retainedFields = 32
 
 func newHeaderDecoder(framer *h2.Framer, s *settings) *headerDecoder {
 	d := &headerDecoder{
@@ -62,7 +62,7 @@ func (d *headerDecoder) decode(f *h2.HeadersFrame) (*h2.MetaHeadersFrame, error)
 		if err != nil {
 			return nil, err
 		}
-		c := next.(*h2.ContinuationFrame) // the Framer makes sure of that
+		c := next.(*h2.ContinuationFrame) // the Framer rejects any other frame here
 		fragment, last = c.HeaderBlockFragment(), c.HeadersEnded()
 	}
 	d.fields = b.fields
@@ -80,7 +80,7 @@ func (d *headerDecoder) decode(f *h2.HeadersFrame) (*h2.MetaHeadersFrame, error)
 
 // release drops the fields of the last block.
 func (d *headerDecoder) release() {
-	if cap(d.fields) > keptFields {
+	if cap(d.fields) > retainedFields {
 		d.fields = nil
 		return
 	}
@@ -123,7 +123,7 @@ func (b *headerBlock) add(f hpack.HeaderField) {
 func (b *headerBlock) check(f hpack.HeaderField) error {
 	switch {
 	case !httpguts.ValidHeaderFieldValue(f.Value):
-		return fmt.Errorf("invalid value of header field %q", f.Name) // which may be a secret
+		return fmt.Errorf("invalid value of header field %q", f.Name) // the value may be a secret
 	case !f.IsPseudo():
 		b.regular = true
 		if !validFieldName(f.Name) {

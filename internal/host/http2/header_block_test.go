@@ -28,8 +28,7 @@ func TestHeaderFields(t *testing.T) {
 	}
 }
 
-// TestHeaderMemory: a field costs its place in the header and not more, however
-// often its name is repeated.
+// TestHeaderMemory checks that repeated field names do not increase the memory of a header.
 func TestHeaderMemory(t *testing.T) {
 	block := &h2.MetaHeadersFrame{Fields: slices.Repeat([]hpack.HeaderField{{Name: "a", Value: "x"}}, MaxHeaderFields)}
 	result := testing.Benchmark(func(b *testing.B) {
@@ -43,8 +42,8 @@ func TestHeaderMemory(t *testing.T) {
 	}
 }
 
-// TestHeaderAfterLimit: a header that exceeds a limit does not keep the next one
-// from being understood, for which HPACK needs all that came before.
+// TestHeaderAfterLimit checks that the next header is decoded correctly after a header that exceeds
+// a limit. HPACK requires that the rejected header was decoded completely.
 func TestHeaderAfterLimit(t *testing.T) {
 	t.Parallel()
 	r := connect(t, func(w http.ResponseWriter, r *http.Request) {

@@ -9,14 +9,14 @@ import (
 // so that no event needs to reset it.
 type keepalive struct {
 	timer        *time.Timer
-	lastRead     time.Duration // by the connection's clock, as all times here
-	idleSince    time.Duration // while there are no streams
+	lastRead     time.Duration // by the connection's clock, like all times here
+	idleSince    time.Duration // end of the last stream; valid while there are no streams
 	pingSent     time.Duration // time of an unanswered PING; 0 without one
 	ping         [8]byte
-	writeStarted time.Duration // when the write under way began
+	writeStarted time.Duration // start of the current write
 }
 
-// startKeepalive starts watching.
+// startKeepalive starts the timer.
 func (c *conn) startKeepalive() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -26,14 +26,15 @@ func (c *conn) startKeepalive() {
 	c.timer.Reset(c.untilDue(now))
 }
 
-// stopKeepalive ends it. c.mu is held.
+// stopKeepalive stops the timer. c.mu must be held.
 func (c *conn) stopKeepalive() {
 	if c.timer != nil {
 		c.timer.Stop()
 	}
 }
 
-// keepaliveDue handles due events.
+// keepaliveDue runs when the timer fires: it closes a dead connection, sends GOAWAY on an idle one,
+// or sends a PING.
 func (c *conn) keepaliveDue() {
 	c.mu.Lock()
 	if c.err != nil {
@@ -47,7 +48,7 @@ func (c *conn) keepaliveDue() {
 	if dead {
 		c.mu.Unlock()
 		logTo(c.hs, "http2: closing the connection of %s: no data received or acknowledged", c.remote)
-		_ = c.net.Close() // the goroutine that reads does the rest
+		_ = c.net.Close() // the reading goroutine then tears the connection down
 		return
 	}
 	if set.idle > 0 && len(c.streams) == 0 && now-c.idleSince >= set.idle {

@@ -2,15 +2,16 @@ package http2
 
 import "time"
 
-// MaxHeaderFields is the maximum number of header fields of a request, including repeated ones;
-// more get 431. A field costs the server several times its size. The limit permits users with a
-// thousand groups, which a front proxy sends in one field each.
+// MaxHeaderFields is the maximum number of header fields of a request, including repeated ones.
+// Requests with more fields are rejected with status 431, because a field occupies several times
+// its size in memory. The limit permits users with a thousand groups, which a front proxy sends in
+// one field each.
 const MaxHeaderFields = 2000
 
 // Limits of the resources that a client can use.
 const (
 	prefaceTimeout  = 10 * time.Second // for the first bytes of a connection
-	settingsTimeout = 2 * time.Second  // for the frame after them
+	settingsTimeout = 2 * time.Second  // for the SETTINGS frame after the preface
 	// lingerTimeout is how long a client may send after the server has closed its side or completed
 	// a response, so that the client reads the data before a reset.
 	lingerTimeout = time.Second
@@ -18,19 +19,19 @@ const (
 	// violation: the amount that a client may send without window updates.
 	lingerBytes = 1 << 20
 
-	// The rest of a body that is still coming when the response is complete is read
-	// and dropped, up to drainBytes and for drainTimeout. drainBytes is more than
-	// the largest body that handlers take.
+	// After a complete response, the rest of the request body is read and dropped, up to drainBytes
+	// and for at most drainTimeout. drainBytes exceeds the largest body that handlers accept.
 	drainBytes   = 4 << 20
 	drainTimeout = 10 * time.Second
 
-	// unstartedPerStream bounds the requests that wait for handlers of streams
-	// which the client has reset: as many times the concurrent streams.
+	// unstartedPerStream limits the streams that wait for a handler slot, as a multiple of the
+	// maximum number of concurrent streams. Handlers of streams that the client has reset occupy
+	// slots until they return.
 	unstartedPerStream = 4
-	// maxSettings is how many values one frame may set.
+	// maxSettings is the maximum number of values in a SETTINGS frame.
 	maxSettings = 100
-	// maxReplies bounds the bytes of frames that answer the client's own, PING
-	// for one, when it does not read them.
+	// maxReplies limits the pending bytes of replies to control frames, such as PING, of a client
+	// that does not read.
 	maxReplies = 64 << 10
 
 	// Maximum number of cheap frames without effect in a period.
@@ -38,15 +39,14 @@ const (
 	floodPeriod = 10 * time.Second
 )
 
-// flood counts frames that a client may send as often as it likes and that get
-// it nowhere: PING, SETTINGS, PRIORITY, RST_STREAM, empty DATA, frames for
-// streams that are over.
+// flood counts frames that are not limited by flow control and have no useful effect: PING,
+// SETTINGS, PRIORITY, RST_STREAM, empty DATA, and frames of closed streams.
 type flood struct {
-	since  time.Duration // when the period began, by the connection's clock
+	since  time.Duration // start of the period, by the connection's clock
 	frames int
 }
 
-// add counts one frame, and reports whether it was one too many.
+// add counts one frame and reports whether the limit of the period is exceeded.
 func (f *flood) add(now time.Duration) (tooMany bool) {
 	if now-f.since > floodPeriod {
 		f.since, f.frames = now, 0

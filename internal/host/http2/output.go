@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// maxPending is how many bytes wait to be written at most, but for one more
-	// frame: handlers with more of them block.
+	// maxPending limits the bytes that wait to be written. Handlers block while the limit is
+	// reached; one more frame may exceed it.
 	maxPending = 4 * tlsRecord
-	// maxDataFrame is the most that one DATA frame carries, so that streams take
-	// turns: with its head, it fills a record.
+	// maxDataFrame is the maximum payload of a DATA frame. A frame with its header fills one TLS
+	// record; larger frames would delay the other streams of the connection.
 	maxDataFrame    = tlsRecord - frameHead
-	tlsRecord       = 16 << 10 // the most that one carries
-	frameHead       = 9
+	tlsRecord       = 16 << 10 // maximum plain text of a TLS record
+	frameHead       = 9        // size of a frame header
 	writeBufferSize = maxPending + tlsRecord + 4<<10
 	// maxWriteRounds is the number of writes that a handler performs for other streams before
 	// another goroutine takes over.
@@ -34,10 +34,10 @@ type writeBuffer struct{ b []byte }
 type output struct {
 	conn     *conn
 	pending  *writeBuffer // nil without pending data
-	replies  int          // bytes of pending that only answer the client
+	replies  int          // pending bytes that are replies to control frames, such as PING
 	writing  bool         // there is a writer
-	progress sync.Cond    // there is no writer, or the connection's window is wider
-	room     sync.Cond    // for streams, one after the other: less waits to be written
+	progress sync.Cond    // signaled when the writer is done or the connection's window grows
+	room     sync.Cond    // signaled, for one stream at a time, when pending data shrinks
 	frames   *h2.Framer   // appends to pending
 
 	encoder *hpack.Encoder
@@ -52,7 +52,7 @@ func (o *output) init(c *conn) {
 	o.encoder.SetMaxDynamicTableSizeLimit(c.settings.encodeTable)
 }
 
-// Write appends a frame. The connection's lock is held.
+// Write appends to the pending data and never fails. The connection's lock must be held.
 func (o *output) Write(p []byte) (int, error) {
 	if o.pending == nil {
 		o.pending = o.conn.srv.writeBuffers.Get().(*writeBuffer)
@@ -61,7 +61,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// full reports whether appenders have to wait.
+// full reports whether streams must wait before they append more data.
 func (o *output) full() bool { return o.pending != nil && len(o.pending.b) >= maxPending }
 
 // waitRoom blocks while too much data is pending, or until the stream ends. Streams are woken one
@@ -77,11 +77,11 @@ func (s *stream) waitRoom() {
 	c.room.Signal()
 }
 
-// wait waits for something of the connection, or until the stream is over.
-func (s *stream) wait(what *sync.Cond) {
-	s.waits = true
-	what.Wait()
-	s.waits = false
+// wait blocks until cond is signaled. close wakes it if the stream ends.
+func (s *stream) wait(cond *sync.Cond) {
+	s.waiting = true
+	cond.Wait()
+	s.waiting = false
 }
 
 // appendData appends a DATA frame.
@@ -97,7 +97,7 @@ func (o *output) appendData(id uint32, p []byte, end bool) {
 	_, _ = o.Write(p)
 }
 
-// appendHeader appends HEADERS, and CONTINUATION as needed.
+// appendHeader appends a HEADERS frame, and CONTINUATION frames if the block needs them.
 func (o *output) appendHeader(id uint32, fields []hpack.HeaderField, end bool) {
 	o.block.Reset()
 	for _, f := range fields {
@@ -119,14 +119,15 @@ func (o *output) appendHeader(id uint32, fields []hpack.HeaderField, end bool) {
 	}
 }
 
-// countReply counts n bytes of replies to the client's frames. It returns false if they accumulate.
+// countReply adds n bytes of replies to the client's control frames. It returns false if the client
+// does not read them and more than maxReplies bytes are pending.
 func (o *output) countReply(n int) bool {
 	o.replies += n
 	return o.replies <= maxReplies
 }
 
-// flush writes pending data, unless there is a writer. c.mu must be held; it is released during
-// writes, which the result reports.
+// flush writes pending data, unless another goroutine is already writing. It reports whether it has
+// written. c.mu must be held; it is released during writes.
 func (c *conn) flush() bool {
 	if c.writing || c.pending == nil {
 		return false
@@ -137,9 +138,9 @@ func (c *conn) flush() bool {
 	return true
 }
 
-// flushBatched yields before flush, so that streams about to append share the write. A single
-// stream does not yield: on busy processors it would resume late. Parked streams share a write
-// through their queue.
+// flushBatched is flush with a preceding runtime.Gosched, so that other streams can append to the
+// same write. If only one handler is running, it does not yield, because it would resume late on
+// busy processors. Parked streams share a write through their queue instead.
 func (c *conn) flushBatched() {
 	if c.writing || c.pending == nil {
 		return
@@ -154,8 +155,8 @@ func (c *conn) flushBatched() {
 	c.write()
 }
 
-// flushAsync is flush on another goroutine, for callers that must not wait for the
-// client, such as the goroutine that reads.
+// flushAsync is flush on another goroutine, for callers that must not block on the client, such as
+// the reading goroutine.
 func (c *conn) flushAsync() {
 	if c.writing || c.pending == nil {
 		return
@@ -165,7 +166,7 @@ func (c *conn) flushAsync() {
 	c.srv.workers.start((*flusher)(c))
 }
 
-// flusher is the job of being a connection's writer.
+// flusher is a job that writes the pending data of a connection.
 type flusher conn
 
 func (f *flusher) run() {
@@ -188,9 +189,9 @@ func (c *conn) write() {
 		c.mu.Unlock()
 		err := c.writeOut(out.b)
 		if err != nil {
-			_ = c.net.Close() // the goroutine that reads does the rest
+			_ = c.net.Close() // the reading goroutine then tears the connection down
 		}
-		c.srv.free(out)
+		c.srv.recycle(out)
 		c.mu.Lock()
 		c.writeStarted = c.clock()
 		if err != nil {
@@ -202,33 +203,35 @@ func (c *conn) write() {
 	c.progress.Broadcast()
 }
 
-// gatherer is a connection that can buffer the next n bytes for a single write.
-type gatherer interface{ Gather(n int) }
+// corker is a connection that can buffer the next n bytes and write them with one system call, like
+// TCP_CORK.
+type corker interface{ Cork(n int) }
 
-// gathererOf returns the gatherer below TLS, if there is one.
-func gathererOf(c net.Conn) gatherer {
+// corkerOf returns the connection below TLS if it is a corker, otherwise nil.
+func corkerOf(c net.Conn) corker {
 	tls, ok := c.(interface{ NetConn() net.Conn })
 	if !ok {
 		return nil
 	}
-	below, _ := tls.NetConn().(gatherer)
+	below, _ := tls.NetConn().(corker)
 	return below
 }
 
-// writeOut writes frames; more than a TLS record in one write, if possible.
+// writeOut writes frames. Data of more than one TLS record is corked, because crypto/tls writes each
+// record separately.
 func (c *conn) writeOut(p []byte) error {
-	if c.gatherer != nil && len(p) > tlsRecord {
-		c.gatherer.Gather(len(p))
+	if c.corker != nil && len(p) > tlsRecord {
+		c.corker.Cork(len(p))
 	}
 	_, err := c.net.Write(p)
 	return err
 }
 
-// free returns memory for reuse.
-func (srv *server) free(k *writeBuffer) {
-	if cap(k.b) > 2*writeBufferSize {
+// recycle returns a buffer to the pool, unless it has grown too large.
+func (srv *server) recycle(buf *writeBuffer) {
+	if cap(buf.b) > 2*writeBufferSize {
 		return
 	}
-	k.b = k.b[:0]
-	srv.writeBuffers.Put(k)
+	buf.b = buf.b[:0]
+	srv.writeBuffers.Put(buf)
 }

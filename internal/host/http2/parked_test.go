@@ -11,8 +11,8 @@ import (
 	h2 "golang.org/x/net/http2"
 )
 
-// waiting is a stream with a detached response, which sends data when it is resumed.
-type waiting struct {
+// parkedStream is a stream with a detached response, which sends data when it is resumed.
+type parkedStream struct {
 	*response
 	mu    sync.Mutex
 	lines [][]byte
@@ -21,21 +21,21 @@ type waiting struct {
 	over  chan struct{} // closed with the context
 }
 
-func (p *waiting) say(line []byte) {
+func (p *parkedStream) send(line []byte) {
 	p.mu.Lock()
 	p.lines = append(p.lines, line)
 	p.mu.Unlock()
 	p.Resume()
 }
 
-func (p *waiting) end() {
+func (p *parkedStream) end() {
 	p.mu.Lock()
 	p.ended = true
 	p.mu.Unlock()
 	p.Resume()
 }
 
-func (p *waiting) next() (line []byte, ended bool) {
+func (p *parkedStream) next() (line []byte, ended bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.lines) == 0 {
@@ -46,12 +46,12 @@ func (p *waiting) next() (line []byte, ended bool) {
 	return line, false
 }
 
-// parking is a handler that parks every stream, and hands it on.
-func parking(streams chan<- *waiting) http.HandlerFunc {
+// parking returns a handler that detaches each response and sends the stream to the channel.
+func parking(streams chan<- *parkedStream) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusOK)
 		flush(w)
-		p, ctx := &waiting{response: w.(*response), over: make(chan struct{})}, r.Context()
+		p, ctx := &parkedStream{response: w.(*response), over: make(chan struct{})}, r.Context()
 		p.Detach(func() bool {
 			if p.runs.Add(1) == 1 {
 				streams <- p
@@ -76,24 +76,24 @@ func parking(streams chan<- *waiting) http.HandlerFunc {
 	}
 }
 
-// TestParked: streams that wait are called when they are resumed, each by itself, and end
-// by themselves, by a panic, or with the client.
+// TestParked checks that Resume runs only the stream it is called for, and that a parked stream
+// ends when its function returns true or panics, or when the client disconnects.
 func TestParked(t *testing.T) {
 	t.Parallel()
-	streams := make(chan *waiting, 10)
+	streams := make(chan *parkedStream, 10)
 	r := connect(t, parking(streams), nil)
-	var p []*waiting
+	var p []*parkedStream
 	for id := range uint32(4) {
 		r.request(2*id+1, true)
 		p = append(p, <-streams)
 	}
 	for _, s := range p {
-		s.say([]byte("hello"))
+		s.send([]byte("hello"))
 	}
 	for _, want := range []string{"DATA 1 5", "DATA 3 5", "DATA 5 5", "DATA 7 5"} {
 		r.await(want)
 	}
-	p[0].say([]byte("panic"))
+	p[0].send([]byte("panic"))
 	r.await("RST 1 INTERNAL_ERROR")
 	p[1].end()
 	r.await("DATA 3 0 end")
@@ -103,31 +103,31 @@ func TestParked(t *testing.T) {
 	<-p[3].over
 	r.await("DATA 7 0 end")
 	for _, s := range p {
-		s.Resume() // in vain
+		s.Resume() // has no effect after the end
 	}
 }
 
 // TestParkedWait checks that a stream with an exhausted window does not block others, and that a
-// stream that waits for another event must declare it.
+// stream that parkedStream for another event must declare it.
 func TestParkedWait(t *testing.T) {
 	t.Parallel()
-	streams := make(chan *waiting, 10)
+	streams := make(chan *parkedStream, 10)
 	r := connect(t, parking(streams), nil)
 	r.ok(r.frames.WriteWindowUpdate(0, 1<<20))
 	r.request(1, true)
 	slow := <-streams
 	r.request(3, true)
 	quick := <-streams
-	slow.say(bytes.Repeat([]byte("x"), 2*minWindow))
+	slow.send(bytes.Repeat([]byte("x"), 2*minWindow))
 	r.await("DATA 1 35")
 	for range 10 {
 		slow.Resume()
-		quick.say([]byte("hello"))
+		quick.send([]byte("hello"))
 		r.await("DATA 3 5")
 	}
 	r.ok(r.frames.WriteWindowUpdate(1, minWindow+100))
 	r.await("DATA 1 35")
-	slow.say([]byte("go on"))
+	slow.send([]byte("go on"))
 	r.await("DATA 1 5")
 }
 
@@ -136,7 +136,7 @@ func TestParkedWait(t *testing.T) {
 func TestParkedTogether(t *testing.T) {
 	t.Parallel()
 	const many, rounds = 50, 40
-	streams := make(chan *waiting, many)
+	streams := make(chan *parkedStream, many)
 	s := startServer(t, parking(streams), true, nil)
 	c := s.client(t)
 	bodies := make([]strings.Builder, many)
@@ -157,7 +157,7 @@ func TestParkedTogether(t *testing.T) {
 		})
 	}
 	var want strings.Builder
-	var all []*waiting
+	var all []*parkedStream
 	for range many {
 		all = append(all, <-streams)
 	}
@@ -173,7 +173,7 @@ func TestParkedTogether(t *testing.T) {
 			}
 		})
 		for _, p := range all {
-			p.say(line[:i*50])
+			p.send(line[:i*50])
 		}
 	}
 	writers.Wait()

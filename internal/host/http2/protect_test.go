@@ -15,7 +15,7 @@ import (
 
 func hello(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }
 
-// untilGone is a handler like a watch.
+// untilGone is a handler that runs until the client disconnects, like a watch.
 func untilGone(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).Flush()
 	<-r.Context().Done()
@@ -88,7 +88,7 @@ func TestBrokenConnections(t *testing.T) {
 		code h2.ErrCode
 	}{
 		{"even stream", func(r *raw) { r.request(2, true) }, h2.ErrCodeProtocol},
-		{"stream goes down", func(r *raw) { r.request(5, true); r.request(3, true) }, h2.ErrCodeProtocol},
+		{"decreasing stream ID", func(r *raw) { r.request(5, true); r.request(3, true) }, h2.ErrCodeProtocol},
 		{"data on an idle stream", func(r *raw) { r.ok(r.frames.WriteData(7, true, nil)) }, h2.ErrCodeProtocol},
 		{"reset of an idle stream", func(r *raw) { r.ok(r.frames.WriteRSTStream(7, h2.ErrCodeCancel)) }, h2.ErrCodeProtocol},
 		{"window of an idle stream", func(r *raw) { r.ok(r.frames.WriteWindowUpdate(7, 1)) }, h2.ErrCodeProtocol},
@@ -104,7 +104,7 @@ func TestBrokenConnections(t *testing.T) {
 		{"too many settings", func(r *raw) {
 			r.ok(r.frames.WriteSettings(make([]h2.Setting, maxSettings+1)...))
 		}, h2.ErrCodeProtocol},
-		{"acknowledged twice", func(r *raw) { r.ok(r.frames.WriteSettingsAck()) }, h2.ErrCodeProtocol},
+		{"duplicate SETTINGS ack", func(r *raw) { r.ok(r.frames.WriteSettingsAck()) }, h2.ErrCodeProtocol},
 		{"frame too large", func(r *raw) {
 			_ = r.frames.WriteRawFrame(h2.FrameData, 0, 1, make([]byte, defaultFrame+1))
 		}, h2.ErrCodeFrameSize},
@@ -126,7 +126,7 @@ func TestBrokenConnections(t *testing.T) {
 		{"continuation after too many bytes", func(r *raw) {
 			_ = r.frames.WriteHeaders(h2.HeadersFrameParam{StreamID: 1, BlockFragment: r.encode("x-a", strings.Repeat("a", 3000))})
 			for range 3 {
-				_ = r.frames.WriteContinuation(1, false, bytes.Repeat([]byte{0x80 | 62}, 200)) // the field above
+				_ = r.frames.WriteContinuation(1, false, bytes.Repeat([]byte{0x80 | 62}, 200)) // an index of the field above
 			}
 		}, h2.ErrCodeProtocol},
 		{"empty continuations", func(r *raw) {
@@ -146,7 +146,7 @@ func TestBrokenConnections(t *testing.T) {
 			r.ok(r.frames.WriteHeaders(h2.HeadersFrameParam{StreamID: 1, BlockFragment: r.encode("a", "b")}))
 			r.ok(r.frames.WriteData(1, true, nil))
 		}, h2.ErrCodeProtocol},
-		{"resets of handlers that wait", func(r *raw) {
+		{"resets of waiting handlers", func(r *raw) {
 			for i := range uint32(2 + unstartedPerStream*2 + 1) {
 				r.request(2*i+1, true)
 				r.ok(r.frames.WriteRSTStream(2*i+1, h2.ErrCodeCancel))
@@ -173,8 +173,9 @@ func TestBrokenConnections(t *testing.T) {
 	}
 }
 
-// TestViolatorIsReadLittle: of a client that has violated the protocol little more is read.
-func TestViolatorIsReadLittle(t *testing.T) {
+// TestReadAfterViolation checks that the server reads at most lingerBytes after a protocol
+// violation.
+func TestReadAfterViolation(t *testing.T) {
 	t.Parallel()
 	r := connect(t, func(http.ResponseWriter, *http.Request) {}, nil)
 	r.ok(r.frames.WriteData(0, false, []byte("on no stream")))
@@ -186,7 +187,7 @@ func TestViolatorIsReadLittle(t *testing.T) {
 		}
 	}
 	if written > lingerBytes+len(block) {
-		t.Errorf("%d bytes were read after the violation; the limit is %d", written, lingerBytes)
+		t.Errorf("read %d bytes after the violation, limit %d", written, lingerBytes)
 	}
 }
 
@@ -206,15 +207,15 @@ func TestBrokenStreams(t *testing.T) {
 		{"scheme", func(r *raw) { r.request(1, true, ":path", "/", ":scheme", "ftp", ":method", "GET") }, "RST 1 PROTOCOL_ERROR"},
 		{"relative path", func(r *raw) { r.request(1, true, ":path", "a", ":scheme", "https", ":method", "GET") }, "RST 1 PROTOCOL_ERROR"},
 		{"bad path", func(r *raw) { r.request(1, true, ":path", "/%zz", ":scheme", "https", ":method", "GET") }, "RST 1 PROTOCOL_ERROR"},
-		{"path twice", func(r *raw) { r.request(1, true, with(":path", "/")...) }, "RST 1 PROTOCOL_ERROR"},
-		{"pseudo field late", func(r *raw) { r.request(1, true, with("a", "b", ":x", "y")...) }, "RST 1 PROTOCOL_ERROR"},
+		{"duplicate path", func(r *raw) { r.request(1, true, with(":path", "/")...) }, "RST 1 PROTOCOL_ERROR"},
+		{"pseudo field after a regular one", func(r *raw) { r.request(1, true, with("a", "b", ":x", "y")...) }, "RST 1 PROTOCOL_ERROR"},
 		{"upper case", func(r *raw) { r.request(1, true, with("A", "b")...) }, "RST 1 PROTOCOL_ERROR"},
 		{"line break", func(r *raw) { r.request(1, true, with("a", "b\r\nc: d")...) }, "RST 1 PROTOCOL_ERROR"},
 		{"content-lengths differ", func(r *raw) { r.post(1, "content-length", "1", "content-length", "2") }, "RST 1 PROTOCOL_ERROR"},
 		{"negative content-length", func(r *raw) { r.post(1, "content-length", "-1") }, "RST 1 PROTOCOL_ERROR"},
 		{"list of content-lengths", func(r *raw) { r.post(1, "content-length", "1, 1") }, "RST 1 PROTOCOL_ERROR"},
 		{"content-length without a body", func(r *raw) { r.request(1, true, with("content-length", "5")...) }, "RST 1 PROTOCOL_ERROR"},
-		{"the same content-length twice", func(r *raw) {
+		{"duplicate content-length", func(r *raw) {
 			r.request(1, false, with("content-length", "2", "content-length", "2")...)
 			r.ok(r.frames.WriteData(1, true, []byte("12")))
 		}, "HEADERS 1 200 end"},
@@ -242,11 +243,11 @@ func TestBrokenStreams(t *testing.T) {
 			r.post(1)
 			r.request(1, true, slices.Repeat([]string{"a", ""}, MaxHeaderFields+1)...)
 		}, "RST 1 PROTOCOL_ERROR"},
-		{"depends on itself", func(r *raw) {
+		{"priority dependency on itself", func(r *raw) {
 			r.ok(r.frames.WriteHeaders(h2.HeadersFrameParam{StreamID: 1, EndStream: true, EndHeaders: true,
 				BlockFragment: r.encode(with()...), Priority: h2.PriorityParam{StreamDep: 1}}))
 		}, "RST 1 PROTOCOL_ERROR"},
-		{"trailers that do not end", func(r *raw) {
+		{"trailers without END_STREAM", func(r *raw) {
 			r.post(1)
 			r.request(1, false, "a", "b")
 		}, "RST 1 PROTOCOL_ERROR"},
@@ -258,18 +259,18 @@ func TestBrokenStreams(t *testing.T) {
 			r.post(1, "trailer", "x")
 			r.request(1, true, "content-length", "1")
 		}, "RST 1 PROTOCOL_ERROR"},
-		{"more than declared", func(r *raw) {
+		{"body exceeds content-length", func(r *raw) {
 			r.post(1, "content-length", "3")
 			r.ok(r.frames.WriteData(1, false, []byte("1234")))
 		}, "RST 1 PROTOCOL_ERROR"},
-		{"data after the end", func(r *raw) {
+		{"data after END_STREAM", func(r *raw) {
 			r.post(1)
 			r.ok(r.frames.WriteData(1, true, nil))
 			r.ok(r.frames.WriteData(1, true, []byte("x")))
 		}, "RST 1 STREAM_CLOSED"},
 		{"beyond the window", func(r *raw) {
 			r.post(1)
-			for range 4 { // T the handler does not read
+			for range 4 { // the handler does not read
 				r.ok(r.frames.WriteData(1, false, make([]byte, 16<<10)))
 			}
 			r.ok(r.frames.WriteData(1, false, make([]byte, 1)))
@@ -278,11 +279,11 @@ func TestBrokenStreams(t *testing.T) {
 			r.post(1)
 			r.ok(r.frames.WriteWindowUpdate(1, 1<<31-1))
 		}, "RST 1 FLOW_CONTROL_ERROR"},
-		{"window by nothing", func(r *raw) {
+		{"window increment of 0", func(r *raw) {
 			r.post(1)
 			r.ok(r.frames.WriteWindowUpdate(1, 0))
 		}, "RST 1 PROTOCOL_ERROR"},
-		{"too many", func(r *raw) {
+		{"too many streams", func(r *raw) {
 			r.post(1)
 			r.post(3)
 			r.post(5)
@@ -332,12 +333,12 @@ func TestTimeouts(t *testing.T) {
 			r.request(1, true)
 			r.await("DATA 1 5 end")
 		}, 30*time.Second + lingerTimeout},
-		{"does not answer pings", func(r *raw) {
+		{"no response to PING", func(r *raw) {
 			r.hello()
 			r.post(1)
 		}, 45 * time.Second},
-		{"reads nothing", func(r *raw) {
-			go func() { // only as much as it must
+		{"client does not read", func(r *raw) {
+			go func() { // reads nothing else
 				f := h2.NewFramer(nil, r.net)
 				for range 3 {
 					_, _ = f.ReadFrame()
@@ -378,8 +379,8 @@ func TestTimeouts(t *testing.T) {
 	}
 }
 
-// TestAnswersKeep checks that a client that responds to pings stays connected.
-func TestAnswersKeep(t *testing.T) {
+// TestPingResponses checks that a client that responds to pings stays connected.
+func TestPingResponses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := connect(t, untilGone, func(s *http.Server) {
@@ -412,9 +413,9 @@ func (r *raw) awaitPings(n int, each func(*[8]byte)) {
 	}
 }
 
-// TestRepliesPileUp checks that a client that causes replies and does not read them is
+// TestUnreadReplies checks that a client that causes replies and does not read them is
 // disconnected.
-func TestRepliesPileUp(t *testing.T) {
+func TestUnreadReplies(t *testing.T) {
 	t.Parallel()
 	r := silent(t, hello, nil)
 	r.preface()
@@ -429,7 +430,7 @@ func TestRepliesPileUp(t *testing.T) {
 	for c := range r.srv.conns {
 		c.mu.Lock()
 		if c.err == nil {
-			t.Error("it may go on")
+			t.Error("the connection is still open")
 		}
 		c.mu.Unlock()
 	}

@@ -16,15 +16,14 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// raw is a client that sends frames as it likes, over a pipe, to a server of its
-// own.
+// raw is a client that sends arbitrary frames over a pipe to its own server.
 type raw struct {
 	t      *testing.T
 	net    net.Conn
 	frames *h2.Framer
 	block  bytes.Buffer
 	enc    *hpack.Encoder
-	got    chan string // T the server's frames in short form; closed at the end
+	got    chan string // the server's frames in short form; closed at the end
 	done   chan struct{}
 	srv    *server
 	writes *countedWrites // the server's
@@ -85,7 +84,7 @@ func (r *raw) ok(err error) {
 	}
 }
 
-// read passes on the server's frames in short form.
+// read sends the server's frames to got, in short form.
 func (r *raw) read() {
 	defer close(r.got)
 	f := h2.NewFramer(nil, r.net)
@@ -151,17 +150,17 @@ func (r *raw) awaitAfter(want string, each func(got string)) {
 			}
 			before = append(before, got)
 		case <-limit:
-			r.t.Fatalf("no %q, but %q", want, before)
+			r.t.Fatalf("did not receive %q; received %q", want, before)
 		}
 	}
 }
 
-// never checks with a PING that the server has not sent what.
-func (r *raw) never(what ...string) {
+// never checks that the server sends none of the frames before it responds to a PING.
+func (r *raw) never(unwanted ...string) {
 	r.t.Helper()
 	r.ok(r.frames.WritePing(false, [8]byte{1}))
 	r.awaitAfter("PING ack=true", func(got string) {
-		for _, not := range what {
+		for _, not := range unwanted {
 			if got == not {
 				r.t.Errorf("got %q", got)
 			}

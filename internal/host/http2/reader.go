@@ -8,7 +8,7 @@ import (
 	h2 "golang.org/x/net/http2"
 )
 
-// errEnhanceYourCalm ends connections of clients that only make work.
+// errEnhanceYourCalm closes connections of clients that send floods of useless frames.
 const errEnhanceYourCalm = h2.ConnectionError(h2.ErrCodeEnhanceYourCalm)
 
 // readFrames processes frames until the connection ends.
@@ -35,8 +35,8 @@ func (c *conn) readFrames() {
 	}
 }
 
-// readFrame reads the next frame, and the complete header block of HEADERS. With an error, it
-// returns the frame that caused it, if known.
+// readFrame reads the next frame. For HEADERS, it reads the complete header block and returns a
+// MetaHeadersFrame. With an error, it also returns the frame that caused it, if known.
 func (c *conn) readFrame() (h2.Frame, error) {
 	head, err := c.framer.ReadFrameHeader()
 	if err != nil {
@@ -45,8 +45,8 @@ func (c *conn) readFrame() (h2.Frame, error) {
 	f, err := c.framer.ReadFrameForHeader(head)
 	if err != nil {
 		if head.Type == h2.FrameHeaders && errors.As(err, new(h2.StreamError)) {
-			// Padding longer than the frame. Its header block cannot be decoded,
-			// and no later one without it.
+			// The padding is longer than the frame. Its header block cannot be decoded, and
+			// without it HPACK cannot decode later blocks either.
 			err = h2.ConnectionError(h2.ErrCodeProtocol)
 		}
 		return nil, err
@@ -62,7 +62,8 @@ func (c *conn) readFrame() (h2.Frame, error) {
 	return block, nil
 }
 
-// handleError handles an error. It returns false if the connection has ended.
+// handleError resets the stream or closes the connection that err concerns. It returns false if the
+// connection has ended.
 func (c *conn) handleError(f h2.Frame, err error) bool {
 	var (
 		ofStream h2.StreamError
@@ -107,7 +108,8 @@ func (c *conn) resetStream(e h2.StreamError) error {
 	return c.countFlood(13)
 }
 
-// countFlood counts a useless frame with a reply of some bytes. c.mu must be held.
+// countFlood counts a useless frame and the size of its reply, in bytes. It returns
+// errEnhanceYourCalm if the client sends too many or does not read the replies. c.mu must be held.
 func (c *conn) countFlood(reply int) error {
 	if c.flood.add(c.clock()) || reply > 0 && !c.countReply(reply) {
 		return errEnhanceYourCalm
@@ -152,7 +154,7 @@ func (c *conn) process(f h2.Frame) error {
 	case *h2.PushPromiseFrame:
 		return h2.ConnectionError(h2.ErrCodeProtocol)
 	}
-	return c.countFlood(0) // an extension that we do not know
+	return c.countFlood(0) // unknown frame types must be ignored
 }
 
 // discardFrame drops a frame of a stream after the last one of GOAWAY. Its bytes still count for
@@ -171,8 +173,8 @@ func (c *conn) discardFrame(f h2.Frame) error {
 
 // returnWindow permits the client to send n more bytes in any stream.
 func (c *conn) returnWindow(n int) {
-	c.in.give(n)
-	c.widen()
+	c.in.release(n)
+	c.sendWindowUpdate()
 	c.flushAsync()
 }
 
@@ -189,7 +191,7 @@ func (c *conn) processHeaders(f *h2.MetaHeadersFrame, r *requestHead) error {
 	}
 	c.lastID = id
 	if len(c.streams) >= int(c.settings.streams) {
-		if c.unacked > 0 { // it may not know the limit yet
+		if c.unacked > 0 { // the client may not have received the limit yet
 			return h2.StreamError{StreamID: id, Code: h2.ErrCodeRefusedStream}
 		}
 		return h2.StreamError{StreamID: id, Code: h2.ErrCodeProtocol}
@@ -247,16 +249,16 @@ func (c *conn) processData(f *h2.DataFrame) error {
 		return h2.StreamError{StreamID: id, Code: h2.ErrCodeFlowControl}
 	}
 	if s.drain != nil {
-		s.drained(int(f.Length))
+		s.drainData(int(f.Length))
 	} else {
 		s.receive(data, int(f.Length)-len(data))
 	}
 	if f.StreamEnded() {
 		s.endRequest()
 	} else {
-		s.widen()
+		s.sendWindowUpdate()
 	}
-	c.widen()
+	c.sendWindowUpdate()
 	c.flushAsync()
 	if len(data) == 0 && !f.StreamEnded() {
 		return c.countFlood(0)
@@ -264,18 +266,19 @@ func (c *conn) processData(f *h2.DataFrame) error {
 	return nil
 }
 
-// receive hands data to the handler. Padding has been read with that.
+// receive appends data to the request body. Padding is released immediately, because no handler
+// reads it.
 func (s *stream) receive(data []byte, padding int) {
 	if len(data) > 0 {
 		s.body.add(data)
 	}
 	if padding > 0 {
-		s.conn.in.give(padding)
-		s.in.give(padding)
+		s.conn.in.release(padding)
+		s.in.release(padding)
 	}
 }
 
-// endRequest notes that the client has sent all.
+// endRequest processes END_STREAM.
 func (s *stream) endRequest() {
 	s.remoteEnded = true
 	if s.drain != nil {
@@ -298,7 +301,7 @@ func (c *conn) processWindowUpdate(f *h2.WindowUpdateFrame) error {
 	}
 	s := c.streams[f.StreamID]
 	if s == nil {
-		return nil // it may cross the end of the stream
+		return nil // the frame was sent before the client received the end of the stream
 	}
 	if !s.out.add(int32(f.Increment)) {
 		return h2.StreamError{StreamID: s.id, Code: h2.ErrCodeFlowControl}
@@ -315,10 +318,10 @@ func (c *conn) processResetStream(f *h2.RSTStreamFrame) error {
 	if s == nil {
 		return c.countFlood(0)
 	}
-	answered := s.drain != nil // the client reacts by ending its body
+	complete := s.drain != nil // a reset after a complete response only ends the body and is legitimate
 	s.close(errStreamReset)
-	c.flushAsync() // windows
-	if answered {
+	c.flushAsync() // WINDOW_UPDATE for the dropped body
+	if complete {
 		return nil
 	}
 	return c.countFlood(0)

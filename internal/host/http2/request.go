@@ -18,17 +18,18 @@ type requestHead struct {
 	request         http.Request
 	length          int64 // of the body, -1 if unknown
 	expectsContinue bool  // 100 Continue
-	malformed       bool  // the stream is to be reset
-	refusal         http.Handler
+	malformed       bool  // the stream must be reset
+	// rejection responds to a valid request that the server's handler must not receive; usually nil.
+	rejection http.Handler
 }
 
-// parse converts a header into a request. A valid request that the handler must not receive has a
-// refusal. The result is valid until the next call.
+// parse converts a header into a request. The result is owned by the connection and valid until the
+// next call.
 func (c *conn) parse(f *h2.MetaHeadersFrame) *requestHead {
 	c.head = requestHead{length: -1}
 	r := &c.head
 	if f.Truncated {
-		r.request.Body, r.refusal = http.NoBody, http.HandlerFunc(refuseLongHeader)
+		r.request.Body, r.rejection = http.NoBody, http.HandlerFunc(rejectLongHeader)
 		return r
 	}
 	header := headerOf(f)
@@ -39,7 +40,7 @@ func (c *conn) parse(f *h2.MetaHeadersFrame) *requestHead {
 		return r
 	}
 	if err := checkHopByHop(header); err != nil {
-		r.refusal = refuseHeader(err)
+		r.rejection = rejectHeader(err)
 	}
 	if httpguts.HeaderValuesContainsToken(header["Expect"], "100-continue") {
 		delete(header, "Expect")
@@ -75,13 +76,13 @@ func (c *conn) parse(f *h2.MetaHeadersFrame) *requestHead {
 	return r
 }
 
-// usualNames is how many names of fields a header is expected to have at most.
-const usualNames = 16
+// expectedNames is the initial map size for headers with at least that many fields.
+const expectedNames = 16
 
-// headerOf is the header without the pseudo fields. All values share one slice.
+// headerOf returns the header without the pseudo fields. All values share one slice.
 func headerOf(f *h2.MetaHeadersFrame) http.Header {
 	fields := f.RegularFields()
-	header := make(http.Header, min(len(fields), usualNames))
+	header := make(http.Header, min(len(fields), expectedNames))
 	values := make([]string, len(fields))
 	for i, field := range fields {
 		key := http.CanonicalHeaderKey(field.Name)
@@ -97,7 +98,7 @@ func headerOf(f *h2.MetaHeadersFrame) http.Header {
 // repeatedHeaderOf is headerOf for repeated field names. It counts the fields of each name first,
 // to allocate once.
 func repeatedHeaderOf(fields []hpack.HeaderField, values []string) http.Header {
-	header := make(http.Header, min(len(fields), usualNames))
+	header := make(http.Header, min(len(fields), expectedNames))
 	for _, field := range fields {
 		key := http.CanonicalHeaderKey(field.Name)
 		header[key] = values[:len(header[key])+1]
@@ -146,7 +147,7 @@ func targetOf(f *h2.MetaHeadersFrame, method, authority string) (*url.URL, bool)
 	return target, err == nil
 }
 
-// checkHopByHop rejects connection-specific fields (RFC 9113, section 8.2.2).
+// checkHopByHop returns an error for connection-specific fields (RFC 9113, section 8.2.2).
 func checkHopByHop(header http.Header) error {
 	for _, key := range hopByHop() {
 		if _, ok := header[key]; ok {
@@ -203,12 +204,12 @@ func lengthOf(header http.Header) (int64, bool) {
 	return int64(n), err == nil
 }
 
-func refuseLongHeader(w http.ResponseWriter, _ *http.Request) {
+func rejectLongHeader(w http.ResponseWriter, _ *http.Request) {
 	w.WriteHeader(http.StatusRequestHeaderFieldsTooLarge)
 	_, _ = w.Write([]byte("<h1>HTTP Error 431</h1><p>Request Header Field(s) Too Large</p>"))
 }
 
-func refuseHeader(err error) http.Handler {
+func rejectHeader(err error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 	})

@@ -14,8 +14,8 @@ import (
 
 var errHandlerReturned = errors.New("http2: the handler has returned")
 
-// bodyBufferSize is how much of a body is gathered before it is sent, so that small
-// writes share a frame and small responses know their length.
+// bodyBufferSize is the number of bytes of a body that are buffered before they are sent. Small
+// writes share a frame, and small responses get a Content-Length.
 const bodyBufferSize = 4 << 10
 
 // bodyBuffer is memory for the start of a body. A response owns one only while it contains data: a
@@ -30,20 +30,20 @@ type response struct {
 	head   bool // response to HEAD, without a body
 
 	status   int  // 0 until WriteHeader
-	sent     bool // the header is
-	ended    bool // so is everything
-	returned bool // the handler has
+	sent     bool // the header has been sent
+	ended    bool // the complete response has been sent
+	returned bool // the handler has returned
 
-	fields   []hpack.HeaderField // the header as it was at WriteHeader, until sent
+	fields   []hpack.HeaderField // the header at the call of WriteHeader; nil once sent
 	trailers []string            // announced keys
 
 	hasType, hasEncoding, hasDate bool  // the header has Content-Type, Content-Encoding, Date
 	declared                      int64 // Content-Length, or -1
-	written                       int64 // bytes of the body, by the handler
+	written                       int64 // bytes of the body that the handler has written
 
-	buffer *bodyBuffer
-	size   int  // of the data in buffer
-	held   bool // the connection may have more of the body that has not been sent
+	buffer   *bodyBuffer
+	size     int  // of the data in buffer
+	deferred bool // sent data of the body may still be pending in the connection
 }
 
 var _ interface {
@@ -59,8 +59,7 @@ var _ interface {
 // Header implements http.ResponseWriter.
 func (r *response) Header() http.Header { return r.header }
 
-// WriteHeader implements http.ResponseWriter. Informational statuses are sent
-// at once.
+// WriteHeader implements http.ResponseWriter. Informational statuses (1xx) are sent immediately.
 func (r *response) WriteHeader(code int) {
 	if r.status != 0 || r.returned {
 		return
@@ -75,7 +74,7 @@ func (r *response) WriteHeader(code int) {
 				fields = r.names().appendFields(fields, key, values)
 			}
 		}
-		_ = r.stream.send(&responsePart{fields: fields, informational: true, kind: flushedPart}) // the client will be missed later
+		_ = r.stream.send(&responsePart{fields: fields, informational: true, kind: flushedPart}) // a lost client is reported by later writes
 		return
 	}
 	r.status = code
@@ -84,7 +83,8 @@ func (r *response) WriteHeader(code int) {
 
 func (r *response) names() *headerNames { return &r.stream.conn.srv.names }
 
-// snapshotHeader copies the current header: later changes of the handler have no effect.
+// snapshotHeader copies the current header. Later changes by the handler have no effect, as net/http
+// documents.
 func (r *response) snapshotHeader() {
 	fields := make([]hpack.HeaderField, 1, len(r.header)+4)
 	fields[0] = hpack.HeaderField{Name: ":status", Value: statusText(r.status)}
@@ -122,12 +122,12 @@ func (r *response) snapshotHeader() {
 	r.fields = fields
 }
 
-// sendGoAway has the client send its next requests on another connection.
+// sendGoAway makes the client send its next requests on another connection.
 func (r *response) sendGoAway() {
 	c := r.stream.conn
 	c.mu.Lock()
 	c.goAway()
-	c.mu.Unlock() // the response includes it
+	c.mu.Unlock() // the frame is written with the response
 }
 
 func (r *response) declareTrailers(values []string) {
@@ -149,8 +149,9 @@ func (r *response) bodyAllowed() bool {
 	return r.status >= 200 && r.status != http.StatusNoContent && r.status != http.StatusNotModified
 }
 
-// Write implements http.ResponseWriter. It blocks while the client does not read. Data is sent with
-// a flush, at the end, or when there is enough for a write.
+// Write implements http.ResponseWriter. It does not retain p. Data is sent with Flush, at the end of
+// the response, or when the buffer is full; Write then blocks while the client does not read. It
+// returns an error once the stream has ended.
 func (r *response) Write(p []byte) (int, error) {
 	room, err := r.reserve(len(p))
 	if err != nil {
@@ -160,13 +161,14 @@ func (r *response) Write(p []byte) (int, error) {
 		r.size += copy(r.buffer.b[r.size:], p)
 		return len(p), nil
 	}
-	if err := r.send(p, heldPart); err != nil {
+	if err := r.send(p, deferredPart); err != nil {
 		return 0, err
 	}
 	return len(p), nil
 }
 
-// Send is Write and Flush in one, without the copy that gathers small writes.
+// Send is Write followed by Flush, without copying p to the response's buffer. It blocks while the
+// client does not read and does not retain p.
 func (r *response) Send(p []byte) error {
 	if err := r.accept(len(p)); err != nil {
 		return err
@@ -184,7 +186,7 @@ func (r *response) WriteString(s string) (int, error) {
 		r.size += copy(r.buffer.b[r.size:], s)
 		return len(s), nil
 	}
-	if err := r.send([]byte(s), heldPart); err != nil {
+	if err := r.send([]byte(s), deferredPart); err != nil {
 		return 0, err
 	}
 	return len(s), nil
@@ -208,7 +210,7 @@ func (r *response) accept(n int) error {
 	return nil
 }
 
-// reserve accepts n more bytes, and reports whether the draft has room for them.
+// reserve accepts n more bytes and reports whether the buffer has room for them.
 func (r *response) reserve(n int) (room bool, err error) {
 	if err := r.accept(n); err != nil {
 		return false, err
@@ -233,8 +235,8 @@ func (r *response) FlushError() error {
 	if r.status == 0 {
 		r.WriteHeader(http.StatusOK)
 	}
-	if r.sent && r.size == 0 && !r.held {
-		return r.stream.broken()
+	if r.sent && r.size == 0 && !r.deferred {
+		return r.stream.closeError()
 	}
 	return r.send(nil, flushedPart)
 }
@@ -243,17 +245,17 @@ func (r *response) FlushError() error {
 func (r *response) send(p []byte, kind partKind) error {
 	defer r.release()
 	end := kind == lastPart
-	var gathered []byte
+	var buffered []byte
 	if r.size > 0 {
-		gathered = r.buffer.b[:r.size]
+		buffered = r.buffer.b[:r.size]
 	}
-	out := responsePart{data: [2][]byte{gathered, p}, kind: kind}
+	out := responsePart{data: [2][]byte{buffered, p}, kind: kind}
 	if !r.sent {
 		r.sent = true
-		if len(gathered) == 0 {
-			gathered = p
+		if len(buffered) == 0 {
+			buffered = p
 		}
-		out.fields = r.completeHeader(gathered, len(out.data[0])+len(p), end)
+		out.fields = r.completeHeader(buffered, len(out.data[0])+len(p), end)
 		r.fields = nil
 	}
 	if end {
@@ -265,7 +267,7 @@ func (r *response) send(p []byte, kind partKind) error {
 		}
 		out.data, out.kind, out.trailers = [2][]byte{}, lastPart, nil
 	}
-	r.ended, r.held = out.kind == lastPart, out.kind == heldPart
+	r.ended, r.deferred = out.kind == lastPart, out.kind == deferredPart
 	return r.stream.send(&out)
 }
 
@@ -280,12 +282,12 @@ func (r *response) completeHeader(beginning []byte, size int, complete bool) []h
 		fields = append(fields, hpack.HeaderField{Name: "content-length", Value: strconv.Itoa(size), Sensitive: true})
 	}
 	if !r.hasDate {
-		fields = append(fields, hpack.HeaderField{Name: "date", Value: r.stream.conn.srv.now()})
+		fields = append(fields, hpack.HeaderField{Name: "date", Value: r.stream.conn.srv.dateHeader()})
 	}
 	return fields
 }
 
-// trailerFields are the trailers that the handler has set, announced or by
+// trailerFields returns the trailers that the handler has set: announced ones and those with
 // http.TrailerPrefix.
 func (r *response) trailerFields() []hpack.HeaderField {
 	for key, values := range r.header {
@@ -315,9 +317,10 @@ func (r *response) finish() {
 	}
 }
 
-// Answer sends a complete response with its own header while the handler is running, and ends the
-// stream; later writes of the handler fail. It must not be called during another method call of the
-// handler.
+// Answer sends a complete response with its own header while the handler is still running, and ends
+// the stream. Later writes of the handler fail. The caller must exclude concurrent method calls of
+// the handler. Answer returns an error if the handler has returned or already called WriteHeader. It
+// takes ownership of header, but not of body.
 func (r *response) Answer(status int, header http.Header, body []byte) error {
 	if r.returned || r.status != 0 {
 		return errHandlerReturned
@@ -330,14 +333,14 @@ func (r *response) Answer(status int, header http.Header, body []byte) error {
 	return err
 }
 
-// Cancel cancels the context of the request with a cause; the handler may still complete the
-// response. It is safe for concurrent use.
+// Cancel cancels the context of the request with a cause and resumes a detached response. The
+// handler may still complete the response. It is safe for concurrent use.
 func (r *response) Cancel(cause error) {
 	r.stream.cancel(cause)
 	r.stream.resume()
 }
 
-// release returns the draft for reuse.
+// release returns the buffer to the pool.
 func (r *response) release() {
 	if r.buffer != nil {
 		r.stream.conn.srv.bodyBuffers.Put(r.buffer)
@@ -345,25 +348,26 @@ func (r *response) release() {
 	}
 }
 
-// broken is why the stream is over; nil if it is not.
-func (s *stream) broken() error {
+// closeError returns the reason for the end of the stream, or nil while it is open.
+func (s *stream) closeError() error {
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
 	return s.err
 }
 
-// SetReadDeadline is for http.ResponseController: reads of the request's body
-// fail after it.
+// SetReadDeadline implements the method for http.ResponseController: reads of the request body fail
+// after the deadline. It is safe for concurrent use.
 func (r *response) SetReadDeadline(at time.Time) error {
 	r.stream.setReadDeadline(at)
 	return nil
 }
 
-// SetWriteDeadline is for http.ResponseController: the stream is reset at it.
+// SetWriteDeadline implements the method for http.ResponseController: the stream is reset at the
+// deadline. It is safe for concurrent use.
 func (r *response) SetWriteDeadline(at time.Time) error {
 	r.stream.setWriteDeadline(at)
 	return nil
 }
 
-// EnableFullDuplex is for http.ResponseController; HTTP/2 always is.
+// EnableFullDuplex implements the method for http.ResponseController. HTTP/2 is always full-duplex.
 func (r *response) EnableFullDuplex() error { return nil }

@@ -29,7 +29,7 @@ type exchange struct {
 	change func(*http.Request)
 }
 
-// seen is a response as seen by a client.
+// seen contains the parts of a response that a client can observe.
 type seen struct {
 	Err           bool
 	Status        int
@@ -298,7 +298,7 @@ func requests() []exchange {
 }
 
 func getOnly(w http.ResponseWriter, r *http.Request) {
-	r.Body = io.NopCloser(strings.NewReader("")) // which one is there is no promise
+	r.Body = io.NopCloser(strings.NewReader("")) // the type of an empty body is unspecified
 	describe(w, r)
 }
 
@@ -339,7 +339,7 @@ func breaks() []exchange {
 			_ = http.NewResponseController(w).SetWriteDeadline(time.Unix(1, 0))
 			<-r.Context().Done()
 		}},
-		{name: "write deadline taken back", handle: func(w http.ResponseWriter, r *http.Request) {
+		{name: "write deadline removed", handle: func(w http.ResponseWriter, r *http.Request) {
 			control := http.NewResponseController(w)
 			_ = control.SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
 			_ = control.SetWriteDeadline(time.Time{})
@@ -352,7 +352,7 @@ func breaks() []exchange {
 	}
 }
 
-// neverEnds is a body that a client sends for as long as it may.
+// neverEnds is an endless request body.
 type neverEnds struct{}
 
 func (neverEnds) Read(p []byte) (int, error) {

@@ -24,15 +24,16 @@ const (
 	defaultFrame       = 1 << 20
 	defaultWindow      = 1 << 20
 	defaultPingTimeout = 15 * time.Second
-	minWindow          = 64<<10 - 1 // initial window of a connection
+	minWindow          = 64<<10 - 1 // initial window of a connection, in bytes
 	minFrame           = 16 << 10   // every peer accepts this size, and no larger frames are sent
 	maxFrame           = 1<<24 - 1
 )
 
-// Configure makes s serve HTTP/2 with this package instead of net/http's implementation. The fields
-// HTTP2, IdleTimeout, ReadTimeout, WriteTimeout, MaxHeaderBytes and ErrorLog of s apply with their
-// documented meaning, with their values at the start of a connection. Shutdown lets streams end;
-// Close does not.
+// Configure makes s serve HTTP/2 with this package instead of net/http's implementation. It must be
+// called before s serves connections, and modifies s.TLSConfig and s.TLSNextProto. The fields HTTP2,
+// IdleTimeout, ReadTimeout, WriteTimeout, MaxHeaderBytes and ErrorLog of s apply with their
+// documented meaning; each connection uses the values at its start. s.Shutdown waits for open
+// streams, s.Close aborts them. Configure returns an error if s.HTTP2.CountError is set.
 func Configure(s *http.Server) error {
 	if s.HTTP2 != nil && s.HTTP2.CountError != nil {
 		return errors.New("configure HTTP/2: HTTP2Config.CountError is not supported")
@@ -50,7 +51,7 @@ func Configure(s *http.Server) error {
 	}
 	srv := newServer()
 	s.TLSNextProto[h2.NextProtoTLS] = func(hs *http.Server, c *tls.Conn, h http.Handler) {
-		// The handler carries the context that a connection's requests begin with.
+		// net/http passes the base context of the connection's requests with the handler.
 		ctx := context.Background()
 		if base, ok := h.(interface{ BaseContext() context.Context }); ok {
 			ctx = base.BaseContext()
@@ -100,7 +101,7 @@ func (srv *server) serve(ctx context.Context, hs *http.Server, nc net.Conn, stat
 	c.serve(shuttingDown)
 }
 
-// shutdown sends GOAWAY to all clients; connections end with their last stream.
+// shutdown sends GOAWAY to all clients. Each connection closes after its last stream.
 func (srv *server) shutdown() {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
@@ -115,20 +116,21 @@ func (srv *server) shutdown() {
 
 // settings are the HTTP/2 settings of an http.Server.
 type settings struct {
-	streams     uint32 // at a time
-	frame       uint32 // bytes of one from the client
-	headerList  uint32 // bytes, as HTTP/2 counts them
+	streams     uint32 // SETTINGS_MAX_CONCURRENT_STREAMS
+	frame       uint32 // SETTINGS_MAX_FRAME_SIZE for the client's frames
+	headerList  uint32 // SETTINGS_MAX_HEADER_LIST_SIZE
 	decodeTable uint32
 	encodeTable uint32
-	connWindow  int32 // bytes that clients may send and handlers have not read
-	window      int32 // of these, for one stream
+	connWindow  int32 // receive window of the connection, in bytes
+	window      int32 // receive window of a stream, in bytes
 
-	idle        time.Duration // of a connection without streams; 0 is forever, and so below
-	readIdle    time.Duration // without received data
+	// Timeouts; 0 disables each of them, except pingTimeout.
+	idle        time.Duration // a connection without streams is closed
+	readIdle    time.Duration // without received data, a PING is sent
 	pingTimeout time.Duration
-	writeByte   time.Duration // of a write
+	writeByte   time.Duration // a write without progress closes the connection
 
-	read, write time.Duration // of a stream
+	read, write time.Duration // deadlines of a stream, from its start
 }
 
 func settingsOf(hs *http.Server) settings {
@@ -137,12 +139,12 @@ func settingsOf(hs *http.Server) settings {
 		c = *hs.HTTP2
 	}
 	s := settings{
-		streams:     uint32(within(c.MaxConcurrentStreams, 1, math.MaxInt32, defaultStreams)),
-		frame:       uint32(within(c.MaxReadFrameSize, minFrame, maxFrame, defaultFrame)),
-		decodeTable: uint32(within(c.MaxDecoderHeaderTableSize, 1, math.MaxInt32, defaultTable)),
-		encodeTable: uint32(within(c.MaxEncoderHeaderTableSize, 1, math.MaxInt32, defaultTable)),
-		connWindow:  int32(within(c.MaxReceiveBufferPerConnection, minWindow, math.MaxInt32, defaultWindow)),
-		window:      int32(within(c.MaxReceiveBufferPerStream, 1, math.MaxInt32, defaultWindow)),
+		streams:     uint32(inRangeOr(c.MaxConcurrentStreams, 1, math.MaxInt32, defaultStreams)),
+		frame:       uint32(inRangeOr(c.MaxReadFrameSize, minFrame, maxFrame, defaultFrame)),
+		decodeTable: uint32(inRangeOr(c.MaxDecoderHeaderTableSize, 1, math.MaxInt32, defaultTable)),
+		encodeTable: uint32(inRangeOr(c.MaxEncoderHeaderTableSize, 1, math.MaxInt32, defaultTable)),
+		connWindow:  int32(inRangeOr(c.MaxReceiveBufferPerConnection, minWindow, math.MaxInt32, defaultWindow)),
+		window:      int32(inRangeOr(c.MaxReceiveBufferPerStream, 1, math.MaxInt32, defaultWindow)),
 		idle:        hs.IdleTimeout,
 		readIdle:    c.SendPingTimeout,
 		pingTimeout: c.PingTimeout,
@@ -156,8 +158,8 @@ func settingsOf(hs *http.Server) settings {
 	if s.pingTimeout <= 0 {
 		s.pingTimeout = defaultPingTimeout
 	}
-	// http.Server counts plain bytes; HTTP/2 adds 32 for each field. As net/http,
-	// assume ten.
+	// http.Server.MaxHeaderBytes counts plain bytes; HTTP/2 adds 32 bytes for each field. Like
+	// net/http, allow for ten fields.
 	header := hs.MaxHeaderBytes
 	if header <= 0 {
 		header = http.DefaultMaxHeaderBytes
@@ -166,16 +168,17 @@ func settingsOf(hs *http.Server) settings {
 	return s
 }
 
-func within(n, low, high, otherwise int) int {
+// inRangeOr returns n if it is between low and high, otherwise the default.
+func inRangeOr(n, low, high, otherwise int) int {
 	if n < low || n > high {
 		return otherwise
 	}
 	return n
 }
 
-// weakTLS returns why a connection must not use HTTP/2 (RFC 9113, section 9.2): it requires TLS 1.2
-// and a cipher suite with forward secrecy and authenticated encryption. It returns "" if HTTP/2 is
-// permitted.
+// weakTLS returns the reason why HTTP/2 is not permitted with the TLS parameters of a connection, or
+// "" if it is permitted. RFC 9113, section 9.2, requires TLS 1.2 and a cipher suite with forward
+// secrecy and authenticated encryption.
 func weakTLS(state *tls.ConnectionState, config *http.HTTP2Config) string {
 	switch {
 	case state.Version < tls.VersionTLS12:
@@ -190,7 +193,7 @@ func weakTLS(state *tls.ConnectionState, config *http.HTTP2Config) string {
 	return "cipher suite " + name + " is prohibited"
 }
 
-// logTo logs to a server's log, or to the standard logger.
+// logTo logs to the server's ErrorLog, or to the standard logger if it is nil.
 func logTo(hs *http.Server, format string, args ...any) {
 	if hs.ErrorLog != nil {
 		hs.ErrorLog.Printf(format, args...)

@@ -46,7 +46,7 @@ func TestConnContext(t *testing.T) {
 	}
 }
 
-// TestClose: http.Server.Close ends requests under way.
+// TestClose checks that http.Server.Close aborts requests in progress.
 func TestClose(t *testing.T) {
 	t.Parallel()
 	ended := make(chan struct{})
@@ -63,7 +63,7 @@ func TestClose(t *testing.T) {
 	}
 	<-ended
 	if _, err := io.ReadAll(resp.Body); err == nil {
-		t.Error("the client saw a whole response")
+		t.Error("the client received a complete response")
 	}
 	_ = resp.Body.Close()
 }
@@ -130,8 +130,8 @@ type jobFunc func()
 
 func (f jobFunc) run() { f() }
 
-// TestWorkers: they are used again, end when they have not been needed, and with
-// the last connection.
+// TestWorkers checks that workers are reused, and end after workerIdleTime or with the last
+// connection.
 func TestWorkers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -165,7 +165,7 @@ func TestWorkers(t *testing.T) {
 		if n := idle(); n != 1 {
 			t.Errorf("%d idle, want 1", n)
 		}
-		w.close() // synctest sees that it ends
+		w.close() // synctest fails if the worker does not end
 	})
 }
 
@@ -182,7 +182,7 @@ func TestHandlerExits(t *testing.T) {
 	for range 3 {
 		if resp, err := c.Get(s.url + "/exit"); err == nil {
 			_ = resp.Body.Close()
-			t.Error("an answer")
+			t.Error("unexpected response")
 		}
 		resp, err := c.Get(s.url)
 		if err != nil {

@@ -27,12 +27,12 @@ type stream struct {
 	state    detachedState
 
 	// Guarded by the connection's lock.
-	err         error     // why the stream is over; nil while it is in the connection's map
-	wake        sync.Cond // for the handler: bytes came, the window is wider, the stream is over
+	err         error     // reason for the end of the stream; nil while it is in the connection's map
+	wake        sync.Cond // signaled when data arrives, the send window grows, or the stream ends
 	out         outflow
 	in          inflow
-	waits       bool   // its handler waits, for something of the connection
-	remoteEnded bool   // the client has sent all
+	waiting     bool   // the handler waits for a condition of the connection
+	remoteEnded bool   // the client has sent END_STREAM
 	drain       *drain // set once the response is complete and remoteEnded is false
 	readTimer   *time.Timer
 	writeTimer  *time.Timer
@@ -47,10 +47,10 @@ func (c *conn) newStream(id uint32, ended bool, r *requestHead) *stream {
 	s.body = body{stream: s, empty: ended, declared: r.length, needsContinue: r.expectsContinue}
 	s.response = response{stream: s, header: make(http.Header), declared: -1, head: r.request.Method == http.MethodHead}
 	switch {
-	case r.refusal != nil:
-		s.handler = r.refusal
+	case r.rejection != nil:
+		s.handler = r.rejection
 	case c.hs.Handler == nil || r.request.RequestURI == "*":
-		s.handler = c.general
+		s.handler = c.fallback
 	default:
 		s.handler = c.hs.Handler
 	}
@@ -63,15 +63,16 @@ func (c *conn) newStream(id uint32, ended bool, r *requestHead) *stream {
 	c.streams[id] = s
 	now := time.Now()
 	if d := c.settings.read; d > 0 {
-		s.armRead(now.Add(d))
+		s.setReadTimer(now.Add(d))
 	}
 	if d := c.settings.write; d > 0 {
-		s.armWrite(now.Add(d))
+		s.setWriteTimer(now.Add(d))
 	}
 	return s
 }
 
-// close ends the stream, once, and the context of its handler. conn.mu is held.
+// close ends the stream and cancels the context of its handler. Further calls have no effect.
+// conn.mu must be held.
 func (s *stream) close(err error) {
 	if s.err != nil {
 		return
@@ -85,7 +86,7 @@ func (s *stream) close(err error) {
 	stop(s.writeTimer)
 	s.wake.Broadcast()
 	s.resume()
-	if s.waits {
+	if s.waiting {
 		c.progress.Broadcast()
 		c.room.Broadcast()
 	}
@@ -101,7 +102,7 @@ func stop(t *time.Timer) {
 	}
 }
 
-// reset ends the stream by our will. conn.mu is held.
+// reset sends RST_STREAM and closes the stream with err. conn.mu must be held.
 func (s *stream) reset(code h2.ErrCode, err error) {
 	if s.err == nil {
 		_ = s.conn.frames.WriteRSTStream(s.id, code)
@@ -128,7 +129,8 @@ func (s *stream) run() {
 	returned = true
 }
 
-// handlerReturned runs the detached function of the handler, or ends the response.
+// handlerReturned starts the detached function if the handler has called Detach; otherwise it frees
+// the handler's slot.
 func (s *stream) handlerReturned() {
 	s.response.release()
 	c := s.conn
@@ -144,7 +146,8 @@ func (s *stream) handlerReturned() {
 	s.detach()
 }
 
-// panicked breaks the stream off for a handler that has not returned.
+// panicked resets the stream of a handler that panicked or called runtime.Goexit. The reason is nil
+// after Goexit.
 func (s *stream) panicked(reason any) {
 	c := s.conn
 	s.detached = nil
@@ -159,17 +162,17 @@ func (s *stream) panicked(reason any) {
 	c.mu.Unlock()
 }
 
-// partKind is the kind of event that follows a part of a response.
+// partKind determines when a part of a response is written.
 type partKind int
 
 const (
-	heldPart    partKind = iota // more data: the part is written with it, or with data of other streams
-	flushedPart                 // unknown: the part is written immediately
-	lastPart                    // the end
+	deferredPart partKind = iota // more data follows: written with it, or with data of other streams
+	flushedPart                  // written immediately
+	lastPart                     // written immediately, with the end of the stream
 )
 
-// A responsePart is something to send: a header if fields is set, then data, and the end
-// of the stream if it is the last, after trailers if there are any.
+// A responsePart is a header (if fields is not nil), then data, and for a lastPart the trailers and
+// the end of the stream.
 type responsePart struct {
 	fields        []hpack.HeaderField
 	informational bool // fields have an informational status
@@ -178,8 +181,8 @@ type responsePart struct {
 	trailers      []hpack.HeaderField
 }
 
-// send appends a part and, unless it is held, sees to it that it is written. It waits while the
-// client's windows are closed or too much waits already.
+// send appends a part and, unless it is deferred, writes it. It blocks while the client's windows
+// are exhausted or maxPending is reached, and returns an error if the stream has ended.
 func (s *stream) send(p *responsePart) error {
 	c := s.conn
 	c.mu.Lock()
@@ -194,7 +197,7 @@ func (s *stream) send(p *responsePart) error {
 			return s.err
 		}
 		c.appendHeader(s.id, p.fields, endByData && left == 0)
-		s.body.needsContinue = s.body.needsContinue && p.informational // it is too late for 100 Continue
+		s.body.needsContinue = s.body.needsContinue && p.informational // 100 Continue cannot follow a final status
 	}
 	for i, data := range p.data {
 		if err := s.sendData(data, endByData && (i > 0 || len(p.data[1]) == 0)); err != nil {
@@ -202,7 +205,7 @@ func (s *stream) send(p *responsePart) error {
 		}
 	}
 	switch {
-	case p.kind == heldPart:
+	case p.kind == deferredPart:
 		return s.err
 	case p.kind == flushedPart:
 		s.flush()
@@ -224,7 +227,8 @@ func (s *stream) flush() {
 	}
 }
 
-// sendData appends DATA frames. conn.mu is held, but not while it waits.
+// sendData appends DATA frames as the client's windows permit. conn.mu must be held; it is released
+// while blocking.
 func (s *stream) sendData(p []byte, end bool) error {
 	c := s.conn
 	for len(p) > 0 {
@@ -261,29 +265,28 @@ func (s *stream) finish() {
 	s.startDrain()
 }
 
-// setReadDeadline has reads of the body fail from then on; the zero time is
-// never.
+// setReadDeadline makes reads of the body fail after the deadline; the zero time removes it.
 func (s *stream) setReadDeadline(at time.Time) {
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
-	s.armRead(at)
+	s.setReadTimer(at)
 }
 
-func (s *stream) armRead(at time.Time) {
+func (s *stream) setReadTimer(at time.Time) {
 	if s.body.empty || s.drain != nil {
 		return
 	}
 	s.readTimer = s.setTimer(s.readTimer, at, func() { s.body.fail(deadlineError("reading the request")) })
 }
 
-// setWriteDeadline has the stream reset then.
+// setWriteDeadline resets the stream at the deadline; the zero time removes it.
 func (s *stream) setWriteDeadline(at time.Time) {
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
-	s.armWrite(at)
+	s.setWriteTimer(at)
 }
 
-func (s *stream) armWrite(at time.Time) {
+func (s *stream) setWriteTimer(at time.Time) {
 	if s.drain != nil {
 		return
 	}
@@ -297,8 +300,8 @@ func deadlineError(doing string) error {
 	return fmt.Errorf("http2: %s: %w", doing, os.ErrDeadlineExceeded)
 }
 
-// setTimer has do called with the lock at some time, or at once if that has
-// passed. conn.mu is held.
+// setTimer replaces a timer of the stream: do is called with conn.mu held at the given time, or
+// immediately if that has passed. conn.mu must be held.
 func (s *stream) setTimer(old *time.Timer, at time.Time, do func()) *time.Timer {
 	stop(old)
 	if at.IsZero() || s.err != nil {

@@ -48,7 +48,7 @@ func TestSendWindow(t *testing.T) {
 	}
 }
 
-// TestReceiveWindow: the client may send as much as the handler reads.
+// TestReceiveWindow checks that the window is extended only by the data that the handler has read.
 func TestReceiveWindow(t *testing.T) {
 	t.Parallel()
 	const total = 5 << 20
@@ -104,7 +104,7 @@ func TestUnreadBodies(t *testing.T) {
 	}
 }
 
-// TestShutdown: streams that are open end in peace, others are not taken.
+// TestShutdown checks that open streams complete and new streams are ignored.
 func TestShutdown(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
@@ -124,7 +124,7 @@ func TestShutdown(t *testing.T) {
 	r.await("")
 }
 
-// TestResetEndsContext: a reset by the client ends the handler's context.
+// TestResetEndsContext checks that a reset by the client ends the handler's context.
 func TestResetEndsContext(t *testing.T) {
 	t.Parallel()
 	failed := make(chan error, 1)

@@ -17,8 +17,8 @@ import (
 	h2 "golang.org/x/net/http2"
 )
 
-// TestStress has many streams do different things at once, some break off, and
-// the server shut down in the middle.
+// TestStress runs many different requests concurrently, some of which are canceled, and shuts the
+// server down in the middle.
 func TestStress(t *testing.T) {
 	const conns, users, rounds = 3, 6, 15
 	before := runtime.NumGoroutine()
@@ -56,13 +56,13 @@ func TestStress(t *testing.T) {
 		if err := s.http.Shutdown(ctx); err != nil {
 			t.Errorf("Shutdown: %v", err)
 		}
-		go func() { // so that the rest does not block
+		go func() { // drains the channel
 			for range half {
 			}
 		}()
 		wg.Wait()
 		close(half)
-		t.Logf("%d answers", ok.Load())
+		t.Logf("%d responses", ok.Load())
 	})
 	for wait := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		if runtime.NumGoroutine() <= before {
@@ -126,7 +126,7 @@ func stressOne(c *http.Client, url string) error {
 	if path == "/panic" {
 		if err == nil {
 			_ = resp.Body.Close()
-			return fmt.Errorf("%s: an answer", path)
+			return fmt.Errorf("%s: unexpected response", path)
 		}
 		if !errors.As(err, new(h2.StreamError)) {
 			return err

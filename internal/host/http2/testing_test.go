@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// testCertificate is for 127.0.0.1, and a pool to trust it.
+// testCertificate returns a certificate for 127.0.0.1 and a pool that trusts it.
 func testCertificate() (tls.Certificate, *x509.CertPool) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

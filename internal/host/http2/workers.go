@@ -13,13 +13,13 @@ const (
 	workerIdleTime = 10 * time.Second
 )
 
-// workers are reused goroutines, whose stacks have already grown. The most recently used one is
-// taken first. Goroutines that are idle for workerIdleTime end, and all idle ones end with the last
-// connection.
+// workers is a pool of reusable goroutines. Reuse keeps their grown stacks. The most recently used
+// idle worker runs the next job. Workers that are idle for workerIdleTime end, and all idle workers
+// end with the last connection.
 type workers struct {
 	mu     sync.Mutex
 	idle   []chan job
-	unused int // how many were idle all the time since the timer was set
+	unused int // number of workers that have been idle since the timer was set
 	timer  *time.Timer
 	conns  int
 }
@@ -38,7 +38,7 @@ func (w *workers) close() {
 	}
 }
 
-// start has j run by another goroutine.
+// start runs j on another goroutine. It does not block.
 func (w *workers) start(j job) {
 	w.mu.Lock()
 	n := len(w.idle) - 1
@@ -69,7 +69,7 @@ func (w *workers) work(j job) {
 	}
 }
 
-// park lists a worker as idle, unless there are enough.
+// park adds a worker to the idle list. It returns false if the worker is not needed and must end.
 func (w *workers) park(jobs chan job) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -84,7 +84,7 @@ func (w *workers) park(jobs chan job) bool {
 	return true
 }
 
-// trim ends the workers that were idle all the time since the last call.
+// trim ends the workers that have been idle since the last call.
 func (w *workers) trim() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -10,13 +10,13 @@ import (
 	"syscall"
 )
 
-// files is the file system as this package uses it: few enough operations for a test to
-// simulate a power loss between any two.
+// files is the file system interface of this package. It has few operations, so that a test can
+// simulate a power loss between any two of them.
 type files interface {
 	read(name string) ([]byte, error)
 	mode(name string) (fs.FileMode, error)
-	// write writes and syncs a file. Its name is durable after syncDir. Replacing a
-	// file is not atomic.
+	// write writes and syncs a file. Its name is durable after syncDir. It does not replace an
+	// existing file atomically.
 	write(name string, data []byte, mode fs.FileMode) error
 	rename(from, to string) error
 	mkdir(dir string) error
@@ -62,7 +62,7 @@ func (system) write(name string, data []byte, mode fs.FileMode) error {
 
 func (system) syncDir(dir string) error {
 	if runtime.GOOS == "windows" {
-		return nil // directories cannot be synced there
+		return nil // Windows cannot sync directories
 	}
 	f, err := os.Open(dir)
 	if err != nil {
@@ -71,8 +71,8 @@ func (system) syncDir(dir string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// MakeDir durably creates a directory with mode 0700, and its missing parents. An
-// existing one is not changed.
+// MakeDir durably creates a directory and its missing parents with mode 0700. It does not change an
+// existing directory and returns no error for it.
 func MakeDir(dir string) error { return makeDir(system{}, dir) }
 
 func makeDir(fsys files, dir string) error {
@@ -107,22 +107,22 @@ type content struct {
 	mode fs.FileMode
 }
 
-// WriteFile replaces a file atomically and durably: readers see the old content or the
-// new one, and after a crash later than its return, the new one.
+// WriteFile creates or replaces a file atomically and durably. Readers see the old or the new
+// content; after WriteFile has returned, the new content survives a crash.
 func WriteFile(file string, data []byte, mode os.FileMode) error {
 	return writeFiles(system{}, content{file, data, mode})
 }
 
-// writeFiles replaces related files of one directory. If the disk has too little space, it changes
-// none; after a crash, none, all, or the first of them are new.
+// writeFiles replaces related files of one directory, in order. If the disk has too little space,
+// it changes none of them. A crash may leave only the first ones replaced.
 func writeFiles(fsys files, all ...content) error {
 	for _, c := range all {
-		if err := fsys.write(unfinished(c.name), c.data, c.mode); err != nil {
+		if err := fsys.write(tempName(c.name), c.data, c.mode); err != nil {
 			return fmt.Errorf("write %s: %w", c.name, err)
 		}
 	}
 	for _, c := range all {
-		err := fsys.rename(unfinished(c.name), c.name)
+		err := fsys.rename(tempName(c.name), c.name)
 		if err == nil {
 			err = fsys.syncDir(filepath.Dir(c.name))
 		}
@@ -133,12 +133,12 @@ func writeFiles(fsys files, all ...content) error {
 	return nil
 }
 
-// unfinished returns the temporary name of a file. One left by a crash is overwritten.
-func unfinished(name string) string {
+// tempName returns the name of a file until it is complete. A file left by a crash is overwritten.
+func tempName(name string) string {
 	return filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+".new")
 }
 
-// isFull reports whether an error is that of a full disk.
+// isFull reports whether an error was caused by a full disk.
 func isFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }

@@ -17,8 +17,8 @@ func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
 }
 
-// readKey reads a private key. It is an error if others than its owner can read the
-// file.
+// readKey reads a private key and returns it with its PEM encoding. It returns an error if users
+// other than the owner can read the file.
 func readKey(fs files, file string) (*ecdsa.PrivateKey, []byte, error) {
 	mode, err := fs.mode(file)
 	if err != nil {
@@ -33,7 +33,7 @@ func readKey(fs files, file string) (*ecdsa.PrivateKey, []byte, error) {
 	}
 	key, err := parseKey(data)
 	if err != nil {
-		return nil, nil, fmt.Errorf("read key: %s: %w; restore the file, or remove it and the files made from it to create new ones", file, err)
+		return nil, nil, fmt.Errorf("read key: %s: %w; restore the file, or remove it and the files derived from it to create new ones", file, err)
 	}
 	return key, data, nil
 }

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// InMemory replaces a directory with memory: each call creates new keys and certificates, which
-// nothing else can read.
+// InMemory as a directory keeps keys and certificates in memory. Each call with it creates new ones.
 const InMemory = ""
 
-// filesOf returns the file system of a directory.
+// filesOf returns the file system for a directory: a new memory for InMemory, otherwise the
+// operating system's.
 func filesOf(dir string) files {
 	if dir == InMemory {
 		return memory{}

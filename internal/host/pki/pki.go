@@ -25,7 +25,7 @@ import (
 	"time"
 )
 
-// Lifetimes of certificates, and how long before their expiry they are renewed.
+// Lifetimes of certificates, and the time before their expiry at which they are renewed.
 const (
 	authorityLifetime = 10 * 365 * 24 * time.Hour
 	leafLifetime      = 365 * 24 * time.Hour
@@ -42,22 +42,23 @@ var ErrExpired = errors.New("certificate has expired")
 type Authority struct {
 	fs   files
 	dir  string
-	name string // of its files
+	name string // base name of its files
 	key  *ecdsa.PrivateKey
 	cert *x509.Certificate
 	pem  []byte
 }
 
 // Open loads the authority in dir (ca.crt, ca.key). If neither file exists, it creates them and the
-// directory. Errors contain the file and the solution; the error is ErrExpired for an expired
-// certificate. Here and below, dir may be InMemory.
+// directory; if only one exists, it returns an error. Errors name the file and the solution. The
+// error wraps ErrExpired if the certificate has expired. For all functions of this package, dir may
+// be InMemory.
 func Open(dir string) (*Authority, error) { return openOwn(filesOf(dir), dir) }
 
 func openOwn(fsys files, dir string) (*Authority, error) {
-	return openAuthority(fsys, dir, "ca", "mainstay-ca", "remove the folder "+dir+" to have a new authority made, then hand the new admin.kubeconfig to its users")
+	return openAuthority(fsys, dir, "ca", "mainstay-ca", "remove the folder "+dir+" to create a new authority, then distribute the new admin.kubeconfig to its users")
 }
 
-// OpenExisting is like Open, but returns fs.ErrNotExist if there is no authority.
+// OpenExisting is like Open, but creates nothing: it returns fs.ErrNotExist if neither file exists.
 func OpenExisting(dir string) (*Authority, error) {
 	if _, err := os.Stat(filepath.Join(dir, "ca.key")); err != nil {
 		return nil, err
@@ -65,14 +66,14 @@ func OpenExisting(dir string) (*Authority, error) {
 	return Open(dir)
 }
 
-// OpenFrontProxy is Open for the authority of front proxy certificates
-// (front-proxy-ca.crt, .key). It is not that of users, since a front proxy can act as
-// any user.
+// OpenFrontProxy is like Open, for the authority of front proxy certificates (front-proxy-ca.crt,
+// front-proxy-ca.key). It is separate from the authority of user certificates, because a front proxy
+// can act as any user.
 func OpenFrontProxy(dir string) (*Authority, error) { return openFrontProxy(filesOf(dir), dir) }
 
 func openFrontProxy(fsys files, dir string) (*Authority, error) {
 	const name = "front-proxy-ca"
-	return openAuthority(fsys, dir, name, name, "remove "+name+".crt and "+name+".key to have a new authority made")
+	return openAuthority(fsys, dir, name, name, "remove "+name+".crt and "+name+".key to create a new authority")
 }
 
 func openAuthority(fsys files, dir, name, commonName, whenExpired string) (*Authority, error) {
@@ -88,7 +89,7 @@ func openAuthority(fsys files, dir, name, commonName, whenExpired string) (*Auth
 		return nil, err
 	}
 	if !pair.cert.IsCA {
-		return nil, fmt.Errorf("read %s: the certificate is not one of an authority; remove %s.crt and %s.key to have new ones made", a.path(name+".crt"), name, name)
+		return nil, fmt.Errorf("read %s: the certificate is not a CA certificate; remove %s.crt and %s.key to create new ones", a.path(name+".crt"), name, name)
 	}
 	if time.Now().After(pair.cert.NotAfter) {
 		return nil, fmt.Errorf("read %s: %w on %s; %s", a.path(name+".crt"), ErrExpired, pair.cert.NotAfter.Format(time.DateOnly), whenExpired)
@@ -115,28 +116,29 @@ func (a *Authority) create(commonName string) error {
 	return nil
 }
 
-// Bundle returns the authority's certificate in PEM, which must not be changed.
+// Bundle returns the authority's certificate in PEM. The caller must not modify it.
 func (a *Authority) Bundle() []byte { return a.pem }
 
-// Pool returns a new pool of the authority's certificate.
+// Pool returns a new pool that contains only the authority's certificate. The caller owns it.
 func (a *Authority) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.cert)
 	return pool
 }
 
-// KeyPair returns the authority's certificate and key, with which others sign. It may be
+// KeyPair returns the authority's certificate and key, for signers outside this package. It may be
 // called concurrently with any method.
 func (a *Authority) KeyPair() *tls.Certificate {
 	return &tls.Certificate{Certificate: [][]byte{a.cert.Raw}, PrivateKey: a.key, Leaf: a.cert}
 }
 
-// Ends returns when the authority's certificate expires.
-func (a *Authority) Ends() time.Time { return a.cert.NotAfter }
+// NotAfter returns the expiry time of the authority's certificate.
+func (a *Authority) NotAfter() time.Time { return a.cert.NotAfter }
 
-// Serving returns a certificate (apiserver.crt, apiserver.key) for hosts, which are
-// names or IP addresses. It issues a new one if the stored one was not signed by this
-// authority, is about to expire, or lacks a host.
+// Serving returns the serving certificate (apiserver.crt, apiserver.key) for hosts, which are names
+// or IP addresses. It issues and stores a new one if none is stored or if the stored one was not
+// signed by this authority, is about to expire, or lacks a host. If the disk is full, the new
+// certificate is used without being stored.
 func (a *Authority) Serving(hosts []string) (tls.Certificate, error) {
 	pair, err := a.leaf("apiserver", x509.ExtKeyUsageServerAuth, func(c *x509.Certificate) bool { return covers(c, hosts) },
 		func() *x509.Certificate {
@@ -156,8 +158,8 @@ func (a *Authority) Serving(hosts []string) (tls.Certificate, error) {
 	return tls.Certificate{Certificate: [][]byte{pair.cert.Raw}, PrivateKey: pair.key, Leaf: pair.cert}, nil
 }
 
-// Client returns the client certificate and key, in PEM, of a user with groups, stored
-// as name.crt and name.key. They are renewed as by Serving.
+// Client returns the client certificate and key in PEM for a user with groups, stored as name.crt
+// and name.key. It renews them under the same conditions as Serving.
 func (a *Authority) Client(name, user string, groups ...string) (cert, key []byte, err error) {
 	pair, err := a.leaf(name, x509.ExtKeyUsageClientAuth,
 		func(c *x509.Certificate) bool {
@@ -172,8 +174,8 @@ func (a *Authority) Client(name, user string, groups ...string) (cert, key []byt
 	return pair.certPEM, pair.keyPEM, nil
 }
 
-// Issue returns a new client certificate and its key in PEM, for a user with groups. Its lifetime
-// is bounded by that of the authority. Nothing is stored. It is safe for concurrent use.
+// Issue returns a new client certificate and its key in PEM, for a user with groups. The certificate
+// expires no later than the authority's. Nothing is stored. Issue is safe for concurrent use.
 func (a *Authority) Issue(lifetime time.Duration, user string, groups ...string) (cert, key []byte, err error) {
 	t := &x509.Certificate{Subject: pkix.Name{CommonName: user, Organization: groups}}
 	a.complete(t, lifetime, x509.ExtKeyUsageClientAuth)
@@ -193,30 +195,30 @@ func (a *Authority) complete(t *x509.Certificate, lifetime time.Duration, usage 
 	t.BasicConstraintsValid = true
 }
 
-// sameSet reports whether two lists are equal as sets: certificates reorder
-// organizations.
+// sameSet reports whether two lists contain the same elements. Certificates do not preserve the
+// order of organizations.
 func sameSet(a, b []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
-// leaf returns the stored certificate of a name if it is still good, and otherwise
-// issues one from the template.
+// leaf returns the stored certificate of a name if it is valid and fits. Otherwise it issues one from
+// the template and stores it.
 func (a *Authority) leaf(name string, usage x509.ExtKeyUsage, fits func(*x509.Certificate) bool, template func() *x509.Certificate) (pair, error) {
-	kept, err := a.load(name)
+	stored, err := a.load(name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return pair{}, err
 	}
 	now := time.Now()
-	if err == nil && kept.cert.CheckSignatureFrom(a.cert) == nil && now.Add(renewBefore).Before(kept.cert.NotAfter) && fits(kept.cert) {
-		return kept, nil
+	if err == nil && stored.cert.CheckSignatureFrom(a.cert) == nil && now.Add(renewBefore).Before(stored.cert.NotAfter) && fits(stored.cert) {
+		return stored, nil
 	}
 	t := template()
 	a.complete(t, leafLifetime, usage)
-	made, err := a.sign(name, t)
+	created, err := a.sign(name, t)
 	if isFull(err) {
-		return made, nil // as good while it lasts; issued again at the next start
+		return created, nil // usable until the process ends; the next start issues another one
 	}
-	return made, err
+	return created, err
 }
 
 func covers(cert *x509.Certificate, hosts []string) bool {
@@ -235,8 +237,8 @@ type pair struct {
 	certPEM, keyPEM []byte
 }
 
-// sign generates a key and a certificate for it, and writes both. If the authority has
-// no certificate yet, it is self-signed.
+// sign generates a key and its certificate and writes both. If the authority has no certificate yet,
+// the certificate is self-signed.
 func (a *Authority) sign(name string, template *x509.Certificate) (pair, error) {
 	p, err := a.issue(name, template)
 	if err != nil {
@@ -274,24 +276,24 @@ func (a *Authority) issue(name string, template *x509.Certificate) (pair, error)
 	return pair{cert: cert, key: key, keyPEM: keyPEM, certPEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}, nil
 }
 
-// write stores the key before the certificate: after a crash between the two the
-// certificate is missing, or does not match its key, which load reports as missing,
-// and both are issued again.
+// write stores the key before the certificate. After a crash between the two, the certificate is
+// missing or does not match the key. load reports both cases as missing, and the pair is issued
+// again.
 func (a *Authority) write(name string, p pair) error {
 	return writeFiles(a.fs, content{a.path(name + ".key"), p.keyPEM, 0o600}, content{a.path(name + ".crt"), p.certPEM, 0o600})
 }
 
 func (a *Authority) path(file string) string { return filepath.Join(a.dir, file) }
 
-// load reads name.crt and name.key. The error is fs.ErrNotExist if both are missing,
-// or, for all but the authority itself, if they do not match.
+// load reads name.crt and name.key. It returns fs.ErrNotExist if both are missing, or, except for the
+// authority itself, if they do not match.
 func (a *Authority) load(name string) (pair, error) {
 	crtFile, keyFile := a.path(name+".crt"), a.path(name+".key")
 	certPEM, certErr := a.fs.read(crtFile)
 	key, keyPEM, keyErr := readKey(a.fs, keyFile)
 	switch {
 	case errors.Is(certErr, fs.ErrNotExist) && (keyErr == nil || errors.Is(keyErr, fs.ErrNotExist)):
-		return pair{}, fs.ErrNotExist // a key without a certificate has signed no certificates
+		return pair{}, fs.ErrNotExist // a key without a certificate has not signed anything yet
 	case certErr != nil:
 		return pair{}, fmt.Errorf("read certificate: %w", certErr)
 	case errors.Is(keyErr, fs.ErrNotExist):
@@ -307,7 +309,7 @@ func (a *Authority) load(name string) (pair, error) {
 		if name != a.name {
 			return pair{}, fs.ErrNotExist
 		}
-		return pair{}, fmt.Errorf("%s is not the key of %s; restore the one that belongs to it, or remove both to have new ones made", keyFile, crtFile)
+		return pair{}, fmt.Errorf("%s is not the key of %s; restore the matching key, or remove both files to create new ones", keyFile, crtFile)
 	}
 	return pair{cert: cert, key: key, certPEM: certPEM, keyPEM: keyPEM}, nil
 }
@@ -324,8 +326,9 @@ func parseCertificate(file string, data []byte) (*x509.Certificate, error) {
 	return cert, nil
 }
 
-// SigningKey returns the key in dir that signs service account tokens (sa.key). It generates a
-// missing one and writes the public key (sa.pub).
+// SigningKey returns the key in dir that signs service account tokens (sa.key). If the file does not
+// exist, it generates a key and creates the directory. It also writes the public key (sa.pub), which
+// is only for other programs.
 func SigningKey(dir string) (crypto.Signer, error) { return signingKey(filesOf(dir), dir) }
 
 func signingKey(fsys files, dir string) (crypto.Signer, error) {
@@ -334,10 +337,10 @@ func signingKey(fsys files, dir string) (crypto.Signer, error) {
 	}
 	keyFile, pubFile := filepath.Join(dir, "sa.key"), filepath.Join(dir, "sa.pub")
 	key, keyPEM, err := readKey(fsys, keyFile)
-	made := errors.Is(err, fs.ErrNotExist)
-	if made {
+	created := errors.Is(err, fs.ErrNotExist)
+	if created {
 		if key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
-			return nil, fmt.Errorf("make the service account signing key: %w", err)
+			return nil, fmt.Errorf("create the service account signing key: %w", err)
 		}
 		keyPEM, err = encodeKey(key)
 	}
@@ -349,10 +352,10 @@ func signingKey(fsys files, dir string) (crypto.Signer, error) {
 		return nil, fmt.Errorf("encode the public service account key: %w", err)
 	}
 	publicPEM := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})
-	if made {
+	if created {
 		return key, writeFiles(fsys, content{keyFile, keyPEM, 0o600}, content{pubFile, publicPEM, 0o600})
 	}
-	// A crash can occur between the two writes.
+	// sa.pub may be missing after a crash between the two writes.
 	if _, err := fsys.read(pubFile); !errors.Is(err, fs.ErrNotExist) {
 		return key, nil // only other programs read it
 	}

@@ -42,10 +42,10 @@ func TestReuse(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data", "pki")
 	first, second := open(t, dir), open(t, dir)
 	if !bytes.Equal(first.Bundle(), second.Bundle()) {
-		t.Error("the authority was made anew")
+		t.Error("the authority was created again")
 	}
 	if one, two := serving(t, first, "localhost"), serving(t, second, "localhost"); !one.Equal(two) {
-		t.Error("the serving certificate was made anew")
+		t.Error("the serving certificate was created again")
 	}
 	cert1, key1, err1 := first.Client("admin", "jane", "devs", "ops")
 	cert2, key2, err2 := second.Client("admin", "jane", "devs", "ops")
@@ -53,7 +53,7 @@ func TestReuse(t *testing.T) {
 		t.Fatal(err1, err2)
 	}
 	if !bytes.Equal(cert1, cert2) || !bytes.Equal(key1, key2) {
-		t.Error("the client certificate was made anew")
+		t.Error("the client certificate was created again")
 	}
 	sa1, err1 := SigningKey(dir)
 	sa2, err2 := SigningKey(dir)
@@ -61,7 +61,7 @@ func TestReuse(t *testing.T) {
 		t.Fatal(err1, err2)
 	}
 	if !sa1.(*ecdsa.PrivateKey).Equal(sa2) {
-		t.Error("the signing key was made anew")
+		t.Error("the signing key was created again")
 	}
 }
 
@@ -101,11 +101,11 @@ func TestClientNamesItsUser(t *testing.T) {
 		t.Errorf("the subject is %s", cert.Subject)
 	}
 	if _, err := cert.Verify(x509.VerifyOptions{Roots: a.Pool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}); err == nil {
-		t.Error("a client certificate can serve")
+		t.Error("the client certificate is accepted for a server")
 	}
 }
 
-// TestRenewal: a certificate is replaced when it no longer does.
+// TestRenewal checks the conditions under which a certificate is renewed.
 func TestRenewal(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -164,8 +164,8 @@ func TestAuthorityExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := open(t, dir)
 		time.Sleep(authorityLifetime - time.Hour)
-		if cert := serving(t, a, "a"); cert.NotAfter.After(a.Ends()) {
-			t.Error("a certificate outlives its authority")
+		if cert := serving(t, a, "a"); cert.NotAfter.After(a.NotAfter()) {
+			t.Error("a certificate expires after its authority")
 		}
 		time.Sleep(2 * time.Hour)
 		_, err := Open(dir)
@@ -255,7 +255,7 @@ func overwrite(data string) func(string) error {
 	return func(file string) error { return os.WriteFile(file, []byte(data), 0o600) }
 }
 
-// copyFrom puts another pair in place of the authority's.
+// copyFrom replaces the authority's files with another pair.
 func copyFrom(name string) func(string) error {
 	return func(file string) error {
 		for _, ext := range []string{".crt", ".key"} {
@@ -274,20 +274,19 @@ func copyFrom(name string) func(string) error {
 func wantError(t *testing.T, err, is error, texts ...string) {
 	t.Helper()
 	if err == nil {
-		t.Fatal("there is no error")
+		t.Fatal("no error")
 	}
 	if is != nil && !errors.Is(err, is) {
 		t.Errorf("%v is not %v", err, is)
 	}
 	for _, text := range texts {
 		if !strings.Contains(err.Error(), text) {
-			t.Errorf("the error does not say %q: %v", text, err)
+			t.Errorf("the error does not contain %q: %v", text, err)
 		}
 	}
 }
 
-// TestWriteFile: readers never see a half-written file, and no temporary file is
-// left behind.
+// TestWriteFile checks that readers never see a partial file and that no temporary file is left.
 func TestWriteFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -302,10 +301,10 @@ func TestWriteFile(t *testing.T) {
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 1 {
-		t.Errorf("the folder holds %v, %v", entries, err)
+		t.Errorf("the directory contains %v, %v", entries, err)
 	}
 	if err := WriteFile(filepath.Join(dir, "missing", "a"), nil, 0o600); err == nil {
-		t.Error("a file was written into a missing folder")
+		t.Error("a file was written into a missing directory")
 	}
 }
 
@@ -349,9 +348,9 @@ func TestFrontProxy(t *testing.T) {
 	}
 	again, err := OpenFrontProxy(dir)
 	if err != nil || !bytes.Equal(again.Bundle(), proxies.Bundle()) {
-		t.Errorf("opened again it is another one: %v", err)
+		t.Errorf("reopening returned another authority: %v", err)
 	}
 	if kept, _, err := again.Client("front-proxy-client", "front-proxy-client"); err != nil || !bytes.Equal(kept, cert) {
-		t.Errorf("its certificate was made again: %v", err)
+		t.Errorf("its certificate was created again: %v", err)
 	}
 }

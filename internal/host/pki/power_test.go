@@ -16,10 +16,10 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
-// forgetful is a disk that loses unsynced data, including directory entries, at a power failure.
-type forgetful struct{ vfs.FS }
+// volatileDisk is a disk that loses unsynced data, including directory entries, at a power failure.
+type volatileDisk struct{ vfs.FS }
 
-func (d forgetful) read(name string) ([]byte, error) {
+func (d volatileDisk) read(name string) ([]byte, error) {
 	f, err := d.Open(name)
 	if err != nil {
 		return nil, err
@@ -28,12 +28,12 @@ func (d forgetful) read(name string) ([]byte, error) {
 	return data, errors.Join(err, f.Close())
 }
 
-func (d forgetful) mode(name string) (fs.FileMode, error) {
+func (d volatileDisk) mode(name string) (fs.FileMode, error) {
 	_, err := d.Stat(name)
 	return 0o600, err
 }
 
-func (d forgetful) write(name string, data []byte, _ fs.FileMode) error {
+func (d volatileDisk) write(name string, data []byte, _ fs.FileMode) error {
 	f, err := d.Create(name, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err
@@ -46,10 +46,10 @@ func (d forgetful) write(name string, data []byte, _ fs.FileMode) error {
 	return errors.Join(err, f.Close())
 }
 
-func (d forgetful) rename(from, to string) error { return d.Rename(from, to) }
-func (d forgetful) mkdir(dir string) error       { return d.MkdirAll(dir, 0o700) }
+func (d volatileDisk) rename(from, to string) error { return d.Rename(from, to) }
+func (d volatileDisk) mkdir(dir string) error       { return d.MkdirAll(dir, 0o700) }
 
-func (d forgetful) syncDir(dir string) error {
+func (d volatileDisk) syncDir(dir string) error {
 	f, err := d.OpenDir(dir)
 	if err != nil {
 		return err
@@ -57,18 +57,18 @@ func (d forgetful) syncDir(dir string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// known are the keys and certificates that a start has read or created, by name.
-type known map[string][]byte
+// usedData contains the keys and certificates that a start has read or created, by name.
+type usedData map[string][]byte
 
-// firstStart performs all operations of this package at a server's start. It calls note with all
+// firstStart performs all operations of this package at a server's start. It calls record with all
 // data that the server uses afterwards.
-func firstStart(disk files, note func(what string, data []byte)) error {
+func firstStart(disk files, record func(name string, data []byte)) error {
 	const dir = "/data/pki"
 	users, err := openOwn(disk, dir)
 	if err != nil {
 		return err
 	}
-	note("ca", users.Bundle())
+	record("ca", users.Bundle())
 	signer, err := signingKey(disk, dir)
 	if err != nil {
 		return err
@@ -77,17 +77,17 @@ func firstStart(disk files, note func(what string, data []byte)) error {
 	if err != nil {
 		return err
 	}
-	note("sa", sa)
+	record("sa", sa)
 	serving, err := users.Serving([]string{"localhost"})
 	if err != nil {
 		return err
 	}
-	note("serving", serving.Certificate[0])
+	record("serving", serving.Certificate[0])
 	proxies, err := openFrontProxy(disk, dir)
 	if err != nil {
 		return err
 	}
-	note("front proxies", proxies.Bundle())
+	record("front proxies", proxies.Bundle())
 	for _, a := range []*Authority{users, proxies} {
 		cert, key, err := a.Client(a.name+"-client", "someone")
 		if err != nil {
@@ -96,7 +96,7 @@ func firstStart(disk files, note func(what string, data []byte)) error {
 		if _, err := tls.X509KeyPair(cert, key); err != nil {
 			return err
 		}
-		note(a.name+"-client", cert)
+		record(a.name+"-client", cert)
 	}
 	return writeFiles(disk, content{"/data/admin.kubeconfig", []byte("kubeconfig"), 0o600})
 }
@@ -107,14 +107,14 @@ func TestPowerCuts(t *testing.T) {
 	t.Parallel()
 	type cut struct {
 		disk *vfs.MemFS
-		had  known
+		had  usedData
 	}
 	var cuts []cut
 	mem := vfs.NewCrashableMem()
-	has := known{}
+	has := usedData{}
 	recording := errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
-			had := known{}
+			had := usedData{}
 			for what, data := range has {
 				had[what] = data
 			}
@@ -125,7 +125,7 @@ func TestPowerCuts(t *testing.T) {
 		}
 		return nil
 	})
-	if err := firstStart(forgetful{errorfs.Wrap(mem, recording)}, func(what string, data []byte) { has[what] = data }); err != nil {
+	if err := firstStart(volatileDisk{errorfs.Wrap(mem, recording)}, func(what string, data []byte) { has[what] = data }); err != nil {
 		t.Fatal(err)
 	}
 	cuts = append(cuts, cut{mem.CrashClone(vfs.CrashCloneCfg{}), has})
@@ -135,9 +135,9 @@ func TestPowerCuts(t *testing.T) {
 	for i, c := range cuts {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
-			if err := firstStart(forgetful{c.disk}, func(what string, data []byte) {
+			if err := firstStart(volatileDisk{c.disk}, func(what string, data []byte) {
 				if had, ok := c.had[what]; ok && !bytes.Equal(had, data) {
-					t.Errorf("%s was made anew", what)
+					t.Errorf("%s was created again", what)
 				}
 			}); err != nil {
 				t.Error(err)
@@ -146,18 +146,18 @@ func TestPowerCuts(t *testing.T) {
 	}
 }
 
-// full is a full disk.
-type full struct{ forgetful }
+// fullDisk is a full disk.
+type fullDisk struct{ volatileDisk }
 
-func (full) write(string, []byte, fs.FileMode) error { return syscall.ENOSPC }
+func (fullDisk) write(string, []byte, fs.FileMode) error { return syscall.ENOSPC }
 
 // TestFullDisk checks that a server with existing files starts on a full disk; a certificate that
 // must be renewed is created and used.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
-	disk := forgetful{vfs.NewMem()}
-	if _, err := openOwn(full{disk}, "/pki"); !errors.Is(err, syscall.ENOSPC) {
-		t.Errorf("a first start: %v", err)
+	disk := volatileDisk{vfs.NewMem()}
+	if _, err := openOwn(fullDisk{disk}, "/pki"); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("first start: %v", err)
 	}
 	first, err := openOwn(disk, "/pki")
 	if err != nil {
@@ -166,7 +166,7 @@ func TestFullDisk(t *testing.T) {
 	if _, err := first.Serving([]string{"localhost"}); err != nil {
 		t.Fatal(err)
 	}
-	again, err := openOwn(full{disk}, "/pki")
+	again, err := openOwn(fullDisk{disk}, "/pki")
 	if err != nil {
 		t.Fatal(err)
 	}

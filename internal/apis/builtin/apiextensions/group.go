@@ -43,7 +43,7 @@ func V1() builtin.Group {
 				},
 			},
 			Status:   &builtin.Status[*apiextensionsv1.CustomResourceDefinition]{Validate: validateStatus},
-			Deletion: builtin.Deletion[*apiextensionsv1.CustomResourceDefinition]{Blocked: definition.Held, Prepare: definition.OnMark},
+			Deletion: builtin.Deletion[*apiextensionsv1.CustomResourceDefinition]{Blocked: definition.DeletionBlocked, Prepare: definition.PrepareDeletion},
 			Columns:  columns(),
 		}),
 	}}

@@ -1,6 +1,5 @@
-// Package conversion converts custom resources between versions by the conversion
-// webhook of their definition. It sends a ConversionReview, and validates the response
-// before it is used. It does not prune the result.
+// Package conversion converts custom resources between versions with the conversion webhook of their
+// definition. It sends a ConversionReview and validates the response. It does not prune the result.
 package conversion
 
 import (
@@ -24,9 +23,9 @@ import (
 const (
 	// timeout is the timeout of a call of a webhook, as in kube-apiserver.
 	timeout = 30 * time.Second
-	// Limits of the size of a response, in bytes: the first one, or a multiple of the request if that is
-	// greater. Objects that are larger than the first limit cannot be stored.
-	answerBytes, answerFactor = 3 << 20, 16
+	// A response is limited to maxResponseBytes plus maxResponseFactor times the size of the request.
+	// Objects that are larger than maxResponseBytes cannot be stored.
+	maxResponseBytes, maxResponseFactor = 3 << 20, 16
 )
 
 // Config configures a Converter.
@@ -41,17 +40,17 @@ type Config struct {
 	Metrics *Metrics
 }
 
-// Converter converts the objects of a definition. It is safe for concurrent
-// use.
+// Converter converts the objects of a definition. It is safe for concurrent use.
 type Converter struct {
 	definition string
-	// version of ConversionReview.
+	// version is the version of ConversionReview: v1 or v1beta1.
 	version string
 	client  *webhook.Client
 	metrics *Metrics
 }
 
-// New returns a Converter. The caller must close it.
+// New returns a Converter, which the caller must close. It does not connect to the webhook. It returns
+// an *Error if the webhook supports no known version of ConversionReview or has no address.
 func New(config Config) (*Converter, error) {
 	known := slices.IndexFunc(config.Webhook.ConversionReviewVersions, func(version string) bool { return version == "v1" || version == "v1beta1" })
 	if known < 0 {
@@ -73,11 +72,11 @@ func New(config Config) (*Converter, error) {
 // Close releases the client of the webhook. Conversions in progress are not interrupted.
 func (c *Converter) Close() { c.client.Close() }
 
-// Error is the error of a failed conversion. It is an API error with kube-apiserver's
-// message: a 500 without a reason.
+// Error is the error of a failed conversion: an API error with status 500, without a reason, and with
+// kube-apiserver's message.
 type Error struct {
 	Message string
-	// Unreachable reports that the webhook could not be connected to. The error then wraps
+	// Unreachable is set if no connection to the webhook could be established. The error then matches
 	// codec.ErrConverterUnreachable.
 	Unreachable bool
 }
@@ -94,8 +93,8 @@ func (e *Error) Status() metav1.Status {
 	return metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: e.Message}
 }
 
-// WatchError returns the error for the last event of a watch. As in kube-apiserver, a failed conversion has a reason
-// there. Other errors are returned unchanged.
+// WatchError returns the error for the last event of a watch. Like in kube-apiserver, an *Error gets
+// the reason InternalError there. It returns other errors unchanged.
 func WatchError(err error) error {
 	var failed *Error
 	if !errors.As(err, &failed) {
@@ -106,25 +105,25 @@ func WatchError(err error) error {
 	return &apierrors.StatusError{ErrStatus: status}
 }
 
-// Convert returns the objects in a version, in order. One call of the webhook converts those in
-// other versions. The Converter takes ownership of the objects. The error is an *Error, or that of
-// ctx.
+// Convert converts objects to a version and returns them in the same order. One call of the webhook
+// converts all objects in other versions; Convert blocks during the call. It takes ownership of the
+// objects. It returns an *Error, or an error that wraps the cause of ctx.
 func (c *Converter) Convert(ctx context.Context, objects []*unstructured.Unstructured, to schema.GroupVersion) ([]*unstructured.Unstructured, error) {
-	var asked []*unstructured.Unstructured
+	var pending []*unstructured.Unstructured
 	for _, obj := range objects {
 		switch {
 		case obj.GroupVersionKind().GroupVersion() == to:
 		case isEmpty(obj):
-			obj.SetAPIVersion(to.String()) // no call
+			obj.SetAPIVersion(to.String()) // without calling the webhook
 		default:
-			asked = append(asked, obj)
+			pending = append(pending, obj)
 		}
 	}
-	if len(asked) == 0 {
+	if len(pending) == 0 {
 		return objects, nil
 	}
-	start, from := time.Now(), asked[0].GroupVersionKind()
-	converted, fault := c.callWebhook(ctx, asked, to)
+	start, from := time.Now(), pending[0].GroupVersionKind()
+	converted, fault := c.callWebhook(ctx, pending, to)
 	c.metrics.observe(c.definition, from.Version, to.Version, fault, time.Since(start))
 	if fault != nil {
 		if ctx.Err() != nil {
@@ -135,27 +134,27 @@ func (c *Converter) Convert(ctx context.Context, objects []*unstructured.Unstruc
 			Unreachable: fault.unreachable,
 		}
 	}
-	if len(asked) == len(objects) {
+	if len(pending) == len(objects) {
 		return converted, nil
 	}
 	out := slices.Clone(objects)
 	for i, obj := range out {
-		if len(asked) > 0 && obj == asked[0] {
+		if len(pending) > 0 && obj == pending[0] {
 			out[i] = converted[0]
-			asked, converted = asked[1:], converted[1:]
+			pending, converted = pending[1:], converted[1:]
 		}
 	}
 	return out, nil
 }
 
-// isEmpty reports whether an object has no content to convert. Libraries convert empty objects.
+// isEmpty reports whether an object has only a type. Client libraries convert empty objects.
 func isEmpty(obj *unstructured.Unstructured) bool {
 	_, hasKind := obj.Object["kind"]
 	_, hasVersion := obj.Object["apiVersion"]
 	return len(obj.Object) == 2 && hasKind && hasVersion
 }
 
-// fault is the failure of a conversion: its class for metrics, and the message after "conversion
+// fault is a failed conversion: the class for metrics, and the message that follows "conversion
 // webhook for <kind>".
 type fault struct {
 	class, text string
@@ -166,37 +165,37 @@ func faultf(class, format string, args ...any) *fault {
 	return &fault{class: class, text: fmt.Sprintf(format, args...)}
 }
 
-// callWebhook converts objects that have other versions.
+// callWebhook converts objects with the webhook.
 func (c *Converter) callWebhook(ctx context.Context, objects []*unstructured.Unstructured, to schema.GroupVersion) ([]*unstructured.Unstructured, *fault) {
 	review, uid, err := c.newReview(objects, to)
 	if err != nil {
 		return nil, faultf(callFailure, "failed: %v", err)
 	}
-	body, err := c.client.Call(ctx, review, webhook.Limits{Timeout: timeout, Response: answerBytes + answerFactor*int64(len(review))})
+	body, err := c.client.Call(ctx, review, webhook.Limits{Timeout: timeout, Response: maxResponseBytes + maxResponseFactor*int64(len(review))})
 	if err != nil {
 		f := faultf(callFailure, "failed: %v", err)
 		f.unreachable = webhook.IsUnreachable(err)
 		return nil, f
 	}
-	answers, failed := c.readReview(body, uid)
+	responses, failed := c.readReview(body, uid)
 	if failed != nil {
 		return nil, failed
 	}
-	if len(answers) != len(objects) {
-		return nil, faultf(partialResponse, "returned %d objects, expected %d", len(answers), len(objects))
+	if len(responses) != len(objects) {
+		return nil, faultf(partialResponse, "returned %d objects, expected %d", len(responses), len(objects))
 	}
 	converted := make([]*unstructured.Unstructured, len(objects))
-	for i, raw := range answers {
+	for i, raw := range responses {
 		if converted[i], err = checkConverted(objects[i], raw, to); err != nil {
 			return nil, invalidObject(i, len(objects), err)
 		}
-		answers[i] = nil
+		responses[i] = nil
 	}
 	return converted, nil
 }
 
-// invalidObject returns the fault of an object of the response. Like kube-apiserver, it
-// names no index if there is only one object.
+// invalidObject returns the fault of an invalid object in the response. Like in kube-apiserver, the
+// message has no index if there is only one object.
 func invalidObject(i, of int, err error) *fault {
 	var bad objectError
 	errors.As(err, &bad)

@@ -22,7 +22,7 @@ import (
 	"mainstay.dev/mainstay/internal/egress/webhook"
 )
 
-// review is a ConversionReview as a webhook reads it.
+// review is a ConversionReview that a webhook receives.
 type review struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -33,8 +33,8 @@ type review struct {
 	} `json:"request"`
 }
 
-// answering returns a converter with a webhook that responds with the result of answer.
-func answering(t testing.TB, version string, metrics *conversion.Metrics, answer func(r review) string) *conversion.Converter {
+// newConverter returns a converter with a webhook that responds with the result of respond.
+func newConverter(t testing.TB, version string, metrics *conversion.Metrics, respond func(r review) string) *conversion.Converter {
 	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -42,7 +42,7 @@ func answering(t testing.TB, version string, metrics *conversion.Metrics, answer
 		if err := json.Unmarshal(body, &asked); err != nil {
 			t.Error(err)
 		}
-		_, _ = io.WriteString(w, answer(asked))
+		_, _ = io.WriteString(w, respond(asked))
 	}))
 	t.Cleanup(server.Close)
 	c, err := conversion.New(conversion.Config{
@@ -61,7 +61,7 @@ func answering(t testing.TB, version string, metrics *conversion.Metrics, answer
 	return c
 }
 
-// success is the answer to a review with objects.
+// success returns a successful response to a review with objects.
 func success(r review, objects ...any) string {
 	encoded, err := json.Marshal(map[string]any{"apiVersion": r.APIVersion, "kind": r.Kind, "response": map[string]any{
 		"uid": r.Request.UID, "result": map[string]any{"status": "Success"}, "convertedObjects": objects,
@@ -72,7 +72,7 @@ func success(r review, objects ...any) string {
 	return string(encoded)
 }
 
-// converted is the object that a webhook should answer with.
+// converted returns the correct result of converting an object.
 func converted(object map[string]any, to string) map[string]any {
 	return map[string]any{"apiVersion": to, "kind": object["kind"], "metadata": object["metadata"], "converted": true}
 }
@@ -95,7 +95,7 @@ func TestConvert(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			var asked []review
-			c := answering(t, version, nil, func(r review) string {
+			c := newConverter(t, version, nil, func(r review) string {
 				asked = append(asked, r)
 				var objects []any
 				for _, object := range r.Request.Objects {
@@ -126,10 +126,10 @@ func TestConvert(t *testing.T) {
 	}
 }
 
-// TestMetadata: labels and annotations are the webhook's, all else stays.
+// TestMetadata checks that the webhook can change labels and annotations, but no other metadata.
 func TestMetadata(t *testing.T) {
 	t.Parallel()
-	c := answering(t, "v1", nil, func(r review) string {
+	c := newConverter(t, "v1", nil, func(r review) string {
 		object := converted(r.Request.Objects[0], "example.com/v2")
 		object["metadata"] = map[string]any{
 			"name": "a", "namespace": "n", "uid": "u-a", "creationTimestamp": "1999-01-01T00:00:00Z", "finalizers": []string{"x"},
@@ -203,7 +203,7 @@ func TestRefusedAnswers(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			c := answering(t, "v1", nil, test.answer)
+			c := newConverter(t, "v1", nil, test.answer)
 			_, err := c.Convert(t.Context(), []*unstructured.Unstructured{thing("v1", "a")}, v2)
 			var refused *conversion.Error
 			if !errors.As(err, &refused) || !strings.HasPrefix(refused.Message, of+test.want) {
@@ -216,14 +216,14 @@ func TestRefusedAnswers(t *testing.T) {
 	}
 }
 
-// TestRefusedAnswerOfMany names the object that is wrong.
-func TestRefusedAnswerOfMany(t *testing.T) {
+// TestInvalidObjectOfMany checks that the error contains the index of the invalid object.
+func TestInvalidObjectOfMany(t *testing.T) {
 	t.Parallel()
 	for key, want := range map[string]string{
 		"name":   "returned invalid converted object at index 1: must have the same name: b != x",
 		"labels": "returned invalid metadata in object at index 1: invalid metadata.labels of type string in converted object",
 	} {
-		c := answering(t, "v1", nil, func(r review) string {
+		c := newConverter(t, "v1", nil, func(r review) string {
 			first, second := converted(r.Request.Objects[0], "example.com/v2"), converted(r.Request.Objects[1], "example.com/v2")
 			second["metadata"].(map[string]any)[key] = "x"
 			return success(r, first, second)
@@ -235,10 +235,10 @@ func TestRefusedAnswerOfMany(t *testing.T) {
 	}
 }
 
-// TestLongMessages of webhooks are passed on in part.
+// TestLongMessages checks that long messages of webhooks are truncated.
 func TestLongMessages(t *testing.T) {
 	t.Parallel()
-	c := answering(t, "v1beta1", nil, func(review) string {
+	c := newConverter(t, "v1beta1", nil, func(review) string {
 		return `{"response":{"result":{"status":"Failure","message":"` + strings.Repeat("ä", 1<<20) + `"}}}`
 	})
 	if _, err := c.Convert(t.Context(), []*unstructured.Unstructured{thing("v1", "a")}, v2); err == nil || len(err.Error()) > 8<<10 {
@@ -246,11 +246,11 @@ func TestLongMessages(t *testing.T) {
 	}
 }
 
-// TestCanceled: a canceled call returns the error of its context, and not that the webhook
-// failed.
+// TestCanceled checks that a canceled call returns the error of its context, and not that the
+// webhook failed.
 func TestCanceled(t *testing.T) {
 	t.Parallel()
-	c := answering(t, "v1", nil, func(r review) string { return success(r) })
+	c := newConverter(t, "v1", nil, func(r review) string { return success(r) })
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := c.Convert(ctx, []*unstructured.Unstructured{thing("v1", "a")}, v2); !errors.Is(err, context.Canceled) {
@@ -277,7 +277,7 @@ func TestMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	short := true
-	c := answering(t, "v1", metrics, func(r review) string {
+	c := newConverter(t, "v1", metrics, func(r review) string {
 		if short {
 			return success(r)
 		}
@@ -315,10 +315,10 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// FuzzAnswer checks that a webhook can only change the permitted parts of an object.
-func FuzzAnswer(f *testing.F) {
+// FuzzResponse checks that a webhook can only change the permitted parts of an object.
+func FuzzResponse(f *testing.F) {
 	var body string
-	c := answering(f, "v1beta1", nil, func(review) string { return body })
+	c := newConverter(f, "v1beta1", nil, func(review) string { return body })
 	f.Add(`{"response":{"result":{"status":"Success"},"convertedObjects":[{"apiVersion":"example.com/v2","kind":"Thing","metadata":{"name":"a","namespace":"n","uid":"u-a"}}]}}`)
 	f.Add("response:\n  result: {status: Success}\n  convertedObjects: [{}]\n")
 	f.Add(`{"response":{"result":{"status":"Success"},"convertedObjects":[null]}}`)

@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec/jsonplan"
 )
 
-// objectError is the error of an object in a response, and the part that it is in.
+// objectError is the error of an object in a response, and the location of the error.
 type objectError struct {
 	where place
 	text  string
@@ -32,9 +32,9 @@ func objectErrorf(where place, format string, args ...any) error {
 	return objectError{where, fmt.Sprintf(format, args...)}
 }
 
-// checkConverted decodes an object of the response and returns it as the converted
-// original: it must be the same object. Of the metadata, only labels and annotations are
-// taken from the response. The result shares memory with the original.
+// checkConverted decodes an object of the response and returns the converted original. It returns an
+// error if the response contains another object. It copies only labels and annotations from the
+// metadata of the response. The result shares memory with the original.
 func checkConverted(original *unstructured.Unstructured, raw []byte, to schema.GroupVersion) (*unstructured.Unstructured, error) {
 	converted, err := decode(raw)
 	if err != nil {
@@ -103,8 +103,7 @@ func restoreMetadata(original, converted *unstructured.Unstructured) error {
 	return nil
 }
 
-// replaceStringMap replaces a map of strings of the metadata. Changed entries must be
-// valid.
+// replaceStringMap replaces a map of strings in the metadata. It validates changed entries only.
 func replaceStringMap(ours, theirs map[string]any, name string) error {
 	answered := theirs[name]
 	if answered == nil {
@@ -133,7 +132,7 @@ func replaceStringMap(ours, theirs map[string]any, name string) error {
 	if name == "labels" {
 		return faults(metav1validation.ValidateLabels(texts, field.NewPath("metadata", "labels")))
 	}
-	// As kube-apiserver, which names the field so here.
+	// kube-apiserver uses this field name.
 	return faults(apivalidation.ValidateAnnotations(texts, field.NewPath("metadata", "annotation")))
 }
 

@@ -18,7 +18,7 @@ const (
 )
 
 // Metrics are the metrics of conversions, with the names of kube-apiserver. A nil *Metrics records
-// nothing.
+// nothing. It is safe for concurrent use.
 type Metrics struct {
 	requests            *prometheus.CounterVec
 	latency, conversion *prometheus.HistogramVec

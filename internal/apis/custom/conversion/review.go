@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/egress/webhook"
 )
 
-// TargetOf returns the address of the webhook of a definition.
+// TargetOf returns the address of a conversion webhook. It returns an *Error if config is nil.
 func TargetOf(config *apiextensionsv1.WebhookClientConfig) (webhook.Target, error) {
 	if config == nil {
 		return webhook.Target{}, &Error{Message: "webhook configuration must have either service or URL"}
@@ -27,8 +27,7 @@ func (c *Converter) reviewKind() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: apiextensionsv1.GroupName, Version: c.version, Kind: "ConversionReview"}
 }
 
-// newReview returns an encoded ConversionReview, equal to kube-apiserver's byte by byte,
-// and its UID. Each object is encoded once, in place.
+// newReview returns an encoded ConversionReview, with the same bytes as kube-apiserver's, and its UID.
 func (c *Converter) newReview(objects []*unstructured.Unstructured, to schema.GroupVersion) (review []byte, uid string, err error) {
 	uid = uuid.NewString()
 	review = fmt.Appendf(nil, `{"kind":"ConversionReview","apiVersion":%q,"request":{"uid":%q,"desiredAPIVersion":%q,"objects":[`,
@@ -59,7 +58,7 @@ func (c *Converter) readReview(body []byte, uid string) ([]json.RawMessage, *fau
 	if err != nil {
 		return nil, faultf(callFailure, "failed: %v", err)
 	}
-	// Responses in v1beta1 need neither a type nor the UID.
+	// Responses in v1beta1 may omit the type and the UID.
 	strict := c.version != "v1beta1"
 	if want := c.reviewKind(); strict && gvk != want {
 		return nil, faultf(malformedResponse, "failed: expected webhook response of %v, got %v", want, gvk)

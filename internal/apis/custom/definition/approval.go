@@ -20,8 +20,8 @@ const (
 	Approved
 )
 
-// IsProtected reports whether a group is a protected community group, whose definitions
-// need approval.
+// IsProtected reports whether a group is a protected community group (KEP-1111), below k8s.io or
+// kubernetes.io. Definitions in such groups require an approval annotation.
 func IsProtected(group string) bool {
 	for _, domain := range []string{"k8s.io", "kubernetes.io"} {
 		if group == domain || strings.HasSuffix(group, "."+domain) {
@@ -31,7 +31,8 @@ func IsProtected(group string) bool {
 	return false
 }
 
-// ApprovalOf returns the state of the annotation, and a message for it.
+// ApprovalOf returns the state of the approval annotation, and the message of the corresponding
+// condition. annotations may be nil.
 func ApprovalOf(annotations map[string]string) (Approval, string) {
 	const name = apiextensionsv1.KubeAPIApprovedAnnotation
 	const see = ", see https://github.com/kubernetes/enhancements/pull/1111"
@@ -53,7 +54,7 @@ func (v *validator) approval(old *apiextensionsv1.CustomResourceDefinition) {
 	if !IsProtected(v.crd.Spec.Group) {
 		return
 	}
-	state, words := ApprovalOf(v.crd.Annotations)
+	state, message := ApprovalOf(v.crd.Annotations)
 	if old != nil {
 		if before, _ := ApprovalOf(old.Annotations); before == state {
 			return
@@ -62,8 +63,8 @@ func (v *validator) approval(old *apiextensionsv1.CustomResourceDefinition) {
 	at := field.NewPath("metadata", "annotations").Key(apiextensionsv1.KubeAPIApprovedAnnotation)
 	switch state {
 	case ApprovalMissing:
-		v.add(field.Required(at, words))
+		v.add(field.Required(at, message))
 	case ApprovalInvalid:
-		v.add(field.Invalid(at, v.crd.Annotations[apiextensionsv1.KubeAPIApprovedAnnotation], words))
+		v.add(field.Invalid(at, v.crd.Annotations[apiextensionsv1.KubeAPIApprovedAnnotation], message))
 	}
 }

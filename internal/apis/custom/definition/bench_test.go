@@ -12,8 +12,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/custom/definition"
 )
 
-// large returns a definition of about 30 KiB, as generators make them of types:
-// deep, with long descriptions, some defaults and a few rules.
+// large returns a definition of about 30 KiB, similar to generated ones: deeply nested, with long
+// descriptions, some defaults and a few rules.
 func large() *apiextensionsv1.CustomResourceDefinition {
 	text := strings.Repeat("What the field is for, told at some length. ", 3)
 	parts := map[string]jsonSchema{}
@@ -59,7 +59,7 @@ func BenchmarkValidate(b *testing.B) {
 	}
 }
 
-// BenchmarkWarnings looks at every schema in a definition.
+// BenchmarkWarnings measures the search for unvalidated formats in a large definition.
 func BenchmarkWarnings(b *testing.B) {
 	crd := large()
 	b.ReportAllocs()

@@ -8,7 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// FindCondition returns a condition of a definition, or nil if it has none of this type.
+// FindCondition returns a condition of a definition, or nil if it has none of this type. The result
+// points into crd.Status.Conditions.
 func FindCondition(crd *apiextensionsv1.CustomResourceDefinition, kind apiextensionsv1.CustomResourceDefinitionConditionType) *apiextensionsv1.CustomResourceDefinitionCondition {
 	for i := range crd.Status.Conditions {
 		if crd.Status.Conditions[i].Type == kind {
@@ -18,14 +19,15 @@ func FindCondition(crd *apiextensionsv1.CustomResourceDefinition, kind apiextens
 	return nil
 }
 
-// IsTrue reports whether a definition has a condition with status True.
+// IsTrue reports whether a definition has a condition of the type with status True.
 func IsTrue(crd *apiextensionsv1.CustomResourceDefinition, kind apiextensionsv1.CustomResourceDefinitionConditionType) bool {
 	condition := FindCondition(crd, kind)
 	return condition != nil && condition.Status == apiextensionsv1.ConditionTrue
 }
 
-// SetCondition sets a condition. If its status changes, the time of the transition is now. It reports whether the
-// definition changed.
+// SetCondition adds or replaces a condition of crd. It sets the transition time to now if the status
+// changes, and preserves the time and the observed generation otherwise. It reports whether status,
+// reason or message changed.
 func SetCondition(crd *apiextensionsv1.CustomResourceDefinition, condition apiextensionsv1.CustomResourceDefinitionCondition, now time.Time) bool {
 	condition.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
 	have := FindCondition(crd, condition.Type)

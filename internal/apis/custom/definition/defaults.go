@@ -34,11 +34,11 @@ func hasDefaults(root *props) bool {
 	return found
 }
 
-// defaults traverses a schema together with its compiled form.
+// defaults validates default values. It traverses a schema together with its compiled form.
 type defaults struct {
 	ctx  context.Context
 	errs field.ErrorList
-	// compiler compiles rules; all defaults together share a budget.
+	// compiler compiles the rules. All defaults share one cost budget.
 	compiler rules.Compiler
 	budget   int64
 	// resource is the innermost resource around a node.
@@ -131,7 +131,7 @@ func (w *defaults) inMetadata(s *props, compiled *schema.Schema, value any, at *
 			doc[name] = word
 		}
 	}
-	_, err := schema.CoerceMetadata(doc, false, false) // unknown members are dropped on use
+	_, err := schema.CoerceMetadata(doc, false, false) // PruneDefaults drops unknown members
 	if err == nil {
 		err = schema.ValidateResource(nil, doc).ToAggregate()
 	}

@@ -16,11 +16,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// CleanupFinalizer is the finalizer that the server removes once the objects of a
-// definition are deleted.
+// CleanupFinalizer is the finalizer of definitions that the server removes after it has deleted their
+// objects.
 const CleanupFinalizer = apiextensionsv1.CustomResourceCleanupFinalizer
 
-// Default sets the defaults of a definition.
+// Default sets the defaults of a definition in v1. It modifies crd in place.
 func Default(crd *apiextensionsv1.CustomResourceDefinition) {
 	apiextensionsv1.SetDefaults_CustomResourceDefinition(crd)
 	apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&crd.Spec)
@@ -29,12 +29,14 @@ func Default(crd *apiextensionsv1.CustomResourceDefinition) {
 	}
 }
 
-// Prepare adds the storage version to status.storedVersions of a new definition.
+// Prepare adds the storage version to status.storedVersions of a new definition. It implements the
+// hook of registry strategies for creations.
 func Prepare(crd *apiextensionsv1.CustomResourceDefinition) {
 	addStoredVersion(crd)
 }
 
-// PrepareUpdate adds the storage version to status.storedVersions.
+// PrepareUpdate adds the storage version to status.storedVersions of a changed definition. It
+// implements the hook of registry strategies for updates.
 func PrepareUpdate(crd, _ *apiextensionsv1.CustomResourceDefinition) {
 	addStoredVersion(crd)
 }
@@ -49,22 +51,23 @@ func addStoredVersion(crd *apiextensionsv1.CustomResourceDefinition) {
 		if !slices.Contains(crd.Status.StoredVersions, version.Name) {
 			crd.Status.StoredVersions = append(slices.Clip(crd.Status.StoredVersions), version.Name)
 		}
-		return // a second one is a fault
+		return // validation rejects a second storage version
 	}
 }
 
-// Internal returns a definition in the internal version. It shares memory with its
-// argument: neither may be changed.
+// Internal converts a definition to the internal version. The result shares memory with crd; neither
+// may be modified afterwards.
 func Internal(crd *apiextensionsv1.CustomResourceDefinition) (*apiextensions.CustomResourceDefinition, error) {
 	out := &apiextensions.CustomResourceDefinition{}
-	// The fields moved to the top share no memory with in.
+	// Fields that the conversion moves to the top of the spec are copied.
 	if err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(crd, out, nil); err != nil {
 		return nil, fmt.Errorf("convert definition %s: %w", crd.Name, err)
 	}
 	return out, nil
 }
 
-// Validate returns the errors of a new definition.
+// Validate returns the errors of a new definition, with kube-apiserver's paths and messages. It does
+// not modify crd. When ctx ends, it stops compiling rules and returns an error.
 func Validate(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) field.ErrorList {
 	internal, err := Internal(crd)
 	if err != nil {
@@ -78,7 +81,8 @@ func Validate(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition
 	return v.errs
 }
 
-// ValidateUpdate returns the errors of a definition that replaces old.
+// ValidateUpdate returns the errors of a definition that replaces old. It does not return errors of
+// unchanged parts that older servers accepted. It modifies neither definition.
 func ValidateUpdate(ctx context.Context, crd, old *apiextensionsv1.CustomResourceDefinition) field.ErrorList {
 	internal, err := Internal(crd)
 	if err != nil {
@@ -92,7 +96,7 @@ func ValidateUpdate(ctx context.Context, crd, old *apiextensionsv1.CustomResourc
 	return v.errs
 }
 
-// ValidateStatusUpdate returns the errors of a new status.
+// ValidateStatusUpdate returns the errors of an update of the subresource status.
 func ValidateStatusUpdate(crd, old *apiextensionsv1.CustomResourceDefinition) field.ErrorList {
 	internal, err := Internal(crd)
 	if err != nil {
@@ -104,10 +108,10 @@ func ValidateStatusUpdate(crd, old *apiextensionsv1.CustomResourceDefinition) fi
 	return v.errs
 }
 
-// OnMark sets the condition Terminating of a definition that is being deleted: its
-// objects are deleted first.
-func OnMark(crd *apiextensionsv1.CustomResourceDefinition) {
-	// As kube-apiserver: no grace period, and no new generation.
+// PrepareDeletion sets the condition Terminating and the CleanupFinalizer of a definition with a new
+// deletion timestamp, because its objects are deleted first. It modifies crd in place.
+func PrepareDeletion(crd *apiextensionsv1.CustomResourceDefinition) {
+	// Like kube-apiserver, set no grace period and do not increment the generation.
 	crd.DeletionGracePeriodSeconds = nil
 	if FindCondition(crd, apiextensionsv1.Terminating) == nil {
 		crd.Generation--
@@ -121,11 +125,14 @@ func OnMark(crd *apiextensionsv1.CustomResourceDefinition) {
 	}, crd.DeletionTimestamp.Time)
 }
 
-// Held reports whether deletion must set the deletion timestamp first.
-func Held(crd *apiextensionsv1.CustomResourceDefinition) bool { return crd.DeletionTimestamp == nil }
+// DeletionBlocked reports whether a deletion must first set the deletion timestamp, instead of
+// removing the definition.
+func DeletionBlocked(crd *apiextensionsv1.CustomResourceDefinition) bool {
+	return crd.DeletionTimestamp == nil
+}
 
-// InternalSchema returns a schema in the internal version, which package schema compiles.
-// It shares memory with its argument: neither may be changed.
+// InternalSchema converts a schema to the internal version, which package schema compiles. The result
+// shares memory with props; neither may be modified afterwards.
 func InternalSchema(props *apiextensionsv1.JSONSchemaProps) (*apiextensions.JSONSchemaProps, error) {
 	out := &apiextensions.JSONSchemaProps{}
 	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(props, out, nil); err != nil {

@@ -78,7 +78,7 @@ func (g generator) object(depth int) jsonSchema {
 	return s
 }
 
-// value makes a value of a schema.
+// value returns a random value for a schema.
 func (g generator) value(s *jsonSchema) any {
 	if s.Nullable && g.IntN(5) == 0 {
 		return nil
@@ -133,7 +133,7 @@ func (g generator) text(format string) string {
 	return g.one("", "a", "b", "👑")
 }
 
-// rule makes an expression about a place in a value, or two of them.
+// rule returns a random expression with one or two fields of a value.
 func (g generator) rule() string {
 	p, q := g.place(), g.place()
 	template := g.one("P == P", "P == old(P)", "P != Q", "!has(P.a) || P.a == P.a", "P + P == P", "size(P) < 4 && P.all(x, x == x)", "P.all(x, P.exists(y, x == y))",
@@ -180,10 +180,10 @@ func checkGenerated(t *testing.T, seed uint64) {
 	}
 }
 
-// never is the message of rules that are never broken.
+// never is the message of rules that are always satisfied.
 const never = "a value is not equal to itself"
 
-// keepValid removes the rules because of which a definition is rejected.
+// keepValid removes the rules that cause the rejection of a definition.
 func keepValid(t *testing.T, props *jsonSchema) {
 	var kept apiextensionsv1.ValidationRules
 	for _, rule := range props.XValidations {

@@ -18,7 +18,7 @@ import (
 
 func hasDefault(s *props) bool { return s.Default != nil }
 
-// anySchema reports whether is returns true for any schema of the definition.
+// anySchema reports whether the predicate is true for any schema of the definition.
 func (v *validator) anySchema(is func(*props) bool) bool {
 	found := false
 	look := func(s *apiextensions.CustomResourceValidation) {
@@ -33,7 +33,7 @@ func (v *validator) anySchema(is func(*props) bool) bool {
 	return found
 }
 
-// schema validates the schema of a version, or of all.
+// schema validates the schema of a version, or of all versions.
 func (v *validator) schema(validation *apiextensions.CustomResourceValidation, version string, status bool, at *field.Path) {
 	if validation == nil || validation.OpenAPIV3Schema == nil {
 		return
@@ -116,8 +116,8 @@ func (v *validator) rootFields(root *props, at *field.Path) {
 type schemaValidator struct {
 	ctx  context.Context
 	errs field.ErrorList
-	// ruleErrs are the CEL errors of rules. They are dropped if a keyword is
-	// unsupported, since CEL types of such a schema are meaningless.
+	// ruleErrs are the CEL errors of rules. They are dropped if a keyword is unsupported, because the
+	// CEL types of such a schema are meaningless.
 	ruleErrs    field.ErrorList
 	unsupported bool
 }
@@ -125,12 +125,12 @@ type schemaValidator struct {
 // place is the context of a node in a schema.
 type place struct {
 	root bool
-	// defaults is set if a default is allowed. Otherwise reason contains the reason.
+	// defaults is set if a default is allowed; otherwise reason is the reason for the error.
 	defaults bool
 	reason   string
 	// inMeta is set in the metadata or type of a resource.
 	inMeta bool
-	// node is the node for the check of rules; zero if they are not checked.
+	// node is the node for the check of rules. It is zero if they are not checked.
 	node rules.SchemaNode
 }
 
@@ -185,7 +185,7 @@ func (w *schemaValidator) node(s *props, at *field.Path, p place) {
 	w.mapType(s, at)
 	w.listType(s, at)
 	w.rules(s, at)
-	// CEL errors of an invalid schema would not help.
+	// CEL errors of an invalid schema would be misleading.
 	if len(w.errs) == before {
 		w.ruleErrs = append(w.ruleErrs, p.node.Check(w.ctx)...)
 	}
@@ -229,7 +229,7 @@ func (w *schemaValidator) members(s *props, at *field.Path, p place) {
 			w.add(field.Forbidden(at.Child("additionalProperties"), "additionalProperties and properties are mutual exclusive"))
 		}
 		innerAt := at.Child("additionalProperties")
-		inner := p.at(p.node.FreeMembers(additional.Schema, innerAt))
+		inner := p.at(p.node.AdditionalProperties(additional.Schema, innerAt))
 		if p.inMeta {
 			inner.defaults, inner.reason = false, "inside additionalProperties applying to object metadata"
 		}
@@ -349,7 +349,7 @@ func (w *schemaValidator) mapItems(s *props, at *field.Path) {
 	}
 }
 
-// keyDefaults requires the keys of a list map to be required or to have a default.
+// keyDefaults requires that the keys of a list map are required or have a default.
 func (w *schemaValidator) keyDefaults(s *props, at *field.Path) {
 	items := itemsOf(s)
 	if items == nil {

@@ -24,7 +24,7 @@ type recorded struct {
 	Patch   json.RawMessage
 	Causes  [][3]string // reason, field, message
 	Warning string
-	// Update: it was sent to replace the base.
+	// Update is set if the request replaced the base.
 	Update bool
 	base   []byte
 }
@@ -73,7 +73,7 @@ func checkFile(t *testing.T, file []byte) {
 	}
 }
 
-// sent is a definition as it is validated.
+// sent returns the definition that the server validates for a request body.
 func sent(t *testing.T, body []byte) *apiextensionsv1.CustomResourceDefinition {
 	var crd apiextensionsv1.CustomResourceDefinition
 	if err := json.Unmarshal(body, &crd); err != nil {
@@ -111,7 +111,7 @@ func checkRecorded(t *testing.T, r recorded) {
 	}
 }
 
-// causeOf is how a client sees a fault.
+// causeOf returns the cause in the Status of a client.
 func causeOf(fault *field.Error) [3]string {
 	return [3]string{string(fault.Type), fault.Field, fault.ErrorBody()}
 }

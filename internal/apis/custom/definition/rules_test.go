@@ -18,8 +18,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/custom/schema"
 )
 
-// withSchema is a valid definition of one version, but for its schema, which is
-// written in YAML.
+// withSchema returns a definition with one version and a schema in YAML. It is valid except for the
+// schema.
 func withSchema(t testing.TB, text string) *apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	crd := definitionOf("v1")
@@ -214,7 +214,7 @@ func TestPathological(t *testing.T) {
 	}
 }
 
-// TestCheckEnds: no more rules are compiled for a request that is over.
+// TestCheckEnds checks that the compilation of rules stops when the context ends.
 func TestCheckEnds(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

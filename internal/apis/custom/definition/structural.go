@@ -17,8 +17,8 @@ import (
 
 type props = apiextensions.JSONSchemaProps
 
-// structural collects the violations of structural schemas (KEP-1693), which specify each
-// value of an object outside of allOf, anyOf, oneOf and not.
+// structural collects the violations of the rules for structural schemas (KEP-1693). A structural
+// schema specifies each field outside of allOf, anyOf, oneOf and not.
 type structural struct{ errs field.ErrorList }
 
 // structuralFaults returns the violations, sorted by text.
@@ -30,9 +30,10 @@ func structuralFaults(s *props, at *field.Path) field.ErrorList {
 	return v.errs
 }
 
-// NonStructuralSchema returns the condition of a definition whose schemas are not
-// structural, or which preserves unknown fields throughout; nil for others. Such
-// definitions are no longer accepted, but may have been stored by kube-apiserver.
+// NonStructuralSchema returns the condition NonStructuralSchema of a definition that has a
+// non-structural schema or sets spec.preserveUnknownFields, and nil for other definitions. Such
+// definitions are no longer accepted, but kube-apiserver may have stored them. It returns an error if
+// a schema cannot be converted.
 func NonStructuralSchema(crd *apiextensionsv1.CustomResourceDefinition) (*apiextensionsv1.CustomResourceDefinitionCondition, error) {
 	var errs field.ErrorList
 	if crd.Spec.PreserveUnknownFields {
@@ -163,7 +164,7 @@ func (v *structural) meta(s *props, l level, at *field.Path) {
 	}
 }
 
-// namesOnly reports whether a schema restricts only name and generateName.
+// namesOnly reports whether a schema of metadata restricts only name and generateName.
 func namesOnly(metadata props) bool {
 	for name := range metadata.Properties {
 		if name != "name" && name != "generateName" {
@@ -241,8 +242,8 @@ func (v *structural) nested(s *props, skipAnyOf bool, at *field.Path) {
 	}
 }
 
-// complete requires that all fields in allOf, anyOf, oneOf and not are specified outside
-// of them. s is the schema outside, at the path sAt; n is searched.
+// complete requires that the schema s, at the path sAt, specifies all fields that occur in allOf,
+// anyOf, oneOf and not of n, at the path nAt.
 func (v *structural) complete(n, s *props, sAt, nAt *field.Path) {
 	v.completeAlternatives(n.AllOf, s, sAt, nAt.Child("allOf"))
 	v.completeAlternatives(n.AnyOf, s, sAt, nAt.Child("anyOf"))

@@ -8,9 +8,9 @@ import (
 	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
 )
 
-// kube-apiserver stores definitions as v1beta1, which is no longer served.
-
-// FromV1beta1 converts a definition from v1beta1, with its defaults set, to v1.
+// FromV1beta1 converts a definition from v1beta1 to v1. kube-apiserver stores definitions as v1beta1,
+// although it no longer serves this version. The defaults of crd must be set. The result may share
+// memory with crd.
 func FromV1beta1(crd *apiextensionsv1beta1.CustomResourceDefinition) (*apiextensionsv1.CustomResourceDefinition, error) {
 	internal, out := &apiextensions.CustomResourceDefinition{}, &apiextensionsv1.CustomResourceDefinition{}
 	if err := apiextensionsv1beta1.Convert_v1beta1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(crd, internal, nil); err != nil {
@@ -22,7 +22,8 @@ func FromV1beta1(crd *apiextensionsv1beta1.CustomResourceDefinition) (*apiextens
 	return out, nil
 }
 
-// ToV1beta1 converts a definition from v1 to v1beta1.
+// ToV1beta1 converts a definition from v1 to v1beta1, for storage. The result may share memory with
+// crd.
 func ToV1beta1(crd *apiextensionsv1.CustomResourceDefinition) (*apiextensionsv1beta1.CustomResourceDefinition, error) {
 	internal, err := Internal(crd)
 	if err != nil {
@@ -35,7 +36,7 @@ func ToV1beta1(crd *apiextensionsv1.CustomResourceDefinition) (*apiextensionsv1b
 	return out, nil
 }
 
-// DefaultV1beta1 sets the defaults of a stored definition of v1beta1.
+// DefaultV1beta1 sets the defaults of a stored definition in v1beta1. It modifies crd in place.
 func DefaultV1beta1(crd *apiextensionsv1beta1.CustomResourceDefinition) {
 	apiextensionsv1beta1.SetObjectDefaults_CustomResourceDefinition(crd)
 }

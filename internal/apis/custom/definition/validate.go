@@ -39,8 +39,8 @@ func (v *validator) name() {
 	}
 }
 
-// metadata validates the metadata in addition to the registry: kube-apiserver returns each
-// error of metadata twice.
+// metadata validates the metadata, which the registry has already done, because kube-apiserver returns
+// each error of metadata twice.
 func (v *validator) metadata(meta, old *metav1.ObjectMeta) {
 	v.errs = append(v.errs, validation.ValidateObjectMetaUpdate(meta, old, field.NewPath("metadata"))...)
 }
@@ -92,12 +92,12 @@ func (v *validator) group(at *field.Path) {
 	}
 }
 
-// oneOf requires one of some values.
-func (v *validator) oneOf(at *field.Path, value string, words ...string) {
+// oneOf requires one of the allowed values.
+func (v *validator) oneOf(at *field.Path, value string, allowed ...string) {
 	if value == "" {
 		v.add(field.Required(at, ""))
-	} else if !slices.Contains(words, value) {
-		v.add(field.NotSupported(at, value, words))
+	} else if !slices.Contains(allowed, value) {
+		v.add(field.NotSupported(at, value, allowed))
 	}
 }
 
@@ -261,7 +261,8 @@ func (v *validator) storedVersions(at *field.Path) {
 	}
 }
 
-// immutable rejects changes of immutable fields: once established, also of scope and kind.
+// immutable rejects changes of immutable fields. Scope and kind are immutable once the definition is
+// established.
 func (v *validator) immutable(old *apiextensionsv1.CustomResourceDefinition) {
 	at, spec := field.NewPath("spec"), &v.crd.Spec
 	if IsTrue(old, apiextensionsv1.Established) {

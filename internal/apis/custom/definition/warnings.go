@@ -10,7 +10,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/custom/schema"
 )
 
-// Warnings returns a warning for each format in the schemas that is not validated.
+// Warnings returns a warning for each format in the schemas that the server does not validate, sorted
+// by format. It is nil if there are none.
 func Warnings(crd *apiextensionsv1.CustomResourceDefinition) []string {
 	unknown := formats{}
 	for i := range crd.Spec.Versions {
@@ -25,11 +26,11 @@ func Warnings(crd *apiextensionsv1.CustomResourceDefinition) []string {
 	return warnings
 }
 
-// formats is a set of formats that are not validated.
+// formats is a set of unvalidated formats.
 type formats map[string]bool
 
-// collect adds the formats of a schema, which must be valid: it skips unsupported
-// keywords, such as definitions or dependencies.
+// collect adds the unvalidated formats of a schema. It skips keywords that valid schemas do not have,
+// such as definitions or dependencies.
 func (f formats) collect(s *apiextensionsv1.JSONSchemaProps) {
 	if s == nil {
 		return
@@ -52,7 +53,7 @@ func (f formats) collect(s *apiextensionsv1.JSONSchemaProps) {
 	if len(s.Properties) == 0 {
 		return
 	}
-	member := new(apiextensionsv1.JSONSchemaProps) // reused: it is large
+	member := new(apiextensionsv1.JSONSchemaProps) // reused, because a copy is large
 	for name := range s.Properties {
 		*member = s.Properties[name]
 		f.collect(member)

@@ -35,13 +35,14 @@ func (v *validator) webhook(config *apiextensions.WebhookClientConfig, at *field
 	}
 }
 
-// requireCABundle reports whether the CA bundle must be valid: once the definition is
-// established, unless it was invalid before.
+// requireCABundle reports whether the CA bundle must be valid. It must if the definition is
+// established, unless the old bundle is invalid.
 func (v *validator) requireCABundle() bool {
 	return v.old != nil && IsTrue(v.old, apiextensionsv1.Established) && !InvalidCABundle(v.old)
 }
 
-// InvalidCABundle reports whether a definition has a conversion webhook with an invalid CA bundle.
+// InvalidCABundle reports whether a definition has a conversion webhook with an invalid CA bundle. An
+// empty bundle is valid.
 func InvalidCABundle(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	c := crd.Spec.Conversion
 	if c == nil || c.Webhook == nil || c.Webhook.ClientConfig == nil || len(c.Webhook.ClientConfig.CABundle) == 0 {
@@ -72,8 +73,8 @@ func caBundleFault(bundle []byte) error {
 	return errors.New(loading + "no valid certificate authority data seen")
 }
 
-// requireKnownReview reports whether one of the review versions must be known. That is not the case
-// if the stored definition has no known version.
+// requireKnownReview reports whether one of the review versions must be supported. The exception is an
+// update of a definition without a supported version.
 func (v *validator) requireKnownReview() bool {
 	if v.old == nil || v.old.Spec.Conversion == nil || v.old.Spec.Conversion.Webhook == nil {
 		return true

@@ -11,7 +11,7 @@ import (
 
 const at = "spec.conversion.webhookClientConfig"
 
-// behind is a webhook at a service.
+// behind returns the client config of a webhook at a service.
 func behind(namespace, name, path string, port int32) *apiextensionsv1.WebhookClientConfig {
 	service := &apiextensionsv1.ServiceReference{Namespace: namespace, Name: name}
 	if path != "" {

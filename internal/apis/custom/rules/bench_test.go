@@ -9,7 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/cel/environment"
 )
 
-// benchSchema has ten rules, of the kinds that people write.
+// benchSchema has ten typical rules.
 const benchSchema = `
 type: object
 x-kubernetes-validations:
@@ -58,7 +58,7 @@ func benchDoc(b testing.TB) any {
 	return valueOf(b, strings.Replace(benchObject, "%s", strings.TrimSuffix(strings.Repeat("some words of no importance, ", 18), ", "), 1))
 }
 
-// BenchmarkValidate judges an object of 1 KB by ten rules.
+// BenchmarkValidate validates an object of 1 KB with ten rules.
 func BenchmarkValidate(b *testing.B) {
 	rules, doc := New(schemaOf(b, benchSchema), true), benchDoc(b)
 	b.ReportAllocs()
@@ -69,7 +69,7 @@ func BenchmarkValidate(b *testing.B) {
 	}
 }
 
-// manyRules is a schema with fifty rules, at 25 places of different types.
+// manyRules returns a schema with fifty rules, at 25 nodes of different types.
 func manyRules() string {
 	var s strings.Builder
 	s.WriteString("type: object\nproperties:\n")
@@ -81,7 +81,7 @@ func manyRules() string {
 	return s.String()
 }
 
-// BenchmarkCheck judges a definition with fifty rules.
+// BenchmarkCheck validates a definition with fifty rules.
 func BenchmarkCheck(b *testing.B) {
 	props := schemaOf(b, manyRules())
 	b.ReportAllocs()
@@ -115,11 +115,11 @@ func BenchmarkMemory(b *testing.B) {
 	for b.Loop() {
 		before := inUse()
 		r := New(props, true)
-		made := inUse()
+		compiled := inUse()
 		if errs, _ := r.Validate(b.Context(), nil, doc, Options{Budget: Budget}); len(errs) > 0 {
 			b.Fatal(errs)
 		}
-		b.ReportMetric(float64(made-before)/50, "B/rule-unused")
+		b.ReportMetric(float64(compiled-before)/50, "B/rule-unused")
 		b.ReportMetric(float64(inUse()-before)/50, "B/rule")
 		runtime.KeepAlive(r)
 	}

@@ -16,10 +16,10 @@ import (
 	"mainstay.dev/mainstay/internal/cel/typed"
 )
 
-// Checker validates the rules of one schema of a definition: that they compile, that
-// their estimated costs are within limits, each and together, and that they are in places
-// where they can apply. The zero value is ready for use. It is not safe for concurrent
-// use.
+// Checker validates the rules of one schema of a definition: they must compile, their estimated
+// costs must be within the limits, separately and in total, and transition rules must be at nodes
+// whose values can be correlated with old ones. The zero value is ready for use. It is not safe for
+// concurrent use.
 type Checker struct {
 	// Unchanged reports whether the stored definition has the same schema, whose rules are then not rejected
 	// for their cost. It is called when a rule exceeds a limit; nil means that the schema is new.
@@ -30,7 +30,7 @@ type Checker struct {
 	costs map[expressionKey]compiledCost
 
 	total     uint64
-	expensive []expensive // the most expensive first
+	expensive []expensiveExpression // the most expensive first
 }
 
 // compiledCost is the estimated cost of one evaluation of an expression, or its error.
@@ -41,7 +41,7 @@ type compiledCost struct {
 }
 
 // expensive is an expression with a large part of the cost of a schema.
-type expensive struct {
+type expensiveExpression struct {
 	at   *field.Path
 	cost uint64
 }
@@ -63,7 +63,8 @@ type SchemaNode struct {
 	uncorrelated *field.Path
 }
 
-// Root returns the node of the whole schema, the root of a resource.
+// Root returns the node of the whole schema, whose values are resources. at is the path of the
+// schema, for errors.
 func (c *Checker) Root(props *apiextensions.JSONSchemaProps, at *field.Path) SchemaNode {
 	s := SchemaNode{checker: c, props: props, at: at, count: 1, bounded: true}
 	if len(props.XValidations) > 0 {
@@ -73,19 +74,20 @@ func (c *Checker) Root(props *apiextensions.JSONSchemaProps, at *field.Path) Sch
 	return s
 }
 
-// below returns a node below this one. from returns its type from that of this one.
-func (s SchemaNode) below(props *apiextensions.JSONSchemaProps, at *field.Path, from func(*typed.Type) *typed.Type) SchemaNode {
+// below returns a child node with the schema props. childType returns its CEL type from the type of
+// this node.
+func (s SchemaNode) below(props *apiextensions.JSONSchemaProps, at *field.Path, childType func(*typed.Type) *typed.Type) SchemaNode {
 	if s.checker == nil || props == nil {
 		return SchemaNode{}
 	}
 	inner := s
 	inner.props, inner.at = props, at
-	most, bounded := maxBelow(s.props)
+	most, bounded := maxChildren(s.props)
 	inner.bounded = s.bounded && bounded
 	inner.count = multiply(s.count, most)
 	inner.typ = nil
 	if s.typ != nil {
-		inner.typ = from(s.typ)
+		inner.typ = childType(s.typ)
 	}
 	if inner.typ == nil && !s.hidden && (s.typ != nil || len(props.XValidations) > 0) {
 		inner.typ = s.checker.types.Make(props, props.XEmbeddedResource)
@@ -94,8 +96,9 @@ func (s SchemaNode) below(props *apiextensions.JSONSchemaProps, at *field.Path, 
 	return inner
 }
 
-// maxBelow returns the bound of the number of elements or members of one value.
-func maxBelow(props *apiextensions.JSONSchemaProps) (most uint64, bounded bool) {
+// maxChildren returns the maximum number of elements or members of one value. bounded is false if the
+// schema does not limit the number.
+func maxChildren(props *apiextensions.JSONSchemaProps) (most uint64, bounded bool) {
 	limit := int64(1)
 	switch {
 	case props.Type == "object" && props.AdditionalProperties != nil:
@@ -112,17 +115,19 @@ func maxBelow(props *apiextensions.JSONSchemaProps) (most uint64, bounded bool) 
 	return uint64(max(0, limit)), true
 }
 
-// Member returns the node of a member of an object.
+// Member returns the node of a property. It returns the zero node if s is zero or props is nil, like
+// AdditionalProperties and Elements.
 func (s SchemaNode) Member(name string, props *apiextensions.JSONSchemaProps, at *field.Path) SchemaNode {
 	return s.below(props, at, func(t *typed.Type) *typed.Type { return t.Field(name) })
 }
 
-// FreeMembers returns the node of additionalProperties.
-func (s SchemaNode) FreeMembers(props *apiextensions.JSONSchemaProps, at *field.Path) SchemaNode {
+// AdditionalProperties returns the node of additionalProperties.
+func (s SchemaNode) AdditionalProperties(props *apiextensions.JSONSchemaProps, at *field.Path) SchemaNode {
 	return s.below(props, at, (*typed.Type).Items)
 }
 
-// Elements returns the node of the elements of a list.
+// Elements returns the node of the elements of a list. Unless the list is a list map, the elements
+// cannot be correlated with old ones.
 func (s SchemaNode) Elements(props *apiextensions.JSONSchemaProps, at *field.Path) SchemaNode {
 	if s.checker == nil {
 		return SchemaNode{}
@@ -133,7 +138,8 @@ func (s SchemaNode) Elements(props *apiextensions.JSONSchemaProps, at *field.Pat
 	return s.below(props, at, (*typed.Type).Items)
 }
 
-// Check returns the errors of the node's rules. Validation without CEL must precede it.
+// Check returns the errors of the node's rules, and adds their costs to the total of the Checker. The
+// node must have passed the validation without CEL. Check stops with an error when ctx ends.
 func (s SchemaNode) Check(ctx context.Context) field.ErrorList {
 	if s.checker == nil || len(s.props.XValidations) == 0 {
 		return nil
@@ -158,8 +164,8 @@ func (s SchemaNode) rule(rule *apiextensions.ValidationRule, at *field.Path) fie
 	}
 	var errs field.ErrorList
 	ruleAt, messageAt := at.Child("rule"), at.Child("messageExpression")
-	sees := scopeOf(s.typ, rule)
-	v := s.checker.compile(expressionKey{sees, rule.Rule, asRule})
+	vars := scopeOf(s.typ, rule)
+	v := s.checker.compile(expressionKey{vars, rule.Rule, asRule})
 	cost := multiply(v.cost, s.count)
 	if !s.bounded {
 		cost = multiply(v.cost, s.typ.MaxCount())
@@ -169,10 +175,10 @@ func (s SchemaNode) rule(rule *apiextensions.ValidationRule, at *field.Path) fie
 		errs = append(errs, field.Invalid(ruleAt, *rule, v.err.Error()))
 	}
 	if rule.MessageExpression != "" && v.err == nil {
-		if m := s.checker.compile(expressionKey{sees, rule.MessageExpression, asMessage}); m.err != nil {
+		if m := s.checker.compile(expressionKey{vars, rule.MessageExpression, asMessage}); m.err != nil {
 			errs = append(errs, field.Invalid(messageAt, *rule, m.err.Error()))
 		} else {
-			// As kube-apiserver: not multiplied by the number of values.
+			// Like kube-apiserver, do not multiply by the number of values.
 			errs = s.checker.charge(errs, messageAt, "estimated messageExpression cost", m.cost)
 		}
 	}
@@ -207,24 +213,25 @@ func (c *Checker) compile(key expressionKey) compiledCost {
 	return v
 }
 
-// charge adds the cost of an expression to the total, and an error if it exceeds the
-// limit.
+// charge adds the cost of an expression to the total. It appends an error to errs if the cost exceeds
+// the limit of one expression.
 func (c *Checker) charge(errs field.ErrorList, at *field.Path, what string, cost uint64) field.ErrorList {
 	c.total = add(c.total, cost)
 	const kept = 4
-	// Less than a hundredth of the limit is not reported.
+	// Total reports only expressions with at least a hundredth of the limit.
 	if cost >= environment.EstimatedDefinitionLimit/100 {
-		c.expensive = append(c.expensive, expensive{at, cost})
-		slices.SortStableFunc(c.expensive, func(a, b expensive) int { return cmp.Compare(b.cost, a.cost) })
+		c.expensive = append(c.expensive, expensiveExpression{at, cost})
+		slices.SortStableFunc(c.expensive, func(a, b expensiveExpression) int { return cmp.Compare(b.cost, a.cost) })
 		c.expensive = c.expensive[:min(len(c.expensive), kept)]
 	}
 	if cost > environment.EstimatedRuleLimit && (c.Unchanged == nil || !c.Unchanged()) {
-		errs = append(errs, field.Forbidden(at, tooMuch(what, cost, environment.EstimatedRuleLimit)))
+		errs = append(errs, field.Forbidden(at, exceededMessage(what, cost, environment.EstimatedRuleLimit)))
 	}
 	return errs
 }
 
-// Total returns the error if the rules of all checked nodes together exceed the cost limit.
+// Total returns errors if the rules of all nodes checked so far exceed the total cost limit: one for
+// each of the most expensive expressions, and one with the path at.
 func (c *Checker) Total(at *field.Path) field.ErrorList {
 	if c.total <= environment.EstimatedDefinitionLimit {
 		return nil
@@ -233,10 +240,10 @@ func (c *Checker) Total(at *field.Path) field.ErrorList {
 	for _, e := range c.expensive {
 		errs = append(errs, field.Forbidden(e.at, "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"))
 	}
-	return append(errs, field.Forbidden(at, tooMuch("x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema", c.total, environment.EstimatedDefinitionLimit)))
+	return append(errs, field.Forbidden(at, exceededMessage("x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema", c.total, environment.EstimatedDefinitionLimit)))
 }
 
-func tooMuch(what string, cost, limit uint64) string {
+func exceededMessage(what string, cost, limit uint64) string {
 	factor := ""
 	switch times := float64(cost) / float64(limit); {
 	case times > 100:
@@ -250,7 +257,7 @@ func tooMuch(what string, cost, limit uint64) string {
 		" (try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared)"
 }
 
-// multiply and add return the maximum value instead of an overflow.
+// multiply returns a*b, or the maximum value on overflow.
 func multiply(a, b uint64) uint64 {
 	if a != 0 && b > math.MaxUint64/a {
 		return math.MaxUint64
@@ -258,6 +265,7 @@ func multiply(a, b uint64) uint64 {
 	return a * b
 }
 
+// add returns a+b, or the maximum value on overflow.
 func add(a, b uint64) uint64 {
 	if b > math.MaxUint64-a {
 		return math.MaxUint64

@@ -1,7 +1,7 @@
-// Package rules implements the validation rules of custom resources in CEL
-// (x-kubernetes-validations): Checker validates them when a definition is written, and
-// Rules validates objects by them.
+// Package rules implements the CEL validation rules of custom resources
+// (x-kubernetes-validations, KEP-2876). Checker validates the rules when a definition is written;
+// Rules validates objects with them.
 //
-// Texts, paths, costs and limits are kube-apiserver's. Types and values of expressions
-// are in package cel/typed, the language and its functions in cel/environment.
+// Messages, paths, costs and limits are those of kube-apiserver. Package cel/typed implements the
+// types and values of expressions, package cel/environment the language and its functions.
 package rules

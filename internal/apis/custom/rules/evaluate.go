@@ -15,14 +15,14 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-const outOfBudget = "failed due to running out of cost budget, no further validation rules will be run"
+const budgetExceeded = "failed due to running out of cost budget, no further validation rules will be run"
 
 // rulesOf evaluates the rules of a value itself.
-func (j *validation) rulesOf(n *node, p *place) bool {
-	n.once.Do(func() { n.ready = j.rules.compile(n) })
-	defer j.rules.metrics.observeEvaluation(j.rules.metrics.now())
-	if j.left <= 0 {
-		return j.abort(p.path(j.at), n, "validation "+outOfBudget)
+func (v *validation) rulesOf(n *node, p *place) bool {
+	n.once.Do(func() { n.ready = v.rules.compile(n) })
+	defer v.rules.metrics.observeEvaluation(v.rules.metrics.now())
+	if v.budget <= 0 {
+		return v.abort(p.path(v.at), n, "validation "+budgetExceeded)
 	}
 	vars := &variables{self: n.typ.Value(p.value)}
 	if n.ready.usesOldSelf && p.old != nil {
@@ -40,7 +40,7 @@ func (j *validation) rulesOf(n *node, p *place) bool {
 		if scopeOf(n.typ, &n.rules[i]).optional {
 			seen = optional
 		}
-		if !j.rule(n, i, p, seen, vars) {
+		if !v.rule(n, i, p, seen, vars) {
 			return false
 		}
 	}
@@ -53,57 +53,58 @@ func (r *Rules) compile(n *node) compiledRules {
 	return r.compiled.compile(n)
 }
 
-// abort adds an error after which no rule is evaluated.
-func (j *validation) abort(at *field.Path, n *node, detail string) bool {
-	j.errs = append(j.errs, field.Invalid(at, n.jsonType, detail))
-	j.left = -1
+// abort adds an error and stops the validation.
+func (v *validation) abort(at *field.Path, n *node, detail string) bool {
+	v.errs = append(v.errs, field.Invalid(at, n.jsonType, detail))
+	v.budget = -1
 	return false
 }
 
-// rule evaluates a rule. plain are the variables of its message expression.
-func (j *validation) rule(n *node, i int, p *place, vars, plain *variables) bool {
-	written, made := &n.rules[i], &n.ready.rules[i]
+// rule evaluates a rule with vars, and its message expression with plain. It returns false if no
+// further rule must be evaluated.
+func (v *validation) rule(n *node, i int, p *place, vars, plain *variables) bool {
+	rule, compiled := &n.rules[i], &n.ready.rules[i]
 	switch {
-	case made.rule == nil: // an empty one
+	case compiled.rule == nil: // empty rule
 		return true
-	case made.rule.err != nil:
-		j.errs = append(j.errs, field.Invalid(p.path(j.at), n.jsonType, fmt.Sprintf("rule compile error: %v", made.rule.err)))
+	case compiled.rule.err != nil:
+		v.errs = append(v.errs, field.Invalid(p.path(v.at), n.jsonType, fmt.Sprintf("rule compile error: %v", compiled.rule.err)))
 		return true
-	case made.rule.usesOldSelf && vars.oldSelf == nil:
+	case compiled.rule.usesOldSelf && vars.oldSelf == nil:
 		return true // a transition rule without an old value
 	}
-	r := made.rule.eval(j.ctx, vars)
+	r := compiled.rule.eval(v.ctx, vars)
 	if !r.counted {
-		j.left = -1
-		j.errs = append(j.errs, field.InternalError(p.path(j.at),
-			fmt.Errorf("runtime cost could not be calculated for validation rule: %v, no further validation rules will be run", ruleName(written))))
+		v.budget = -1
+		v.errs = append(v.errs, field.InternalError(p.path(v.at),
+			fmt.Errorf("runtime cost could not be calculated for validation rule: %v, no further validation rules will be run", ruleName(rule))))
 		return false
 	}
-	if !j.charge(r.cost) {
-		return j.abort(p.path(j.at), n, "validation "+outOfBudget)
+	if !v.charge(r.cost) {
+		return v.abort(p.path(v.at), n, "validation "+budgetExceeded)
 	}
 	switch {
 	case r.err == nil && r.value == types.True:
 		return true
 	case r.err == nil:
-		return j.addRuleFault(n, i, p, plain)
+		return v.addRuleFault(n, i, p, plain)
 	case isTooExpensive(r.err):
-		return j.abort(p.path(j.at), n, fmt.Sprintf("'%v': no further validation rules will be run due to call cost exceeds limit for rule: %v", r.err, ruleName(written)))
+		return v.abort(p.path(v.at), n, fmt.Sprintf("'%v': no further validation rules will be run due to call cost exceeds limit for rule: %v", r.err, ruleName(rule)))
 	}
-	detail := fmt.Sprintf("%v evaluating rule: %v", r.err, ruleName(written))
+	detail := fmt.Sprintf("%v evaluating rule: %v", r.err, ruleName(rule))
 	if strings.HasPrefix(r.err.Error(), "no such overload") {
-		detail = fmt.Sprintf("'%v': call arguments did not match a supported operator, function or macro signature for rule: %v", r.err, ruleName(written))
+		detail = fmt.Sprintf("'%v': call arguments did not match a supported operator, function or macro signature for rule: %v", r.err, ruleName(rule))
 	}
-	j.errs = append(j.errs, field.Invalid(p.path(j.at), n.jsonType, detail))
+	v.errs = append(v.errs, field.Invalid(p.path(v.at), n.jsonType, detail))
 	return true
 }
 
-// charge subtracts a cost from the budget.
-func (j *validation) charge(cost uint64) bool {
-	if cost > math.MaxInt64 || int64(cost) > j.left {
+// charge subtracts a cost from the budget. It returns false if the budget is too small.
+func (v *validation) charge(cost uint64) bool {
+	if cost > math.MaxInt64 || int64(cost) > v.budget {
 		return false
 	}
-	j.left -= int64(cost)
+	v.budget -= int64(cost)
 	return true
 }
 
@@ -112,7 +113,7 @@ func isTooExpensive(err error) bool {
 	return errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded
 }
 
-// ruleName returns a rule as messages quote it.
+// ruleName returns the text that identifies a rule in messages.
 func ruleName(rule *apiextensions.ValidationRule) string {
 	if rule.Message != "" {
 		return strings.TrimSpace(rule.Message)
@@ -121,43 +122,43 @@ func ruleName(rule *apiextensions.ValidationRule) string {
 }
 
 // addRuleFault adds the error of a rule that evaluated to false.
-func (j *validation) addRuleFault(n *node, i int, p *place, vars *variables) bool {
-	written, made := &n.rules[i], &n.ready.rules[i]
-	at := p.path(j.at)
+func (v *validation) addRuleFault(n *node, i int, p *place, vars *variables) bool {
+	rule, compiled := &n.rules[i], &n.ready.rules[i]
+	at := p.path(v.at)
 	if n.paths[i] != "" {
 		at = at.Child(n.paths[i])
 	}
 	detail := ""
-	if made.message != nil {
-		text, fault := j.message(made.message(), written.MessageExpression, vars)
+	if compiled.message != nil {
+		text, fault := v.message(compiled.message(), rule.MessageExpression, vars)
 		if fault != "" {
-			j.left = -1
-			j.addFault(made, p, field.Invalid(at, n.jsonType, fault))
+			v.budget = -1
+			v.addFault(compiled, p, field.Invalid(at, n.jsonType, fault))
 			return false
 		}
 		detail = text
 	}
 	if detail == "" {
-		detail = strings.TrimSpace(written.Message)
+		detail = strings.TrimSpace(rule.Message)
 	}
 	if detail == "" {
-		detail = "failed rule: " + ruleName(written)
+		detail = "failed rule: " + ruleName(rule)
 	}
 	value := p.value
 	if n.jsonType == "object" || n.jsonType == "array" {
 		value = field.OmitValueType{}
 	}
-	j.addFault(made, p, faultFor(written.Reason, at, value, detail))
+	v.addFault(compiled, p, faultFor(rule.Reason, at, value, detail))
 	return true
 }
 
 // addFault adds an error, or a warning if ratcheting applies to the value.
-func (j *validation) addFault(made *compiledRule, p *place, fault *field.Error) {
-	if !made.rule.usesOldSelf && p.isUnchanged(j.schema) {
-		request.AddWarning(j.ctx, fault.Error())
+func (v *validation) addFault(compiled *compiledRule, p *place, fault *field.Error) {
+	if !compiled.rule.usesOldSelf && p.isUnchanged(v.schema) {
+		request.AddWarning(v.ctx, fault.Error())
 		return
 	}
-	j.errs = append(j.errs, fault)
+	v.errs = append(v.errs, fault)
 }
 
 func faultFor(reason *apiextensions.FieldValueErrorReason, at *field.Path, value any, detail string) *field.Error {
@@ -177,16 +178,16 @@ func faultFor(reason *apiextensions.FieldValueErrorReason, at *field.Path, value
 
 // message returns the result of a message expression; empty if it is invalid. An error aborts the
 // validation.
-func (j *validation) message(e *expression, source string, vars *variables) (text, fault string) {
+func (v *validation) message(e *expression, source string, vars *variables) (text, fault string) {
 	if e.err != nil {
 		return "", ""
 	}
-	r := e.eval(j.ctx, vars)
+	r := e.eval(v.ctx, vars)
 	switch {
 	case !r.counted:
 		return "", fmt.Sprintf("runtime cost could not be calculated for messageExpression: %q", source)
-	case !j.charge(r.cost):
-		return "", "messageExpression evaluation " + outOfBudget
+	case !v.charge(r.cost):
+		return "", "messageExpression evaluation " + budgetExceeded
 	case r.err != nil && isTooExpensive(r.err):
 		return "", fmt.Sprintf("no further validation rules will be run due to call cost exceeds limit for messageExpression: %q", source)
 	case r.err != nil:

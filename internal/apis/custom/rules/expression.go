@@ -17,13 +17,13 @@ import (
 	"mainstay.dev/mainstay/internal/cel/typed"
 )
 
-// Names of the variables of a rule: the value, and the old value.
+// Names of the variables of a rule: the current and the old value.
 const (
 	selfName    = "self"
 	oldSelfName = "oldSelf"
 )
 
-// scope is the variables of an expression: self, and oldSelf, which may be optional.
+// scope defines the variables of an expression: self and oldSelf have the same type.
 type scope struct {
 	typ *typed.Type
 	// optional is set if oldSelf is an optional value.
@@ -37,8 +37,8 @@ func scopeOf(t *typed.Type, rule *apiextensions.ValidationRule) scope {
 // environments creates the CEL environments of scopes. They are large, so it caches only those of
 // one type: the rules of a value are compiled in sequence.
 type environments struct {
-	typ  *typed.Type
-	made [2]*cel.Env // with oldSelf, and with an optional one
+	typ      *typed.Type
+	compiled [2]*cel.Env // with oldSelf, and with an optional one
 }
 
 func (e *environments) of(s scope) (*cel.Env, error) {
@@ -49,7 +49,7 @@ func (e *environments) of(s scope) (*cel.Env, error) {
 	if s.optional {
 		which = 1
 	}
-	if have := e.made[which]; have != nil {
+	if have := e.compiled[which]; have != nil {
 		return have, nil
 	}
 	base, err := environment.Base()
@@ -66,7 +66,7 @@ func (e *environments) of(s scope) (*cel.Env, error) {
 	if err != nil {
 		return nil, fmt.Errorf("declare %s: %w", self, err)
 	}
-	e.made[which] = env
+	e.compiled[which] = env
 	return env, nil
 }
 
@@ -88,7 +88,8 @@ const (
 	asMessage
 )
 
-// compile compiles an expression. The text of its errors is that of kube-apiserver's validation of definitions.
+// compile compiles an expression. The result contains the error, with the message of kube-apiserver's
+// validation of definitions.
 func (e *environments) compile(key expressionKey) *expression {
 	env, err := e.of(key.scope)
 	if err != nil {
@@ -108,20 +109,20 @@ func (e *environments) compile(key expressionKey) *expression {
 	case key.as == asMessage && ast.OutputType() != cel.StringType:
 		return &expression{err: errors.New("messageExpression must evaluate to a string")}
 	}
-	made := &expression{ast: ast}
+	compiled := &expression{ast: ast}
 	for _, reference := range ast.NativeRep().ReferenceMap() {
-		made.usesOldSelf = made.usesOldSelf || reference.Name == oldSelfName
+		compiled.usesOldSelf = compiled.usesOldSelf || reference.Name == oldSelfName
 	}
-	// A checked expression needs only the base environment. A program of the environment of its scope would
-	// retain that environment in memory.
+	// Create the program in the base environment, which is sufficient for a checked expression. A
+	// program retains its environment, and the environment of the scope is large.
 	base, err := environment.Base()
 	if err == nil {
-		made.program, err = base.Program(ast, environment.ProgramOptions()...)
+		compiled.program, err = base.Program(ast, environment.ProgramOptions()...)
 	}
 	if err != nil {
-		made.err = fmt.Errorf("%sinstantiation failed: %w", program, err)
+		compiled.err = fmt.Errorf("%sinstantiation failed: %w", program, err)
 	}
-	return made
+	return compiled
 }
 
 // cost returns the estimated maximum cost of the expression.
@@ -141,7 +142,7 @@ func (e *expression) cost(t *typed.Type) (uint64, error) {
 type expressions struct {
 	mu struct {
 		sync.Mutex
-		made map[expressionKey]*expression
+		compiled map[expressionKey]*expression
 	}
 }
 
@@ -158,16 +159,16 @@ type expressionKey struct {
 func (e *expressions) get(key expressionKey, envs *environments) *expression {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if have := e.mu.made[key]; have != nil {
+	if have := e.mu.compiled[key]; have != nil {
 		return have
 	}
-	made := envs.compile(key)
-	made.ast = nil // large, and only used for estimates
-	if e.mu.made == nil || len(e.mu.made) == maxShared {
-		e.mu.made = map[expressionKey]*expression{}
+	compiled := envs.compile(key)
+	compiled.ast = nil // large, and only used by Checker
+	if e.mu.compiled == nil || len(e.mu.compiled) == maxShared {
+		e.mu.compiled = map[expressionKey]*expression{}
 	}
-	e.mu.made[key] = made
-	return made
+	e.mu.compiled[key] = compiled
+	return compiled
 }
 
 // compiledRules are the compiled rules of a node.
@@ -189,17 +190,17 @@ func (e *expressions) compile(n *node) compiledRules {
 	var envs environments
 	ready := compiledRules{rules: make([]compiledRule, len(n.rules))}
 	for i := range n.rules {
-		written, made := &n.rules[i], &ready.rules[i]
-		if strings.TrimSpace(written.Rule) == "" {
+		rule, compiled := &n.rules[i], &ready.rules[i]
+		if strings.TrimSpace(rule.Rule) == "" {
 			continue
 		}
-		sees := scopeOf(n.typ, written)
-		made.rule = e.get(expressionKey{sees, written.Rule, asRule}, &envs)
-		ready.usesOldSelf = ready.usesOldSelf || made.rule.usesOldSelf
-		ready.optional = ready.optional || sees.optional
-		if written.MessageExpression != "" {
-			made.message = sync.OnceValue(func() *expression {
-				return e.get(expressionKey{sees, written.MessageExpression, asMessage}, new(environments))
+		vars := scopeOf(n.typ, rule)
+		compiled.rule = e.get(expressionKey{vars, rule.Rule, asRule}, &envs)
+		ready.usesOldSelf = ready.usesOldSelf || compiled.rule.usesOldSelf
+		ready.optional = ready.optional || vars.optional
+		if rule.MessageExpression != "" {
+			compiled.message = sync.OnceValue(func() *expression {
+				return e.get(expressionKey{vars, rule.MessageExpression, asMessage}, new(environments))
 			})
 		}
 	}

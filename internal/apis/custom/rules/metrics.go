@@ -8,9 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics are the durations of compilations and evaluations of validation rules, with kube-apiserver's
-// names. One observation covers the rules of one value of a schema, without the
-// values below it. Metrics is safe for concurrent use. A nil *Metrics records nothing.
+// Metrics contains the durations of compilations and evaluations of validation rules, with
+// kube-apiserver's names. One observation covers the rules of one value, without its children. Metrics is safe for concurrent use. A nil *Metrics records nothing.
 type Metrics struct {
 	compilation, evaluation prometheus.Histogram
 }

@@ -9,8 +9,8 @@ import (
 	"mainstay.dev/mainstay/internal/cel/typed"
 )
 
-// Rules are the rules of a schema. The rules of a node are compiled when an object first has a
-// value there. A nil *Rules is empty. It is safe for concurrent use.
+// Rules contains the rules of a schema. The rules of a node are compiled when an object first has a
+// value at the node. A nil *Rules is empty. It is safe for concurrent use.
 type Rules struct {
 	root     *node
 	compiled *expressions
@@ -19,14 +19,14 @@ type Rules struct {
 
 // node is a node of a schema that has rules, or has such nodes below it.
 type node struct {
-	typ      *typed.Type // nil where there are no rules
+	typ      *typed.Type // nil if the node has no rules
 	jsonType string
 	rules    []apiextensions.ValidationRule
 	// paths are the field paths of the rules' errors, by rule; empty for the value
 	// itself.
 	paths []string
 
-	names   []string // of members, sorted
+	names   []string // keys of members, sorted
 	members map[string]*node
 	// elements is the node of items or additionalProperties.
 	elements *node
@@ -37,30 +37,28 @@ type node struct {
 	ready compiledRules
 }
 
-// New returns the rules of a schema, or nil if it has no rules. resource reports that the values
-// are resources, which have type and metadata in expressions.
+// New returns the rules of a schema, or nil if it has no rules. It compiles nothing. resource is true
+// if the values are resources: expressions can then access apiVersion, kind and metadata.
 func New(props *apiextensions.JSONSchemaProps, resource bool) *Rules {
 	return new(Compiler).Rules(props, resource)
 }
 
-// Measured returns the same rules, which report to metrics. The receiver may be nil and must not be used
-// after the call.
-func (r *Rules) Measured(metrics *Metrics) *Rules {
+// WithMetrics sets the metrics of r and returns r, which may be nil and must not be in use yet.
+func (r *Rules) WithMetrics(metrics *Metrics) *Rules {
 	if r != nil {
 		r.metrics = metrics
 	}
 	return r
 }
 
-// Compiler makes Rules that share compiled expressions, for schemas with much in common,
-// such as the parts of one. The zero value is ready for use. It is not safe for concurrent
-// use; its Rules are.
+// Compiler creates Rules that share compiled expressions, for similar schemas such as parts of one
+// schema. The zero value is ready for use. A Compiler is not safe for concurrent use; its Rules are.
 type Compiler struct {
 	types    typed.Maker
 	compiled *expressions
 }
 
-// Rules is New with the environments of the Compiler.
+// Rules is like New, but shares equal expressions with the other Rules of c.
 func (c *Compiler) Rules(props *apiextensions.JSONSchemaProps, resource bool) *Rules {
 	if !hasRules(props) {
 		return nil
@@ -79,8 +77,8 @@ func (c *Compiler) expressions() *expressions {
 	return c.compiled
 }
 
-// hasRules reports whether a schema has rules, which allOf, anyOf, oneOf and not cannot
-// have.
+// hasRules reports whether a schema contains rules. It skips allOf, anyOf, oneOf and not, which cannot
+// contain any.
 func hasRules(props *apiextensions.JSONSchemaProps) bool {
 	if props == nil {
 		return false
@@ -101,8 +99,8 @@ func hasRules(props *apiextensions.JSONSchemaProps) bool {
 	return false
 }
 
-// node returns the node of a schema with a type; nil if it has no rules, or expressions
-// cannot access its values.
+// node returns the node of a schema whose values have the type t. It returns nil if the schema has no
+// rules, or if expressions cannot access its values.
 func (c *Compiler) node(props *apiextensions.JSONSchemaProps, t *typed.Type) *node {
 	if t == nil || !hasRules(props) {
 		return nil
@@ -129,19 +127,19 @@ func (c *Compiler) node(props *apiextensions.JSONSchemaProps, t *typed.Type) *no
 		n.elements = c.node(props.AdditionalProperties.Schema, t.Items())
 	}
 	for name, member := range schema.Members(props) {
-		if made := c.node(member, c.memberType(t, name, member)); made != nil {
+		if compiled := c.node(member, c.memberType(t, name, member)); compiled != nil {
 			if n.members == nil {
 				n.members = map[string]*node{}
 			}
-			n.members[name] = made
+			n.members[name] = compiled
 			n.names = append(n.names, name)
 		}
 	}
 	return n
 }
 
-// memberType returns the type of a member of an object; nil if expressions cannot access
-// it. A member without a name in CEL is accessible to its own rules.
+// memberType returns the CEL type of a member of an object, or nil if expressions cannot access it.
+// A member whose name is not expressible in CEL is still accessible to its own rules.
 func (c *Compiler) memberType(t *typed.Type, name string, member *apiextensions.JSONSchemaProps) *typed.Type {
 	if _, ok := typed.Escape(name); ok {
 		return t.Field(name)

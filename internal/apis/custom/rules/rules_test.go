@@ -13,7 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// judged is an object, written in YAML, as it is judged.
+// judged is an object in YAML, with the expected result of its validation.
 type judged struct {
 	name, schema, object string
 	// old is the old object, or empty on creation.
@@ -73,7 +73,7 @@ properties:
     - {rule: "false", reason: FieldValueDuplicate, message: twice, fieldPath: ".m.z"}
     - {rule: "false", reason: FieldValueInvalid}`,
 			object: `{a: {}}`, want: []string{`a.b: Forbidden: nope`, `a.m[x.w]: Required value: give it`, `a.m[z]: Duplicate value`, `a: Invalid value: failed rule: false`}},
-		{name: "elements, members and free members", schema: `
+		{name: "elements, properties and additional properties", schema: `
 type: object
 properties:
   l: {type: array, items: {type: integer, x-kubernetes-validations: [{rule: "self < 3"}]}}
@@ -87,7 +87,7 @@ properties:
   b: {type: string, x-kubernetes-validations: [{rule: "false"}]}
   l: {type: array, items: {type: string, nullable: true, x-kubernetes-validations: [{rule: "false"}]}}`,
 			object: `{a: null, l: [null]}`},
-		{name: "null among the members is as good as nothing, in lists and free members it is null", schema: `
+		{name: "null properties are absent; null in lists and additional properties is a value", schema: `
 type: object
 properties:
   a: {type: string, nullable: true}
@@ -170,7 +170,7 @@ func TestMessages(t *testing.T) {
 		return "type: object\nproperties: {a: {type: string, maxLength: 9, x-kubernetes-validations: [" + rule + "]}, n: {type: integer}}"
 	}
 	for _, test := range []judged{
-		{name: "made of the value", schema: schema(`{rule: "false", messageExpression: "' not ' + self + ' '", message: plain}`), want: []string{`a: Invalid value: "v": not v`}},
+		{name: "expression with the value", schema: schema(`{rule: "false", messageExpression: "' not ' + self + ' '", message: plain}`), want: []string{`a: Invalid value: "v": not v`}},
 		{name: "an error: the message", schema: schema(`{rule: "false", messageExpression: "[self][1]", message: plain}`), want: []string{`a: Invalid value: "v": plain`}},
 		{name: "an error without one: the rule", schema: schema(`{rule: "  false ", messageExpression: "[self][1]"}`), want: []string{`a: Invalid value: "v": failed rule: false`}},
 		{name: "empty", schema: schema(`{rule: "false", messageExpression: "'  '", message: plain}`), want: []string{`a: Invalid value: "v": plain`}},
@@ -184,7 +184,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestTransitions: rules about changes are for values that were there before.
+// TestTransitions checks that transition rules apply only to values with an old value.
 func TestTransitions(t *testing.T) {
 	t.Parallel()
 	const scalar = `
@@ -245,7 +245,7 @@ properties:
 	}
 }
 
-// TestBudget: rules that cost too much end the judgement with a fault.
+// TestBudget checks that exceeding the budget ends the validation with an error.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	const list = `
@@ -284,7 +284,7 @@ properties:
 	}
 }
 
-// TestManyFaults: the number of errors is bounded.
+// TestManyFaults checks that the number of errors is bounded.
 func TestManyFaults(t *testing.T) {
 	t.Parallel()
 	r := New(schemaOf(t, `{type: object, properties: {l: {type: array, items: {type: integer, x-kubernetes-validations: [{rule: "self > 1"}]}}}}`), true)
@@ -294,7 +294,7 @@ func TestManyFaults(t *testing.T) {
 	}
 }
 
-// TestCancelled: a request that is over is not worth an evaluation.
+// TestCancelled checks that evaluation stops when the context ends.
 func TestCancelled(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -307,7 +307,7 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// TestConcurrent: many objects are judged at once, from the first on.
+// TestConcurrent checks concurrent validations, including the first ones, which compile the rules.
 func TestConcurrent(t *testing.T) {
 	t.Parallel()
 	r := New(schemaOf(t, benchSchema), true)
@@ -366,8 +366,8 @@ properties:
 	}
 }
 
-// TestCompiledOnce: the same rule about the same type is compiled once, when an
-// object first has a value there; a message expression when it is first needed.
+// TestCompiledOnce checks that equal rules for the same type are compiled once, when an object first
+// has a value, and message expressions when a rule first fails.
 func TestCompiledOnce(t *testing.T) {
 	t.Parallel()
 	const place = `{type: object, properties: {x: {type: integer}}, x-kubernetes-validations: [{rule: "self.x > 0", messageExpression: "'x'"}]}`
@@ -380,7 +380,7 @@ func TestCompiledOnce(t *testing.T) {
 		{`{}`, 0}, {`{a: {x: 1}}`, 1}, {`{a: {x: 1}, b: {x: 1}, c: [{x: 1}, {x: 2}]}`, 1}, {`{d: {x: 1}}`, 2}, {`{a: {x: 0}}`, 3}, {`{b: {x: 0}}`, 3},
 	} {
 		r.Validate(t.Context(), nil, valueOf(t, step.object), Options{Budget: Budget})
-		if got := len(r.compiled.mu.made); got != step.compiled {
+		if got := len(r.compiled.mu.compiled); got != step.compiled {
 			t.Errorf("after %s, %d expressions are compiled, want %d", step.object, got, step.compiled)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// schemaOf reads a schema, written in YAML.
+// schemaOf parses a schema in YAML.
 func schemaOf(t testing.TB, text string) *apiextensions.JSONSchemaProps {
 	t.Helper()
 	var v1 apiextensionsv1.JSONSchemaProps
@@ -23,7 +23,7 @@ func schemaOf(t testing.TB, text string) *apiextensions.JSONSchemaProps {
 	return &props
 }
 
-// valueOf reads a value, written in YAML, as documents are read.
+// valueOf parses a value in YAML, with the Go types of decoded documents.
 func valueOf(t testing.TB, text string) any {
 	t.Helper()
 	if text == "" {

@@ -14,17 +14,18 @@ import (
 // Budget is the cost budget of validating one object.
 const Budget int64 = environment.RuntimeBudget
 
-// Options are the options of Validate.
+// Options are the options of Rules.Validate.
 type Options struct {
 	// Old is the old value, or nil. Transition rules apply only to values with an old value.
 	Old any
-	// Ratchet turns errors of unchanged values into warnings (KEP-4008), except those
-	// of transition rules.
+	// Ratchet turns errors of unchanged values into warnings (KEP-4008), except errors of transition
+	// rules.
 	Ratchet bool
 	// Schema is the schema of the value, which determines how it is compared with Old; nil compares them
 	// without a schema.
 	Schema *schema.Schema
-	// Budget is the cost budget of all rules together.
+	// Budget is the total cost budget of all rules, usually the constant Budget. With 0, the first rule
+	// exceeds it.
 	Budget int64
 }
 
@@ -35,9 +36,9 @@ func (r *Rules) Validate(ctx context.Context, at *field.Path, value any, o Optio
 	if r == nil {
 		return nil, o.Budget
 	}
-	j := validation{ctx: ctx, rules: r, schema: o.Schema, at: at, left: o.Budget}
-	j.value(r.root, &place{value: value, old: o.Old, correlated: o.Ratchet})
-	return j.errs, j.left
+	v := validation{ctx: ctx, rules: r, schema: o.Schema, at: at, budget: o.Budget}
+	v.value(r.root, &place{value: value, old: o.Old, correlated: o.Ratchet})
+	return v.errs, v.budget
 }
 
 // validation is one validation of a value.
@@ -46,19 +47,19 @@ type validation struct {
 	rules  *Rules
 	schema *schema.Schema
 	at     *field.Path
-	left   int64
+	budget int64
 	errs   field.ErrorList
 }
 
-// place is a value and its path. It is a list on the stack of the walk.
+// place is a value and its path, a linked list on the stack of the walk.
 type place struct {
 	above *place
-	// name, or index if inList is set, is the last element of the path. free is set if name is a key of
+	// name, or index if inList is set, is the last element of the path. additional is set if name is a key of
 	// additionalProperties.
-	name         string
-	index        int
-	inList, free bool
-	value, old   any
+	name               string
+	index              int
+	inList, additional bool
+	value, old         any
 	// correlated is set if old is the old value of this one.
 	correlated bool
 	// hidden is set if expressions cannot access the value, which is then not compared.
@@ -75,13 +76,13 @@ func (p *place) path(at *field.Path) *field.Path {
 	switch {
 	case p.inList:
 		return at.Index(p.index)
-	case p.free:
+	case p.additional:
 		return at.Key(p.name)
 	}
 	return at.Child(p.name)
 }
 
-// isUnchanged reports whether the value, or the nearest correlated one around it, is
+// isUnchanged reports whether the nearest enclosing value that can be correlated with an old one is
 // unchanged.
 func (p *place) isUnchanged(root *schema.Schema) bool {
 	for ; p != nil && !p.hidden; p = p.above {
@@ -107,7 +108,7 @@ func (p *place) schema(root *schema.Schema) *schema.Schema {
 		return nil
 	case p.inList:
 		return s.Items
-	case p.free:
+	case p.additional:
 		return s.Additional
 	}
 	return s.Properties[p.name]
@@ -119,47 +120,47 @@ const maxFaults = 1 << 10
 
 // value validates a value and all values below it. It returns false if the budget is exceeded or there are maxFaults
 // faults.
-func (j *validation) value(n *node, p *place) bool {
-	if len(j.errs) >= maxFaults {
+func (v *validation) value(n *node, p *place) bool {
+	if len(v.errs) >= maxFaults {
 		return false
 	}
 	if p.value == nil {
-		return true // the parent may have rules about null
+		return true // only rules of the parent apply to null
 	}
-	if len(n.rules) > 0 && !j.rulesOf(n, p) {
+	if len(n.rules) > 0 && !v.rulesOf(n, p) {
 		return false
 	}
 	switch value := p.value.(type) {
 	case map[string]any:
 		old, _ := p.old.(map[string]any)
-		return j.members(n, p, value, old)
+		return v.members(n, p, value, old)
 	case []any:
 		old, _ := p.old.([]any)
-		return j.elements(n, p, value, old)
+		return v.elements(n, p, value, old)
 	}
 	return true
 }
 
-func (j *validation) members(n *node, p *place, object, old map[string]any) bool {
+func (v *validation) members(n *node, p *place, object, old map[string]any) bool {
 	if n.elements != nil {
 		for _, name := range slices.Sorted(maps.Keys(object)) {
-			if !j.member(n.elements, p, name, true, object[name], old) {
+			if !v.member(n.elements, p, name, true, object[name], old) {
 				return false
 			}
 		}
 	}
 	for _, name := range n.names {
-		if value, found := object[name]; found && !j.member(n.members[name], p, name, false, value, old) {
+		if value, found := object[name]; found && !v.member(n.members[name], p, name, false, value, old) {
 			return false
 		}
 	}
 	return true
 }
 
-func (j *validation) member(n *node, p *place, name string, free bool, value any, old map[string]any) bool {
+func (v *validation) member(n *node, p *place, name string, additional bool, value any, old map[string]any) bool {
 	was, found := old[name]
-	return j.value(n, &place{
-		above: p, name: name, free: free, value: value, old: was, correlated: p.correlated && found,
+	return v.value(n, &place{
+		above: p, name: name, additional: additional, value: value, old: was, correlated: p.correlated && found,
 		// Documents are converted to one version before they are compared.
 		hidden: p.above == nil && (name == "apiVersion" || name == "kind"),
 	})
@@ -167,7 +168,7 @@ func (j *validation) member(n *node, p *place, name string, free bool, value any
 
 // elements validates the elements of a list. Only the elements of list maps can be matched with old
 // ones.
-func (j *validation) elements(n *node, p *place, list, old []any) bool {
+func (v *validation) elements(n *node, p *place, list, old []any) bool {
 	if n.elements == nil {
 		return true
 	}
@@ -183,7 +184,7 @@ func (j *validation) elements(n *node, p *place, list, old []any) bool {
 				below.correlated = p.correlated && below.old != nil
 			}
 		}
-		if !j.value(n.elements, &below) {
+		if !v.value(n.elements, &below) {
 			return false
 		}
 	}
@@ -212,7 +213,7 @@ func keyOf(keys []string, entry any) (any, bool) {
 	if len(keys) == 1 {
 		return scalar(members[keys[0]])
 	}
-	// Nested pairs: [a, [b, [c, d]]].
+	// Nested pairs [a, [b, [c, d]]] are comparable; slices are not.
 	var key any
 	for _, name := range slices.Backward(keys) {
 		value, ok := scalar(members[name])

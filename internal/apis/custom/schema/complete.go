@@ -7,22 +7,22 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Complete prunes a document and sets its defaults, in one pass: it drops unknown
-// members and nulls that the schema does not allow, and adds missing members that have
-// a default. It drops nothing of the type and the metadata of the document and of
-// embedded resources. It is idempotent.
+// Complete prunes a document and sets its defaults, in one pass: it drops unknown members and nulls
+// that the schema does not allow, and adds missing members that have a default. It does not prune
+// apiVersion, kind and metadata of the document and of embedded resources. It modifies doc in place
+// and is idempotent.
 func (s *Schema) Complete(doc map[string]any) {
 	w := walk{defaults: true, prune: true}
 	w.object(s, doc, true)
 }
 
-// Fill sets defaults like Complete, and preserves unknown members.
-func (s *Schema) Fill(doc map[string]any) {
+// SetDefaults sets defaults like Complete, but preserves unknown members. It modifies doc in place.
+func (s *Schema) SetDefaults(doc map[string]any) {
 	w := walk{defaults: true}
 	w.object(s, doc, true)
 }
 
-// Prune drops unknown members. If report is set it returns their paths, sorted.
+// Prune drops unknown members of doc in place. If report is set, it returns their paths, sorted.
 func (s *Schema) Prune(doc map[string]any, report bool) (unknown []string) {
 	w := walk{prune: true, report: report}
 	w.object(s, doc, true)
@@ -30,8 +30,8 @@ func (s *Schema) Prune(doc map[string]any, report bool) (unknown []string) {
 	return w.unknown
 }
 
-// PruneValue is Prune for a value that is not a whole document. It reports whether
-// anything was dropped.
+// PruneValue is Prune for a value that is not a whole document. It reports whether it has dropped a
+// member.
 func (s *Schema) PruneValue(value any) bool {
 	w := walk{prune: true, report: true}
 	w.value(s, value, s.Embedded)
@@ -46,7 +46,7 @@ type walk struct {
 	unknown []string
 }
 
-// isMeta reports whether a member is one that every resource has.
+// isMeta reports whether every resource has the member.
 func isMeta(name string) bool { return name == "metadata" || name == "apiVersion" || name == "kind" }
 
 func (w *walk) value(s *Schema, value any, resource bool) {
@@ -100,7 +100,7 @@ func (w *walk) object(s *Schema, doc map[string]any, resource bool) {
 	}
 }
 
-// fillMeta sets defaults below a member that every resource has.
+// fillMeta sets defaults below apiVersion, kind or metadata of a resource.
 func (w *walk) fillMeta(s *Schema, name string, value any) {
 	if s == nil || !w.defaults || s.Properties[name] == nil {
 		return

@@ -4,12 +4,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// PruneDefaults prunes the defaults of a schema: it drops unknown members, also of
-// metadata, and metadata of wrong types. The schema must not be in use yet.
+// PruneDefaults prunes the default values in a schema: it drops unknown members, including those of
+// metadata, and metadata of wrong types. It modifies s, which must not be in use yet.
 func (s *Schema) PruneDefaults() { s.pruneDefaults(nil, false) }
 
-// pruneDefaults prunes a node and those below. steps are the path to it from the
-// resource whose metadata it is in; an empty step is a list element.
+// pruneDefaults prunes a node and its children. In metadata, steps is the path to the node from the
+// enclosing resource; an empty step is a list element.
 func (s *Schema) pruneDefaults(steps []string, inMeta bool) {
 	if s.Embedded {
 		steps, inMeta = nil, false

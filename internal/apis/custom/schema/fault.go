@@ -15,7 +15,7 @@ import (
 type place struct {
 	above *place
 	name  string
-	index int // counts where name is empty
+	index int // used if name is empty
 }
 
 // String returns the path in the form of kube-apiserver's messages.
@@ -45,7 +45,7 @@ func (p *place) write(b *strings.Builder) {
 	b.WriteString(p.name)
 }
 
-// fault is a validation error of a value. Faults with equal texts are the same.
+// fault is a validation error of a value. Faults with equal texts are duplicates.
 type fault struct {
 	text string
 	err  *field.Error
@@ -55,12 +55,11 @@ type fault struct {
 // duplicates among them would take hours.
 const maxFaults = 1 << 10
 
-// fewFaults is up to how many faults a linear search is faster than a map.
+// fewFaults is the maximum number of faults for which a linear search is faster than a map.
 const fewFaults = 16
 
-// result is the result of validating a value: up to maxFaults distinct faults. matched
-// counts the checks made: of several alternatives that all fail, the one with most is
-// reported.
+// result is the result of validating a value: up to maxFaults distinct faults. matched is the number
+// of checks. If all alternatives fail, the faults of the one with most checks are reported.
 type result struct {
 	faults []fault
 	// texts are the texts of the faults, if there are more than fewFaults.
@@ -118,7 +117,7 @@ func (c *checker) invalid(p *place, value any, format string, args ...any) fault
 	return fault{text, field.Invalid(c.at(p), value, text)}
 }
 
-// combinationFault returns a fault that names no field, as some of kube-apiserver's.
+// combinationFault returns a fault without a field, like some errors of kube-apiserver.
 func (c *checker) combinationFault(text string) fault {
 	return fault{text, field.Invalid(c.base, "", text)}
 }

@@ -6,7 +6,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
 )
 
-// isStringFormat reports whether a format of strings is validated; others are
+// isStringFormat reports whether a format of strings is validated. Other formats are only
 // documentation. Dashes are ignored.
 func isStringFormat(format string) bool {
 	switch strings.ReplaceAll(format, "-", "") {
@@ -19,7 +19,7 @@ func isStringFormat(format string) bool {
 	return false
 }
 
-// knownFormat returns the format if it is validated for values of a type, else "".
+// knownFormat returns the format if it is validated for values of a type, otherwise "".
 func knownFormat(jsonType, format string) string {
 	known := false
 	switch jsonType {

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// keyOf returns the key of a list map's entry; false if it is not an object.
+// keyOf returns the key of a list map's entry, or false if the entry is not an object.
 func keyOf(keys []string, entry any) (string, bool) {
 	members, ok := entry.(map[string]any)
 	if !ok {
@@ -31,7 +31,7 @@ func keyOf(keys []string, entry any) (string, bool) {
 	return b.String(), true
 }
 
-// byKeys returns the entries of a list map by key; of duplicates the first.
+// byKeys returns the entries of a list map by key. For duplicate keys, it returns the first entry.
 func byKeys(keys []string, list []any) map[string]any {
 	entries := make(map[string]any, len(list))
 	for _, entry := range list {
@@ -44,8 +44,8 @@ func byKeys(keys []string, list []any) map[string]any {
 	return entries
 }
 
-// Unchanged reports whether two values are equal, apart from the order of list maps. s
-// may be nil.
+// Unchanged reports whether two values are equal, ignoring the order of list maps. s is their schema;
+// if it is nil, no list is treated as a list map.
 func (s *Schema) Unchanged(value, old any) bool {
 	if s == nil {
 		return reflect.DeepEqual(value, old)
@@ -84,14 +84,15 @@ func (s *Schema) Unchanged(value, old any) bool {
 	return reflect.DeepEqual(value, old)
 }
 
-// ValidateLists returns duplicate entries of sets and list maps. Lists that are
-// unchanged from old are not checked.
+// ValidateLists returns an error for each duplicate entry of the sets and list maps in value, with
+// paths below base. It ignores unchanged lists and lists that already had duplicates in old, which
+// may be nil.
 func (s *Schema) ValidateLists(base *field.Path, value, old any) field.ErrorList {
 	if s.below&hasLists == 0 {
 		return nil
 	}
 	if old != nil {
-		// As kube-apiserver: faults that were there before do not count.
+		// Like kube-apiserver, accept faults that the old list had.
 		if len(s.ValidateLists(base, old, nil)) > 0 {
 			return nil
 		}
@@ -141,7 +142,7 @@ func (s *Schema) listMapFaults(path *field.Path, entries []any) field.ErrorList 
 
 func encodedKey(value any) (string, bool) {
 	if text, ok := value.(string); ok {
-		return `"` + text, true // no other value's encoding ends without a quote
+		return `"` + text, true // unique, because no JSON text has only one quote
 	}
 	encoded, err := json.Marshal(value)
 	return string(encoded), err == nil

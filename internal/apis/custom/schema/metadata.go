@@ -13,15 +13,15 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// CoerceMetadata drops unknown members of a document's metadata, and returns their
-// paths if report is set. If lenient is set, members of a wrong type are dropped as
-// well; otherwise they are an error, whose text is for the client.
+// CoerceMetadata drops unknown members of a document's metadata in place, and returns their paths if
+// report is set. If lenient is set, it also drops members of a wrong type; otherwise it returns an
+// error with a message for clients.
 func CoerceMetadata(doc map[string]any, report, lenient bool) (unknown []string, err error) {
 	return coerceMetadata(doc, "metadata", report, lenient)
 }
 
-// CoerceEmbedded is CoerceMetadata for the metadata and the type of all resources
-// embedded in a document at base. The error is a *field.Error.
+// CoerceEmbedded is CoerceMetadata for the metadata and type of all resources embedded in a document.
+// base is the path of the document in errors. The error is a *field.Error.
 func (s *Schema) CoerceEmbedded(base *field.Path, doc map[string]any, report, lenient bool) (unknown []string, err error) {
 	if s.below&hasEmbedded == 0 {
 		return nil, nil
@@ -142,14 +142,14 @@ func decodeValidMembers(raw any) metav1.ObjectMeta {
 		}
 		var trial metav1.ObjectMeta
 		if kjson.UnmarshalCaseSensitivePreserveInts(encoded, &trial) == nil {
-			_ = kjson.UnmarshalCaseSensitivePreserveInts(encoded, &meta) // has just been read
+			_ = kjson.UnmarshalCaseSensitivePreserveInts(encoded, &meta) // cannot fail: encoded was just created
 		}
 	}
 	return meta
 }
 
-// isPlainMetadata reports whether metadata is known to be unchanged by decoding and
-// encoding it. It is a fast path: false means unknown.
+// isPlainMetadata reports whether decoding and encoding certainly does not change metadata. It is a
+// fast path: false does not imply a change.
 func isPlainMetadata(raw any) bool {
 	members, ok := raw.(map[string]any)
 	if !ok {
@@ -192,7 +192,7 @@ func isText(value any) bool {
 func isTime(value any) bool {
 	text, ok := value.(string)
 	if !ok || !strings.HasSuffix(text, "Z") || strings.Contains(text, ".") {
-		return false // is written otherwise
+		return false // the encoding may differ
 	}
 	_, err := time.Parse(time.RFC3339, text)
 	return err == nil

@@ -1,7 +1,7 @@
-// Package schema compiles the structural schemas (KEP-1693) of custom resource
-// definitions, to prune, default and validate documents. A document is JSON as
-// encoding/json decodes it, with integers as int64. The package does not validate
-// schemas; package definition does that before one is stored.
+// Package schema compiles the structural schemas (KEP-1693) of custom resource definitions, and
+// prunes, defaults and validates documents with them. A document is decoded JSON with the Go types of
+// encoding/json, except that integers are int64. Package definition validates the schemas themselves
+// before they are stored.
 package schema
 
 import (
@@ -14,15 +14,15 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 )
 
-// Schema is the compiled schema of a value and all values in it. It is immutable and
-// safe for concurrent use.
+// Schema is the compiled schema of a value and of its members or elements. It is immutable and safe
+// for concurrent use.
 type Schema struct {
-	// Type is a type of JSON; empty allows several.
+	// Type is a JSON type; "" allows all types, or integer and string with IntOrString.
 	Type string
 	// Nullable allows null.
 	Nullable bool
-	// IntOrString, PreserveUnknown and Embedded are the extensions of these
-	// names.
+	// IntOrString, PreserveUnknown and Embedded are x-kubernetes-int-or-string,
+	// x-kubernetes-preserve-unknown-fields and x-kubernetes-embedded-resource.
 	IntOrString, PreserveUnknown, Embedded bool
 	// ListType, MapType and ListKeys specify the merge strategy of lists and maps.
 	ListType, MapType string
@@ -30,20 +30,20 @@ type Schema struct {
 	// Properties are the schemas of members by name; Items is the schema of list elements.
 	Properties map[string]*Schema
 	Items      *Schema
-	// Open allows members that are not in Properties. Additional, if not nil, is
-	// their schema.
+	// Open allows members that are not in Properties. Additional is their schema, or nil if they may
+	// have any value.
 	Open       bool
 	Additional *Schema
 	// Default is the default value of a missing member, or nil.
 	Default any
 
-	names []string // of Properties, sorted
-	types []string // that Type and IntOrString allow; nil allows all
+	names []string // keys of Properties, sorted
+	types []string // JSON types that Type and IntOrString allow; nil allows all
 	rules rules
-	below features // of all values below this one and of itself
+	below features // features of this schema and its children
 }
 
-// rules limit values.
+// rules contains the value validations of a schema.
 type rules struct {
 	format                       string
 	maximum, minimum, multipleOf *float64
@@ -59,22 +59,22 @@ type rules struct {
 	not                          *Schema
 }
 
-// features are the features that occur in a schema, so that a walk over a document can
-// be skipped.
+// features are the features that occur in a schema. Walks over documents are skipped for absent
+// features.
 type features uint8
 
 const (
-	hasLists features = 1 << iota // sets or maps among lists
+	hasLists features = 1 << iota // lists of type set or map
 	hasEmbedded
 )
 
-// Compile compiles an OpenAPI v3 schema. It returns an error for an invalid one, which
-// no accepted definition has.
+// Compile compiles an OpenAPI v3 schema. It returns an error for an invalid pattern, which cannot
+// occur in an accepted definition. The result shares default and enum values with props.
 func Compile(props *apiextensions.JSONSchemaProps) (*Schema, error) {
 	return compiler{}.schema(props)
 }
 
-// compiler is the patterns of one Compile, which members share.
+// compiler contains the patterns of one call of Compile. Equal patterns are shared.
 type compiler map[string]*expression
 
 func (c compiler) schema(props *apiextensions.JSONSchemaProps) (*Schema, error) {
@@ -98,7 +98,7 @@ func (c compiler) schema(props *apiextensions.JSONSchemaProps) (*Schema, error) 
 	if err := c.rules(&s.rules, props); err != nil {
 		return nil, err
 	}
-	s.noteFeatures()
+	s.setFeatures()
 	return s, nil
 }
 
@@ -191,17 +191,17 @@ func (c compiler) pattern(text string) (*expression, error) {
 	return c[text], nil
 }
 
-// expression is a valid regular expression, compiled on first use: most never are used,
-// and a short one can take 200 KB.
+// expression is a valid regular expression, compiled on first use. Most expressions are never used,
+// and a short one can occupy 200 KB.
 type expression struct {
-	text string
-	once sync.Once
-	made *regexp.Regexp
+	text   string
+	once   sync.Once
+	regexp *regexp.Regexp
 }
 
 func (e *expression) compiled() *regexp.Regexp {
-	e.once.Do(func() { e.made = regexp.MustCompile(e.text) })
-	return e.made
+	e.once.Do(func() { e.regexp = regexp.MustCompile(e.text) })
+	return e.regexp
 }
 
 func (c compiler) all(list []apiextensions.JSONSchemaProps) ([]*Schema, error) {
@@ -216,7 +216,7 @@ func (c compiler) all(list []apiextensions.JSONSchemaProps) ([]*Schema, error) {
 	return compiled, nil
 }
 
-func (s *Schema) noteFeatures() {
+func (s *Schema) setFeatures() {
 	if s.ListType == "set" || s.ListType == "map" {
 		s.below |= hasLists
 	}
@@ -254,8 +254,8 @@ func (s *Schema) Lookup(path string) *Schema {
 	return s
 }
 
-// AsResource returns the schema of the same values as embedded resources, whose type and
-// metadata are validated.
+// AsResource returns a copy of the schema for values that are resources: their type and metadata are
+// also validated.
 func (s *Schema) AsResource() *Schema {
 	resource := *s
 	resource.Embedded = true

@@ -20,7 +20,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/custom/schema"
 )
 
-// compile makes a schema of its JSON.
+// compile compiles a schema in JSON.
 func compile(t testing.TB, source []byte) *schema.Schema {
 	t.Helper()
 	s, err := compiled(source)
@@ -42,7 +42,7 @@ func compiled(source []byte) (*schema.Schema, error) {
 	return schema.Compile(&internal)
 }
 
-// document reads JSON as requests are read.
+// document decodes JSON with the Go types of decoded requests.
 func document(t testing.TB, source []byte) map[string]any {
 	t.Helper()
 	doc := map[string]any{}
@@ -183,7 +183,7 @@ func TestValidateUpdate(t *testing.T) {
 		"m":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["k"],"items":{"type":"object","properties":{"k":{"type":"string"},"v":{"type":"integer","maximum":5},"w":{"type":"string"}}}}
 	}}}}`))
 	old := `{"apiVersion":"v2","kind":"K","spec":{"o":{"few":[{"k":"a"},{"k":"b"}]},"a":"toolong","b":"x","l":["bad","ok"],"m":[{"k":"1","v":9},{"k":"2","v":9}]}}`
-	valid := strings.Replace(old, `"v2"`, `"v1"`, 1) // of a type that is allowed
+	valid := strings.Replace(old, `"v2"`, `"v1"`, 1) // a valid value
 	for _, test := range []struct{ name, doc, want string }{
 		{"all but the type", valid, ""},
 		{"nothing", old, "apiVersion: Unsupported value: \"v2\": supported values: \"v1\""},
@@ -322,8 +322,8 @@ func BenchmarkValidate(b *testing.B) {
 	}
 }
 
-// TestManyFaults: a document in which everything is wrong has errors, but not all of
-// it, and without comparing each fault with each other.
+// TestManyFaults checks that the number of errors of a document is limited, and that finding them
+// takes linear time.
 func TestManyFaults(t *testing.T) {
 	t.Parallel()
 	const entries = 50_000
@@ -357,7 +357,7 @@ func TestManyFaults(t *testing.T) {
 	}
 }
 
-// TestCostlyPattern: a pattern that would take minutes to be compared is a fault.
+// TestCostlyPattern checks that a value is rejected if matching its pattern would take minutes.
 func TestCostlyPattern(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

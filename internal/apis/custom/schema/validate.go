@@ -9,15 +9,15 @@ import (
 	"mainstay.dev/mainstay/internal/cel/pattern"
 )
 
-// Validate returns the errors of a value, with paths below base. The metadata and the
-// type of documents are not validated, unless the schema names them.
+// Validate returns the errors of a value, with paths below base. It validates apiVersion, kind and
+// metadata of documents only if the schema contains them. The number of errors is limited.
 func (s *Schema) Validate(base *field.Path, value any) field.ErrorList {
 	return s.ValidateUpdate(base, value, nil)
 }
 
-// ValidateUpdate is Validate for a value that replaces old, with ratcheting: unchanged
-// values are not validated (KEP-4008), except the apiVersion and kind of a document, whose base is
-// nil. old may be nil.
+// ValidateUpdate is Validate for a value that replaces old, with ratcheting: unchanged values are not
+// validated (KEP-4008), except apiVersion and kind of a document, which has a nil base. old may be
+// nil, which disables ratcheting.
 func (s *Schema) ValidateUpdate(base *field.Path, value, old any) field.ErrorList {
 	c := checker{base: base}
 	r := c.check(s, nil, value, old)
@@ -44,12 +44,11 @@ func (c *checker) checkTypeMeta(r *result, s *Schema, value any) {
 // checker validates one document.
 type checker struct {
 	base *field.Path
-	// watch bounds the time of all patterns together: a document can have many
-	// texts.
+	// watch limits the total time of all patterns, because a document can contain many strings.
 	watch pattern.Watch
 }
 
-// check validates a value. old is the value that it replaces, nil if unknown.
+// check validates a value. old is the replaced value, or nil if it is unknown.
 func (c *checker) check(s *Schema, p *place, value, old any) result {
 	r := c.checkAll(s, p, value, old)
 	if len(r.faults) > 0 && old != nil && s.Unchanged(value, old) {

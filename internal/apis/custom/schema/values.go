@@ -119,8 +119,8 @@ func (c *checker) checkNumber(r *result, s *Schema, p *place, value any) {
 	}
 }
 
-// checkLimit compares as integers if both are. side is the sign of value-limit that is an
-// error.
+// checkLimit adds a fault if the value is beyond a limit. It compares integers if both numbers are
+// integers. side is the sign of value-limit that is a fault.
 func (c *checker) checkLimit(r *result, s *Schema, p *place, value any, limit float64, role string, exclusive bool, word string, side int) {
 	fault := c.outOfRange(s, p, limit, role)
 	if fault != nil {
@@ -188,8 +188,8 @@ func (c *checker) notPositive(r *result, p *place, factor any) {
 	r.add(fault{text, field.Invalid(c.at(p), factor, text)})
 }
 
-// outOfRange returns a fault if a number is out of the range of the schema's type and
-// format. role is its role in the message.
+// outOfRange returns a fault if a number is out of the range of the schema's type and format,
+// otherwise nil. role describes the number in the message.
 func (c *checker) outOfRange(s *Schema, p *place, value any, role string) *fault {
 	if s.Type != "integer" || s.IntOrString {
 		return nil

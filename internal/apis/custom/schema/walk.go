@@ -8,8 +8,8 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 )
 
-// Members returns the members of an object and their schemas, sorted by name. A schema
-// is valid until the next iteration, which overwrites it.
+// Members yields the properties of an object schema and their schemas, sorted by name. The yielded
+// pointer is reused: it is valid only during the iteration step.
 func Members(props *apiextensions.JSONSchemaProps) iter.Seq2[string, *apiextensions.JSONSchemaProps] {
 	return func(yield func(string, *apiextensions.JSONSchemaProps) bool) {
 		if len(props.Properties) == 0 {
@@ -25,8 +25,8 @@ func Members(props *apiextensions.JSONSchemaProps) iter.Seq2[string, *apiextensi
 	}
 }
 
-// Walk calls visit for a schema and all schemas in it. visit must not retain its
-// argument.
+// Walk calls visit for a schema and all schemas in it. visit must not retain its argument, which is
+// reused.
 func Walk(props *apiextensions.JSONSchemaProps, visit func(*apiextensions.JSONSchemaProps)) {
 	if props == nil {
 		return
@@ -47,7 +47,7 @@ func Walk(props *apiextensions.JSONSchemaProps, visit func(*apiextensions.JSONSc
 		if len(members) == 0 {
 			continue
 		}
-		member := new(apiextensions.JSONSchemaProps) // reused: a copy is large
+		member := new(apiextensions.JSONSchemaProps) // reused, because a copy is large
 		for name := range members {
 			*member = members[name]
 			Walk(member, visit)

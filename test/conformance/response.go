@@ -12,8 +12,8 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// answer is a response of the live server.
-type answer struct {
+// liveResponse is a response of the live server.
+type liveResponse struct {
 	status int
 	header http.Header
 	body   []byte
@@ -27,13 +27,13 @@ const deprecatedSince = " is deprecated in v1.37+"
 // kube-apiserver has no such warnings.
 const ownWarning = `no kube-controller-manager has its lease in kube-system"`
 
-func readAnswer(resp *http.Response) (answer, error) {
+func readAnswer(resp *http.Response) (liveResponse, error) {
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return answer{}, fmt.Errorf("read the answer: %w", err)
+		return liveResponse{}, fmt.Errorf("read response: %w", err)
 	}
-	return answer{status: resp.StatusCode, header: resp.Header, body: body}, nil
+	return liveResponse{status: resp.StatusCode, header: resp.Header, body: body}, nil
 }
 
 // comparedHeaders are always compared by value. The recorder stored them for every response.
@@ -48,8 +48,8 @@ var presentHeaders = []string{
 	"Last-Modified",
 }
 
-// compareAnswer compares status, headers and body, but not watch events.
-func compareAnswer(c *Comparison, step Step, got answer) {
+// compareResponse compares status, headers and body, but not watch events.
+func compareResponse(c *Comparison, step Step, got liveResponse) {
 	want := step.Response
 	clientsMistake := compareStatus(c, want, got.status)
 	compareHeaders(c, want, got)
@@ -57,7 +57,7 @@ func compareAnswer(c *Comparison, step Step, got answer) {
 		return
 	}
 	mediaType := contentType(want)
-	wantBody, err := recordedAnswer(want, mediaType)
+	wantBody, err := decodeRecorded(want, mediaType)
 	if err != nil {
 		c.note("recording", "%v", err)
 		return
@@ -70,10 +70,10 @@ func compareAnswer(c *Comparison, step Step, got answer) {
 	if clientsMistake {
 		wantBody, gotBody = messageAlone(wantBody), messageAlone(gotBody)
 	}
-	if want.Note == oneGroupKept {
+	if want.Note == singleGroupNote {
 		gotBody = onlyGroups(gotBody, wantBody)
 	}
-	c.Values("", saidOnce(wantBody), saidOnce(withoutOwnCause(gotBody)))
+	c.Values("", withoutDuplicateCauses(wantBody), withoutDuplicateCauses(withoutOwnCause(gotBody)))
 }
 
 // isOwnCause reports whether only this server adds a cause to a Status: the admission plugin, or
@@ -104,9 +104,9 @@ func withoutOwnCause(body any) any {
 	return status
 }
 
-// oneGroupKept is the note on a recorded aggregated discovery document that only contains the
+// singleGroupNote is the note on a recorded aggregated discovery document that only contains the
 // groups of the scenario.
-const oneGroupKept = "only the item of the group is kept"
+const singleGroupNote = "only the item of the group is kept"
 
 // onlyGroups returns an aggregated discovery document reduced to the members and groups of the
 // other one.
@@ -138,9 +138,9 @@ func groupName(item any) any {
 	return metadata["name"]
 }
 
-// saidOnce returns a Status without repeated causes. kube-apiserver validates metadata twice on
+// withoutDuplicateCauses returns a Status without repeated causes. kube-apiserver validates metadata twice on
 // update, this server once.
-func saidOnce(body any) any {
+func withoutDuplicateCauses(body any) any {
 	status, _ := body.(map[string]any)
 	details, _ := status["details"].(map[string]any)
 	causes, _ := details["causes"].([]any)
@@ -206,7 +206,7 @@ func withoutOwnWarnings(warnings []string) []string {
 	})
 }
 
-func compareHeaders(c *Comparison, want Response, got answer) {
+func compareHeaders(c *Comparison, want Response, got liveResponse) {
 	if len(want.Body) > 0 || len(want.Events) > 0 {
 		if w, g := contentType(want), got.header.Get("Content-Type"); w != g {
 			c.note("header Content-Type", "want %q, got %q", w, g)

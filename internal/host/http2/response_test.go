@@ -12,8 +12,8 @@ func complete(w http.ResponseWriter, size int) {
 	_, _ = w.Write(make([]byte, size))
 }
 
-// TestOneWrite: a response that declares its length is written at once, with its end, small
-// or not.
+// TestOneWrite checks that a large response with a Content-Length is sent with a single write,
+// including END_STREAM.
 func TestOneWrite(t *testing.T) {
 	t.Parallel()
 	const size = 2 * bodyBufferSize
@@ -27,9 +27,9 @@ func TestOneWrite(t *testing.T) {
 	}
 }
 
-// TestHeldPart checks that the end of the declared length is sent by a flush while the handler
+// TestDeferredPart checks that the end of the declared length is sent by a flush while the handler
 // still runs, and that trailers may follow.
-func TestHeldPart(t *testing.T) {
+func TestDeferredPart(t *testing.T) {
 	t.Parallel()
 	goOn := make(chan struct{})
 	r := connect(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -44,8 +44,8 @@ func TestHeldPart(t *testing.T) {
 	r.await("HEADERS 1  end")
 }
 
-// TestInformationalAtOnce: an informational status does not wait for the response.
-func TestInformationalAtOnce(t *testing.T) {
+// TestInformational checks that an informational status is sent before the response.
+func TestInformational(t *testing.T) {
 	t.Parallel()
 	goOn := make(chan struct{})
 	r := connect(t, func(w http.ResponseWriter, _ *http.Request) {
