@@ -1,4 +1,4 @@
-// Package apitest is a Kubernetes API server for Go tests, in the process of the test:
+// Package apitest runs a Kubernetes API server in the process of a Go test:
 //
 //	func TestOperator(t *testing.T) {
 //		server := apitest.Start(t)
@@ -8,8 +8,8 @@
 //	}
 //
 // The server has authentication, authorization, admission, watches and controllers. By default it
-// stores objects in memory, listens on no port, is ready in some milliseconds, and ends with the
-// test. Each test can have its own server, and such tests can run in parallel.
+// stores objects in memory, listens on no port, and is ready in some milliseconds. It stops at the
+// end of the test. Each test can have its own server, and such tests can run in parallel.
 //
 // This package has a stable API.
 package apitest
@@ -35,57 +35,58 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// Options configure a server. The zero value is a server in memory, without a port.
+// Options configures a server. The zero value is an in-memory server without a port.
 type Options struct {
-	// OnDisk stores objects and keys in a temporary directory of the test, with the syncs of a real
-	// server.
+	// OnDisk stores objects and keys in a temporary directory of the test. Writes are synced to
+	// disk, as in a real server.
 	OnDisk bool
-	// Port listens on a free port of 127.0.0.1, so that other processes can use the server with its
-	// Kubeconfig.
+	// Port makes the server listen on a free port of 127.0.0.1, so that other processes can use it
+	// (see Server.Kubeconfig).
 	Port bool
-	// Time stops the clock of objects at this time until Advance moves it. The zero time uses the
-	// machine's clock.
+	// Time is the initial time of the clock for objects. The clock stands still until
+	// Server.Advance moves it. The zero value uses the system clock.
 	Time time.Time
-	// Seed makes uids and generated names follow from it, so that a test that makes the
-	// same objects in the same order gets the same; 0: they are random.
+	// Seed is the seed for UIDs and generated names. Tests that create the same objects in the same
+	// order get the same values. 0 means random values.
 	Seed uint64
 	// FeatureGates enables or disables features by name.
 	FeatureGates map[string]bool
 	// RuntimeConfig enables or disables API versions and resources, with the keys and values of
 	// kube-apiserver's --runtime-config, such as "api/beta": "true".
 	RuntimeConfig map[string]string
-	// Controllers selects the controllers in the server, with the syntax of --controllers. nil selects
-	// all, and "-*" none.
+	// Controllers selects the controllers in the server, with the syntax of --controllers. nil
+	// selects all default controllers, and "-*" none.
 	Controllers []string
-	// EnableAdmissionPlugins are on in addition to the default plugins; DisableAdmissionPlugins are off.
+	// EnableAdmissionPlugins are enabled in addition to the default plugins.
+	// DisableAdmissionPlugins are disabled.
 	EnableAdmissionPlugins, DisableAdmissionPlugins []string
-	// AuthorizationModes are the authorizers in order, such as "RBAC" or "AlwaysAllow". nil: Node, RBAC.
+	// AuthorizationModes are the authorizers in order, such as "RBAC" or "AlwaysAllow". nil means
+	// Node and RBAC.
 	AuthorizationModes []string
 	// Logger receives the log of the server; nil discards it.
 	Logger *slog.Logger
 }
 
-// Server is a running server. Its methods are safe for concurrent use. They fail the test on
-// errors.
+// Server is a running server. Its methods are safe for concurrent use, and fail the test on errors.
 type Server struct {
-	t      testing.TB
-	dial   func(ctx context.Context, network, address string) (net.Conn, error) // nil: by the network
-	server *throwaway.Server
-	faults faults.Set
-	world  *simulation.World
+	t          testing.TB
+	dial       func(ctx context.Context, network, address string) (net.Conn, error) // nil for a server with a port
+	server     *throwaway.Server
+	faults     faults.Set
+	simulation *simulation.World
 }
 
-// Start starts a server that ends with the test and its subtests. It ends the test
-// where that fails.
+// Start starts a server with default options, which stops at the end of the test and its subtests.
+// It blocks until the server is ready. If the server does not start, it ends the test.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	return Options{}.Start(t)
 }
 
-// Start is Start with options.
+// Start starts a server with these options, like the function Start.
 func (o Options) Start(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{t: t, world: simulation.New(simulation.Config{Time: o.Time, Seed: o.Seed})}
+	s := &Server{t: t, simulation: simulation.New(simulation.Config{Time: o.Time, Seed: o.Seed})}
 	config := o.config()
 	if config.Storage.InMemory = !o.OnDisk; o.OnDisk {
 		config.Storage.DataDir = filepath.Join(t.TempDir(), "data")
@@ -96,7 +97,7 @@ func (o Options) Start(t testing.TB) *Server {
 		inside := newListener()
 		config.Listen.Listener, s.dial = inside, inside.dial
 	}
-	config.Testing.Faults, config.Testing.Simulation = &s.faults, s.world
+	config.Testing.Faults, config.Testing.Simulation = &s.faults, s.simulation
 	var err error
 	if s.server, err = throwaway.Start(t.Context(), config); err != nil {
 		t.Fatalf("start a server: %v", err)
@@ -105,7 +106,7 @@ func (o Options) Start(t testing.TB) *Server {
 	return s
 }
 
-// config returns the configuration of the server without its storage, listener and world.
+// config returns the configuration of the server, except its storage, listener and clock.
 func (o Options) config() host.Config {
 	config := host.Config{Logger: o.Logger}
 	api := &config.ControlPlane
@@ -129,19 +130,20 @@ func (s *Server) stop() {
 	}
 }
 
-// URL returns the URL of the server. Without Options.Port only the dialer of its
-// configurations leads there.
+// URL returns the URL of the server. Without Options.Port, only clients with the configurations of
+// Config and As can connect to it.
 func (s *Server) URL() string { return s.server.URL }
 
-// Config returns a client configuration of an administrator with all permissions and without a rate
-// limit. The caller owns it.
+// Config returns a client configuration for an administrator, who has all permissions, without a
+// rate limit. The caller owns it.
 func (s *Server) Config() *rest.Config {
 	s.t.Helper()
 	return s.as(host.Administrator())
 }
 
-// As returns a client configuration of a user with groups, whose permissions follow from roles and
-// bindings. Members of system:masters have all permissions.
+// As returns a client configuration for a user and its groups, without a rate limit. Roles and
+// bindings determine the permissions; members of system:masters have all permissions. The caller
+// owns it.
 func (s *Server) As(user string, groups ...string) *rest.Config {
 	s.t.Helper()
 	return s.as(host.User{Name: user, Groups: groups})
@@ -155,14 +157,14 @@ func (s *Server) as(user host.User) *rest.Config {
 	}
 	return &rest.Config{
 		Host: s.URL(), QPS: -1, Dial: s.dial,
-		// Without such a function, client-go caches the connections of the configuration forever.
+		// client-go does not cache the transport of a configuration with a Proxy function.
 		Proxy:           func(*http.Request) (*url.URL, error) { return nil, nil },
 		TLSClientConfig: rest.TLSClientConfig{CertData: cert, KeyData: key, CAData: s.server.Host.ServingCA()},
 	}
 }
 
-// Kubeconfig writes a kubeconfig of an administrator, for other processes, and returns
-// its path. The server must have a port.
+// Kubeconfig writes a kubeconfig for an administrator to a temporary file of the test and returns
+// its path, for other processes. It ends the test if the server has no port.
 func (s *Server) Kubeconfig() string {
 	s.t.Helper()
 	if s.dial != nil {
@@ -180,14 +182,16 @@ func (s *Server) Kubeconfig() string {
 }
 
 // Apply applies the objects of manifests as an administrator. A path is a file, or a directory with
-// YAML and JSON files. Definitions are applied first; they are served when Apply returns.
+// YAML and JSON files. CustomResourceDefinitions are applied first, and are served when Apply
+// returns. An error ends the test.
 func (s *Server) Apply(paths ...string) {
 	s.t.Helper()
 	objects, err := manifests.Read(paths...)
 	s.apply(objects, err)
 }
 
-// ApplyCRDs is Apply for CustomResourceDefinitions: other objects are left out.
+// ApplyCRDs applies the CustomResourceDefinitions of manifests, like Apply, and ignores other
+// objects. A path without a definition ends the test.
 func (s *Server) ApplyCRDs(paths ...string) {
 	s.t.Helper()
 	definitions, err := manifests.ReadDefinitions(paths...)

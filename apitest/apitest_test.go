@@ -25,7 +25,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// applyWidgets defines widgets, and makes one.
+// applyWidgets creates the definition of widgets, and one widget.
 func applyWidgets(t *testing.T, server *apitest.Server) {
 	t.Helper()
 	dir := t.TempDir()
@@ -97,10 +97,10 @@ func TestKubeconfig(t *testing.T) {
 	}
 }
 
-// TestNothingIsLeft checks that a stopped server leaves no goroutines, including those of its
+// TestNoGoroutineLeaks checks that a stopped server leaves no goroutines, including those of its
 // connections. It counts goroutines, so it is not parallel.
-func TestNothingIsLeft(t *testing.T) {
-	t.Run("warm", serveOnce) // T initialization once per process
+func TestNoGoroutineLeaks(t *testing.T) {
+	t.Run("warm", serveOnce) // initialization once per process
 	before := runtime.NumGoroutine()
 	for range 5 {
 		t.Run("server", serveOnce)
@@ -113,7 +113,7 @@ func TestNothingIsLeft(t *testing.T) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	stacks := make([]byte, 1<<20)
-	t.Errorf("%d goroutines, %d before:\n%s", left, before, stacks[:runtime.Stack(stacks, true)])
+	t.Errorf("%d goroutines, want at most %d:\n%s", left, before, stacks[:runtime.Stack(stacks, true)])
 }
 
 func serveOnce(t *testing.T) {
@@ -131,8 +131,8 @@ func serveOnce(t *testing.T) {
 	}()
 }
 
-// TestManySideBySide: a hundred servers that never meet.
-func TestManySideBySide(t *testing.T) {
+// TestManyServers runs a hundred independent servers.
+func TestManyServers(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("a hundred servers")
@@ -178,7 +178,7 @@ func TestFaults(t *testing.T) {
 				t.Errorf("with the fault: %v", err)
 			}
 			if hits := injected.Hits(); hits == 0 {
-				t.Error("the fault has met nothing")
+				t.Error("the fault matched no request")
 			}
 			injected.Remove()
 			injected.Remove()
@@ -203,7 +203,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// TestProbability: the same seed makes the same requests fail.
+// TestProbability checks that a seed determines the requests that fail.
 func TestProbability(t *testing.T) {
 	t.Parallel()
 	outcomes := func() string {
@@ -292,7 +292,7 @@ func BenchmarkStart(b *testing.B) {
 	}
 }
 
-// scope is a test of its own inside a benchmark, with its own end.
+// scope is a testing.TB with its own cleanups, inside a benchmark.
 type scope struct {
 	testing.TB
 	cleanups []func()

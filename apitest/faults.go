@@ -6,16 +6,16 @@ import (
 	"mainstay.dev/mainstay/internal/filters/faults"
 )
 
-// Fault makes requests fail. Its first fields select authorized requests, the others define the
-// failure. Controllers inside the server are not affected.
+// Fault describes requests that fail and how. Its first fields select authorized requests, the
+// others define the failure. Controllers inside the server are not affected.
 type Fault = faults.Fault
 
-// Injection is a fault that was injected: Remove removes it, Hits counts the requests that
-// it has met.
+// Injection is an injected fault. Remove removes it, and may be called more than once. Hits returns
+// the number of requests that the fault has affected.
 type Injection = faults.Injection
 
-// Inject makes requests fail until Remove or the end of the test. If several faults match, the
-// first injected one applies. An invalid fault ends the test.
+// Inject injects a fault until Injection.Remove or the end of the test. If several faults match a
+// request, the one that was injected first applies. An invalid fault ends the test.
 func (s *Server) Inject(fault Fault) *Injection {
 	s.t.Helper()
 	injected, err := s.faults.Inject(s.t.Context(), fault)
@@ -25,10 +25,10 @@ func (s *Server) Inject(fault Fault) *Injection {
 	return injected
 }
 
-// Now returns the time of the server's objects.
-func (s *Server) Now() time.Time { return s.world.Now() }
+// Now returns the current time of the server's clock for objects.
+func (s *Server) Now() time.Time { return s.simulation.Now() }
 
-// Advance moves the clock of the server's objects: later timestamps change, and objects with a time
-// to live (events, tokens, client certificates, finished jobs) may expire. Request timeouts,
-// intervals of the server, and the conditions of definitions use the machine's clock.
-func (s *Server) Advance(d time.Duration) { s.world.Advance(d) }
+// Advance moves the server's clock for objects. Later timestamps change, and objects with a time to
+// live (events, tokens, client certificates, finished jobs) may expire. Request timeouts, internal
+// intervals, and the conditions of definitions use the system clock.
+func (s *Server) Advance(d time.Duration) { s.simulation.Advance(d) }

@@ -15,7 +15,7 @@ type listener struct{ *bufconn.Listener }
 
 func newListener() listener { return listener{bufconn.Listen(connectionBuffer)} }
 
-// Addr returns an address, for a server has one in its URL and its certificate.
+// Addr returns a placeholder address, because the server's URL and certificate need one.
 func (listener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
 
 // dial connects to the listener. It ignores the address.

@@ -22,11 +22,11 @@ func newAdmission() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "admission",
 		Short: "Print the admission plugins in their order, with their state and purpose",
-		Long: `Print the admission plugins in their order of execution, whether each is enabled by the 
-given flags, and its purpose. The command accepts the flags of serve and ignores flags 
-without effect on plugins. 
+		Long: `Print the admission plugins in their order of execution, whether each is enabled by the
+given flags, and its purpose. The command accepts the flags of serve and ignores flags
+without effect on plugins.
 
-With --kubeconfig, it prints the plugins of a running server and the state of its 
+With --kubeconfig, it prints the plugins of a running server and the state of its
 webhooks, including webhooks that are called less often because they keep failing.`,
 		Example: `  mainstay admission --enable-admission-plugins=AlwaysPullImages
   mainstay admission --kubeconfig=mainstay-data/admin.kubeconfig`,

@@ -66,7 +66,7 @@ func TestAdmission(t *testing.T) {
 	}
 }
 
-// TestExplainAdmission explains a file of two objects, one of which exists.
+// TestExplainAdmission explains a file with two objects, one of which exists.
 func TestExplainAdmission(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -22,11 +22,12 @@ type apiClient struct {
 	url  string
 }
 
-// Timeouts and size limits of the commands.
 const (
+	// apiTimeout is the timeout of a request, apiMaxBytes the maximum size of a response, and
+	// apiPageSize the number of objects per list request.
 	apiTimeout  = time.Minute
 	apiMaxBytes = 256 << 20
-	apiPage     = "500"
+	apiPageSize = "500"
 )
 
 // newAPIClient returns a client with the credentials of a kubeconfig. If file is "", it reads
@@ -89,7 +90,7 @@ func listAll[T any](ctx context.Context, c *apiClient, path string) ([]T, error)
 			} `json:"metadata"`
 			Items []T `json:"items"`
 		}
-		query := url.Values{"limit": {apiPage}}
+		query := url.Values{"limit": {apiPageSize}}
 		if next != "" {
 			query.Set("continue", next)
 		}

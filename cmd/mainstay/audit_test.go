@@ -22,8 +22,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestAudit checks that the log file and the webhook receive all events of a client, also those
-// before a stop signal.
+// TestAudit checks that the log file and the webhook receive all events of a client, including the
+// events shortly before the server stops.
 func TestAudit(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -39,7 +39,7 @@ kind: Policy
 omitStages: [RequestReceived]
 rules:
 - {level: None, nonResourceURLs: ["*"]}
-- {level: None, users: ["system:apiserver"]} # what the server and its controllers do by themselves
+- {level: None, users: ["system:apiserver"]} # requests of the server and its controllers
 - {level: None, userGroups: ["system:serviceaccounts:kube-system"]}
 - {level: None, resources: [{group: coordination.k8s.io}]}
 - {level: Metadata, resources: [{group: "", resources: [secrets]}]}
@@ -71,7 +71,7 @@ rules:
 		"--audit-policy-file=" + policy, "--audit-log-path=" + log, "--audit-log-mode=batch", "--audit-log-batch-max-size=100", "--audit-log-batch-max-wait=1h",
 		"--audit-webhook-config-file=" + config, "--audit-webhook-batch-max-wait=1h",
 	}})
-	doThisAndThat(t, s)
+	sendRequests(t, s)
 	if err := s.Stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -96,21 +96,21 @@ rules:
 		"Request watch configmaps/ 200 ResponseComplete",
 		"RequestResponse create namespaces/n 201 ResponseComplete request response",
 	}
-	slices.Sort(got) // a watch ends when it ends
+	slices.Sort(got) // the end of the watch is not ordered
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s, want\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	if strings.Contains(string(text), "managedFields") || strings.Contains(string(text), "hidden") {
-		t.Errorf("more is recorded than the policy says: %s", text)
+		t.Errorf("the log contains data that the policy omits: %s", text)
 	}
 	if len(received.events) != len(want) {
 		t.Errorf("the webhook got %d events, want %d", len(received.events), len(want))
 	}
 }
 
-// doThisAndThat is a client's work.
-func doThisAndThat(t *testing.T, s *testserver.Server) {
+// sendRequests sends the requests whose audit events the test expects.
+func sendRequests(t *testing.T, s *testserver.Server) {
 	t.Helper()
 	core := clientOf(t, s).CoreV1()
 	must := func(err error) {
@@ -126,12 +126,12 @@ func doThisAndThat(t *testing.T, s *testserver.Server) {
 	_, err = core.ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c"}}, metav1.CreateOptions{})
 	must(err)
 	if _, err = core.ConfigMaps("default").Get(t.Context(), "none", metav1.GetOptions{}); err == nil {
-		t.Error("what is not there was found")
+		t.Error("a missing object was found")
 	}
 	_, err = core.Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, metav1.CreateOptions{})
 	must(err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	t.Cleanup(cancel) // it lasts until the server stops
+	t.Cleanup(cancel) // the watch lasts until the server stops
 	watch, err := core.ConfigMaps("default").Watch(ctx, metav1.ListOptions{})
 	must(err)
 	<-watch.ResultChan()

@@ -30,7 +30,7 @@ func newAuth(signals <-chan os.Signal) *cobra.Command {
 	return command
 }
 
-// whyOptions are the flags of the command.
+// whyOptions are the flags of "auth why".
 type whyOptions struct {
 	kubeconfig, user, namespace, subresource string
 	groups                                   []string
@@ -41,13 +41,13 @@ func newAuthWhy(signals <-chan os.Signal) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "why VERB RESOURCE[/NAME] | VERB /PATH",
 		Short: "Explain why a user may or may not do something",
-		Long: `Check whether a user may perform a request on a running server, and print the binding 
-and rule that allow it. If the request is denied, print the user's rules that come 
-closest: those that lack only the verb, the name or the namespace. RESOURCE has a 
-form such as pods, deploy or deployments.apps. 
+		Long: `Check whether a user may perform a request on a running server, and print the binding
+and rule that allow it. If the request is denied, print the user's rules that come
+closest: those that lack only the verb, the name or the namespace. RESOURCE has a
+form such as pods, deploy or deployments.apps.
 
-The user is the kubeconfig's own unless --as names another; the groups of all users 
-are added. The command needs permission to create SubjectAccessReviews and to read 
+The user is the kubeconfig's own unless --as names another; the groups of all users
+are added. The command needs permission to create SubjectAccessReviews and to read
 roles and bindings.`,
 		Example: `  mainstay auth why --as=jane --as-group=devs -n shop delete pods/web-0
   mainstay auth why --as=system:serviceaccount:shop:bot get /metrics`,
@@ -87,7 +87,7 @@ func (w *whyOptions) run(ctx context.Context, out io.Writer, verb, what string) 
 	if err != nil {
 		return err
 	}
-	objects, err := readRights(ctx, client)
+	objects, err := readRBAC(ctx, client)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (w *whyOptions) run(ctx context.Context, out io.Writer, verb, what string) 
 	return nil
 }
 
-// resolveUser returns the user with all groups.
+// resolveUser returns the user of the flags or of the kubeconfig, with the groups of all users.
 func (w *whyOptions) resolveUser(ctx context.Context, client *apiClient) (*request.User, error) {
 	if w.user == "" {
 		if len(w.groups) > 0 {
@@ -122,7 +122,7 @@ func (w *whyOptions) resolveUser(ctx context.Context, client *apiClient) (*reque
 	return user, nil
 }
 
-// attributes returns the attributes to authorize. For a resource without a group, it queries
+// attributes returns the attributes of the request. It looks up resources in the server's
 // discovery.
 func (w *whyOptions) attributes(ctx context.Context, client *apiClient, user *request.User, verb, what string) (*authorizer.Attributes, error) {
 	a := &authorizer.Attributes{User: user, Verb: verb}
@@ -143,19 +143,20 @@ func (w *whyOptions) attributes(ctx context.Context, client *apiClient, user *re
 	return a, nil
 }
 
-// foundResource is the result of a lookup by name.
-type foundResource struct {
+// discoveredResource is a resource that was found in discovery.
+type discoveredResource struct {
 	group, version, name string
 	namespaced           bool
 }
 
-// findResource looks for RESOURCE or RESOURCE.GROUP, by its plural, singular or short name.
-func findResource(ctx context.Context, client *apiClient, text string) (foundResource, error) {
+// findResource finds RESOURCE or RESOURCE.GROUP in discovery, by its plural, singular or short
+// name.
+func findResource(ctx context.Context, client *apiClient, text string) (discoveredResource, error) {
 	resource, group, inGroup := strings.Cut(text, ".")
 	for _, path := range []string{"/api", "/apis"} {
 		var document apidiscoveryv2.APIGroupDiscoveryList
 		if err := client.do(ctx, http.MethodGet, path, nil, &document); err != nil {
-			return foundResource{}, err
+			return discoveredResource{}, err
 		}
 		for i := range document.Items {
 			g := &document.Items[i]
@@ -165,16 +166,16 @@ func findResource(ctx context.Context, client *apiClient, text string) (foundRes
 			for j := range g.Versions {
 				for k := range g.Versions[j].Resources {
 					if r := &g.Versions[j].Resources[k]; r.Resource == resource || r.SingularResource == resource || slices.Contains(r.ShortNames, resource) {
-						return foundResource{g.Name, g.Versions[j].Version, r.Resource, r.Scope == apidiscoveryv2.ScopeNamespace}, nil
+						return discoveredResource{g.Name, g.Versions[j].Version, r.Resource, r.Scope == apidiscoveryv2.ScopeNamespace}, nil
 					}
 				}
 			}
 		}
 	}
-	return foundResource{}, fmt.Errorf("the server has no resource %q", text)
+	return discoveredResource{}, fmt.Errorf("the server has no resource %q", text)
 }
 
-// reviewAccess sends a SubjectAccessReview.
+// reviewAccess returns the result of a SubjectAccessReview.
 func reviewAccess(ctx context.Context, client *apiClient, a *authorizer.Attributes) (*authorizationv1.SubjectAccessReviewStatus, error) {
 	access := authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: a.User.Name, Groups: a.User.Groups, UID: a.User.UID}}
 	if a.ResourceRequest {
@@ -191,8 +192,8 @@ func reviewAccess(ctx context.Context, client *apiClient, a *authorizer.Attribut
 	return &review.Status, nil
 }
 
-// readRights reads all roles and bindings.
-func readRights(ctx context.Context, client *apiClient) (*rbac.Objects, error) {
+// readRBAC reads all roles and bindings of RBAC.
+func readRBAC(ctx context.Context, client *apiClient) (*rbac.Objects, error) {
 	const at = "/apis/rbac.authorization.k8s.io/v1/"
 	o := &rbac.Objects{}
 	var errs [4]error
@@ -203,7 +204,7 @@ func readRights(ctx context.Context, client *apiClient) (*rbac.Objects, error) {
 	return o, errors.Join(errs[:]...)
 }
 
-// maxNearGrants is the maximum number of printed near matches.
+// maxNearGrants is the maximum number of printed grants that almost allow the request.
 const maxNearGrants = 5
 
 func writeWhy(out io.Writer, attributes *authorizer.Attributes, status *authorizationv1.SubjectAccessReviewStatus, grants []rbac.Grant) {

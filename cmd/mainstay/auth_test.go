@@ -15,9 +15,9 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestRightsCommands creates kubeconfigs of a user and of a service account, and explains their
+// TestAuthCommands creates kubeconfigs of a user and of a service account, and explains their
 // permissions.
-func TestRightsCommands(t *testing.T) {
+func TestAuthCommands(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	data, jane, bot := filepath.Join(dir, "data"), filepath.Join(dir, "jane.kubeconfig"), filepath.Join(dir, "bot.kubeconfig")
@@ -50,8 +50,8 @@ func TestRightsCommands(t *testing.T) {
 	home := s.Dir()
 	adminFile := filepath.Join(home, "admin.kubeconfig")
 
-	mainstay(t, 0, "", "kubeconfig", "--user=jane", "--group=devs", "--ttl=1h", "--data-dir="+home, "--output="+jane)
-	mainstay(t, 0, "", "kubeconfig", "--serviceaccount=default/bot", "--ttl=1h", "--kubeconfig="+adminFile, "--output="+bot)
+	runCommand(t, 0, "", "kubeconfig", "--user=jane", "--group=devs", "--ttl=1h", "--data-dir="+home, "--output="+jane)
+	runCommand(t, 0, "", "kubeconfig", "--serviceaccount=default/bot", "--ttl=1h", "--kubeconfig="+adminFile, "--output="+bot)
 	for _, file := range []string{jane, bot} {
 		if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s: %v, %v", file, info, err)
@@ -72,9 +72,9 @@ func TestRightsCommands(t *testing.T) {
 		}
 	}
 
-	why := func(says string, args ...string) {
+	why := func(want string, args ...string) {
 		t.Helper()
-		mainstay(t, 0, says, append([]string{"auth", "why", "--kubeconfig=" + adminFile}, args...)...)
+		runCommand(t, 0, want, append([]string{"auth", "why", "--kubeconfig=" + adminFile}, args...)...)
 	}
 	why("allowed: jane can get pods \"p\" in the namespace \"default\"", "--as=jane", "--as-group=devs", "-n", "default", "get", "po/p")
 	why("by: RoleBinding \"devs/default\" of Role \"reader\" to Group \"devs\"\n    allows get, list of pods, in the namespace \"default\"", "--as=jane", "--as-group=devs", "-n", "default", "get", "po/p")
@@ -86,11 +86,11 @@ func TestRightsCommands(t *testing.T) {
 	why("authorized for everything", "delete", "nodes")
 	why("by: ClusterRoleBinding \"system:discovery\"", "--as=jane", "get", "/apis")
 	why("reason: no relationship found between node 'n' and this object", "--as=system:node:n", "--as-group=system:nodes", "-n", "default", "get", "secrets/s")
-	mainstay(t, 1, `the server has no resource "nopes"`, "auth", "why", "--kubeconfig="+adminFile, "get", "nopes")
-	mainstay(t, 2, "a verb and a resource or path are required", "auth", "why", "get")
-	mainstay(t, 2, "exactly one of --user and --serviceaccount is required", "kubeconfig")
-	mainstay(t, 2, "it must be NAMESPACE/NAME", "kubeconfig", "--serviceaccount=x")
-	mainstay(t, 2, "it must be at least 10m0s", "kubeconfig", "--user=x", "--ttl=1s")
-	mainstay(t, 1, "not found", "kubeconfig", "--serviceaccount=default/nope", "--kubeconfig="+adminFile)
-	mainstay(t, 1, "no data directory of a server at", "kubeconfig", "--user=x", "--data-dir="+filepath.Join(dir, "nope"))
+	runCommand(t, 1, `the server has no resource "nopes"`, "auth", "why", "--kubeconfig="+adminFile, "get", "nopes")
+	runCommand(t, 2, "a verb and a resource or path are required", "auth", "why", "get")
+	runCommand(t, 2, "exactly one of --user and --serviceaccount is required", "kubeconfig")
+	runCommand(t, 2, "it must be NAMESPACE/NAME", "kubeconfig", "--serviceaccount=x")
+	runCommand(t, 2, "it must be at least 10m0s", "kubeconfig", "--user=x", "--ttl=1s")
+	runCommand(t, 1, "not found", "kubeconfig", "--serviceaccount=default/nope", "--kubeconfig="+adminFile)
+	runCommand(t, 1, "no data directory of a server at", "kubeconfig", "--user=x", "--data-dir="+filepath.Join(dir, "nope"))
 }

@@ -19,11 +19,11 @@ func newCheck(signals <-chan os.Signal) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "check",
 		Short: "Verify the store of a stopped server",
-		Long: `Read the whole store of a stopped server and verify every checksum and record, the 
-consistency of versions, change log and expiry index, and that every address and port 
-of a service is allocated to this service only. The command changes nothing. For 
-encrypted values it needs the server's --encryption-provider-config, and prints the 
-names of objects that cannot be decrypted. 
+		Long: `Read the whole store of a stopped server and verify every checksum and record, the
+consistency of versions, change log and expiry index, and that every address and port
+of a service is allocated to this service only. The command changes nothing. For
+encrypted values it needs the server's --encryption-provider-config, and prints the
+names of objects that cannot be decrypted.
 The exit code is 0 if the store is consistent, and 1 otherwise.`,
 		Example: `  mainstay check --data-dir=/var/lib/mainstay`,
 		Args:    noArgs,

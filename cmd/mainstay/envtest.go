@@ -26,24 +26,24 @@ const (
 	etcdName          = "etcd"
 )
 
-// assetsMark is a file in each folder that envtest-assets has created, and may replace. It contains the
-// value of --controllers for the folder's kube-apiserver.
-const assetsMark = ".mainstay-envtest-assets"
+// assetsMarker is the name of a file in each folder that envtest-assets has created and may
+// replace. It contains the value of --controllers for the folder's kube-apiserver.
+const assetsMarker = ".mainstay-envtest-assets"
 
 func newEnvtestAssets() *cobra.Command {
 	var controllers []string
 	command := &cobra.Command{
 		Use:   "envtest-assets DIR",
 		Short: "Create a folder that envtest can use instead of kube-apiserver and etcd",
-		Long: `Create a folder for KUBEBUILDER_ASSETS. Tests that use envtest, the package of 
-controller-runtime, or a similar package then run against Mainstay. 
+		Long: `Create a folder for KUBEBUILDER_ASSETS. Tests that use envtest, the package of
+controller-runtime, or a similar package then run against Mainstay.
 
-The kube-apiserver and etcd of the folder are this program. This etcd stores nothing; 
-the kube-apiserver stores objects in memory, or in the etcd of --etcd-servers if that 
-is a real one. kubectl is the one in PATH, if there is one. 
+The kube-apiserver and etcd of the folder are this program. This etcd stores nothing;
+the kube-apiserver stores objects in memory, or in the etcd of --etcd-servers if that
+is a real one. kubectl is the one in PATH, if there is one.
 
-As with the real kube-apiserver, no controller of kube-controller-manager runs: objects 
-with a deleted owner remain, and deleted namespaces keep terminating. --controllers 
+As with the real kube-apiserver, no controller of kube-controller-manager runs: objects
+with a deleted owner remain, and deleted namespaces keep terminating. --controllers
 selects controllers that run nevertheless.`,
 		Example: `  mainstay envtest-assets bin/envtest
   mainstay envtest-assets --controllers=namespace-controller,garbage-collector-controller bin/envtest
@@ -60,7 +60,7 @@ selects controllers that run nevertheless.`,
 			}
 			dir, err := filepath.Abs(args[0])
 			if err == nil {
-				err = makeAssets(dir, controllers)
+				err = createAssets(dir, controllers)
 			}
 			if err != nil {
 				return fmt.Errorf("create the folder for envtest: %w", err)
@@ -73,16 +73,16 @@ selects controllers that run nevertheless.`,
 	return command
 }
 
-// makeAssets creates the files of the folder, and records the controllers in it. It replaces only files
-// of a folder that it has created.
-func makeAssets(dir string, controllers []string) error {
+// createAssets creates the files of the folder, and records the controllers in it. It replaces
+// files only in a folder that it has created.
+func createAssets(dir string, controllers []string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	mark, err := os.Lstat(filepath.Join(dir, assetsMark))
+	mark, err := os.Lstat(filepath.Join(dir, assetsMarker))
 	ours := err == nil && mark.Mode().IsRegular()
 	if err == nil && !ours {
-		return fmt.Errorf("%s in %s is not a regular file; choose another folder", assetsMark, dir)
+		return fmt.Errorf("%s in %s is not a regular file; choose another folder", assetsMarker, dir)
 	}
 	own, err := os.Executable()
 	if err != nil {
@@ -96,27 +96,27 @@ func makeAssets(dir string, controllers []string) error {
 		sources["kubectl"] = kubectl
 	}
 	for name := range sources {
-		if _, err := os.Lstat(filepath.Join(dir, withExe(name))); !ours && !errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(filepath.Join(dir, executableName(name))); !ours && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("another %s exists in %s; choose another folder", name, dir)
 		}
 	}
-	if err := replaceFile(filepath.Join(dir, assetsMark), []byte(strings.Join(controllers, ","))); err != nil {
+	if err := replaceFile(filepath.Join(dir, assetsMarker), []byte(strings.Join(controllers, ","))); err != nil {
 		return err
 	}
 	for name, source := range sources {
 		link := os.Link
 		if source != own {
-			link = os.Symlink // it may need neighboring files
+			link = os.Symlink // kubectl may need neighboring files
 		}
-		if err := placeFile(source, filepath.Join(dir, withExe(name)), link); err != nil {
+		if err := linkOrCopy(source, filepath.Join(dir, executableName(name)), link); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// replaceFile replaces the content of a file. It never writes to an existing file, so it does not
-// follow symbolic links.
+// replaceFile replaces a file by renaming a new one. It never writes to an existing file, so it
+// does not follow symbolic links.
 func replaceFile(name string, content []byte) error {
 	part, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
 	if err != nil {
@@ -139,16 +139,16 @@ func programDir() string {
 	return filepath.Dir(program)
 }
 
-func withExe(name string) string {
+func executableName(name string) string {
 	if runtime.GOOS == "windows" {
 		return name + ".exe"
 	}
 	return name
 }
 
-// placeFile makes target a link to source or, if that is impossible, a copy. A program that runs
-// from target continues.
-func placeFile(source, target string, link func(source, target string) error) error {
+// linkOrCopy makes target a link to source, or a copy if links are not supported. It does not
+// disturb a program that runs from target.
+func linkOrCopy(source, target string, link func(source, target string) error) error {
 	if one, err := os.Stat(source); err == nil {
 		if other, err := os.Stat(target); err == nil && os.SameFile(one, other) {
 			return nil
@@ -212,10 +212,10 @@ func newKubeAPIServer(signals <-chan os.Signal) *cobra.Command {
 	return command
 }
 
-// applyKubeAPIServerDefaults changes the defaults of serve to those of kube-apiserver: no files are written
-// without --data-dir, --cert-dir may contain the serving certificate, and only the controllers that
-// --controllers or the directory of envtest-assets select run. If --etcd-servers is the
-// placeholder, objects are stored in memory.
+// applyKubeAPIServerDefaults changes the defaults of serve to those of kube-apiserver. Without
+// --data-dir, no files are written. --cert-dir may contain the serving certificate. Only the
+// controllers run that --controllers or the folder of envtest-assets selects. If --etcd-servers is
+// the placeholder, objects are stored in memory.
 func (f *serveFlags) applyKubeAPIServerDefaults(ctx context.Context, certDir, assets string, log io.Writer) error {
 	c := &f.config
 	c.Storage.InMemory = !f.all.Changed("data-dir")
@@ -252,10 +252,10 @@ func (f *serveFlags) applyKubeAPIServerDefaults(ctx context.Context, certDir, as
 // controller is selected.
 const namespaceGrace = 500 * time.Millisecond
 
-// assetControllers returns the controllers that envtest-assets has recorded in a directory. The
-// default, also for other directories, is none.
+// assetControllers returns the controllers that envtest-assets has recorded in a folder. For an
+// empty list, or another folder, it returns "-*", which disables all controllers.
 func assetControllers(dir string) ([]string, error) {
-	recorded, err := os.ReadFile(filepath.Join(dir, assetsMark))
+	recorded, err := os.ReadFile(filepath.Join(dir, assetsMarker))
 	switch {
 	case errors.Is(err, fs.ErrNotExist), err == nil && len(recorded) == 0:
 		return []string{"-*"}, nil
@@ -265,14 +265,15 @@ func assetControllers(dir string) ([]string, error) {
 	return strings.Split(string(recorded), ","), nil
 }
 
-// The timeout and the poll interval for an etcd that does not listen yet.
+// placeholderTimeout bounds the wait for an etcd that does not listen yet, which is probed every
+// placeholderPoll.
 const (
 	placeholderTimeout = 10 * time.Second
 	placeholderPoll    = 20 * time.Millisecond
 )
 
 // isPlaceholder reports whether the server at a URL is the placeholder. It waits until the server
-// responds, up to placeholderTimeout. It returns an error only if ctx ends.
+// responds, up to placeholderTimeout. The error is the error of ctx.
 func isPlaceholder(ctx context.Context, url string) (bool, error) {
 	if !strings.HasPrefix(url, "http://") {
 		return false, nil

@@ -36,15 +36,16 @@ func TestClientURLs(t *testing.T) {
 	}
 }
 
-// TestAssetsReplaceNothing: programs that are not of envtest-assets stay.
+// TestAssetsReplaceNothing checks that envtest-assets does not replace programs that it has not
+// created.
 func TestAssetsReplaceNothing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	file := filepath.Join(dir, withExe(etcdName))
+	file := filepath.Join(dir, executableName(etcdName))
 	if err := os.WriteFile(file, []byte("real"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := makeAssets(dir, nil); err == nil || !strings.Contains(err.Error(), "another etcd exists in "+dir) {
+	if err := createAssets(dir, nil); err == nil || !strings.Contains(err.Error(), "another etcd exists in "+dir) {
 		t.Errorf("over another etcd: %v", err)
 	}
 	if data, err := os.ReadFile(file); err != nil || string(data) != "real" {
@@ -55,7 +56,7 @@ func TestAssetsReplaceNothing(t *testing.T) {
 	}
 }
 
-// commandLines are the command lines of programs that run kube-apiserver for tests.
+// commandLines returns command lines of programs that run kube-apiserver for tests.
 func commandLines() map[string]string {
 	return map[string]string{
 		"envtest": `--advertise-address=127.0.0.1 --allow-privileged=true --authorization-mode=RBAC --bind-address=127.0.0.1 --cert-dir=/tmp/c
@@ -80,7 +81,7 @@ func commandLines() map[string]string {
 	}
 }
 
-// TestKnownCommandLines: each flag is honoured.
+// TestKnownCommandLines checks that each flag of these command lines is supported.
 func TestKnownCommandLines(t *testing.T) {
 	t.Parallel()
 	for name, line := range commandLines() {
@@ -90,25 +91,25 @@ func TestKnownCommandLines(t *testing.T) {
 		}
 		command.Flags().Visit(func(flag *pflag.Flag) {
 			if _, ok := flag.Value.(*unsupportedValue); ok {
-				t.Errorf("%s: --%s is refused", name, flag.Name)
+				t.Errorf("%s: --%s is not supported", name, flag.Name)
 			}
 		})
 	}
 }
 
-// TestAssetsFollowNoLinks: a symbolic link in the folder does not lead to a file elsewhere
-// that is written.
+// TestAssetsFollowNoLinks checks that envtest-assets does not write through a symbolic link in the
+// folder.
 func TestAssetsFollowNoLinks(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{assetsMark, withExe(etcdName), withExe(kubeAPIServerName), withExe(etcdName) + ".new"} {
+	for _, name := range []string{assetsMarker, executableName(etcdName), executableName(kubeAPIServerName), executableName(etcdName) + ".new"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir, elsewhere := t.TempDir(), filepath.Join(t.TempDir(), "file")
 			if err := os.WriteFile(elsewhere, []byte("content"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if name != assetsMark {
-				if err := makeAssets(dir, nil); err != nil {
+			if name != assetsMarker {
+				if err := createAssets(dir, nil); err != nil {
 					t.Fatal(err)
 				}
 				_ = os.Remove(filepath.Join(dir, name))
@@ -116,8 +117,8 @@ func TestAssetsFollowNoLinks(t *testing.T) {
 			if err := os.Symlink(elsewhere, filepath.Join(dir, name)); err != nil {
 				t.Skip(err)
 			}
-			err := makeAssets(dir, nil)
-			if refused := err != nil; refused != (name == assetsMark) {
+			err := createAssets(dir, nil)
+			if refused := err != nil; refused != (name == assetsMarker) {
 				t.Errorf("make the folder again: %v", err)
 			}
 			if content, err := os.ReadFile(elsewhere); err != nil || string(content) != "content" {
@@ -145,7 +146,7 @@ func TestControllersOfAssets(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			if err := makeAssets(dir, test.recorded); err != nil {
+			if err := createAssets(dir, test.recorded); err != nil {
 				t.Fatal(err)
 			}
 			flags := newServeFlags()

@@ -14,20 +14,20 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// placeholderHeader marks the responses of the placeholder.
+// placeholderHeader is a header in all responses of the placeholder.
 const placeholderHeader = "Mainstay-Placeholder"
 
-// defaultClientURL is the default of --listen-client-urls of etcd.
+// defaultClientURL is the default of etcd's --listen-client-urls.
 const defaultClientURL = "http://localhost:2379"
 
-const placeholderHelp = `Replace etcd for envtest. The server responds to /health and /version on its client URLs and 
-stores nothing: the kube-apiserver of the same folder stores objects itself. Other flags of 
-etcd are accepted and have no effect. 
+const placeholderHelp = `Replace etcd for envtest. The server responds to /health and /version on its client URLs and
+stores nothing: the kube-apiserver of the same folder stores objects itself. Other flags of
+etcd are accepted and have no effect.
 
 Flags:
-     --advertise-client-urls string
-     --data-dir string
-     --listen-client-urls string      URLs to listen on (default ` + defaultClientURL + `)
+      --advertise-client-urls string
+      --data-dir string
+      --listen-client-urls string      URLs to listen on (default ` + defaultClientURL + `)
       --listen-peer-urls string
       --unsafe-no-fsync
 `
@@ -81,17 +81,17 @@ func clientURLs(args []string) []string {
 // servePlaceholder serves the URLs until ctx ends.
 func servePlaceholder(ctx context.Context, urls []string) error {
 	mux := http.NewServeMux()
-	answer := func(path, body string) {
+	handle := func(path, body string) {
 		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set(placeholderHeader, etcdName)
 			w.Header().Set("Content-Type", "application/json")
 			fmt.Fprintln(w, body)
 		})
 	}
-	answer("/health", `{"health":"true","reason":""}`)
-	answer("/readyz", "ok")
-	answer("/livez", "ok")
-	answer("/version", `{"etcdserver":"3.6.0","etcdcluster":"3.6.0"}`)
+	handle("/health", `{"health":"true","reason":""}`)
+	handle("/readyz", "ok")
+	handle("/livez", "ok")
+	handle("/version", `{"etcdserver":"3.6.0","etcdcluster":"3.6.0"}`)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "this is Mainstay's placeholder for etcd, which stores nothing", http.StatusNotImplemented)
 	})

@@ -27,7 +27,7 @@ import (
 	"mainstay.dev/mainstay/internal/endpoints"
 )
 
-// explainer requests admission explanations for objects.
+// explainer requests and prints the admission explanations of objects.
 type explainer struct {
 	client    *apiClient
 	namespace string
@@ -41,9 +41,9 @@ func newExplainAdmission() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "explain-admission -f FILE",
 		Short: "Print the effect of each admission plugin on objects",
-		Long: `Create or replace the objects of a file in a dry run, and print the effect of each 
-admission plugin: the fields that it changed, its messages, and its duration. Nothing 
-is stored. The requests use the credentials of a kubeconfig, and need the same 
+		Long: `Create or replace the objects of a file in a dry run, and print the effect of each
+admission plugin: the fields that it changed, its messages, and its duration. Nothing
+is stored. The requests use the credentials of a kubeconfig, and need the same
 permissions as the write itself.`,
 		Example: `  mainstay explain-admission -f pod.yaml`,
 		Args:    noArgs,
@@ -126,11 +126,11 @@ func (e *explainer) explainDocument(ctx context.Context, text []byte) error {
 	if e.json {
 		return json.NewEncoder(e.out).Encode(explanation)
 	}
-	fmt.Fprintf(e.out, "%s %s: %s\n", method, path, outcome(explanation))
+	fmt.Fprintf(e.out, "%s %s: %s\n", method, path, formatOutcome(explanation))
 	return writeSteps(e.out, explanation.Plugins)
 }
 
-// collectionOf returns the path of the collection that an object is in.
+// collectionOf returns the URL path of an object's collection.
 func (e *explainer) collectionOf(ctx context.Context, obj *unstructured.Unstructured) (string, error) {
 	gv, err := schema.ParseGroupVersion(obj.GetAPIVersion())
 	if err != nil || gv.Version == "" || obj.GetKind() == "" {
@@ -172,8 +172,8 @@ func (e *explainer) explain(ctx context.Context, method, path string, body []byt
 	return &explanation, nil
 }
 
-// outcome summarizes the result of the write in a line.
-func outcome(explanation *endpoints.AdmissionExplanation) string {
+// formatOutcome formats the result of the write as one line.
+func formatOutcome(explanation *endpoints.AdmissionExplanation) string {
 	text := fmt.Sprintf("%d %s", explanation.Code, http.StatusText(explanation.Code))
 	var status metav1.Status
 	if json.Unmarshal(explanation.Status, &status) == nil && status.Message != "" {
@@ -182,14 +182,14 @@ func outcome(explanation *endpoints.AdmissionExplanation) string {
 	return text
 }
 
-// writeSteps prints the plugins with effects, and the number of other plugins.
+// writeSteps prints the effects of plugins, and the number of plugin calls without effect.
 func writeSteps(out io.Writer, steps []admission.Step) error {
 	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(table, "PLUGIN\tPHASE\tDURATION\tEFFECT")
 	idle, took := 0, time.Duration(0)
 	for i := range steps {
 		step := &steps[i]
-		found := effects(step)
+		found := formatEffects(step)
 		if len(found) == 0 {
 			idle, took = idle+1, took+step.Took
 			continue
@@ -213,14 +213,14 @@ func writeSteps(out io.Writer, steps []admission.Step) error {
 	return err
 }
 
-// effects describes the effects of a plugin, one per line.
-func effects(step *admission.Step) []string {
+// formatEffects returns the effects of a plugin, one per line.
+func formatEffects(step *admission.Step) []string {
 	var lines []string
 	for i := range step.Decisions {
-		lines = append(lines, decision(&step.Decisions[i])...)
+		lines = append(lines, formatDecision(&step.Decisions[i])...)
 	}
-	if len(step.Decisions) == 0 { // or the decisions list their changes
-		lines = changes(step.Changes)
+	if len(step.Decisions) == 0 { // otherwise the decisions contain the changes
+		lines = formatChanges(step.Changes)
 	}
 	for _, warning := range step.Warnings {
 		lines = append(lines, "warns: "+warning)
@@ -234,8 +234,8 @@ func effects(step *admission.Step) []string {
 	return lines
 }
 
-// changes describes the changed fields, one per line.
-func changes(all []admission.Change) []string {
+// formatChanges returns the changed fields, one per line.
+func formatChanges(all []admission.Change) []string {
 	var lines []string
 	for _, change := range all {
 		switch {
@@ -250,8 +250,9 @@ func changes(all []admission.Change) []string {
 	return lines
 }
 
-// decision describes the result of a policy or webhook: its name, and indented below, its effects.
-func decision(d *admission.Decision) []string {
+// formatDecision returns the result of a policy or webhook: a line with its name, and indented
+// lines with its effects.
+func formatDecision(d *admission.Decision) []string {
 	source := fmt.Sprintf("webhook %s of %s", d.Webhook, d.Configuration)
 	if d.Policy != "" {
 		source = "policy " + d.Policy
@@ -267,9 +268,9 @@ func decision(d *admission.Decision) []string {
 		lines[0] += fmt.Sprintf(": condition %q is not met", d.Unmet)
 	}
 	for i := range d.Evaluations {
-		lines = append(lines, "  "+evaluation(&d.Evaluations[i]))
+		lines = append(lines, "  "+formatEvaluation(&d.Evaluations[i]))
 	}
-	for _, line := range changes(d.Changes) {
+	for _, line := range formatChanges(d.Changes) {
 		lines = append(lines, "  "+line)
 	}
 	if d.Failure != "" {
@@ -278,8 +279,8 @@ func decision(d *admission.Decision) []string {
 	return lines
 }
 
-// evaluation describes the result of an expression in a line.
-func evaluation(e *admission.Evaluation) string {
+// formatEvaluation formats the result of an expression as one line.
+func formatEvaluation(e *admission.Evaluation) string {
 	text := fmt.Sprintf("%s, in %s", e.Field, e.Took)
 	switch {
 	case e.Valid != nil && *e.Valid:
@@ -293,7 +294,7 @@ func evaluation(e *admission.Evaluation) string {
 	return strings.Join(strings.Fields(text), " ")
 }
 
-// formatValue formats a value for a table: one line of limited length.
+// formatValue formats a value as one line of limited length.
 func formatValue(value any) string {
 	const maxLength = 200
 	text, err := json.Marshal(value)

@@ -15,8 +15,8 @@ func newFeatures() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "features",
 		Short: "Print the feature gates: stage, default and effect",
-		Long: `Print the feature gates of Kubernetes for --feature-gates of serve: their stage, 
-their default, and their effect in this server. Gates with "-" have no effect. 
+		Long: `Print the feature gates of Kubernetes for --feature-gates of serve: their stage,
+their default, and their effect in this server. Gates with "-" have no effect.
 Locked gates can only be set to their default.`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -16,7 +16,7 @@ import (
 //go:embed upstream-flags.tsv
 var upstreamFlags string
 
-// serveFlags are the flags of serve with their values.
+// serveFlags contains the flags of serve and their values.
 type serveFlags struct {
 	config   host.Config
 	log      telemetry.LogConfig
@@ -32,8 +32,8 @@ type section struct {
 	flags *pflag.FlagSet
 }
 
-// newServeFlags lists the groups of the configuration by the sections of the help. A flag is defined
-// in the AddFlags method of the group with its field.
+// newServeFlags returns the flags with their defaults, in the sections of the help. Each flag is
+// defined in the AddFlags method of its configuration group.
 func newServeFlags() *serveFlags {
 	f := &serveFlags{}
 	c, api := &f.config, &f.config.ControlPlane
@@ -55,7 +55,7 @@ func newServeFlags() *serveFlags {
 	return f
 }
 
-// section adds a section with the flags of some groups.
+// section adds a section with the flags of the given groups.
 func (f *serveFlags) section(title string, groups ...func(*pflag.FlagSet)) {
 	flags := pflag.NewFlagSet(title, pflag.ContinueOnError)
 	flags.SortFlags = false
@@ -90,7 +90,8 @@ func (v *unsupportedValue) Set(string) error { return nil }
 func (v *unsupportedValue) String() string   { return "" }
 func (v *unsupportedValue) Type() string     { return v.kind }
 
-// addTo adds all flags to a command, and hidden flags for the unsupported flags of kube-apiserver.
+// addTo adds all flags to a command. It also adds hidden flags for the unsupported flags of
+// kube-apiserver.
 func (f *serveFlags) addTo(flags *pflag.FlagSet) {
 	f.all = flags
 	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
@@ -110,8 +111,8 @@ func (f *serveFlags) addTo(flags *pflag.FlagSet) {
 	}
 }
 
-// check returns an error for each unsupported flag that is set, and applies the flags of test
-// servers.
+// check applies the flags of test servers. It returns an error for each unsupported flag that is
+// set.
 func (f *serveFlags) check() error {
 	var errs []error
 	f.all.Visit(func(flag *pflag.Flag) {
@@ -119,7 +120,7 @@ func (f *serveFlags) check() error {
 			errs = append(errs, fmt.Errorf("--%s is not supported yet", flag.Name))
 		}
 	})
-	return errors.Join(append(errs, f.tests.apply(f.all, &f.config.Testing))...)
+	return errors.Join(append(errs, f.tests.applyTo(f.all, &f.config.Testing))...)
 }
 
 // usage prints the flags by section. It is a cobra usage function.

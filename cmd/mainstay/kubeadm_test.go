@@ -73,8 +73,8 @@ func kubeadmFlags(pki string, etcd *etcdtest.Cluster, advertise string, port int
 	}
 }
 
-// TestKubeadm: the command line of kubeadm's static pod starts a server that listens on the address
-// that it advertises and accepts the objects that kubeadm's phases create.
+// TestKubeadm checks that the command line of kubeadm's static pod starts a server that listens on
+// the address that it advertises, and accepts the objects that kubeadm's phases create.
 func TestKubeadm(t *testing.T) {
 	t.Parallel()
 	address := ownAddress(t)
@@ -130,8 +130,8 @@ func TestKubeadm(t *testing.T) {
 	joinKubeadm(ctx, t, config)
 }
 
-// createKubeadmObjects creates the objects of testdata/kubeadm.yaml, and creates them again, as a second
-// "kubeadm init" does.
+// createKubeadmObjects creates the objects of testdata/kubeadm.yaml, and creates them again, as a
+// second "kubeadm init" does.
 func createKubeadmObjects(ctx context.Context, t *testing.T, config *rest.Config) {
 	t.Helper()
 	client, err := dynamic.NewForConfig(config)
@@ -221,7 +221,8 @@ func joinKubeadm(ctx context.Context, t *testing.T, config *rest.Config) {
 	if err != nil {
 		t.Errorf("request a certificate with the bootstrap token: %v", err)
 	}
-	// kube-controller-manager approves the request: under the name kube-apiserver, no controllers run here.
+	// kube-controller-manager approves the request: under the name kube-apiserver, no controllers
+	// run here.
 }
 
 // nodeCertificateRequest returns a PEM certificate request of a kubelet.
@@ -239,7 +240,7 @@ func nodeCertificateRequest(t *testing.T, node string) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
 }
 
-// lockedBuffer is a buffer for several goroutines.
+// lockedBuffer is a bytes.Buffer that is safe for concurrent use.
 type lockedBuffer struct {
 	mu   sync.Mutex
 	data bytes.Buffer

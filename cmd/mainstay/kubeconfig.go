@@ -29,14 +29,14 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// defaultTTL is the default lifetime of credentials. The minimum is that of
+// defaultTTL is the default lifetime of credentials. minTTL is the minimum of
 // CertificateSigningRequests and TokenRequests.
 const (
-	defaultTTL  = 30 * 24 * time.Hour
-	shortestTTL = 10 * time.Minute
+	defaultTTL = 30 * 24 * time.Hour
+	minTTL     = 10 * time.Minute
 )
 
-// credentials are the options of the command.
+// credentials contains the flags of the command kubeconfig.
 type credentials struct {
 	user, account       string
 	groups              []string
@@ -50,15 +50,15 @@ func newKubeconfig(signals <-chan os.Signal) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "kubeconfig",
 		Short: "Create a kubeconfig for a user or a service account",
-		Long: `Create a kubeconfig for a server. 
+		Long: `Create a kubeconfig for a server.
 
-A user gets a client certificate. It is signed by the CA in the data directory, whether 
-or not the server is running. With --kubeconfig, it is issued for a 
-CertificateSigningRequest, which the command creates and approves; the cluster then 
-needs a signer such as kube-controller-manager's. Certificates cannot be revoked; the 
-permissions of their user can. 
+A user gets a client certificate. It is signed by the CA in the data directory, whether
+or not the server is running. With --kubeconfig, it is issued for a
+CertificateSigningRequest, which the command creates and approves; the cluster then
+needs a signer such as kube-controller-manager's. Certificates cannot be revoked; the
+permissions of their user can.
 
-A service account gets a token from a running server. The token becomes invalid when 
+A service account gets a token from a running server. The token becomes invalid when
 the account is deleted.`,
 		Example: `  mainstay kubeconfig --user=jane --group=devs --output=jane.kubeconfig
   mainstay kubeconfig --serviceaccount=shop/bot --ttl=24h --kubeconfig=admin.kubeconfig`,
@@ -69,7 +69,7 @@ the account is deleted.`,
 			}
 			ctx, stop := untilSignal(signals)
 			defer stop()
-			entry, err := k.make(ctx)
+			entry, err := k.create(ctx)
 			if err != nil {
 				return err
 			}
@@ -100,15 +100,15 @@ func (k *credentials) check() error {
 		return fmt.Errorf("--serviceaccount is %q; it must be NAMESPACE/NAME", k.account)
 	case k.account != "" && len(k.groups) > 0:
 		return errors.New("--group requires --user")
-	case k.ttl < shortestTTL:
-		return fmt.Errorf("--ttl is %s; it must be at least %s", k.ttl, shortestTTL)
+	case k.ttl < minTTL:
+		return fmt.Errorf("--ttl is %s; it must be at least %s", k.ttl, minTTL)
 	}
 	return nil
 }
 
-// administrator returns the path of the administrator's kubeconfig: --kubeconfig, the one of the data
-// directory, or $KUBECONFIG, which is treated like --kubeconfig.
-func (k *credentials) administrator() (string, error) {
+// adminKubeconfig returns the path of the administrator's kubeconfig: --kubeconfig, the file in the
+// data directory, or $KUBECONFIG. It stores $KUBECONFIG in k.kubeconfig if it uses it.
+func (k *credentials) adminKubeconfig() (string, error) {
 	if k.kubeconfig != "" {
 		return k.kubeconfig, nil
 	}
@@ -123,9 +123,9 @@ func (k *credentials) administrator() (string, error) {
 	return k.kubeconfig, nil
 }
 
-// make creates the credentials.
-func (k *credentials) make(ctx context.Context) (*kubeconfig.Entry, error) {
-	file, err := k.administrator()
+// create creates the credentials and returns the entry of the new kubeconfig.
+func (k *credentials) create(ctx context.Context) (*kubeconfig.Entry, error) {
+	file, err := k.adminKubeconfig()
 	if err != nil {
 		return nil, err
 	}
@@ -165,21 +165,22 @@ func (k *credentials) issue() (certificate, key []byte, err error) {
 
 func (k *credentials) token(ctx context.Context, client *apiClient, namespace, name string) (string, error) {
 	seconds := int64(k.ttl.Seconds())
-	asked := authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
-	var answer authenticationv1.TokenRequest
-	err := client.do(ctx, http.MethodPost, "/api/v1/namespaces/"+namespace+"/serviceaccounts/"+name+"/token", &asked, &answer)
-	return answer.Status.Token, err
+	tokenRequest := authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
+	var created authenticationv1.TokenRequest
+	err := client.do(ctx, http.MethodPost, "/api/v1/namespaces/"+namespace+"/serviceaccounts/"+name+"/token", &tokenRequest, &created)
+	return created.Status.Token, err
 }
 
-// The path of CertificateSigningRequests, and the timeout for a signer.
+// requestsPath is the URL path of CertificateSigningRequests. signerTimeout bounds the wait for the
+// signer, which is polled every signerPeriod.
 const (
 	requestsPath  = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 	signerTimeout = 30 * time.Second
 	signerPeriod  = 500 * time.Millisecond
 )
 
-// sign obtains a certificate from the cluster: it creates a request, approves it, and waits for the
-// signer. It always deletes the request.
+// sign requests a certificate from the cluster: it creates and approves a
+// CertificateSigningRequest, and waits for the signer. It always deletes the request.
 func (k *credentials) sign(ctx context.Context, client *apiClient) (certificate, key []byte, err error) {
 	key, text, err := k.certificateRequest()
 	if err != nil {
@@ -196,8 +197,8 @@ func (k *credentials) sign(ctx context.Context, client *apiClient) (certificate,
 	}
 	at := requestsPath + "/" + csr.Name
 	defer func() {
-		gone := client.do(context.WithoutCancel(ctx), http.MethodDelete, at, nil, &metav1.Status{})
-		err = errors.Join(err, gone)
+		deleteErr := client.do(context.WithoutCancel(ctx), http.MethodDelete, at, nil, &metav1.Status{})
+		err = errors.Join(err, deleteErr)
 	}()
 	csr.Status.Conditions = append(csr.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
 		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "MainstayKubeconfig", Message: "created and approved by mainstay kubeconfig",

@@ -70,13 +70,13 @@ func newRoot(signals <-chan os.Signal) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "mainstay",
 		Short: "A Kubernetes API server in one binary",
-		Long: `Mainstay is a Kubernetes API server in one binary, with embedded storage. 
+		Long: `Mainstay is a Kubernetes API server in one binary, with embedded storage.
 
-Start a server and use it: 
+Start a server and use it:
 
   mainstay serve
- export KUBECONFIG=$PWD/mainstay-data/admin.kubeconfig
- kubectl get namespaces`,
+  export KUBECONFIG=$PWD/mainstay-data/admin.kubeconfig
+  kubectl get namespaces`,
 		Args:          unknownCommand,
 		SilenceErrors: true,
 		SilenceUsage:  true,

@@ -61,77 +61,77 @@ func TestCommandLine(t *testing.T) {
 		{"version", []string{"version"}, 0, []string{"mainstay " + version, "Kubernetes API v1.37.0"}, nil},
 		{"version as a flag", []string{"serve", "--version"}, 0, []string{"mainstay " + version}, nil},
 		{"version of the program", []string{"--version"}, 0, []string{"mainstay " + version, "Kubernetes API v1.37.0"}, nil},
-		{"a plugin whose gate is off", []string{"admission", "--feature-gates=MutatingAdmissionPolicy=false"}, 0, []string{"no (feature gate MutatingAdmissionPolicy)"}, nil},
+		{"plugin with a disabled gate", []string{"admission", "--feature-gates=MutatingAdmissionPolicy=false"}, 0, []string{"no (feature gate MutatingAdmissionPolicy)"}, nil},
 		{"a kubeconfig without a server", []string{"kubeconfig", "--user=jane", "--data-dir=nowhere"}, 1, nil, []string{"--data-dir", "--kubeconfig or $KUBECONFIG"}},
 		{"routes", []string{"routes"}, 0, []string{"get", "/readyz"}, nil},
 		{"completion", []string{"completion", "bash"}, 0, []string{"mainstay"}, nil},
 		{"help of serve", []string{"serve", "--help"}, 0, []string{"Storage:", "--data-dir", `"./mainstay-data")`, "Stopping:", "--secure-port"}, nil},
 		{"unknown command", []string{"serv"}, 2, nil, []string{`unknown command "serv"; did you mean "mainstay serve"?`, `See "mainstay --help"`}},
-		{"a command that is like one for two reasons", []string{"server"}, 2, nil, []string{"did you mean \"mainstay serve\"?\n"}},
-		{"a command by another name", []string{"start"}, 2, nil, []string{`unknown command "start"; did you mean "mainstay serve"?`}},
-		{"a command that is like none", []string{"frobnicate"}, 2, nil, []string{"mainstay: unknown command \"frobnicate\"\n"}},
-		{"an unknown command of a command", []string{"snapshot", "sav", "x"}, 2, nil, []string{`unknown command "sav"; did you mean "mainstay snapshot save"?`}},
+		{"a suggestion for two reasons", []string{"server"}, 2, nil, []string{"did you mean \"mainstay serve\"?\n"}},
+		{"a command of other programs", []string{"start"}, 2, nil, []string{`unknown command "start"; did you mean "mainstay serve"?`}},
+		{"no similar command", []string{"frobnicate"}, 2, nil, []string{"mainstay: unknown command \"frobnicate\"\n"}},
+		{"unknown subcommand", []string{"snapshot", "sav", "x"}, 2, nil, []string{`unknown command "sav"; did you mean "mainstay snapshot save"?`}},
 		{"argument", []string{"serve", "now"}, 2, nil, []string{`mainstay serve accepts no arguments, but got "now"`}},
 		{"unknown flag", []string{"serve", "--nope"}, 2, nil, []string{"unknown flag: --nope", `See "mainstay serve --help"`}},
-		{"not built yet", []string{"serve", "--debug-socket-path=x"}, 2, nil, []string{"mainstay: --debug-socket-path is not supported yet\n"}},
-		{"a bool not built yet", []string{"serve", "--contention-profiling"}, 2, nil, []string{"--contention-profiling is not supported yet"}},
-		{"two not built yet", []string{"serve", "--debug-socket-path=x", "--external-hostname=y"}, 2, nil, []string{"--debug-socket-path is not supported yet", "--external-hostname is not supported yet"}},
+		{"unsupported flag", []string{"serve", "--debug-socket-path=x"}, 2, nil, []string{"mainstay: --debug-socket-path is not supported yet\n"}},
+		{"unsupported bool flag", []string{"serve", "--contention-profiling"}, 2, nil, []string{"--contention-profiling is not supported yet"}},
+		{"two unsupported flags", []string{"serve", "--debug-socket-path=x", "--external-hostname=y"}, 2, nil, []string{"--debug-socket-path is not supported yet", "--external-hostname is not supported yet"}},
 		{"underscores", []string{"serve", "--debug_socket_path=x"}, 2, nil, []string{"--debug-socket-path is not supported yet"}},
 		{"flow control without seats", inDir("--max-requests-inflight=0", "--max-mutating-requests-inflight=0"), 2, nil, []string{"--max-requests-inflight=0 and --max-mutating-requests-inflight=0 must add up to something positive"}},
-		{"seconds that are none", inDir("--default-not-ready-toleration-seconds=5m"), 2, nil, []string{"it must be a number of seconds"}},
-		{"an admission configuration that is not there", inDir("--admission-control-config-file=nope"), 2, nil, []string{"--admission-control-config-file: read the admission configuration: open nope"}},
-		{"admission plugins that are none", inDir("--enable-admission-plugins=Nope", "--disable-admission-plugins=Nope2"), 2, nil, []string{`--enable-admission-plugins: there is no admission plugin "Nope"`, `--disable-admission-plugins: there is no admission plugin "Nope2"`}},
-		{"an admission plugin on and off", inDir("--enable-admission-plugins=Priority", "--disable-admission-plugins=Priority"), 2, nil, []string{"both name Priority"}},
-		{"a controller for envtest that there is not", []string{"envtest-assets", "--controllers=nope", t.TempDir()}, 2, nil, []string{`--controllers: there is no controller "nope" in this server`}},
-		{"a controller that there is not", inDir("--controllers=*,-nope"), 2, nil, []string{`--controllers: there is no controller "-nope" in this server`}},
-		{"a mode without its file", inDir("--authorization-mode=Node,Webhook"), 2, nil, []string{"--authorization-mode=Webhook needs --authorization-webhook-config-file"}},
-		{"a mode that there is not", inDir("--authorization-mode=Nope"), 2, nil, []string{`--authorization-mode: "Nope" is not a valid mode; there are ABAC, AlwaysAllow, AlwaysDeny, Node, RBAC, Webhook`}},
-		{"authorization in two ways", inDir("--authorization-mode=Node", "--authorization-config=x"), 2, nil, []string{"--authorization-config can not be specified when --authorization-mode or --authorization-webhook-* flags are defined"}},
-		{"policies for no mode", inDir("--authorization-policy-file=x"), 2, nil, []string{"cannot specify --authorization-policy-file without --authorization-mode=ABAC"}},
-		{"an unknown gate", inDir("--feature-gates=Nope=true"), 2, nil, []string{"mainstay: --feature-gates: unrecognized feature gate: Nope\n"}},
-		{"a locked gate", inDir("--feature-gates=WatchList=false", "--feature-gates=JobManagedBy=false"), 2, nil,
+		{"invalid seconds", inDir("--default-not-ready-toleration-seconds=5m"), 2, nil, []string{"it must be a number of seconds"}},
+		{"missing admission configuration", inDir("--admission-control-config-file=nope"), 2, nil, []string{"--admission-control-config-file: read the admission configuration: open nope"}},
+		{"unknown admission plugins", inDir("--enable-admission-plugins=Nope", "--disable-admission-plugins=Nope2"), 2, nil, []string{`--enable-admission-plugins: there is no admission plugin "Nope"`, `--disable-admission-plugins: there is no admission plugin "Nope2"`}},
+		{"admission plugin enabled and disabled", inDir("--enable-admission-plugins=Priority", "--disable-admission-plugins=Priority"), 2, nil, []string{"both name Priority"}},
+		{"unknown controller for envtest", []string{"envtest-assets", "--controllers=nope", t.TempDir()}, 2, nil, []string{`--controllers: there is no controller "nope" in this server`}},
+		{"unknown controller", inDir("--controllers=*,-nope"), 2, nil, []string{`--controllers: there is no controller "-nope" in this server`}},
+		{"authorization mode without its file", inDir("--authorization-mode=Node,Webhook"), 2, nil, []string{"--authorization-mode=Webhook needs --authorization-webhook-config-file"}},
+		{"unknown authorization mode", inDir("--authorization-mode=Nope"), 2, nil, []string{`--authorization-mode: "Nope" is not a valid mode; there are ABAC, AlwaysAllow, AlwaysDeny, Node, RBAC, Webhook`}},
+		{"conflicting authorization flags", inDir("--authorization-mode=Node", "--authorization-config=x"), 2, nil, []string{"--authorization-config can not be specified when --authorization-mode or --authorization-webhook-* flags are defined"}},
+		{"policy file without ABAC", inDir("--authorization-policy-file=x"), 2, nil, []string{"cannot specify --authorization-policy-file without --authorization-mode=ABAC"}},
+		{"unknown feature gate", inDir("--feature-gates=Nope=true"), 2, nil, []string{"mainstay: --feature-gates: unrecognized feature gate: Nope\n"}},
+		{"locked feature gate", inDir("--feature-gates=WatchList=false", "--feature-gates=JobManagedBy=false"), 2, nil,
 			[]string{"mainstay: --feature-gates: cannot set feature gate JobManagedBy to false, feature is locked to true\n"}},
-		{"a gate that is neither on nor off", inDir("--feature-gates=WatchList"), 2, nil, []string{`--feature-gates is "WatchList": missing bool value for WatchList`}},
-		{"a gate without what it needs", inDir("--feature-gates=GangScheduling=true"), 2, nil, []string{"depends on features that are disabled: [GenericWorkload]"}},
-		{"a group that there is not", inDir("--runtime-config=nope/v1=true"), 2, nil, []string{"mainstay: --runtime-config: unknown api groups nope/v1\n"}},
-		{"a version that there is not", inDir("--runtime-config=api/all", "--runtime-config=apps/v9"), 2, nil,
+		{"feature gate without a value", inDir("--feature-gates=WatchList"), 2, nil, []string{`--feature-gates is "WatchList": missing bool value for WatchList`}},
+		{"feature gate without its dependency", inDir("--feature-gates=GangScheduling=true"), 2, nil, []string{"depends on features that are disabled: [GenericWorkload]"}},
+		{"unknown API group", inDir("--runtime-config=nope/v1=true"), 2, nil, []string{"mainstay: --runtime-config: unknown api groups nope/v1\n"}},
+		{"unknown API version", inDir("--runtime-config=api/all", "--runtime-config=apps/v9"), 2, nil,
 			[]string{"--runtime-config: invalid value api/all=\n", "group version apps/v9 that has not been registered"}},
-		{"another encoding", inDir("--storage-media-type=application/json"), 2, nil, []string{"application/json is not supported yet"}},
-		{"no address", inDir("--bind-address=nope"), 2, nil, []string{"--bind-address", "not an IP address"}},
-		{"any port", inDir("--goaway-chance=1"), 2, nil, []string{"--goaway-chance is 1"}},
-		{"a port that is none", inDir("--secure-port=abc"), 2, nil, []string{`--secure-port is "abc": it must be a port: a number from 1 to 65535, or 0 for a free port`}},
-		{"a port too high", inDir("--secure-port=65536"), 2, nil, []string{`--secure-port is "65536": it must be a port`}},
-		{"a negative port", inDir("--secure-port=-1"), 2, nil, []string{`--secure-port is "-1": it must be a port`}},
-		{"a duration that is none", inDir("--event-ttl=abc"), 2, nil, []string{"mainstay: --event-ttl is \"abc\"; it must be a duration such as 30s or 5m\n"}},
-		{"a number that is none", inDir("--goaway-chance=abc"), 2, nil, []string{"mainstay: --goaway-chance is \"abc\"; it must be a number\n"}},
-		{"a verbosity that is none", inDir("-v=abc"), 2, nil, []string{"mainstay: --v is \"abc\"; it must be a number\n"}},
-		{"neither true nor false", inDir("--watch-cache=abc"), 2, nil, []string{"mainstay: --watch-cache is \"abc\"; it must be true or false\n"}},
-		{"a range that is none", inDir("--service-cluster-ip-range=10.0.0.0"), 2, nil, []string{"not a CIDR"}},
-		{"a cipher that is none", inDir("--tls-cipher-suites=ROT13"), 2, nil, []string{"Cipher suite ROT13 not supported or doesn't exist"}},
-		{"a TLS version that is none", inDir("--tls-min-version=1.2"), 2, nil, []string{`unknown tls version "1.2"; it must be one of VersionTLS10`}},
-		{"a curve that is none", inDir("--tls-curve-preferences=1"), 2, nil, []string{"curve preference 1 is not supported by the current Go version"}},
-		{"a curve out of range", inDir("--tls-curve-preferences=70000"), 2, nil, []string{"curve preference 70000 is out of range (must be 1-65535)"}},
-		{"a curve twice", inDir("--tls-curve-preferences=29,29"), 2, nil, []string{"duplicate curve preference 29"}},
-		{"a certificate for no names", inDir("--tls-sni-cert-key=c,k:"), 2, nil, []string{"empty names list is not allowed"}},
-		{"another certificate without key", inDir("--tls-sni-cert-key=c"), 2, nil, []string{"expected comma separated certificate and key file paths"}},
-		{"a certificate without key", inDir("--tls-cert-file=x"), 2, nil, []string{"--tls-cert-file and --tls-private-key-file must be given together"}},
-		{"a negative limit", inDir("--max-requests-inflight=-1"), 2, nil, []string{"cannot be negative"}},
+		{"unsupported encoding", inDir("--storage-media-type=application/json"), 2, nil, []string{"application/json is not supported yet"}},
+		{"invalid address", inDir("--bind-address=nope"), 2, nil, []string{"--bind-address", "not an IP address"}},
+		{"invalid GOAWAY chance", inDir("--goaway-chance=1"), 2, nil, []string{"--goaway-chance is 1"}},
+		{"invalid port", inDir("--secure-port=abc"), 2, nil, []string{`--secure-port is "abc": it must be a port: a number from 1 to 65535, or 0 for a free port`}},
+		{"port out of range", inDir("--secure-port=65536"), 2, nil, []string{`--secure-port is "65536": it must be a port`}},
+		{"negative port", inDir("--secure-port=-1"), 2, nil, []string{`--secure-port is "-1": it must be a port`}},
+		{"invalid duration", inDir("--event-ttl=abc"), 2, nil, []string{"mainstay: --event-ttl is \"abc\"; it must be a duration such as 30s or 5m\n"}},
+		{"invalid number", inDir("--goaway-chance=abc"), 2, nil, []string{"mainstay: --goaway-chance is \"abc\"; it must be a number\n"}},
+		{"invalid verbosity", inDir("-v=abc"), 2, nil, []string{"mainstay: --v is \"abc\"; it must be a number\n"}},
+		{"invalid boolean", inDir("--watch-cache=abc"), 2, nil, []string{"mainstay: --watch-cache is \"abc\"; it must be true or false\n"}},
+		{"invalid IP range", inDir("--service-cluster-ip-range=10.0.0.0"), 2, nil, []string{"not a CIDR"}},
+		{"unknown cipher suite", inDir("--tls-cipher-suites=ROT13"), 2, nil, []string{"Cipher suite ROT13 not supported or doesn't exist"}},
+		{"unknown TLS version", inDir("--tls-min-version=1.2"), 2, nil, []string{`unknown tls version "1.2"; it must be one of VersionTLS10`}},
+		{"unknown curve", inDir("--tls-curve-preferences=1"), 2, nil, []string{"curve preference 1 is not supported by the current Go version"}},
+		{"curve out of range", inDir("--tls-curve-preferences=70000"), 2, nil, []string{"curve preference 70000 is out of range (must be 1-65535)"}},
+		{"duplicate curve", inDir("--tls-curve-preferences=29,29"), 2, nil, []string{"duplicate curve preference 29"}},
+		{"SNI certificate without names", inDir("--tls-sni-cert-key=c,k:"), 2, nil, []string{"empty names list is not allowed"}},
+		{"SNI certificate without key", inDir("--tls-sni-cert-key=c"), 2, nil, []string{"expected comma separated certificate and key file paths"}},
+		{"certificate without key", inDir("--tls-cert-file=x"), 2, nil, []string{"--tls-cert-file and --tls-private-key-file must be given together"}},
+		{"negative limit", inDir("--max-requests-inflight=-1"), 2, nil, []string{"cannot be negative"}},
 		{"etcd without a scheme", inDir("--etcd-servers=127.0.0.1:2379"), 2, nil, []string{`--etcd-servers: "127.0.0.1:2379" is not a URL`}},
 		{"etcd with another scheme", inDir("--etcd-servers=ftp://127.0.0.1:2379"), 2, nil, []string{`--etcd-servers: ftp://127.0.0.1:2379: there is no storage backend with the scheme "ftp"`}},
 		{"the embedded store as etcd", inDir("--etcd-servers=memory:"), 2, nil, []string{`--etcd-servers: "memory:" selects the store of --data-dir`}},
-		{"overrides of no etcd", inDir("--etcd-servers-overrides=/events#http://127.0.0.1:1"), 2, nil, []string{"need --etcd-servers"}},
-		{"bad overrides", inDir("--etcd-servers=http://127.0.0.1:1", "--etcd-servers-overrides=events#http://127.0.0.1:1,/services#http://127.0.0.1:1,/events#x"), 2, nil,
+		{"overrides without etcd", inDir("--etcd-servers-overrides=/events#http://127.0.0.1:1"), 2, nil, []string{"need --etcd-servers"}},
+		{"invalid overrides", inDir("--etcd-servers=http://127.0.0.1:1", "--etcd-servers-overrides=events#http://127.0.0.1:1,/services#http://127.0.0.1:1,/events#x"), 2, nil,
 			[]string{"must be of format: group/resource#servers", "services cannot be kept apart", `"x" is not a URL`}},
-		{"certificates for no etcd", inDir("--etcd-cafile=x"), 2, nil, []string{"need --etcd-servers"}},
-		{"a log format that is none", inDir("--logging-format=xml"), 2, nil, []string{`log format "xml" is not known`}},
-		{"a bad audit policy", inDir("--audit-policy-file="+file, "--audit-log-path=-"), 1, nil, []string{"loading audit policy file: failed decoding: ", ": from file " + file + "\n"}},
-		{"a bad audit mode", inDir("--audit-log-mode=x", "--audit-log-path=-"), 2, nil, []string{`invalid audit log mode x, allowed modes are "batch,blocking,blocking-strict"`}},
+		{"etcd CA without etcd", inDir("--etcd-cafile=x"), 2, nil, []string{"need --etcd-servers"}},
+		{"unknown log format", inDir("--logging-format=xml"), 2, nil, []string{`log format "xml" is not known`}},
+		{"invalid audit policy", inDir("--audit-policy-file="+file, "--audit-log-path=-"), 1, nil, []string{"loading audit policy file: failed decoding: ", ": from file " + file + "\n"}},
+		{"invalid audit mode", inDir("--audit-log-mode=x", "--audit-log-path=-"), 2, nil, []string{`invalid audit log mode x, allowed modes are "batch,blocking,blocking-strict"`}},
 		{"port in use", []string{"serve", "--data-dir=" + t.TempDir(), "--secure-port=" + takenPort}, 1, nil,
 			[]string{"listen on 127.0.0.1:" + takenPort + ": the port is in use by another process; stop it, or choose another port with --secure-port"}},
 		{"not an address of this machine", []string{"serve", "--data-dir=" + t.TempDir(), "--bind-address=192.0.2.1"}, 1, nil, []string{"this machine does not have that address"}},
-		{"a data directory that is a file", []string{"serve", "--data-dir=" + file, "--secure-port=0"}, 1, nil, []string{"data directory", "not a directory", "--data-dir"}},
-		{"a data directory within a file", []string{"serve", "--data-dir=" + filepath.Join(file, "x"), "--secure-port=0"}, 1, nil, []string{"data directory", "--data-dir"}},
-		{"a client CA that is none", inDir("--client-ca-file=" + file), 1, nil, []string{"--client-ca-file", "contains no PEM certificate"}},
+		{"data directory is a file", []string{"serve", "--data-dir=" + file, "--secure-port=0"}, 1, nil, []string{"data directory", "not a directory", "--data-dir"}},
+		{"data directory below a file", []string{"serve", "--data-dir=" + filepath.Join(file, "x"), "--secure-port=0"}, 1, nil, []string{"data directory", "--data-dir"}},
+		{"invalid client CA", inDir("--client-ca-file=" + file), 1, nil, []string{"--client-ca-file", "contains no PEM certificate"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -143,20 +143,20 @@ func TestCommandLine(t *testing.T) {
 			}
 			for _, want := range tt.stdout {
 				if !strings.Contains(stdout.String(), want) {
-					t.Errorf("it does not print %q:\n%s", want, stdout.String())
+					t.Errorf("stdout does not contain %q:\n%s", want, stdout.String())
 				}
 			}
 			for _, want := range tt.stderr {
 				if !strings.Contains(stderr.String(), want) {
-					t.Errorf("it does not complain %q:\n%s", want, stderr.String())
+					t.Errorf("stderr does not contain %q:\n%s", want, stderr.String())
 				}
 			}
 		})
 	}
 }
 
-// terminatedIf is a channel that has got its signal, or gets it after a while: a
-// server that starts although it should not stops again.
+// terminatedIf returns a channel with a stop signal, which arrives now or after 20 seconds. It
+// stops a server that starts although the test expects an error.
 func terminatedIf(now bool) <-chan os.Signal {
 	signals := make(chan os.Signal, 1)
 	if now {
@@ -167,9 +167,9 @@ func terminatedIf(now bool) <-chan os.Signal {
 	return signals
 }
 
-// TestFlagsOfKubernetes checks that each flag of kube-apiserver is either supported or rejected by
+// TestUpstreamFlags checks that each flag of kube-apiserver is either supported or rejected by
 // name.
-func TestFlagsOfKubernetes(t *testing.T) {
+func TestUpstreamFlags(t *testing.T) {
 	t.Parallel()
 	flags := newServe(nil).Flags()
 	rows := tableRows(upstreamFlags)
@@ -207,7 +207,7 @@ func TestGates(t *testing.T) {
 	}
 }
 
-// TestFlagsReachTheConfig maps flags to fields.
+// TestFlagsReachTheConfig checks the fields that flags set.
 func TestFlagsReachTheConfig(t *testing.T) {
 	t.Parallel()
 	flags := newServeFlags()
@@ -232,7 +232,7 @@ func TestFlagsReachTheConfig(t *testing.T) {
 	}
 }
 
-// TestServe: files, output and log of a whole run.
+// TestServe checks the files, the output and the log of a server.
 func TestServe(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "it's data")
@@ -258,7 +258,7 @@ func TestServe(t *testing.T) {
 	}
 	for _, msg := range []string{"serving", "HTTP", "stopping", "stopped"} {
 		if !seen[msg] {
-			t.Errorf("the log does not say %q:\n%s", msg, s.Logs())
+			t.Errorf("the log does not contain %q:\n%s", msg, s.Logs())
 		}
 	}
 	if runtime.GOOS == "windows" {
@@ -275,8 +275,8 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// TestSecondProcess: a data directory belongs to one process, also after that
-// was killed.
+// TestSecondProcess checks that a data directory can be used by one process only, and can be used
+// again after that process was killed.
 func TestSecondProcess(t *testing.T) {
 	t.Parallel()
 	s := testserver.New(t, testserver.Options{})
@@ -338,7 +338,7 @@ func TestAnyPort(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.HasSuffix(first, " at "+config.Host+"\n") || strings.HasSuffix(config.Host, ":0") {
-		t.Errorf("it says %q, and the kubeconfig %q", first, config.Host)
+		t.Errorf("stdout has %q, the kubeconfig %q", first, config.Host)
 	}
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
@@ -350,11 +350,12 @@ func TestAnyPort(t *testing.T) {
 	}
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		t.Errorf("/readyz answers %s", resp.Status)
+		t.Errorf("/readyz returned %s", resp.Status)
 	}
 }
 
-// TestSignals: the first one drains, the second one ends it at once.
+// TestSignals checks that the first signal starts a graceful stop, and that the second one stops
+// the server immediately.
 func TestSignals(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -391,7 +392,7 @@ func TestSignals(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 1 || !strings.Contains(string(rest), "a second signal") {
-		t.Errorf("it ended with %v and said %q", err, rest)
+		t.Errorf("exit: %v; stderr: %q", err, rest)
 	}
 }
 
@@ -401,7 +402,7 @@ func awaitLine(t *testing.T, r io.Reader, text string) {
 	var line []byte
 	for b := make([]byte, 1); ; {
 		if _, err := r.Read(b); err != nil {
-			t.Fatalf("it ended before it said %q: %v", text, err)
+			t.Fatalf("the output ended before %q: %v", text, err)
 		}
 		if line = append(line, b[0]); b[0] == '\n' {
 			if strings.Contains(string(line), text) {

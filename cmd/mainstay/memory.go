@@ -9,30 +9,30 @@ import (
 
 const (
 	// samplePeriod is the interval at which allocations are sampled. The server is idle if it
-	// allocated less than idleBytes in a period.
+	// allocates less than idleBytes in a period.
 	samplePeriod = 5 * time.Second
 	idleBytes    = 4 << 20
-	// minReturnBytes is the minimum volume of allocations, in bytes, between two returns of memory.
-	// Each return is a garbage collection.
+	// minReturnBytes is the minimum amount of allocations, in bytes, between two returns of memory,
+	// because each return runs a garbage collection.
 	minReturnBytes = 32 << 20
 )
 
-// repeatPeriods are the numbers of periods after which memory is returned again. In the meantime, the
-// server has dropped unused caches.
+// repeatPeriods contains the numbers of idle periods after which memory is returned again, because
+// the server drops unused caches in the meantime.
 var repeatPeriods = [...]int{8, 72} //nolint:gochecknoglobals // constant
 
 // idleDetector detects when a server that was busy becomes idle.
 type idleDetector struct {
-	// seen is the total of allocated bytes in the last period, returned the total at the last return
-	// of memory.
+	// seen is the total of allocated bytes at the last sample, returned the total at the last
+	// return of memory.
 	seen, returned uint64
-	// periods is the number of periods since memory was returned after work, repeats the number of
-	// returns since then.
+	// periods is the number of periods since the first return of memory after work, repeats the
+	// number of further returns since then.
 	periods, repeats int
 }
 
-// tick must be called every samplePeriod with the total of allocated bytes. It reports whether memory
-// should be returned.
+// tick reports whether memory should be returned to the operating system. It must be called every
+// samplePeriod with the total of allocated bytes.
 func (d *idleDetector) tick(allocated uint64) bool {
 	busy := allocated-d.seen > idleBytes
 	d.seen = allocated
@@ -51,8 +51,8 @@ func (d *idleDetector) tick(allocated uint64) bool {
 	return true
 }
 
-// returnMemory returns memory to the operating system when the server becomes idle, until
-// ctx ends. The runtime would keep more than twice heapFloor.
+// returnMemory returns memory to the operating system when the server becomes idle, until ctx ends.
+// Without it, the runtime would keep more than twice heapFloor.
 func returnMemory(ctx context.Context) {
 	allocated := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	ticker := time.NewTicker(samplePeriod)

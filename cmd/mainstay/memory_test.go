@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestQuiet(t *testing.T) {
+func TestIdleDetector(t *testing.T) {
 	t.Parallel()
 	var q idleDetector
 	for i, step := range []struct {
@@ -17,9 +17,9 @@ func TestQuiet(t *testing.T) {
 		{1, false}, {3, false},
 		{100, false}, {100, false}, {3, true}, {0, false},
 		{3, false}, {3, false}, {3, false}, {3, false}, {3, false}, {3, false},
-		{3, true}, // a while later, once more
+		{3, true}, // returned again after 8 periods
 		{3, false}, {3, false}, {3, false}, {3, false}, {3, false}, {3, false}, {3, false}, {3, false}, {3, false}, {3, false},
-		{3, true}, // little by little it is worth it again
+		{3, true}, // 32 MiB of small allocations
 		{20, false}, {0, false}, {20, false}, {0, true},
 		{0, false}, {0, false}, {0, false}, {0, false}, {0, false}, {0, false}, {0, false},
 		{20, false}, {0, true},
@@ -30,7 +30,7 @@ func TestQuiet(t *testing.T) {
 	}
 }
 
-func TestQuietForLong(t *testing.T) {
+func TestIdleDetectorRepeats(t *testing.T) {
 	t.Parallel()
 	var q idleDetector
 	q.tick(100 << 20)
@@ -41,6 +41,6 @@ func TestQuietForLong(t *testing.T) {
 		}
 	}
 	if want := []int{0, 8, 72}; !slices.Equal(returns, want) {
-		t.Errorf("memory was given back in periods %v, want %v", returns, want)
+		t.Errorf("memory was returned in periods %v, want %v", returns, want)
 	}
 }

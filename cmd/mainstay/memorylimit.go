@@ -12,13 +12,13 @@ import (
 	"mainstay.dev/mainstay/internal/limits/memory"
 )
 
-// collectorPercent is the share of the limit for the garbage collector; the remainder is for memory
-// outside the heap.
+// collectorPercent is the share of the memory limit that is set for the garbage collector. The
+// remainder is for memory outside the heap.
 const collectorPercent = 90
 
-// limitMemory sets the memory limit of the server and of the garbage collector. untouched is the size
-// of allocated memory that is never used, in bytes. The host does not set the limit of the collector,
-// because it applies to the process.
+// limitMemory sets the memory limit of the server and of the garbage collector. untouched is the
+// size of allocated memory that is never used, in bytes. The collector's limit is set here and not
+// in the host, because it applies to the process.
 func limitMemory(config *host.Config, untouched int64) {
 	switch {
 	case config.Limits.Memory == host.NoLimit:
@@ -34,8 +34,8 @@ func limitMemory(config *host.Config, untouched int64) {
 	debug.SetMemoryLimit(config.Limits.Memory/100*collectorPercent + untouched)
 }
 
-// defaultMemoryLimit returns GOMEMLIMIT, or the memory of the control group or machine; 0 if
-// unknown.
+// defaultMemoryLimit returns GOMEMLIMIT, or the memory of the control group or machine, in bytes.
+// It returns 0 if the limit is unknown.
 func defaultMemoryLimit(logger *slog.Logger) int64 {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {

@@ -16,7 +16,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/migrate"
 )
 
-// migration is the configuration of the command.
+// migration contains the flags of the command migrate.
 type migration struct {
 	from, to string
 	etcd     etcd.Config // without endpoints
@@ -29,15 +29,15 @@ func newMigrate(signals <-chan os.Signal) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "migrate",
 		Short: "Copy all objects between a data directory and etcd",
-		Long: `Copy all objects from one store to another. A store is a data directory, or the 
-comma-separated URLs of an etcd cluster. No server may use either store during the 
-copy. 
+		Long: `Copy all objects from one store to another. A store is a data directory, or the
+comma-separated URLs of an etcd cluster. No server may use either store during the
+copy.
 
-Values are copied byte by byte and verified by reading them back. In a data directory 
-objects keep their resource versions, and the store continues at a greater revision. 
-In etcd they get new resource versions, which may be smaller: restart all clients. 
+Values are copied byte by byte and verified by reading them back. In a data directory
+objects keep their resource versions, and the store continues at a greater revision.
+In etcd they get new resource versions, which may be smaller: restart all clients.
 
-The target must be empty. With --force, its store is moved to a backup folder, or its 
+The target must be empty. With --force, its store is moved to a backup folder, or its
 keys are deleted from etcd.`,
 		Example: `  mainstay migrate --from=/var/lib/mainstay --to=https://10.0.0.1:2379,https://10.0.0.2:2379 \
     --etcd-cafile=ca.pem --etcd-certfile=client.pem --etcd-keyfile=client.key
@@ -73,14 +73,14 @@ keys are deleted from etcd.`,
 	return command
 }
 
-// run copies the data. moved reports whether the source was written during the copy.
+// run copies the data. moved reports whether the source was modified during the copy.
 func (m *migration) run(ctx context.Context, bar *progress) (result migrate.Result, moved bool, err error) {
-	from, closeFrom, err := m.place(ctx, m.from, false)
+	from, closeFrom, err := m.open(ctx, m.from, false)
 	if err != nil {
 		return result, false, err
 	}
 	defer func() { err = errors.Join(err, closeFrom()) }()
-	to, closeTo, err := m.place(ctx, m.to, true)
+	to, closeTo, err := m.open(ctx, m.to, true)
 	if err != nil {
 		return result, false, err
 	}
@@ -100,11 +100,11 @@ func (m *migration) run(ctx context.Context, bar *progress) (result migrate.Resu
 	return result, moved, err
 }
 
-// etcdTimeout is the timeout for the first response of etcd.
+// etcdTimeout bounds the wait for the first response of etcd.
 const etcdTimeout = 10 * time.Second
 
-// place opens the location of a flag.
-func (m *migration) place(ctx context.Context, name string, target bool) (migrate.Place, func() error, error) {
+// open opens the store that --from or --to names. The returned function closes it.
+func (m *migration) open(ctx context.Context, name string, target bool) (migrate.Place, func() error, error) {
 	if !strings.Contains(name, "://") {
 		lock := lockStore
 		if target {

@@ -30,7 +30,8 @@ func newProgress(out io.Writer) *progress {
 	return &progress{}
 }
 
-// show draws a bar or, if total is 0, the completed amount.
+// show draws a progress bar or, if total is 0, the completed amount. It redraws at most once per
+// progressPeriod.
 func (p *progress) show(what string, done, total int64) {
 	if p.out == nil || time.Since(p.last) < progressPeriod && done != total {
 		return
@@ -44,7 +45,7 @@ func (p *progress) show(what string, done, total int64) {
 	fmt.Fprintf(p.out, "\r\x1b[K[%s%s] %d/%d %s", strings.Repeat("=", full), strings.Repeat(" ", progressWidth-full), done, total, what)
 }
 
-// end wipes the line.
+// end clears the line.
 func (p *progress) end() {
 	if p.drawn {
 		fmt.Fprint(p.out, "\r\x1b[K")
@@ -56,7 +57,7 @@ func (p *progress) end() {
 type countingReader struct {
 	io.Reader
 	progress    *progress
-	done, total int64 // bytes; 0: unknown
+	done, total int64 // bytes; total is 0 if unknown
 }
 
 func (c *countingReader) Read(p []byte) (int, error) {

@@ -81,7 +81,8 @@ After reading this page you can look up each command of the program and each fla
 	return page.Bytes()
 }
 
-// documentedCommands returns the commands of the program that a user can run, in the order of the help.
+// documentedCommands returns the commands of the program that a user can run, in the order of the
+// help.
 func documentedCommands(root *cobra.Command) []*cobra.Command {
 	var commands []*cobra.Command
 	for _, c := range root.Commands() {

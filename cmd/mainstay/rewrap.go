@@ -21,12 +21,12 @@ func newRewrap(signals <-chan os.Signal) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "rewrap",
 		Short: "Re-encrypt all stored objects with the current encryption configuration",
-		Long: `Rewrite all values in the store of a stopped server that are not encrypted with the 
-first key of the first provider of their resource in --encryption-provider-config. 
-Afterwards no file of the store contains the old values, and unused keys can be 
-removed from the configuration. 
+		Long: `Rewrite all values in the store of a stopped server that are not encrypted with the
+first key of the first provider of their resource in --encryption-provider-config.
+Afterwards no file of the store contains the old values, and unused keys can be
+removed from the configuration.
 
-The command can be interrupted at any time and run again. Objects that cannot be 
+The command can be interrupted at any time and run again. Objects that cannot be
 decrypted are not changed and listed; the exit code is then 1.`,
 		Example: `  mainstay rewrap --data-dir=/var/lib/mainstay --encryption-provider-config=encryption.yaml`,
 		Args:    noArgs,
@@ -80,7 +80,8 @@ func rewrapStore(ctx context.Context, dataDir, prefix, config string, bar *progr
 	return report, errors.Join(err, release())
 }
 
-// openEncryption opens a configuration and requires that its plugins are available. stop closes it.
+// openEncryption opens an encryption configuration and checks that its plugins are available. The
+// caller must call stop.
 func openEncryption(ctx context.Context, file string) (_ *encryption.Transformers, stop func(), err error) {
 	transformers, err := encryption.Open(ctx, encryption.Options{File: file})
 	if err != nil {

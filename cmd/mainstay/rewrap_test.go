@@ -23,8 +23,8 @@ import (
 // marker is the text to search for. It is not compressible.
 const marker = "x9Q2vLr7Zt0KmW4s"
 
-// holders are the files below a folder that hold the marker.
-func holders(t *testing.T, folder string) (found []string) {
+// filesWithMarker returns the files below a folder that contain the marker.
+func filesWithMarker(t *testing.T, folder string) (found []string) {
 	t.Helper()
 	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
@@ -42,7 +42,7 @@ func holders(t *testing.T, folder string) (found []string) {
 	return found
 }
 
-// encryptSecrets writes a configuration by which secrets have providers, as YAML.
+// encryptSecrets writes an encryption configuration with the YAML providers for secrets.
 func encryptSecrets(t *testing.T, file string, providers ...string) {
 	t.Helper()
 	text := "kind: EncryptionConfiguration\napiVersion: apiserver.config.k8s.io/v1\nresources:\n- resources: [secrets]\n  providers:\n"
@@ -64,7 +64,7 @@ func aescbc(names ...string) string {
 
 const identity = "identity: {}"
 
-// inStore calls f with the store of a data directory that no server uses.
+// inStore calls f with the store in a data directory of a stopped server.
 func inStore(t *testing.T, data string, f func(*embedded.Store)) {
 	t.Helper()
 	store, err := embedded.Open(embedded.Config{Dir: filepath.Join(data, "store"), Retention: -1})
@@ -86,7 +86,7 @@ func TestRewrap(t *testing.T) {
 	withConfig := []string{"--encryption-provider-config=" + config}
 	serve := func(flags ...string) {
 		t.Helper()
-		_ = os.Remove(filepath.Join(data, "admin.kubeconfig")) // it names the port of the server before
+		_ = os.Remove(filepath.Join(data, "admin.kubeconfig")) // it has the port of the previous server
 		s := testserver.New(t, testserver.Options{Dir: data, Flags: flags})
 		secrets := clientOf(t, s).CoreV1().Secrets("default")
 		secret, err := secrets.Get(t.Context(), "a", metav1.GetOptions{})
@@ -106,13 +106,13 @@ func TestRewrap(t *testing.T) {
 		}
 	}
 	serve()
-	if len(holders(t, data)) == 0 {
-		t.Fatal("what is not encrypted is not found, so that this test shows nothing")
+	if len(filesWithMarker(t, data)) == 0 {
+		t.Fatal("the marker of an unencrypted value is not found")
 	}
-	mainstay(t, 2, "are required", "rewrap", "--data-dir="+data)
+	runCommand(t, 2, "are required", "rewrap", "--data-dir="+data)
 	run := func(rewritten int) {
 		t.Helper()
-		mainstay(t, 0, fmt.Sprintf("rewrote %d of ", rewritten), "rewrap", "--data-dir="+data, withConfig[0])
+		runCommand(t, 0, fmt.Sprintf("rewrote %d of ", rewritten), "rewrap", "--data-dir="+data, withConfig[0])
 	}
 	for _, step := range []struct {
 		providers []string
@@ -125,12 +125,12 @@ func TestRewrap(t *testing.T) {
 		encryptSecrets(t, config, step.providers...)
 		run(1)
 		run(0)
-		if found := holders(t, data); len(found) > 0 {
+		if found := filesWithMarker(t, data); len(found) > 0 {
 			t.Errorf("%s: plain text in %q", step.prefix, found)
 		}
-		encryptSecrets(t, config, step.providers[0]) // the others are needed no more
+		encryptSecrets(t, config, step.providers[0]) // the other keys are no longer needed
 		serve(withConfig...)
-		mainstay(t, 0, "is consistent", "check", "--data-dir="+data, withConfig[0])
+		runCommand(t, 0, "is consistent", "check", "--data-dir="+data, withConfig[0])
 		inStore(t, data, func(store *embedded.Store) {
 			entry, _, err := store.Get(t.Context(), "/registry/secrets/default/a", 0)
 			if err != nil || !bytes.HasPrefix(entry.Value, []byte(step.prefix)) {
@@ -138,9 +138,9 @@ func TestRewrap(t *testing.T) {
 			}
 		})
 	}
-	mainstay(t, 1, "1 objects cannot be decrypted: /registry/secrets/default/a: identity transformer tried to read encrypted data", "check", "--data-dir="+data)
+	runCommand(t, 1, "1 objects cannot be decrypted: /registry/secrets/default/a: identity transformer tried to read encrypted data", "check", "--data-dir="+data)
 	encryptSecrets(t, config, aescbc("one"))
-	mainstay(t, 1, "1 objects cannot be decrypted and were not changed, among them /registry/secrets/default/a: no matching prefix found", "rewrap", "--data-dir="+data, withConfig[0])
+	runCommand(t, 1, "1 objects cannot be decrypted and were not changed, among them /registry/secrets/default/a: no matching prefix found", "rewrap", "--data-dir="+data, withConfig[0])
 	encryptSecrets(t, config, identity, strings.Replace(aescbc("three"), "aescbc", "secretbox", 1))
 	run(1)
 	serve()
@@ -186,14 +186,14 @@ func TestRewrapKilled(t *testing.T) {
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Duration(20*(i+1)) * time.Millisecond) // some moment of its work
+		time.Sleep(time.Duration(20*(i+1)) * time.Millisecond) // during its work
 		_ = c.Process.Kill()
 		_ = c.Wait()
 	}
 	if out, err := rewrap().CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if found := holders(t, data); len(found) > 0 {
+	if found := filesWithMarker(t, data); len(found) > 0 {
 		t.Errorf("plain text in %q", found)
 	}
 	report, err := embedded.Check(t.Context(), filepath.Join(data, "store"), nil)

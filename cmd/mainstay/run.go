@@ -24,18 +24,18 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-const runLong = `Run a command with its own Kubernetes API. 
+const runLong = `Run a command with its own Kubernetes API.
 
-The command starts a server on a free port, with in-memory storage. When the server is 
-ready, it runs COMMAND with KUBECONFIG set to an administrator's kubeconfig. After 
-COMMAND has exited, it removes the server and the kubeconfig, and exits with COMMAND's 
-exit code: 128 plus the signal number if a signal ended it, 126 or 127 if it cannot be 
-run. Signals are forwarded to COMMAND. 
+The command starts a server on a free port, with in-memory storage. When the server is
+ready, it runs COMMAND with KUBECONFIG set to an administrator's kubeconfig. After
+COMMAND has exited, it removes the server and the kubeconfig, and exits with COMMAND's
+exit code: 128 plus the signal number if a signal ended it, 126 or 127 if it cannot be
+run. Signals are forwarded to COMMAND.
 
-All flags of "mainstay serve" are accepted, too. With --data-dir the server stores its 
+All flags of "mainstay serve" are accepted, too. With --data-dir the server stores its
 data there and uses it again in the next run.`
 
-// runFlags are the flags of run.
+// runFlags contains the flags of the command run.
 type runFlags struct {
 	*serveFlags
 	crds, manifests []string
@@ -79,7 +79,7 @@ type runner struct {
 	stdout, stderr io.Writer
 	signals        <-chan os.Signal
 
-	dir    string // temporary
+	dir    string // temporary folder
 	server *throwaway.Server
 }
 
@@ -119,7 +119,8 @@ func (r *runner) run(args []string) (err error) {
 	return err
 }
 
-// start starts the server, writes the kubeconfig and applies the fixtures. A signal interrupts it.
+// start starts the server, writes the kubeconfig and applies the fixtures. A signal interrupts it
+// and results in an error.
 func (r *runner) start(config host.Config, users []host.User, fixtures []manifests.Object) error {
 	ctx, stop := untilSignal(r.signals)
 	defer stop()
@@ -155,7 +156,8 @@ func (r *runner) prepare(ctx context.Context, started *throwaway.Server, users [
 
 func (r *runner) kubeconfig() string { return filepath.Join(r.dir, "kubeconfig") }
 
-// command runs the command. If the server ends before it, the command is terminated.
+// command runs the command and waits until it exits. If the server ends first, the command receives
+// SIGTERM.
 func (r *runner) command(args []string) error {
 	command := exec.Command(args[0], args[1:]...)
 	command.Stdin, command.Stdout, command.Stderr = os.Stdin, r.stdout, r.stderr
@@ -169,7 +171,7 @@ func (r *runner) command(args []string) error {
 	ended, passed := make(chan struct{}), make(chan struct{})
 	go func() { // ends with the command
 		defer close(passed)
-		passSignals(command.Process, r.signals, others, r.server.Ended(), ended)
+		forwardSignals(command.Process, r.signals, others, r.server.Ended(), ended)
 	}()
 	err := command.Wait()
 	close(ended)
@@ -183,8 +185,8 @@ func (r *runner) command(args []string) error {
 	return nil
 }
 
-// failed returns the exit code as an error. With --keep-on-failure, it first waits for a signal
-// while the server runs.
+// failed returns the exit code as an error. With --keep-on-failure, it first waits for a signal,
+// and the server continues to run.
 func (r *runner) failed(code exitCode) error {
 	if r.flags.keepOnFailure {
 		fmt.Fprintf(r.stderr, "mainstay: the command exited with code %d; the server runs until Ctrl-C. To use it:  export KUBECONFIG=%s\n",
@@ -197,12 +199,13 @@ func (r *runner) failed(code exitCode) error {
 	return code
 }
 
-// exitCode is an error that sets the exit code of the program and was already reported.
+// exitCode is an error that sets the exit code of the program. It is not printed, because the
+// failure was already reported.
 type exitCode int
 
 func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
-// Exit codes of commands that cannot run, as in shells.
+// exitNotExecutable and exitNotFound are the exit codes of shells for commands that cannot be run.
 const (
 	exitNotExecutable exitCode = 126
 	exitNotFound      exitCode = 127
@@ -250,8 +253,8 @@ func (f *runFlags) fixtures() ([]manifests.Object, error) {
 	return append(definitions, objects...), nil
 }
 
-// openLog sets the logger of the server. By default it is disabled, because the output belongs to
-// the command.
+// openLog sets the logger of the server according to --server-log. Without the flag, logging is
+// disabled, because the output belongs to the command. The returned function closes the log file.
 func (f *runFlags) openLog(config *host.Config, stderr io.Writer) (func() error, error) {
 	log, done := f.log, func() error { return nil }
 	switch f.logFile {
@@ -277,7 +280,7 @@ func (f *runFlags) openLog(config *host.Config, stderr io.Writer) (func() error,
 	return done, nil
 }
 
-// parseUsers reads users of the form NAME or NAME:GROUP,GROUP.
+// parseUsers parses users of the form NAME or NAME:GROUP,GROUP.
 func parseUsers(values []string) ([]host.User, error) {
 	var users []host.User
 	taken := map[string]bool{"": true, "mainstay": true, "kubernetes-admin": true}

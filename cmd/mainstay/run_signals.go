@@ -6,18 +6,19 @@ import (
 	"syscall"
 )
 
-// otherSignals returns the signals that are passed on to a command, in addition to those that stop
-// this program. It is called before the command starts, so that no signal ends only this program.
+// otherSignals starts to receive the signals that are forwarded to a command, in addition to the
+// signals that stop this program. It must be called before the command starts, so that no signal
+// ends only this program.
 func otherSignals() (signals chan os.Signal, stop func()) {
 	signals = make(chan os.Signal, 8)
 	signal.Notify(signals, passedSignals()...)
 	return signals, func() { signal.Stop(signals) }
 }
 
-// passSignals passes signals on to the command until it has ended, and terminates it
-// when the server has ended without it.
-func passSignals(command *os.Process, signals, others <-chan os.Signal, serverEnded, ended <-chan struct{}) {
-	// An error of a command that has just ended is ignored.
+// forwardSignals forwards signals to the command until it has ended. If the server ends first, it
+// sends SIGTERM to the command.
+func forwardSignals(command *os.Process, signals, others <-chan os.Signal, serverEnded, ended <-chan struct{}) {
+	// Errors are ignored, because the command may have just ended.
 	for {
 		select {
 		case s := <-signals:

@@ -15,8 +15,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// aWidget requires its namespace and its definition, and precedes both in the file.
-const aWidget = `apiVersion: v1
+// widgetManifest is a list whose objects require the namespace in the second document.
+const widgetManifest = `apiVersion: v1
 kind: List
 items:
 - {apiVersion: example.com/v1, kind: Widget, metadata: {name: one, namespace: shop}}
@@ -58,7 +58,7 @@ func TestRun(t *testing.T) {
 		}
 		return file
 	}
-	definitions, objects, broken := write("widgets.yaml", testserver.Widgets), write("objects.yaml", aWidget), write("broken.txt", "kind: [")
+	definitions, objects, broken := write("widgets.yaml", testserver.Widgets), write("objects.yaml", widgetManifest), write("broken.txt", "kind: [")
 	unknown := write("unknown.txt", "{apiVersion: example.com/v1, kind: Gadget, metadata: {name: g}}")
 	tests := []struct {
 		name string
@@ -68,20 +68,20 @@ func TestRun(t *testing.T) {
 	}{
 		{"a command", []string{"--", "sh", "-c", `grep -c "server: .https://127.0.0.1:" "$KUBECONFIG"`}, 0, "1\n"},
 		{"an exit code", []string{"--", "sh", "-c", "exit 7"}, 7, ""},
-		{"a signal of its own", []string{"--", "sh", "-c", "kill -9 $$"}, 137, ""},
+		{"killed by a signal", []string{"--", "sh", "-c", "kill -9 $$"}, 137, ""},
 		{"no such command", []string{"--", "there-is-no-such-command"}, 127, "there-is-no-such-command"},
-		{"no program", []string{"--", definitions}, 126, "permission denied"},
+		{"not executable", []string{"--", definitions}, 126, "permission denied"},
 		{"flags of the command", []string{"sh", "-c", "echo $1", "sh", "--users"}, 0, "--users\n"},
 		{"fixtures", []string{"--crds=" + definitions, "--manifests=" + objects, "--users=jane:system:masters", "--", "sh", "-c", "grep -c 'user: .jane' $KUBECONFIG"}, 0, "1\n"},
 		{"a folder of fixtures", []string{"--manifests=" + dir, "--", "true"}, 0, ""},
 		{"no command", nil, 2, "a command is required after --"},
 		{"a user without a name", []string{"--users=:x", "--", "true"}, 2, `--users is ":x"`},
-		{"a user twice", []string{"--users=a", "--users=a:b", "--", "true"}, 2, `--users is "a:b"`},
+		{"duplicate user", []string{"--users=a", "--users=a:b", "--", "true"}, 2, `--users is "a:b"`},
 		{"a group without a name", []string{"--users=a:b,", "--", "true"}, 2, "a group name is empty"},
-		{"fixtures that are not there", []string{"--manifests=nope", "--", "true"}, 1, "--manifests: read manifests: stat nope"},
-		{"no YAML", []string{"--manifests=" + broken, "--", "true"}, 1, "read " + broken},
-		{"definitions that are none", []string{"--crds=" + unknown, "--", "true"}, 1, "there is no CustomResourceDefinition"},
-		{"a kind that there is not", []string{"--manifests=" + unknown, "--", "true"}, 1, "Gadget g of " + unknown},
+		{"missing fixtures", []string{"--manifests=nope", "--", "true"}, 1, "--manifests: read manifests: stat nope"},
+		{"invalid YAML", []string{"--manifests=" + broken, "--", "true"}, 1, "read " + broken},
+		{"no definitions", []string{"--crds=" + unknown, "--", "true"}, 1, "there is no CustomResourceDefinition"},
+		{"unknown kind", []string{"--manifests=" + unknown, "--", "true"}, 1, "Gadget g of " + unknown},
 		{"a log", []string{"--server-log=-", "--", "true"}, 0, "level=INFO msg=serving"},
 		{"a flag of serve", []string{"--feature-gates=Nope=true", "--", "true"}, 1, "unrecognized feature gate: Nope"},
 	}
@@ -102,7 +102,7 @@ func TestRunPassesSignals(t *testing.T) {
 	t.Parallel()
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		command := runIn(t, "--", "sh", "-c", `trap 'exit 9' INT TERM HUP; echo ready; while :; do sleep 0.01; done`)
-		command.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // T without a terminal, because its interrupts are not forwarded
+		command.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // without a terminal, because its interrupts are not forwarded
 		out, err := command.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -137,14 +137,14 @@ func TestRunKeepsOnFailure(t *testing.T) {
 	line, err := bufio.NewReader(errors).ReadString('\n')
 	_, file, ok := strings.Cut(strings.TrimSpace(line), "KUBECONFIG=")
 	if !ok || err != nil {
-		t.Fatalf("it says %q (%v)", line, err)
+		t.Fatalf("stderr has %q (%v)", line, err)
 	}
 	client, url, err := kubeconfig.Client(file, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if resp, err := client.Get(url + "/readyz"); err != nil {
-		t.Errorf("the server is not kept: %v", err)
+		t.Errorf("the server is not running: %v", err)
 	} else {
 		resp.Body.Close()
 	}

@@ -9,13 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// passedSignals are passed on to a command, in addition to those that stop this program.
+// passedSignals returns the signals that are forwarded to a command, in addition to those that stop
+// this program.
 func passedSignals() []os.Signal {
 	return []os.Signal{syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}
 }
 
-// terminalInterrupts reports whether Ctrl-C at the terminal reaches this program. The command is in
-// the same process group, so it receives the interrupt, too.
+// terminalInterrupts reports whether Ctrl-C in the terminal interrupts the command directly,
+// because it is in the same foreground process group as this program.
 func terminalInterrupts() bool {
 	tty, err := os.Open("/dev/tty")
 	if err != nil {
@@ -26,7 +27,8 @@ func terminalInterrupts() bool {
 	return err == nil && foreground == unix.Getpgrp()
 }
 
-// exitCodeOf returns the exit code of a command as a shell does.
+// exitCodeOf returns the exit code of a command as in a shell: 128 plus the signal number if a
+// signal ended it.
 func exitCodeOf(state *os.ProcessState) exitCode {
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return exitCode(128 + int(status.Signal()))

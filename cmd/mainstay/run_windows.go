@@ -5,11 +5,11 @@ import (
 	"syscall"
 )
 
-// passedSignals returns signals that do not occur, because an empty list would select all.
+// passedSignals returns a signal that does not occur on Windows, because an empty list would select
+// all signals.
 func passedSignals() []os.Signal { return []os.Signal{syscall.SIGHUP} }
 
-// terminalInterrupts reports true: an interrupt is Ctrl-C at the console, which all programs of the
-// console receive.
+// terminalInterrupts returns true, because all programs of a console receive its Ctrl-C.
 func terminalInterrupts() bool { return true }
 
 // exitCodeOf returns the exit code of a command.

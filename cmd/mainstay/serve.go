@@ -16,24 +16,24 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-const serveLong = `Serve the Kubernetes API. 
+const serveLong = `Serve the Kubernetes API.
 
-Without flags, the server listens on https://127.0.0.1:6443 and stores its data in 
-./mainstay-data: the store, its own certificate authority, a serving certificate, a 
-key that signs service account tokens, and admin.kubeconfig for its administrator. 
-The first start creates these files, and later starts use them. 
+Without flags, the server listens on https://127.0.0.1:6443 and stores its data in
+./mainstay-data: the store, its own certificate authority, a serving certificate, a
+key that signs service account tokens, and admin.kubeconfig for its administrator.
+The first start creates these files, and later starts use them.
 
-Flags have the same names as in kube-apiserver. Flags of kube-apiserver that are not 
-supported yet are rejected by name. 
+Flags have the same names as in kube-apiserver. Flags of kube-apiserver that are not
+supported yet are rejected by name.
 
-SIGTERM or SIGINT stops the server gracefully: /readyz fails, requests in flight 
+SIGTERM or SIGINT stops the server gracefully: /readyz fails, requests in flight
 complete, watches end, and the store is closed. A second signal stops it immediately.`
 
 func newServe(signals <-chan os.Signal) *cobra.Command {
 	flags := newServeFlags()
 	command := &cobra.Command{
 		Use: "serve",
-		// Similar commands of other programs.
+		// Names of this command in other programs.
 		SuggestFor: []string{"start", "server", "up", "apiserver"},
 		Short:      "Serve the Kubernetes API",
 		Long:       serveLong,
@@ -57,9 +57,9 @@ func newServe(signals <-chan os.Signal) *cobra.Command {
 	return command
 }
 
-// heapFloor is the size of an allocation that is never touched. It uses no memory, but counts as live
-// heap. Without it, the garbage collector of a small server under load would run every few
-// milliseconds.
+// heapFloor is the size of an allocation that is never used, in bytes. It occupies no memory, but
+// counts as live heap. Without it, the garbage collector of a small server would run every few
+// milliseconds under load.
 const heapFloor = 64 << 20
 
 func serve(flags *serveFlags, stdout, stderr io.Writer, signals <-chan os.Signal) error {

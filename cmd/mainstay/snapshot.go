@@ -40,12 +40,12 @@ func newSnapshotSave(signals <-chan os.Signal) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "save FILE",
 		Short: "Save a snapshot of a running or stopped server",
-		Long: `Save a consistent snapshot of the store to FILE, which must not exist. 
+		Long: `Save a consistent snapshot of the store to FILE, which must not exist.
 
-With --kubeconfig, the snapshot is taken from a running server, which continues to 
-serve reads and writes. The user must be in system:masters, such as the one in 
-admin.kubeconfig. With --data-dir, it is taken from the data directory of a stopped 
-server. All checksums are verified before FILE is created. 
+With --kubeconfig, the snapshot is taken from a running server, which continues to
+serve reads and writes. The user must be in system:masters, such as the one in
+admin.kubeconfig. With --data-dir, it is taken from the data directory of a stopped
+server. All checksums are verified before FILE is created.
 
 A server with etcd returns a snapshot of etcd, in the format of etcdctl.`,
 		Example: `  mainstay snapshot save backup.snapshot --kubeconfig=mainstay-data/admin.kubeconfig
@@ -82,10 +82,10 @@ func newSnapshotRestore(signals <-chan os.Signal) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Restore a snapshot into a new store",
-		Long: `Create a store from the snapshot FILE in a data directory without a store. All 
-checksums are verified. If the snapshot is damaged, no store is created. 
+		Long: `Create a store from the snapshot FILE in a data directory without a store. All
+checksums are verified. If the snapshot is damaged, no store is created.
 
-Objects keep their resource versions. The store continues at a revision greater than 
+Objects keep their resource versions. The store continues at a revision greater than
 any that clients have seen, so that clients list again and miss no change.`,
 		Example: `  mainstay snapshot restore backup.snapshot --data-dir=/var/lib/mainstay`,
 		Args:    oneFile,
@@ -116,7 +116,8 @@ func oneFile(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// untilSignal returns a context that ends with the first signal.
+// untilSignal returns a context that is canceled by the first signal. The caller must call the
+// returned function.
 func untilSignal(signals <-chan os.Signal) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { // ends with ctx
@@ -130,7 +131,7 @@ func untilSignal(signals <-chan os.Signal) (context.Context, func()) {
 }
 
 // saveFile creates a file with the output of copy, after verifying that it is a complete snapshot,
-// and prints its contents. It never replaces a file.
+// and returns a description of its contents. It never replaces a file.
 func saveFile(path string, copy func(io.Writer) error) (info string, err error) {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		if err != nil {
@@ -155,7 +156,7 @@ func saveFile(path string, copy func(io.Writer) error) (info string, err error) 
 	if err = errors.Join(err, part.Close()); err != nil {
 		return "", err
 	}
-	if info, err = describe(part.Name()); err != nil {
+	if info, err = describeSnapshot(part.Name()); err != nil {
 		return "", err
 	}
 	// Unlike a rename, a link never replaces a new file.
@@ -168,16 +169,16 @@ func saveFile(path string, copy func(io.Writer) error) (info string, err error) 
 	return info, syncFolder(path)
 }
 
-// staleAfter is the age from which a part of a file belongs to a process that was killed. A running
-// one writes all the time.
+// staleAfter is the age at which a partial file is removed. A running process writes to its partial
+// file continuously, so the process of an older one was killed.
 const staleAfter = 10 * time.Minute
 
-// removeStaleParts removes parts of a file that killed processes have left behind.
+// removeStaleParts removes partial files of path that killed processes have left.
 func removeStaleParts(path string) {
 	parts, _ := filepath.Glob(escapeGlob(path) + ".part-*") // the pattern is valid
 	for _, part := range parts {
 		if info, err := os.Lstat(part); err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > staleAfter {
-			_ = os.Remove(part) // or it stays
+			_ = os.Remove(part) // an error leaves the file
 		}
 	}
 }
@@ -199,8 +200,9 @@ func syncFolder(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// describe reads a snapshot to its end, verifies its checksums and returns its contents.
-func describe(path string) (string, error) {
+// describeSnapshot reads a snapshot to its end, verifies its checksums and returns a description of
+// its contents.
+func describeSnapshot(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", err
@@ -224,7 +226,7 @@ func describe(path string) (string, error) {
 	return fmt.Sprintf("%d keys of revision %d", info.Keys, info.Revision), nil
 }
 
-// copyStopped copies the store of a stopped server.
+// copyStopped writes a snapshot of a stopped server's store to w.
 func copyStopped(ctx context.Context, dataDir string, w io.Writer) error {
 	store, release, err := lockStore(dataDir)
 	if err != nil {
@@ -238,7 +240,8 @@ func copyStopped(ctx context.Context, dataDir string, w io.Writer) error {
 	return errors.Join(err, s.Close(), release())
 }
 
-// lockStore locks a data directory that has a store.
+// lockStore locks a data directory and returns the path of its store. It returns an error if there
+// is no store. The caller must call release.
 func lockStore(dataDir string) (store string, release func() error, err error) {
 	if _, err := os.Stat(dataDir); err != nil {
 		return "", nil, err
@@ -257,7 +260,7 @@ func lockStore(dataDir string) (store string, release func() error, err error) {
 	return store, release, nil
 }
 
-// copyRunning copies the store of a running server.
+// copyRunning writes a snapshot of a running server's store to w.
 func copyRunning(ctx context.Context, file string, w io.Writer, bar *progress) error {
 	client, at, err := kubeconfig.Client(file, nil)
 	if err != nil {
@@ -282,7 +285,7 @@ func copyRunning(ctx context.Context, file string, w io.Writer, bar *progress) e
 	return nil
 }
 
-// responseError returns the message of a response that is not successful.
+// responseError returns the message of an unsuccessful response.
 func responseError(resp *http.Response) string {
 	var status metav1.Status
 	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
@@ -292,7 +295,7 @@ func responseError(resp *http.Response) string {
 	return status.Message
 }
 
-// restoreFile creates a store from a snapshot and checks it. After an error there is no store.
+// restoreFile creates a store from a snapshot and verifies it. After an error, no store exists.
 func restoreFile(ctx context.Context, path, dataDir string, bar *progress) (embedded.Report, error) {
 	f, err := os.Open(path)
 	if err != nil {

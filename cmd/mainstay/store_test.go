@@ -21,19 +21,19 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// mainstay runs a command and checks its exit code and output.
-func mainstay(t *testing.T, code int, says string, args ...string) {
+// runCommand runs a command line and checks its exit code and that its output contains want.
+func runCommand(t *testing.T, code int, want string, args ...string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	got := run(args, &stdout, &stderr, nil)
 	out := stdout.String()
 	if code != 0 {
 		if out = stderr.String(); strings.Count(out, "\n") != 1 && code == 1 {
-			t.Errorf("%q says more than a line: %s", args, out)
+			t.Errorf("%q printed more than one line: %s", args, out)
 		}
 	}
-	if got != code || !strings.Contains(out, says) {
-		t.Errorf("%q ended with %d and said %q %q; want %d and %q", args, got, stdout.String(), stderr.String(), code, says)
+	if got != code || !strings.Contains(out, want) {
+		t.Errorf("%q: exit code %d, output %q %q; want %d and %q", args, got, stdout.String(), stderr.String(), code, want)
 	}
 }
 
@@ -58,22 +58,22 @@ func TestStoreCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	mainstay(t, 0, "saved ", "snapshot", "save", path("running"), "--kubeconfig="+s.Kubeconfig())
-	mainstay(t, 1, "the file already exists", "snapshot", "save", path("running"), "--kubeconfig="+s.Kubeconfig())
-	mainstay(t, 1, "data directory is in use", "snapshot", "save", path("stopped"), "--data-dir="+path("data"))
-	mainstay(t, 1, "data directory is in use", "check", "--data-dir="+path("data"))
+	runCommand(t, 0, "saved ", "snapshot", "save", path("running"), "--kubeconfig="+s.Kubeconfig())
+	runCommand(t, 1, "the file already exists", "snapshot", "save", path("running"), "--kubeconfig="+s.Kubeconfig())
+	runCommand(t, 1, "data directory is in use", "snapshot", "save", path("stopped"), "--data-dir="+path("data"))
+	runCommand(t, 1, "data directory is in use", "check", "--data-dir="+path("data"))
 	if err := s.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	mainstay(t, 0, "is consistent: format 1, revision ", "check", "--data-dir="+path("data"))
-	mainstay(t, 0, "saved ", "snapshot", "save", path("stopped"), "--data-dir="+path("data"))
-	mainstay(t, 1, "no such file", "check", "--data-dir="+path("none"))
-	mainstay(t, 1, "no such file", "snapshot", "save", path("x"), "--data-dir="+path("none"))
-	mainstay(t, 1, "is not empty", "snapshot", "restore", path("stopped"), "--data-dir="+path("data"))
-	mainstay(t, 0, "the store continues at revision 2000000000", "snapshot", "restore", path("running"), "--data-dir="+path("restored"))
-	mainstay(t, 2, "--data-dir is required", "snapshot", "restore", path("running"))
-	mainstay(t, 2, "one of --data-dir and --kubeconfig", "snapshot", "save", path("x"))
-	mainstay(t, 2, "requires one file", "snapshot", "save")
+	runCommand(t, 0, "is consistent: format 1, revision ", "check", "--data-dir="+path("data"))
+	runCommand(t, 0, "saved ", "snapshot", "save", path("stopped"), "--data-dir="+path("data"))
+	runCommand(t, 1, "no such file", "check", "--data-dir="+path("none"))
+	runCommand(t, 1, "no such file", "snapshot", "save", path("x"), "--data-dir="+path("none"))
+	runCommand(t, 1, "is not empty", "snapshot", "restore", path("stopped"), "--data-dir="+path("data"))
+	runCommand(t, 0, "the store continues at revision 2000000000", "snapshot", "restore", path("running"), "--data-dir="+path("restored"))
+	runCommand(t, 2, "--data-dir is required", "snapshot", "restore", path("running"))
+	runCommand(t, 2, "one of --data-dir and --kubeconfig", "snapshot", "save", path("x"))
+	runCommand(t, 2, "requires one file", "snapshot", "save")
 
 	raw, err := os.ReadFile(path("running"))
 	if err != nil {
@@ -83,23 +83,23 @@ func TestStoreCommands(t *testing.T) {
 	if err := os.WriteFile(path("damaged"), raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	mainstay(t, 1, "damaged", "snapshot", "restore", path("damaged"), "--data-dir="+path("fresh"))
-	mainstay(t, 1, "there is no store in", "check", "--data-dir="+path("fresh"))
+	runCommand(t, 1, "damaged", "snapshot", "restore", path("damaged"), "--data-dir="+path("fresh"))
+	runCommand(t, 1, "there is no store in", "check", "--data-dir="+path("fresh"))
 	if err := os.WriteFile(path("nonsense"), []byte("nonsense, and more of it"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	mainstay(t, 1, "this is not a snapshot", "snapshot", "restore", path("nonsense"), "--data-dir="+path("fresh"))
+	runCommand(t, 1, "this is not a snapshot", "snapshot", "restore", path("nonsense"), "--data-dir="+path("fresh"))
 
 	cluster := etcdtest.Start(t, etcdtest.Options{TLS: true})
 	files := []string{"--etcd-cafile=" + cluster.Files.CA, "--etcd-certfile=" + cluster.Files.ClientCert, "--etcd-keyfile=" + cluster.Files.ClientKey}
 	url := strings.Join(cluster.URLs(), ",")
-	mainstay(t, 0, "copied ", append(files, "migrate", "--from="+path("restored"), "--to="+url)...)
-	mainstay(t, 1, "the target is not empty", append(files, "migrate", "--from="+path("data"), "--to="+url)...)
-	mainstay(t, 0, "copied ", append(files, "migrate", "--from="+path("data"), "--to="+url, "--force")...)
-	mainstay(t, 0, "copied ", append(files, "migrate", "--from="+url, "--to="+path("fresh"))...)
-	mainstay(t, 1, "use etcd at http://127.0.0.1:1: ", "migrate", "--from=http://127.0.0.1:1", "--to="+path("other"))
-	mainstay(t, 2, "--from and --to are required", "migrate")
-	mainstay(t, 0, "is consistent", "check", "--data-dir="+path("fresh"))
+	runCommand(t, 0, "copied ", append(files, "migrate", "--from="+path("restored"), "--to="+url)...)
+	runCommand(t, 1, "the target is not empty", append(files, "migrate", "--from="+path("data"), "--to="+url)...)
+	runCommand(t, 0, "copied ", append(files, "migrate", "--from="+path("data"), "--to="+url, "--force")...)
+	runCommand(t, 0, "copied ", append(files, "migrate", "--from="+url, "--to="+path("fresh"))...)
+	runCommand(t, 1, "use etcd at http://127.0.0.1:1: ", "migrate", "--from=http://127.0.0.1:1", "--to="+path("other"))
+	runCommand(t, 2, "--from and --to are required", "migrate")
+	runCommand(t, 0, "is consistent", "check", "--data-dir="+path("fresh"))
 
 	for _, options := range []testserver.Options{
 		{Dir: path("restored")}, {Dir: path("fresh")},
@@ -118,14 +118,13 @@ func TestStoreCommands(t *testing.T) {
 			t.Errorf("%s: delete: %v", options.Dir, err)
 		}
 		if len(options.Flags) > 0 {
-			mainstay(t, 0, "saved a snapshot of etcd", "snapshot", "save", path("etcd"), "--kubeconfig="+server.Kubeconfig())
-			mainstay(t, 1, "this is not a snapshot of a Mainstay store", "snapshot", "restore", path("etcd"), "--data-dir="+path("another"))
+			runCommand(t, 0, "saved a snapshot of etcd", "snapshot", "save", path("etcd"), "--kubeconfig="+server.Kubeconfig())
+			runCommand(t, 1, "this is not a snapshot of a Mainstay store", "snapshot", "restore", path("etcd"), "--data-dir="+path("another"))
 		}
 	}
 }
 
-// TestCheckServices: check finds a port that a service has and that is not allocated to
-// it.
+// TestCheckServices checks that check finds a port of a service that is not allocated to it.
 func TestCheckServices(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -139,11 +138,11 @@ func TestCheckServices(t *testing.T) {
 	if err := s.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	mainstay(t, 0, "is consistent", "check", "--data-dir="+dir)
+	runCommand(t, 0, "is consistent", "check", "--data-dir="+dir)
 	port := strconv.Itoa(int(created.Spec.Ports[0].NodePort))
 	removeKey(t, filepath.Join(dir, "store"), "/registry/services/nodeports/"+port)
-	mainstay(t, 1, port+" of the service default/a is not allocated", "check", "--data-dir="+dir)
-	mainstay(t, 0, "is consistent", "check", "--data-dir="+dir, "--etcd-prefix=/other")
+	runCommand(t, 1, port+" of the service default/a is not allocated", "check", "--data-dir="+dir)
+	runCommand(t, 0, "is consistent", "check", "--data-dir="+dir, "--etcd-prefix=/other")
 }
 
 func removeKey(t *testing.T, dir, key string) {

@@ -31,8 +31,8 @@ func (f *testFlags) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.time, testTimeFlag, "", "initial time of the clock, such as 2030-01-02T15:04:05Z; requires --"+faultsFlag)
 }
 
-// apply validates the flags and sets the configuration. all are the flags of the command.
-func (f *testFlags) apply(all *pflag.FlagSet, config *host.TestingConfig) error {
+// applyTo validates the flags and sets the configuration. all contains all flags of the command.
+func (f *testFlags) applyTo(all *pflag.FlagSet, config *host.TestingConfig) error {
 	if !f.faults {
 		for _, name := range []string{testSeedFlag, testTimeFlag} {
 			if all.Changed(name) {

@@ -17,8 +17,8 @@ type usageError struct{ err error }
 func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
 
-// suggestionDistance is the maximum edit distance between an unknown command and a suggested one, as
-// in cobra.
+// suggestionDistance is the maximum edit distance between an unknown command and a suggested one,
+// as in cobra.
 const suggestionDistance = 2
 
 // unknownCommand rejects arguments of a command that has only subcommands, and suggests similar

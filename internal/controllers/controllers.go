@@ -22,11 +22,11 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// Controller is a controller of one control plane.
+// Controller is a controller of one control plane. Only one goroutine may call Start.
 type Controller interface {
-	// Start starts the goroutines of the controller, which run until ctx ends. It returns the
-	// subscriber of the change feed, and a function that waits for the goroutines. A controller can
-	// be started again after that function has returned.
+	// Start starts the controller, which runs until ctx ends. It returns the subscriber for the
+	// change feed, and a function that blocks until all goroutines have ended. Start may be called
+	// again after that function has returned.
 	Start(ctx context.Context) (subscriber changes.Subscriber, wait func())
 }
 
@@ -36,9 +36,9 @@ type Registration struct {
 	Name string
 	// Optional disables the controller unless --controllers lists it.
 	Optional bool
-	// New creates the controller. It starts no goroutine. The result is nil, nil if the controller
-	// has no work in this control plane. A nil New is a controller of kube-controller-manager whose
-	// work other components do.
+	// New creates the controller without starting a goroutine. It returns nil, nil if the
+	// controller is disabled in this control plane. If New is nil, other components of the server
+	// do the work of this kube-controller-manager controller.
 	New func(Dependencies) (Controller, error)
 }
 
@@ -47,8 +47,8 @@ type Registration struct {
 type Dependencies struct {
 	// Access reads and writes objects. Controllers replace the user by their own service account.
 	Access *loopback.Access
-	// Stored opens the storage of a built-in resource without a watch cache, for reading.
-	Stored func(schema.GroupResource) (storage.Interface, error)
+	// OpenStorage opens the storage of a built-in resource for reading, without a watch cache.
+	OpenStorage func(schema.GroupResource) (storage.Interface, error)
 	// Objects reads the stored bytes of all resources.
 	Objects Objects
 	// Authorizer decides the approval of certificates.
@@ -59,7 +59,8 @@ type Dependencies struct {
 	Quotas *quota.Ledger
 	// List lists the current objects of a resource.
 	List quota.ListFunc
-	// DeleteRemote deletes the objects that aggregated servers store in a namespace, as a user.
+	// DeleteRemote deletes the objects of aggregated servers in a namespace, with the permissions
+	// of user.
 	DeleteRemote func(ctx context.Context, user *request.User, namespace string) RemoteContent
 	// ServerIdentities selects the leases in kube-system that are the identities of servers.
 	ServerIdentities labels.Selector
@@ -69,8 +70,8 @@ type Dependencies struct {
 	Settings Settings
 	// Logger receives errors that controllers retry.
 	Logger *slog.Logger
-	// Queues are the metrics of work queues; nil disables them.
-	Queues *work.Metrics
+	// QueueMetrics records the metrics of work queues; nil disables them.
+	QueueMetrics *work.Metrics
 }
 
 // Objects is the access of controllers to the stored bytes of all resources.
@@ -98,19 +99,20 @@ type Resources interface {
 
 // Keys contains keys and certificates of the server.
 type Keys struct {
-	// SigningAuthority returns the certificate and key that sign the requests to a signer, or nil if
-	// they are not signed. A nil function signs no requests.
+	// SigningAuthority returns the CA certificate and key of a signer, or nil if its requests are
+	// not signed. A nil function disables signing.
 	SigningAuthority func(signer string) *tls.Certificate
 	// ServingCA returns the certificates that verify the server, as PEM. nil disables their
 	// publication.
 	ServingCA func() []byte
-	// SignToken returns a service account token with the claims.
+	// SignToken returns a signed service account token with the claims.
 	SignToken func(context.Context, *serviceaccount.Claims) (string, error)
 }
 
 // Settings are the options of controllers.
 type Settings struct {
-	// NamespaceGrace is the delay between the deletion of a namespace and that of its content.
+	// NamespaceGrace is the delay between the deletion of a namespace and the deletion of its
+	// content.
 	NamespaceGrace time.Duration
 	// SigningDuration is the maximum lifetime of signed certificates.
 	SigningDuration time.Duration

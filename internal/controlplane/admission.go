@@ -98,5 +98,5 @@ func (a *admissionPlugins) dependencies(s *settings, r *resources, authorizer au
 
 // namespaceClient returns a client that keeps decoded namespaces.
 func namespaceClient(access *loopback.Access) *loopback.Client[*corev1.Namespace] {
-	return loopback.For[*corev1.Namespace](access, corev1.SchemeGroupVersion.WithResource("namespaces")).Keeping()
+	return loopback.For[*corev1.Namespace](access, corev1.SchemeGroupVersion.WithResource("namespaces")).Cached()
 }

@@ -29,7 +29,7 @@ type defaultObjects struct {
 	registrations *aggregated.Source
 	clusterAuth   *clusterAuth
 	conditions    *flowschemas.Conditions
-	aggregation   *clusterroles.Aggregation // nil if the controller is disabled
+	aggregation   *clusterroles.Aggregator // nil if the controller is disabled
 	// seedable reports that the recorded objects can be used for a first start: no other server can
 	// be starting, values are not encrypted, this server aggregates roles, and neither the audit log
 	// nor policies in files must process the creation of the objects.
@@ -46,7 +46,7 @@ func newDefaultObjects(s *settings, r *resources, clusterAuth *clusterAuth, cond
 	}
 	d := &defaultObjects{
 		settings: s, bootstrap: bootstrap.New(config), registrations: r.registrations, clusterAuth: clusterAuth, conditions: conditions,
-		aggregation: controllerOf[*clusterroles.Aggregation](controllers),
+		aggregation: controllerOf[*clusterroles.Aggregator](controllers),
 	}
 	d.seedable = !s.env.Storage.Shared && s.env.Storage.Transformer == nil && d.aggregation != nil && !process
 	r.versions.add(func([]schema.GroupVersion) { d.bootstrap.VersionsChanged() })

@@ -129,13 +129,13 @@ func newControllers(s *settings, r *resources, authorizer authorizer.Authorizer,
 func newControllerDependencies(s *settings, r *resources, authorizer authorizer.Authorizer, ledger *quota.Ledger) controllers.Dependencies {
 	identity, stored := &s.env.Identity, newStoredResources(r)
 	return controllers.Dependencies{
-		Access:     r.access,
-		Stored:     r.builtin.uncached,
-		Objects:    controllers.Objects{Prefix: s.keyPrefix(), Decrypt: newDecrypt(s), Resources: stored},
-		Authorizer: authorizer,
-		Keys:       controllers.Keys{SigningAuthority: identity.Signing, ServingCA: identity.ServingCA, SignToken: identity.TokenKeys.Sign},
-		Quotas:     ledger,
-		List:       newQuotaLister(stored),
+		Access:      r.access,
+		OpenStorage: r.builtin.uncached,
+		Objects:     controllers.Objects{Prefix: s.keyPrefix(), Decrypt: newDecrypt(s), Resources: stored},
+		Authorizer:  authorizer,
+		Keys:        controllers.Keys{SigningAuthority: identity.Signing, ServingCA: identity.ServingCA, SignToken: identity.TokenKeys.Sign},
+		Quotas:      ledger,
+		List:        newQuotaLister(stored),
 		DeleteRemote: func(ctx context.Context, user *request.User, namespace string) controllers.RemoteContent {
 			return deleteRemote(ctx, r.registrations, user, namespace)
 		},
@@ -144,8 +144,8 @@ func newControllerDependencies(s *settings, r *resources, authorizer authorizer.
 			NamespaceGrace: s.options.Controllers.NamespaceGrace, SigningDuration: s.options.Controllers.ClusterSigningDuration,
 			LegacyTokenPeriod: s.options.Controllers.LegacyTokenCleanUpPeriod, KeepUnknownOwners: s.options.Controllers.KeepUnknownOwners,
 		},
-		Logger: s.env.Telemetry.Logger,
-		Queues: s.env.Telemetry.Metrics.Queues,
+		Logger:       s.env.Telemetry.Logger,
+		QueueMetrics: s.env.Telemetry.Metrics.Queues,
 	}
 }
 
@@ -208,7 +208,7 @@ func (c *controllerSet) run(ctx context.Context) error {
 		return nil
 	}
 	election.New(election.Config{
-		Access: c.access, Stored: c.manager.leases, Identity: candidateIdentity(), Logger: c.settings.env.Telemetry.Logger,
+		Access: c.access, Storage: c.manager.leases, Identity: candidateIdentity(), Logger: c.settings.env.Telemetry.Logger,
 	}).Run(ctx, c.lead)
 	return nil
 }
@@ -237,7 +237,7 @@ func (c *controllerSet) runUntilManagerChanges(ctx context.Context, before bool)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	logger := c.settings.env.Telemetry.Logger
-	external := &election.External{Name: managerLease, Holds: c.manager.leaseExpiry, Changed: cancel}
+	external := &election.ExternalManager{LeaseName: managerLease, LeaseExpiry: c.manager.leaseExpiry, Changed: cancel}
 	managerRuns, subscriber := external.Start(ctx)
 	switch {
 	case managerRuns:
@@ -258,7 +258,7 @@ func (c *controllerSet) runUntilManagerChanges(ctx context.Context, before bool)
 	env := &c.settings.env.Storage
 	changes.New(changes.Config{
 		Backend: env.Backend, Overrides: c.builtin.overrides(env.Backend), Decrypt: newDecrypt(c.settings), Prefix: c.settings.prefix,
-		Stores: c.builtin.rows.StoresPath, Logger: logger,
+		IsBuiltinPath: c.builtin.rows.StoresPath, Logger: logger,
 	}, subscribers...).Run(ctx)
 	return managerRuns
 }

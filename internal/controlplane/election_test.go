@@ -41,7 +41,7 @@ func TestElection(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			election.New(election.Config{Access: access, Stored: stored, Identity: identity, Logger: slog.New(slog.DiscardHandler)}).Run(ctx, func(ctx context.Context) {
+			election.New(election.Config{Access: access, Storage: stored, Identity: identity, Logger: slog.New(slog.DiscardHandler)}).Run(ctx, func(ctx context.Context) {
 				if acting.Add(1) > 1 {
 					t.Errorf("%s and another one act", identity)
 				}

@@ -68,11 +68,11 @@ func newFlowControl(s *settings, r *resources, counts *objectCounts) (*flowContr
 // the change.
 func (f *flowControl) observe(o *observers) error {
 	schemaConditions := &storage.Observer{
-		Written: func(record *codec.Record) error { f.conditions.Schema(record.Name().Name); return nil },
+		Written: func(record *codec.Record) error { f.conditions.SyncSchema(record.Name().Name); return nil },
 	}
 	levelConditions := &storage.Observer{
-		Written: func(record *codec.Record) error { f.conditions.Level(record.Name().Name); return nil },
-		Deleted: func(name types.NamespacedName, _ int64) { f.conditions.Level(name.Name) },
+		Written: func(record *codec.Record) error { f.conditions.SyncLevel(record.Name().Name); return nil },
+		Deleted: func(name types.NamespacedName, _ int64) { f.conditions.SyncLevel(name.Name) },
 	}
 	if f.control != nil {
 		schemaConditions = f.control.Observer(flowSchemas).And(schemaConditions)

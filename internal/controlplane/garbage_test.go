@@ -183,7 +183,7 @@ func (c *collectorTest) all() map[string]changes.Meta {
 		c.t.Fatal(err)
 	}
 	for _, e := range result.Entries {
-		if meta, err := changes.MetaOf(e.Value); err == nil {
+		if meta, err := changes.ParseMeta(e.Value); err == nil {
 			found[meta.UID] = meta
 		}
 	}
@@ -232,7 +232,7 @@ func (c *collectorTest) justified(from kv.Revision) {
 	collected := 0
 	for batch := range w.Batches() {
 		for _, e := range batch.Events {
-			now, err := changes.MetaOf(e.Value)
+			now, err := changes.ParseMeta(e.Value)
 			if err != nil {
 				continue
 			}
@@ -244,7 +244,7 @@ func (c *collectorTest) justified(from kv.Revision) {
 				waited[now.UID] = waited[now.UID] || now.Deleting && slices.Contains(now.Finalizers, metav1.FinalizerDeleteDependents)
 				continue
 			}
-			old, _ := changes.MetaOf(e.Prev.Value)
+			old, _ := changes.ParseMeta(e.Prev.Value)
 			delete(living, old.UID)
 			byTest, ours := deleted[old.UID]
 			if !ours || byTest {

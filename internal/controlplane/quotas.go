@@ -98,7 +98,7 @@ const recountTimeout = 10 * time.Second
 func (q *quotaRecounter) written(record *codec.Record) error {
 	written, err := codec.SharedAs[*corev1.ResourceQuota](record)
 	counter := controllerOf[*resourcequotas.Controller](q.controllers)
-	if err != nil || resourcequotas.Counted(written) || counter == nil {
+	if err != nil || resourcequotas.IsUpToDate(written) || counter == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(q.settings.lifetime, recountTimeout)

@@ -24,7 +24,7 @@ func newStorageVersionReporter(s *settings, r *resources) (*storageversions.Repo
 	}
 	return storageversions.NewReporter(storageversions.ReporterConfig{
 		ServerID: telemetry.ServerID(s.env.Network.Hostname), Builtin: builtinStorageVersions(r.builtin.served), Custom: r.definitions.StorageVersions,
-		Stored: stored, Access: r.access.As(nil, manager),
+		Storage: stored, Access: r.access.As(nil, manager),
 	}), nil
 }
 

@@ -1,10 +1,11 @@
-// Package flags defines command-line flags of types that pflag does not have: disabling switches,
-// limits and periods with a special zero, sizes, ports, addresses and TLS settings. Configuration
-// groups use it in their AddFlags methods.
+// Package flags defines command-line flags of types that pflag does not have: switches that are on
+// by default, limits and periods that 0 disables, sizes, ports, addresses and TLS settings. The
+// configuration groups of the server use it in their AddFlags methods.
 //
 // Each function defines one flag, whose value is stored in *p. Except where noted, *p keeps its
-// value until the flag is set, so that the default of the flag is the default of the configuration;
-// preset is only the text of the default in the help.
+// value until the flag is set. Parameter preset is only the default in the help. Invalid values are
+// returned as errors of FlagSet.Parse. Like pflag, the functions panic if the flag is already
+// defined.
 package flags
 
 import (
@@ -40,13 +41,15 @@ func (v *value) String() string { return v.text }
 // Type implements pflag.Value.
 func (v *value) Type() string { return v.kind }
 
-// Var defines a flag that calls set with each value. kind is the type in the help; preset is the
-// default, "" if the usage describes it.
+// Var defines a flag that calls set with each value; the error of set is the error of parsing. kind
+// is the type in the help. preset is the default in the help; it is empty if usage describes the
+// default.
 func Var(fs *pflag.FlagSet, name, kind, preset, usage string, set func(string) error) {
 	fs.Var(&value{kind: kind, text: preset, set: set}, name, usage)
 }
 
-// ListVar defines a flag like Var that may be repeated. Its text is the list of all values.
+// ListVar defines a flag like Var that may be repeated. Its text is the comma-separated list of all
+// values.
 func ListVar(fs *pflag.FlagSet, name, kind, usage string, set func(string) error) {
 	fs.Var(&list{value{kind: kind, set: set}}, name, usage)
 }
@@ -66,7 +69,7 @@ func (l *list) Set(text string) error {
 	return nil
 }
 
-// EnabledVar defines a bool flag that is true by default and stores its opposite: *disabled is true
+// EnabledVar defines a bool flag that is true by default. It stores the opposite: *disabled is true
 // if the flag is false.
 func EnabledVar(fs *pflag.FlagSet, disabled *bool, name, usage string) {
 	Var(fs, name, "bool", "true", usage, func(text string) error {
@@ -77,7 +80,7 @@ func EnabledVar(fs *pflag.FlagSet, disabled *bool, name, usage string) {
 	fs.Lookup(name).NoOptDefVal = "true"
 }
 
-// FixedVar defines a flag that accepts one value only.
+// FixedVar defines a flag that accepts only the value fixed.
 func FixedVar(fs *pflag.FlagSet, name, fixed, usage string) {
 	Var(fs, name, "string", fixed, usage, func(text string) error {
 		if text != fixed {
@@ -96,7 +99,7 @@ var (
 	errNotANumber = errors.New("it is not a number")
 )
 
-// LimitVar defines a maximum. 0 disables it and is stored as -1.
+// LimitVar defines a non-negative maximum. The value 0 disables the limit and is stored as -1.
 func LimitVar(fs *pflag.FlagSet, p *int, name string, preset int, usage string) {
 	Var(fs, name, "int", strconv.Itoa(preset), usage, func(text string) error {
 		n, err := strconv.Atoi(text)
@@ -113,8 +116,8 @@ func LimitVar(fs *pflag.FlagSet, p *int, name string, preset int, usage string) 
 	})
 }
 
-// BytesVar defines a maximum size in bytes, with the suffixes of Kubernetes quantities. 0 disables
-// it and is stored as -1.
+// BytesVar defines a maximum size in bytes, with the suffixes of Kubernetes quantities such as
+// 512Mi. The value 0 disables the limit and is stored as -1.
 func BytesVar(fs *pflag.FlagSet, p *int64, name, preset, usage string) {
 	Var(fs, name, "quantity", preset, usage, func(text string) error {
 		q, err := resource.ParseQuantity(text)
@@ -133,7 +136,8 @@ func BytesVar(fs *pflag.FlagSet, p *int64, name, preset, usage string) {
 	})
 }
 
-// PeriodVar defines a duration. 0 disables the feature and is stored as -1.
+// PeriodVar defines a non-negative duration such as 5m. The value 0 disables the feature and is
+// stored as -1.
 func PeriodVar(fs *pflag.FlagSet, p *time.Duration, name string, preset time.Duration, usage string) {
 	Var(fs, name, "duration", preset.String(), usage, func(text string) error {
 		d, err := time.ParseDuration(text)
@@ -150,7 +154,7 @@ func PeriodVar(fs *pflag.FlagSet, p *time.Duration, name string, preset time.Dur
 	})
 }
 
-// SecondsVar defines a duration as a number of seconds.
+// SecondsVar defines a duration as an integer number of seconds.
 func SecondsVar(fs *pflag.FlagSet, p *time.Duration, name string, preset time.Duration, usage string) {
 	Var(fs, name, "int", strconv.Itoa(int(preset/time.Second)), usage, func(text string) error {
 		d, err := parseSeconds(text)
@@ -161,8 +165,8 @@ func SecondsVar(fs *pflag.FlagSet, p *time.Duration, name string, preset time.Du
 	})
 }
 
-// PeriodSecondsVar defines a duration as a number of seconds. 0 disables the feature and is stored
-// as -1.
+// PeriodSecondsVar defines a non-negative duration as an integer number of seconds. The value 0
+// disables the feature and is stored as -1.
 func PeriodSecondsVar(fs *pflag.FlagSet, p *time.Duration, name string, preset time.Duration, usage string) {
 	Var(fs, name, "int", strconv.Itoa(int(preset/time.Second)), usage, func(text string) error {
 		d, err := parseSeconds(text)
@@ -187,7 +191,7 @@ func parseSeconds(text string) (time.Duration, error) {
 	return time.Duration(n) * time.Second, nil
 }
 
-// OptionalSecondsVar defines a number of seconds, of which 0 is a valid value. *p is nil until the
+// OptionalSecondsVar defines an integer number of seconds that may be 0. *p remains nil until the
 // flag is set.
 func OptionalSecondsVar(fs *pflag.FlagSet, p **int64, name string, preset int64, usage string) {
 	Var(fs, name, "int", strconv.FormatInt(preset, 10), usage, func(text string) error {
@@ -200,7 +204,7 @@ func OptionalSecondsVar(fs *pflag.FlagSet, p **int64, name string, preset int64,
 	})
 }
 
-// PortVar defines a port to listen on. 0 means any free port and is stored as -1.
+// PortVar defines a TCP port to listen on. The value 0 selects a free port and is stored as -1.
 func PortVar(fs *pflag.FlagSet, p *int, name string, preset int, usage string) {
 	Var(fs, name, "int", strconv.Itoa(preset), usage, func(text string) error {
 		n, err := strconv.ParseUint(text, 10, 16)
@@ -226,7 +230,8 @@ func AddrVar(fs *pflag.FlagSet, p *netip.Addr, name, usage string) {
 	})
 }
 
-// PrefixesVar defines a comma-separated list of CIDRs.
+// PrefixesVar defines a comma-separated list of CIDRs. Host bits are cleared. A repeated flag
+// replaces the list.
 func PrefixesVar(fs *pflag.FlagSet, p *[]netip.Prefix, name, usage string) {
 	Var(fs, name, "cidrs", "", usage, func(text string) error {
 		var prefixes []netip.Prefix

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// TLSVersionVar defines a TLS version, by the name of the constant in crypto/tls. The empty value is
-// stored as 0.
+// TLSVersionVar defines a TLS version by the name of its constant in crypto/tls, such as
+// VersionTLS12. The empty value is stored as 0.
 func TLSVersionVar(fs *pflag.FlagSet, p *uint16, name, usage string) {
 	Var(fs, name, "string", "", usage, func(text string) error {
 		if text == "" {
@@ -29,7 +29,8 @@ func TLSVersionVar(fs *pflag.FlagSet, p *uint16, name, usage string) {
 	})
 }
 
-// TLSVersionNames returns the values of a TLSVersionVar, in ascending order.
+// TLSVersionNames returns the valid values of a TLSVersionVar in ascending order. The caller owns
+// the slice.
 func TLSVersionNames() []string {
 	var names []string
 	for id := uint16(tls.VersionTLS10); id <= tls.VersionTLS13; id++ {
@@ -71,8 +72,8 @@ func cipherSuiteName(name string) string {
 	return name
 }
 
-// CurvesVar defines a comma-separated list of key exchanges, by the numbers of tls.CurveID. A
-// repeated flag adds to the list.
+// CurvesVar defines a comma-separated list of key exchanges, by their tls.CurveID numbers. A
+// repeated flag adds to the list. Duplicate and unsupported numbers are errors.
 func CurvesVar(fs *pflag.FlagSet, p *[]tls.CurveID, name, usage string) {
 	ListVar(fs, name, "numbers", usage, func(text string) error {
 		if text == "" {

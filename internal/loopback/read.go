@@ -12,8 +12,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Get returns the newest state of an object, which is shared and must not be
-// changed. A missing one is an API error (apierrors.IsNotFound).
+// Get returns the current state of an object. The object is shared and must not be modified. If it
+// does not exist, the error is an API error with reason NotFound.
 func (c *Client[T]) Get(ctx context.Context, name types.NamespacedName) (T, error) {
 	resource, storage, err := find[rest.Getter](c)
 	if err != nil {
@@ -28,8 +28,8 @@ func (c *Client[T]) Get(ctx context.Context, name types.NamespacedName) (T, erro
 	return c.read(resource, record)
 }
 
-// List returns the selected objects of a namespace, or of all where that is empty.
-// They are shared and must not be changed. An error is the last thing returned.
+// List iterates over the selected objects of a namespace, or of all namespaces if namespace is
+// empty. The objects are shared and must not be modified. The iteration ends after the first error.
 func (c *Client[T]) List(ctx context.Context, namespace string, options rest.ListOptions) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
@@ -55,21 +55,22 @@ func (c *Client[T]) List(ctx context.Context, namespace string, options rest.Lis
 	}
 }
 
-// Collection is the input of a reflector.
+// Collection is the storage of a resource that a reflector can list and watch.
 type Collection interface {
 	rest.Lister
 	rest.Watcher
 }
 
-// Collection returns the resource's collection, to be followed by a reflector.
+// Collection returns the storage of the resource for a reflector. It returns an error if the
+// resource is not served, or cannot be listed and watched.
 func (c *Client[T]) Collection() (Collection, error) {
 	_, storage, err := find[Collection](c)
 	return storage, err
 }
 
-// read returns the object of a record in the version of a resource.
+// read decodes a record and converts it to the version of a resource.
 func (c *Client[T]) read(resource *rest.Resource, record *codec.Record) (T, error) {
-	if c.keeps {
+	if c.cached {
 		obj, err := record.Kept()
 		return typed[T](resource, record, obj, err)
 	}
@@ -77,7 +78,8 @@ func (c *Client[T]) read(resource *rest.Resource, record *codec.Record) (T, erro
 	return typed[T](resource, record, obj, err)
 }
 
-// typed returns the decoded object of a record in the version of a resource.
+// typed converts a decoded object of the hub version to the version of a resource. err is the error
+// of decoding it.
 func typed[T codec.Object](resource *rest.Resource, record *codec.Record, obj codec.Object, err error) (T, error) {
 	var none T
 	if err != nil {

@@ -18,11 +18,11 @@ import (
 // a write; it has stopGrace to finish. A stopped controller therefore ends between two writes and
 // has the outcome of the last one.
 
-// stopGrace is how long a write may take after the end of its context.
+// stopGrace is the maximum duration of a write after the end of its context.
 const stopGrace = 5 * time.Second
 
 // uninterrupted returns a context for one write, which ends stopGrace after ctx. It returns the
-// error of ctx if that has ended. The caller calls done after the write.
+// error of ctx if ctx has ended. The caller must call done after the write.
 func uninterrupted(ctx context.Context) (write context.Context, done func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
@@ -43,7 +43,8 @@ func uninterrupted(ctx context.Context) (write context.Context, done func(), err
 	}, nil
 }
 
-// Create creates an object. It is not the caller's any more.
+// Create creates an object and returns the stored object. The caller must not use obj afterwards.
+// An existing object is an API error with reason AlreadyExists.
 func (c *Client[T]) Create(ctx context.Context, obj T) (T, error) {
 	resource, _, err := find[rest.Creater](c)
 	if err != nil {
@@ -60,8 +61,9 @@ func (c *Client[T]) Create(ctx context.Context, obj T) (T, error) {
 	return result[T](resource)(c.access.API.Create(c.context(ctx, "create", name), resource, obj, metav1.CreateOptions{FieldManager: c.access.Manager}))
 }
 
-// Update replaces an object with the result of change. change may be called several times, each
-// time with a new copy; its error is returned. If change modifies nothing, no write occurs.
+// Update replaces an object with the result of change and returns the stored object. change may be
+// called several times, each time with a new copy of the current object; Update returns its errors.
+// If change modifies nothing, no write occurs.
 func (c *Client[T]) Update(ctx context.Context, name types.NamespacedName, change func(T) error) (T, error) {
 	resource, _, err := find[rest.Updater](c)
 	if err != nil {
@@ -88,7 +90,8 @@ func (c *Client[T]) Update(ctx context.Context, name types.NamespacedName, chang
 }
 
 // Apply applies a configuration with apiVersion, kind and the fields of the manager, and creates
-// the object if it does not exist (KEP-555). force takes over fields of other managers.
+// the object if it does not exist (KEP-555). If force is true, it takes over fields of other
+// managers; otherwise a conflict is an API error with reason Conflict.
 func (c *Client[T]) Apply(ctx context.Context, configuration *unstructured.Unstructured, force bool) (T, error) {
 	resource, _, err := find[rest.Updater](c)
 	if err != nil {
@@ -106,7 +109,8 @@ func (c *Client[T]) Apply(ctx context.Context, configuration *unstructured.Unstr
 		metav1.ApplyOptions{FieldManager: c.access.Manager, Force: force}))
 }
 
-// Delete deletes an object, or begins to.
+// Delete deletes an object. It returns after the deletion has started: an object with finalizers or
+// a grace period still exists. A missing object is an API error with reason NotFound.
 func (c *Client[T]) Delete(ctx context.Context, name types.NamespacedName, options metav1.DeleteOptions) error {
 	resource, _, err := find[rest.GracefulDeleter](c)
 	if err != nil {
@@ -144,7 +148,7 @@ func (c *Client[T]) DeleteSome(ctx context.Context, namespace string, options me
 	}, nil
 }
 
-// result converts the result of a write.
+// result returns a function that converts the result of a write to T.
 func result[T codec.Object](resource *rest.Resource) func(*codec.Record, error) (T, error) {
 	return func(record *codec.Record, err error) (T, error) {
 		if err != nil || record == nil {

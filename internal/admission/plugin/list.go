@@ -119,7 +119,7 @@ func client[T codec.Object](d Dependencies, gv schema.GroupVersion, resource str
 // cached returns a client that keeps decoded objects, for objects that are read much more often than
 // written.
 func cached[T codec.Object](d Dependencies, gv schema.GroupVersion, resource string) *loopback.Client[T] {
-	return client[T](d, gv, resource).Keeping()
+	return client[T](d, gv, resource).Cached()
 }
 
 func (d Dependencies) namespaces() *loopback.Client[*corev1.Namespace] {

@@ -17,9 +17,9 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// managedLabel is the label of autoregistered APIServices. Its value is onStart for built-in group versions, whose
-// APIServices are corrected only when a server starts, and always for custom resources, whose APIServices are
-// corrected after every change.
+// managedLabel is the label of autoregistered APIServices. Its value is onStart for built-in group
+// versions, whose APIServices are corrected only when a server starts, and always for custom
+// resources, whose APIServices are corrected after every change.
 const (
 	managedLabel = "kube-aggregator.kubernetes.io/automanaged"
 	onStart      = "onstart"
@@ -29,9 +29,9 @@ const (
 // maxWrites is the maximum number of concurrent writes of APIServices, which share fsyncs.
 const maxWrites = 32
 
-// Register creates or corrects the APIServices of the built-in group versions. It must be called once, after Load and
-// before Run, which registers the others. It blocks until they are stored. The error is that of a failed write; Run
-// repeats it.
+// Register creates or corrects the APIServices of the built-in group versions. It must be called
+// once, after Load and before Run, which registers the others. It blocks until they are stored.
+// After a failed write it returns the error, and Run retries the write.
 func (s *Source) Register(ctx context.Context) error {
 	var own []string
 	for _, name := range s.dirty.drain() {
@@ -44,9 +44,10 @@ func (s *Source) Register(ctx context.Context) error {
 	return s.syncAll(ctx, own, true)
 }
 
-// syncAll syncs autoregistered APIServices. It creates missing ones, deletes APIServices of group versions that are no
-// longer served, and ignores APIServices without managedLabel. It adds names whose write failed to the dirty set again.
-// If starting is set, it also corrects APIServices with the value onStart.
+// syncAll syncs autoregistered APIServices. It creates missing ones, deletes APIServices of group
+// versions that are no longer served, and ignores APIServices without managedLabel. It adds names
+// whose write failed to the dirty set again. If starting is set, it also corrects APIServices with
+// the value onStart.
 func (s *Source) syncAll(ctx context.Context, names []string, starting bool) error {
 	var group errgroup.Group
 	group.SetLimit(maxWrites)
@@ -63,9 +64,9 @@ func (s *Source) syncAll(ctx context.Context, names []string, starting bool) err
 	return group.Wait()
 }
 
-// wantedLabel returns the value of managedLabel for a group version, or an empty string if the group version must not
-// be registered.
-func (s *Source) wantedLabel(gv schema.GroupVersion) string {
+// desiredLabel returns the value of managedLabel for a group version, or an empty string if the
+// group version must not be registered.
+func (s *Source) desiredLabel(gv schema.GroupVersion) string {
 	switch {
 	case gv.Group == apiregistrationv1.GroupName:
 		return ""
@@ -80,7 +81,7 @@ func (s *Source) wantedLabel(gv schema.GroupVersion) string {
 // sync syncs one APIService.
 func (s *Source) sync(ctx context.Context, name string, starting bool) error {
 	gv := groupVersionOf(name)
-	want := s.wantedLabel(gv)
+	want := s.desiredLabel(gv)
 	record, err := s.config.APIServices.Get(ctx, types.NamespacedName{Name: name}, storage.ReadOptions{})
 	if errors.Is(err, storage.ErrNotFound) {
 		if want == "" {
@@ -104,8 +105,8 @@ func (s *Source) sync(ctx context.Context, name string, starting bool) error {
 	return s.correct(ctx, service.Name, gv, want, starting)
 }
 
-// unregister deletes an APIService. It fails if the APIService has changed since it was read; the caller then syncs it
-// again.
+// unregister deletes an APIService. It fails if the APIService has changed since it was read; the
+// caller then syncs it again.
 func (s *Source) unregister(ctx context.Context, service *apiregistrationv1.APIService) error {
 	unchanged := metav1.Preconditions{UID: &service.UID, ResourceVersion: &service.ResourceVersion}
 	err := s.config.Client.Delete(ctx, types.NamespacedName{Name: service.Name}, metav1.DeleteOptions{Preconditions: &unchanged})

@@ -30,8 +30,8 @@ func unknown(reason, format string, args ...any) availability {
 	return availability{apiregistrationv1.ConditionUnknown, reason, fmt.Sprintf(format, args...)}
 }
 
-// checkAvailability checks whether the server of a registration is reachable: that its Service has endpoints, and that
-// a request succeeds. The reasons and messages are kube-apiserver's.
+// checkAvailability checks whether the server of a registration is reachable: that its Service has
+// endpoints, and that a request succeeds. The reasons and messages are kube-apiserver's.
 func (s *Source) checkAvailability(ctx context.Context, r *registration) availability {
 	at := r.server.address.service
 	service, err := s.config.Cluster.Service(ctx, at.Namespace, at.Name)
@@ -52,7 +52,8 @@ func (s *Source) checkAvailability(ctx context.Context, r *registration) availab
 	return availability{apiregistrationv1.ConditionTrue, "Passed", "all checks passed"}
 }
 
-// checkService checks the port and the endpoints of a Service. found reports whether there is a fault.
+// checkService checks the port and the endpoints of a Service. found reports whether there is a
+// fault.
 func (s *Source) checkService(ctx context.Context, service *corev1.Service, port int32) (fault availability, found bool) {
 	i := slices.IndexFunc(service.Spec.Ports, func(p corev1.ServicePort) bool { return p.Port == port })
 	if i < 0 {
@@ -66,13 +67,14 @@ func (s *Source) checkService(ctx context.Context, service *corev1.Service, port
 	if len(endpoints) == 0 {
 		return s.checkEndpoints(ctx, service, name)
 	}
-	if !slices.ContainsFunc(endpoints, func(e *discoveryv1.EndpointSlice) bool { return hasReady(e, name) }) {
+	if !slices.ContainsFunc(endpoints, func(e *discoveryv1.EndpointSlice) bool { return hasReadyEndpoint(e, name) }) {
 		return unavailable("MissingEndpoints", "endpointslices for service/%s in %q have no addresses with port name %q", service.Name, service.Namespace, name), true
 	}
 	return availability{}, false
 }
 
-// checkEndpoints checks the Endpoints of a Service without EndpointSlices. Its results are those of checkService.
+// checkEndpoints checks the Endpoints of a Service without EndpointSlices, with the results of
+// checkService.
 func (s *Source) checkEndpoints(ctx context.Context, service *corev1.Service, port string) (fault availability, found bool) {
 	endpoints, err := s.config.Cluster.Endpoints(ctx, service.Namespace, service.Name)
 	switch {
@@ -90,8 +92,8 @@ func (s *Source) checkEndpoints(ctx context.Context, service *corev1.Service, po
 	return availability{}, false
 }
 
-// hasReady reports whether a slice has a ready endpoint and a port.
-func hasReady(slice *discoveryv1.EndpointSlice, port string) bool {
+// hasReadyEndpoint reports whether a slice has a ready endpoint and a port.
+func hasReadyEndpoint(slice *discoveryv1.EndpointSlice, port string) bool {
 	return slices.ContainsFunc(slice.Endpoints, func(e discoveryv1.Endpoint) bool { return e.Conditions.Ready == nil || *e.Conditions.Ready }) &&
 		slices.ContainsFunc(slice.Ports, func(p discoveryv1.EndpointPort) bool {
 			return p.Port != nil && (p.Name == nil && port == "" || p.Name != nil && *p.Name == port)
@@ -99,18 +101,20 @@ func hasReady(slice *discoveryv1.EndpointSlice, port string) bool {
 }
 
 const (
-	// maxAttempts is the maximum number of requests of a probe. If a Service has several endpoints, they use
-	// different connections.
+	// maxAttempts is the maximum number of requests of a probe. If a Service has several endpoints,
+	// they use different connections.
 	maxAttempts = 5
-	// hedgeDelay is the time after which the other attempts start, if the first one has not finished.
+	// hedgeDelay is the time after which the other attempts start, if the first one has not
+	// finished.
 	hedgeDelay = time.Second
 )
 
 // errSlowAttempt reports that the first attempt takes longer than hedgeDelay.
 var errSlowAttempt = errors.New("no response yet")
 
-// probe sends requests for a path until one succeeds. If the first attempt fails or takes longer than hedgeDelay, the
-// others run concurrently. It returns the error of the last attempt after all have failed.
+// probe sends requests for a path until one succeeds. If the first attempt fails or takes longer
+// than hedgeDelay, the others run concurrently. It returns the error of the last attempt after all
+// have failed.
 func (s *server) probe(ctx context.Context, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()

@@ -30,7 +30,7 @@ func TestNames(t *testing.T) {
 func TestFromPlain(t *testing.T) {
 	t.Parallel()
 	gv := schema.GroupVersion{Group: "example.com", Version: "v1"}
-	got := fromPlain(gv, []metav1.APIResource{
+	got := aggregateResources(gv, []metav1.APIResource{
 		{Name: "trees/scale", Kind: "Scale", Group: "autoscaling", Version: "v1", Namespaced: true, Verbs: metav1.Verbs{"get"}},
 		{Name: "apples", SingularName: "apple", Kind: "Apple", Verbs: metav1.Verbs{"list"}, ShortNames: []string{"ap"}},
 		{Name: "apples/status", Kind: "Apple", Verbs: metav1.Verbs{"update"}},
@@ -50,7 +50,7 @@ func TestFromPlain(t *testing.T) {
 	}
 }
 
-// cluster has one service and its endpoints.
+// cluster is an egress.Cluster with at most one Service and its endpoints.
 type cluster struct {
 	service   *corev1.Service
 	slices    []*discoveryv1.EndpointSlice
@@ -76,7 +76,7 @@ func (c cluster) Endpoints(_ context.Context, _, name string) (*corev1.Endpoints
 	return c.endpoints, nil
 }
 
-// nowhere is a resolver that finds no service.
+// nowhere is a resolver that finds no Service.
 type nowhere struct{}
 
 func (nowhere) Resolve(context.Context, egress.Service) (string, error) {
@@ -101,16 +101,16 @@ func TestCheckAvailability(t *testing.T) {
 		want    availability
 	}{
 		{"no service", cluster{}, unavailable("ServiceNotFound", `service/s in "a" is not present`)},
-		{"trouble", cluster{err: errors.New("no disk")}, unknown("ServiceAccessError", `service/s in "a" cannot be checked due to: no disk`)},
+		{"access error", cluster{err: errors.New("no disk")}, unknown("ServiceAccessError", `service/s in "a" cannot be checked due to: no disk`)},
 		{"another port", cluster{service: service(corev1.ServiceTypeClusterIP, 80)}, unavailable("ServicePortError", `service/s in "a" is not listening on port 443`)},
 		{"no endpoints", cluster{service: service(corev1.ServiceTypeClusterIP, 443)}, unavailable("EndpointsNotFound", `cannot find endpointslices for service/s in "a"`)},
 		{"none ready", cluster{service: service(corev1.ServiceTypeClusterIP, 443), slices: slice("web", &no)},
 			unavailable("MissingEndpoints", `endpointslices for service/s in "a" have no addresses with port name "web"`)},
 		{"another name", cluster{service: service(corev1.ServiceTypeClusterIP, 443), slices: slice("metrics", nil)},
 			unavailable("MissingEndpoints", `endpointslices for service/s in "a" have no addresses with port name "web"`)},
-		{"no endpoints", cluster{service: service(corev1.ServiceTypeClusterIP, 443), slices: slice("web", nil)},
+		{"not reachable", cluster{service: service(corev1.ServiceTypeClusterIP, 443), slices: slice("web", nil)},
 			unavailable("FailedDiscoveryCheck", "failing or missing response from https://s.a.svc:443/apis/example.com/v1: find service a/s:443: there is none")},
-		{"not of this network", cluster{service: service(corev1.ServiceTypeExternalName, 80)},
+		{"external name", cluster{service: service(corev1.ServiceTypeExternalName, 80)},
 			unavailable("FailedDiscoveryCheck", "failing or missing response from https://s.a.svc:443/apis/example.com/v1: find service a/s:443: there is none")},
 	}
 	for _, tt := range tests {

@@ -17,8 +17,8 @@ import (
 const (
 	// maxConcurrentChecks is the maximum number of concurrent checks.
 	maxConcurrentChecks = 8
-	// firstRetry is the delay after the first failed check. It doubles with each further failure, up to
-	// maxRetry.
+	// firstRetry is the delay after the first failed check. It doubles with each further failure,
+	// up to maxRetry.
 	firstRetry = 100 * time.Millisecond
 	maxRetry   = 10 * time.Second
 	// suspectPeriod is the minimum time between checks that failed requests trigger.
@@ -29,12 +29,12 @@ const (
 type checks struct {
 	*Source
 	byGroupVersion map[schema.GroupVersion]*check
-	// done receives the results of checks. changed receives Services with changed endpoints; an empty name
-	// means all Services.
-	done     chan result
-	changed  chan corev1.ObjectReference
-	workers  errgroup.Group
-	inFlight int
+	// done receives the results of checks. changed receives Services with changed endpoints; an
+	// empty name means all Services.
+	results         chan result
+	changedServices chan corev1.ObjectReference
+	workers         errgroup.Group
+	inFlight        int
 	// stopFollowing stops the reflectors of Config.Endpoints; nil if they do not run.
 	stopFollowing context.CancelFunc
 	reflectors    sync.WaitGroup
@@ -60,7 +60,7 @@ type result struct {
 
 func newChecks(s *Source) *checks {
 	return &checks{
-		Source: s, byGroupVersion: map[schema.GroupVersion]*check{}, done: make(chan result), changed: make(chan corev1.ObjectReference),
+		Source: s, byGroupVersion: map[schema.GroupVersion]*check{}, results: make(chan result), changedServices: make(chan corev1.ObjectReference),
 	}
 }
 
@@ -81,9 +81,9 @@ func (c *checks) run(ctx context.Context) {
 			return
 		case <-c.wakeChecks:
 			c.syncRegistrations(ctx)
-		case service := <-c.changed:
+		case service := <-c.changedServices:
 			c.requeue(service)
-		case f := <-c.done:
+		case f := <-c.results:
 			c.finish(f)
 		case <-timer.C:
 		}
@@ -138,8 +138,8 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// startDue starts the checks that are due, up to maxConcurrentChecks. It returns the time until the next check is
-// due.
+// startDue starts the checks that are due, up to maxConcurrentChecks. It returns the time until the
+// next check is due.
 func (c *checks) startDue(ctx context.Context) time.Duration {
 	now, next := time.Now(), time.Hour
 	for gv, known := range c.byGroupVersion {
@@ -163,7 +163,7 @@ func (c *checks) startDue(ctx context.Context) time.Duration {
 		c.workers.Go(func() error {
 			passed := c.check(ctx, r, fresh)
 			select {
-			case c.done <- result{gv, passed}:
+			case c.results <- result{gv, passed}:
 			case <-ctx.Done():
 			}
 			return nil
@@ -172,8 +172,8 @@ func (c *checks) startDue(ctx context.Context) time.Duration {
 	return next
 }
 
-// check checks the availability of a registration, fetches its discovery, and writes its status. It reports whether
-// all of these steps succeeded. fresh bypasses the cache of discovery.
+// check checks the availability of a registration, fetches its discovery, and writes its status. It
+// reports whether all of these steps succeeded. fresh bypasses the cache of discovery.
 func (c *checks) check(ctx context.Context, r *registration, fresh bool) (passed bool) {
 	r.server.suspected.Store(false)
 	v := c.checkAvailability(ctx, r)
@@ -193,7 +193,8 @@ func (c *checks) check(ctx context.Context, r *registration, fresh bool) (passed
 	return passed
 }
 
-// discover fetches the discovery and OpenAPI documents of a registration. It reports whether discovery was fetched.
+// discover fetches the discovery and OpenAPI documents of a registration. It reports whether
+// discovery was fetched.
 func (c *checks) discover(ctx context.Context, r *registration, fresh bool) bool {
 	resources, err := r.server.discover(ctx, r.gv, fresh)
 	if err != nil {
@@ -244,7 +245,7 @@ func (c *checks) requeue(service corev1.ObjectReference) {
 func (c *checks) follow(ctx context.Context, resource schema.GroupResource, collection reflector.Collection) {
 	notify := func(ctx context.Context, service corev1.ObjectReference) error {
 		select {
-		case c.changed <- service:
+		case c.changedServices <- service:
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()

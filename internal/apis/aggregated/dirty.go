@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// dirtySet is the set of names of APIServices to sync. One consumer waits for ready and calls drain. It is safe for
-// concurrent use.
+// dirtySet is the set of names of APIServices to sync. One consumer waits for ready and calls
+// drain. It is safe for concurrent use.
 type dirtySet struct {
 	mu    sync.Mutex
 	names map[string]bool

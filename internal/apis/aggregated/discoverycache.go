@@ -18,8 +18,8 @@ import (
 type discoveryCache struct {
 	// checked is the time of the server's last response to a discovery request.
 	checked time.Time
-	// groups is aggregated discovery by group version, nil where the server
-	// does not serve it; etag is its ETag.
+	// groups contains the aggregated discovery by group version. It is nil if the server does not
+	// support aggregated discovery. etag is the ETag of the response.
 	groups    map[schema.GroupVersion]*apidiscovery.APIVersionDiscovery
 	etag      string
 	openAPIV3 v3Index
@@ -28,7 +28,8 @@ type discoveryCache struct {
 // refreshPeriod is the interval between fetches of discovery from a server.
 const refreshPeriod = time.Minute
 
-// aggregatedTypes is the Accept header for aggregated discovery. Servers without it respond with plain JSON.
+// aggregatedTypes is the Accept header for aggregated discovery. Servers without it respond with
+// plain JSON.
 const aggregatedTypes = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList," +
 	"application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
 
@@ -51,24 +52,24 @@ func (s *server) discover(ctx context.Context, gv schema.GroupVersion, fresh boo
 // discoverAllLocked fetches aggregated discovery. It returns nil if the server
 // does not serve it.
 func (s *server) discoverAllLocked(ctx context.Context) error {
-	answer, err := s.fetch(ctx, "/apis", aggregatedTypes, s.cache.etag)
+	response, err := s.fetch(ctx, "/apis", aggregatedTypes, s.cache.etag)
 	switch {
 	case isNotServed(err):
 		s.cache.checked, s.cache.groups, s.cache.etag = time.Now(), nil, ""
 		return nil
 	case err != nil:
-		return fmt.Errorf("ask for discovery: %w", err)
-	case answer.notModified:
+		return fmt.Errorf("fetch discovery: %w", err)
+	case response.notModified:
 		s.cache.checked = time.Now()
 		return nil
 	}
 	s.cache.checked, s.cache.groups, s.cache.etag = time.Now(), nil, ""
-	if !isAggregated(answer.contentType) {
+	if !isAggregated(response.contentType) {
 		return nil
 	}
 	var list apidiscovery.APIGroupDiscoveryList
-	if err := json.Unmarshal(answer.body, &list); err != nil {
-		return fmt.Errorf("read discovery: %w", err)
+	if err := json.Unmarshal(response.body, &list); err != nil {
+		return fmt.Errorf("decode discovery: %w", err)
 	}
 	groups := map[schema.GroupVersion]*apidiscovery.APIVersionDiscovery{}
 	for i := range list.Items {
@@ -78,7 +79,7 @@ func (s *server) discoverAllLocked(ctx context.Context) error {
 			groups[schema.GroupVersion{Group: list.Items[i].Name, Version: v.Version}] = v
 		}
 	}
-	s.cache.groups, s.cache.etag = groups, answer.etag
+	s.cache.groups, s.cache.etag = groups, response.etag
 	return nil
 }
 
@@ -89,25 +90,25 @@ func isAggregated(contentType string) bool {
 
 // discoverGroupVersion fetches the plain discovery document of a group version.
 func (s *server) discoverGroupVersion(ctx context.Context, gv schema.GroupVersion) (*apidiscovery.APIVersionDiscovery, error) {
-	answer, err := s.fetch(ctx, path(gv), "application/json", "")
+	response, err := s.fetch(ctx, path(gv), "application/json", "")
 	if err != nil {
-		return nil, fmt.Errorf("ask for the resources of %s: %w", gv, err)
+		return nil, fmt.Errorf("fetch the resources of %s: %w", gv, err)
 	}
 	var list metav1.APIResourceList
-	if err := json.Unmarshal(answer.body, &list); err != nil {
-		return nil, fmt.Errorf("read the resources of %s: %w", gv, err)
+	if err := json.Unmarshal(response.body, &list); err != nil {
+		return nil, fmt.Errorf("decode the resources of %s: %w", gv, err)
 	}
 	if list.GroupVersion != gv.String() {
-		return nil, fmt.Errorf("read the resources of %s: the response is about %q", gv, list.GroupVersion)
+		return nil, fmt.Errorf("decode the resources of %s: the response has group version %q", gv, list.GroupVersion)
 	}
 	return &apidiscovery.APIVersionDiscovery{
-		Version: gv.Version, Freshness: apidiscovery.DiscoveryFreshnessCurrent, Resources: fromPlain(gv, list.APIResources),
+		Version: gv.Version, Freshness: apidiscovery.DiscoveryFreshnessCurrent, Resources: aggregateResources(gv, list.APIResources),
 	}, nil
 }
 
-// fromPlain converts plain discovery to aggregated discovery, in which
-// subresources are nested in their resource.
-func fromPlain(gv schema.GroupVersion, plain []metav1.APIResource) []apidiscovery.APIResourceDiscovery {
+// aggregateResources converts plain discovery to aggregated discovery, in which subresources are
+// nested in their resource.
+func aggregateResources(gv schema.GroupVersion, plain []metav1.APIResource) []apidiscovery.APIResourceDiscovery {
 	var out []apidiscovery.APIResourceDiscovery
 	places := map[string]int{}
 	place := func(name string) *apidiscovery.APIResourceDiscovery {
@@ -152,7 +153,8 @@ func responseKind(gv schema.GroupVersion, r *metav1.APIResource) *metav1.GroupVe
 	return kind
 }
 
-// stale returns the resources with freshness Stale. It does not change them.
+// stale returns a shallow copy of the resources with freshness Stale, or resources itself if it is
+// already stale.
 func stale(resources *apidiscovery.APIVersionDiscovery) *apidiscovery.APIVersionDiscovery {
 	if resources.Freshness == apidiscovery.DiscoveryFreshnessStale {
 		return resources
@@ -162,6 +164,6 @@ func stale(resources *apidiscovery.APIVersionDiscovery) *apidiscovery.APIVersion
 	return &old
 }
 
-func sameResources(a, b *apidiscovery.APIVersionDiscovery) bool {
+func equalResources(a, b *apidiscovery.APIVersionDiscovery) bool {
 	return a == b || reflect.DeepEqual(a, b)
 }

@@ -13,11 +13,13 @@ import (
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
-// Load reads all stored APIServices. It must be called before requests are served, and not concurrently with Run.
+// Load reads all stored APIServices. It must be called before requests are served, and not
+// concurrently with Run. It returns the error of the read.
 func (s *Source) Load(ctx context.Context) error { return s.reflector.Load(ctx) }
 
-// Run follows the stored APIServices until ctx ends: it autoregisters the group versions of this server, and checks the
-// availability of all others. It returns nil after its goroutines have ended.
+// Run follows the stored APIServices until ctx ends: it autoregisters the group versions of this
+// server, and checks the availability of all others. It returns nil after its goroutines have
+// ended.
 func (s *Source) Run(ctx context.Context) error {
 	var loops sync.WaitGroup
 	loops.Go(func() { s.reflector.Run(ctx) })
@@ -80,7 +82,7 @@ func (s *Source) updateFromWatch(record *codec.Record) {
 // updateDirty removes an APIService from the dirty set if it is up to date, and adds it otherwise.
 func (s *Source) updateDirty(service *apiregistrationv1.APIService) {
 	gv := groupVersionOf(service.Name)
-	if want := s.wantedLabel(gv); s.isUpToDate(service, gv, want, true) {
+	if want := s.desiredLabel(gv); s.isUpToDate(service, gv, want, true) {
 		s.dirty.remove(service.Name)
 	} else {
 		s.dirty.add(service.Name)
@@ -107,8 +109,9 @@ func (s *Source) autoregister(ctx context.Context) {
 	}
 }
 
-// serviceNameOf returns the Service of an object. If labelled is set, its name is the value of a label, as of
-// EndpointSlices; otherwise it equals the name of the object. ok is false if there is no Service.
+// serviceNameOf returns the Service of an object. If labelled is set, its name is the value of a
+// label, as of EndpointSlices; otherwise it equals the name of the object. ok is false if there is
+// no Service.
 func serviceNameOf(event *rest.Event, labelled bool) (namespace, name string, ok bool) {
 	object := event.Record.Name()
 	if !labelled {

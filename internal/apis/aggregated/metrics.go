@@ -6,14 +6,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics are the availability metrics of APIServices, with kube-apiserver's names. All Sources of a host share them. A
-// nil *Metrics records nothing.
+// Metrics are the availability metrics of APIServices, with kube-apiserver's names. All Sources of
+// a host share them. A nil *Metrics records nothing.
 type Metrics struct {
 	unavailable      *prometheus.GaugeVec
 	unavailableTotal *prometheus.CounterVec
 }
 
-// NewMetrics creates and registers the metrics. It fails if they are registered already.
+// NewMetrics creates and registers the metrics. It returns an error if they are already registered.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		unavailable: prometheus.NewGaugeVec(prometheus.GaugeOpts{

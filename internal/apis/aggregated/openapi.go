@@ -18,13 +18,13 @@ import (
 // v3Index is the index of the OpenAPI v3 documents of a server.
 type v3Index struct {
 	etag string
-	// hashes contains the hash of each document by path, such as apis/example.com/v1. A hash is empty if
-	// the server has not sent one. The map is nil before the first fetch.
+	// hashes contains the hash of each document by path, such as apis/example.com/v1. A hash is
+	// empty if the server has not sent one. The map is nil before the first fetch.
 	hashes map[string]string
 }
 
-// v2Document is the OpenAPI v2 document of a server. It is fetched when a client first requests the document of this
-// server, and refreshed from then on.
+// v2Document is the OpenAPI v2 document of a server. It is fetched when a client first requests the
+// document of this server, and refreshed from then on.
 type v2Document struct {
 	mu        sync.Mutex
 	requested bool
@@ -32,8 +32,8 @@ type v2Document struct {
 	etag      string
 }
 
-// updateOpenAPI sets the OpenAPI documents of a registration in Config.Documents. It omits documents that the server
-// does not have.
+// updateOpenAPI sets the OpenAPI documents of a registration in Config.Documents. It omits
+// documents that the server does not have.
 func (s *server) updateOpenAPI(ctx context.Context, r *registration, fresh bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,8 +65,8 @@ func (s *Source) documentHandler(gv schema.GroupVersion) http.Handler {
 	})
 }
 
-// readIndexLocked fetches the index of v3 documents. An index that the server does not serve is empty, without an
-// error.
+// readIndexLocked fetches the index of v3 documents. An index that the server does not serve is
+// empty, without an error.
 func (s *server) readIndexLocked(ctx context.Context) error {
 	response, err := s.fetch(ctx, "/openapi/v3", "application/json", s.cache.openAPIV3.etag)
 	switch {
@@ -100,8 +100,8 @@ func (s *server) readIndexLocked(ctx context.Context) error {
 // errNoV2Document is returned for servers without a v2 document.
 var errNoV2Document = errors.New("the server has no OpenAPI v2 document")
 
-// fetcher returns a function that returns the v2 document, and fetches it on first use. Requests share the document, so
-// that the fetch uses Config.Stopping instead of the context of a request.
+// fetcher returns a function that returns the v2 document, and fetches it on first use. Requests
+// share the document, so that the fetch uses Config.Stopping instead of the context of a request.
 func (d *v2Document) fetcher(s *server) func() ([]byte, error) {
 	return func() ([]byte, error) {
 		d.mu.Lock()
@@ -116,7 +116,8 @@ func (d *v2Document) fetcher(s *server) func() ([]byte, error) {
 	}
 }
 
-// refresh fetches the document again if it was requested before, and returns a stamp that changes with it.
+// refresh fetches the document again if it was requested before, and returns a stamp that changes
+// with it.
 func (d *v2Document) refresh(ctx context.Context, s *server, fresh bool) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()

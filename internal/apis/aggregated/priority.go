@@ -4,14 +4,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Priority determines the order of discovery. Groups are in descending order of the greatest Group of their versions,
-// the versions of a group in descending order of Version.
+// Priority determines the order of discovery. Groups are sorted by the maximum Group of their
+// versions, the versions of a group by Version, both in descending order.
 type Priority struct{ Group, Version int32 }
 
 // customPriority is the priority of group versions with custom resources, as in kube-apiserver.
 var customPriority = Priority{1000, 100}
 
-// builtInPriority returns the priority with which kube-apiserver registers a built-in group version.
+// builtInPriority returns the priority with which kube-apiserver registers a built-in group
+// version.
 func builtInPriority(gv schema.GroupVersion) Priority {
 	version := int32(15)
 	switch gv {

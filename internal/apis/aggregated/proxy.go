@@ -16,12 +16,12 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// documentTimeout is the timeout of proxied requests for discovery and OpenAPI documents. Clients fetch the documents of
-// all servers, and should not wait for one that does not respond.
+// documentTimeout is the timeout of proxied requests for discovery and OpenAPI documents. Clients
+// fetch the documents of all servers, and should not wait for one that does not respond.
 const documentTimeout = 5 * time.Second
 
-// ServeHTTP proxies a request for the user in its context. As in kube-apiserver, errors are plain text, which clients
-// include in their own messages.
+// ServeHTTP proxies a request for the user in its context. As in kube-apiserver, errors are plain
+// text, which clients include in their own messages.
 func (r *registration) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 	user := request.UserFrom(in.Context())
 	switch {
@@ -70,8 +70,8 @@ func (s *server) rewrite(r *httputil.ProxyRequest, user *request.User) {
 // redirectBlocked is the body of the response that replaces a redirect.
 const redirectBlocked = "the backend attempted to redirect this request, which is not permitted"
 
-// checkResponse replaces redirects by an error, unless Config.PassRedirects is set. A client that follows a redirect would
-// send its credentials to a host that the aggregated server selects.
+// checkResponse replaces redirects by an error, unless Config.PassRedirects is set. A client that
+// follows a redirect would send its credentials to a host that the aggregated server selects.
 func (s *server) checkResponse(w http.ResponseWriter, response *http.Response) {
 	response.Header.Del("Audit-Id") // this server's own is set already
 	for name := range response.Header {
@@ -87,14 +87,14 @@ func (s *server) checkResponse(w http.ResponseWriter, response *http.Response) {
 	response.ContentLength = int64(len(redirectBlocked))
 }
 
-// fail writes the response to a request that could not be proxied. If the context of the request has ended, it writes
-// nothing, because the filters write the response.
+// fail writes the response to a request that could not be proxied. If the context of the request
+// has ended, it writes nothing, because the filters write the response.
 func (s *server) fail(w http.ResponseWriter, parent context.Context, err error) {
 	if parent.Err() != nil {
 		return
 	}
 	s.suspect()
-	s.source.logger.LogAttrs(parent, slog.LevelDebug, "an aggregated server did not answer",
+	s.source.logger.LogAttrs(parent, slog.LevelDebug, "request to an aggregated server failed",
 		slog.String("service", s.address.service.String()), slog.Any("err", err))
 	if unresolved := (*egress.ResolveError)(nil); errors.As(err, &unresolved) {
 		http.Error(w, "service unavailable", http.StatusServiceUnavailable)

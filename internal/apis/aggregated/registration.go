@@ -25,7 +25,8 @@ type registration struct {
 	resources *apidiscovery.APIVersionDiscovery
 }
 
-// address identifies an aggregated server. Registrations with equal addresses share its connections.
+// address identifies an aggregated server. Registrations with equal addresses share its
+// connections.
 type address struct {
 	service  egress.Service
 	insecure bool

@@ -16,15 +16,15 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// server is an aggregated server: its transports and a cache of its discovery. All registrations with its address share
-// it. It is safe for concurrent use.
+// server is an aggregated server: its transports and a cache of its discovery. All registrations
+// with its address share it. It is safe for concurrent use.
 type server struct {
 	address address
 	source  *Source
 	base    *url.URL
 
-	// upgradeTransport uses HTTP/1.1 only, for requests that upgrade the connection. err is the error of
-	// creating the transports, which are then nil.
+	// upgradeTransport uses HTTP/1.1 only, for requests that upgrade the connection. err is the
+	// error of creating the transports, which are then nil.
 	transport, upgradeTransport *http.Transport
 	err                         error
 
@@ -37,7 +37,8 @@ type server struct {
 	openAPIV2 v2Document
 }
 
-// newServer returns a server with its transports. If they cannot be created, each request returns the error.
+// newServer returns a server with its transports. If they cannot be created, each request returns
+// the error.
 func (s *Source) newServer(at address) *server {
 	target := egress.Target{
 		Service: &at.service, Resolver: s.config.Resolver, CABundle: []byte(at.ca), Insecure: at.insecure,
@@ -77,7 +78,7 @@ const (
 	// userName is the user of requests for discovery, OpenAPI documents and availability.
 	userName     = "system:kube-aggregator"
 	fetchTimeout = 5 * time.Second
-	// maxResponse is the maximum size of the body of such a response, in bytes.
+	// maxResponse is the maximum size of the response body, in bytes.
 	maxResponse = 64 << 20
 )
 
@@ -102,8 +103,8 @@ type fetchedResponse struct {
 	notModified bool
 }
 
-// fetch gets a document of the server, as user userName. It sends etag as If-None-Match, if it is not empty. The error
-// is a *statusError if the status is not 200 or 304.
+// fetch gets a document of the server, as user userName. It sends etag as If-None-Match, if it is
+// not empty. The error is a *statusError if the status is not 200 or 304.
 func (s *server) fetch(ctx context.Context, path, accept, etag string) (*fetchedResponse, error) {
 	if s.err != nil {
 		return nil, s.err
@@ -135,15 +136,16 @@ func (s *server) fetch(ctx context.Context, path, accept, etag string) (*fetched
 	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxResponse+1))
 	if err != nil {
-		return nil, fmt.Errorf("read the answer of %s: %w", at.String(), err)
+		return nil, fmt.Errorf("read the response of %s: %w", at.String(), err)
 	}
 	if len(body) > maxResponse {
-		return nil, fmt.Errorf("read the answer of %s: it is longer than %d bytes", at.String(), maxResponse)
+		return nil, fmt.Errorf("read the response of %s: it is longer than %d bytes", at.String(), maxResponse)
 	}
 	return &fetchedResponse{body: body, contentType: response.Header.Get("Content-Type"), etag: response.Header.Get("Etag")}, nil
 }
 
-// isNotServed reports whether err is a response that the server does not serve the path or media type.
+// isNotServed reports whether err is a response that the server does not serve the path or media
+// type.
 func isNotServed(err error) bool {
 	var status *statusError
 	return errors.As(err, &status) && (status.status == http.StatusNotFound || status.status == http.StatusNotAcceptable)

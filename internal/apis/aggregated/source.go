@@ -30,21 +30,21 @@ const DefaultResync = 30 * time.Second
 
 // Config configures a Source.
 type Config struct {
-	// APIServices stores the registrations. The Source keeps a copy of them, so the storage should not
-	// have a watch cache. Required.
+	// APIServices stores the registrations. The Source keeps a copy of them, so the storage should
+	// not have a watch cache. Required.
 	APIServices storage.Interface
 	// Client writes APIServices. Source.Observe must be called with its writes. Required.
 	Client *loopback.Client[*apiregistrationv1.APIService]
-	// Own contains the built-in group versions. Served reports whether this server serves another group
-	// version at present, for custom resources. Required.
+	// Own contains the built-in group versions. Served reports whether this server currently serves
+	// a group version of custom resources; it must be safe for concurrent use. Required.
 	Own    []schema.GroupVersion
 	Served func(schema.GroupVersion) bool
-	// Cluster returns Services and their endpoints, Resolver their addresses. Required.
+	// Cluster returns Services and their endpoints, Resolver the addresses of Services. Required.
 	Cluster  egress.Cluster
 	Resolver egress.Resolver
-	// Endpoints contains the collections of Services, Endpoints and EndpointSlices. A change of one of
-	// their objects triggers an availability check. Changes in absent collections are detected by the next
-	// periodic check.
+	// Endpoints contains the collections of Services, Endpoints and EndpointSlices. A change of one
+	// of their objects triggers an availability check. Changes in absent collections are detected
+	// by the next periodic check.
 	Endpoints map[schema.GroupResource]reflector.Collection
 	// Certificate returns the client certificate for aggregated servers (the front proxy's); nil
 	// means no certificate.
@@ -69,8 +69,8 @@ type Config struct {
 	Reflectors *reflector.Metrics
 }
 
-// Source contains the registered APIServices and the proxies to their servers. All methods but Load, Register and Run
-// are safe for concurrent use and do not block on I/O.
+// Source contains the registered APIServices and the proxies to their servers. All methods but
+// Load, Register and Run are safe for concurrent use and do not block on I/O.
 type Source struct {
 	config  Config
 	logger  *slog.Logger
@@ -79,8 +79,8 @@ type Source struct {
 
 	current   atomic.Pointer[snapshot]
 	reflector *reflector.Reflector // of the stored APIServices
-	// dirty contains the APIServices to autoregister. wakeChecks contains a token while the checks have not
-	// processed the current registrations.
+	// dirty contains the APIServices to autoregister. wakeChecks contains a token while the checks
+	// have not processed the current registrations.
 	dirty      *dirtySet
 	wakeChecks chan struct{}
 	proxy      *proxy.Proxy
@@ -100,8 +100,8 @@ type snapshot struct {
 	priorities map[schema.GroupVersion]Priority
 }
 
-// New returns a source without registrations. Load reads the stored ones, Run follows their changes. An error names the
-// missing required fields of config.
+// New returns a source without registrations. Load reads the stored APIServices, and Run follows
+// their changes. If required fields of config are missing, the error names them.
 func New(config Config) (*Source, error) {
 	var errs []error
 	for name, missing := range map[string]bool{
@@ -147,8 +147,8 @@ func New(config Config) (*Source, error) {
 	return s, nil
 }
 
-// Handler returns the proxy for a group version that is registered for another server, or nil for any other group
-// version.
+// Handler returns the proxy for a group version that is registered for another server, or nil if it
+// is not.
 func (s *Source) Handler(gv schema.GroupVersion) http.Handler {
 	remotes := s.current.Load().remotes
 	if len(remotes) == 0 {
@@ -160,8 +160,8 @@ func (s *Source) Handler(gv schema.GroupVersion) http.Handler {
 	return nil
 }
 
-// Remotes returns the discovery of the group versions that are registered for other servers. The caller owns the map, but
-// must not modify its values.
+// Remotes returns the discovery of the group versions that are registered for other servers. The
+// caller owns the map, but must not modify its values.
 func (s *Source) Remotes() map[schema.GroupVersion]*apidiscovery.APIVersionDiscovery {
 	remotes := s.current.Load().remotes
 	discovery := make(map[schema.GroupVersion]*apidiscovery.APIVersionDiscovery, len(remotes))
@@ -171,7 +171,8 @@ func (s *Source) Remotes() map[schema.GroupVersion]*apidiscovery.APIVersionDisco
 	return discovery
 }
 
-// Priority returns the group and version priority of a group version, which determine the order of discovery.
+// Priority returns the group and version priority of a group version, which determine the order of
+// discovery.
 func (s *Source) Priority(gv schema.GroupVersion) (group, version int32) {
 	now := s.current.Load()
 	if r := now.remotes[gv]; r != nil {
@@ -192,18 +193,21 @@ func (s *Source) defaultPriority(gv schema.GroupVersion) Priority {
 	return customPriority
 }
 
-// Generation returns a number that increases with every change of the results of Remotes and Priority.
+// Generation returns a number that increases with every change of the results of Remotes and
+// Priority, for caches of discovery.
 func (s *Source) Generation() uint64 { return s.current.Load().generation }
 
-// LocalChanged marks group versions for autoregistration after this server has started or stopped serving them.
+// LocalChanged marks group versions for autoregistration after this server has started or stopped
+// serving them.
 func (s *Source) LocalChanged(versions []schema.GroupVersion) {
 	for _, gv := range versions {
 		s.dirty.add(nameOf(gv))
 	}
 }
 
-// Observe applies an APIService that was written by this server, so that it is in effect before the client receives the
-// response. A revision older than the current one is ignored. An error means that it cannot be decoded.
+// Observe applies an APIService that was written by this server, so that it is in effect before the
+// client receives the response. A revision older than the current one is ignored. An error means
+// that it cannot be decoded.
 func (s *Source) Observe(record *codec.Record) error { return s.update(record, false) }
 
 // ObserveDeleted applies the deletion of an APIService by this server, like Observe.
@@ -217,8 +221,8 @@ func serviceOf(record *codec.Record) (*apiregistrationv1.APIService, error) {
 	return service, nil
 }
 
-// update applies an APIService, unless a newer revision was applied. watched is true for a list or a watch event, and
-// false for a writer of this server.
+// update applies an APIService, unless a newer revision was applied. watched is true for a list or
+// a watch event, and false for a writer of this server.
 func (s *Source) update(record *codec.Record, watched bool) error {
 	service, err := serviceOf(record)
 	if err != nil {
@@ -249,7 +253,7 @@ func (s *Source) update(record *codec.Record, watched bool) error {
 
 // updateLocalLocked applies an APIService without a Service, or of a built-in group version.
 func (s *Source) updateLocalLocked(now *snapshot, gv schema.GroupVersion, service *apiregistrationv1.APIService) {
-	if !s.isUpToDate(service, gv, s.wantedLabel(gv), false) {
+	if !s.isUpToDate(service, gv, s.desiredLabel(gv), false) {
 		s.dirty.add(service.Name)
 	}
 	priority := Priority{service.Spec.GroupPriorityMinimum, service.Spec.VersionPriority}
@@ -300,8 +304,9 @@ func (s *Source) remove(name string, revision int64, watched bool) {
 	s.publishLocked(next, true)
 }
 
-// newRegistration returns the registration of an APIService. It shares the server of other registrations with the same
-// address. If old, which may be nil, has this address, it also has the discovery of old.
+// newRegistration returns the registration of an APIService. It shares the server of other
+// registrations with the same address. If old, which may be nil, has this address, it also has the
+// discovery of old.
 func (s *Source) newRegistration(now *snapshot, old *registration, gv schema.GroupVersion, service *apiregistrationv1.APIService, revision int64) *registration {
 	r := &registration{
 		gv: gv, name: nameOf(gv), uid: service.UID, revision: revision, available: isAvailable(service),
@@ -328,7 +333,8 @@ func (r *registration) isDiscoveredLike(other *registration) bool {
 	return r.server == other.server && r.priority == other.priority && r.resources == other.resources && r.available == other.available
 }
 
-// with returns a snapshot with r as the registration of a group version, or without a registration if r is nil.
+// with returns a snapshot with r as the registration of a group version, or without a registration
+// if r is nil.
 func (n *snapshot) with(gv schema.GroupVersion, r *registration) *snapshot {
 	next := &snapshot{generation: n.generation, remotes: maps.Clone(n.remotes), priorities: n.priorities}
 	switch {
@@ -342,8 +348,8 @@ func (n *snapshot) with(gv schema.GroupVersion, r *registration) *snapshot {
 	return next
 }
 
-// publishLocked replaces the current snapshot by next, and closes servers without a registration. changed is true if
-// discovery differs.
+// publishLocked replaces the current snapshot by next, and closes servers without a registration.
+// changed is true if discovery differs.
 func (s *Source) publishLocked(next *snapshot, changed bool) {
 	previous := s.current.Load()
 	if changed {
@@ -375,13 +381,14 @@ func (s *Source) triggerChecks() {
 	}
 }
 
-// setResources sets the discovery of a group version, unless another server is registered for it meanwhile.
+// setResources sets the discovery of a group version, unless another server is registered for it
+// meanwhile.
 func (s *Source) setResources(r *registration, resources *apidiscovery.APIVersionDiscovery) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.current.Load()
 	current := now.remotes[r.gv]
-	if current == nil || current.server != r.server || sameResources(current.resources, resources) {
+	if current == nil || current.server != r.server || equalResources(current.resources, resources) {
 		return
 	}
 	updated := *current

@@ -33,7 +33,7 @@ func newSource(t *testing.T) *Source {
 	return s
 }
 
-// stored is an APIService as it is stored; service is empty for a local one.
+// stored returns the record of an APIService. service is empty for a local one.
 func stored(name, service, label string, revision int64, priority Priority) *codec.Record {
 	gv := groupVersionOf(name)
 	obj := &apiregistrationv1.APIService{
@@ -50,9 +50,9 @@ func stored(name, service, label string, revision int64, priority Priority) *cod
 	return codec.RecordOf(kind, obj, nil, revision)
 }
 
-// TestNews: reports of writes and of the watch may cross; the newest
-// counts.
-func TestNews(t *testing.T) {
+// TestUpdateOrder checks that the newest revision wins if reports of writes and watch events arrive
+// out of order.
+func TestUpdateOrder(t *testing.T) {
 	t.Parallel()
 	const name = "v1.fruit.example.com"
 	type event struct {
@@ -90,7 +90,7 @@ func TestNews(t *testing.T) {
 				got = r.server.address.service.Name
 			}
 			if got != tt.want {
-				t.Errorf("it is at %q, want %q", got, tt.want)
+				t.Errorf("registered for %q, want %q", got, tt.want)
 			}
 		})
 	}
@@ -121,7 +121,7 @@ func TestPriority(t *testing.T) {
 		}
 	}
 	if s.Handler(apples) == nil || s.Handler(schema.GroupVersion{Version: "v1"}) != nil {
-		t.Error("others answer for what is this server's own, or not for what is theirs")
+		t.Error("a local group version has a proxy, or a remote one has none")
 	}
 	if s.Handler(apiregistrationv1.SchemeGroupVersion) != nil {
 		t.Error("another server is registered for apiregistration.k8s.io")
@@ -148,13 +148,13 @@ func TestServersAreShared(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.Remotes()[apples] != known {
-		t.Error("what was known is forgotten")
+		t.Error("the discovery was lost")
 	}
 	if err := s.Observe(stored("v1.fruit.example.com", "two", "", 10, Priority{200, 10})); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.Remotes()[apples].Freshness; got != apidiscovery.DiscoveryFreshnessStale {
-		t.Errorf("another server's is taken for known: %s", got)
+		t.Errorf("the discovery of the previous server is used for another one: %s", got)
 	}
 }
 
@@ -171,16 +171,16 @@ func TestIsUpToDate(t *testing.T) {
 		{"v1.example.com", "", always, usual, false, true},
 		{"v1.example.com", "", always, Priority{1, 1}, false, false},
 		{"v1.example.com", "one", always, usual, false, false},
-		{"v1.example.com", "one", "", usual, false, true},        // made by a user
-		{"v2.example.com", "", always, usual, false, false},      // is not served
-		{"v2.example.com", "", "", usual, true, true},            // nor is this, but a user made it
+		{"v1.example.com", "one", "", usual, false, true},        // created by a user
+		{"v2.example.com", "", always, usual, false, false},      // not served
+		{"v2.example.com", "", "", usual, true, true},            // not served, but created by a user
 		{"v1.", "", onStart, Priority{1, 1}, false, true},        // changed while the server runs
-		{"v1.", "", onStart, Priority{1, 1}, true, false},        // and put right when it starts
-		{"v1.old.example.com", "", onStart, usual, true, false},  // was built in once
-		{"v1.old.example.com", "", onStart, usual, false, true},  // T a user created it in between
+		{"v1.", "", onStart, Priority{1, 1}, true, false},        // corrected at the start
+		{"v1.old.example.com", "", onStart, usual, true, false},  // built in before an upgrade
+		{"v1.old.example.com", "", onStart, usual, false, true},  // the same, while the server runs
 		{"v1.", "", onStart, Priority{18000, 1}, true, true},     // as registered
-		{"v1.example.com", "", "nonsense", usual, true, true},    // a label of no meaning
-		{"v1.apiregistration.k8s.io", "", "", usual, true, true}, // never touched
+		{"v1.example.com", "", "nonsense", usual, true, true},    // an unknown label value
+		{"v1.apiregistration.k8s.io", "", "", usual, true, true}, // never changed
 	}
 	for _, tt := range tests {
 		service, err := serviceOf(stored(tt.name, tt.service, tt.label, 1, tt.priority))
@@ -188,7 +188,7 @@ func TestIsUpToDate(t *testing.T) {
 			t.Fatal(err)
 		}
 		gv := groupVersionOf(tt.name)
-		if got := s.isUpToDate(service, gv, s.wantedLabel(gv), tt.starting); got != tt.want {
+		if got := s.isUpToDate(service, gv, s.desiredLabel(gv), tt.starting); got != tt.want {
 			t.Errorf("%+v: %t", tt, got)
 		}
 	}
@@ -205,7 +205,7 @@ func TestDirtySet(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	if got := m.drain(); len(got) != 0 {
-		t.Errorf("a second time %v", got)
+		t.Errorf("second drain: %v", got)
 	}
 }
 

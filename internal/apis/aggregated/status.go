@@ -37,7 +37,7 @@ func (s *Source) updateStatus(ctx context.Context, r *registration, v availabili
 }
 
 // errOutdated aborts the update of an APIService that was replaced since the check.
-var errOutdated = errors.New("the APIService is another one by now")
+var errOutdated = errors.New("the APIService was replaced")
 
 // setCondition sets the condition Available of an APIService.
 func setCondition(service *apiregistrationv1.APIService, v availability, now time.Time) {

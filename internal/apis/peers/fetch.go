@@ -20,7 +20,8 @@ const (
 	fetchTimeout = 10 * time.Second
 	// maxDiscovery is the maximum size of a discovery document, in bytes.
 	maxDiscovery = 64 << 20
-	// ownDiscovery is the Accept header for the resources of a server without the resources of its peers.
+	// ownDiscovery is the Accept header for the resources of a server without the resources of its
+	// peers.
 	ownDiscovery = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList;profile=nopeer," +
 		"application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 )

@@ -18,22 +18,22 @@ import (
 // again.
 const proxiedHeader = "X-Kubernetes-Peer-Proxied"
 
-// Handler returns a handler for a request for a resource that this server does not serve, or nil if
-// no other server serves it.
+// Handler returns a handler that proxies requests for a resource to a random server that serves it,
+// or nil if no other server serves it or r was already proxied.
 func (s *Source) Handler(r *http.Request, resource schema.GroupVersionResource) http.Handler {
 	if r.Header.Get(proxiedHeader) == "true" {
 		return nil
 	}
-	var have []*peer
+	var candidates []*peer
 	for _, p := range s.current.Load().peers {
 		if p.resources[resource] {
-			have = append(have, p)
+			candidates = append(candidates, p)
 		}
 	}
-	if len(have) == 0 {
+	if len(candidates) == 0 {
 		return nil
 	}
-	return &handler{s, have[rand.IntN(len(have))].address, resource}
+	return &handler{s, candidates[rand.IntN(len(candidates))].address, resource}
 }
 
 // handler proxies requests to a server.
@@ -76,7 +76,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 
 // fail writes kube-apiserver's response to a request that the other server did not respond to.
 func (h *handler) fail(ctx context.Context, w http.ResponseWriter, err error) {
-	h.source.config.Logger.LogAttrs(ctx, slog.LevelDebug, "another server did not answer", slog.String("address", h.address), slog.Any("err", err))
+	h.source.config.Logger.LogAttrs(ctx, slog.LevelDebug, "request to another server failed", slog.String("address", h.address), slog.Any("err", err))
 	if ctx.Err() == nil { // otherwise the filters write the response
 		h.source.config.Metrics.rerouted(http.StatusServiceUnavailable, h.resource)
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)

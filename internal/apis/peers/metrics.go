@@ -15,13 +15,14 @@ const (
 	syncFetch   = "fetch_discovery"
 )
 
-// Metrics are the metrics of all Sources of a host, with kube-apiserver's names.
+// Metrics are the metrics of all Sources of a host, with kube-apiserver's names. They are safe for
+// concurrent use.
 type Metrics struct {
 	requests *prometheus.CounterVec
 	syncs    *prometheus.CounterVec
 }
 
-// NewMetrics creates and registers the metrics. It fails if they are registered already.
+// NewMetrics creates and registers the metrics. It returns an error if they are already registered.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{

@@ -1,8 +1,8 @@
-// Package peers proxies requests for resources that this server does not serve to another server of the
-// cluster, like kube-apiserver's mixed version proxy (KEP-4020). While servers of two versions run
-// concurrently, clients of each can use the resources of both. A Source finds the other servers by their
-// identity leases, and their resources by their discovery. The other server authorizes the request for the
-// user in the front proxy headers.
+// Package peers proxies requests for resources that this server does not serve to another server of
+// the cluster, like kube-apiserver's mixed version proxy (KEP-4020). While servers of two versions
+// run concurrently, clients of each can use the resources of both. A Source finds the other servers
+// by their identity leases, and their resources by their discovery. The other server authorizes the
+// request for the user in the front proxy headers.
 package peers
 
 import (
@@ -41,14 +41,15 @@ type Config struct {
 	// Leases is the collection of leases; Selector selects the identity leases of servers.
 	Leases   reflector.Collection
 	Selector labels.Selector
-	// Address returns the host and port of a server, or an empty string if it has not published them.
+	// Address returns the host and port of a server, or an empty string if it has not published
+	// them.
 	Address func(ctx context.Context, id string) (string, error)
-	// Authorities contains the CA certificates for the other servers. Certificate returns the client
-	// certificate of this server.
+	// Authorities contains the CA certificates for the other servers. Certificate returns the
+	// client certificate of this server.
 	Authorities *x509.CertPool
 	Certificate func() (*tls.Certificate, error)
-	// Shared reports whether all servers serve a group version regardless of their own version, because a
-	// stored definition or APIService specifies it. Requests for it are not proxied.
+	// Shared reports whether all servers serve a group version regardless of their own version,
+	// because a stored definition or APIService specifies it. Requests for it are not proxied.
 	Shared func(schema.GroupVersion) bool
 
 	Proxy      *proxy.Proxy
@@ -68,7 +69,8 @@ type Source struct {
 
 	// mu guards the fields below and the replacement of current.
 	mu sync.Mutex
-	// holders contains the holders of the identity leases of other servers, by the name of the lease.
+	// holders contains the holders of the identity leases of other servers, by the name of the
+	// lease.
 	holders map[string]string
 	// defined contains the group versions that had custom resources at any time since the start.
 	defined map[schema.GroupVersion]bool
@@ -87,7 +89,8 @@ type peer struct {
 	groups    []apidiscovery.APIGroupDiscovery // without the core group
 }
 
-// New returns a source without other servers. Run finds them.
+// New returns a source without other servers; Run finds them. It returns an error for an invalid
+// configuration of the reflector.
 func New(config Config) (*Source, error) {
 	s := &Source{config: config, changed: make(chan struct{}, 1), holders: map[string]string{}, defined: map[schema.GroupVersion]bool{}}
 	s.current.Store(&snapshot{})
@@ -107,8 +110,8 @@ func (s *Source) newTransport(http2 bool) *http.Transport {
 	return &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: http2, IdleConnTimeout: 90 * time.Second, MaxResponseHeaderBytes: 1 << 20, TLSHandshakeTimeout: 10 * time.Second}
 }
 
-// Run follows the leases and fetches the discovery of the other servers until ctx ends. It retries failed
-// requests with backoff.
+// Run follows the leases and fetches the discovery of the other servers until ctx ends. It retries
+// failed requests with backoff. It must be called once.
 func (s *Source) Run(ctx context.Context) {
 	var reflecting sync.WaitGroup
 	reflecting.Go(func() { s.reflector.Run(ctx) })
@@ -156,8 +159,8 @@ func (s *Source) apply(_ context.Context, events []rest.Event) error {
 	return nil
 }
 
-// updateHolders calls change with the holders, and triggers the fetch of discovery if they differ afterwards.
-// Most events of leases are renewals without a difference.
+// updateHolders calls change with the holders, and triggers the fetch of discovery if they differ
+// afterwards. Most events of leases are renewals without a difference.
 func (s *Source) updateHolders(change func(map[string]string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,8 +175,8 @@ func (s *Source) updateHolders(change func(map[string]string)) {
 	}
 }
 
-// holderOf returns the holder of the identity lease of another server. It returns an empty string for the lease of
-// this server, and if the lease has no holder or cannot be decoded.
+// holderOf returns the holder of the identity lease of another server. It returns an empty string
+// for the lease of this server, and if the lease has no holder or cannot be decoded.
 func (s *Source) holderOf(record *codec.Record) string {
 	if record.Name().Name == s.config.ID {
 		return ""
@@ -185,8 +188,8 @@ func (s *Source) holderOf(record *codec.Record) string {
 	return *lease.Spec.HolderIdentity
 }
 
-// fetchAll fetches the discovery of all other servers. It reports whether all requests succeeded; servers without a
-// response are absent from the new snapshot.
+// fetchAll fetches the discovery of all other servers. It reports whether all requests succeeded;
+// servers without a response are absent from the new snapshot.
 func (s *Source) fetchAll(ctx context.Context) (all bool) {
 	s.mu.Lock()
 	ids := slices.Sorted(maps.Keys(s.holders))
@@ -214,9 +217,9 @@ func (s *Source) fetchAll(ctx context.Context) (all bool) {
 	return all
 }
 
-// Changed removes group versions of custom resources from the discovery of other servers. All servers serve the same
-// custom resources, and the discovery that was fetched from another server may be outdated. It does not block on
-// I/O.
+// Changed removes group versions of custom resources from the discovery of other servers. All
+// servers serve the same custom resources, and the discovery that was fetched from another server
+// may be outdated. It does not block on I/O.
 func (s *Source) Changed(versions []schema.GroupVersion) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -248,8 +251,8 @@ func (s *snapshot) remove(gv schema.GroupVersion) {
 	}
 }
 
-// withoutVersions returns groups without the versions for which drop returns true, and without empty groups. It does
-// not modify its argument.
+// withoutVersions returns groups without the versions for which drop returns true, and without
+// empty groups. It does not modify its argument.
 func withoutVersions(groups []apidiscovery.APIGroupDiscovery, drop func(schema.GroupVersion) bool) []apidiscovery.APIGroupDiscovery {
 	var remaining []apidiscovery.APIGroupDiscovery
 	for _, group := range groups {
@@ -266,8 +269,8 @@ func withoutVersions(groups []apidiscovery.APIGroupDiscovery, drop func(schema.G
 // Generation returns a number that increases with every change of the discovery of other servers.
 func (s *Source) Generation() uint64 { return s.current.Load().generation }
 
-// Groups returns the discovery of each other server, sorted by identity. The groups are shared and must not be
-// modified.
+// Groups returns the discovery of each other server, sorted by identity. The groups are shared and
+// must not be modified.
 func (s *Source) Groups() [][]apidiscovery.APIGroupDiscovery {
 	now := s.current.Load()
 	var all [][]apidiscovery.APIGroupDiscovery

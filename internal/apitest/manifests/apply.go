@@ -17,19 +17,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// fieldManager owns the fields that are applied.
+// fieldManager is the field manager of applied objects.
 const fieldManager = "mainstay"
 
-// establishTimeout bounds the wait for a definition, establishPoll is how often it is
-// looked at.
+// establishTimeout bounds the wait until a definition is established, which is checked every
+// establishPoll.
 const (
 	establishTimeout = 30 * time.Second
 	establishPoll    = 2 * time.Millisecond
 )
 
-// Client applies objects to one server. It is not for concurrent use.
+// Client applies objects to one server. It is not safe for concurrent use.
 type Client struct {
-	// HTTP sends requests with somebody's credentials, URL is the server's.
+	// HTTP sends the requests and adds credentials. URL is the base URL of the server.
 	HTTP *http.Client
 	URL  string
 
@@ -37,28 +37,29 @@ type Client struct {
 }
 
 // Apply applies the objects: first definitions, then namespaces, then all others in their order. It
-// returns the first error.
+// blocks until the definitions are served. It returns the first error; earlier objects remain
+// applied.
 func (c *Client) Apply(ctx context.Context, objects []Object) error {
 	ordered := slices.Clone(objects)
 	slices.SortStableFunc(ordered, func(a, b Object) int { return cmp.Compare(a.rank(), b.rank()) })
 	definitions, _ := slices.BinarySearchFunc(ordered, 1, func(o Object, rank int) int { return cmp.Compare(o.rank(), rank) })
 	for i, o := range ordered {
 		if i == definitions {
-			if err := c.awaitAll(ctx, ordered[:definitions]); err != nil {
+			if err := c.awaitDefinitions(ctx, ordered[:definitions]); err != nil {
 				return err
 			}
 		}
-		if err := c.apply(ctx, o); err != nil {
-			return o.wrap("apply", err)
+		if err := c.applyObject(ctx, o); err != nil {
+			return o.wrapError("apply", err)
 		}
 	}
 	if definitions == len(ordered) {
-		return c.awaitAll(ctx, ordered)
+		return c.awaitDefinitions(ctx, ordered)
 	}
 	return nil
 }
 
-// rank is the place of an object in the order in which objects need each other.
+// rank returns the position of an object in the order of dependencies.
 func (o Object) rank() int {
 	switch {
 	case o.isDefinition():
@@ -69,7 +70,7 @@ func (o Object) rank() int {
 	return 2
 }
 
-func (o Object) wrap(doing string, err error) error {
+func (o Object) wrapError(doing string, err error) error {
 	name := cmp.Or(o.GetName(), o.GetGenerateName())
 	if ns := o.GetNamespace(); ns != "" {
 		name = ns + "/" + name
@@ -77,12 +78,12 @@ func (o Object) wrap(doing string, err error) error {
 	return fmt.Errorf("%s %s %s of %s: %w", doing, o.GetKind(), name, o.Source, err)
 }
 
-func (c *Client) apply(ctx context.Context, o Object) error {
+func (c *Client) applyObject(ctx context.Context, o Object) error {
 	body, err := json.Marshal(o.Object)
 	if err != nil {
 		return err
 	}
-	path, err := c.collection(ctx, o)
+	path, err := c.collectionPath(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -95,14 +96,14 @@ func (c *Client) apply(ctx context.Context, o Object) error {
 	return err
 }
 
-// collection returns the path of the collection of o.
-func (c *Client) collection(ctx context.Context, o Object) (string, error) {
+// collectionPath returns the path of the collection of o.
+func (c *Client) collectionPath(ctx context.Context, o Object) (string, error) {
 	gvk := o.GroupVersionKind()
 	root := "/apis/" + gvk.GroupVersion().String()
 	if gvk.Group == "" {
 		root = "/api/" + gvk.Version
 	}
-	resource, err := c.resource(ctx, root, gvk)
+	resource, err := c.findResource(ctx, root, gvk)
 	if err != nil {
 		return "", err
 	}
@@ -112,8 +113,8 @@ func (c *Client) collection(ctx context.Context, o Object) (string, error) {
 	return root + "/namespaces/" + url.PathEscape(cmp.Or(o.GetNamespace(), metav1.NamespaceDefault)) + "/" + resource.Name, nil
 }
 
-// resource finds the resource of a kind with discovery. Each version is discovered once.
-func (c *Client) resource(ctx context.Context, root string, gvk schema.GroupVersionKind) (*metav1.APIResource, error) {
+// findResource finds the resource of a kind with discovery. Each version is discovered once.
+func (c *Client) findResource(ctx context.Context, root string, gvk schema.GroupVersionKind) (*metav1.APIResource, error) {
 	find := func() *metav1.APIResource {
 		all := c.versions[gvk.GroupVersion()]
 		i := slices.IndexFunc(all, func(r metav1.APIResource) bool { return r.Kind == gvk.Kind && r.Group == "" && r.Version == "" })
@@ -125,12 +126,12 @@ func (c *Client) resource(ctx context.Context, root string, gvk schema.GroupVers
 	if known := find(); known != nil {
 		return known, nil
 	}
-	answer, err := c.do(ctx, http.MethodGet, root, "", nil)
+	response, err := c.do(ctx, http.MethodGet, root, "", nil)
 	if err != nil {
 		return nil, fmt.Errorf("find the resource of %s: %w", gvk, err)
 	}
 	var list metav1.APIResourceList
-	if err := json.Unmarshal(answer, &list); err != nil {
+	if err := json.Unmarshal(response, &list); err != nil {
 		return nil, fmt.Errorf("find the resource of %s: %w", gvk, err)
 	}
 	if c.versions == nil {
@@ -143,44 +144,44 @@ func (c *Client) resource(ctx context.Context, root string, gvk schema.GroupVers
 	return nil, fmt.Errorf("the server has no kind %s in %s", gvk.Kind, gvk.GroupVersion())
 }
 
-// awaitAll waits until the definitions are served.
-func (c *Client) awaitAll(ctx context.Context, definitions []Object) error {
+// awaitDefinitions waits until the definitions are served.
+func (c *Client) awaitDefinitions(ctx context.Context, definitions []Object) error {
 	ctx, cancel := context.WithTimeout(ctx, establishTimeout)
 	defer cancel()
 	for _, o := range definitions {
-		if err := c.await(ctx, o); err != nil {
-			return o.wrap("wait for", err)
+		if err := c.awaitDefinition(ctx, o); err != nil {
+			return o.wrapError("wait for", err)
 		}
 	}
 	return nil
 }
 
-// await waits until a definition is established. It fails at once where the names
-// belong to another one.
-func (c *Client) await(ctx context.Context, o Object) error {
-	path, err := c.collection(ctx, o)
+// awaitDefinition waits until a definition is established. It returns an error immediately if its
+// names conflict with another definition.
+func (c *Client) awaitDefinition(ctx context.Context, o Object) error {
+	path, err := c.collectionPath(ctx, o)
 	if err != nil {
 		return err
 	}
 	poll := time.NewTicker(establishPoll)
 	defer poll.Stop()
 	for {
-		answer, err := c.do(ctx, http.MethodGet, path+"/"+url.PathEscape(o.GetName()), "", nil)
+		response, err := c.do(ctx, http.MethodGet, path+"/"+url.PathEscape(o.GetName()), "", nil)
 		if err != nil {
 			return err
 		}
-		if done, err := established(answer); done || err != nil {
+		if done, err := isEstablished(response); done || err != nil {
 			return err
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("it is not established: %w", ctx.Err())
+			return fmt.Errorf("not established: %w", ctx.Err())
 		case <-poll.C:
 		}
 	}
 }
 
-func established(definition []byte) (bool, error) {
+func isEstablished(definition []byte) (bool, error) {
 	var current struct {
 		Status struct {
 			Conditions []metav1.Condition `json:"conditions"`
@@ -200,7 +201,8 @@ func established(definition []byte) (bool, error) {
 	return false, nil
 }
 
-// do sends a request and returns the body of the answer, or the message of a Status.
+// do sends a request and returns the body of the response. The error for an unsuccessful response
+// is the message of its Status.
 func (c *Client) do(ctx context.Context, method, path, contentType string, body []byte) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.URL+path, bytes.NewReader(body))
 	if err != nil {
@@ -215,16 +217,16 @@ func (c *Client) do(ctx context.Context, method, path, contentType string, body 
 		return nil, err
 	}
 	defer resp.Body.Close()
-	answer, err := io.ReadAll(resp.Body)
+	response, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return nil, fmt.Errorf("read the answer: %w", err)
+		return nil, fmt.Errorf("read the response body: %w", err)
 	}
 	if resp.StatusCode/100 == 2 {
-		return answer, nil
+		return response, nil
 	}
 	var status metav1.Status
-	if json.Unmarshal(answer, &status) == nil && status.Message != "" {
+	if json.Unmarshal(response, &status) == nil && status.Message != "" {
 		return nil, errors.New(status.Message)
 	}
-	return nil, fmt.Errorf("the server answers %s", resp.Status)
+	return nil, fmt.Errorf("unexpected status %s", resp.Status)
 }

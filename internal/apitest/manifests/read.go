@@ -1,6 +1,6 @@
-// Package manifests reads objects from files, and applies them to a server as kubectl apply
-// --server-side does: definitions first, each until it is served. It is for test fixtures. It does
-// not prune, and waits only for definitions.
+// Package manifests reads objects from files and applies them to a server, like kubectl apply
+// --server-side. It applies definitions first and waits until they are served. It is for test
+// fixtures: it does not prune, and does not wait for other objects.
 package manifests
 
 import (
@@ -23,16 +23,17 @@ import (
 // Object is an object of a manifest.
 type Object struct {
 	*unstructured.Unstructured
-	// Source is where it was read, for errors.
+	// Source is the file of the object, and its document number if it is not the first; for errors.
 	Source string
 }
 
 // Read returns the objects of files and directories. In a directory, it reads files with the
-// extensions .yaml, .yml and .json, in the order of their names. It ignores subdirectories.
+// extensions .yaml, .yml and .json, sorted by name, and ignores subdirectories. It returns an error
+// for a file that is missing or invalid, or has a document that is not an object.
 func Read(paths ...string) ([]Object, error) {
 	var objects []Object
 	for _, path := range paths {
-		files, err := filesOf(path)
+		files, err := listFiles(path)
 		if err != nil {
 			return nil, err
 		}
@@ -47,8 +48,8 @@ func Read(paths ...string) ([]Object, error) {
 	return objects, nil
 }
 
-// ReadDefinitions is Read for CustomResourceDefinitions: other objects are left out, and
-// a path without any is an error.
+// ReadDefinitions returns the CustomResourceDefinitions of files and directories, like Read. It
+// ignores other objects, and returns an error for a path without a definition.
 func ReadDefinitions(paths ...string) ([]Object, error) {
 	var definitions []Object
 	for _, path := range paths {
@@ -70,8 +71,8 @@ func (o Object) isDefinition() bool {
 	return gvk.Group == "apiextensions.k8s.io" && gvk.Kind == "CustomResourceDefinition"
 }
 
-// filesOf returns the files of a folder, or the path itself if it is a file.
-func filesOf(path string) ([]string, error) {
+// listFiles returns the files of a folder, or the path itself if it is a file.
+func listFiles(path string) ([]string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("read manifests: %w", err)
@@ -131,7 +132,7 @@ func appendDocument(objects []Object, document []byte, source string) ([]Object,
 	add := func(obj runtime.Object) error {
 		o := Object{Unstructured: obj.(*unstructured.Unstructured), Source: source}
 		objects = append(objects, o)
-		return o.check()
+		return o.validate()
 	}
 	if content.IsList() && strings.HasSuffix(content.GetKind(), "List") {
 		return objects, content.EachListItem(add)
@@ -139,8 +140,8 @@ func appendDocument(objects []Object, document []byte, source string) ([]Object,
 	return objects, add(content)
 }
 
-// check rejects documents that are not objects.
-func (o Object) check() error {
+// validate returns an error if a document is not an object.
+func (o Object) validate() error {
 	switch {
 	case o.GetAPIVersion() == "":
 		return errors.New("an object has no apiVersion")

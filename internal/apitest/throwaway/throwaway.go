@@ -1,5 +1,5 @@
-// Package throwaway runs a server inside a program, for as long as a test or a command
-// needs one. It is not for servers that outlive the program that started them.
+// Package throwaway runs a server inside a test or a command. The server does not outlive the
+// process.
 package throwaway
 
 import (
@@ -8,17 +8,17 @@ import (
 	"mainstay.dev/mainstay/internal/host"
 )
 
-// Server is a server that is ready.
+// Server is a server that was ready when Start returned. It is safe for concurrent use.
 type Server struct {
 	Host *host.Host
 	host.Serving
 	stop  context.CancelFunc
 	ended chan struct{} // closed when the server has ended
-	err   error         // with which it has; read after ended
+	err   error         // result of Run; valid after ended is closed
 }
 
-// Start starts a server and waits until it is ready. ctx bounds the wait only; the server runs
-// until Stop.
+// Start starts a server and waits until it is ready. ctx bounds only the wait: the server runs
+// until Stop. If the server does not start, Start returns its error. It replaces config.OnServing.
 func Start(ctx context.Context, config host.Config) (*Server, error) {
 	s := &Server{ended: make(chan struct{})}
 	ready := make(chan host.Serving, 1)
@@ -46,11 +46,11 @@ func Start(ctx context.Context, config host.Config) (*Server, error) {
 	}
 }
 
-// Ended is closed when the server has ended, with Stop or without.
+// Ended returns a channel that is closed when the server has ended, with or without Stop.
 func (s *Server) Ended() <-chan struct{} { return s.ended }
 
-// Stop stops the server and waits until it has ended. It returns the error with which
-// it did.
+// Stop stops the server, waits until it has ended, and returns its error. It may be called more
+// than once.
 func (s *Server) Stop() error {
 	s.stop()
 	<-s.ended

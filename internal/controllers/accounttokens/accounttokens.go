@@ -1,7 +1,7 @@
-// Package accounttokens fills in secrets that ask for a token of a service account, and
-// deletes them with their account, as kube-controller-manager's
-// serviceaccount-token-controller does. Tokens like these do not expire; most programs ask
-// for others.
+// Package accounttokens adds tokens to Secrets of type kubernetes.io/service-account-token, and
+// deletes such Secrets when their service account is deleted, like kube-controller-manager's
+// serviceaccount-token-controller. These tokens do not expire. Most clients use the TokenRequest
+// API instead.
 package accounttokens
 
 import (
@@ -30,54 +30,55 @@ import (
 )
 
 const (
-	// Name is that of the controller, and account its service account.
+	// Name is the name of the controller, account the name of its service account.
 	Name    = "serviceaccount-token-controller"
 	account = "tokens-controller"
 	workers = 5
 )
 
-// Config configures a Controller. All fields except Queues are required.
+// Config configures a Controller. All fields except QueueMetrics are required.
 type Config struct {
-	// Secrets and Accounts are the stored ones, past the watch cache.
+	// Secrets and Accounts read Secrets and ServiceAccounts without a watch cache.
 	Secrets, Accounts storage.Interface
-	// Sign returns a token with the claims.
+	// Sign returns a signed token with the claims. It must be safe for concurrent use.
 	Sign func(context.Context, *serviceaccount.Claims) (string, error)
-	// Bundle returns the certificates by which clients verify the server, as PEM.
+	// Bundle returns the CA certificates that verify the server, as PEM. Pods receive them with the
+	// token.
 	Bundle func() []byte
-	// Access is to the control plane; its user is replaced by the controller's.
+	// Access reads and writes objects. The controller replaces its user by its service account.
 	Access *loopback.Access
 	Logger *slog.Logger
-	// Queues are the metrics of the work queue; may be nil.
-	Queues *work.Metrics
+	// QueueMetrics records the metrics of the work queue; nil disables them.
+	QueueMetrics *work.Metrics
 }
 
-// Controller is the controller.
+// Controller implements serviceaccount-token-controller. It starts no goroutine before Start.
 type Controller struct {
 	config   Config
 	secrets  *loopback.Client[*corev1.Secret]
 	accounts *loopback.Client[*corev1.ServiceAccount]
 }
 
-// Registration returns the registration of the controller. It has no work without a serving CA,
-// because tokens in secrets are published with it.
+// Registration returns the registration of the controller. The controller is disabled without a
+// serving CA, because the Secrets contain it.
 func Registration() controllers.Registration {
 	return controllers.Registration{Name: Name, New: func(d controllers.Dependencies) (controllers.Controller, error) {
 		if d.Keys.ServingCA == nil {
 			return nil, nil
 		}
-		config := Config{Sign: d.Keys.SignToken, Bundle: d.Keys.ServingCA, Access: d.Access, Logger: d.Logger, Queues: d.Queues}
+		config := Config{Sign: d.Keys.SignToken, Bundle: d.Keys.ServingCA, Access: d.Access, Logger: d.Logger, QueueMetrics: d.QueueMetrics}
 		var err error
-		if config.Secrets, err = d.Stored(corev1.Resource("secrets")); err != nil {
+		if config.Secrets, err = d.OpenStorage(corev1.Resource("secrets")); err != nil {
 			return nil, err
 		}
-		if config.Accounts, err = d.Stored(corev1.Resource("serviceaccounts")); err != nil {
+		if config.Accounts, err = d.OpenStorage(corev1.Resource("serviceaccounts")); err != nil {
 			return nil, err
 		}
 		return New(config), nil
 	}}
 }
 
-// New returns a controller that has not started.
+// New creates the controller without starting it.
 func New(config Config) *Controller {
 	access := config.Access.AsController(account)
 	return &Controller{
@@ -87,7 +88,7 @@ func New(config Config) *Controller {
 	}
 }
 
-// key is a secret, or a deleted account.
+// key identifies a Secret, or a deleted service account.
 type key struct {
 	name      types.NamespacedName
 	isAccount bool
@@ -95,7 +96,7 @@ type key struct {
 
 // Start implements controllers.Controller.
 func (c *Controller) Start(ctx context.Context) (changes.Subscriber, func()) {
-	queue := work.New(ctx, work.Config[key]{Name: Name, Workers: workers, Do: c.sync, Logger: c.config.Logger, Metrics: c.config.Queues})
+	queue := work.New(ctx, work.Config[key]{Name: Name, Workers: workers, Sync: c.sync, Logger: c.config.Logger, Metrics: c.config.QueueMetrics})
 	return &subscriber{queue}, queue.Close
 }
 
@@ -119,7 +120,8 @@ func (s *subscriber) Changed(c *changes.Change) {
 	}
 }
 
-// mayBeToken reports whether a stored secret contains the type of tokens, without decoding it.
+// mayBeToken reports whether a stored Secret contains the type of token Secrets. It does not decode
+// the Secret, so it may report true for other Secrets.
 func mayBeToken(value []byte) bool {
 	return bytes.Contains(value, []byte(corev1.SecretTypeServiceAccountToken))
 }
@@ -133,30 +135,31 @@ func (c *Controller) sync(ctx context.Context, k key) error {
 	case err != nil:
 		return err
 	case secret == nil:
-		return c.forget(ctx, k.name)
+		return c.removeReferences(ctx, k.name)
 	case secret.Type != corev1.SecretTypeServiceAccountToken || secret.DeletionTimestamp != nil || secret.Annotations[corev1.ServiceAccountNameKey] == "":
 		return nil
 	}
-	of, err := c.accountOf(ctx, secret)
+	sa, err := c.findAccount(ctx, secret)
 	if err != nil {
 		return err
 	}
-	if of == nil {
+	if sa == nil {
 		return c.delete(ctx, secret)
 	}
-	return c.fill(ctx, secret, of)
+	return c.fill(ctx, secret, sa)
 }
 
-// accountOf returns the account of a token; nil if it was deleted or replaced.
-func (c *Controller) accountOf(ctx context.Context, secret *corev1.Secret) (*corev1.ServiceAccount, error) {
-	of, err := storage.FindAs[*corev1.ServiceAccount](ctx, c.config.Accounts, types.NamespacedName{Namespace: secret.Namespace, Name: secret.Annotations[corev1.ServiceAccountNameKey]})
-	if err != nil || of == nil {
+// findAccount returns the service account of a token Secret, or nil if the account was deleted or
+// replaced.
+func (c *Controller) findAccount(ctx context.Context, secret *corev1.Secret) (*corev1.ServiceAccount, error) {
+	sa, err := storage.FindAs[*corev1.ServiceAccount](ctx, c.config.Accounts, types.NamespacedName{Namespace: secret.Namespace, Name: secret.Annotations[corev1.ServiceAccountNameKey]})
+	if err != nil || sa == nil {
 		return nil, err
 	}
-	if uid := secret.Annotations[corev1.ServiceAccountUIDKey]; uid != "" && uid != string(of.UID) {
+	if uid := secret.Annotations[corev1.ServiceAccountUIDKey]; uid != "" && uid != string(sa.UID) {
 		return nil, nil
 	}
-	return of, nil
+	return sa, nil
 }
 
 func (c *Controller) delete(ctx context.Context, secret *corev1.Secret) error {
@@ -168,25 +171,26 @@ func (c *Controller) delete(ctx context.Context, secret *corev1.Secret) error {
 	return nil
 }
 
-// errOther reports that another object has the name. It is processed again.
-var errOther = errors.New("it is another object")
+// errReplaced is returned if the object was replaced by another one with the same name. The queue
+// retries the key.
+var errReplaced = errors.New("it is another object")
 
-// fill adds missing data to a secret. It does not check an existing token.
-func (c *Controller) fill(ctx context.Context, secret *corev1.Secret, of *corev1.ServiceAccount) error {
-	if isFilled(secret, c.config.Bundle()) {
+// fill adds the missing data to a Secret. It does not verify an existing token.
+func (c *Controller) fill(ctx context.Context, secret *corev1.Secret, sa *corev1.ServiceAccount) error {
+	if isComplete(secret, c.config.Bundle()) {
 		return nil
 	}
 	name := types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name}
 	_, err := c.secrets.Update(ctx, name, func(current *corev1.Secret) error {
 		if current.UID != secret.UID {
-			return errOther
+			return errReplaced
 		}
 		data := map[string][]byte{corev1.ServiceAccountRootCAKey: c.config.Bundle()}
 		if len(current.Data[corev1.ServiceAccountNamespaceKey]) == 0 {
 			data[corev1.ServiceAccountNamespaceKey] = []byte(current.Namespace)
 		}
 		if len(current.Data[corev1.ServiceAccountTokenKey]) == 0 {
-			token, err := c.config.Sign(ctx, claims(current, of))
+			token, err := c.config.Sign(ctx, claims(current, sa))
 			if err != nil {
 				return err
 			}
@@ -198,7 +202,7 @@ func (c *Controller) fill(ctx context.Context, secret *corev1.Secret, of *corev1
 		for key, value := range data {
 			current.Data[key] = value
 		}
-		metav1.SetMetaDataAnnotation(&current.ObjectMeta, corev1.ServiceAccountUIDKey, string(of.UID))
+		metav1.SetMetaDataAnnotation(&current.ObjectMeta, corev1.ServiceAccountUIDKey, string(sa.UID))
 		return nil
 	})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -207,21 +211,20 @@ func (c *Controller) fill(ctx context.Context, secret *corev1.Secret, of *corev1
 	return nil
 }
 
-// isFilled reports whether a secret is complete.
-func isFilled(secret *corev1.Secret, bundle []byte) bool {
+func isComplete(secret *corev1.Secret, bundle []byte) bool {
 	return len(secret.Data[corev1.ServiceAccountTokenKey]) > 0 && len(secret.Data[corev1.ServiceAccountNamespaceKey]) > 0 &&
 		bytes.Equal(secret.Data[corev1.ServiceAccountRootCAKey], bundle)
 }
 
 // claims returns the claims for the token of a secret.
-func claims(secret *corev1.Secret, of *corev1.ServiceAccount) *serviceaccount.Claims {
+func claims(secret *corev1.Secret, sa *corev1.ServiceAccount) *serviceaccount.Claims {
 	return &serviceaccount.Claims{
-		Claims: jwt.Claims{Issuer: serviceaccount.LegacyIssuer, Subject: request.ServiceAccountUser(of.Namespace, of.Name)},
-		Legacy: serviceaccount.Legacy{Namespace: of.Namespace, Secret: secret.Name, Name: of.Name, UID: string(of.UID)},
+		Claims: jwt.Claims{Issuer: serviceaccount.LegacyIssuer, Subject: request.ServiceAccountUser(sa.Namespace, sa.Name)},
+		Legacy: serviceaccount.Legacy{Namespace: sa.Namespace, Secret: secret.Name, Name: sa.Name, UID: string(sa.UID)},
 	}
 }
 
-// deleteTokens deletes the tokens of a deleted account.
+// deleteTokens deletes the token Secrets of a deleted service account.
 func (c *Controller) deleteTokens(ctx context.Context, name types.NamespacedName) error {
 	list, err := c.config.Secrets.List(ctx, name.Namespace, rest.ListOptions{})
 	if err != nil {
@@ -241,8 +244,8 @@ func (c *Controller) deleteTokens(ctx context.Context, name types.NamespacedName
 		if secret.Type != corev1.SecretTypeServiceAccountToken || secret.Annotations[corev1.ServiceAccountNameKey] != name.Name {
 			continue
 		}
-		of, err := c.accountOf(ctx, secret)
-		if err == nil && of == nil {
+		sa, err := c.findAccount(ctx, secret)
+		if err == nil && sa == nil {
 			err = c.delete(ctx, secret)
 		}
 		if err != nil {
@@ -252,26 +255,27 @@ func (c *Controller) deleteTokens(ctx context.Context, name types.NamespacedName
 	return nil
 }
 
-// forget removes a deleted secret from the lists of the accounts of its namespace.
-func (c *Controller) forget(ctx context.Context, name types.NamespacedName) error {
+// removeReferences removes a deleted Secret from the secrets field of the service accounts in its
+// namespace.
+func (c *Controller) removeReferences(ctx context.Context, name types.NamespacedName) error {
 	list, err := c.config.Accounts.List(ctx, name.Namespace, rest.ListOptions{})
 	if err != nil {
 		return err
 	}
-	isIt := func(r corev1.ObjectReference) bool { return r.Name == name.Name }
+	hasName := func(r corev1.ObjectReference) bool { return r.Name == name.Name }
 	for record, err := range list.Items {
 		if err != nil {
 			return err
 		}
-		of, err := codec.SharedAs[*corev1.ServiceAccount](record)
+		sa, err := codec.SharedAs[*corev1.ServiceAccount](record)
 		if err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(of.Secrets, isIt) {
+		if !slices.ContainsFunc(sa.Secrets, hasName) {
 			continue
 		}
 		_, err = c.accounts.Update(ctx, record.Name(), func(current *corev1.ServiceAccount) error {
-			current.Secrets = slices.DeleteFunc(slices.Clone(current.Secrets), isIt)
+			current.Secrets = slices.DeleteFunc(slices.Clone(current.Secrets), hasName)
 			return nil
 		})
 		if err != nil && !apierrors.IsNotFound(err) {

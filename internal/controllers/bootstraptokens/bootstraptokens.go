@@ -1,6 +1,6 @@
-// Package bootstraptokens deletes expired bootstrap tokens, and signs the cluster information in
-// kube-public with the others, like kube-controller-manager's token-cleaner-controller and
-// bootstrap-signer-controller.
+// Package bootstraptokens deletes expired bootstrap tokens, and signs the ConfigMap
+// kube-public/cluster-info with the valid tokens, like kube-controller-manager's
+// token-cleaner-controller and bootstrap-signer-controller.
 package bootstraptokens
 
 import (
@@ -35,37 +35,37 @@ const (
 	signingKey    = "usage-bootstrap-signing"
 )
 
-// Config configures the controllers. All fields except Queues are required.
+// Config configures the controllers. All fields except QueueMetrics are required.
 type Config struct {
-	// Secrets and ConfigMaps are the stored ones, past the watch cache.
+	// Secrets and ConfigMaps read Secrets and ConfigMaps without a watch cache.
 	Secrets, ConfigMaps storage.Interface
-	// Access is to the control plane; its user is replaced by the controllers'.
+	// Access reads and writes objects. The controller replaces its user by its service account.
 	Access *loopback.Access
 	Logger *slog.Logger
-	// Queues are the metrics of the work queue; may be nil.
-	Queues *work.Metrics
+	// QueueMetrics records the metrics of the work queue; nil disables them.
+	QueueMetrics *work.Metrics
 }
 
 func newConfig(d controllers.Dependencies) (Config, error) {
-	config := Config{Access: d.Access, Logger: d.Logger, Queues: d.Queues}
+	config := Config{Access: d.Access, Logger: d.Logger, QueueMetrics: d.QueueMetrics}
 	var err error
-	if config.Secrets, err = d.Stored(corev1.Resource("secrets")); err != nil {
+	if config.Secrets, err = d.OpenStorage(corev1.Resource("secrets")); err != nil {
 		return Config{}, err
 	}
-	if config.ConfigMaps, err = d.Stored(corev1.Resource("configmaps")); err != nil {
+	if config.ConfigMaps, err = d.OpenStorage(corev1.Resource("configmaps")); err != nil {
 		return Config{}, err
 	}
 	return config, nil
 }
 
-// isSecret reports whether a change is of a secret that may be a token: its type is not
-// known before it is decoded.
-func isSecret(c *changes.Change) bool {
+// mayBeToken reports whether a change affects a Secret in the namespace of bootstrap tokens. The
+// type of the Secret is unknown until it is decoded.
+func mayBeToken(c *changes.Change) bool {
 	return c.Path == "secrets" && c.Namespace == metav1.NamespaceSystem
 }
 
-// expiration returns when a token expires; zero: never. One that cannot be read was in the
-// past.
+// expiration returns the expiration time of a token, or the zero time if the token does not expire.
+// A token with an invalid expiration is treated as expired.
 func expiration(secret *corev1.Secret) time.Time {
 	text := string(secret.Data[expirationKey])
 	if text == "" {
@@ -78,7 +78,8 @@ func expiration(secret *corev1.Secret) time.Time {
 	return at
 }
 
-// signingToken returns the token of a secret with which is signed now.
+// signingToken returns the ID and the token of a Secret. ok is false if the Secret is not a valid
+// token for signing at time now.
 func signingToken(secret *corev1.Secret, now time.Time) (id, token string, ok bool) {
 	id, token = string(secret.Data[idKey]), string(secret.Data[secretKey])
 	named, found := strings.CutPrefix(secret.Name, namePrefix)

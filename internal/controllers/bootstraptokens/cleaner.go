@@ -16,13 +16,13 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// Cleaner is the controller that deletes tokens that have expired.
+// Cleaner deletes expired bootstrap tokens. It starts no goroutine before Start.
 type Cleaner struct {
 	config  Config
 	secrets *loopback.Client[*corev1.Secret]
 }
 
-// CleanerRegistration returns the registration of the controller.
+// CleanerRegistration returns the registration of token-cleaner-controller.
 func CleanerRegistration() controllers.Registration {
 	return controllers.Registration{Name: CleanerName, New: func(d controllers.Dependencies) (controllers.Controller, error) {
 		config, err := newConfig(d)
@@ -33,18 +33,18 @@ func CleanerRegistration() controllers.Registration {
 	}}
 }
 
-// NewCleaner returns a controller that has not started.
+// NewCleaner creates the controller without starting it.
 func NewCleaner(config Config) *Cleaner {
 	return &Cleaner{config: config, secrets: loopback.For[*corev1.Secret](config.Access.AsController("token-cleaner"), corev1.SchemeGroupVersion.WithResource("secrets"))}
 }
 
 // Start implements controllers.Controller.
 func (c *Cleaner) Start(ctx context.Context) (changes.Subscriber, func()) {
-	queue := work.New(ctx, work.Config[string]{Name: CleanerName, Workers: 1, Do: c.sync, Logger: c.config.Logger, Metrics: c.config.Queues})
+	queue := work.New(ctx, work.Config[string]{Name: CleanerName, Workers: 1, Sync: c.sync, Logger: c.config.Logger, Metrics: c.config.QueueMetrics})
 	return &cleanerSubscriber{queue}, queue.Close
 }
 
-// cleanerSubscriber queues the secrets that change.
+// cleanerSubscriber enqueues changed Secrets by name.
 type cleanerSubscriber struct{ queue *work.Queue[string] }
 
 // Reset implements changes.Subscriber.
@@ -55,12 +55,12 @@ func (*cleanerSubscriber) Synced() {}
 
 // Changed implements changes.Subscriber.
 func (s *cleanerSubscriber) Changed(c *changes.Change) {
-	if isSecret(c) && c.Value != nil {
+	if mayBeToken(c) && c.Value != nil {
 		s.queue.Add(c.Name)
 	}
 }
 
-// sync deletes a token that has expired, or looks again when it does.
+// sync deletes an expired token, or requeues the key at the expiration time.
 func (c *Cleaner) sync(ctx context.Context, name string) error {
 	key := types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: name}
 	secret, err := storage.FindAs[*corev1.Secret](ctx, c.config.Secrets, key)
@@ -71,7 +71,7 @@ func (c *Cleaner) sync(ctx context.Context, name string) error {
 	if ends.IsZero() {
 		return nil
 	}
-	if err := work.Due(ctx, ends); err != nil {
+	if err := work.RequeueUntil(ctx, ends); err != nil {
 		return err
 	}
 	err = c.secrets.Delete(ctx, key, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &secret.UID}})

@@ -32,11 +32,11 @@ const (
 	signaturePrefix = "jws-kubeconfig-"
 )
 
-// Signer is the controller that signs kube-public/cluster-info, if it exists, for joining nodes,
-// which only have a token.
+// Signer signs the kubeconfig in kube-public/cluster-info, if this ConfigMap exists. Joining nodes
+// verify the signature with their bootstrap token, because they do not have the CA certificate yet.
 type Signer struct {
-	config Config
-	maps   *loopback.Client[*corev1.ConfigMap]
+	config     Config
+	configMaps *loopback.Client[*corev1.ConfigMap]
 }
 
 // SignerRegistration returns the registration of the controller. As in kube-controller-manager, it
@@ -51,22 +51,22 @@ func SignerRegistration() controllers.Registration {
 	}}
 }
 
-// NewSigner returns a controller that has not started.
+// NewSigner creates the controller without starting it.
 func NewSigner(config Config) *Signer {
-	return &Signer{config: config, maps: loopback.For[*corev1.ConfigMap](config.Access.AsController("bootstrap-signer"), corev1.SchemeGroupVersion.WithResource("configmaps"))}
+	return &Signer{config: config, configMaps: loopback.For[*corev1.ConfigMap](config.Access.AsController("bootstrap-signer"), corev1.SchemeGroupVersion.WithResource("configmaps"))}
 }
 
-// signing is the one key of a signer's queue.
-type signing struct{}
+// queueKey is the only key of the queue.
+type queueKey struct{}
 
 // Start implements controllers.Controller.
 func (s *Signer) Start(ctx context.Context) (changes.Subscriber, func()) {
-	queue := work.New(ctx, work.Config[signing]{Name: SignerName, Workers: 1, Do: s.sync, Logger: s.config.Logger, Metrics: s.config.Queues})
+	queue := work.New(ctx, work.Config[queueKey]{Name: SignerName, Workers: 1, Sync: s.sync, Logger: s.config.Logger, Metrics: s.config.QueueMetrics})
 	return &signerSubscriber{queue}, queue.Close
 }
 
-// signerSubscriber has the config map looked at when it changes, and when a token does.
-type signerSubscriber struct{ queue *work.Queue[signing] }
+// signerSubscriber enqueues queueKey when the ConfigMap or a token changes.
+type signerSubscriber struct{ queue *work.Queue[queueKey] }
 
 // Reset implements changes.Subscriber.
 func (*signerSubscriber) Reset() {}
@@ -77,13 +77,13 @@ func (*signerSubscriber) Synced() {}
 // Changed implements changes.Subscriber.
 func (s *signerSubscriber) Changed(c *changes.Change) {
 	isInfo := c.Path == "configmaps" && c.Namespace == metav1.NamespacePublic && c.Name == clusterInfo && c.Value != nil
-	if isInfo || isSecret(c) && strings.HasPrefix(c.Name, namePrefix) {
-		s.queue.Add(signing{})
+	if isInfo || mayBeToken(c) && strings.HasPrefix(c.Name, namePrefix) {
+		s.queue.Add(queueKey{})
 	}
 }
 
-// sync writes the signatures of all signing tokens into the config map, and removes others.
-func (s *Signer) sync(ctx context.Context, _ signing) error {
+// sync writes the signatures of all valid tokens to the ConfigMap, and removes other signatures.
+func (s *Signer) sync(ctx context.Context, _ queueKey) error {
 	name := types.NamespacedName{Namespace: metav1.NamespacePublic, Name: clusterInfo}
 	info, err := storage.FindAs[*corev1.ConfigMap](ctx, s.config.ConfigMaps, name)
 	if err != nil || info == nil {
@@ -93,12 +93,12 @@ func (s *Signer) sync(ctx context.Context, _ signing) error {
 	if err != nil {
 		return err
 	}
-	if wanted, ok := signed(info.Data, tokens); !ok || maps.Equal(wanted, info.Data) {
+	if desired, ok := withSignatures(info.Data, tokens); !ok || maps.Equal(desired, info.Data) {
 		return nil
 	}
-	_, err = s.maps.Update(ctx, name, func(current *corev1.ConfigMap) error {
-		if wanted, ok := signed(current.Data, tokens); ok {
-			current.Data = wanted
+	_, err = s.configMaps.Update(ctx, name, func(current *corev1.ConfigMap) error {
+		if desired, ok := withSignatures(current.Data, tokens); ok {
+			current.Data = desired
 		}
 		return nil
 	})
@@ -108,7 +108,7 @@ func (s *Signer) sync(ctx context.Context, _ signing) error {
 	return nil
 }
 
-// tokens returns the tokens that sign, by their ids.
+// tokens returns the tokens that are valid for signing, by token ID.
 func (s *Signer) tokens(ctx context.Context) (map[string]string, error) {
 	list, err := s.config.Secrets.List(ctx, metav1.NamespaceSystem, rest.ListOptions{})
 	if err != nil {
@@ -133,8 +133,9 @@ func (s *Signer) tokens(ctx context.Context) (map[string]string, error) {
 	return tokens, nil
 }
 
-// signed returns data with the signatures of tokens; false if there is no kubeconfig to sign.
-func signed(data, tokens map[string]string) (map[string]string, bool) {
+// withSignatures returns a copy of the ConfigMap data with the signatures of the tokens. It returns
+// false if data has no kubeconfig.
+func withSignatures(data, tokens map[string]string) (map[string]string, bool) {
 	kubeconfig, ok := data[kubeconfigKey]
 	if !ok {
 		return nil, false
@@ -147,8 +148,8 @@ func signed(data, tokens map[string]string) (map[string]string, bool) {
 	return with, true
 }
 
-// signature is a JSON web signature (RFC 7515) of a text that is left out of it: its header
-// names the token, which is the key.
+// signature returns a JSON web signature with detached content (RFC 7515, appendix F) of text. The
+// key is the token; the header contains its ID.
 func signature(text, id, token string) string {
 	encode := base64.RawURLEncoding.EncodeToString
 	header, _ := json.Marshal(struct { // of two strings: no error

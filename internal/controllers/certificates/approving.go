@@ -12,21 +12,21 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// approve approves the request of a kubelet for its client certificate, if its user may
-// have that: a node its own (selfnodeclient), or any (nodeclient), as a token does by which
-// nodes join.
+// approve approves the request of a kubelet for a client certificate if its user is authorized: for
+// its own certificate (selfnodeclient), or for the certificate of any node (nodeclient). Bootstrap
+// tokens have the second permission.
 func (c *Controller) approve(ctx context.Context, csr *certificatesv1.CertificateSigningRequest) error {
 	if csr.Spec.SignerName != certificatesv1.KubeAPIServerClientKubeletSignerName || !isPending(csr) {
 		return nil
 	}
-	asked, err := pki.ParseRequest(csr.Spec.Request)
+	req, err := pki.ParseRequest(csr.Spec.Request)
 	if err != nil {
 		return fmt.Errorf("parse the certificate signing request %s: %w", csr.Name, err)
 	}
-	if checkKubeletClient(asked, csr.Spec.Usages) != nil {
+	if checkKubeletClient(req, csr.Spec.Usages) != nil {
 		return nil // a user may approve it, and its condition then contains the error
 	}
-	message, err := c.leave(ctx, csr, asked.Subject.CommonName == csr.Spec.Username)
+	message, err := c.authorizeApproval(ctx, csr, req.Subject.CommonName == csr.Spec.Username)
 	if err != nil {
 		return fmt.Errorf("approve the certificate signing request %s: %w", csr.Name, err)
 	}
@@ -39,15 +39,16 @@ func (c *Controller) approve(ctx context.Context, csr *certificatesv1.Certificat
 	})
 }
 
-// leave returns the reason of an approval; self reports that the kubelet requests its own
-// certificate. An error retries, because permissions may be granted later.
-func (c *Controller) leave(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, self bool) (string, error) {
+// authorizeApproval returns the message of the Approved condition. self is true if the kubelet
+// requests its own certificate. It returns an error if the user is not authorized; the queue then
+// retries, because the permission may be granted later.
+func (c *Controller) authorizeApproval(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, self bool) (string, error) {
 	if self {
-		if allowed, err := c.mayHave(ctx, csr, "selfnodeclient"); err != nil || allowed {
+		if allowed, err := c.mayCreate(ctx, csr, "selfnodeclient"); err != nil || allowed {
 			return "Auto approving self kubelet client certificate after SubjectAccessReview.", err
 		}
 	}
-	allowed, err := c.mayHave(ctx, csr, "nodeclient")
+	allowed, err := c.mayCreate(ctx, csr, "nodeclient")
 	if err == nil && !allowed {
 		err = fmt.Errorf("%s may create neither certificatesigningrequests/nodeclient nor, for itself, selfnodeclient", csr.Spec.Username)
 	}
@@ -56,11 +57,12 @@ func (c *Controller) leave(ctx context.Context, csr *certificatesv1.CertificateS
 
 // isPending reports whether a request is neither approved nor denied.
 func isPending(csr *certificatesv1.CertificateSigningRequest) bool {
-	return len(csr.Status.Certificate) == 0 && !has(csr, certificatesv1.CertificateApproved, certificatesv1.CertificateDenied)
+	return len(csr.Status.Certificate) == 0 && !hasCondition(csr, certificatesv1.CertificateApproved, certificatesv1.CertificateDenied)
 }
 
-// mayHave reports whether the user of a request may create a virtual subresource of requests.
-func (c *Controller) mayHave(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, subresource string) (bool, error) {
+// mayCreate reports whether the user of a request may create a virtual subresource of
+// certificatesigningrequests.
+func (c *Controller) mayCreate(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, subresource string) (bool, error) {
 	user := &request.User{Name: csr.Spec.Username, UID: csr.Spec.UID, Groups: csr.Spec.Groups}
 	for key, values := range csr.Spec.Extra {
 		if user.Extra == nil {

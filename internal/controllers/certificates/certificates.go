@@ -1,6 +1,5 @@
-// Package certificates approves, signs and cleans up CertificateSigningRequests, as
-// kube-controller-manager's certificatesigningrequest controllers do, for the signers
-// that Kubernetes has itself.
+// Package certificates approves, signs and deletes CertificateSigningRequests for the built-in
+// signers, like kube-controller-manager's certificatesigningrequest controllers.
 package certificates
 
 import (
@@ -32,40 +31,40 @@ const (
 )
 
 const (
-	// account is the service account that all of them write as.
+	// account is the service account of all three controllers.
 	account = "certificate-controller"
 	workers = 5
 )
 
-// Config configures the controllers. All fields except Queues are required.
+// Config configures the controllers. All fields except QueueMetrics are required.
 type Config struct {
-	// Stored are the stored requests, past the watch cache.
-	Stored storage.Interface
+	// Storage reads CertificateSigningRequests without a watch cache.
+	Storage storage.Interface
 	// Authorizer decides which requests are approved.
 	Authorizer authorizer.Authorizer
-	// Authority returns the certificate and key with which requests to a signer are
-	// signed; nil: they are not.
+	// Authority returns the CA certificate and key of a signer, or nil if its requests are not
+	// signed.
 	Authority func(signer string) *tls.Certificate
 	// Lifetime is the maximum lifetime of certificates.
 	Lifetime time.Duration
-	// Access is to the control plane; its user is replaced by the controllers'.
+	// Access reads and writes objects. The controller replaces its user by its service account.
 	Access *loopback.Access
 	Logger *slog.Logger
-	// Queues are the metrics of the work queue; may be nil.
-	Queues *work.Metrics
+	// QueueMetrics records the metrics of the work queue; nil disables them.
+	QueueMetrics *work.Metrics
 }
 
-// Controller is one of the controllers.
+// Controller is one of the three controllers. It starts no goroutine before Start.
 type Controller struct {
 	config   Config
 	name     string
 	requests *loopback.Client[*certificatesv1.CertificateSigningRequest]
-	// look processes a stored request.
-	look func(context.Context, *certificatesv1.CertificateSigningRequest) error
+	// process handles one request.
+	process func(context.Context, *certificatesv1.CertificateSigningRequest) error
 }
 
-// Registrations returns the registrations of the controllers. Without signing authorities, the
-// signing controller has no work.
+// Registrations returns the registrations of the three controllers. Without a signing authority,
+// the signing controller is disabled.
 func Registrations() []controllers.Registration {
 	var registrations []controllers.Registration
 	for _, name := range []string{ApprovingName, SigningName, CleanerName} {
@@ -73,42 +72,43 @@ func Registrations() []controllers.Registration {
 			if name == SigningName && d.Keys.SigningAuthority == nil {
 				return nil, nil
 			}
-			stored, err := d.Stored(certificatesv1.Resource("certificatesigningrequests"))
+			stored, err := d.OpenStorage(certificatesv1.Resource("certificatesigningrequests"))
 			if err != nil {
 				return nil, err
 			}
 			return New(name, Config{
-				Stored: stored, Authorizer: d.Authorizer, Authority: d.Keys.SigningAuthority, Lifetime: d.Settings.SigningDuration,
-				Access: d.Access, Logger: d.Logger, Queues: d.Queues,
+				Storage: stored, Authorizer: d.Authorizer, Authority: d.Keys.SigningAuthority, Lifetime: d.Settings.SigningDuration,
+				Access: d.Access, Logger: d.Logger, QueueMetrics: d.QueueMetrics,
 			}), nil
 		}})
 	}
 	return registrations
 }
 
-// New returns a controller that has not started, by its name, one of the constants.
+// New creates the controller with one of the names ApprovingName, SigningName and CleanerName,
+// without starting it.
 func New(name string, config Config) *Controller {
 	c := &Controller{config: config, name: name}
 	c.requests = loopback.For[*certificatesv1.CertificateSigningRequest](config.Access.AsController(account),
 		certificatesv1.SchemeGroupVersion.WithResource("certificatesigningrequests"))
 	switch name {
 	case ApprovingName:
-		c.look = c.approve
+		c.process = c.approve
 	case SigningName:
-		c.look = c.sign
+		c.process = c.sign
 	case CleanerName:
-		c.look = c.clean
+		c.process = c.clean
 	}
 	return c
 }
 
 // Start implements controllers.Controller.
 func (c *Controller) Start(ctx context.Context) (changes.Subscriber, func()) {
-	queue := work.New(ctx, work.Config[string]{Name: c.name, Workers: workers, Do: c.sync, Logger: c.config.Logger, Metrics: c.config.Queues})
+	queue := work.New(ctx, work.Config[string]{Name: c.name, Workers: workers, Sync: c.sync, Logger: c.config.Logger, Metrics: c.config.QueueMetrics})
 	return &subscriber{queue}, queue.Close
 }
 
-// subscriber queues the requests that change.
+// subscriber enqueues changed requests by name.
 type subscriber struct{ queue *work.Queue[string] }
 
 // Reset implements changes.Subscriber.
@@ -124,24 +124,25 @@ func (s *subscriber) Changed(c *changes.Change) {
 	}
 }
 
-// sync looks at a request, if there is one.
+// sync processes a request, unless it was deleted.
 func (c *Controller) sync(ctx context.Context, name string) error {
-	csr, err := storage.FindAs[*certificatesv1.CertificateSigningRequest](ctx, c.config.Stored, types.NamespacedName{Name: name})
+	csr, err := storage.FindAs[*certificatesv1.CertificateSigningRequest](ctx, c.config.Storage, types.NamespacedName{Name: name})
 	if err != nil || csr == nil {
 		return err
 	}
-	return c.look(ctx, csr)
+	return c.process(ctx, csr)
 }
 
-// errOther reports that another request has the name. It is processed again.
-var errOther = errors.New("it is another request")
+// errReplaced is returned if the request was replaced by another one with the same name. The queue
+// retries the key.
+var errReplaced = errors.New("it is another request")
 
 // update updates a subresource of a request, unless it was deleted. change receives the current
 // request, and does not modify it if no action is necessary.
 func (c *Controller) update(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, subresource string, change func(*certificatesv1.CertificateSigningRequest)) error {
 	_, err := c.requests.Subresource(subresource).Update(ctx, types.NamespacedName{Name: csr.Name}, func(current *certificatesv1.CertificateSigningRequest) error {
 		if current.UID != csr.UID {
-			return errOther
+			return errReplaced
 		}
 		change(current)
 		return nil
@@ -152,8 +153,9 @@ func (c *Controller) update(ctx context.Context, csr *certificatesv1.Certificate
 	return nil
 }
 
-// has reports whether a request has a condition, whose status is always true.
-func has(csr *certificatesv1.CertificateSigningRequest, kinds ...certificatesv1.RequestConditionType) bool {
+// hasCondition reports whether a request has a condition of one of the types. The status of these
+// conditions is always True.
+func hasCondition(csr *certificatesv1.CertificateSigningRequest, kinds ...certificatesv1.RequestConditionType) bool {
 	return slices.ContainsFunc(csr.Status.Conditions, func(c certificatesv1.CertificateSigningRequestCondition) bool {
 		return slices.Contains(kinds, c.Type)
 	})

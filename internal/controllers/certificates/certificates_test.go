@@ -26,7 +26,7 @@ const (
 	encipher   = certificatesv1.UsageKeyEncipherment
 )
 
-// TestRules: which requests signers refuse, and in which words.
+// TestRules checks the requests that each signer accepts, and the messages for rejected requests.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	node := pkix.Name{CommonName: "system:node:n", Organization: []string{"system:nodes"}}
@@ -45,7 +45,7 @@ func TestRules(t *testing.T) {
 	type usages = []certificatesv1.KeyUsage
 	for name, test := range map[string]struct {
 		signer string
-		asked  *x509.CertificateRequest
+		req    *x509.CertificateRequest
 		usages usages
 		want   string
 	}{
@@ -71,32 +71,32 @@ func TestRules(t *testing.T) {
 		"serving with mail":              {server, serving(func(r *x509.CertificateRequest) { r.EmailAddresses = []string{"a@b"} }), usages{signature, serverAuth}, "Email subjectAltNames are not allowed"},
 	} {
 		got := ""
-		if err := ruleOf(test.signer)(test.asked, test.usages); err != nil {
+		if err := checkOf(test.signer)(test.req, test.usages); err != nil {
 			got = err.Error()
 		}
 		if got != test.want {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
 	}
-	if ruleOf("example.com/mine") != nil {
-		t.Error("there is a rule for another one's signer")
+	if checkOf("example.com/mine") != nil {
+		t.Error("an unknown signer has a check")
 	}
 }
 
 func TestLifetime(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		asked *int32
-		want  time.Duration
+		req  *int32
+		want time.Duration
 	}{{nil, time.Hour}, {new(int32(1)), 10 * time.Minute}, {new(int32(1200)), 20 * time.Minute}, {new(int32(7200)), time.Hour}} {
-		if got := lifetime(test.asked, time.Hour); got != test.want {
-			t.Errorf("%v: %v, want %v", test.asked, got, test.want)
+		if got := lifetime(test.req, time.Hour); got != test.want {
+			t.Errorf("%v: %v, want %v", test.req, got, test.want)
 		}
 	}
 }
 
-// TestPeriod: certificates are good a little before they are made, and never longer than
-// their authority.
+// TestPeriod checks that certificates are valid from before their issue, and not longer than their
+// authority.
 func TestPeriod(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_800_000_000, 0)
@@ -122,7 +122,7 @@ func TestPeriod(t *testing.T) {
 	}
 }
 
-// authority is one that signs.
+// authority returns a self-signed CA certificate and its key.
 func authority(t *testing.T) *tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -144,8 +144,8 @@ func authority(t *testing.T) *tls.Certificate {
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
 }
 
-// asked returns a request, signed with its key.
-func asked(t *testing.T, template *x509.CertificateRequest) *x509.CertificateRequest {
+// newRequest returns a request that is signed with its own key.
+func newRequest(t *testing.T, template *x509.CertificateRequest) *x509.CertificateRequest {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -168,7 +168,7 @@ func TestIssue(t *testing.T) {
 	t.Parallel()
 	ca := authority(t)
 	basic := pkix.Extension{Id: []int{2, 5, 29, 19}, Critical: true, Value: []byte{0x30, 0x03, 0x01, 0x01, 0xff}} // CA:TRUE
-	r := asked(t, &x509.CertificateRequest{
+	r := newRequest(t, &x509.CertificateRequest{
 		Subject: pkix.Name{CommonName: "jane", Organization: []string{"devs"}}, DNSNames: []string{"a.example.com"}, ExtraExtensions: []pkix.Extension{basic},
 	})
 	text, err := issue(ca, r, []certificatesv1.KeyUsage{certificatesv1.UsageSMIME, clientAuth, encipher, signature, certificatesv1.UsageEmailProtection}, time.Now(), time.Hour)
@@ -177,7 +177,7 @@ func TestIssue(t *testing.T) {
 	}
 	block, rest := pem.Decode(text)
 	if block == nil || len(rest) > 0 {
-		t.Fatalf("it is %s", text)
+		t.Fatalf("got %s, want one PEM block", text)
 	}
 	got, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
@@ -189,18 +189,18 @@ func TestIssue(t *testing.T) {
 	if got.IsCA || got.KeyUsage != x509.KeyUsageDigitalSignature|x509.KeyUsageKeyEncipherment || got.Subject.CommonName != "jane" ||
 		len(got.Subject.Organization) != 1 || len(got.DNSNames) != 1 || got.SerialNumber.BitLen() < 32 ||
 		len(got.ExtKeyUsage) != 2 || got.ExtKeyUsage[0] != x509.ExtKeyUsageClientAuth || got.ExtKeyUsage[1] != x509.ExtKeyUsageEmailProtection {
-		t.Errorf("it is %+v", got)
+		t.Errorf("got %+v", got)
 	}
 	if _, err := issue(ca, r, []certificatesv1.KeyUsage{"flying"}, time.Now(), time.Hour); err == nil || !strings.Contains(err.Error(), `unrecognized usage values: ["flying"]`) {
-		t.Errorf("for a usage that there is not: %v", err)
+		t.Errorf("unknown usage: %v", err)
 	}
 	r.Signature[len(r.Signature)-1]++
 	if _, err := issue(ca, r, nil, time.Now(), time.Hour); err == nil {
-		t.Error("a request that its key has not signed is signed")
+		t.Error("a request with an invalid signature was accepted")
 	}
 }
 
-// TestUsages: all usages that there are mean something.
+// TestUsages checks that all usages of the API are supported.
 func TestUsages(t *testing.T) {
 	t.Parallel()
 	all := []certificatesv1.KeyUsage{
@@ -216,7 +216,7 @@ func TestUsages(t *testing.T) {
 		t.Fatal(err)
 	}
 	if certificate.KeyUsage != 1<<9-1 || len(certificate.ExtKeyUsage) != 12 {
-		t.Errorf("they are %b and %v", certificate.KeyUsage, certificate.ExtKeyUsage)
+		t.Errorf("got %b and %v", certificate.KeyUsage, certificate.ExtKeyUsage)
 	}
 }
 
@@ -240,10 +240,10 @@ func TestExpiry(t *testing.T) {
 		"failed":                           {[]kind{certificatesv1.CertificateApproved, certificatesv1.CertificateFailed}, nil, decided, decided.Add(time.Hour)},
 		"issued":                           {[]kind{certificatesv1.CertificateApproved}, issued, created.AddDate(-10, 0, 0), created.AddDate(-10, 0, 0).Add(time.Hour)},
 		"issued, expired":                  {[]kind{certificatesv1.CertificateApproved}, issued, created.AddDate(20, 0, 0), ca.Leaf.NotAfter},
-		"issued what cannot be read":       {[]kind{certificatesv1.CertificateApproved}, []byte("x"), decided, decided.Add(time.Hour)},
-		"decided nobody knows when":        {[]kind{certificatesv1.CertificateDenied}, nil, time.Time{}, time.Time{}},
-		"something that is no decision":    {[]kind{"Odd"}, nil, decided, time.Time{}},
-		"issued, nobody knows when":        {[]kind{certificatesv1.CertificateApproved}, issued, time.Time{}, ca.Leaf.NotAfter},
+		"invalid certificate":              {[]kind{certificatesv1.CertificateApproved}, []byte("x"), decided, decided.Add(time.Hour)},
+		"denied, unknown time":             {[]kind{certificatesv1.CertificateDenied}, nil, time.Time{}, time.Time{}},
+		"unknown condition":                {[]kind{"Odd"}, nil, decided, time.Time{}},
+		"issued, unknown time":             {[]kind{certificatesv1.CertificateApproved}, issued, time.Time{}, ca.Leaf.NotAfter},
 		"approved, and denied in the past": {[]kind{certificatesv1.CertificateApproved, certificatesv1.CertificateDenied}, nil, decided, decided.Add(time.Hour)},
 	} {
 		csr := &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(created)}}

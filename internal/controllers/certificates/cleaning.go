@@ -17,8 +17,8 @@ import (
 
 // Retention times of completed and of pending requests.
 const (
-	endedExpiration   = time.Hour
-	pendingExpiration = 24 * time.Hour
+	completedRetention = time.Hour
+	pendingRetention   = 24 * time.Hour
 )
 
 // clean deletes an expired request, or schedules its expiration.
@@ -27,20 +27,20 @@ func (c *Controller) clean(ctx context.Context, csr *certificatesv1.CertificateS
 	if ends.IsZero() {
 		return nil
 	}
-	if err := work.Due(ctx, ends); err != nil {
+	if err := work.RequeueUntil(ctx, ends); err != nil {
 		return err
 	}
 	err := c.requests.Delete(ctx, types.NamespacedName{Name: csr.Name}, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &csr.UID}})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete the certificate signing request %s, which is over: %w", csr.Name, err)
+		return fmt.Errorf("delete the expired certificate signing request %s: %w", csr.Name, err)
 	}
 	return nil
 }
 
-// expiry returns when a request is to be deleted; zero: that is not known.
+// expiry returns the time at which a request is deleted, or the zero time if it is not known yet.
 func expiry(csr *certificatesv1.CertificateSigningRequest) time.Time {
 	if len(csr.Status.Conditions) == 0 {
-		return after(csr.CreationTimestamp, pendingExpiration)
+		return addUnlessZero(csr.CreationTimestamp, pendingRetention)
 	}
 	var first time.Time
 	for i := range csr.Status.Conditions {
@@ -55,12 +55,12 @@ func expiry(csr *certificatesv1.CertificateSigningRequest) time.Time {
 func expiryByCondition(csr *certificatesv1.CertificateSigningRequest, c *certificatesv1.CertificateSigningRequestCondition) time.Time {
 	switch c.Type {
 	case certificatesv1.CertificateDenied, certificatesv1.CertificateFailed:
-		return after(c.LastUpdateTime, endedExpiration)
+		return addUnlessZero(c.LastUpdateTime, completedRetention)
 	case certificatesv1.CertificateApproved:
 		if len(csr.Status.Certificate) == 0 {
-			return after(c.LastUpdateTime, pendingExpiration)
+			return addUnlessZero(c.LastUpdateTime, pendingRetention)
 		}
-		ends := after(c.LastUpdateTime, endedExpiration)
+		ends := addUnlessZero(c.LastUpdateTime, completedRetention)
 		if expires := notAfter(csr.Status.Certificate); !expires.IsZero() && (ends.IsZero() || expires.Before(ends)) {
 			return expires
 		}
@@ -69,15 +69,16 @@ func expiryByCondition(csr *certificatesv1.CertificateSigningRequest, c *certifi
 	return time.Time{}
 }
 
-// after returns a time that is a while after another one; zero: that is not known.
-func after(t metav1.Time, while time.Duration) time.Time {
+// addUnlessZero returns t+d, or the zero time if t is zero.
+func addUnlessZero(t metav1.Time, d time.Duration) time.Time {
 	if t.IsZero() {
 		return time.Time{}
 	}
-	return t.Add(while)
+	return t.Add(d)
 }
 
-// notAfter returns when the first certificate of a chain expires; zero: it cannot be read.
+// notAfter returns the expiration time of the first certificate of a chain, or the zero time if the
+// certificate is invalid.
 func notAfter(chain []byte) time.Time {
 	block, _ := pem.Decode(chain)
 	if block == nil {

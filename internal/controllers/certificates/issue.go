@@ -13,30 +13,32 @@ import (
 )
 
 const (
-	// backdate allows for clocks that are behind.
+	// backdate is the time by which NotBefore precedes the issue, for clients with a slow clock.
 	backdate = 5 * time.Minute
-	// minLifetime exceeds backdate.
+	// minLifetime is the minimum lifetime of a certificate. It must exceed backdate.
 	minLifetime = 2 * backdate
-	// short is the maximum lifetime that backdate does not shorten.
-	short = 8 * time.Hour
+	// shortLifetime is the lifetime from which backdate is subtracted from NotAfter, as in
+	// kube-controller-manager.
+	shortLifetime = 8 * time.Hour
 )
 
-// lifetime returns the requested lifetime within the limits.
-func lifetime(asked *int32, most time.Duration) time.Duration {
-	if asked == nil {
+// lifetime returns the requested lifetime, in seconds, limited to minLifetime and most. nil
+// requests the maximum.
+func lifetime(req *int32, most time.Duration) time.Duration {
+	if req == nil {
 		return most
 	}
-	return min(max(time.Duration(*asked)*time.Second, minLifetime), most)
+	return min(max(time.Duration(*req)*time.Second, minLifetime), most)
 }
 
-// issue returns the certificate for a request in PEM. It has the subject and names of the request,
-// without its extensions, and does not outlive the authority.
-func issue(authority *tls.Certificate, asked *x509.CertificateRequest, usages []certificatesv1.KeyUsage, now time.Time, lifetime time.Duration) ([]byte, error) {
-	if err := asked.CheckSignature(); err != nil {
+// issue returns a PEM certificate for a request. The certificate has the subject and names of the
+// request, but none of its extensions, and does not outlive the authority.
+func issue(authority *tls.Certificate, req *x509.CertificateRequest, usages []certificatesv1.KeyUsage, now time.Time, lifetime time.Duration) ([]byte, error) {
+	if err := req.CheckSignature(); err != nil {
 		return nil, fmt.Errorf("verify its signature: %w", err)
 	}
 	certificate := &x509.Certificate{
-		Subject: asked.Subject, DNSNames: asked.DNSNames, IPAddresses: asked.IPAddresses, EmailAddresses: asked.EmailAddresses, URIs: asked.URIs,
+		Subject: req.Subject, DNSNames: req.DNSNames, IPAddresses: req.IPAddresses, EmailAddresses: req.EmailAddresses, URIs: req.URIs,
 		BasicConstraintsValid: true,
 	}
 	if err := setPeriod(certificate, now, lifetime, authority.Leaf.NotAfter); err != nil {
@@ -45,21 +47,22 @@ func issue(authority *tls.Certificate, asked *x509.CertificateRequest, usages []
 	if err := setUsages(certificate, usages); err != nil {
 		return nil, err
 	}
-	der, err := x509.CreateCertificate(rand.Reader, certificate, authority.Leaf, asked.PublicKey, authority.PrivateKey)
+	der, err := x509.CreateCertificate(rand.Reader, certificate, authority.Leaf, req.PublicKey, authority.PrivateKey)
 	if err != nil {
 		return nil, err
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), nil
 }
 
-// setPeriod sets the validity of a certificate within that of its authority.
+// setPeriod sets the validity period of a certificate. ends is the expiration time of its
+// authority.
 func setPeriod(certificate *x509.Certificate, now time.Time, lifetime time.Duration, ends time.Time) error {
 	if !now.Before(ends) {
 		return fmt.Errorf("the signer has expired: NotAfter=%v", ends)
 	}
 	certificate.NotBefore = now.Add(-backdate)
 	certificate.NotAfter = now.Add(lifetime)
-	if lifetime >= short {
+	if lifetime >= shortLifetime {
 		certificate.NotAfter = certificate.NotAfter.Add(-backdate)
 	}
 	if certificate.NotAfter.After(ends) {
@@ -68,7 +71,8 @@ func setPeriod(certificate *x509.Certificate, now time.Time, lifetime time.Durat
 	return nil
 }
 
-// setUsages sets the usages of a certificate.
+// setUsages converts the usages to key usages and extended key usages. It returns an error for
+// unknown usages.
 func setUsages(certificate *x509.Certificate, usages []certificatesv1.KeyUsage) error {
 	var unknown []certificatesv1.KeyUsage
 	for _, usage := range usages {
@@ -113,7 +117,7 @@ func keyUsage(usage certificatesv1.KeyUsage) x509.KeyUsage {
 	return 0
 }
 
-// extendedUsage returns the purpose that a usage means.
+// extendedUsage returns the extended key usage of a usage. ok is false if there is none.
 func extendedUsage(usage certificatesv1.KeyUsage) (of x509.ExtKeyUsage, ok bool) {
 	switch usage {
 	case certificatesv1.UsageAny:

@@ -12,7 +12,8 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// checkClient: a client certificate has no other usages.
+// checkClient checks a request for kubernetes.io/kube-apiserver-client: client auth is required,
+// and only usages of client certificates are allowed.
 func checkClient(_ *x509.CertificateRequest, usages []certificatesv1.KeyUsage) error {
 	for _, usage := range usages {
 		switch usage {
@@ -27,64 +28,66 @@ func checkClient(_ *x509.CertificateRequest, usages []certificatesv1.KeyUsage) e
 	return nil
 }
 
-// checkKubeletClient: the client is a node.
-func checkKubeletClient(asked *x509.CertificateRequest, usages []certificatesv1.KeyUsage) error {
+// checkKubeletClient checks a request for kubernetes.io/kube-apiserver-client-kubelet: the subject
+// must be a node, without subject alternative names.
+func checkKubeletClient(req *x509.CertificateRequest, usages []certificatesv1.KeyUsage) error {
 	switch {
-	case !ofNodes(asked):
-		return errNotOfNodes
-	case len(asked.DNSNames) > 0:
+	case !isNodeOrganization(req):
+		return errOrganization
+	case len(req.DNSNames) > 0:
 		return errors.New("DNS subjectAltNames are not allowed")
-	case len(asked.EmailAddresses) > 0:
+	case len(req.EmailAddresses) > 0:
 		return errEmail
-	case len(asked.IPAddresses) > 0:
+	case len(req.IPAddresses) > 0:
 		return errors.New("IP subjectAltNames are not allowed")
-	case len(asked.URIs) > 0:
+	case len(req.URIs) > 0:
 		return errURI
-	case !namesNode(asked):
-		return errNotNode
+	case !isNodeName(req):
+		return errCommonName
 	}
 	return checkUsages(usages, certificatesv1.UsageClientAuth)
 }
 
-// checkKubeletServing: the server is a node, at its names and addresses.
-func checkKubeletServing(asked *x509.CertificateRequest, usages []certificatesv1.KeyUsage) error {
+// checkKubeletServing checks a request for kubernetes.io/kubelet-serving: the subject must be a
+// node, with DNS names or IP addresses.
+func checkKubeletServing(req *x509.CertificateRequest, usages []certificatesv1.KeyUsage) error {
 	switch {
-	case !ofNodes(asked):
-		return errNotOfNodes
-	case len(asked.DNSNames) == 0 && len(asked.IPAddresses) == 0:
+	case !isNodeOrganization(req):
+		return errOrganization
+	case len(req.DNSNames) == 0 && len(req.IPAddresses) == 0:
 		return errors.New("DNS or IP subjectAltName is required")
-	case len(asked.EmailAddresses) > 0:
+	case len(req.EmailAddresses) > 0:
 		return errEmail
-	case len(asked.URIs) > 0:
+	case len(req.URIs) > 0:
 		return errURI
 	}
 	if err := checkUsages(usages, certificatesv1.UsageServerAuth); err != nil {
 		return err
 	}
-	if !namesNode(asked) {
-		return errNotNode
+	if !isNodeName(req) {
+		return errCommonName
 	}
 	return nil
 }
 
 // Errors of both kubelet rules, with the messages of kube-controller-manager.
 var (
-	errNotOfNodes = errors.New("subject organization is not system:nodes")
-	errNotNode    = errors.New("subject common name does not begin with system:node:")
-	errEmail      = errors.New("Email subjectAltNames are not allowed") //nolint:staticcheck // the words of the condition's message
-	errURI        = errors.New("URI subjectAltNames are not allowed")
+	errOrganization = errors.New("subject organization is not system:nodes")
+	errCommonName   = errors.New("subject common name does not begin with system:node:")
+	errEmail        = errors.New("Email subjectAltNames are not allowed") //nolint:staticcheck // kube-controller-manager's message
+	errURI          = errors.New("URI subjectAltNames are not allowed")
 )
 
-func ofNodes(asked *x509.CertificateRequest) bool {
-	return slices.Equal(asked.Subject.Organization, []string{request.GroupNodes})
+func isNodeOrganization(req *x509.CertificateRequest) bool {
+	return slices.Equal(req.Subject.Organization, []string{request.GroupNodes})
 }
 
-func namesNode(asked *x509.CertificateRequest) bool {
-	return strings.HasPrefix(asked.Subject.CommonName, request.NodePrefix)
+func isNodeName(req *x509.CertificateRequest) bool {
+	return strings.HasPrefix(req.Subject.CommonName, request.NodePrefix)
 }
 
-// checkUsages: a kubelet's key signs, enciphers keys where it is of RSA, and is good for one
-// purpose.
+// checkUsages checks that the usages are digital signature, purpose and, optionally, key
+// encipherment, which only RSA keys support.
 func checkUsages(usages []certificatesv1.KeyUsage, purpose certificatesv1.KeyUsage) error {
 	want := []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment, purpose}
 	slices.Sort(want)

@@ -1,6 +1,6 @@
-// Package changes feeds controllers: a single reader of a control plane's store reports all objects
-// and then each change, as stored bytes in order of revisions. It has no cache, and decodes only
-// the metadata that Meta requires.
+// Package changes is the change feed of the controllers. One reader of a control plane's store
+// reports all objects and then each change, as stored bytes in revision order. The feed has no
+// cache, and decodes only the metadata (ParseMeta).
 package changes
 
 import (
@@ -22,12 +22,12 @@ const pageSize = 128
 
 // Change is a change of an object, or an existing object at the start.
 type Change struct {
-	// Path is where objects of the resource are stored: "pods", "services/specs",
+	// Path is the storage path of the resource, for example "pods", "services/specs" or
 	// "example.com/widgets".
 	Path            string
 	Namespace, Name string
 	// Value is the stored object after decryption; nil after a deletion. Prev is the previous
-	// value; nil if absent or unknown.
+	// value; nil if there was none or it is unknown.
 	Value, Prev []byte
 	// Revision is the revision of the change. Objects of one transaction have the same revision.
 	Revision int64
@@ -41,19 +41,20 @@ type Subscriber interface {
 	// Reset is called before all objects are reported, at the start and after missed changes:
 	// objects that are not reported were deleted.
 	Reset()
-	// Changed is called with each existing object after Reset, and then with each change. Other
-	// subscribers receive the same change, so that it must not be modified.
+	// Changed is called with each existing object after Reset, and then with each change. All
+	// subscribers share c and its slices, so they must not be modified.
 	Changed(c *Change)
 	// Synced is called after Changed has been called with all existing objects.
 	Synced()
 }
 
-// Decrypt decrypts the value of a key. If that fails, it returns the value unchanged, and MetaOf returns
-// an error. nil means that values are not encrypted. It must be safe for concurrent use.
+// Decrypt decrypts the value of a key. If decryption fails, it returns the value unchanged, and
+// ParseMeta then returns an error. A nil Decrypt means that values are not encrypted. It must be
+// safe for concurrent use.
 type Decrypt func(ctx context.Context, key string, value []byte) []byte
 
-// Of decrypts a value. It returns nil for a nil value.
-func (p Decrypt) Of(ctx context.Context, key string, value []byte) []byte {
+// Value decrypts a value. It returns the value unchanged if p or the value is nil.
+func (p Decrypt) Value(ctx context.Context, key string, value []byte) []byte {
 	if p == nil || value == nil {
 		return value
 	}
@@ -63,26 +64,26 @@ func (p Decrypt) Of(ctx context.Context, key string, value []byte) []byte {
 // Config configures a Feed. All fields but Decrypt and Overrides are required.
 type Config struct {
 	Backend kv.Backend
-	// Overrides are the separate backends of built-in resources, by storage path.
+	// Overrides contains the separate backends of built-in resources, by storage path.
 	Overrides map[string]kv.Backend
 	Decrypt   Decrypt
 	// Prefix is the prefix of all keys, such as "/registry".
 	Prefix string
-	// Stores reports whether built-in objects are stored below a path.
-	Stores func(path string) bool
-	Logger *slog.Logger
+	// IsBuiltinPath reports whether a path is the storage path of a built-in resource.
+	IsBuiltinPath func(path string) bool
+	Logger        *slog.Logger
 }
 
-// Feed passes changes to its subscribers.
+// Feed reports the changes of a store to its subscribers. Run must not be called concurrently.
 type Feed struct {
 	config      Config
 	prefix      string
 	subscribers []Subscriber
-	// backends are all there are, each once, Config.Backend first.
+	// backends contains Config.Backend and the different backends of Config.Overrides.
 	backends []kv.Backend
 }
 
-// New returns a feed that has not started.
+// New creates a feed without starting it. Subscribers are called in the given order.
 func New(config Config, subscribers ...Subscriber) *Feed {
 	f := &Feed{config: config, prefix: "/" + strings.Trim(config.Prefix, "/") + "/", subscribers: subscribers, backends: []kv.Backend{config.Backend}}
 	for _, backend := range config.Overrides {
@@ -93,7 +94,8 @@ func New(config Config, subscribers ...Subscriber) *Feed {
 	return f
 }
 
-// Run passes on objects and changes until ctx ends.
+// Run reports objects and changes until ctx ends. After an error it starts again with Reset, with
+// backoff; it logs the error.
 func (f *Feed) Run(ctx context.Context) {
 	backoff := reflector.Backoff(reflector.MaxBackoff)
 	for ctx.Err() == nil {
@@ -114,15 +116,15 @@ func (f *Feed) Run(ctx context.Context) {
 	}
 }
 
-// follow passes on all objects, then changes until that fails. A panic of a
-// subscriber is an error.
+// follow reports all objects, and then changes until an error occurs. A panic of a subscriber is
+// returned as an error. synced is true if all objects were reported.
 func (f *Feed) follow(ctx context.Context) (synced bool, err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
 			err = fmt.Errorf("panic: %v\n%s", reason, debug.Stack())
 		}
 	}()
-	sources, err := f.hold(ctx)
+	sources, err := f.pinSources(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -140,23 +142,24 @@ func (f *Feed) follow(ctx context.Context) (synced bool, err error) {
 		s.Synced()
 	}
 	if len(sources) == 1 {
-		return true, f.watchOn(ctx, sources[0], f.pass)
+		return true, f.watchSource(ctx, sources[0], f.dispatchBatch)
 	}
 	return true, f.watchAll(ctx, sources)
 }
 
-// watchOn reports the changes of a source after its revision, until a watch ends without changes.
-func (f *Feed) watchOn(ctx context.Context, s *source, pass func(context.Context, *source, kv.Batch)) error {
+// watchSource reports the changes of a source after its revision. It restarts the watch until a
+// watch ends without a change.
+func (f *Feed) watchSource(ctx context.Context, s *source, pass func(context.Context, *source, kv.Batch)) error {
 	for {
 		from := s.revision
-		err := f.watch(ctx, s, pass)
+		err := f.watchOnce(ctx, s, pass)
 		if s.revision == from || errors.Is(err, kv.ErrCompacted) || ctx.Err() != nil {
 			return err
 		}
 	}
 }
 
-// readAll passes on the objects of a source as of its revision.
+// readAll reports the objects of a source at its revision.
 func (f *Feed) readAll(ctx context.Context, s *source) error {
 	next, end := f.prefix, kv.PrefixEnd(f.prefix)
 	for {
@@ -174,8 +177,9 @@ func (f *Feed) readAll(ctx context.Context, s *source) error {
 	}
 }
 
-// watch reports the changes of a source after its revision, which it advances.
-func (f *Feed) watch(ctx context.Context, s *source, pass func(context.Context, *source, kv.Batch)) error {
+// watchOnce reports the changes of a source after its revision until the watch ends. It advances
+// the revision.
+func (f *Feed) watchOnce(ctx context.Context, s *source, pass func(context.Context, *source, kv.Batch)) error {
 	w, err := s.backend.Watch(ctx, f.prefix, kv.PrefixEnd(f.prefix), s.revision+1)
 	if err != nil {
 		return fmt.Errorf("watch everything: %w", err)
@@ -188,7 +192,7 @@ func (f *Feed) watch(ctx context.Context, s *source, pass func(context.Context, 
 	return fmt.Errorf("watch everything: %w", w.Err())
 }
 
-func (f *Feed) pass(ctx context.Context, s *source, batch kv.Batch) {
+func (f *Feed) dispatchBatch(ctx context.Context, s *source, batch kv.Batch) {
 	for i := range batch.Events {
 		e := &batch.Events[i]
 		var prev []byte
@@ -200,28 +204,29 @@ func (f *Feed) pass(ctx context.Context, s *source, batch kv.Batch) {
 }
 
 func (f *Feed) dispatch(ctx context.Context, s *source, key string, value, prev []byte, revision kv.Revision) {
-	c, ok := f.locate(key)
-	if !ok || f.keeps(c.Path) != s.backend {
-		return // not an object, or a remainder from before an override
+	c, ok := f.parseKey(key)
+	if !ok || f.backendOf(c.Path) != s.backend {
+		return // not an object, or an old copy from before the override
 	}
 	c.SeparateStore = s.backend != f.config.Backend
-	c.Value, c.Prev = f.config.Decrypt.Of(ctx, key, value), f.config.Decrypt.Of(ctx, key, prev)
+	c.Value, c.Prev = f.config.Decrypt.Value(ctx, key, value), f.config.Decrypt.Value(ctx, key, prev)
 	c.Revision = int64(revision)
 	for _, s := range f.subscribers {
 		s.Changed(&c)
 	}
 }
 
-// locate returns the object of a key. Built-in objects are stored below a path of one or two
-// segments, others below their group and resource.
-func (f *Feed) locate(key string) (c Change, ok bool) {
+// parseKey returns a Change with the path, namespace and name of a key. ok is false for a key of
+// another kind. The path of a built-in resource has one or two segments; the path of a custom
+// resource consists of its group and resource.
+func (f *Feed) parseKey(key string) (c Change, ok bool) {
 	rest := strings.TrimPrefix(key, f.prefix)
 	first, tail, ok := strings.Cut(rest, "/")
 	if !ok {
 		return c, false
 	}
 	path := first
-	if !f.config.Stores(first) {
+	if !f.config.IsBuiltinPath(first) {
 		second, _, ok := strings.Cut(tail, "/")
 		if !ok {
 			return c, false
@@ -236,15 +241,16 @@ func (f *Feed) locate(key string) (c Change, ok bool) {
 	return c, c.Name != ""
 }
 
-// Resource is a stored resource of this server.
+// Resource is a resource whose objects are in this server's stores.
 type Resource struct {
 	*rest.Resource
-	// Path is the storage path of its objects, as in Change, and Backend is their store.
+	// Path is the storage path of the objects, as in Change. Backend stores them.
 	Path    string
 	Backend kv.Backend
 }
 
-// Key returns the key of an object, below a prefix such as "/registry".
+// Key returns the storage key of an object. prefix is the prefix of all keys, such as "/registry".
+// namespace is empty for cluster-scoped objects.
 func (r Resource) Key(prefix, namespace, name string) string {
 	if namespace == "" {
 		return prefix + "/" + r.Path + "/" + name

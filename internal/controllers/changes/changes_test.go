@@ -53,11 +53,11 @@ func TestFeed(t *testing.T) {
 	put("/p/example.com/ws/b/w", "3")
 	put("/p/nodes/n", "4")
 	put("/other/pods/a/x", "5")
-	put("/p/odd", "6") // no object
+	put("/p/odd", "6") // not an object
 	stores := map[string]bool{"pods": true, "nodes": true, "services/specs": true}
 	r := &recorder{lines: make(chan string, 1000)}
 	feed := changes.New(changes.Config{
-		Backend: backend, Prefix: "p", Stores: func(path string) bool { return stores[path] }, Logger: slog.New(slog.DiscardHandler),
+		Backend: backend, Prefix: "p", IsBuiltinPath: func(path string) bool { return stores[path] }, Logger: slog.New(slog.DiscardHandler),
 	}, r)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
@@ -81,7 +81,7 @@ func TestFeed(t *testing.T) {
 	<-ended
 }
 
-// TestFeedOfMany: everything is passed on, in pages, however much there is.
+// TestFeedOfMany checks that a store with several pages of objects is reported completely.
 func TestFeedOfMany(t *testing.T) {
 	t.Parallel()
 	backend := storagetest.InMemory(t)
@@ -94,7 +94,7 @@ func TestFeedOfMany(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &recorder{lines: make(chan string, 2*n)}
-	feed := changes.New(changes.Config{Backend: backend, Prefix: "/p", Stores: func(string) bool { return true }, Logger: slog.New(slog.DiscardHandler)}, r)
+	feed := changes.New(changes.Config{Backend: backend, Prefix: "/p", IsBuiltinPath: func(string) bool { return true }, Logger: slog.New(slog.DiscardHandler)}, r)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); feed.Run(ctx) }()
@@ -132,7 +132,7 @@ func TestFeedOfTwo(t *testing.T) {
 	r := &recorder{lines: make(chan string, 100)}
 	feed := changes.New(changes.Config{
 		Backend: backends[0], Overrides: map[string]kv.Backend{"events": backends[1]}, Prefix: "p",
-		Stores: func(string) bool { return true }, Logger: slog.New(slog.DiscardHandler),
+		IsBuiltinPath: func(string) bool { return true }, Logger: slog.New(slog.DiscardHandler),
 	}, r)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
@@ -142,7 +142,7 @@ func TestFeedOfTwo(t *testing.T) {
 		t.Errorf("at first (-want +got):\n%s", diff)
 	}
 	for backend, change := range map[int][2]string{0: {"/p/pods/a/x", "pods a x: 5, was 1"}, 1: {"/p/events/a/e", "events a e: 5, was 3"}} {
-		put(backend, "/p/events/a/older", "5") // no change, or one
+		put(backend, "/p/events/a/older", "5") // reported only by backend 1
 		put(backend, change[0], "5")
 		want := []string{change[1]}
 		if backend == 1 {

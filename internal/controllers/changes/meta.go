@@ -7,8 +7,8 @@ import (
 	"mainstay.dev/mainstay/internal/codec/jsonplan"
 )
 
-// Meta is the part of an object's metadata that controllers of all kinds look at. Its
-// strings are copies or parts of the bytes they were read from.
+// Meta is the part of an object's metadata that controllers use. Its strings may share memory with
+// the bytes that were parsed.
 type Meta struct {
 	UID        string
 	Deleting   bool // has a deletionTimestamp
@@ -16,32 +16,32 @@ type Meta struct {
 	Owners     []Owner
 }
 
-// Owner is an ownerReference.
+// Owner is an owner reference.
 type Owner struct {
 	APIVersion, Kind, Name, UID string
-	Blocks                      bool // blockOwnerDeletion
+	BlockOwnerDeletion          bool // blockOwnerDeletion
 }
 
-// ErrMeta is returned for bytes that hold no object.
+// ErrMeta is returned by ParseMeta for bytes that are not a stored object, for example because they
+// are encrypted.
 var ErrMeta = errors.New("the metadata of a stored object cannot be read")
 
-// protobufMagic begins objects that are stored as protobuf.
+// protobufMagic is the prefix of objects in protobuf encoding.
 const protobufMagic = "k8s\x00"
 
-// MetaOf reads the metadata of a stored object without decoding the rest. nil bytes
-// are no object, and have an empty Meta.
-func MetaOf(value []byte) (m Meta, err error) {
+// ParseMeta returns the metadata of a stored object in JSON or protobuf encoding, without decoding
+// the rest. For nil it returns an empty Meta. The error is ErrMeta.
+func ParseMeta(value []byte) (m Meta, err error) {
 	switch {
 	case value == nil:
 		return m, nil
 	case len(value) > len(protobufMagic) && string(value[:len(protobufMagic)]) == protobufMagic:
-		return metaOfProtobuf(value[len(protobufMagic):])
+		return parseProtobuf(value[len(protobufMagic):])
 	}
-	return metaOfJSON(value)
+	return parseJSON(value)
 }
 
-// metaOfJSON finds the metadata at any position.
-func metaOfJSON(value []byte) (m Meta, err error) {
+func parseJSON(value []byte) (m Meta, err error) {
 	c, i := jsonplan.NewCursor(value)
 	i = c.Seek(i, "metadata")
 	if i < 0 || c.At(i) != '{' {
@@ -60,9 +60,9 @@ func metaOfJSON(value []byte) (m Meta, err error) {
 			m.Deleting = c.At(at) == '"'
 			next = c.Skip(at)
 		case "finalizers":
-			m.Finalizers, next = textsOf(c, at)
+			m.Finalizers, next = parseStrings(c, at)
 		case "ownerReferences":
-			m.Owners, next = ownersOf(c, at)
+			m.Owners, next = parseOwners(c, at)
 		default:
 			next = c.Skip(at)
 		}
@@ -76,9 +76,10 @@ func metaOfJSON(value []byte) (m Meta, err error) {
 	return m, nil
 }
 
-// elements calls f with the position of each element of a list, and returns the position after the
-// list, or a negative number if it is not a list.
-func elements(c *jsonplan.Cursor, at int, f func(at int) int) int {
+// eachElement calls f with the position of each element of a JSON array. f returns the position
+// after the element. The result is the position after the array, or negative if the array is
+// invalid. null is treated as an empty array.
+func eachElement(c *jsonplan.Cursor, at int, f func(at int) int) int {
 	if c.At(at) != '[' {
 		return c.Skip(at) // null
 	}
@@ -94,8 +95,8 @@ func elements(c *jsonplan.Cursor, at int, f func(at int) int) int {
 	return next
 }
 
-func textsOf(c *jsonplan.Cursor, at int) (texts []string, next int) {
-	next = elements(c, at, func(at int) int {
+func parseStrings(c *jsonplan.Cursor, at int) (texts []string, next int) {
+	next = eachElement(c, at, func(at int) int {
 		text, next := c.Text(at)
 		texts = append(texts, text)
 		return next
@@ -103,8 +104,8 @@ func textsOf(c *jsonplan.Cursor, at int) (texts []string, next int) {
 	return texts, next
 }
 
-func ownersOf(c *jsonplan.Cursor, at int) (owners []Owner, next int) {
-	next = elements(c, at, func(at int) int {
+func parseOwners(c *jsonplan.Cursor, at int) (owners []Owner, next int) {
+	next = eachElement(c, at, func(at int) int {
 		var o Owner
 		if c.At(at) != '{' {
 			return -1
@@ -125,7 +126,7 @@ func ownersOf(c *jsonplan.Cursor, at int) (owners []Owner, next int) {
 			case "uid":
 				o.UID, next = c.Text(value)
 			case "blockOwnerDeletion":
-				o.Blocks = c.At(value) == 't'
+				o.BlockOwnerDeletion = c.At(value) == 't'
 				next = c.Skip(value)
 			default:
 				next = c.Skip(value)
@@ -154,19 +155,19 @@ const (
 	metaOwnerReferences   = 13
 	metaFinalizers        = 14
 
-	ownerKind       = 1 // of OwnerReference
-	ownerName       = 3
-	ownerUID        = 4
-	ownerAPIVersion = 5
-	ownerBlocks     = 7
+	ownerKind               = 1 // of OwnerReference
+	ownerName               = 3
+	ownerUID                = 4
+	ownerAPIVersion         = 5
+	ownerBlockOwnerDeletion = 7
 )
 
-func metaOfProtobuf(envelope []byte) (m Meta, err error) {
-	raw, err := message(envelope, unknownRaw)
+func parseProtobuf(envelope []byte) (m Meta, err error) {
+	raw, err := firstField(envelope, unknownRaw)
 	if err != nil {
 		return m, err
 	}
-	metadata, err := message(raw, objectMetadata)
+	metadata, err := firstField(raw, objectMetadata)
 	if err != nil {
 		return m, err
 	}
@@ -179,7 +180,7 @@ func metaOfProtobuf(envelope []byte) (m Meta, err error) {
 		case metaFinalizers:
 			m.Finalizers = append(m.Finalizers, string(data))
 		case metaOwnerReferences:
-			o, err := ownerOf(data)
+			o, err := parseOwner(data)
 			m.Owners = append(m.Owners, o)
 			return err
 		}
@@ -188,7 +189,7 @@ func metaOfProtobuf(envelope []byte) (m Meta, err error) {
 	return m, err
 }
 
-func ownerOf(data []byte) (o Owner, err error) {
+func parseOwner(data []byte) (o Owner, err error) {
 	err = eachField(data, func(number int, value uint64, data []byte) error {
 		switch number {
 		case ownerKind:
@@ -199,19 +200,19 @@ func ownerOf(data []byte) (o Owner, err error) {
 			o.UID = string(data)
 		case ownerAPIVersion:
 			o.APIVersion = string(data)
-		case ownerBlocks:
-			o.Blocks = value != 0
+		case ownerBlockOwnerDeletion:
+			o.BlockOwnerDeletion = value != 0
 		}
 		return nil
 	})
 	return o, err
 }
 
-// errFound ends a walk through fields.
+// errFound stops eachField at the first match.
 var errFound = errors.New("found")
 
-// message returns the first field with a number.
-func message(data []byte, number int) (found []byte, err error) {
+// firstField returns the first field with a number, or ErrMeta if there is none.
+func firstField(data []byte, number int) (found []byte, err error) {
 	err = eachField(data, func(n int, _ uint64, data []byte) error {
 		if n == number {
 			found = data
@@ -228,8 +229,8 @@ func message(data []byte, number int) (found []byte, err error) {
 	return nil, err
 }
 
-// eachField calls f with each field of a protobuf message: a number's value, or the
-// bytes of anything else.
+// eachField calls f with each field of a protobuf message. value is the value of a varint field,
+// data the content of a length-delimited field. data shares memory with the message.
 func eachField(data []byte, f func(number int, value uint64, data []byte) error) error {
 	for len(data) > 0 {
 		tag, n := binary.Uvarint(data)

@@ -13,6 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/controllers/changes"
 )
 
+// rich returns an object with all metadata of Meta, and misleading field names elsewhere.
 func rich() *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
@@ -28,6 +29,7 @@ func rich() *corev1.ConfigMap {
 	}
 }
 
+// stored returns an object in the encoding of storage.
 func stored(t testing.TB, obj *corev1.ConfigMap, protobuf bool) []byte {
 	t.Helper()
 	if !protobuf {
@@ -54,7 +56,7 @@ func TestMeta(t *testing.T) {
 	t.Parallel()
 	want := changes.Meta{
 		UID: "u-1", Deleting: true, Finalizers: []string{"a/b", "orphan"},
-		Owners: []changes.Owner{{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "u-2"}, {APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "r", UID: "u-3", Blocks: true}},
+		Owners: []changes.Owner{{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "u-2"}, {APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "r", UID: "u-3", BlockOwnerDeletion: true}},
 	}
 	plain := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{UID: "u"}}
 	for _, protobuf := range []bool{false, true} {
@@ -62,7 +64,7 @@ func TestMeta(t *testing.T) {
 			obj  *corev1.ConfigMap
 			want changes.Meta
 		}{{rich(), want}, {plain, changes.Meta{UID: "u"}}} {
-			got, err := changes.MetaOf(stored(t, tt.obj, protobuf))
+			got, err := changes.ParseMeta(stored(t, tt.obj, protobuf))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -71,8 +73,8 @@ func TestMeta(t *testing.T) {
 			}
 		}
 	}
-	if got, err := changes.MetaOf(nil); err != nil || !cmp.Equal(got, changes.Meta{}) {
-		t.Errorf("of nothing: %v, %v", got, err)
+	if got, err := changes.ParseMeta(nil); err != nil || !cmp.Equal(got, changes.Meta{}) {
+		t.Errorf("metadata of nil: %v, %v", got, err)
 	}
 }
 
@@ -81,7 +83,7 @@ func FuzzMeta(f *testing.F) {
 	f.Add(stored(f, rich(), true))
 	f.Add(stored(f, rich(), false))
 	f.Add([]byte(`{"metadata":{"ownerReferences":[{"uid":1}],"finalizers":null}}`))
-	f.Fuzz(func(_ *testing.T, data []byte) { _, _ = changes.MetaOf(data) })
+	f.Fuzz(func(_ *testing.T, data []byte) { _, _ = changes.ParseMeta(data) })
 }
 
 func BenchmarkMeta(b *testing.B) {
@@ -90,7 +92,7 @@ func BenchmarkMeta(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := changes.MetaOf(data); err != nil {
+				if _, err := changes.ParseMeta(data); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -9,16 +9,17 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// source is one backend while the feed follows it.
+// source is a backend that the feed follows.
 type source struct {
 	backend kv.Backend
-	// revision is up to where it was passed on.
+	// revision is the revision up to which changes were reported.
 	revision kv.Revision
 	release  func()
 }
 
-// hold returns all sources, at revisions that stay readable until they are released.
-func (f *Feed) hold(ctx context.Context) ([]*source, error) {
+// pinSources returns a source for each backend, at its current revision. The revision is protected
+// from compaction until release is called.
+func (f *Feed) pinSources(ctx context.Context) ([]*source, error) {
 	sources := make([]*source, len(f.backends))
 	for i, backend := range f.backends {
 		revision, free, err := backend.Hold(ctx, 0)
@@ -37,43 +38,43 @@ func release(sources []*source) {
 	}
 }
 
-// keeps returns the backend of a path.
-func (f *Feed) keeps(path string) kv.Backend {
+// backendOf returns the backend that stores the objects of a path.
+func (f *Feed) backendOf(path string) kv.Backend {
 	if backend, ok := f.config.Overrides[path]; ok {
 		return backend
 	}
 	return f.config.Backend
 }
 
-// fromSource is a batch of one of several sources.
-type fromSource struct {
+// sourceBatch is a batch of changes with its source.
+type sourceBatch struct {
 	*source
 	kv.Batch
 }
 
-// watchAll reports the changes of all sources, in the order of each, until one of them fails. Only
-// the calling goroutine calls subscribers.
+// watchAll reports the changes of all sources until one of them fails. The changes of each source
+// remain in order. Only the calling goroutine calls subscribers.
 func (f *Feed) watchAll(ctx context.Context, sources []*source) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	group, groupCtx := errgroup.WithContext(ctx)
-	batches := make(chan fromSource)
+	batches := make(chan sourceBatch)
 	for _, s := range sources {
 		group.Go(func() error {
-			return f.watchOn(groupCtx, s, func(ctx context.Context, s *source, batch kv.Batch) {
+			return f.watchSource(groupCtx, s, func(ctx context.Context, s *source, batch kv.Batch) {
 				select {
-				case batches <- fromSource{s, batch}:
+				case batches <- sourceBatch{s, batch}:
 				case <-ctx.Done():
 				}
 			})
 		})
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- group.Wait() }() // after the first failure, which ends the others
+	go func() { ended <- group.Wait() }() // the first failure cancels the other watches
 	for {
 		select {
 		case b := <-batches:
-			f.pass(ctx, b.source, b.Batch)
+			f.dispatchBatch(ctx, b.source, b.Batch)
 		case err := <-ended:
 			return err
 		}

@@ -1,6 +1,6 @@
-// Package clusterroles maintains the rules of aggregated ClusterRoles: a role with an
-// aggregationRule has the rules of all selected roles. It implements kube-controller-manager's
-// clusterrole-aggregation controller.
+// Package clusterroles maintains the rules of aggregated ClusterRoles, like
+// kube-controller-manager's clusterrole-aggregation-controller. A role with an aggregationRule has
+// the rules of all roles that its selectors match.
 package clusterroles
 
 import (
@@ -29,31 +29,30 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// Name is that of the controller, of its service account and field manager.
+// Name is the name of the controller, its service account and its field manager.
 const Name = "clusterrole-aggregation-controller"
 
-// Config configures an Aggregation. All fields except Queues are required.
+// Config configures an Aggregator. All fields except QueueMetrics are required.
 type Config struct {
-	// Stored are the stored ClusterRoles. They are listed with each change that
-	// matters, so a watch cache of them would be a second copy.
-	Stored storage.Interface
-	// Access is to the control plane; its user and manager are replaced by the
-	// controller's.
+	// Storage reads ClusterRoles. It should not have a watch cache: the controller lists all roles
+	// after each relevant change.
+	Storage storage.Interface
+	// Access reads and writes objects. The controller replaces its user and field manager.
 	Access *loopback.Access
 	Logger *slog.Logger
-	// Queues are the metrics of the work queue; may be nil.
-	Queues *work.Metrics
+	// QueueMetrics records the metrics of the work queue; nil disables them.
+	QueueMetrics *work.Metrics
 }
 
-// Aggregation is the controller. Only one goroutine at a time may call Aggregate, and none between
-// Start and the end of its work.
-type Aggregation struct {
-	stored storage.Interface
-	client *loopback.Client[*rbacv1.ClusterRole]
-	logger *slog.Logger
-	queues *work.Metrics
-	// selectors are the selectors of all aggregation rules, and members the selected roles, at the
-	// last complete pass; nil before it.
+// Aggregator implements clusterrole-aggregation-controller. Aggregate must not be called
+// concurrently, nor while the controller is running.
+type Aggregator struct {
+	storage      storage.Interface
+	client       *loopback.Client[*rbacv1.ClusterRole]
+	logger       *slog.Logger
+	queueMetrics *work.Metrics
+	// selectors contains the selectors of all aggregation rules, members the names of the selected
+	// roles, as of the last complete pass. Both are nil before it.
 	selectors []labels.Selector
 	members   map[string]bool
 }
@@ -61,26 +60,27 @@ type Aggregation struct {
 // Registration returns the registration of the controller.
 func Registration() controllers.Registration {
 	return controllers.Registration{Name: Name, New: func(d controllers.Dependencies) (controllers.Controller, error) {
-		stored, err := d.Stored(rbacv1.Resource("clusterroles"))
+		stored, err := d.OpenStorage(rbacv1.Resource("clusterroles"))
 		if err != nil {
 			return nil, err
 		}
-		return New(Config{Stored: stored, Access: d.Access, Logger: d.Logger, Queues: d.Queues}), nil
+		return New(Config{Storage: stored, Access: d.Access, Logger: d.Logger, QueueMetrics: d.QueueMetrics}), nil
 	}}
 }
 
-// New returns a controller that has not started.
-func New(config Config) *Aggregation {
+// New creates the controller without starting it.
+func New(config Config) *Aggregator {
 	access := config.Access.AsController(Name)
-	return &Aggregation{
-		stored: config.Stored, logger: config.Logger, queues: config.Queues,
+	return &Aggregator{
+		storage: config.Storage, logger: config.Logger, queueMetrics: config.QueueMetrics,
 		client: loopback.For[*rbacv1.ClusterRole](access.As(access.User, Name), rbacv1.SchemeGroupVersion.WithResource("clusterroles")),
 	}
 }
 
-// Aggregate aggregates all roles once, so that a server that is ready has them.
-func (a *Aggregation) Aggregate(ctx context.Context) error {
-	list, err := a.stored.List(ctx, "", rest.ListOptions{})
+// Aggregate aggregates all roles once. The server calls it before it reports readiness. It blocks
+// until the changed roles are stored.
+func (a *Aggregator) Aggregate(ctx context.Context) error {
+	list, err := a.storage.List(ctx, "", rest.ListOptions{})
 	if err != nil {
 		return err
 	}
@@ -88,13 +88,13 @@ func (a *Aggregation) Aggregate(ctx context.Context) error {
 }
 
 // Start implements controllers.Controller.
-func (a *Aggregation) Start(ctx context.Context) (changes.Subscriber, func()) {
+func (a *Aggregator) Start(ctx context.Context) (changes.Subscriber, func()) {
 	a.members = nil // another server may have changed them
-	queue := work.New(ctx, work.Config[string]{Name: Name, Workers: 1, Do: a.sync, Logger: a.logger, Metrics: a.queues})
+	queue := work.New(ctx, work.Config[string]{Name: Name, Workers: 1, Sync: a.sync, Logger: a.logger, Metrics: a.queueMetrics})
 	return &subscriber{queue}, queue.Close
 }
 
-// subscriber queues the roles that change.
+// subscriber enqueues changed roles by name.
 type subscriber struct{ queue *work.Queue[string] }
 
 // Reset implements changes.Subscriber.
@@ -110,44 +110,46 @@ func (s *subscriber) Changed(c *changes.Change) {
 	}
 }
 
-// sync looks at all roles again where the change of one may matter.
-func (a *Aggregation) sync(ctx context.Context, name string) error {
-	matters, err := a.matters(ctx, name)
+// sync aggregates all roles if the change of a role is relevant.
+func (a *Aggregator) sync(ctx context.Context, name string) error {
+	matters, err := a.isRelevant(ctx, name)
 	if err != nil || !matters {
 		return err
 	}
 	return a.Aggregate(ctx)
 }
 
-func (a *Aggregation) matters(ctx context.Context, name string) (bool, error) {
+// isRelevant reports whether the change of a role may change the rules of an aggregated role.
+func (a *Aggregator) isRelevant(ctx context.Context, name string) (bool, error) {
 	if a.members == nil || a.members[name] {
 		return true, nil
 	}
-	record, err := a.stored.Get(ctx, types.NamespacedName{Name: name}, storage.ReadOptions{})
+	record, err := a.storage.Get(ctx, types.NamespacedName{Name: name}, storage.ReadOptions{})
 	if errors.Is(err, storage.ErrNotFound) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	role, err := roleOf(record)
-	return err != nil || role.AggregationRule != nil || a.chosen(role), nil
+	role, err := decodeRole(record)
+	return err != nil || role.AggregationRule != nil || a.isSelected(role), nil
 }
 
-func (a *Aggregation) chosen(role *rbacv1.ClusterRole) bool {
+// isSelected reports whether an aggregation rule selects the role.
+func (a *Aggregator) isSelected(role *rbacv1.ClusterRole) bool {
 	return slices.ContainsFunc(a.selectors, func(s labels.Selector) bool { return s.Matches(labels.Set(role.Labels)) })
 }
 
-// aggregated is a role with an aggregation rule.
-type aggregated struct {
+// aggregatedRole is a role with an aggregation rule.
+type aggregatedRole struct {
 	role      *rbacv1.ClusterRole
 	selectors []labels.Selector
 }
 
-// aggregate writes the aggregated roles of a list whose rules are outdated. An aggregated role may
-// select another one, so it repeats until no role changes.
-func (a *Aggregation) aggregate(ctx context.Context, list *rest.List) error {
-	roles, wanted, err := a.read(list)
+// aggregate applies the rules of the aggregated roles that are outdated. An aggregated role may
+// select another one, so the computation repeats until no rules change.
+func (a *Aggregator) aggregate(ctx context.Context, list *rest.List) error {
+	roles, aggregated, err := a.decodeRoles(list)
 	if err != nil {
 		return err
 	}
@@ -155,9 +157,9 @@ func (a *Aggregation) aggregate(ctx context.Context, list *rest.List) error {
 	for _, role := range roles {
 		rules[role.Name] = role.Rules
 	}
-	for range wanted { // the longest chain
+	for range aggregated { // the maximum length of a chain of aggregated roles
 		changed := false
-		for _, w := range wanted {
+		for _, w := range aggregated {
 			if now := w.union(roles, rules); !equality.Semantic.DeepEqual(now, rules[w.role.Name]) {
 				rules[w.role.Name], changed = now, true
 			}
@@ -166,9 +168,9 @@ func (a *Aggregation) aggregate(ctx context.Context, list *rest.List) error {
 			break
 		}
 	}
-	for _, w := range wanted {
+	for _, w := range aggregated {
 		if name := w.role.Name; !equality.Semantic.DeepEqual(w.role.Rules, rules[name]) {
-			if err := a.write(ctx, w.role, rules[name]); err != nil {
+			if err := a.applyRules(ctx, w.role, rules[name]); err != nil {
 				return fmt.Errorf("aggregate the rules of ClusterRole %s: %w", name, err)
 			}
 		}
@@ -176,45 +178,45 @@ func (a *Aggregation) aggregate(ctx context.Context, list *rest.List) error {
 	return nil
 }
 
-// read returns the roles of a list, and the aggregated ones, sorted by name. An invalid selector
-// selects no role.
-func (a *Aggregation) read(list *rest.List) (roles []*rbacv1.ClusterRole, wanted []*aggregated, err error) {
+// decodeRoles returns the roles of a list, sorted by name, and the aggregated roles among them. It
+// ignores invalid selectors.
+func (a *Aggregator) decodeRoles(list *rest.List) (roles []*rbacv1.ClusterRole, aggregated []*aggregatedRole, err error) {
 	a.selectors, a.members = nil, map[string]bool{}
 	for record, err := range list.Items {
 		if err != nil {
 			return nil, nil, err
 		}
-		role, err := roleOf(record)
+		role, err := decodeRole(record)
 		if err != nil {
-			a.logger.Error("a role cannot be read, and is not aggregated", "err", err)
+			a.logger.Error("decode a ClusterRole; it is not aggregated", "err", err)
 			continue
 		}
 		roles = append(roles, role)
 		if role.AggregationRule == nil {
 			continue
 		}
-		w := &aggregated{role: role}
+		w := &aggregatedRole{role: role}
 		for i := range role.AggregationRule.ClusterRoleSelectors {
 			selector, err := metav1.LabelSelectorAsSelector(&role.AggregationRule.ClusterRoleSelectors[i])
 			if err != nil {
-				a.logger.Error("a selector of an aggregation rule cannot be read", "ClusterRole", role.Name, "err", err)
+				a.logger.Error("parse a selector of an aggregation rule; it is ignored", "ClusterRole", role.Name, "err", err)
 				continue
 			}
 			w.selectors = append(w.selectors, selector)
 		}
-		wanted, a.selectors = append(wanted, w), append(a.selectors, w.selectors...)
+		aggregated, a.selectors = append(aggregated, w), append(a.selectors, w.selectors...)
 	}
 	slices.SortFunc(roles, func(x, y *rbacv1.ClusterRole) int { return cmp.Compare(x.Name, y.Name) })
 	for _, role := range roles {
-		if a.chosen(role) {
+		if a.isSelected(role) {
 			a.members[role.Name] = true
 		}
 	}
-	return roles, wanted, nil
+	return roles, aggregated, nil
 }
 
-// union returns the rules of the roles that a role chooses, each once.
-func (w *aggregated) union(roles []*rbacv1.ClusterRole, rules map[string][]rbacv1.PolicyRule) []rbacv1.PolicyRule {
+// union returns the rules of the selected roles, without duplicates.
+func (w *aggregatedRole) union(roles []*rbacv1.ClusterRole, rules map[string][]rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	var all []rbacv1.PolicyRule
 	seen := map[string]bool{}
 	for _, selector := range w.selectors {
@@ -233,9 +235,9 @@ func (w *aggregated) union(roles []*rbacv1.ClusterRole, rules map[string][]rbacv
 	return all
 }
 
-// write applies the rules. A deleted or replaced role is not written, because the UID is a
-// precondition.
-func (a *Aggregation) write(ctx context.Context, role *rbacv1.ClusterRole, rules []rbacv1.PolicyRule) error {
+// applyRules applies the rules of a role. The UID is a precondition, so a deleted or replaced role
+// is not written.
+func (a *Aggregator) applyRules(ctx context.Context, role *rbacv1.ClusterRole, rules []rbacv1.PolicyRule) error {
 	configuration := map[string]any{
 		"apiVersion": rbacv1.SchemeGroupVersion.String(), "kind": "ClusterRole",
 		"metadata": map[string]any{"name": role.Name, "uid": string(role.UID)},
@@ -248,7 +250,7 @@ func (a *Aggregation) write(ctx context.Context, role *rbacv1.ClusterRole, rules
 		}
 		list[i] = rule
 	}
-	if len(list) > 0 { // otherwise the previous rules are removed, without an owner
+	if len(list) > 0 { // without the field, apply removes the previous rules
 		configuration["rules"] = list
 	}
 	_, err := a.client.Apply(ctx, &unstructured.Unstructured{Object: configuration}, true)
@@ -258,7 +260,7 @@ func (a *Aggregation) write(ctx context.Context, role *rbacv1.ClusterRole, rules
 	return err
 }
 
-func roleOf(record *codec.Record) (*rbacv1.ClusterRole, error) {
+func decodeRole(record *codec.Record) (*rbacv1.ClusterRole, error) {
 	role, err := codec.SharedAs[*rbacv1.ClusterRole](record)
 	if err != nil {
 		return nil, fmt.Errorf("read ClusterRole %s: %w", record.Name().Name, err)

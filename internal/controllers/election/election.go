@@ -1,6 +1,6 @@
-// Package election elects one of several servers over a store, which runs the controllers, with a
-// Lease, like the replicas of kube-controller-manager. It also observes the lease of a
-// kube-controller-manager.
+// Package election elects the server that runs the controllers, among the servers of a common
+// store. It uses a Lease, like the replicas of kube-controller-manager. It also observes the lease
+// of a kube-controller-manager.
 package election
 
 import (
@@ -23,41 +23,42 @@ import (
 // Times of the lease. The clock of this process determines the expiration of another holder's
 // lease: the time without a change, not the times in the lease.
 const (
-	duration    = 6 * time.Second
-	renewPeriod = 1500 * time.Millisecond
+	leaseDuration = 6 * time.Second
+	renewPeriod   = 1500 * time.Millisecond
 	// deadline is the time without a renewal after which the holder stops. It is shorter than
 	// duration, so that the holder stops before another one starts.
-	deadline = 4 * time.Second
+	renewDeadline = 4 * time.Second
 	// releaseTimeout bounds the write of a holder that stops.
 	releaseTimeout = 2 * time.Second
 )
 
-// leaseName is the lease's, in kube-system.
+// leaseName is the name of the lease in kube-system.
 const leaseName = "mainstay-controllers"
 
 // Config configures an Election. All fields are required.
 type Config struct {
-	// Access is to the control plane.
+	// Access writes the lease.
 	Access *loopback.Access
-	// Stored are leases, past the watch cache.
-	Stored storage.Interface
-	// Identity names this server, uniquely.
+	// Storage reads leases without a watch cache.
+	Storage storage.Interface
+	// Identity is the unique name of this server.
 	Identity string
 	Logger   *slog.Logger
 }
 
-// Election is one server's part in it. It belongs to the goroutine of Run.
+// Election is the participation of one server in the election. It is not safe for concurrent use.
 type Election struct {
 	config Config
 	leases *loopback.Client[*coordinationv1.Lease]
-	// observed is the lease as it last was, since the time at which that was seen.
-	observed coordinationv1.LeaseSpec
-	since    time.Time
-	// version is the lease's resourceVersion when it was read last.
-	version string
+	// observed is the last observed state of the lease. observedAt is the local time of its last
+	// change.
+	observed   coordinationv1.LeaseSpec
+	observedAt time.Time
+	// resourceVersion is the version of the lease at the last read.
+	resourceVersion string
 }
 
-// New returns an election that has not started.
+// New creates an election without starting it.
 func New(config Config) *Election {
 	return &Election{
 		config: config,
@@ -65,32 +66,33 @@ func New(config Config) *Election {
 	}
 }
 
-// Run calls lead whenever this server is the one that acts, with a context that ends
-// when it is not any more, until ctx ends. It then hands the lease over.
+// Run calls lead each time this server acquires the lease. The context of lead ends when the lease
+// is lost, and Run waits for lead to return. Run blocks until ctx ends, and then releases the
+// lease.
 func (e *Election) Run(ctx context.Context, lead func(context.Context)) {
 	defer e.release(ctx)
 	for ctx.Err() == nil {
 		err := e.acquire(ctx)
 		switch {
 		case err == nil:
-			e.config.Logger.Info("this server runs the controllers")
-			e.hold(ctx, lead)
+			e.config.Logger.Info("acquired the lease of the controllers")
+			e.leadWhileRenewed(ctx, lead)
 		case errors.Is(err, errHeld):
-			e.await(ctx)
+			e.awaitChange(ctx)
 		default:
-			e.config.Logger.Debug("the controllers' lease cannot be taken", "err", err)
+			e.config.Logger.Debug("acquire the lease of the controllers", "err", err)
 			sleep(ctx, renewPeriod)
 		}
 	}
 }
 
-// await returns when the lease of another server changes, for example when it is released, or when
-// it expires.
-func (e *Election) await(ctx context.Context) {
-	ctx, cancel := context.WithDeadline(ctx, e.since.Add(holdTime(&e.observed)))
+// awaitChange returns when the lease of another server changes, for example because it is released,
+// or when it expires.
+func (e *Election) awaitChange(ctx context.Context) {
+	ctx, cancel := context.WithDeadline(ctx, e.observedAt.Add(durationOf(&e.observed)))
 	defer cancel()
-	w, err := e.config.Stored.Watch(ctx, leaseKey().Namespace, rest.ListOptions{
-		Fields: fields.OneTermEqualSelector("metadata.name", leaseName), ResourceVersion: e.version,
+	w, err := e.config.Storage.Watch(ctx, leaseKey().Namespace, rest.ListOptions{
+		Fields: fields.OneTermEqualSelector("metadata.name", leaseName), ResourceVersion: e.resourceVersion,
 	})
 	if err == nil {
 		defer w.Close()
@@ -101,16 +103,17 @@ func (e *Election) await(ctx context.Context) {
 	}
 }
 
-// hold runs lead while the lease is renewed.
-func (e *Election) hold(ctx context.Context, lead func(context.Context)) {
+// leadWhileRenewed runs lead, and renews the lease until renewal fails for renewDeadline or another
+// server has the lease.
+func (e *Election) leadWhileRenewed(ctx context.Context, lead func(context.Context)) {
 	term, end := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() { defer close(done); lead(term) }()
 	defer func() { end(); <-done }()
 	renewed := time.Now()
-	for ctx.Err() == nil && time.Since(renewed) < deadline {
+	for ctx.Err() == nil && time.Since(renewed) < renewDeadline {
 		sleep(ctx, renewPeriod)
-		attempt, stop := context.WithDeadline(ctx, renewed.Add(deadline))
+		attempt, stop := context.WithDeadline(ctx, renewed.Add(renewDeadline))
 		began := time.Now()
 		err := e.acquire(attempt)
 		stop()
@@ -118,26 +121,27 @@ func (e *Election) hold(ctx context.Context, lead func(context.Context)) {
 		case err == nil:
 			renewed = began
 		case errors.Is(err, errHeld):
-			e.config.Logger.Warn("another server has taken the controllers over")
+			e.config.Logger.Warn("lost the lease of the controllers to another server")
 			return
 		}
 	}
 	if ctx.Err() == nil {
-		e.config.Logger.Warn("the controllers' lease was not renewed in time, and they pause")
+		e.config.Logger.Warn("renewal of the controllers' lease timed out; the controllers stop until it is acquired again")
 	}
 }
 
-// errHeld: another server has the lease.
+// errHeld is returned if another server holds the lease.
 var errHeld = errors.New("another server has the lease")
 
-// acquire acquires or renews the lease.
+// acquire acquires or renews the lease, and creates it if it does not exist. It returns errHeld if
+// another server holds it.
 func (e *Election) acquire(ctx context.Context) error {
-	_, err := e.leases.Update(ctx, leaseKey(), e.take)
+	_, err := e.leases.Update(ctx, leaseKey(), e.claim)
 	if !apierrors.IsNotFound(err) {
 		return err
 	}
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: leaseKey().Namespace, Name: leaseName}}
-	if err := e.take(lease); err != nil {
+	if err := e.claim(lease); err != nil {
 		return err
 	}
 	_, err = e.leases.Create(ctx, lease)
@@ -147,15 +151,16 @@ func (e *Election) acquire(ctx context.Context) error {
 	return err
 }
 
-// take makes a lease this server's. The error is errHeld while it is another one's.
-func (e *Election) take(lease *coordinationv1.Lease) error {
-	e.version = lease.ResourceVersion
+// claim sets the holder of lease to this server. It returns errHeld if another server holds a lease
+// that has not expired.
+func (e *Election) claim(lease *coordinationv1.Lease) error {
+	e.resourceVersion = lease.ResourceVersion
 	spec := &lease.Spec
-	if !sameHold(&e.observed, spec) || e.since.IsZero() {
-		e.observed, e.since = *spec.DeepCopy(), time.Now()
+	if !isUnchanged(&e.observed, spec) || e.observedAt.IsZero() {
+		e.observed, e.observedAt = *spec.DeepCopy(), time.Now()
 	}
 	own := spec.HolderIdentity != nil && *spec.HolderIdentity == e.config.Identity
-	if !own && spec.HolderIdentity != nil && *spec.HolderIdentity != "" && time.Since(e.since) < holdTime(&e.observed) {
+	if !own && spec.HolderIdentity != nil && *spec.HolderIdentity != "" && time.Since(e.observedAt) < durationOf(&e.observed) {
 		return errHeld
 	}
 	now := metav1.NowMicro()
@@ -169,12 +174,12 @@ func (e *Election) take(lease *coordinationv1.Lease) error {
 		}
 		spec.AcquireTime, spec.LeaseTransitions = &now, &transitions
 	}
-	spec.HolderIdentity, spec.RenewTime, spec.LeaseDurationSeconds = &e.config.Identity, &now, new(int32(duration/time.Second))
+	spec.HolderIdentity, spec.RenewTime, spec.LeaseDurationSeconds = &e.config.Identity, &now, new(int32(leaseDuration/time.Second))
 	return nil
 }
 
-// sameHold reports whether a lease was not renewed between two looks at it.
-func sameHold(a, b *coordinationv1.LeaseSpec) bool {
+// isUnchanged reports whether a lease has the same holder and renewal time in both specs.
+func isUnchanged(a, b *coordinationv1.LeaseSpec) bool {
 	same := func(x, y *metav1.MicroTime) bool { return x == nil && y == nil || x != nil && x.Equal(y) }
 	holder := func(s *coordinationv1.LeaseSpec) string {
 		if s.HolderIdentity == nil {
@@ -185,15 +190,15 @@ func sameHold(a, b *coordinationv1.LeaseSpec) bool {
 	return holder(a) == holder(b) && same(a.RenewTime, b.RenewTime)
 }
 
-// holdTime returns the time until a renewed lease expires.
-func holdTime(spec *coordinationv1.LeaseSpec) time.Duration {
+// durationOf returns the duration of a lease, or leaseDuration if it is not set.
+func durationOf(spec *coordinationv1.LeaseSpec) time.Duration {
 	if spec.LeaseDurationSeconds == nil {
-		return duration
+		return leaseDuration
 	}
 	return time.Duration(*spec.LeaseDurationSeconds) * time.Second
 }
 
-// release hands the lease over, so that another server need not wait until it ends.
+// release gives up the lease, so that another server can acquire it before it expires.
 func (e *Election) release(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
@@ -207,7 +212,7 @@ func (e *Election) release(ctx context.Context) {
 		return nil
 	})
 	if err != nil && !errors.Is(err, errHeld) && !apierrors.IsNotFound(err) {
-		e.config.Logger.Debug("the controllers' lease was not handed over", "err", err)
+		e.config.Logger.Debug("release the lease of the controllers", "err", err)
 	}
 }
 

@@ -10,13 +10,15 @@ import (
 	"mainstay.dev/mainstay/internal/controllers/changes"
 )
 
-// External watches whether a kube-controller-manager runs.
-type External struct {
-	// Name of its lease in kube-system.
-	Name string
-	// Holds returns the expiration time of the stored lease, or a past time if it is not held.
-	Holds func(ctx context.Context) time.Time
-	// Changed is called, once, when it turns out to run or not to run any more.
+// ExternalManager observes whether a kube-controller-manager is running, by its lease. Its fields
+// must not be modified after Start.
+type ExternalManager struct {
+	// LeaseName is the name of its lease in kube-system.
+	LeaseName string
+	// LeaseExpiry returns the expiration time of the stored lease, or a past time if the lease has
+	// no holder.
+	LeaseExpiry func(ctx context.Context) time.Time
+	// Changed is called once, when the kube-controller-manager starts or stops. It must not block.
 	Changed func()
 
 	mu struct {
@@ -26,33 +28,33 @@ type External struct {
 	}
 }
 
-// Start reports whether it runs, and starts to watch its lease until ctx ends. The caller must pass
-// the changes of leases to the subscriber.
-func (e *External) Start(ctx context.Context) (running bool, subscriber changes.Subscriber) {
-	until := e.Holds(ctx)
+// Start reports whether a kube-controller-manager is running, and observes its lease until ctx
+// ends. The caller must pass the changes of leases to the subscriber.
+func (e *ExternalManager) Start(ctx context.Context) (running bool, subscriber changes.Subscriber) {
+	until := e.LeaseExpiry(ctx)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.mu.running = time.Now().Before(until)
 	if e.mu.running {
-		e.expectLocked(ctx, until)
+		e.scheduleCheckLocked(ctx, until)
 	}
 	return e.mu.running, &externalSubscriber{ctx, e}
 }
 
-// expectLocked looks again when the lease should have been renewed.
-func (e *External) expectLocked(ctx context.Context, until time.Time) {
+// scheduleCheckLocked schedules a check at the time by which the lease must be renewed.
+func (e *ExternalManager) scheduleCheckLocked(ctx context.Context, until time.Time) {
 	if e.mu.ends != nil {
 		e.mu.ends.Stop()
 	}
-	e.mu.ends = time.AfterFunc(time.Until(until), func() { e.look(ctx) })
+	e.mu.ends = time.AfterFunc(time.Until(until), func() { e.check(ctx) })
 }
 
-// look compares the lease with its last known state.
-func (e *External) look(ctx context.Context) {
+// check reads the lease, and calls Changed if the state differs from the last known one.
+func (e *ExternalManager) check(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	until := e.Holds(ctx)
+	until := e.LeaseExpiry(ctx)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if running := time.Now().Before(until); running != e.mu.running {
@@ -61,21 +63,21 @@ func (e *External) look(ctx context.Context) {
 		return
 	}
 	if e.mu.running {
-		e.expectLocked(ctx, until)
+		e.scheduleCheckLocked(ctx, until)
 	}
 }
 
 type externalSubscriber struct {
-	ctx context.Context
-	of  *External
+	ctx     context.Context
+	manager *ExternalManager
 }
 
 func (*externalSubscriber) Reset()  {}
 func (*externalSubscriber) Synced() {}
 
-// Changed looks at the lease when it is written.
+// Changed checks the lease after a write.
 func (s *externalSubscriber) Changed(c *changes.Change) {
-	if c.Path == "leases" && c.Name == s.of.Name && c.Namespace == metav1.NamespaceSystem {
-		s.of.look(s.ctx)
+	if c.Path == "leases" && c.Name == s.manager.LeaseName && c.Namespace == metav1.NamespaceSystem {
+		s.manager.check(s.ctx)
 	}
 }

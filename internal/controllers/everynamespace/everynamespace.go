@@ -1,5 +1,5 @@
-// Package everynamespace is the common part of controllers that maintain an object in every
-// namespace: a change of an active namespace, or of its object, enqueues it.
+// Package everynamespace implements controllers that maintain one object in every active namespace.
+// It enqueues a namespace when the namespace or its object changes.
 package everynamespace
 
 import (
@@ -15,28 +15,30 @@ import (
 	"mainstay.dev/mainstay/internal/loopback"
 )
 
-// workers is how many namespaces are looked at at a time.
+// workers is the number of namespaces that are processed concurrently.
 const workers = 16
 
-// Config configures the work. All fields except Queues are required.
+// Config configures a controller. All fields except QueueMetrics are required.
 type Config struct {
-	// Name is the controller's.
+	// Name is the name of the controller.
 	Name string
-	// Matters reports whether a change is one of the object that may have to be undone.
-	Matters func(c *changes.Change) bool
-	// Keep maintains the object of a namespace that is probably active. An error retries; a deleted
-	// or terminating namespace is not an error.
-	Keep   func(ctx context.Context, namespace string) error
-	Access *loopback.Access
-	Logger *slog.Logger
-	// Queues are the metrics of the work queue; may be nil.
-	Queues *work.Metrics
+	// IsRelevant reports whether a change affects an object that the controller maintains. It must
+	// not block.
+	IsRelevant func(c *changes.Change) bool
+	// Reconcile creates or corrects the object of a namespace. It is called concurrently for
+	// different namespaces. After an error it is retried, except after errors for deleted or
+	// terminating namespaces.
+	Reconcile func(ctx context.Context, namespace string) error
+	Access    *loopback.Access
+	Logger    *slog.Logger
+	// QueueMetrics records the metrics of the work queue; nil disables them.
+	QueueMetrics *work.Metrics
 }
 
-// Start implements controllers.Controller.
+// Start starts a controller, as described in controllers.Controller.
 func Start(ctx context.Context, config Config) (changes.Subscriber, func()) {
 	s := &subscriber{config: config, namespaces: loopback.For[*corev1.Namespace](config.Access, corev1.SchemeGroupVersion.WithResource("namespaces"))}
-	s.queue = work.New(ctx, work.Config[string]{Name: config.Name, Workers: workers, Do: s.sync, Logger: config.Logger, Metrics: config.Queues})
+	s.queue = work.New(ctx, work.Config[string]{Name: config.Name, Workers: workers, Sync: s.sync, Logger: config.Logger, Metrics: config.QueueMetrics})
 	return s, s.queue.Close
 }
 
@@ -58,12 +60,12 @@ func (s *subscriber) Changed(c *changes.Change) {
 	switch {
 	case c.Path == "namespaces" && c.Value != nil:
 		s.queue.Add(c.Name)
-	case s.config.Matters(c):
+	case s.config.IsRelevant(c):
 		s.queue.Add(c.Namespace)
 	}
 }
 
-// sync sees to the object of a namespace that is not going away.
+// sync reconciles the object of an active namespace.
 func (s *subscriber) sync(ctx context.Context, namespace string) error {
 	ns, err := s.namespaces.Get(ctx, types.NamespacedName{Name: namespace})
 	switch {
@@ -74,7 +76,7 @@ func (s *subscriber) sync(ctx context.Context, namespace string) error {
 	case ns.Status.Phase != corev1.NamespaceActive:
 		return nil
 	}
-	err = s.config.Keep(ctx, namespace)
+	err = s.config.Reconcile(ctx, namespace)
 	if apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return nil
 	}

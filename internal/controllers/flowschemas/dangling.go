@@ -1,7 +1,6 @@
-// Package flowschemas maintains the Dangling condition of FlowSchemas: whether the
-// PriorityLevelConfiguration of a schema exists. kube-apiserver's flow control writes it shortly
-// after a change; here the write of a schema or level returns after the condition has been
-// corrected.
+// Package flowschemas maintains the Dangling condition of FlowSchemas. The condition is true if the
+// PriorityLevelConfiguration of a schema does not exist. kube-apiserver updates it asynchronously.
+// In this server, a write of a schema or level returns after the condition is updated.
 package flowschemas
 
 import (
@@ -23,24 +22,23 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// manager is the field manager of kube-apiserver's flow control.
-const manager = "api-priority-and-fairness-config-consumer-v1"
+// fieldManager is the field manager of kube-apiserver's flow control.
+const fieldManager = "api-priority-and-fairness-config-consumer-v1"
 
-// patience bounds how long the writer of an object waits for the conditions.
-const patience = 10 * time.Second
+// maxWait bounds the time that a write of a schema or level waits for the conditions.
+const maxWait = 10 * time.Second
 
-// writers is how many conditions are written at a time.
-const writers = 16
+const maxConcurrentWrites = 16
 
 // Reasons of the condition.
 const (
-	found    = "Found"
-	notFound = "NotFound"
+	reasonFound    = "Found"
+	reasonNotFound = "NotFound"
 )
 
-// Conditions writes the conditions. It is safe for concurrent use: a condition is written only to
-// the version of the schema that it was computed from, and computed again afterwards, so that the
-// last of several writers, on several servers too, writes the correct one.
+// Conditions updates the Dangling conditions. It is safe for concurrent use, also by several
+// servers: a condition is written only to the version of the schema from which it was computed, and
+// is computed again after the write.
 type Conditions struct {
 	schemas, statuses *loopback.Client[*flowcontrolv1.FlowSchema]
 	levels            *loopback.Client[*flowcontrolv1.PriorityLevelConfiguration]
@@ -50,9 +48,10 @@ type Conditions struct {
 	started           atomic.Bool
 }
 
-// New returns Conditions that write until lifetime ends, once they are started.
+// New returns Conditions that do nothing until Start is called. Updates by SyncSchema and SyncLevel
+// stop when lifetime ends.
 func New(lifetime context.Context, access *loopback.Access, logger *slog.Logger) *Conditions {
-	access = access.As(nil, manager)
+	access = access.As(nil, fieldManager)
 	schemas := loopback.For[*flowcontrolv1.FlowSchema](access, flowcontrolv1.SchemeGroupVersion.WithResource("flowschemas"))
 	return &Conditions{
 		schemas: schemas, statuses: schemas.Subresource("status"),
@@ -61,67 +60,69 @@ func New(lifetime context.Context, access *loopback.Access, logger *slog.Logger)
 	}
 }
 
-// Start sets the conditions of all schemas. Before that no conditions are written, so that the
-// objects of a first start are processed once.
+// Start updates the conditions of all schemas and enables SyncSchema and SyncLevel. Before Start,
+// the objects of a first start are created without updating each condition.
 func (c *Conditions) Start(ctx context.Context) {
 	c.started.Store(true)
-	c.each(ctx, func(*flowcontrolv1.FlowSchema) bool { return true })
+	c.syncAll(ctx, func(*flowcontrolv1.FlowSchema) bool { return true })
 }
 
-// Schema sets the condition of a schema that was written.
-func (c *Conditions) Schema(name string) {
+// SyncSchema updates the condition of a schema after a write of the schema. It blocks until the
+// condition is stored, at most maxWait. Errors are logged.
+func (c *Conditions) SyncSchema(name string) {
 	if !c.started.Load() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(c.lifetime, patience)
+	ctx, cancel := context.WithTimeout(c.lifetime, maxWait)
 	defer cancel()
-	c.try(ctx, name)
+	c.syncOne(ctx, name)
 }
 
-// Level sets the conditions of the schemas that name a level, which was written or
-// deleted.
-func (c *Conditions) Level(name string) {
+// SyncLevel updates the conditions of the schemas that reference a level, after the level was
+// written or deleted. It blocks until the conditions are stored, at most maxWait. Errors are
+// logged.
+func (c *Conditions) SyncLevel(name string) {
 	if !c.started.Load() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(c.lifetime, patience)
+	ctx, cancel := context.WithTimeout(c.lifetime, maxWait)
 	defer cancel()
-	c.each(ctx, func(schema *flowcontrolv1.FlowSchema) bool {
+	c.syncAll(ctx, func(schema *flowcontrolv1.FlowSchema) bool {
 		return schema.Spec.PriorityLevelConfiguration.Name == name
 	})
 }
 
-// each sets the conditions of the chosen schemas, some at a time, so that their
-// writes share commits.
-func (c *Conditions) each(ctx context.Context, chosen func(*flowcontrolv1.FlowSchema) bool) {
+// syncAll updates the conditions of the selected schemas concurrently, so that the writes share
+// commits.
+func (c *Conditions) syncAll(ctx context.Context, chosen func(*flowcontrolv1.FlowSchema) bool) {
 	var group errgroup.Group
-	group.SetLimit(writers)
+	group.SetLimit(maxConcurrentWrites)
 	for schema, err := range c.schemas.List(ctx, "", rest.ListOptions{}) {
 		if err != nil {
-			c.failed(err)
+			c.logFailure(err)
 			break
 		}
 		if chosen(schema) {
-			group.Go(func() error { c.try(ctx, schema.Name); return nil })
+			group.Go(func() error { c.syncOne(ctx, schema.Name); return nil })
 		}
 	}
-	_ = group.Wait() // try reports
+	_ = group.Wait() // syncOne logs errors
 }
 
-// try sets the condition of a schema. The write that made it wrong has taken place,
-// so a failure is no error of its writer's.
-func (c *Conditions) try(ctx context.Context, name string) {
+// syncOne updates the condition of a schema. It logs errors, because the write that requires the
+// update has succeeded.
+func (c *Conditions) syncOne(ctx context.Context, name string) {
 	if err := c.set(ctx, types.NamespacedName{Name: name}); err != nil && ctx.Err() == nil {
-		c.failed(fmt.Errorf("FlowSchema %s: %w", name, err))
+		c.logFailure(fmt.Errorf("FlowSchema %s: %w", name, err))
 	}
 }
 
-func (c *Conditions) failed(err error) {
-	c.logger.Warn("the condition of a FlowSchema may not be up to date", "err", err)
+func (c *Conditions) logFailure(err error) {
+	c.logger.Warn("update the Dangling condition of a FlowSchema", "err", err)
 }
 
-// set writes the condition of a schema until it is correct, because others may write the schema or
-// its level concurrently. It does nothing for a deleted schema.
+// set updates the condition of a schema, and repeats this until the condition is correct, because
+// the schema or its level may change concurrently. It does nothing for a deleted schema.
 func (c *Conditions) set(ctx context.Context, name types.NamespacedName) error {
 	for {
 		schema, err := c.schemas.Get(ctx, name)
@@ -131,46 +132,46 @@ func (c *Conditions) set(ctx context.Context, name types.NamespacedName) error {
 		if err != nil {
 			return err
 		}
-		wanted, err := c.wanted(ctx, schema)
-		if err != nil || wanted == nil {
+		desired, err := c.desired(ctx, schema)
+		if err != nil || desired == nil {
 			return err
 		}
-		if _, err := c.statuses.Apply(ctx, status(schema, wanted), true); err != nil && !apierrors.IsConflict(err) {
+		if _, err := c.statuses.Apply(ctx, status(schema, desired), true); err != nil && !apierrors.IsConflict(err) {
 			return err
 		}
 	}
 }
 
-// wanted returns the condition to write, or nil if the schema has it.
-func (c *Conditions) wanted(ctx context.Context, schema *flowcontrolv1.FlowSchema) (*flowcontrolv1.FlowSchemaCondition, error) {
+// desired returns the condition to write, or nil if the schema already has it.
+func (c *Conditions) desired(ctx context.Context, schema *flowcontrolv1.FlowSchema) (*flowcontrolv1.FlowSchemaCondition, error) {
 	level := schema.Spec.PriorityLevelConfiguration.Name
-	wanted := &flowcontrolv1.FlowSchemaCondition{
+	desired := &flowcontrolv1.FlowSchemaCondition{
 		Type: flowcontrolv1.FlowSchemaConditionDangling, Status: flowcontrolv1.ConditionFalse, LastTransitionTime: metav1.NewTime(c.now()),
-		Reason:  found,
+		Reason:  reasonFound,
 		Message: fmt.Sprintf("This FlowSchema references the PriorityLevelConfiguration object named %q and it exists", level),
 	}
 	_, err := c.levels.Get(ctx, types.NamespacedName{Name: level})
 	if apierrors.IsNotFound(err) {
-		wanted.Status, wanted.Reason = flowcontrolv1.ConditionTrue, notFound
-		wanted.Message = fmt.Sprintf("This FlowSchema references the PriorityLevelConfiguration object named %q but there is no such object", level)
+		desired.Status, desired.Reason = flowcontrolv1.ConditionTrue, reasonNotFound
+		desired.Message = fmt.Sprintf("This FlowSchema references the PriorityLevelConfiguration object named %q but there is no such object", level)
 	} else if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(schema.Status.Conditions, func(has flowcontrolv1.FlowSchemaCondition) bool { return has.Type == wanted.Type })
+	i := slices.IndexFunc(schema.Status.Conditions, func(has flowcontrolv1.FlowSchemaCondition) bool { return has.Type == desired.Type })
 	if i < 0 {
-		return wanted, nil
+		return desired, nil
 	}
 	has := &schema.Status.Conditions[i]
-	if has.Status == wanted.Status && has.Reason == wanted.Reason && has.Message == wanted.Message {
+	if has.Status == desired.Status && has.Reason == desired.Reason && has.Message == desired.Message {
 		return nil, nil
 	}
-	if has.Status == wanted.Status {
-		wanted.LastTransitionTime = has.LastTransitionTime
+	if has.Status == desired.Status {
+		desired.LastTransitionTime = has.LastTransitionTime
 	}
-	return wanted, nil
+	return desired, nil
 }
 
-// status returns the status to apply, with the UID and version of the schema.
+// status returns the status to apply. The UID and the version of the schema are preconditions.
 func status(schema *flowcontrolv1.FlowSchema, condition *flowcontrolv1.FlowSchemaCondition) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": flowcontrolv1.SchemeGroupVersion.String(), "kind": "FlowSchema",

@@ -19,37 +19,39 @@ import (
 )
 
 const (
-	// searchInterval and maxSearched bound the search for owners in other namespaces.
+	// searchInterval is the minimum interval between searches for owners in other namespaces.
+	// maxSearched is the maximum number of objects that a search reads, in pages of searchPage.
 	searchInterval = time.Second
 	maxSearched    = 10_000
 	searchPage     = 512
 )
 
-// warnElsewhere records an event for a dependent whose owner is in another namespace, so that users
-// can find the reason of its deletion. To limit the cost, owners with an observed deletion are not
-// looked up, and others rarely.
-func (w *collection) warnElsewhere(ctx context.Context, p *present, resource changes.Resource, owner changes.Owner) {
-	if !resource.Namespaced || w.left.has(owner.UID) || !w.maySearch() {
+// warnIfInOtherNamespace records an event for a dependent whose owner is in another namespace, so
+// that users can find the reason for its deletion. To limit the cost, it ignores owners whose
+// deletion was observed, and searches at most once per searchInterval.
+func (w *worker) warnIfInOtherNamespace(ctx context.Context, p *storedObject, resource changes.Resource, owner changes.Owner) {
+	if !resource.Namespaced || w.deletedOwners.has(owner.UID) || !w.searchAllowed() {
 		return
 	}
-	found, err := w.isElsewhere(ctx, resource, owner)
+	found, err := w.existsInAnyNamespace(ctx, resource, owner)
 	if err != nil && ctx.Err() == nil {
-		w.config.Logger.Warn("the owner of an object was not looked for in other namespaces", "object", p.String(), "err", err)
+		w.config.Logger.Warn("search other namespaces for an owner", "object", p.String(), "err", err)
 	}
 	if found {
-		w.warn(ctx, p, owner)
+		w.recordEvent(ctx, p, owner)
 	}
 }
 
-// maySearch reports whether it is time for another search.
-func (w *collection) maySearch() bool {
+// searchAllowed reports whether searchInterval has passed since the last search. If so, the caller
+// must search.
+func (w *worker) searchAllowed() bool {
 	now := time.Now().UnixNano()
-	last := w.searched.Load()
-	return now-last >= int64(searchInterval) && w.searched.CompareAndSwap(last, now)
+	last := w.lastSearch.Load()
+	return now-last >= int64(searchInterval) && w.lastSearch.CompareAndSwap(last, now)
 }
 
-// isElsewhere reports whether an owner is in any namespace.
-func (w *collection) isElsewhere(ctx context.Context, resource changes.Resource, owner changes.Owner) (bool, error) {
+// existsInAnyNamespace searches for an owner in all namespaces.
+func (w *worker) existsInAnyNamespace(ctx context.Context, resource changes.Resource, owner changes.Owner) (bool, error) {
 	next := resource.Key(w.config.Prefix, "", "")
 	end := kv.PrefixEnd(next)
 	for range maxSearched / searchPage {
@@ -62,7 +64,7 @@ func (w *collection) isElsewhere(ctx context.Context, resource changes.Resource,
 			if !strings.HasSuffix(e.Key, "/"+owner.Name) {
 				continue
 			}
-			if meta, err := changes.MetaOf(w.config.Decrypt.Of(ctx, e.Key, e.Value)); err == nil && meta.UID == owner.UID {
+			if meta, err := changes.ParseMeta(w.config.Decrypt.Value(ctx, e.Key, e.Value)); err == nil && meta.UID == owner.UID {
 				return true, nil
 			}
 		}
@@ -74,9 +76,9 @@ func (w *collection) isElsewhere(ctx context.Context, resource changes.Resource,
 	return false, nil
 }
 
-// warn records the event for a dependent with an owner in another namespace, and counts
-// repetitions. An error is logged only.
-func (w *collection) warn(ctx context.Context, p *present, owner changes.Owner) {
+// recordEvent creates the event for a dependent with an owner in another namespace, or increases
+// its count. Errors are only logged.
+func (w *worker) recordEvent(ctx context.Context, p *storedObject, owner changes.Owner) {
 	gvk, now := p.resource.Version.GVK, metav1.NewTime(simulation.Now(ctx))
 	about := corev1.ObjectReference{
 		APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind, Namespace: p.name.Namespace, Name: p.name.Name, UID: types.UID(p.meta.UID),
@@ -99,13 +101,13 @@ func (w *collection) warn(ctx context.Context, p *present, owner changes.Owner) 
 		})
 	}
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) && ctx.Err() == nil {
-		w.config.Logger.Warn("the event that an object names an owner in another namespace is not recorded", "object", p.String(), "err", err)
+		w.config.Logger.Warn("record the event for an owner in another namespace", "object", p.String(), "err", err)
 	}
 }
 
-// eventName is the same for the same dependent and owner. It begins with the dependent's
-// name, if that can be the name of an event.
-func eventName(p *present, owner changes.Owner) string {
+// eventName returns the name of the event for a dependent and its owner. It starts with the name of
+// the dependent if the result is a valid event name.
+func eventName(p *storedObject, owner changes.Owner) string {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(p.meta.UID + "\x00" + owner.UID)) // never an error
 	name := fmt.Sprintf("%s.%016x", p.name.Name, hash.Sum64())

@@ -1,8 +1,8 @@
 // Package garbage deletes objects whose owners do not exist, and implements foreground and orphan
-// deletion, like kube-controller-manager's garbage-collector-controller. It follows the changes of
-// all stored objects, and has a graph of owner references (graph.go). It decides on the stored
-// object and its owners, and writes with the precondition that the object is unchanged: missing or
-// late data of the graph can delay a deletion, but not cause one.
+// deletion, like kube-controller-manager's garbage-collector-controller. It maintains a graph of
+// the owner references of all stored objects. Decisions are based on the stored object and its
+// owners, and each write requires that the object is unchanged. Missing or late data of the graph
+// can therefore delay a deletion, but cannot cause one.
 package garbage
 
 import (
@@ -21,35 +21,36 @@ import (
 )
 
 const (
-	// Name is that of the controller.
+	// Name is the name of the controller.
 	Name = "garbage-collector-controller"
-	// account is the service account that it writes as.
+	// account is the name of its service account.
 	account = "generic-garbage-collector"
-	// workers is how many objects are dealt with concurrently, so that they share
+	// workers is the number of objects that are processed concurrently. Concurrent writes share
 	// fsyncs.
 	workers = 128
 )
 
-// Config configures a Collector. All fields but Decrypt, Queues and KeepUnknown are required.
+// Config configures a Collector. All fields except Decrypt, QueueMetrics and KeepUnknownOwners are
+// required.
 type Config struct {
 	Decrypt changes.Decrypt
-	// Prefix of all keys, such as "/registry".
+	// Prefix is the prefix of all keys, such as "/registry".
 	Prefix string
-	// OfPath returns the resource with a storage path, and OfKind that of a kind, or false if there
-	// is none.
-	OfPath func(path string) (changes.Resource, bool)
-	OfKind func(apiVersion, kind string) (changes.Resource, bool)
-	// Access is to the control plane; its user is replaced by the controller's.
+	// ResourceByPath returns the resource with a storage path, ResourceByKind the resource of a
+	// kind. They return false if there is none, and must be safe for concurrent use.
+	ResourceByPath func(path string) (changes.Resource, bool)
+	ResourceByKind func(apiVersion, kind string) (changes.Resource, bool)
+	// Access reads and writes objects. The controller replaces its user by its service account.
 	Access *loopback.Access
 	Logger *slog.Logger
-	// Queues are the metrics of the work queue; may be nil.
-	Queues *work.Metrics
-	// KeepUnknown preserves the dependents of owners that probably never existed, which tests use.
-	// Dependents of existing owners are collected after the deletion of the owner.
-	KeepUnknown bool
+	// QueueMetrics records the metrics of the work queue; nil disables them.
+	QueueMetrics *work.Metrics
+	// KeepUnknownOwners preserves dependents of owners that probably never existed, as tests use
+	// them. Dependents of an existing owner are still collected after its deletion.
+	KeepUnknownOwners bool
 }
 
-// Collector is the controller.
+// Collector implements garbage-collector-controller. It starts no goroutine before Start.
 type Collector struct {
 	config Config
 	access *loopback.Access
@@ -59,151 +60,153 @@ type Collector struct {
 func Registration() controllers.Registration {
 	return controllers.Registration{Name: Name, New: func(d controllers.Dependencies) (controllers.Controller, error) {
 		return New(Config{
-			Decrypt: d.Objects.Decrypt, Prefix: d.Objects.Prefix, OfPath: d.Objects.Resources.ByPath, OfKind: d.Objects.Resources.ByKind,
-			Access: d.Access, Logger: d.Logger, Queues: d.Queues, KeepUnknown: d.Settings.KeepUnknownOwners,
+			Decrypt: d.Objects.Decrypt, Prefix: d.Objects.Prefix, ResourceByPath: d.Objects.Resources.ByPath, ResourceByKind: d.Objects.Resources.ByKind,
+			Access: d.Access, Logger: d.Logger, QueueMetrics: d.QueueMetrics, KeepUnknownOwners: d.Settings.KeepUnknownOwners,
 		}), nil
 	}}
 }
 
-// New returns a collector that has not started.
+// New creates the controller without starting it.
 func New(config Config) *Collector {
 	return &Collector{config: config, access: config.Access.AsController(account)}
 }
 
-// collection is the work of a collector from one beginning to its end.
-type collection struct {
+// worker is the state of a started Collector.
+type worker struct {
 	*Collector
 	graph  *graph
 	queue  *work.Queue[object]
 	events *loopback.Client[*corev1.Event]
-	// absent are missing owners; left are owners that were deleted while they had dependents.
-	// searched is the time of the last search in other namespaces.
-	absent   remembered[absentOwner]
-	left     remembered[string]
-	searched atomic.Int64
-	living   livingOwners
-	// synced: all objects were reported. Before that, the graph may lack dependents, and queued
-	// objects wait. Only the feed's goroutine uses it.
-	synced  bool
-	waiting []object
+	// missing contains missing owners, deletedOwners the UIDs of owners that were deleted while
+	// they had dependents. lastSearch is the time of the last search in other namespaces, in
+	// nanoseconds.
+	missing       ownerSet[missingOwner]
+	deletedOwners ownerSet[string]
+	lastSearch    atomic.Int64
+	live          liveOwners
+	// synced is true after all objects were reported. Before that, the graph may lack dependents,
+	// and objects are collected in deferred instead of the queue. Only the feed's goroutine uses
+	// these fields.
+	synced   bool
+	deferred []object
 }
 
 // Start implements controllers.Controller.
 func (c *Collector) Start(ctx context.Context) (changes.Subscriber, func()) {
-	w := &collection{Collector: c, graph: newGraph()}
+	w := &worker{Collector: c, graph: newGraph()}
 	w.events = loopback.For[*corev1.Event](c.access, corev1.SchemeGroupVersion.WithResource("events"))
-	w.queue = work.New(ctx, work.Config[object]{Name: Name, Workers: workers, Do: w.look, Logger: c.config.Logger, Metrics: c.config.Queues})
+	w.queue = work.New(ctx, work.Config[object]{Name: Name, Workers: workers, Sync: w.process, Logger: c.config.Logger, Metrics: c.config.QueueMetrics})
 	return w, w.queue.Close
 }
 
 // Reset implements changes.Subscriber.
-func (w *collection) Reset() {
+func (w *worker) Reset() {
 	w.graph.reset()
-	w.living.reset()
-	w.synced, w.waiting = false, nil
+	w.live.reset()
+	w.synced, w.deferred = false, nil
 }
 
 // Synced implements changes.Subscriber.
-func (w *collection) Synced() {
+func (w *worker) Synced() {
 	w.synced = true
-	for _, o := range w.waiting {
+	for _, o := range w.deferred {
 		w.queue.Add(o)
 	}
-	w.waiting = nil
+	w.deferred = nil
 }
 
-func (w *collection) add(o object) {
+func (w *worker) add(o object) {
 	if w.synced {
 		w.queue.Add(o)
 		return
 	}
-	w.waiting = append(w.waiting, o)
+	w.deferred = append(w.deferred, o)
 }
 
 // Changed implements changes.Subscriber.
-func (w *collection) Changed(c *changes.Change) {
-	old, err := changes.MetaOf(c.Prev)
+func (w *worker) Changed(c *changes.Change) {
+	old, err := changes.ParseMeta(c.Prev)
 	if err != nil {
-		old = changes.Meta{} // it was reported when it was new
-		w.living.reset()     // a deleted owner without a known UID
+		old = changes.Meta{} // the error was logged when the value was new
+		w.live.reset()       // the UID of a deleted owner may be unknown
 	}
-	now, err := changes.MetaOf(c.Value)
+	now, err := changes.ParseMeta(c.Value)
 	if err != nil {
 		w.config.Logger.Error("an object cannot be decoded; its dependents are not collected", "path", c.Path, "namespace", c.Namespace, "name", c.Name, "err", err)
 		return
 	}
-	if len(old.Owners) == 0 && len(now.Owners) == 0 && c.Value != nil && policyOf(&old) == policyOf(&now) {
+	if len(old.Owners) == 0 && len(now.Owners) == 0 && c.Value != nil && pendingPolicy(&old) == pendingPolicy(&now) {
 		return // most objects
 	}
-	o := w.graph.object(c.Path, c.Namespace, c.Name)
-	w.ownersChanged(o, c.Namespace, others(&old), others(&now))
+	o := w.graph.objectAt(c.Path, c.Namespace, c.Name)
+	w.ownersChanged(o, c.Namespace, otherOwners(&old), otherOwners(&now))
 	if c.Value == nil {
-		w.gone(o, old.UID)
+		w.objectDeleted(o, old.UID)
 		return
 	}
 	w.policyChanged(o, &old, &now)
 }
 
-// others are the owners of an object other than itself, which can neither keep itself
-// nor wait for itself.
-func others(m *changes.Meta) []changes.Owner {
+// otherOwners returns the owners of an object except the object itself.
+func otherOwners(m *changes.Meta) []changes.Owner {
 	if !slices.ContainsFunc(m.Owners, func(o changes.Owner) bool { return o.UID == m.UID }) {
 		return m.Owners
 	}
 	return slices.DeleteFunc(slices.Clone(m.Owners), func(o changes.Owner) bool { return o.UID == m.UID })
 }
 
-// ownersChanged updates the edges of a dependent, looks at it if it has other owners
-// now, and at owners that waited for it.
-func (w *collection) ownersChanged(o object, namespace string, old, now []changes.Owner) {
+// ownersChanged updates the edges of a dependent. It enqueues the dependent if it has other owners
+// than before, and terminating owners that it no longer references.
+func (w *worker) ownersChanged(o object, namespace string, old, now []changes.Owner) {
 	if slices.Equal(old, now) {
 		return
 	}
 	for _, owner := range old {
 		if !slices.Contains(now, owner) {
-			u := uidOf(owner.UID)
-			w.graph.remove(u, owner.Blocks, o)
-			if waiting, ok := w.graph.dying(u); ok {
+			u := parseUID(owner.UID)
+			w.graph.remove(u, owner.BlockOwnerDeletion, o)
+			if waiting, ok := w.graph.terminatingOwner(u); ok {
 				w.add(waiting)
 			}
 		}
 	}
 	for _, owner := range now {
-		w.graph.add(uidOf(owner.UID), owner.Blocks, o) // again, where the same owner stood twice
+		w.graph.add(parseUID(owner.UID), owner.BlockOwnerDeletion, o) // also restores an edge of a duplicate reference
 	}
-	if len(now) > 0 && !w.living.all(now, namespace) && w.known(now) {
+	if len(now) > 0 && !w.live.containsAll(now, namespace) && w.mayHaveExisted(now) {
 		w.add(o)
 	}
 }
 
-// known reports whether owners that are not there may have been.
-func (w *collection) known(owners []changes.Owner) bool {
-	return !w.config.KeepUnknown || slices.ContainsFunc(owners, func(o changes.Owner) bool { return w.left.has(o.UID) })
+// mayHaveExisted reports whether missing owners may have existed before. With KeepUnknownOwners,
+// the deletion of at least one of them must have been observed.
+func (w *worker) mayHaveExisted(owners []changes.Owner) bool {
+	return !w.config.KeepUnknownOwners || slices.ContainsFunc(owners, func(o changes.Owner) bool { return w.deletedOwners.has(o.UID) })
 }
 
-// gone enqueues the dependents of a deleted object.
-func (w *collection) gone(o object, id string) {
-	u := uidOf(id)
-	w.living.forget(u)
-	w.graph.setDying(u, o, false)
+// objectDeleted enqueues the dependents of a deleted object. id is its UID.
+func (w *worker) objectDeleted(o object, id string) {
+	u := parseUID(id)
+	w.live.remove(u)
+	w.graph.setTerminating(u, o, false)
 	dependents := w.graph.dependents(u)
 	if len(dependents) > 0 {
-		w.left.add(id)
+		w.deletedOwners.add(id)
 	}
 	for _, dependent := range dependents {
 		w.add(dependent)
 	}
 }
 
-// policyChanged enqueues an owner whose deletion waits for its dependents, and the dependents.
-func (w *collection) policyChanged(o object, old, now *changes.Meta) {
-	policy := policyOf(now)
-	if policy == policyOf(old) {
+// policyChanged enqueues an owner whose deletion now waits for its dependents, and the dependents.
+func (w *worker) policyChanged(o object, old, now *changes.Meta) {
+	policy := pendingPolicy(now)
+	if policy == pendingPolicy(old) {
 		return
 	}
-	u := uidOf(now.UID)
-	w.living.forget(u)
-	w.graph.setDying(u, o, policy != "")
+	u := parseUID(now.UID)
+	w.live.remove(u)
+	w.graph.setTerminating(u, o, policy != "")
 	if policy == "" {
 		return
 	}
@@ -215,9 +218,9 @@ func (w *collection) policyChanged(o object, old, now *changes.Meta) {
 	}
 }
 
-// policyOf returns the pending propagation policy of an object: Foreground or Orphan; "" if its
-// deletion does not wait.
-func policyOf(m *changes.Meta) metav1.DeletionPropagation {
+// pendingPolicy returns the propagation policy that a terminating object waits for, Foreground or
+// Orphan, or an empty string if there is none.
+func pendingPolicy(m *changes.Meta) metav1.DeletionPropagation {
 	switch {
 	case !m.Deleting:
 		return ""

@@ -23,19 +23,20 @@ type graph struct {
 	mu struct {
 		sync.RWMutex
 		edges *btree.BTreeG[string]
-		// dying are the owners with foreground deletion or orphaning in progress, by UID and by
-		// name.
-		dying      map[uid]object
-		dyingNames map[object]uid
-		paths      []string
-		numbers    map[string]uint32
+		// terminating are the owners with foreground deletion or orphaning in progress, by UID and
+		// by name.
+		terminating      map[uid]object
+		terminatingNames map[object]uid
+		paths            []string
+		numbers          map[string]uint32
 	}
 }
 
-// uid is a uid, of which no two are the same.
+// uid is a UID in binary form, or the hash of a UID with another format.
 type uid [16]byte
 
-// object names a stored object: the number of its path, and namespace/name.
+// object identifies a stored object: path is the number of its storage path, name has the form
+// namespace/name.
 type object struct {
 	path uint32
 	name string
@@ -51,14 +52,14 @@ func (g *graph) reset() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.mu.edges = btree.NewBTreeGOptions(func(a, b string) bool { return a < b }, btree.Options{NoLocks: true})
-	g.mu.dying, g.mu.dyingNames = map[uid]object{}, map[object]uid{}
+	g.mu.terminating, g.mu.terminatingNames = map[uid]object{}, map[object]uid{}
 	if g.mu.numbers == nil { // objects that wait in a queue keep their numbers
 		g.mu.numbers = map[string]uint32{}
 	}
 }
 
-// object returns the name of an object.
-func (g *graph) object(path, namespace, name string) object {
+// objectAt returns the object with a path, namespace and name. It assigns a number to a new path.
+func (g *graph) objectAt(path, namespace, name string) object {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	number, ok := g.mu.numbers[path]
@@ -71,16 +72,16 @@ func (g *graph) object(path, namespace, name string) object {
 	return object{number, namespace + "/" + name}
 }
 
-// names returns the path, namespace and name of an object.
-func (g *graph) names(o object) (path, namespace, name string) {
+// location returns the path, namespace and name of an object.
+func (g *graph) location(o object) (path, namespace, name string) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	namespace, name, _ = strings.Cut(o.name, "/")
 	return g.mu.paths[o.path], namespace, name
 }
 
-// uidOf returns the UID of a text, which may have any content, because clients write it.
-func uidOf(text string) (u uid) {
+// parseUID converts a UID. Clients can write any text, so a text that is not a UUID is hashed.
+func parseUID(text string) (u uid) {
 	if len(text) == 36 && text[8] == '-' && text[13] == '-' && text[18] == '-' && text[23] == '-' {
 		plain := text[:8] + text[9:13] + text[14:18] + text[19:23] + text[24:]
 		if n, err := hex.Decode(u[:], []byte(plain)); err == nil && n == len(u) && strings.ToLower(plain) == plain {
@@ -94,23 +95,23 @@ func uidOf(text string) (u uid) {
 
 // Bytes of an edge after the uid.
 const (
-	blocks      = 0
-	doesntBlock = 1
+	edgeBlocking    = 0
+	edgeNonBlocking = 1
 )
 
-func edge(owner uid, blocking bool, dependent object) string {
+func encodeEdge(owner uid, blocking bool, dependent object) string {
 	b := make([]byte, 0, len(owner)+5+len(dependent.name))
 	b = append(b, owner[:]...)
 	if blocking {
-		b = append(b, blocks)
+		b = append(b, edgeBlocking)
 	} else {
-		b = append(b, doesntBlock)
+		b = append(b, edgeNonBlocking)
 	}
 	b = binary.BigEndian.AppendUint32(b, dependent.path)
 	return string(append(b, dependent.name...))
 }
 
-func dependentOf(edge string) object {
+func decodeDependent(edge string) object {
 	const head = len(uid{}) + 1
 	return object{binary.BigEndian.Uint32([]byte(edge[head : head+4])), edge[head+4:]}
 }
@@ -118,16 +119,16 @@ func dependentOf(edge string) object {
 func (g *graph) add(owner uid, blocking bool, dependent object) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.mu.edges.Set(edge(owner, blocking, dependent))
+	g.mu.edges.Set(encodeEdge(owner, blocking, dependent))
 }
 
 func (g *graph) remove(owner uid, blocking bool, dependent object) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.mu.edges.Delete(edge(owner, blocking, dependent))
+	g.mu.edges.Delete(encodeEdge(owner, blocking, dependent))
 }
 
-// dependents returns the dependents of an owner.
+// dependents returns the dependents of an owner. The caller owns the slice.
 func (g *graph) dependents(owner uid) []object {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
@@ -136,50 +137,50 @@ func (g *graph) dependents(owner uid) []object {
 		if edge[:len(owner)] != string(owner[:]) {
 			return false
 		}
-		found = append(found, dependentOf(edge))
+		found = append(found, decodeDependent(edge))
 		return true
 	})
 	return found
 }
 
-// has reports whether something names an owner, and whether some of it blocks the
+// hasDependents reports whether an owner has dependents, and whether any of them blocks its
 // deletion.
-func (g *graph) has(owner uid) (any, blocking bool) {
+func (g *graph) hasDependents(owner uid) (any, blocking bool) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	g.mu.edges.Ascend(string(owner[:]), func(edge string) bool {
 		if any = edge[:len(owner)] == string(owner[:]); any {
-			blocking = edge[len(owner)] == blocks
+			blocking = edge[len(owner)] == edgeBlocking
 		}
 		return false
 	})
 	return any, blocking
 }
 
-// setDying notes that an owner waits for its dependents, or not any more.
-func (g *graph) setDying(owner uid, o object, dying bool) {
+// setTerminating records whether an owner waits for its dependents.
+func (g *graph) setTerminating(owner uid, o object, terminating bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if dying {
-		g.mu.dying[owner], g.mu.dyingNames[o] = o, owner
+	if terminating {
+		g.mu.terminating[owner], g.mu.terminatingNames[o] = o, owner
 		return
 	}
-	delete(g.mu.dying, owner)
-	delete(g.mu.dyingNames, o)
+	delete(g.mu.terminating, owner)
+	delete(g.mu.terminatingNames, o)
 }
 
-// dying returns the owner with a uid, if it waits for its dependents.
-func (g *graph) dying(owner uid) (object, bool) {
+// terminatingOwner returns the owner with a UID, if it waits for its dependents.
+func (g *graph) terminatingOwner(owner uid) (object, bool) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
-	o, ok := g.mu.dying[owner]
+	o, ok := g.mu.terminating[owner]
 	return o, ok
 }
 
-// isDying reports whether an object waits for its dependents.
-func (g *graph) isDying(o object) bool {
+// isTerminating reports whether an object waits for its dependents.
+func (g *graph) isTerminating(o object) bool {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
-	_, ok := g.mu.dyingNames[o]
+	_, ok := g.mu.terminatingNames[o]
 	return ok
 }

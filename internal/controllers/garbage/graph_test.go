@@ -13,8 +13,8 @@ import (
 func TestGraph(t *testing.T) {
 	t.Parallel()
 	g := newGraph()
-	a, b := uidOf("9d0a1f60-6d2f-4f0e-8f39-1c5b0f4c1a01"), uidOf("not a uuid")
-	pod, other, cluster := g.object("pods", "x", "p"), g.object("example.com/ws", "y", "w"), g.object("nodes", "", "n")
+	a, b := parseUID("9d0a1f60-6d2f-4f0e-8f39-1c5b0f4c1a01"), parseUID("not a uuid")
+	pod, other, cluster := g.objectAt("pods", "x", "p"), g.objectAt("example.com/ws", "y", "w"), g.objectAt("nodes", "", "n")
 	g.add(a, false, pod)
 	g.add(a, true, other)
 	g.add(b, false, cluster)
@@ -24,8 +24,8 @@ func TestGraph(t *testing.T) {
 	for _, tt := range []struct {
 		owner         uid
 		any, blocking bool
-	}{{a, true, true}, {b, true, false}, {uidOf("none"), false, false}} {
-		if any, blocking := g.has(tt.owner); any != tt.any || blocking != tt.blocking {
+	}{{a, true, true}, {b, true, false}, {parseUID("none"), false, false}} {
+		if any, blocking := g.hasDependents(tt.owner); any != tt.any || blocking != tt.blocking {
 			t.Errorf("%x has %t %t", tt.owner, any, blocking)
 		}
 	}
@@ -35,17 +35,17 @@ func TestGraph(t *testing.T) {
 		t.Errorf("dependents %v", got)
 	}
 	for o, want := range map[object][3]string{pod: {"pods", "x", "p"}, other: {"example.com/ws", "y", "w"}, cluster: {"nodes", "", "n"}} {
-		if path, namespace, name := g.names(o); want != [3]string{path, namespace, name} {
+		if path, namespace, name := g.location(o); want != [3]string{path, namespace, name} {
 			t.Errorf("%v is %s %s %s", o, path, namespace, name)
 		}
 	}
-	g.setDying(a, cluster, true)
-	if o, ok := g.dying(a); !ok || o != cluster || !g.isDying(cluster) || g.isDying(pod) {
-		t.Errorf("dying: %v, %t", o, ok)
+	g.setTerminating(a, cluster, true)
+	if o, ok := g.terminatingOwner(a); !ok || o != cluster || !g.isTerminating(cluster) || g.isTerminating(pod) {
+		t.Errorf("terminating: %v, %t", o, ok)
 	}
 	g.reset()
-	if any, _ := g.has(a); any || g.isDying(cluster) || g.object("pods", "x", "p") != pod {
-		t.Error("a graph that was reset is not empty, or numbers paths anew")
+	if any, _ := g.hasDependents(a); any || g.isTerminating(cluster) || g.objectAt("pods", "x", "p") != pod {
+		t.Error("after reset, the graph is not empty or path numbers changed")
 	}
 }
 
@@ -56,9 +56,9 @@ func BenchmarkGraph(b *testing.B) {
 		before := heap()
 		g := newGraph()
 		for i := range n / 3 {
-			owner := uidOf(string(uuid.NewUUID()))
+			owner := parseUID(string(uuid.NewUUID()))
 			for range 3 {
-				g.add(owner, true, g.object("pods", "default", fmt.Sprintf("web-%x-%x", i, rand.Uint32())))
+				g.add(owner, true, g.objectAt("pods", "default", fmt.Sprintf("web-%x-%x", i, rand.Uint32())))
 			}
 		}
 		b.ReportMetric(float64(heap()-before)/n, "B/dependent")

@@ -1,7 +1,6 @@
-// Package legacytokens deletes service account tokens in secrets that were generated for
-// their account and have not been used for a long time, as kube-controller-manager's
-// legacy-serviceaccount-token-cleaner-controller does: at first it marks them as invalid,
-// and as much later deletes them.
+// Package legacytokens invalidates and later deletes unused service account tokens in Secrets, like
+// kube-controller-manager's legacy-serviceaccount-token-cleaner-controller. It processes only
+// tokens that were generated for their service account.
 package legacytokens
 
 import (
@@ -28,35 +27,37 @@ import (
 )
 
 const (
-	// Name is that of the controller, and account its service account.
+	// Name is the name of the controller, account the name of its service account.
 	Name    = "legacy-serviceaccount-token-cleaner-controller"
 	account = "legacy-service-account-token-cleaner"
-	// interval is how often all tokens are looked at.
+	// interval is the time between two passes over all tokens.
 	interval = 24 * time.Hour
 
-	// trackingName is the config map in kube-system with the date since when token uses are
+	// trackingName is the ConfigMap in kube-system with the date since which token uses are
 	// recorded.
 	trackingName = "kube-apiserver-legacy-service-account-token-tracking"
 	sinceKey     = "since"
-	// Labels of secrets, with dates: the first is written where tokens are authenticated.
+	// Labels of token Secrets; the values are dates. Authentication writes the first one.
 	lastUsedLabel     = "kubernetes.io/legacy-token-last-used"
 	invalidSinceLabel = "kubernetes.io/legacy-token-invalid-since"
 )
 
-// Config configures a Cleaner. All fields except Queues are required.
+// Config configures a Cleaner. All fields except QueueMetrics are required.
 type Config struct {
-	// Secrets, Accounts, Pods and ConfigMaps are the stored ones, past the watch cache.
+	// Secrets, Accounts, Pods and ConfigMaps read stored objects without a watch cache.
 	Secrets, Accounts, Pods, ConfigMaps storage.Interface
-	// Period is for how long a token must not have been used.
+	// Period is the time without use after which a token is invalidated, and after which an invalid
+	// token is deleted.
 	Period time.Duration
-	// Access is to the control plane; its user is replaced by the controller's.
+	// Access reads and writes objects. The controller replaces its user by its service account.
 	Access *loopback.Access
 	Logger *slog.Logger
-	// Queues are the metrics of the work queue; nil disables them.
-	Queues *work.Metrics
+	// QueueMetrics records the metrics of the work queue; nil disables them.
+	QueueMetrics *work.Metrics
 }
 
-// Cleaner is the controller.
+// Cleaner implements legacy-serviceaccount-token-cleaner-controller. It starts no goroutine before
+// Start.
 type Cleaner struct {
 	config  Config
 	secrets *loopback.Client[*corev1.Secret]
@@ -65,12 +66,12 @@ type Cleaner struct {
 // Registration returns the registration of the controller.
 func Registration() controllers.Registration {
 	return controllers.Registration{Name: Name, New: func(d controllers.Dependencies) (controllers.Controller, error) {
-		config := Config{Period: d.Settings.LegacyTokenPeriod, Access: d.Access, Logger: d.Logger, Queues: d.Queues}
+		config := Config{Period: d.Settings.LegacyTokenPeriod, Access: d.Access, Logger: d.Logger, QueueMetrics: d.QueueMetrics}
 		for resource, stored := range map[string]*storage.Interface{
 			"secrets": &config.Secrets, "serviceaccounts": &config.Accounts, "pods": &config.Pods, "configmaps": &config.ConfigMaps,
 		} {
 			var err error
-			if *stored, err = d.Stored(corev1.Resource(resource)); err != nil {
+			if *stored, err = d.OpenStorage(corev1.Resource(resource)); err != nil {
 				return nil, err
 			}
 		}
@@ -78,22 +79,22 @@ func Registration() controllers.Registration {
 	}}
 }
 
-// New returns a controller that is not started.
+// New creates the controller without starting it.
 func New(config Config) *Cleaner {
 	return &Cleaner{config: config, secrets: loopback.For[*corev1.Secret](config.Access.AsController(account), corev1.SchemeGroupVersion.WithResource("secrets"))}
 }
 
-// all is the one key of the queue.
-type all struct{}
+// queueKey is the only key of the queue.
+type queueKey struct{}
 
 // Start implements controllers.Controller.
 func (c *Cleaner) Start(ctx context.Context) (changes.Subscriber, func()) {
-	queue := work.New(ctx, work.Config[all]{Name: Name, Workers: 1, Do: func(ctx context.Context, _ all) error { return c.sync(ctx, simulation.Now(ctx).UTC()) }, Logger: c.config.Logger, Metrics: c.config.Queues})
+	queue := work.New(ctx, work.Config[queueKey]{Name: Name, Workers: 1, Sync: func(ctx context.Context, _ queueKey) error { return c.sync(ctx, simulation.Now(ctx).UTC()) }, Logger: c.config.Logger, Metrics: c.config.QueueMetrics})
 	return &subscriber{queue}, queue.Close
 }
 
-// subscriber begins when there is the config map, which every cluster has.
-type subscriber struct{ queue *work.Queue[all] }
+// subscriber starts the first pass when the tracking ConfigMap exists.
+type subscriber struct{ queue *work.Queue[queueKey] }
 
 // Reset implements changes.Subscriber.
 func (*subscriber) Reset() {}
@@ -104,21 +105,21 @@ func (*subscriber) Synced() {}
 // Changed implements changes.Subscriber.
 func (s *subscriber) Changed(c *changes.Change) {
 	if c.Path == "configmaps" && c.Namespace == metav1.NamespaceSystem && c.Name == trackingName && c.Value != nil {
-		s.queue.Add(all{})
+		s.queue.Add(queueKey{})
 	}
 }
 
-// sync processes all tokens, and again after one day. It processes none until uses have been
-// recorded for long enough.
+// sync processes all tokens and schedules the next pass. It does nothing until uses have been
+// recorded for Period.
 func (c *Cleaner) sync(ctx context.Context, now time.Time) error {
 	since, err := c.trackedSince(ctx)
 	if err != nil || since.IsZero() {
 		return err
 	}
-	if err := work.Due(ctx, since.Add(c.config.Period)); err != nil {
+	if err := work.RequeueUntil(ctx, since.Add(c.config.Period)); err != nil {
 		return err
 	}
-	pass := &pass{Cleaner: c, now: now, before: now.Add(-c.config.Period), used: map[string]map[string]bool{}}
+	pass := &pass{Cleaner: c, now: now, cutoff: now.Add(-c.config.Period), podSecrets: map[string]map[string]bool{}}
 	list, err := c.config.Secrets.List(ctx, "", rest.ListOptions{})
 	if err != nil {
 		return err
@@ -129,17 +130,17 @@ func (c *Cleaner) sync(ctx context.Context, now time.Time) error {
 		}
 		secret, err := codec.SharedAs[*corev1.Secret](record)
 		if err == nil {
-			err = pass.look(ctx, secret)
+			err = pass.process(ctx, secret)
 		}
 		if err != nil && ctx.Err() == nil {
-			c.config.Logger.Warn("a service account token is not cleaned up", "secret", record.Name(), "err", err)
+			c.config.Logger.Warn("clean up a service account token", "secret", record.Name(), "err", err)
 		}
 	}
-	return work.At(now.Add(interval))
+	return work.RequeueAt(now.Add(interval))
 }
 
-// trackedSince returns from which midnight on all uses of tokens have been noted; zero: that
-// is not known.
+// trackedSince returns the first midnight after which all token uses were recorded, or the zero
+// time if tracking has not started.
 func (c *Cleaner) trackedSince(ctx context.Context) (time.Time, error) {
 	tracking, err := storage.FindAs[*corev1.ConfigMap](ctx, c.config.ConfigMaps, types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: trackingName})
 	if err != nil || tracking == nil {
@@ -152,39 +153,40 @@ func (c *Cleaner) trackedSince(ctx context.Context) (time.Time, error) {
 	return day.AddDate(0, 0, 1), nil
 }
 
-// pass looks at all tokens once.
+// pass is one pass over all tokens.
 type pass struct {
 	*Cleaner
-	// Tokens created, last used or marked before this time are not needed.
-	now, before time.Time
-	used        map[string]map[string]bool // secrets of pods, by namespaces that were looked at
+	// cutoff is now minus Period. Tokens that were created, last used or invalidated before it are
+	// unused.
+	now, cutoff time.Time
+	podSecrets  map[string]map[string]bool // by namespace; the names of Secrets that pods use
 }
 
-// look marks a token that is not used, or deletes one that has been marked for long.
-func (p *pass) look(ctx context.Context, secret *corev1.Secret) error {
-	if secret.Type != corev1.SecretTypeServiceAccountToken || secret.DeletionTimestamp != nil || !p.isOld(secret) {
+// process invalidates an unused token, or deletes one that was invalidated long ago.
+func (p *pass) process(ctx context.Context, secret *corev1.Secret) error {
+	if secret.Type != corev1.SecretTypeServiceAccountToken || secret.DeletionTimestamp != nil || !p.isUnused(secret) {
 		return nil
 	}
-	if kept, err := p.isKept(ctx, secret); err != nil || kept {
+	if kept, err := p.mustKeep(ctx, secret); err != nil || kept {
 		return err
 	}
 	name := types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name}
 	marked := secret.Labels[invalidSinceLabel]
 	if _, err := time.Parse(time.DateOnly, marked); err != nil {
-		p.config.Logger.Info("a service account token that is not used is invalid from now on", "secret", name)
-		return p.mark(ctx, name, secret.UID)
+		p.config.Logger.Info("invalidated an unused service account token", "secret", name)
+		return p.markInvalid(ctx, name, secret.UID)
 	}
-	if marked >= p.before.Format(time.DateOnly) {
+	if marked >= p.cutoff.Format(time.DateOnly) {
 		return nil
 	}
-	p.config.Logger.Info("a service account token that is not used is deleted", "secret", name, "created", secret.CreationTimestamp, "lastUsed", secret.Labels[lastUsedLabel], "invalidSince", marked)
+	p.config.Logger.Info("deleting an unused service account token", "secret", name, "created", secret.CreationTimestamp, "lastUsed", secret.Labels[lastUsedLabel], "invalidSince", marked)
 	return p.secrets.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &secret.UID, ResourceVersion: &secret.ResourceVersion}})
 }
 
-// isOld reports whether a token was created and last used before this time. A token with an invalid
-// date of last use may be in use.
-func (p *pass) isOld(secret *corev1.Secret) bool {
-	if !secret.CreationTimestamp.Time.Before(p.before) {
+// isUnused reports whether a token was created and last used before cutoff. A token with an invalid
+// date of last use counts as used.
+func (p *pass) isUnused(secret *corev1.Secret) bool {
+	if !secret.CreationTimestamp.Time.Before(p.cutoff) {
 		return false
 	}
 	used, ok := secret.Labels[lastUsedLabel]
@@ -192,43 +194,43 @@ func (p *pass) isOld(secret *corev1.Secret) bool {
 		return true
 	}
 	_, err := time.Parse(time.DateOnly, used)
-	return err == nil && used < p.before.Format(time.DateOnly)
+	return err == nil && used < p.cutoff.Format(time.DateOnly)
 }
 
-// isKept reports whether a token was made by hand, as far as its account shows, or is
-// mounted into a pod.
-func (p *pass) isKept(ctx context.Context, secret *corev1.Secret) (bool, error) {
+// mustKeep reports whether a token was not generated by a controller, or is used by a pod.
+func (p *pass) mustKeep(ctx context.Context, secret *corev1.Secret) (bool, error) {
 	generated, err := p.isGenerated(ctx, secret)
 	if err != nil || !generated {
 		return true, err
 	}
-	used, ok := p.used[secret.Namespace]
+	used, ok := p.podSecrets[secret.Namespace]
 	if !ok {
-		if used, err = p.usedBy(ctx, secret.Namespace); err != nil {
+		if used, err = p.secretsOfPods(ctx, secret.Namespace); err != nil {
 			return true, err
 		}
-		p.used[secret.Namespace] = used
+		p.podSecrets[secret.Namespace] = used
 	}
 	return used[secret.Name], nil
 }
 
-// isGenerated reports whether the account of a token lists it among its secrets.
+// isGenerated reports whether the service account of a token lists it in its secrets field, as for
+// generated tokens.
 func (p *pass) isGenerated(ctx context.Context, secret *corev1.Secret) (bool, error) {
 	name := secret.Annotations[corev1.ServiceAccountNameKey]
 	if name == "" {
 		return false, nil
 	}
-	of, err := storage.FindAs[*corev1.ServiceAccount](ctx, p.config.Accounts, types.NamespacedName{Namespace: secret.Namespace, Name: name})
-	if err != nil || of == nil {
+	sa, err := storage.FindAs[*corev1.ServiceAccount](ctx, p.config.Accounts, types.NamespacedName{Namespace: secret.Namespace, Name: name})
+	if err != nil || sa == nil {
 		return false, err
 	}
 	uid := secret.Annotations[corev1.ServiceAccountUIDKey]
-	return (uid == "" || uid == string(of.UID)) &&
-		slices.ContainsFunc(of.Secrets, func(r corev1.ObjectReference) bool { return r.Name == secret.Name }), nil
+	return (uid == "" || uid == string(sa.UID)) &&
+		slices.ContainsFunc(sa.Secrets, func(r corev1.ObjectReference) bool { return r.Name == secret.Name }), nil
 }
 
-// usedBy returns the names of all secrets that pods of a namespace use.
-func (p *pass) usedBy(ctx context.Context, namespace string) (map[string]bool, error) {
+// secretsOfPods returns the names of all Secrets that the pods of a namespace use.
+func (p *pass) secretsOfPods(ctx context.Context, namespace string) (map[string]bool, error) {
 	list, err := p.config.Pods.List(ctx, namespace, rest.ListOptions{})
 	if err != nil {
 		return nil, err
@@ -247,16 +249,16 @@ func (p *pass) usedBy(ctx context.Context, namespace string) (map[string]bool, e
 	return used, nil
 }
 
-// errOther: there is another secret of the name by now.
-var errOther = errors.New("it is another secret")
+// errReplaced is returned if the Secret was replaced by another one with the same name.
+var errReplaced = errors.New("it is another secret")
 
-// mark makes a token invalid.
-func (p *pass) mark(ctx context.Context, name types.NamespacedName, uid types.UID) error {
+// markInvalid sets the label that invalidates a token, unless the token was used since it was read.
+func (p *pass) markInvalid(ctx context.Context, name types.NamespacedName, uid types.UID) error {
 	_, err := p.secrets.Update(ctx, name, func(current *corev1.Secret) error {
 		if current.UID != uid {
-			return errOther
+			return errReplaced
 		}
-		if p.isOld(current) { // not used since it was read
+		if p.isUnused(current) { // not used since it was read
 			metav1.SetMetaDataLabel(&current.ObjectMeta, invalidSinceLabel, p.now.Format(time.DateOnly))
 		}
 		return nil

@@ -14,11 +14,11 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// report writes the findings into the conditions of a namespace, if they changed.
-func (c *Controller) report(ctx context.Context, ns *corev1.Namespace, found *findings) error {
+// updateConditions writes the result to the conditions of a namespace, if they differ.
+func (c *Controller) updateConditions(ctx context.Context, ns *corev1.Namespace, found *deletionResult) error {
 	_, err := c.namespaces.Subresource("status").Update(ctx, types.NamespacedName{Name: ns.Name}, func(current *corev1.Namespace) error {
-		if !isSame(current, ns) {
-			return errOther
+		if !isSameDeletion(current, ns) {
+			return errReplaced
 		}
 		for _, condition := range found.conditions(metav1.NewTime(simulation.Now(ctx))) {
 			setCondition(&current.Status, condition)
@@ -28,21 +28,21 @@ func (c *Controller) report(ctx context.Context, ns *corev1.Namespace, found *fi
 	return err
 }
 
-// setCondition preserves the transition time of a condition with an unchanged status.
-func setCondition(status *corev1.NamespaceStatus, wanted corev1.NamespaceCondition) {
-	i := slices.IndexFunc(status.Conditions, func(c corev1.NamespaceCondition) bool { return c.Type == wanted.Type })
+// setCondition sets a condition. It keeps the transition time if the status is unchanged.
+func setCondition(status *corev1.NamespaceStatus, desired corev1.NamespaceCondition) {
+	i := slices.IndexFunc(status.Conditions, func(c corev1.NamespaceCondition) bool { return c.Type == desired.Type })
 	if i < 0 {
-		status.Conditions = append(status.Conditions, wanted)
+		status.Conditions = append(status.Conditions, desired)
 		return
 	}
-	if status.Conditions[i].Status == wanted.Status {
-		wanted.LastTransitionTime = status.Conditions[i].LastTransitionTime
+	if status.Conditions[i].Status == desired.Status {
+		desired.LastTransitionTime = status.Conditions[i].LastTransitionTime
 	}
-	status.Conditions[i] = wanted
+	status.Conditions[i] = desired
 }
 
-// conditions are the findings in kube-controller-manager's words and order.
-func (f *findings) conditions(now metav1.Time) []corev1.NamespaceCondition {
+// conditions returns the conditions with the messages and the order of kube-controller-manager.
+func (f *deletionResult) conditions(now metav1.Time) []corev1.NamespaceCondition {
 	condition := func(kind corev1.NamespaceConditionType, bad bool, badReason, badMessage, reason, message string) corev1.NamespaceCondition {
 		c := corev1.NamespaceCondition{Type: kind, Status: corev1.ConditionFalse, LastTransitionTime: now, Reason: reason, Message: message}
 		if bad {
@@ -58,13 +58,13 @@ func (f *findings) conditions(now metav1.Time) []corev1.NamespaceCondition {
 			fmt.Sprintf("Failed to delete all resource types, %d remaining: %s", len(f.failed), strings.Join(f.messages(), ", ")),
 			"ContentDeleted", "All content successfully deleted, may be waiting on finalization"),
 		condition(corev1.NamespaceContentRemaining, len(f.remaining) > 0, "SomeResourcesRemain",
-			"Some resources are remaining: "+counted(f.remaining, "%s has %d resource instances"), "ContentRemoved", "All content successfully removed"),
-		condition(corev1.NamespaceFinalizersRemaining, len(f.finalizer) > 0, "SomeFinalizersRemain",
-			"Some content in the namespace has finalizers remaining: "+counted(f.finalizer, "%s in %d resource instances"), "ContentHasNoFinalizers", "All content-preserving finalizers finished"),
+			"Some resources are remaining: "+formatCounts(f.remaining, "%s has %d resource instances"), "ContentRemoved", "All content successfully removed"),
+		condition(corev1.NamespaceFinalizersRemaining, len(f.finalizers) > 0, "SomeFinalizersRemain",
+			"Some content in the namespace has finalizers remaining: "+formatCounts(f.finalizers, "%s in %d resource instances"), "ContentHasNoFinalizers", "All content-preserving finalizers finished"),
 	}
 }
 
-func (f *findings) messages() []string {
+func (f *deletionResult) messages() []string {
 	var messages []string
 	for _, err := range f.failed {
 		messages = append(messages, err.Error())
@@ -73,8 +73,8 @@ func (f *findings) messages() []string {
 	return messages
 }
 
-// counted lists names and numbers in order.
-func counted(numbers map[string]int, format string) string {
+// formatCounts formats each name and number, sorted by name.
+func formatCounts(numbers map[string]int, format string) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(numbers)) {
 		parts = append(parts, fmt.Sprintf(format, name, numbers[name]))

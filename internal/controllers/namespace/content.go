@@ -17,43 +17,43 @@ import (
 )
 
 const (
-	// pageSize is how many objects are looked at together, and deleters how many of
-	// them are deleted concurrently, so that they share fsyncs.
-	pageSize = 512
-	deleters = 128
+	// pageSize is the number of objects per read. maxConcurrentDeletes is the number of concurrent
+	// deletions of a page; concurrent writes share fsyncs.
+	pageSize             = 512
+	maxConcurrentDeletes = 128
 	// concurrentKinds is the number of resources that are emptied concurrently, for namespaces with
 	// few objects of each.
-	concurrentKinds = 4
+	maxConcurrentResources = 4
 	// maxErrors is the maximum number of reported errors of a resource.
 	maxErrors = 3
 )
 
-// findings are the remaining contents of a namespace after an attempt to delete them.
-type findings struct {
-	discovery error
-	mu        sync.Mutex
-	failed    []error
-	remaining map[string]int // by "resource.group"
-	remote    bool           // some of it is an aggregated server's
-	finalizer map[string]int // number of objects with the finalizer
+// deletionResult is the result of an attempt to delete the content of a namespace.
+type deletionResult struct {
+	discovery  error
+	mu         sync.Mutex
+	failed     []error
+	remaining  map[string]int // by "resource.group"
+	remote     bool           // aggregated servers have some of the remaining objects
+	finalizers map[string]int // number of objects with the finalizer
 }
 
-func (f *findings) remains() bool { return len(f.remaining) > 0 }
+func (f *deletionResult) hasRemaining() bool { return len(f.remaining) > 0 }
 
-func (f *findings) err() error {
+func (f *deletionResult) err() error {
 	return errors.Join(append(f.failed[:len(f.failed):len(f.failed)], f.discovery)...)
 }
 
-func (f *findings) keep(resource string, finalizers []string) {
+func (f *deletionResult) addRemaining(resource string, finalizers []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.remaining[resource]++
 	for _, finalizer := range finalizers {
-		f.finalizer[finalizer]++
+		f.finalizers[finalizer]++
 	}
 }
 
-func (f *findings) fail(resource string, errs *int, err error) {
+func (f *deletionResult) addFailure(resource string, errs *int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.remaining[resource]++
@@ -62,28 +62,28 @@ func (f *findings) fail(resource string, errs *int, err error) {
 	}
 }
 
-// empty deletes the content of a namespace. While there are pods, it deletes no other objects,
-// which the pods may need for an orderly termination (KEP-5080).
-func (c *Controller) empty(ctx context.Context, namespace string) *findings {
-	found := &findings{remaining: map[string]int{}, finalizer: map[string]int{}}
+// deleteContent deletes the content of a namespace. While there are pods, it deletes no other
+// objects, because pods may need them for an orderly termination (KEP-5080).
+func (c *Controller) deleteContent(ctx context.Context, namespace string) *deletionResult {
+	found := &deletionResult{remaining: map[string]int{}, finalizers: map[string]int{}}
 	resources := c.config.Resources()
 	for _, r := range resources {
 		if r.Path == "pods" {
-			c.emptyOf(ctx, r, namespace, found)
+			c.deleteResource(ctx, r, namespace, found)
 		}
 	}
-	if found.remains() || len(found.failed) > 0 {
+	if found.hasRemaining() || len(found.failed) > 0 {
 		return found
 	}
 	var group errgroup.Group
-	group.SetLimit(concurrentKinds)
+	group.SetLimit(maxConcurrentResources)
 	for _, r := range resources {
 		if r.Path != "pods" && ctx.Err() == nil {
-			group.Go(func() error { c.emptyOf(ctx, r, namespace, found); return nil })
+			group.Go(func() error { c.deleteResource(ctx, r, namespace, found); return nil })
 		}
 	}
 	_ = group.Wait()
-	remote := c.config.Remote(ctx, c.access.User, namespace)
+	remote := c.config.DeleteRemote(ctx, c.access.User, namespace)
 	found.discovery, found.remote = remote.Discovery, len(remote.Remaining) > 0
 	found.failed = append(found.failed, remote.Contents...)
 	for resource, n := range remote.Remaining {
@@ -92,21 +92,21 @@ func (c *Controller) empty(ctx context.Context, namespace string) *findings {
 	return found
 }
 
-// emptyOf deletes the objects of a resource.
-func (c *Controller) emptyOf(ctx context.Context, r changes.Resource, namespace string, found *findings) {
-	e := &emptying{found: found, resource: r.Name + "." + r.GroupVersion.Group, namespace: namespace, prefix: r.Key(c.config.Prefix, namespace, "")}
-	e.plain = func(entry *kv.Entry) []byte { return c.config.Decrypt.Of(ctx, entry.Key, entry.Value) }
+// deleteResource deletes the objects of a resource and adds the remaining ones to result.
+func (c *Controller) deleteResource(ctx context.Context, r changes.Resource, namespace string, found *deletionResult) {
+	e := &resourceDeletion{result: found, resource: r.Name + "." + r.GroupVersion.Group, namespace: namespace, prefix: r.Key(c.config.Prefix, namespace, "")}
+	e.decrypt = func(entry *kv.Entry) []byte { return c.config.Decrypt.Value(ctx, entry.Key, entry.Value) }
 	next, end := e.prefix, kv.PrefixEnd(e.prefix)
 	for ctx.Err() == nil {
 		page, err := r.Backend.Range(ctx, kv.RangeRequest{Start: next, End: end, Limit: pageSize})
-		if err == nil && len(page.Entries) > 0 && e.remove == nil {
-			e.remove, err = c.deletion(ctx, r, namespace)
+		if err == nil && len(page.Entries) > 0 && e.deleteObject == nil {
+			e.deleteObject, err = c.newDeleter(ctx, r, namespace)
 		}
 		if err != nil {
 			e.fail(err)
 			return
 		}
-		e.removeAll(page.Entries)
+		e.deleteEntries(page.Entries)
 		if !page.More || len(page.Entries) == 0 {
 			return
 		}
@@ -114,30 +114,30 @@ func (c *Controller) emptyOf(ctx context.Context, r changes.Resource, namespace 
 	}
 }
 
-// emptying is the deletion of the objects of one resource in a namespace.
-type emptying struct {
-	found               *findings
+// resourceDeletion is the deletion of the objects of one resource in a namespace.
+type resourceDeletion struct {
+	result              *deletionResult
 	resource, namespace string
 	prefix              string // of their keys
-	plain               func(*kv.Entry) []byte
-	remove              func(types.NamespacedName) (gone bool, err error)
+	decrypt             func(*kv.Entry) []byte
+	deleteObject        func(types.NamespacedName) (deleted bool, err error)
 	errs                int // found.mu guards it
 }
 
-func (e *emptying) fail(err error) { e.found.fail(e.resource, &e.errs, err) }
+func (e *resourceDeletion) fail(err error) { e.result.addFailure(e.resource, &e.errs, err) }
 
-// removeAll deletes objects, and counts the remaining ones.
-func (e *emptying) removeAll(entries []kv.Entry) {
+// deleteEntries deletes objects concurrently, and counts the remaining ones.
+func (e *resourceDeletion) deleteEntries(entries []kv.Entry) {
 	var group errgroup.Group
-	group.SetLimit(deleters)
+	group.SetLimit(maxConcurrentDeletes)
 	for i := range entries {
 		group.Go(func() error {
-			gone, finalizers, err := e.removeOne(&entries[i])
+			deleted, finalizers, err := e.deleteEntry(&entries[i])
 			switch {
 			case err != nil:
 				e.fail(err)
-			case !gone:
-				e.found.keep(e.resource, finalizers)
+			case !deleted:
+				e.result.addRemaining(e.resource, finalizers)
 			}
 			return nil
 		})
@@ -145,26 +145,26 @@ func (e *emptying) removeAll(entries []kv.Entry) {
 	_ = group.Wait()
 }
 
-// removeOne deletes an object, unless its deletion is already pending. finalizers are the
-// finalizers that it had.
-func (e *emptying) removeOne(entry *kv.Entry) (gone bool, finalizers []string, err error) {
-	meta, err := changes.MetaOf(e.plain(entry))
+// deleteEntry deletes an object, unless its deletion is already pending. deleted reports whether the
+// object no longer exists; finalizers are its finalizers.
+func (e *resourceDeletion) deleteEntry(entry *kv.Entry) (deleted bool, finalizers []string, err error) {
+	meta, err := changes.ParseMeta(e.decrypt(entry))
 	if err != nil {
 		return false, nil, err
 	}
 	if meta.Deleting {
 		return false, meta.Finalizers, nil
 	}
-	gone, err = e.remove(types.NamespacedName{Namespace: e.namespace, Name: entry.Key[len(e.prefix):]})
+	deleted, err = e.deleteObject(types.NamespacedName{Namespace: e.namespace, Name: entry.Key[len(e.prefix):]})
 	if apierrors.IsNotFound(err) {
 		return true, nil, nil
 	}
-	return gone, meta.Finalizers, err
+	return deleted, meta.Finalizers, err
 }
 
-// deletion returns a function that deletes single objects of a resource, as part of a collection
-// deletion.
-func (c *Controller) deletion(ctx context.Context, r changes.Resource, namespace string) (func(types.NamespacedName) (bool, error), error) {
+// newDeleter returns a function that deletes single objects of a resource as part of one collection
+// deletion. It is safe for concurrent use.
+func (c *Controller) newDeleter(ctx context.Context, r changes.Resource, namespace string) (func(types.NamespacedName) (bool, error), error) {
 	background := metav1.DeletePropagationBackground
 	return loopback.For[codec.Object](c.access, r.GVR()).DeleteSome(ctx, namespace, metav1.DeleteOptions{PropagationPolicy: &background})
 }

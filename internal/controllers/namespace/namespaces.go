@@ -1,6 +1,6 @@
-// Package namespace deletes the content of terminating namespaces, and then the namespaces, like
-// kube-controller-manager's namespace-controller: pods first, then all other objects, by key
-// ranges. Conditions of the namespace report the remaining content.
+// Package namespace deletes the content of terminating namespaces and then finalizes them, like
+// kube-controller-manager's namespace-controller. It deletes pods first and then all other objects,
+// by key ranges. Conditions of the namespace report the remaining content.
 package namespace
 
 import (
@@ -23,15 +23,15 @@ import (
 )
 
 const (
-	// Name is that of the controller.
+	// Name is the name of the controller.
 	Name = "namespace-controller"
-	// account is the service account that it writes as.
+	// account is the name of its service account.
 	account = "namespace-controller"
-	// workers is how many namespaces are emptied concurrently.
+	// workers is the number of namespaces that are processed concurrently.
 	workers = 8
-	// pause is the delay between a deletion in a namespace and the next check, because objects are
-	// deleted in groups.
-	pause = 20 * time.Millisecond
+	// recheckDelay is the delay between a deletion in a terminating namespace and the next check.
+	// Objects are deleted in groups, so one check can follow several deletions.
+	recheckDelay = 20 * time.Millisecond
 	// remotePeriod is the interval of checks of aggregated servers, which do not report deletions.
 	remotePeriod = 5 * time.Second
 )
@@ -39,22 +39,23 @@ const (
 // Config configures a Controller. All fields but Decrypt and Grace are required.
 type Config struct {
 	Decrypt changes.Decrypt
-	// Prefix of all keys, such as "/registry".
+	// Prefix is the prefix of all keys, such as "/registry".
 	Prefix string
-	// Resources returns the resources that namespaces hold objects of.
+	// Resources returns the namespaced resources with stored objects.
 	Resources func() []changes.Resource
-	// Remote deletes the objects of aggregated servers in a namespace, as a user.
-	Remote func(ctx context.Context, user *request.User, namespace string) controllers.RemoteContent
-	// Access is to the control plane; its user is replaced by the controller's.
+	// DeleteRemote deletes the objects of aggregated servers in a namespace, with the permissions
+	// of user.
+	DeleteRemote func(ctx context.Context, user *request.User, namespace string) controllers.RemoteContent
+	// Access reads and writes objects. The controller replaces its user by its service account.
 	Access *loopback.Access
 	// Grace is the delay between the deletion of a namespace and its first check.
 	Grace  time.Duration
 	Logger *slog.Logger
-	// Queues are the metrics of the work queue; may be nil.
-	Queues *work.Metrics
+	// QueueMetrics records the metrics of the work queue; nil disables them.
+	QueueMetrics *work.Metrics
 }
 
-// Controller is the controller.
+// Controller implements namespace-controller. It starts no goroutine before Start.
 type Controller struct {
 	config     Config
 	access     *loopback.Access
@@ -65,13 +66,13 @@ type Controller struct {
 func Registration() controllers.Registration {
 	return controllers.Registration{Name: Name, New: func(d controllers.Dependencies) (controllers.Controller, error) {
 		return New(Config{
-			Decrypt: d.Objects.Decrypt, Prefix: d.Objects.Prefix, Resources: d.Objects.Resources.Namespaced, Remote: d.DeleteRemote,
-			Access: d.Access, Grace: d.Settings.NamespaceGrace, Logger: d.Logger, Queues: d.Queues,
+			Decrypt: d.Objects.Decrypt, Prefix: d.Objects.Prefix, Resources: d.Objects.Resources.Namespaced, DeleteRemote: d.DeleteRemote,
+			Access: d.Access, Grace: d.Settings.NamespaceGrace, Logger: d.Logger, QueueMetrics: d.QueueMetrics,
 		}), nil
 	}}
 }
 
-// New returns a controller that has not started.
+// New creates the controller without starting it.
 func New(config Config) *Controller {
 	access := config.Access.AsController(account)
 	return &Controller{
@@ -82,18 +83,18 @@ func New(config Config) *Controller {
 
 // Start implements controllers.Controller.
 func (c *Controller) Start(ctx context.Context) (changes.Subscriber, func()) {
-	queue := work.New(ctx, work.Config[string]{Name: Name, Workers: workers, Do: c.sync, Logger: c.config.Logger, Metrics: c.config.Queues})
+	queue := work.New(ctx, work.Config[string]{Name: Name, Workers: workers, Sync: c.sync, Logger: c.config.Logger, Metrics: c.config.QueueMetrics})
 	return &subscriber{queue: queue, grace: c.config.Grace}, queue.Close
 }
 
 // subscriber enqueues terminating namespaces, again after each deletion in them.
 type subscriber struct {
-	queue *work.Queue[string]
-	grace time.Duration
-	dying map[string]bool
+	queue       *work.Queue[string]
+	grace       time.Duration
+	terminating map[string]bool
 }
 
-func (s *subscriber) Reset() { s.dying = map[string]bool{} }
+func (s *subscriber) Reset() { s.terminating = map[string]bool{} }
 func (*subscriber) Synced()  {}
 
 func (s *subscriber) Changed(c *changes.Change) {
@@ -102,24 +103,24 @@ func (s *subscriber) Changed(c *changes.Change) {
 		return
 	}
 	if c.Path == "apiregistration.k8s.io/apiservices" {
-		for name := range s.dying { // the server may have returned, or its objects may be deleted
+		for name := range s.terminating { // an aggregated server may be available again
 			s.queue.Add(name)
 		}
 		return
 	}
-	if c.Namespace != "" && c.Value == nil && s.dying[c.Namespace] {
-		s.queue.AddAfter(c.Namespace, pause)
+	if c.Namespace != "" && c.Value == nil && s.terminating[c.Namespace] {
+		s.queue.AddAfter(c.Namespace, recheckDelay)
 	}
 }
 
 func (s *subscriber) namespaceChanged(c *changes.Change) {
-	meta, err := changes.MetaOf(c.Value)
+	meta, err := changes.ParseMeta(c.Value)
 	if err != nil || !meta.Deleting {
-		delete(s.dying, c.Name)
+		delete(s.terminating, c.Name)
 		return
 	}
-	if !s.dying[c.Name] {
-		s.dying[c.Name] = true
+	if !s.terminating[c.Name] {
+		s.terminating[c.Name] = true
 		if s.grace > 0 {
 			s.queue.AddAfter(c.Name, s.grace)
 			return
@@ -128,9 +129,9 @@ func (s *subscriber) namespaceChanged(c *changes.Change) {
 	}
 }
 
-// errOther: the namespace is not the one it was, or a cache has not seen its deletion
-// yet. Either is looked at again.
-var errOther = errors.New("the namespace is not the same any more")
+// errReplaced is returned if the namespace was replaced, or if a cache lacks its deletion. The
+// queue retries the key.
+var errReplaced = errors.New("the namespace was replaced")
 
 // sync deletes the content of a terminating namespace, reports the remaining content, and completes
 // the deletion of an empty namespace.
@@ -144,30 +145,30 @@ func (c *Controller) sync(ctx context.Context, name string) error {
 	case ns.DeletionTimestamp == nil || !slices.Contains(ns.Spec.Finalizers, corev1.FinalizerKubernetes):
 		return nil
 	}
-	found := c.empty(ctx, name)
+	found := c.deleteContent(ctx, name)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if err := c.report(ctx, ns, found); err != nil {
-		return ignoreGone(fmt.Errorf("update the remaining contents in the status of namespace %s: %w", name, err))
+	if err := c.updateConditions(ctx, ns, found); err != nil {
+		return ignoreNotFound(fmt.Errorf("update the remaining contents in the status of namespace %s: %w", name, err))
 	}
 	if err := found.err(); err != nil {
 		return fmt.Errorf("empty namespace %s: %w", name, err)
 	}
 	switch {
 	case found.remote:
-		return work.Later(remotePeriod)
-	case found.remains():
+		return work.RequeueAfter(remotePeriod)
+	case found.hasRemaining():
 		return nil // until an object is deleted
 	}
-	return ignoreGone(c.finalize(ctx, ns))
+	return ignoreNotFound(c.finalize(ctx, ns))
 }
 
 // finalize removes the namespace's finalizer, which completes its deletion.
 func (c *Controller) finalize(ctx context.Context, ns *corev1.Namespace) error {
 	_, err := c.namespaces.Subresource("finalize").Update(ctx, types.NamespacedName{Name: ns.Name}, func(current *corev1.Namespace) error {
-		if !isSame(current, ns) {
-			return errOther
+		if !isSameDeletion(current, ns) {
+			return errReplaced
 		}
 		current.Spec.Finalizers = slices.DeleteFunc(current.Spec.Finalizers, func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })
 		return nil
@@ -178,9 +179,9 @@ func (c *Controller) finalize(ctx context.Context, ns *corev1.Namespace) error {
 	return nil
 }
 
-func isSame(a, b *corev1.Namespace) bool { return a.UID == b.UID && a.DeletionTimestamp != nil }
+func isSameDeletion(a, b *corev1.Namespace) bool { return a.UID == b.UID && a.DeletionTimestamp != nil }
 
-func ignoreGone(err error) error {
+func ignoreNotFound(err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

@@ -1,10 +1,10 @@
 // Package resourcequotas computes the usage of quotas, like kube-controller-manager's
-// resourcequota-controller: when a quota is new or its limits change, when an object was created or
-// deleted without a charge, and periodically. All writes of this server are charged in the same
-// transaction (package quota), so there is little work.
+// resourcequota-controller: for new quotas, after changes of limits, after writes without a charge,
+// and periodically. All writes of this server are charged in their own transaction (package quota),
+// so there is little work.
 //
-// The usage is exact: it is computed after reading the quota, and written only if the quota has not
-// changed since, and every write of an object changes the quota.
+// The computed usage is exact. It is computed after reading the quota, and written only if the
+// quota has not changed since. Every write of a counted object changes the quota.
 package resourcequotas
 
 import (
@@ -31,33 +31,35 @@ import (
 )
 
 const (
-	// Name is that of the controller, and account its service account.
+	// Name is the name of the controller, account the name of its service account.
 	Name    = "resourcequota-controller"
 	account = "resourcequota-controller"
 	workers = 5
-	// resync is how often everything is counted, as in kube-controller-manager.
-	resync = 5 * time.Minute
-	// settles is the maximum delay between the events of an object and of its charged quota: both
-	// are written at once and delivered one after another.
-	settles = 20 * time.Millisecond
+	// resyncPeriod is the interval at which all usage is computed again, as in
+	// kube-controller-manager.
+	resyncPeriod = 5 * time.Minute
+	// chargeDelay is the maximum delay between the events of an object and of its charged quota.
+	// Both are written in one transaction and delivered one after the other.
+	chargeDelay = 20 * time.Millisecond
 )
 
-// Config configures a Controller. All fields except Queues are required.
+// Config configures a Controller. All fields except QueueMetrics are required.
 type Config struct {
-	// Ledger has the quotas.
+	// Ledger contains the quotas and their charges.
 	Ledger *quota.Ledger
-	// List lists objects.
+	// List lists the current objects of a resource.
 	List quota.ListFunc
-	// Resource finds a resource by where its objects are stored.
-	Resource func(path string) (changes.Resource, bool)
-	// Access is to the control plane; its user is replaced by the controller's.
+	// FindResource returns the resource with a storage path, or false if there is none.
+	FindResource func(path string) (changes.Resource, bool)
+	// Access reads and writes objects. The controller replaces its user by its service account.
 	Access *loopback.Access
 	Logger *slog.Logger
-	// Queues are the metrics of the work queue; nil disables them.
-	Queues *work.Metrics
+	// QueueMetrics records the metrics of the work queue; nil disables them.
+	QueueMetrics *work.Metrics
 }
 
-// Controller is the controller.
+// Controller implements resourcequota-controller. It starts no goroutine before Start. Recount is
+// safe for concurrent use.
 type Controller struct {
 	config   Config
 	statuses *loopback.Client[*corev1.ResourceQuota]
@@ -67,12 +69,12 @@ type Controller struct {
 func Registration() controllers.Registration {
 	return controllers.Registration{Name: Name, New: func(d controllers.Dependencies) (controllers.Controller, error) {
 		return New(Config{
-			Ledger: d.Quotas, List: d.List, Resource: d.Objects.Resources.ByPath, Access: d.Access, Logger: d.Logger,
+			Ledger: d.Quotas, List: d.List, FindResource: d.Objects.Resources.ByPath, Access: d.Access, Logger: d.Logger,
 		}), nil
 	}}
 }
 
-// New returns a controller that is not started.
+// New creates the controller without starting it.
 func New(config Config) *Controller {
 	quotas := loopback.For[*corev1.ResourceQuota](config.Access.AsController(account), corev1.SchemeGroupVersion.WithResource(quota.Resource().Resource))
 	return &Controller{config: config, statuses: quotas.Subresource("status")}
@@ -81,7 +83,7 @@ func New(config Config) *Controller {
 // Start implements controllers.Controller.
 func (c *Controller) Start(ctx context.Context) (changes.Subscriber, func()) {
 	s := &subscriber{Controller: c, ctx: ctx}
-	s.queue = work.New(ctx, work.Config[types.NamespacedName]{Name: Name, Workers: workers, Do: s.sync, Logger: c.config.Logger, Metrics: c.config.Queues})
+	s.queue = work.New(ctx, work.Config[types.NamespacedName]{Name: Name, Workers: workers, Sync: s.sync, Logger: c.config.Logger, Metrics: c.config.QueueMetrics})
 	return s, s.queue.Close
 }
 
@@ -93,8 +95,8 @@ type subscriber struct {
 
 	mu        sync.Mutex
 	synced    bool
-	charged   map[string]int64 // by namespace: the revision of the last write of a quota
-	uncharged map[string]int64 // and of the last write that seems uncharged
+	charged   map[string]int64 // revision of the last write of a quota, by namespace
+	uncharged map[string]int64 // revision of the first write that seems uncharged, by namespace
 }
 
 // Reset implements changes.Subscriber.
@@ -117,40 +119,41 @@ func (s *subscriber) Changed(c *changes.Change) {
 		s.quotaChanged(c)
 	}
 	if c.Namespace == "" || !s.isSynced() {
-		return // all quotas are counted anyway
+		return // all quotas are computed after the start
 	}
-	resource, ok := s.config.Resource(c.Path)
-	if !ok || !s.config.Ledger.Counts(c.Namespace, resource.GroupResource()) || !s.wasUncharged(resource, c) {
+	resource, ok := s.config.FindResource(c.Path)
+	if !ok || !s.config.Ledger.Counts(c.Namespace, resource.GroupResource()) || !s.seemsUncharged(resource, c) {
 		return
 	}
-	s.suspect(c.Namespace, chargedAt(c))
+	s.recountLater(c.Namespace, chargeRevision(c))
 }
 
-// chargedAt returns the revision at which quotas are charged for a change. If the object is in
-// another backend, quotas are charged before it, at a revision of their own: such a change is
-// treated as uncharged.
-func chargedAt(c *changes.Change) int64 {
+// chargeRevision returns the revision at which quotas are charged for a change. An object in a
+// separate store is charged before its write, at a revision of the main store. The result for it
+// matches no revision, so the change is treated as uncharged.
+func chargeRevision(c *changes.Change) int64 {
 	if c.SeparateStore {
 		return math.MaxInt64
 	}
 	return c.Revision
 }
 
-// suspect has the quotas of a namespace counted unless one of them turns out to be
-// charged at a revision.
-func (s *subscriber) suspect(namespace string, revision int64) {
+// recountLater enqueues the quotas of a namespace after chargeDelay, unless a quota is charged at
+// the revision in the meantime.
+func (s *subscriber) recountLater(namespace string, revision int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	last, already := s.uncharged[namespace]
-	if last == 0 { // an earlier one stays: it has not been charged
+	if last == 0 { // keep an earlier revision that was not charged
 		s.uncharged[namespace] = revision
 	}
 	if !already {
-		time.AfterFunc(settles, func() { s.settle(namespace) })
+		time.AfterFunc(chargeDelay, func() { s.recountUncharged(namespace) })
 	}
 }
 
-func (s *subscriber) settle(namespace string) {
+// recountUncharged enqueues the quotas of a namespace if its write is still uncharged.
+func (s *subscriber) recountUncharged(namespace string) {
 	s.mu.Lock()
 	revision, uncharged := s.uncharged[namespace]
 	uncharged = uncharged && revision > 0
@@ -175,25 +178,25 @@ func (s *subscriber) quotaChanged(c *changes.Change) {
 	s.mu.Lock()
 	s.charged[c.Namespace] = max(s.charged[c.Namespace], c.Revision)
 	if s.uncharged[c.Namespace] == c.Revision {
-		s.uncharged[c.Namespace] = 0 // it was charged after all
+		s.uncharged[c.Namespace] = 0 // charged
 	}
 	synced := s.synced
 	s.mu.Unlock()
 	if c.Value == nil {
 		return
 	}
-	if synced && s.isCounted(c) {
+	if synced && s.isUpToDate(c) {
 		return
 	}
 	s.queue.Add(types.NamespacedName{Namespace: c.Namespace, Name: c.Name})
 }
 
-// isCounted reports whether the usage was computed after the status was written.
-func (s *subscriber) isCounted(c *changes.Change) bool {
+// isUpToDate reports whether the usage in a changed quota is current.
+func (s *subscriber) isUpToDate(c *changes.Change) bool {
 	if q := s.config.Ledger.At(types.NamespacedName{Namespace: c.Namespace, Name: c.Name}, c.Revision); q != nil {
-		return Counted(q)
+		return IsUpToDate(q)
 	}
-	resource, ok := s.config.Resource(c.Path)
+	resource, ok := s.config.FindResource(c.Path)
 	if !ok {
 		return false
 	}
@@ -202,21 +205,22 @@ func (s *subscriber) isCounted(c *changes.Change) bool {
 		return false
 	}
 	q, ok := obj.(*corev1.ResourceQuota)
-	return ok && Counted(q)
+	return ok && IsUpToDate(q)
 }
 
-// Counted reports whether the usage was computed after the last change of the quota.
-func Counted(q *corev1.ResourceQuota) bool {
+// IsUpToDate reports whether the status of a quota contains the usage of all resources in its spec,
+// for the current limits.
+func IsUpToDate(q *corev1.ResourceQuota) bool {
 	for name := range q.Spec.Hard {
 		if _, ok := q.Status.Used[name]; !ok {
 			return false
 		}
 	}
-	return sameList(q.Spec.Hard, q.Status.Hard)
+	return equalQuantities(q.Spec.Hard, q.Status.Hard)
 }
 
-// decode returns the object of stored bytes, or nil for nil. The object is empty if its contents do
-// not matter.
+// decode decodes a stored object. It returns nil for nil, and an empty object if quotas do not
+// depend on the contents.
 func (s *subscriber) decode(resource changes.Resource, value []byte, revision int64) (codec.Object, error) {
 	switch {
 	case value == nil:
@@ -227,15 +231,15 @@ func (s *subscriber) decode(resource changes.Resource, value []byte, revision in
 	return resource.Kind.DecodeStored(value, revision)
 }
 
-// wasUncharged reports whether a change seems not to have been charged although it should. The
-// caller checks again later.
-func (s *subscriber) wasUncharged(resource changes.Resource, c *changes.Change) bool {
-	if s.isCharged(c.Namespace, chargedAt(c)) {
+// seemsUncharged reports whether a change has not been charged yet, although quotas count it. The
+// charge may be reported later.
+func (s *subscriber) seemsUncharged(resource changes.Resource, c *changes.Change) bool {
+	if s.isCharged(c.Namespace, chargeRevision(c)) {
 		return false
 	}
 	obj, err := s.decode(resource, c.Value, c.Revision)
 	if err != nil {
-		return false // and not counted, as it cannot be read
+		return false // quotas do not count undecodable objects
 	}
 	old, err := s.decode(resource, c.Prev, c.Revision)
 	if err != nil {
@@ -250,7 +254,7 @@ func (s *subscriber) isCharged(namespace string, revision int64) bool {
 	return s.charged[namespace] == revision
 }
 
-// sync computes the usage of a quota, and again after a delay.
+// sync computes the usage of a quota, and schedules the next computation.
 func (s *subscriber) sync(ctx context.Context, name types.NamespacedName) error {
 	err := s.Controller.Recount(ctx, name)
 	if apierrors.IsNotFound(err) {
@@ -259,14 +263,15 @@ func (s *subscriber) sync(ctx context.Context, name types.NamespacedName) error 
 	if err != nil {
 		return err
 	}
-	return work.Later(resync)
+	return work.RequeueAfter(resyncPeriod)
 }
 
-// Recount computes the usage of a quota. If other writers keep changing it, the writers of this
-// server wait for the computation.
+// Recount computes the usage of a quota and stores it. If the quota changes during maxAttempts
+// attempts, it locks the namespace, so that writes of counted objects in this server wait. It
+// returns a NotFound error if the quota does not exist.
 func (c *Controller) Recount(ctx context.Context, name types.NamespacedName) error {
-	err := c.recount(ctx, name, patience)
-	if !errors.Is(err, errBusy) {
+	err := c.recount(ctx, name, maxAttempts)
+	if !errors.Is(err, errQuotaChanged) {
 		return err
 	}
 	unlock, err := c.config.Ledger.Lock(ctx, name.Namespace)
@@ -277,24 +282,24 @@ func (c *Controller) Recount(ctx context.Context, name types.NamespacedName) err
 	return c.recount(ctx, name, math.MaxInt)
 }
 
-// patience is how many counts that were out of date when they were to be written are
-// tried again without a lock, which is not held lightly: the write may ask webhooks.
-const patience = 3
+// maxAttempts is the number of attempts without the lock. The lock is a last resort, because the
+// write may call webhooks.
+const maxAttempts = 3
 
-var errBusy = errors.New("the quota keeps changing during the calculation")
+var errQuotaChanged = errors.New("the quota keeps changing during the calculation")
 
-// recount tries to compute the usage several times, until the quota has not changed during the
-// computation.
+// recount computes and writes the usage, at most times times. It returns errQuotaChanged if the
+// quota changed during each attempt.
 func (c *Controller) recount(ctx context.Context, name types.NamespacedName, times int) error {
 	_, err := c.statuses.Update(ctx, name, func(q *corev1.ResourceQuota) error {
 		if times--; times < 0 {
-			return errBusy
+			return errQuotaChanged
 		}
 		used, err := quota.Recount(ctx, q, c.config.List)
 		if err != nil {
 			return err
 		}
-		if sameList(q.Status.Hard, q.Spec.Hard) && sameList(q.Status.Used, used) {
+		if equalQuantities(q.Status.Hard, q.Spec.Hard) && equalQuantities(q.Status.Used, used) {
 			return nil
 		}
 		q.Status = corev1.ResourceQuotaStatus{Hard: q.Spec.Hard.DeepCopy(), Used: used}
@@ -303,7 +308,7 @@ func (c *Controller) recount(ctx context.Context, name types.NamespacedName, tim
 	return err
 }
 
-// sameList reports whether two lists have equal quantities, regardless of their format.
-func sameList(a, b corev1.ResourceList) bool {
+// equalQuantities reports whether two lists have equal quantities, regardless of their format.
+func equalQuantities(a, b corev1.ResourceList) bool {
 	return maps.EqualFunc(a, b, func(a, b resource.Quantity) bool { return a.Cmp(b) == 0 })
 }

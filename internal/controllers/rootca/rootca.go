@@ -1,6 +1,6 @@
-// Package rootca publishes in each namespace, for its pods, by whom this server's
-// certificate is signed, as kube-controller-manager's
-// root-ca-certificate-publisher-controller does.
+// Package rootca publishes the CA certificates of this server in a ConfigMap of each namespace, for
+// the pods of the namespace, like kube-controller-manager's
+// root-ca-certificate-publisher-controller.
 package rootca
 
 import (
@@ -24,78 +24,79 @@ import (
 )
 
 const (
-	// Name is that of the controller.
+	// Name is the name of the controller.
 	Name = "root-ca-certificate-publisher-controller"
-	// account is the service account that it writes as.
+	// account is the name of its service account.
 	account = "root-ca-cert-publisher"
 	// configMap is the name of the created ConfigMaps.
-	configMap = "kube-root-ca.crt"
+	configMapName = "kube-root-ca.crt"
 
 	descriptionKey = "kubernetes.io/description"
 	description    = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal service IP or kubernetes.default.svc. " +
 		"No other usage is guaranteed across distributions of Kubernetes clusters."
 )
 
-// Config configures a Controller. All fields except Queues are required.
+// Config configures a Controller. All fields except QueueMetrics are required.
 type Config struct {
 	// Bundle returns the certificates to publish, as PEM.
 	Bundle func() []byte
-	// Stored are the stored ConfigMaps. Single ones are looked at, which is no reason
-	// to have all of them in a watch cache.
-	Stored storage.Interface
-	// Access is to the control plane; its user is replaced by the controller's.
+	// Storage reads ConfigMaps without a watch cache, because only single ConfigMaps are read.
+	Storage storage.Interface
+	// Access reads and writes objects. The controller replaces its user by its service account.
 	Access *loopback.Access
 	Logger *slog.Logger
-	// Queues are the metrics of the work queue; nil disables them.
-	Queues *work.Metrics
+	// QueueMetrics records the metrics of the work queue; nil disables them.
+	QueueMetrics *work.Metrics
 }
 
-// Controller is the controller.
+// Controller implements root-ca-certificate-publisher-controller. It starts no goroutine before
+// Start.
 type Controller struct {
-	logger *slog.Logger
-	queues *work.Metrics
-	bundle func() []byte
-	stored storage.Interface
-	access *loopback.Access
-	maps   *loopback.Client[*corev1.ConfigMap]
+	logger       *slog.Logger
+	queueMetrics *work.Metrics
+	bundle       func() []byte
+	storage      storage.Interface
+	access       *loopback.Access
+	configMaps   *loopback.Client[*corev1.ConfigMap]
 }
 
-// Registration returns the registration of the controller. It has no work without a serving CA.
+// Registration returns the registration of the controller. The controller is disabled without a
+// serving CA.
 func Registration() controllers.Registration {
 	return controllers.Registration{Name: Name, New: func(d controllers.Dependencies) (controllers.Controller, error) {
 		if d.Keys.ServingCA == nil {
 			return nil, nil
 		}
-		stored, err := d.Stored(corev1.Resource("configmaps"))
+		stored, err := d.OpenStorage(corev1.Resource("configmaps"))
 		if err != nil {
 			return nil, err
 		}
-		return New(Config{Bundle: d.Keys.ServingCA, Stored: stored, Access: d.Access, Logger: d.Logger, Queues: d.Queues}), nil
+		return New(Config{Bundle: d.Keys.ServingCA, Storage: stored, Access: d.Access, Logger: d.Logger, QueueMetrics: d.QueueMetrics}), nil
 	}}
 }
 
-// New returns a controller that is not started.
+// New creates the controller without starting it.
 func New(config Config) *Controller {
 	access := config.Access.AsController(account)
 	return &Controller{
-		logger: config.Logger, queues: config.Queues, bundle: config.Bundle, stored: config.Stored,
-		access: access,
-		maps:   loopback.For[*corev1.ConfigMap](access, corev1.SchemeGroupVersion.WithResource("configmaps")),
+		logger: config.Logger, queueMetrics: config.QueueMetrics, bundle: config.Bundle, storage: config.Storage,
+		access:     access,
+		configMaps: loopback.For[*corev1.ConfigMap](access, corev1.SchemeGroupVersion.WithResource("configmaps")),
 	}
 }
 
 // Start implements controllers.Controller.
 func (c *Controller) Start(ctx context.Context) (changes.Subscriber, func()) {
 	return everynamespace.Start(ctx, everynamespace.Config{
-		Name:    Name,
-		Matters: func(c *changes.Change) bool { return c.Path == "configmaps" && c.Name == configMap },
-		Keep:    c.keep, Access: c.access, Logger: c.logger, Queues: c.queues,
+		Name:       Name,
+		IsRelevant: func(c *changes.Change) bool { return c.Path == "configmaps" && c.Name == configMapName },
+		Reconcile:  c.reconcile, Access: c.access, Logger: c.logger, QueueMetrics: c.queueMetrics,
 	})
 }
 
-// keep writes the config map of a namespace.
-func (c *Controller) keep(ctx context.Context, namespace string) error {
-	if err := c.write(ctx, types.NamespacedName{Namespace: namespace, Name: configMap}); err != nil {
+// reconcile creates or updates the ConfigMap of a namespace.
+func (c *Controller) reconcile(ctx context.Context, namespace string) error {
+	if err := c.write(ctx, types.NamespacedName{Namespace: namespace, Name: configMapName}); err != nil {
 		return fmt.Errorf("publish the root certificate in %s: %w", namespace, err)
 	}
 	return nil
@@ -103,9 +104,9 @@ func (c *Controller) keep(ctx context.Context, namespace string) error {
 
 func (c *Controller) write(ctx context.Context, name types.NamespacedName) error {
 	data := map[string]string{"ca.crt": string(c.bundle())}
-	record, err := c.stored.Get(ctx, name, storage.ReadOptions{})
+	record, err := c.storage.Get(ctx, name, storage.ReadOptions{})
 	if errors.Is(err, storage.ErrNotFound) {
-		_, err = c.maps.Create(ctx, &corev1.ConfigMap{
+		_, err = c.configMaps.Create(ctx, &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name, Annotations: map[string]string{descriptionKey: description}},
 			Data:       data,
 		})
@@ -118,7 +119,7 @@ func (c *Controller) write(ctx context.Context, name types.NamespacedName) error
 	if err != nil || maps.Equal(current.Data, data) && current.Annotations[descriptionKey] != "" { // another description is accepted
 		return err
 	}
-	_, err = c.maps.Update(ctx, name, func(m *corev1.ConfigMap) error {
+	_, err = c.configMaps.Update(ctx, name, func(m *corev1.ConfigMap) error {
 		m.Data = data
 		if m.Annotations == nil {
 			m.Annotations = map[string]string{}

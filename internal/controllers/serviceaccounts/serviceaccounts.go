@@ -22,51 +22,51 @@ import (
 )
 
 const (
-	// Name is that of the controller.
+	// Name is the name of the controller.
 	Name = "serviceaccount-controller"
-	// account is the service account that it writes as.
+	// account is the name of its service account.
 	account = "service-account-controller"
-	// defaultName is that of the accounts that it creates.
+	// defaultName is the name of the created service accounts.
 	defaultName = "default"
 )
 
-// Config configures a Controller. All fields except Queues are required.
+// Config configures a Controller. All fields except QueueMetrics are required.
 type Config struct {
-	// Stored are the stored ServiceAccounts. Single ones are looked at, which is no
-	// reason to have all of them in a watch cache.
-	Stored storage.Interface
-	// Access is to the control plane; its user is replaced by the controller's.
+	// Storage reads ServiceAccounts without a watch cache, because only single accounts are read.
+	Storage storage.Interface
+	// Access reads and writes objects. The controller replaces its user by its service account.
 	Access *loopback.Access
 	Logger *slog.Logger
-	// Queues are the metrics of the work queue; nil disables them.
-	Queues *work.Metrics
+	// QueueMetrics records the metrics of the work queue; nil disables them.
+	QueueMetrics *work.Metrics
 }
 
-// Controller is the controller. Ensure may be called at any time, by any goroutine.
+// Controller implements serviceaccount-controller. It starts no goroutine before Start. Ensure is
+// safe for concurrent use.
 type Controller struct {
-	logger   *slog.Logger
-	queues   *work.Metrics
-	stored   storage.Interface
-	access   *loopback.Access
-	accounts *loopback.Client[*corev1.ServiceAccount]
+	logger       *slog.Logger
+	queueMetrics *work.Metrics
+	storage      storage.Interface
+	access       *loopback.Access
+	accounts     *loopback.Client[*corev1.ServiceAccount]
 }
 
 // Registration returns the registration of the controller.
 func Registration() controllers.Registration {
 	return controllers.Registration{Name: Name, New: func(d controllers.Dependencies) (controllers.Controller, error) {
-		stored, err := d.Stored(corev1.Resource("serviceaccounts"))
+		stored, err := d.OpenStorage(corev1.Resource("serviceaccounts"))
 		if err != nil {
 			return nil, err
 		}
-		return New(Config{Stored: stored, Access: d.Access, Logger: d.Logger, Queues: d.Queues}), nil
+		return New(Config{Storage: stored, Access: d.Access, Logger: d.Logger, QueueMetrics: d.QueueMetrics}), nil
 	}}
 }
 
-// New returns a controller that is not started.
+// New creates the controller without starting it.
 func New(config Config) *Controller {
 	access := config.Access.AsController(account)
 	return &Controller{
-		logger: config.Logger, queues: config.Queues, stored: config.Stored,
+		logger: config.Logger, queueMetrics: config.QueueMetrics, storage: config.Storage,
 		access:   access,
 		accounts: loopback.For[*corev1.ServiceAccount](access, corev1.SchemeGroupVersion.WithResource("serviceaccounts")),
 	}
@@ -76,24 +76,24 @@ func New(config Config) *Controller {
 func (c *Controller) Start(ctx context.Context) (changes.Subscriber, func()) {
 	return everynamespace.Start(ctx, everynamespace.Config{
 		Name: Name,
-		Matters: func(c *changes.Change) bool {
+		IsRelevant: func(c *changes.Change) bool {
 			return c.Path == "serviceaccounts" && c.Name == defaultName && c.Value == nil
 		},
-		Keep: c.keep, Access: c.access, Logger: c.logger, Queues: c.queues,
+		Reconcile: c.reconcile, Access: c.access, Logger: c.logger, QueueMetrics: c.queueMetrics,
 	})
 }
 
-// keep creates the missing service account of a namespace.
-func (c *Controller) keep(ctx context.Context, namespace string) error {
-	_, err := c.stored.Get(ctx, types.NamespacedName{Namespace: namespace, Name: defaultName}, storage.ReadOptions{})
+// reconcile creates the default service account of a namespace if it is missing.
+func (c *Controller) reconcile(ctx context.Context, namespace string) error {
+	_, err := c.storage.Get(ctx, types.NamespacedName{Namespace: namespace, Name: defaultName}, storage.ReadOptions{})
 	if !errors.Is(err, storage.ErrNotFound) {
 		return err
 	}
 	return c.Ensure(ctx, namespace)
 }
 
-// Ensure creates the default account of a namespace, unless it is there or the
-// namespace is going away.
+// Ensure creates the default service account of a namespace. It returns nil if the account exists,
+// or if the namespace is missing or terminating.
 func (c *Controller) Ensure(ctx context.Context, namespace string) error {
 	_, err := c.accounts.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: defaultName}})
 	if apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {

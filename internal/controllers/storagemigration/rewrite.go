@@ -19,17 +19,18 @@ import (
 )
 
 const (
-	// pageSize is how many keys are read at a time.
+	// pageSize is the number of keys per read.
 	pageSize = 128
-	// writers is how many objects are written at a time, so that they share fsyncs.
-	writers = 32
+	// maxConcurrentWrites is the number of objects that are written concurrently, so that they
+	// share fsyncs.
+	maxConcurrentWrites = 32
 )
 
-// errBackend: the store could not be read, which is tried again.
+// errBackend marks errors of reading the store, which are temporary.
 var errBackend = errors.New("read the store")
 
-// migrate rewrites all objects of a resource, and then removes the other versions from
-// storedVersions of a custom resource.
+// migrate rewrites all objects of a resource. For a custom resource it then removes all other
+// versions from status.storedVersions.
 func (m *Migrator) migrate(ctx context.Context, resource changes.Resource) error {
 	if !resource.Custom {
 		return m.rewrite(ctx, resource)
@@ -42,7 +43,7 @@ func (m *Migrator) migrate(ctx context.Context, resource changes.Resource) error
 	if err := m.rewrite(ctx, resource); err != nil {
 		return err
 	}
-	return m.forgetVersions(ctx, name, before)
+	return m.resetStoredVersions(ctx, name, before)
 }
 
 // rewrite rewrites all objects of a resource. Objects that are written concurrently are already
@@ -57,9 +58,9 @@ func (m *Migrator) rewrite(ctx context.Context, resource changes.Resource) error
 			return fmt.Errorf("%w: %w", errBackend, err)
 		}
 		var group errgroup.Group
-		group.SetLimit(writers)
+		group.SetLimit(maxConcurrentWrites)
 		for i := range page.Entries {
-			group.Go(func() error { return touch(ctx, client, nameOf(page.Entries[i].Key[len(prefix):])) })
+			group.Go(func() error { return rewriteObject(ctx, client, parseName(page.Entries[i].Key[len(prefix):])) })
 		}
 		if err := group.Wait(); err != nil {
 			return err
@@ -71,17 +72,17 @@ func (m *Migrator) rewrite(ctx context.Context, resource changes.Resource) error
 	}
 }
 
-// nameOf returns the name of the object with a key, without the resource's prefix.
-func nameOf(key string) types.NamespacedName {
+// parseName returns the object name of a key without the prefix of its resource.
+func parseName(key string) types.NamespacedName {
 	if namespace, name, ok := strings.Cut(key, "/"); ok {
 		return types.NamespacedName{Namespace: namespace, Name: name}
 	}
 	return types.NamespacedName{Name: key}
 }
 
-// touch updates an object without a change, which is written only if the stored form differs from
-// the desired one.
-func touch(ctx context.Context, client *loopback.Client[codec.Object], name types.NamespacedName) error {
+// rewriteObject updates an object without a change. The update is written only if the stored
+// encoding differs from the desired one.
+func rewriteObject(ctx context.Context, client *loopback.Client[codec.Object], name types.NamespacedName) error {
 	_, err := client.Update(ctx, name, func(codec.Object) error { return nil })
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // another client has written it
 		return nil
@@ -89,10 +90,10 @@ func touch(ctx context.Context, client *loopback.Client[codec.Object], name type
 	return err
 }
 
-// forgetVersions removes all versions except the storage version from storedVersions of a
-// definition. A definition that has changed since is not modified, because objects may still be
-// stored in its previous storage version.
-func (m *Migrator) forgetVersions(ctx context.Context, name types.NamespacedName, before *apiextensionsv1.CustomResourceDefinition) error {
+// resetStoredVersions removes all versions except the storage version from status.storedVersions of
+// a definition. It does nothing if the definition has changed since before was read, because
+// objects may be stored in its previous storage version.
+func (m *Migrator) resetStoredVersions(ctx context.Context, name types.NamespacedName, before *apiextensionsv1.CustomResourceDefinition) error {
 	_, err := m.definitions.Subresource("status").Update(ctx, name, func(crd *apiextensionsv1.CustomResourceDefinition) error {
 		i := slices.IndexFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Storage })
 		if i >= 0 && crd.UID == before.UID && crd.Generation == before.Generation {

@@ -28,34 +28,35 @@ import (
 )
 
 const (
-	// Name is that of the controller, and of its service account.
+	// Name is the name of the controller and of its service account.
 	Name = "storage-version-migrator-controller"
-	// workers is how many migrations are under way at a time.
+	// workers is the number of concurrent migrations.
 	workers = 5
-	// patience is how long a migration waits for a missing resource.
-	patience = time.Minute
+	// resourceTimeout is the time that a migration waits for a missing resource.
+	resourceTimeout = time.Minute
 
 	runningReason   = "StorageVersionMigrationInProgress"
 	succeededReason = "StorageVersionMigrationSucceeded"
 	failedReason    = "StorageVersionMigrationFailed"
 )
 
-// Config configures a Migrator. All fields except Queues are required.
+// Config configures a Migrator. All fields except QueueMetrics are required.
 type Config struct {
-	// Prefix of all keys, such as "/registry".
+	// Prefix is the prefix of all keys, such as "/registry".
 	Prefix string
-	// Stored are the stored migrations, past the watch cache.
-	Stored storage.Interface
-	// Find returns a resource with stored objects, or false if this server does not have it.
-	Find func(schema.GroupResource) (changes.Resource, bool)
-	// Access is to the control plane; its user is replaced by the controller's.
+	// Storage reads StorageVersionMigrations without a watch cache.
+	Storage storage.Interface
+	// FindResource returns a resource with stored objects, or false if this server does not have
+	// it.
+	FindResource func(schema.GroupResource) (changes.Resource, bool)
+	// Access reads and writes objects. The controller replaces its user by its service account.
 	Access *loopback.Access
 	Logger *slog.Logger
-	// Queues are the metrics of the work queue; nil disables them.
-	Queues *work.Metrics
+	// QueueMetrics records the metrics of the work queue; nil disables them.
+	QueueMetrics *work.Metrics
 }
 
-// Migrator is the controller.
+// Migrator implements storage-version-migrator-controller. It starts no goroutine before Start.
 type Migrator struct {
 	config      Config
 	access      *loopback.Access
@@ -63,25 +64,25 @@ type Migrator struct {
 	definitions *loopback.Client[*apiextensionsv1.CustomResourceDefinition]
 }
 
-// Registration returns the registration of the controller. It has no work if migrations are not
-// served.
+// Registration returns the registration of the controller. The controller is disabled if
+// StorageVersionMigrations are not served.
 func Registration() controllers.Registration {
 	return controllers.Registration{Name: Name, New: func(d controllers.Dependencies) (controllers.Controller, error) {
 		resource := migrationv1.Resource("storageversionmigrations")
 		if _, found := d.Objects.Resources.ByName(resource); !found {
 			return nil, nil
 		}
-		stored, err := d.Stored(resource)
+		stored, err := d.OpenStorage(resource)
 		if err != nil {
 			return nil, err
 		}
 		return New(Config{
-			Prefix: d.Objects.Prefix, Stored: stored, Find: d.Objects.Resources.ByName, Access: d.Access, Logger: d.Logger, Queues: d.Queues,
+			Prefix: d.Objects.Prefix, Storage: stored, FindResource: d.Objects.Resources.ByName, Access: d.Access, Logger: d.Logger, QueueMetrics: d.QueueMetrics,
 		}), nil
 	}}
 }
 
-// New returns a controller that is not started.
+// New creates the controller without starting it.
 func New(config Config) *Migrator {
 	access := config.Access.AsController(Name)
 	return &Migrator{
@@ -93,11 +94,11 @@ func New(config Config) *Migrator {
 
 // Start implements controllers.Controller.
 func (m *Migrator) Start(ctx context.Context) (changes.Subscriber, func()) {
-	queue := work.New(ctx, work.Config[string]{Name: Name, Workers: workers, Do: m.sync, Logger: m.config.Logger, Metrics: m.config.Queues})
+	queue := work.New(ctx, work.Config[string]{Name: Name, Workers: workers, Sync: m.sync, Logger: m.config.Logger, Metrics: m.config.QueueMetrics})
 	return &subscriber{queue}, queue.Close
 }
 
-// subscriber queues the migrations that change.
+// subscriber enqueues changed migrations by name.
 type subscriber struct{ queue *work.Queue[string] }
 
 // Reset implements changes.Subscriber.
@@ -113,43 +114,43 @@ func (s *subscriber) Changed(c *changes.Change) {
 	}
 }
 
-// sync performs a migration that has not ended. An interrupted migration starts again; objects that
-// are already rewritten are not written again.
+// sync performs a migration that is not completed. An interrupted migration starts again; objects
+// that are already rewritten are not written again.
 func (m *Migrator) sync(ctx context.Context, name string) error {
 	migration, err := m.get(ctx, name)
-	if err != nil || migration == nil || hasEnded(migration) {
+	if err != nil || migration == nil || isCompleted(migration) {
 		return err
 	}
 	of := schema.GroupResource{Group: migration.Spec.Resource.Group, Resource: migration.Spec.Resource.Resource}
-	resource, ok := m.config.Find(of)
+	resource, ok := m.config.FindResource(of)
 	if !ok {
-		if left := simulation.From(ctx).Until(migration.CreationTimestamp.Add(patience)); left > 0 {
-			return &work.LaterError{After: min(left, time.Second), Err: fmt.Errorf("%s is to be migrated, and there is no such resource yet", of)}
+		if left := simulation.From(ctx).Until(migration.CreationTimestamp.Add(resourceTimeout)); left > 0 {
+			return &work.RetryError{After: min(left, time.Second), Err: fmt.Errorf("migrate %s: the resource does not exist yet", of)}
 		}
-		return m.end(ctx, migration, errors.New("unable to obtain GVR from discovery"))
+		return m.setCompleted(ctx, migration, errors.New("unable to obtain GVR from discovery"))
 	}
-	if err := m.begin(ctx, migration, resource); err != nil {
+	if err := m.setRunning(ctx, migration, resource); err != nil {
 		return err
 	}
 	err = m.migrate(ctx, resource)
-	if isPassing(err) || ctx.Err() != nil {
+	if isTemporary(err) || ctx.Err() != nil {
 		return err
 	}
-	return m.end(ctx, migration, err)
+	return m.setCompleted(ctx, migration, err)
 }
 
 // get returns a stored migration, or nil if it does not exist.
 func (m *Migrator) get(ctx context.Context, name string) (*migrationv1.StorageVersionMigration, error) {
-	return storage.FindAs[*migrationv1.StorageVersionMigration](ctx, m.config.Stored, types.NamespacedName{Name: name})
+	return storage.FindAs[*migrationv1.StorageVersionMigration](ctx, m.config.Storage, types.NamespacedName{Name: name})
 }
 
-func hasEnded(migration *migrationv1.StorageVersionMigration) bool {
+func isCompleted(migration *migrationv1.StorageVersionMigration) bool {
 	return meta.IsStatusConditionTrue(migration.Status.Conditions, string(migrationv1.MigrationSucceeded)) ||
 		meta.IsStatusConditionTrue(migration.Status.Conditions, string(migrationv1.MigrationFailed))
 }
 
-// begin notes that a migration runs, and up to which resource version objects are migrated.
-func (m *Migrator) begin(ctx context.Context, migration *migrationv1.StorageVersionMigration, resource changes.Resource) error {
+// setRunning sets the Running condition, and the resource version up to which objects are migrated.
+func (m *Migrator) setRunning(ctx context.Context, migration *migrationv1.StorageVersionMigration, resource changes.Resource) error {
 	revision, err := resource.Backend.CurrentRevision(ctx)
 	if err != nil {
 		return err
@@ -158,38 +159,39 @@ func (m *Migrator) begin(ctx context.Context, migration *migrationv1.StorageVers
 		if status.ResourceVersion == "" {
 			status.ResourceVersion = strconv.FormatInt(int64(revision), 10)
 		}
-		set(status, migrationv1.MigrationRunning, metav1.ConditionTrue, runningReason, "")
+		setCondition(status, migrationv1.MigrationRunning, metav1.ConditionTrue, runningReason, "")
 	})
 }
 
-// end notes how a migration has ended.
-func (m *Migrator) end(ctx context.Context, migration *migrationv1.StorageVersionMigration, fault error) error {
+// setCompleted sets the Succeeded condition, or the Failed condition if fault is not nil.
+func (m *Migrator) setCompleted(ctx context.Context, migration *migrationv1.StorageVersionMigration, fault error) error {
 	return m.update(ctx, migration, func(status *migrationv1.StorageVersionMigrationStatus) {
 		if running := meta.FindStatusCondition(status.Conditions, string(migrationv1.MigrationRunning)); running != nil {
-			set(status, migrationv1.MigrationRunning, metav1.ConditionFalse, running.Reason, running.Message)
+			setCondition(status, migrationv1.MigrationRunning, metav1.ConditionFalse, running.Reason, running.Message)
 		}
 		if fault != nil {
-			set(status, migrationv1.MigrationFailed, metav1.ConditionTrue, failedReason, "migration encountered unhandled error: "+fault.Error())
+			setCondition(status, migrationv1.MigrationFailed, metav1.ConditionTrue, failedReason, "migration encountered unhandled error: "+fault.Error())
 			return
 		}
-		set(status, migrationv1.MigrationSucceeded, metav1.ConditionTrue, succeededReason, "")
+		setCondition(status, migrationv1.MigrationSucceeded, metav1.ConditionTrue, succeededReason, "")
 	})
 }
 
-func set(status *migrationv1.StorageVersionMigrationStatus, kind migrationv1.MigrationConditionType, is metav1.ConditionStatus, reason, message string) {
+func setCondition(status *migrationv1.StorageVersionMigrationStatus, kind migrationv1.MigrationConditionType, is metav1.ConditionStatus, reason, message string) {
 	meta.SetStatusCondition(&status.Conditions, metav1.Condition{Type: string(kind), Status: is, Reason: reason, Message: message})
 }
 
-// errOther: the migration was replaced by another one of the same name, which will be processed.
-var errOther = errors.New("it is another migration")
+// errReplaced is returned if the migration was replaced by another one with the same name.
+var errReplaced = errors.New("it is another migration")
 
-// update updates the status of a migration, unless it is deleted or has ended.
+// update updates the status of a migration. It does nothing if the migration was deleted or is
+// completed.
 func (m *Migrator) update(ctx context.Context, migration *migrationv1.StorageVersionMigration, change func(*migrationv1.StorageVersionMigrationStatus)) error {
 	_, err := m.migrations.Subresource("status").Update(ctx, types.NamespacedName{Name: migration.Name}, func(current *migrationv1.StorageVersionMigration) error {
 		if current.UID != migration.UID {
-			return errOther
+			return errReplaced
 		}
-		if !hasEnded(current) {
+		if !isCompleted(current) {
 			change(&current.Status)
 		}
 		return nil
@@ -200,8 +202,8 @@ func (m *Migrator) update(ctx context.Context, migration *migrationv1.StorageVer
 	return nil
 }
 
-// isPassing reports whether an error is temporary.
-func isPassing(err error) bool {
+// isTemporary reports whether an error is temporary.
+func isTemporary(err error) bool {
 	return apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) ||
 		apierrors.IsInternalError(err) || apierrors.IsTimeout(err) || errors.Is(err, errBackend)
 }

@@ -24,25 +24,25 @@ import (
 
 const workers = 16
 
-// Config configures the controllers. All fields except Queues are required.
+// Config configures the controllers. All fields except QueueMetrics are required.
 type Config struct {
-	// Stored opens the stored objects of a resource, past the watch cache.
-	Stored func(schema.GroupResource) (storage.Interface, error)
-	// Access is to the control plane; its user is replaced by the controllers'.
+	// OpenStorage opens the storage of a resource for reading, without a watch cache.
+	OpenStorage func(schema.GroupResource) (storage.Interface, error)
+	// Access reads and writes objects. The controller replaces its user by its service account.
 	Access *loopback.Access
 	Logger *slog.Logger
-	// Queues are the metrics of the work queue; nil disables them.
-	Queues *work.Metrics
+	// QueueMetrics records the metrics of the work queue; nil disables them.
+	QueueMetrics *work.Metrics
 }
 
-// Controller is one of the controllers.
+// Controller is one of the three controllers. It starts no goroutine before Start.
 type Controller struct {
 	*protection
-	logger *slog.Logger
-	queues *work.Metrics
-	stored storage.Interface
-	client *loopback.Client[codec.Object]
-	users  []storage.Interface // of the resources in usedBy
+	logger       *slog.Logger
+	queueMetrics *work.Metrics
+	storage      storage.Interface
+	client       *loopback.Client[codec.Object]
+	users        []storage.Interface // of the resources in usedBy
 }
 
 // protection specifies the differences between the controllers.
@@ -58,31 +58,32 @@ type protection struct {
 	uses func(user, used codec.Object) bool
 }
 
-// Registrations returns the registrations of the controllers.
+// Registrations returns the registrations of the three controllers.
 func Registrations() []controllers.Registration {
 	var registrations []controllers.Registration
 	for _, p := range protections() {
 		registrations = append(registrations, controllers.Registration{Name: p.name, New: func(d controllers.Dependencies) (controllers.Controller, error) {
-			return New(p.name, Config{Stored: d.Stored, Access: d.Access, Logger: d.Logger, Queues: d.Queues})
+			return New(p.name, Config{OpenStorage: d.OpenStorage, Access: d.Access, Logger: d.Logger, QueueMetrics: d.QueueMetrics})
 		}})
 	}
 	return registrations
 }
 
-// New returns the controller with a name, which is not started. The name must be one of the registrations.
+// New creates the controller with a name of Registrations without starting it. It returns an error
+// for another name, or if storage cannot be opened.
 func New(name string, config Config) (*Controller, error) {
 	i := slices.IndexFunc(protections(), func(p *protection) bool { return p.name == name })
 	if i < 0 {
 		return nil, fmt.Errorf("there is no controller %q", name)
 	}
-	c := &Controller{protection: protections()[i], logger: config.Logger, queues: config.Queues}
+	c := &Controller{protection: protections()[i], logger: config.Logger, queueMetrics: config.QueueMetrics}
 	c.client = loopback.For[codec.Object](config.Access.AsController(c.account), c.resource)
 	var err error
-	if c.stored, err = config.Stored(c.resource.GroupResource()); err != nil {
+	if c.storage, err = config.OpenStorage(c.resource.GroupResource()); err != nil {
 		return nil, err
 	}
 	for _, user := range c.usedBy {
-		stored, err := config.Stored(user)
+		stored, err := config.OpenStorage(user)
 		if err != nil {
 			return nil, err
 		}
@@ -94,7 +95,7 @@ func New(name string, config Config) (*Controller, error) {
 // Start implements controllers.Controller.
 func (c *Controller) Start(ctx context.Context) (changes.Subscriber, func()) {
 	s := &subscriber{Controller: c}
-	s.queue = work.New(ctx, work.Config[types.NamespacedName]{Name: c.name, Workers: workers, Do: c.sync, Logger: c.logger, Metrics: c.queues})
+	s.queue = work.New(ctx, work.Config[types.NamespacedName]{Name: c.name, Workers: workers, Sync: c.sync, Logger: c.logger, Metrics: c.queueMetrics})
 	return s, s.queue.Close
 }
 
@@ -130,7 +131,7 @@ func (s *subscriber) Changed(c *changes.Change) {
 
 func (s *subscriber) protectedChanged(c *changes.Change) {
 	name := types.NamespacedName{Namespace: c.Namespace, Name: c.Name}
-	meta, err := changes.MetaOf(c.Value)
+	meta, err := changes.ParseMeta(c.Value)
 	if err != nil || c.Value == nil {
 		delete(s.waiting, name)
 		return
@@ -149,7 +150,7 @@ func (s *subscriber) protectedChanged(c *changes.Change) {
 // sync removes the finalizer of a deleted object that is not used, and adds it to an object that is
 // not deleted.
 func (c *Controller) sync(ctx context.Context, name types.NamespacedName) error {
-	record, err := c.stored.Get(ctx, name, storage.ReadOptions{})
+	record, err := c.storage.Get(ctx, name, storage.ReadOptions{})
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil
 	}
@@ -165,13 +166,13 @@ func (c *Controller) sync(ctx context.Context, name types.NamespacedName) error 
 		return nil
 	}
 	if deleting {
-		if used, err := c.used(ctx, obj); err != nil || used {
+		if used, err := c.isUsed(ctx, obj); err != nil || used {
 			return err
 		}
 	}
 	_, err = c.client.Update(ctx, name, func(current codec.Object) error {
 		if current.GetUID() != obj.GetUID() || (current.GetDeletionTimestamp() != nil) != deleting {
-			return errOther
+			return errReplaced
 		}
 		finalizers := slices.DeleteFunc(slices.Clone(current.GetFinalizers()), func(f string) bool { return f == c.finalizer })
 		if !deleting {
@@ -186,17 +187,17 @@ func (c *Controller) sync(ctx context.Context, name types.NamespacedName) error 
 	return err
 }
 
-// errOther: the object was replaced by another one of the same name or deleted, or the cache is
-// outdated. The object is processed again.
-var errOther = errors.New("it is not the same any more")
+// errReplaced is returned if the object was replaced or deleted, or if a cache is outdated. The
+// queue retries the key.
+var errReplaced = errors.New("the object was replaced or deleted")
 
-// used reports whether something uses an object.
-func (c *Controller) used(ctx context.Context, obj codec.Object) (bool, error) {
+// isUsed reports whether an object is used.
+func (c *Controller) isUsed(ctx context.Context, obj codec.Object) (bool, error) {
 	if len(c.users) == 0 {
 		return c.uses(nil, obj), nil
 	}
 	for _, users := range c.users {
-		if found, err := c.usedAmong(ctx, users, obj); err != nil || found {
+		if found, err := c.isUsedByAny(ctx, users, obj); err != nil || found {
 			return found, err
 		}
 	}

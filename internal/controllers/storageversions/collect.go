@@ -22,42 +22,43 @@ import (
 )
 
 const (
-	// Name is that of the controller, and account its service account.
+	// Name is the name of the controller, account the name of its service account.
 	Name    = "storageversion-garbage-collector-controller"
 	account = "storage-version-garbage-collector"
 )
 
-// CollectorConfig configures a Collector. All fields except Queues are required.
+// CollectorConfig configures a Collector. All fields except QueueMetrics are required.
 type CollectorConfig struct {
-	// Versions and Leases are the stored ones, past the watch cache.
+	// Versions and Leases read StorageVersions and Leases without a watch cache.
 	Versions, Leases storage.Interface
-	// Identities selects the leases of kube-system that are the identities of servers.
+	// Identities selects the identity leases of servers in kube-system.
 	Identities labels.Selector
-	// Access is to the control plane; its user is replaced by the controller's.
+	// Access reads and writes objects. The controller replaces its user by its service account.
 	Access *loopback.Access
 	Logger *slog.Logger
-	// Queues are the metrics of the work queue; nil disables them.
-	Queues *work.Metrics
+	// QueueMetrics records the metrics of the work queue; nil disables them.
+	QueueMetrics *work.Metrics
 }
 
-// Collector is the controller.
+// Collector implements storageversion-garbage-collector-controller. It starts no goroutine before
+// Start.
 type Collector struct {
 	config CollectorConfig
 	writer writer
 }
 
-// Registration returns the registration of the controller. It has no work if storage versions are
-// not reported.
+// Registration returns the registration of the controller. The controller is disabled if servers do
+// not report storage versions.
 func Registration() controllers.Registration {
 	return controllers.Registration{Name: Name, New: func(d controllers.Dependencies) (controllers.Controller, error) {
 		if !d.ReportsStorageVersions {
 			return nil, nil
 		}
-		versions, err := d.Stored(Resource().GroupResource())
+		versions, err := d.OpenStorage(Resource().GroupResource())
 		if err != nil {
 			return nil, err
 		}
-		leases, err := d.Stored(coordinationv1.Resource("leases"))
+		leases, err := d.OpenStorage(coordinationv1.Resource("leases"))
 		if err != nil {
 			return nil, err
 		}
@@ -67,25 +68,25 @@ func Registration() controllers.Registration {
 	}}
 }
 
-// NewCollector returns a controller that is not started.
+// NewCollector creates the controller without starting it.
 func NewCollector(config CollectorConfig) *Collector {
 	return &Collector{config: config, writer: newWriter(config.Access.AsController(account))}
 }
 
-// all is the key of the queue for all StorageVersions; others are names.
-const all = ""
+// allVersions is the queue key for all StorageVersions. Other keys are names.
+const allVersions = ""
 
 // Start implements controllers.Controller.
 func (c *Collector) Start(ctx context.Context) (changes.Subscriber, func()) {
-	queue := work.New(ctx, work.Config[string]{Name: Name, Workers: 1, Do: c.sync, Logger: c.config.Logger, Metrics: c.config.Queues})
+	queue := work.New(ctx, work.Config[string]{Name: Name, Workers: 1, Sync: c.sync, Logger: c.config.Logger, Metrics: c.config.QueueMetrics})
 	return &subscriber{queue}, queue.Close
 }
 
-// grace is the time that a restarted server has to replace its lease.
-const grace = 2 * time.Second
+// leaseGrace is the time that a restarted server has to create its lease again.
+const leaseGrace = 2 * time.Second
 
-// subscriber enqueues changed StorageVersions, and all of them after the deletion of a lease that
-// could be a server's.
+// subscriber enqueues changed StorageVersions, and allVersions after the deletion of a lease in
+// kube-system.
 type subscriber struct{ queue *work.Queue[string] }
 
 // Reset implements changes.Subscriber.
@@ -100,18 +101,18 @@ func (s *subscriber) Changed(c *changes.Change) {
 	case c.Path == Resource().Resource && c.Value != nil:
 		s.queue.Add(c.Name)
 	case c.Path == "leases" && c.Namespace == metav1.NamespaceSystem && c.Value == nil:
-		s.queue.AddAfter(all, grace)
+		s.queue.AddAfter(allVersions, leaseGrace)
 	}
 }
 
-// sync looks at one StorageVersion, or at all.
+// sync removes stale entries from one StorageVersion, or from all.
 func (c *Collector) sync(ctx context.Context, name string) error {
-	if name != all {
+	if name != allVersions {
 		v, err := storage.FindAs[*internalv1alpha1.StorageVersion](ctx, c.config.Versions, types.NamespacedName{Name: name})
 		if err != nil || v == nil {
 			return err
 		}
-		return c.collect(ctx, v)
+		return c.removeStaleEntries(ctx, v)
 	}
 	list, err := c.config.Versions.List(ctx, "", rest.ListOptions{})
 	if err != nil {
@@ -124,34 +125,34 @@ func (c *Collector) sync(ctx context.Context, name string) error {
 		}
 		v, err := codec.SharedAs[*internalv1alpha1.StorageVersion](record)
 		if err == nil {
-			err = c.collect(ctx, v)
+			err = c.removeStaleEntries(ctx, v)
 		}
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
 
-// collect removes the entries of servers without an identity lease.
-func (c *Collector) collect(ctx context.Context, v *internalv1alpha1.StorageVersion) error {
-	gone := map[string]bool{}
+// removeStaleEntries removes the entries of servers without an identity lease.
+func (c *Collector) removeStaleEntries(ctx context.Context, v *internalv1alpha1.StorageVersion) error {
+	stale := map[string]bool{}
 	for i := range v.Status.StorageVersions {
 		id := v.Status.StorageVersions[i].APIServerID
-		there, err := c.exists(ctx, id)
+		exists, err := c.hasIdentityLease(ctx, id)
 		if err != nil {
 			return err // kube-controller-manager treats the server as removed
 		}
-		if !there {
-			gone[id] = true
+		if !exists {
+			stale[id] = true
 		}
 	}
-	if len(gone) == 0 {
+	if len(stale) == 0 {
 		return nil
 	}
-	return c.writer.drop(ctx, v.Name, func(id string) bool { return gone[id] })
+	return c.writer.removeServers(ctx, v.Name, func(id string) bool { return stale[id] })
 }
 
-// exists reports whether a server has an identity lease.
-func (c *Collector) exists(ctx context.Context, id string) (bool, error) {
+// hasIdentityLease reports whether a server has an identity lease.
+func (c *Collector) hasIdentityLease(ctx context.Context, id string) (bool, error) {
 	lease, err := storage.FindAs[*coordinationv1.Lease](ctx, c.config.Leases, types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: id})
 	return lease != nil && c.config.Identities.Matches(labels.Set(lease.GetLabels())), err
 }

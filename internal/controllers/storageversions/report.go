@@ -18,20 +18,21 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// writers is the number of StorageVersions that are written concurrently, so that the writes of a
-// first start share fsyncs.
-const writers = 64
+// maxConcurrentWrites is the number of StorageVersions that are written concurrently, so that the
+// writes of a first start share fsyncs.
+const maxConcurrentWrites = 64
 
 // ReporterConfig configures a Reporter. All fields are required.
 type ReporterConfig struct {
 	// ServerID is the identity of this server.
 	ServerID string
-	// Builtin are the resources that do not change; Custom returns the others.
+	// Builtin contains the storage versions of built-in resources; Custom returns those of custom
+	// resources.
 	Builtin []rest.StorageVersion
 	Custom  func() []rest.StorageVersion
-	// Stored are the stored StorageVersions, past the watch cache.
-	Stored storage.Interface
-	// Access is the server's own, to the control plane.
+	// Storage reads StorageVersions without a watch cache.
+	Storage storage.Interface
+	// Access writes StorageVersions as the user of the server.
 	Access *loopback.Access
 }
 
@@ -47,21 +48,20 @@ type Reporter struct {
 	}
 }
 
-// NewReporter returns a Reporter without reported resources.
+// NewReporter returns a Reporter for which all built-in resources are pending.
 func NewReporter(config ReporterConfig) *Reporter {
 	r := &Reporter{config: config, writer: newWriter(config.Access)}
 	r.mu.pending = map[schema.GroupResource]error{}
 	for i := range config.Builtin {
-		for _, resource := range served(&config.Builtin[i]) {
+		for _, resource := range servedResources(&config.Builtin[i]) {
 			r.mu.pending[resource] = nil
 		}
 	}
 	return r
 }
 
-// Pending reports whether a resource is still to be reported for the first time, and why
-// the last attempt failed. Custom resources never are, as in kube-apiserver, which does not
-// report them at all.
+// Pending reports whether a built-in resource has not been reported yet, with the error of the last
+// attempt. It returns false for custom resources, because kube-apiserver does not report them.
 func (r *Reporter) Pending(resource schema.GroupResource) (pending bool, last error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -69,16 +69,16 @@ func (r *Reporter) Pending(resource schema.GroupResource) (pending bool, last er
 	return pending, last
 }
 
-// served are the resources by which the objects of one are served.
-func served(v *rest.StorageVersion) []schema.GroupResource {
+// servedResources returns all resources that serve the objects of a storage version.
+func servedResources(v *rest.StorageVersion) []schema.GroupResource {
 	return append(slices.Clip(v.Aliases), v.GroupResource)
 }
 
-// note notes how the report of a resource went that is pending.
-func (r *Reporter) note(v *rest.StorageVersion, err error) {
+// recordResult records the result of a report for pending resources.
+func (r *Reporter) recordResult(v *rest.StorageVersion, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, resource := range served(v) {
+	for _, resource := range servedResources(v) {
 		if _, pending := r.mu.pending[resource]; !pending {
 			continue
 		}
@@ -88,45 +88,46 @@ func (r *Reporter) note(v *rest.StorageVersion, err error) {
 	}
 }
 
-// Report updates the entries of this server. It writes only entries that differ. After an error it
+// Report updates the entries of this server, and removes entries of resources that it no longer
+// stores. It writes only entries that differ, and blocks until they are stored. After an error it
 // continues with the other resources, and returns one of the errors.
 func (r *Reporter) Report(ctx context.Context) error {
-	said, err := r.said(ctx)
+	stored, err := r.storedEntries(ctx)
 	if err != nil {
 		for i := range r.config.Builtin {
-			r.note(&r.config.Builtin[i], err)
+			r.recordResult(&r.config.Builtin[i], err)
 		}
 		return err
 	}
 	var group errgroup.Group
-	group.SetLimit(writers)
-	for name, v := range r.wanted() {
-		was, there := said[name]
-		delete(said, name)
-		is := r.entry(v)
-		if there && equal(&was, &is) {
-			r.note(v, nil)
+	group.SetLimit(maxConcurrentWrites)
+	for name, v := range r.desiredVersions() {
+		was, exists := stored[name]
+		delete(stored, name)
+		is := r.newEntry(v)
+		if exists && equalEntries(&was, &is) {
+			r.recordResult(v, nil)
 			continue
 		}
 		group.Go(func() error {
 			err := r.write(ctx, name, is)
-			r.note(v, err)
+			r.recordResult(v, err)
 			return err
 		})
 	}
-	for name := range said { // entries of resources that are no longer stored
-		group.Go(func() error { return r.writer.drop(ctx, name, r.isThis) })
+	for name := range stored { // entries of resources that are no longer stored
+		group.Go(func() error { return r.writer.removeServers(ctx, name, r.isOwnID) })
 	}
 	return group.Wait()
 }
 
-// said returns the entries of this server by the names of the StorageVersions.
-func (r *Reporter) said(ctx context.Context) (map[string]internalv1alpha1.ServerStorageVersion, error) {
-	list, err := r.config.Stored.List(ctx, "", rest.ListOptions{})
+// storedEntries returns the stored entries of this server, by the name of the StorageVersion.
+func (r *Reporter) storedEntries(ctx context.Context) (map[string]internalv1alpha1.ServerStorageVersion, error) {
+	list, err := r.config.Storage.List(ctx, "", rest.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("read the storage versions: %w", err)
 	}
-	said := map[string]internalv1alpha1.ServerStorageVersion{}
+	stored := map[string]internalv1alpha1.ServerStorageVersion{}
 	for record, err := range list.Items {
 		if err != nil {
 			return nil, fmt.Errorf("read the storage versions: %w", err)
@@ -135,27 +136,27 @@ func (r *Reporter) said(ctx context.Context) (map[string]internalv1alpha1.Server
 		if err != nil {
 			return nil, err
 		}
-		if at := slices.IndexFunc(v.Status.StorageVersions, r.isEntry); at >= 0 {
-			said[v.Name] = v.Status.StorageVersions[at]
+		if at := slices.IndexFunc(v.Status.StorageVersions, r.isOwnEntry); at >= 0 {
+			stored[v.Name] = v.Status.StorageVersions[at]
 		}
 	}
-	return said, nil
+	return stored, nil
 }
 
-// wanted returns the desired entries by the names of the StorageVersions. Definitions of built-in
-// resources are ignored.
-func (r *Reporter) wanted() map[string]*rest.StorageVersion {
-	wanted := map[string]*rest.StorageVersion{}
+// desiredVersions returns the storage versions to report, by the name of the StorageVersion. A
+// built-in resource takes precedence over a custom resource with the same name.
+func (r *Reporter) desiredVersions() map[string]*rest.StorageVersion {
+	desired := map[string]*rest.StorageVersion{}
 	for _, list := range [][]rest.StorageVersion{r.config.Custom(), r.config.Builtin} {
 		for i := range list {
-			wanted[nameOf(list[i].GroupResource)] = &list[i]
+			desired[nameOf(list[i].GroupResource)] = &list[i]
 		}
 	}
-	return wanted
+	return desired
 }
 
-// nameOf is the name of the StorageVersion of a resource. The core group, which is no
-// subdomain, has a name there.
+// nameOf returns the name of the StorageVersion of a resource. The core group, whose name is empty,
+// is "core".
 func nameOf(resource schema.GroupResource) string {
 	if resource.Group == "" {
 		return "core." + resource.Resource
@@ -163,27 +164,27 @@ func nameOf(resource schema.GroupResource) string {
 	return resource.Group + "." + resource.Resource
 }
 
-func (r *Reporter) entry(v *rest.StorageVersion) internalv1alpha1.ServerStorageVersion {
+func (r *Reporter) newEntry(v *rest.StorageVersion) internalv1alpha1.ServerStorageVersion {
 	return internalv1alpha1.ServerStorageVersion{
 		APIServerID: r.config.ServerID, EncodingVersion: v.Encoding, DecodableVersions: v.Decodable, ServedVersions: v.Served,
 	}
 }
 
-func equal(a, b *internalv1alpha1.ServerStorageVersion) bool {
+func equalEntries(a, b *internalv1alpha1.ServerStorageVersion) bool {
 	return a.EncodingVersion == b.EncodingVersion && slices.Equal(a.DecodableVersions, b.DecodableVersions) && slices.Equal(a.ServedVersions, b.ServedVersions)
 }
 
-func (r *Reporter) isThis(serverID string) bool { return serverID == r.config.ServerID }
+func (r *Reporter) isOwnID(serverID string) bool { return serverID == r.config.ServerID }
 
-func (r *Reporter) isEntry(s internalv1alpha1.ServerStorageVersion) bool {
-	return r.isThis(s.APIServerID)
+func (r *Reporter) isOwnEntry(s internalv1alpha1.ServerStorageVersion) bool {
+	return r.isOwnID(s.APIServerID)
 }
 
 // write writes an entry to a StorageVersion, and creates the StorageVersion if it does not exist.
 // Creation takes two writes, because it ignores the status.
 func (r *Reporter) write(ctx context.Context, name string, entry internalv1alpha1.ServerStorageVersion) error {
 	put := func(servers []internalv1alpha1.ServerStorageVersion) []internalv1alpha1.ServerStorageVersion {
-		if at := slices.IndexFunc(servers, r.isEntry); at >= 0 {
+		if at := slices.IndexFunc(servers, r.isOwnEntry); at >= 0 {
 			servers[at] = entry
 			return servers
 		}

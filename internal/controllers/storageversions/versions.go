@@ -16,7 +16,7 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// Resource is that of StorageVersions.
+// Resource returns the resource of StorageVersions.
 func Resource() schema.GroupVersionResource {
 	return internalv1alpha1.SchemeGroupVersion.WithResource("storageversions")
 }
@@ -45,10 +45,11 @@ func (w writer) updateServers(ctx context.Context, name string, change func([]in
 	return updated, nil
 }
 
-// drop removes the entries of some servers, and the StorageVersion if it has no entries left.
-func (w writer) drop(ctx context.Context, name string, gone func(serverID string) bool) error {
+// removeServers removes the entries of the selected servers, and deletes the StorageVersion if no
+// entries remain.
+func (w writer) removeServers(ctx context.Context, name string, remove func(serverID string) bool) error {
 	left, err := w.updateServers(ctx, name, func(servers []internalv1alpha1.ServerStorageVersion) []internalv1alpha1.ServerStorageVersion {
-		return slices.DeleteFunc(servers, func(s internalv1alpha1.ServerStorageVersion) bool { return gone(s.APIServerID) })
+		return slices.DeleteFunc(servers, func(s internalv1alpha1.ServerStorageVersion) bool { return remove(s.APIServerID) })
 	})
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -61,10 +62,10 @@ func (w writer) drop(ctx context.Context, name string, gone func(serverID string
 	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // conflict: a server has reported concurrently
 		return nil
 	}
-	return fmt.Errorf("delete the storage version %s, which no server has: %w", name, err)
+	return fmt.Errorf("delete the storage version %s, which has no entries: %w", name, err)
 }
 
-// setCommonVersion sets the condition about a common encoding version, with kube-apiserver's
+// setCommonVersion sets the common encoding version and its condition, with kube-apiserver's
 // messages.
 func setCommonVersion(v *internalv1alpha1.StorageVersion, now metav1.Time) {
 	before := v.Status.CommonEncodingVersion
@@ -82,12 +83,12 @@ func setCommonVersion(v *internalv1alpha1.StorageVersion, now metav1.Time) {
 		return
 	}
 	existing := &v.Status.Conditions[at]
-	if existing.Status == condition.Status && !isOther(before, v.Status.CommonEncodingVersion) {
+	if existing.Status == condition.Status && !versionChanged(before, v.Status.CommonEncodingVersion) {
 		condition.LastTransitionTime = existing.LastTransitionTime
 	}
 	*existing = condition
 }
 
-// isOther reports whether the servers agree on another version than before, which is a
-// transition too: a storage migrator looks at the time of the last one.
-func isOther(before, now *string) bool { return before != nil && now != nil && *before != *now }
+// versionChanged reports whether the common version changed from one value to another. This is a
+// transition, because storage migrators use the transition time.
+func versionChanged(before, now *string) bool { return before != nil && now != nil && *before != *now }

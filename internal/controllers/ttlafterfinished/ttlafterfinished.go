@@ -1,5 +1,5 @@
-// Package ttlafterfinished deletes jobs some time after they have finished, where they
-// ask for that, as kube-controller-manager's ttl-after-finished-controller does.
+// Package ttlafterfinished deletes finished Jobs after their ttlSecondsAfterFinished, like
+// kube-controller-manager's ttl-after-finished-controller.
 package ttlafterfinished
 
 import (
@@ -22,24 +22,24 @@ import (
 )
 
 const (
-	// Name is that of the controller, and account its service account.
+	// Name is the name of the controller, account the name of its service account.
 	Name    = "ttl-after-finished-controller"
 	account = "ttl-after-finished-controller"
 	workers = 5
 )
 
-// Config configures a Controller. All fields except Queues are required.
+// Config configures a Controller. All fields except QueueMetrics are required.
 type Config struct {
-	// Stored are the stored Jobs, past the watch cache.
-	Stored storage.Interface
-	// Access is to the control plane; its user is replaced by the controller's.
+	// Storage reads Jobs without a watch cache.
+	Storage storage.Interface
+	// Access reads and writes objects. The controller replaces its user by its service account.
 	Access *loopback.Access
 	Logger *slog.Logger
-	// Queues are the metrics of the work queue; nil disables them.
-	Queues *work.Metrics
+	// QueueMetrics records the metrics of the work queue; nil disables them.
+	QueueMetrics *work.Metrics
 }
 
-// Controller is the controller.
+// Controller implements ttl-after-finished-controller. It starts no goroutine before Start.
 type Controller struct {
 	config Config
 	jobs   *loopback.Client[*batchv1.Job]
@@ -48,26 +48,26 @@ type Controller struct {
 // Registration returns the registration of the controller.
 func Registration() controllers.Registration {
 	return controllers.Registration{Name: Name, New: func(d controllers.Dependencies) (controllers.Controller, error) {
-		stored, err := d.Stored(batchv1.Resource("jobs"))
+		stored, err := d.OpenStorage(batchv1.Resource("jobs"))
 		if err != nil {
 			return nil, err
 		}
-		return New(Config{Stored: stored, Access: d.Access, Logger: d.Logger, Queues: d.Queues}), nil
+		return New(Config{Storage: stored, Access: d.Access, Logger: d.Logger, QueueMetrics: d.QueueMetrics}), nil
 	}}
 }
 
-// New returns a controller that is not started.
+// New creates the controller without starting it.
 func New(config Config) *Controller {
 	return &Controller{config: config, jobs: loopback.For[*batchv1.Job](config.Access.AsController(account), batchv1.SchemeGroupVersion.WithResource("jobs"))}
 }
 
 // Start implements controllers.Controller.
 func (c *Controller) Start(ctx context.Context) (changes.Subscriber, func()) {
-	queue := work.New(ctx, work.Config[types.NamespacedName]{Name: Name, Workers: workers, Do: c.sync, Logger: c.config.Logger, Metrics: c.config.Queues})
+	queue := work.New(ctx, work.Config[types.NamespacedName]{Name: Name, Workers: workers, Sync: c.sync, Logger: c.config.Logger, Metrics: c.config.QueueMetrics})
 	return &subscriber{queue}, queue.Close
 }
 
-// subscriber queues the jobs that change.
+// subscriber enqueues changed Jobs by name.
 type subscriber struct {
 	queue *work.Queue[types.NamespacedName]
 }
@@ -85,9 +85,9 @@ func (s *subscriber) Changed(c *changes.Change) {
 	}
 }
 
-// sync deletes an expired job, or schedules another check at its expiry.
+// sync deletes an expired Job, or requeues the key at the expiration time.
 func (c *Controller) sync(ctx context.Context, name types.NamespacedName) error {
-	job, err := storage.FindAs[*batchv1.Job](ctx, c.config.Stored, name)
+	job, err := storage.FindAs[*batchv1.Job](ctx, c.config.Storage, name)
 	if err != nil || job == nil {
 		return err
 	}
@@ -95,19 +95,20 @@ func (c *Controller) sync(ctx context.Context, name types.NamespacedName) error 
 	if !ok {
 		return nil
 	}
-	if err := work.Due(ctx, ends); err != nil {
+	if err := work.RequeueUntil(ctx, ends); err != nil {
 		return err
 	}
 	foreground := metav1.DeletePropagationForeground
 	err = c.jobs.Delete(ctx, name, metav1.DeleteOptions{PropagationPolicy: &foreground, Preconditions: &metav1.Preconditions{UID: &job.UID}})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete job %s, which has finished: %w", name, err)
+		return fmt.Errorf("delete the finished Job %s: %w", name, err)
 	}
 	return nil
 }
 
-// expiry returns when a job is to be deleted; false: it is not, or not yet known.
-func expiry(job *batchv1.Job) (time.Time, bool) {
+// expiry returns the time at which a Job is deleted. ok is false if the Job has no TTL, is not
+// finished, or is already being deleted.
+func expiry(job *batchv1.Job) (at time.Time, ok bool) {
 	ttl := job.Spec.TTLSecondsAfterFinished
 	if ttl == nil || job.DeletionTimestamp != nil {
 		return time.Time{}, false

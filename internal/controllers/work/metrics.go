@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics are the metrics of all queues of a process. The names and labels are those of client-go's
+// Metrics are the metrics of all queues of a process, with the names and labels of client-go's
 // workqueue package. Queues with the same name share their series. Metrics is safe for concurrent
 // use. A nil *Metrics records nothing.
 type Metrics struct {
@@ -21,7 +21,7 @@ type Metrics struct {
 	queues map[string]*queueMetrics // by the name of the queue
 }
 
-// queueMetrics are the metrics of the queues with one name.
+// queueMetrics are the metrics of the queues with one name. A nil *queueMetrics records nothing.
 type queueMetrics struct {
 	depth            prometheus.Gauge
 	adds, retries    prometheus.Counter
@@ -31,10 +31,10 @@ type queueMetrics struct {
 	running map[*task]struct{}
 }
 
-// task is one call of Config.Do.
+// task is one call of Config.Sync.
 type task struct{ started time.Time }
 
-// NewMetrics creates and registers the metrics.
+// NewMetrics creates and registers the metrics. It returns an error if they are already registered.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	labels := []string{"name"}
 	buckets := prometheus.ExponentialBuckets(1e-8, 10, 12)
@@ -56,8 +56,8 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// of returns the metrics of the queues with a name. The result is nil if m is nil.
-func (m *Metrics) of(name string) *queueMetrics {
+// forQueue returns the metrics of the queues with a name, or nil if m is nil.
+func (m *Metrics) forQueue(name string) *queueMetrics {
 	if m == nil {
 		return nil
 	}
@@ -90,15 +90,15 @@ func (q *queueMetrics) drop(n int) {
 	}
 }
 
-// retry records that a key failed and will be processed again.
+// retry records that a key failed and is retried.
 func (q *queueMetrics) retry() {
 	if q != nil {
 		q.retries.Inc()
 	}
 }
 
-// start records that a key, which was added at the given time, is processed now. The result must be
-// passed to finish.
+// start records that the processing of a key starts. added is the time at which the key was
+// enqueued. The result must be passed to finish.
 func (q *queueMetrics) start(added time.Time) *task {
 	if q == nil {
 		return nil

@@ -25,11 +25,11 @@ func TestMetrics(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		open := func(do func(context.Context, string) error) *work.Queue[string] {
-			return work.New(t.Context(), work.Config[string]{Name: "test", Workers: 1, Do: do, Logger: slog.New(slog.DiscardHandler), Metrics: metrics})
+			return work.New(t.Context(), work.Config[string]{Name: "test", Workers: 1, Sync: do, Logger: slog.New(slog.DiscardHandler), Metrics: metrics})
 		}
 		slow := open(func(context.Context, string) error { time.Sleep(2 * time.Second); return nil })
 		failing := open(func(context.Context, string) error {
-			return &work.LaterError{After: time.Hour, Err: errors.New("failed")}
+			return &work.RetryError{After: time.Hour, Err: errors.New("failed")}
 		})
 		slow.Add("a")
 		slow.Add("b")

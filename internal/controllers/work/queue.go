@@ -1,5 +1,5 @@
-// Package work is the work queue of a controller: one goroutine at a time processes a key, and
-// failures are retried with increasing delays. An idle queue has no goroutine.
+// Package work implements the work queue of a controller. At most one goroutine at a time processes
+// a key, and failures are retried with increasing delays. An idle queue has no goroutine.
 package work
 
 import (
@@ -21,27 +21,28 @@ const (
 	// minDelay and maxDelay bound the delay before a retry.
 	minDelay = 20 * time.Millisecond
 	maxDelay = 5 * time.Minute
-	// warnAfter is the number of the failure that is logged as a warning: earlier ones are mostly
-	// conflicts with other writers.
+	// warnAfter is the number of consecutive failures that is logged as a warning. Earlier failures
+	// are mostly conflicts with other writers.
 	warnAfter = 4
 )
 
 // Config configures a Queue. All fields except Metrics are required.
 type Config[K comparable] struct {
-	// Name is the controller's, in the log.
+	// Name is the name of the controller, for the log and the metrics.
 	Name string
-	// Workers is how many keys are looked at concurrently, at most.
+	// Workers is the maximum number of keys that are processed concurrently.
 	Workers int
-	// Do looks at a key. An error, and a panic, has it called again later.
-	Do     func(ctx context.Context, key K) error
+	// Sync processes a key. After an error or a panic the key is retried; see also RetryError,
+	// RequeueAfter and RequeueAt. ctx is the context of New.
+	Sync   func(ctx context.Context, key K) error
 	Logger *slog.Logger
-	// Metrics may be nil.
+	// Metrics records the metrics of the queue; nil disables them.
 	Metrics *Metrics
 }
 
-// Queue calls Do with the keys that are added to it. A key that is added while Do has
-// it is done again afterwards; one that is waiting is not added twice. Methods may be
-// called concurrently.
+// Queue calls Config.Sync with the keys that are added to it. A waiting key is not added twice. A
+// key that is added while it is processed is processed once more afterwards. The methods are safe
+// for concurrent use.
 type Queue[K comparable] struct {
 	config  Config[K]
 	metrics *queueMetrics
@@ -50,8 +51,8 @@ type Queue[K comparable] struct {
 
 	mu struct {
 		sync.Mutex
-		// ready are the waiting keys in order; states contains them, and the keys that are in
-		// progress or failed.
+		// ready contains the waiting keys in order. states contains the waiting, running and failed
+		// keys.
 		ready   []K
 		states  map[K]*state
 		workers int
@@ -61,42 +62,44 @@ type Queue[K comparable] struct {
 
 type state struct {
 	queued, running bool
-	again           bool      // was added while running
-	added           time.Time // when it was queued
+	requeue         bool      // added while running
+	added           time.Time // time of the last enqueue
 	failures        int
-	retry           *retry // of a failed key; nil without one
+	retry           *retry // scheduled retry; nil if there is none
 }
 
-// retry has a key looked at again at its time.
+// retry is a scheduled retry. stop cancels it.
 type retry struct{ stop func() }
 
-// New returns a queue that works until ctx ends.
+// New returns a queue that processes keys until ctx ends. The caller must call Close after that.
 func New[K comparable](ctx context.Context, config Config[K]) *Queue[K] {
-	q := &Queue[K]{config: config, metrics: config.Metrics.of(config.Name), ctx: ctx}
+	q := &Queue[K]{config: config, metrics: config.Metrics.forQueue(config.Name), ctx: ctx}
 	q.mu.states = make(map[K]*state)
 	return q
 }
 
-// Add has a key looked at soon.
+// Add enqueues a key. It replaces a scheduled retry. It does nothing after the end of the context.
+// It does not block.
 func (q *Queue[K]) Add(key K) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.addLocked(key)
 }
 
-// AddAfter has a key looked at after a while, or again at once if Do has it now.
+// AddAfter enqueues a key after a delay. It does nothing if the key is waiting or a retry is
+// scheduled. If the key is being processed, it is processed again without a delay.
 func (q *Queue[K]) AddAfter(key K, delay time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	s := q.stateLocked(key)
 	switch {
 	case s.running:
-		s.again = true
+		s.requeue = true
 		return
 	case s.queued, s.retry != nil:
 		return
 	}
-	q.laterLocked(key, s, delay)
+	q.addAfterLocked(key, s, delay)
 }
 
 func (q *Queue[K]) stateLocked(key K) *state {
@@ -117,7 +120,7 @@ func (q *Queue[K]) addLocked(key K) {
 	case s.queued:
 		return
 	case s.running:
-		s.again = true
+		s.requeue = true
 		return
 	}
 	s.queued, s.added = true, time.Now()
@@ -133,16 +136,16 @@ func (q *Queue[K]) addLocked(key K) {
 	}
 }
 
-// laterLocked adds a key when a delay is over.
-func (q *Queue[K]) laterLocked(key K, s *state, delay time.Duration) {
-	q.retryLocked(key, s, func(add func()) (stop func()) {
+func (q *Queue[K]) addAfterLocked(key K, s *state, delay time.Duration) {
+	q.scheduleLocked(key, s, func(add func()) (stop func()) {
 		timer := time.AfterFunc(delay, add)
 		return func() { timer.Stop() }
 	})
 }
 
-// retryLocked adds a key when the callback of start is called.
-func (q *Queue[K]) retryLocked(key K, s *state, start func(add func()) (stop func())) {
+// scheduleLocked enqueues a key when start's argument add is called. start returns a function that
+// cancels this.
+func (q *Queue[K]) scheduleLocked(key K, s *state, start func(add func()) (stop func())) {
 	if q.mu.closed {
 		return
 	}
@@ -158,8 +161,8 @@ func (q *Queue[K]) retryLocked(key K, s *state, start func(add func()) (stop fun
 	})
 }
 
-// Close cancels pending retries and waits for keys in progress. The queue's context should have
-// ended.
+// Close discards waiting keys and retries, and waits until no key is being processed. To avoid a
+// long wait, the context of New should have ended.
 func (q *Queue[K]) Close() {
 	q.mu.Lock()
 	q.mu.closed = true
@@ -174,23 +177,23 @@ func (q *Queue[K]) Close() {
 	q.tasks.Wait()
 }
 
-// run is a worker: it ends when no key is waiting.
+// run is a worker. It returns when no key is waiting.
 func (q *Queue[K]) run() {
 	for {
-		key, added, ok := q.take()
+		key, added, ok := q.next()
 		if !ok {
 			return
 		}
 		task := q.metrics.start(added)
-		err := q.do(key)
+		err := q.process(key)
 		q.metrics.finish(task)
 		q.done(key, err)
 	}
 }
 
-// take removes a key from the queue and returns it with the time at which it was added. ok is false
-// when the worker must end.
-func (q *Queue[K]) take() (key K, added time.Time, ok bool) {
+// next removes the first key from the queue and returns it with the time at which it was enqueued.
+// ok is false if the worker must return.
+func (q *Queue[K]) next() (key K, added time.Time, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.mu.ready) == 0 || q.ctx.Err() != nil {
@@ -207,15 +210,15 @@ func (q *Queue[K]) take() (key K, added time.Time, ok bool) {
 	return key, s.added, true
 }
 
-// do calls Do. A panic is an error.
-func (q *Queue[K]) do(key K) (err error) {
+// process calls Config.Sync. A panic is logged and returned as an error.
+func (q *Queue[K]) process(key K) (err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
 			q.config.Logger.Error("a controller panicked", "controller", q.config.Name, "key", key, "panic", reason, "stack", string(debug.Stack()))
 			err = fmt.Errorf("panic: %v", reason)
 		}
 	}()
-	return q.config.Do(q.ctx, key)
+	return q.config.Sync(q.ctx, key)
 }
 
 func (q *Queue[K]) done(key K, err error) {
@@ -224,34 +227,34 @@ func (q *Queue[K]) done(key K, err error) {
 	s := q.mu.states[key]
 	s.running = false
 	if err != nil && q.ctx.Err() == nil {
-		if !errors.Is(err, errNotDue) {
+		if !errors.Is(err, errRequeue) {
 			s.failures++
 			q.metrics.retry()
 			q.log(key, s.failures, err)
 		}
-		if !s.again {
-			q.againLocked(key, s, err)
+		if !s.requeue {
+			q.rescheduleLocked(key, s, err)
 			return
 		}
 	} else {
 		s.failures = 0
 	}
-	if s.again {
-		s.again = false
+	if s.requeue {
+		s.requeue = false
 		q.addLocked(key)
 		return
 	}
 	delete(q.mu.states, key)
 }
 
-// againLocked adds a key again after an error.
-func (q *Queue[K]) againLocked(key K, s *state, err error) {
-	var due *dueError
+// rescheduleLocked schedules a key after an error.
+func (q *Queue[K]) rescheduleLocked(key K, s *state, err error) {
+	var due *requeueAtError
 	if !errors.As(err, &due) {
-		q.laterLocked(key, s, delayAfter(s.failures, err))
+		q.addAfterLocked(key, s, retryDelay(s.failures, err))
 		return
 	}
-	q.retryLocked(key, s, func(add func()) (stop func()) { return simulation.From(q.ctx).AfterFunc(due.at, add) })
+	q.scheduleLocked(key, s, func(add func()) (stop func()) { return simulation.From(q.ctx).AfterFunc(due.at, add) })
 }
 
 func (q *Queue[K]) log(key K, failures int, err error) {
@@ -259,16 +262,16 @@ func (q *Queue[K]) log(key K, failures int, err error) {
 	if failures == warnAfter {
 		level = slog.LevelWarn
 	}
-	q.config.Logger.Log(q.ctx, level, "a controller will try again", "controller", q.config.Name, "key", key, "failures", failures, "err", err)
+	q.config.Logger.Log(q.ctx, level, "sync failed; the key will be retried", "controller", q.config.Name, "key", key, "failures", failures, "err", err)
 }
 
-// delayAfter grows with the failures; the server's own word (Retry-After) counts
-// more.
-func delayAfter(failures int, err error) time.Duration {
+// retryDelay returns the delay before a retry: the delay that the server requested (Retry-After),
+// the delay of a RetryError, or a random delay that grows exponentially with the failures.
+func retryDelay(failures int, err error) time.Duration {
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
 		return time.Duration(seconds) * time.Second
 	}
-	var later *LaterError
+	var later *RetryError
 	if errors.As(err, &later) {
 		return later.After
 	}
@@ -279,38 +282,40 @@ func delayAfter(failures int, err error) time.Duration {
 	return delay/2 + rand.N(delay/2)
 }
 
-// LaterError is an error of Do with a retry delay.
-type LaterError struct {
+// RetryError is an error of Config.Sync with a retry delay. It counts as a failure.
+type RetryError struct {
 	After time.Duration
 	Err   error
 }
 
-// errNotDue is behind Later and At.
-var errNotDue = errors.New("it is not time yet")
+// errRequeue is wrapped by the errors of RequeueAfter and RequeueAt.
+var errRequeue = errors.New("it is not time yet")
 
-// Later returns an error of Do that schedules the key after a delay without a failure.
-func Later(after time.Duration) error { return &LaterError{After: after, Err: errNotDue} }
+// RequeueAfter returns an error for Config.Sync that schedules the key after a delay. It does not
+// count as a failure.
+func RequeueAfter(after time.Duration) error { return &RetryError{After: after, Err: errRequeue} }
 
-func (e *LaterError) Error() string { return e.Err.Error() }
-
-// Unwrap implements errors.Unwrap.
-func (e *LaterError) Unwrap() error { return e.Err }
-
-// dueError is an error of Do with a retry time.
-type dueError struct{ at time.Time }
-
-func (e *dueError) Error() string { return errNotDue.Error() }
+func (e *RetryError) Error() string { return e.Err.Error() }
 
 // Unwrap implements errors.Unwrap.
-func (e *dueError) Unwrap() error { return errNotDue }
+func (e *RetryError) Unwrap() error { return e.Err }
 
-// At returns an error of Do that schedules the key at a client-visible time without a failure.
-func At(t time.Time) error { return &dueError{t} }
+// requeueAtError is the error of RequeueAt.
+type requeueAtError struct{ at time.Time }
 
-// Due returns At for a future time, and nil otherwise.
-func Due(ctx context.Context, t time.Time) error {
+func (e *requeueAtError) Error() string { return errRequeue.Error() }
+
+// Unwrap implements errors.Unwrap.
+func (e *requeueAtError) Unwrap() error { return errRequeue }
+
+// RequeueAt returns an error for Config.Sync that schedules the key at a time of the server's
+// clock, which tests can move. It does not count as a failure.
+func RequeueAt(t time.Time) error { return &requeueAtError{t} }
+
+// RequeueUntil returns RequeueAt(t) if t is in the future, and nil otherwise.
+func RequeueUntil(ctx context.Context, t time.Time) error {
 	if simulation.Now(ctx).Before(t) {
-		return At(t)
+		return RequeueAt(t)
 	}
 	return nil
 }

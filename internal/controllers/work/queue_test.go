@@ -14,7 +14,7 @@ import (
 )
 
 func newQueue(ctx context.Context, workers int, do func(context.Context, string) error) *work.Queue[string] {
-	return work.New(ctx, work.Config[string]{Name: "test", Workers: workers, Do: do, Logger: slog.New(slog.DiscardHandler)})
+	return work.New(ctx, work.Config[string]{Name: "test", Workers: workers, Sync: do, Logger: slog.New(slog.DiscardHandler)})
 }
 
 // TestOnceAtATime checks that a key is processed by one goroutine at a time, and once more if it is
@@ -63,7 +63,7 @@ func TestRetries(t *testing.T) {
 			case key == "fails" && n < 6:
 				return errors.New("not yet")
 			case key == "later" && n < 2:
-				return work.Later(time.Hour)
+				return work.RequeueAfter(time.Hour)
 			}
 			return nil
 		})

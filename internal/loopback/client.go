@@ -1,7 +1,7 @@
-// Package loopback is the client of server code. Like client-go, it reads, writes and watches
-// objects of any resource as typed values. It uses the REST storage directly, with the admission,
-// managed fields and validation of a request by its user, but without connections and encoding. It
-// does not authorize: server code has all permissions.
+// Package loopback is the client for code inside the server. Like client-go, it reads, writes and
+// watches objects of any resource as typed values. It calls the REST storage directly, without
+// connections and encoding, but with the admission, managed fields and validation of a request by
+// its user. It does not authorize requests: server code has all permissions.
 package loopback
 
 import (
@@ -19,7 +19,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// API carries out writes as for a client that has sent them; endpoints.API does.
+// API executes writes like requests of a client. *endpoints.API implements it. It must be safe for
+// concurrent use.
 type API interface {
 	Create(ctx context.Context, resource *rest.Resource, obj codec.Object, options metav1.CreateOptions) (*codec.Record, error)
 	Update(ctx context.Context, resource *rest.Resource, change func(codec.Object) (codec.Object, error), options metav1.UpdateOptions) (*codec.Record, error)
@@ -28,20 +29,21 @@ type API interface {
 	DeleteSome(ctx context.Context, resource *rest.Resource, options metav1.DeleteOptions) (func(context.Context, types.NamespacedName) (gone bool, err error), error)
 }
 
-// Access is to the resources of one control plane, for one user. It is not changed
-// once it is used, and then safe for concurrent use.
+// Access gives access to the resources of a control plane for one user. It must not be modified
+// after its first use. It is safe for concurrent use.
 type Access struct {
-	// API writes. It is not needed to read.
+	// API executes writes. It may be nil if the access is only used for reading.
 	API API
 	// Find returns a resource, or nil if there is none.
 	Find func(gv schema.GroupVersion, resource, subresource string) *rest.Resource
-	// User is whom admission and audit see. nil: the server itself.
+	// User is the user in admission and audit. nil means the server's own user, system:apiserver.
 	User *request.User
 	// Manager is the field manager of writes.
 	Manager string
 }
 
-// As returns the access of another user, by another field manager; user as in Access.
+// As returns a copy of the access with another user and field manager. A nil user means the
+// server's own user.
 func (a *Access) As(user *request.User, manager string) *Access {
 	return &Access{API: a.API, Find: a.Find, User: user, Manager: manager}
 }
@@ -61,28 +63,30 @@ type Client[T codec.Object] struct {
 	access      *Access
 	resource    schema.GroupVersionResource
 	subresource string
-	keeps       bool
+	cached      bool
 }
 
-// For returns a client for a resource. The resource is looked for when it is used.
+// For returns a client for a resource. The resource is looked up at each use, so it may be
+// unavailable when For is called.
 func For[T codec.Object](access *Access, resource schema.GroupVersionResource) *Client[T] {
 	return &Client[T]{access: access, resource: resource}
 }
 
 // Subresource returns a client for a subresource of the resource.
 func (c *Client[T]) Subresource(name string) *Client[T] {
-	return &Client[T]{access: c.access, resource: c.resource, subresource: name, keeps: c.keeps}
+	return &Client[T]{access: c.access, resource: c.resource, subresource: name, cached: c.cached}
 }
 
-// Keeping returns a client that caches decoded objects. Use it for small sets of objects that are
+// Cached returns a client that caches decoded objects. Use it for small sets of objects that are
 // read often and rarely written, such as classes.
-func (c *Client[T]) Keeping() *Client[T] {
-	keeping := *c
-	keeping.keeps = true
-	return &keeping
+func (c *Client[T]) Cached() *Client[T] {
+	cached := *c
+	cached.cached = true
+	return &cached
 }
 
-// find returns the resource, and its storage as an S.
+// find returns the resource of a client and its storage, converted to S. It returns an error if the
+// resource is not served or does not support the verb.
 func find[S any, T codec.Object](c *Client[T]) (*rest.Resource, S, error) {
 	var none S
 	resource := c.access.Find(c.resource.GroupVersion(), c.resource.Resource, c.subresource)
@@ -91,12 +95,12 @@ func find[S any, T codec.Object](c *Client[T]) (*rest.Resource, S, error) {
 	}
 	storage, ok := resource.Storage.(S)
 	if !ok {
-		return nil, none, fmt.Errorf("%s has no such verb", c)
+		return nil, none, fmt.Errorf("%s does not support the verb", c)
 	}
 	return resource, storage, nil
 }
 
-// String is the name of the resource.
+// String returns the name of the resource, in the form resource.group/subresource.
 func (c *Client[T]) String() string {
 	name := c.resource.GroupResource().String()
 	if c.subresource != "" {
@@ -110,7 +114,7 @@ func serverUser() *request.User {
 	return &request.User{Name: "system:apiserver", Groups: []string{request.GroupMasters, request.GroupAuthenticated}}
 }
 
-// context is that of a write as the client's user.
+// context returns the context for a write by the user of the client.
 func (c *Client[T]) context(ctx context.Context, verb string, name types.NamespacedName) context.Context {
 	info := &request.Info{
 		IsResource: true, Verb: verb, Group: c.resource.Group, Version: c.resource.Version, Resource: c.resource.Resource,
@@ -126,7 +130,7 @@ func (c *Client[T]) context(ctx context.Context, verb string, name types.Namespa
 	return ctx
 }
 
-// path is where a request from outside would be sent.
+// path returns the URL path of an equivalent request.
 func path(info *request.Info) string {
 	prefix := "/apis/" + info.Group + "/"
 	if info.Group == "" {

@@ -13,6 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
+// protections returns the definitions of the three controllers.
 func protections() []*protection {
 	volumes, claims := corev1.Resource("persistentvolumes"), corev1.Resource("persistentvolumeclaims")
 	return []*protection{
@@ -36,8 +37,8 @@ func protections() []*protection {
 	}
 }
 
-// usedAmong reports whether one of some objects uses another one.
-func (c *Controller) usedAmong(ctx context.Context, users storage.Interface, used codec.Object) (bool, error) {
+// isUsedByAny reports whether any object in users uses an object.
+func (c *Controller) isUsedByAny(ctx context.Context, users storage.Interface, used codec.Object) (bool, error) {
 	list, err := users.List(ctx, used.GetNamespace(), rest.ListOptions{})
 	if err != nil {
 		return false, err
@@ -57,8 +58,8 @@ func (c *Controller) usedAmong(ctx context.Context, users storage.Interface, use
 	return false, nil
 }
 
-// podUsesClaim reports whether a pod that has a node uses a claim: before it has one,
-// its kubelet will not start it any more.
+// podUsesClaim reports whether a pod on a node uses a claim. The kubelet does not start a pod whose
+// claim is being deleted, so a pod without a node does not count.
 func podUsesClaim(user, used codec.Object) bool {
 	pod, claim := user.(*corev1.Pod), used.(*corev1.PersistentVolumeClaim)
 	if pod.Spec.NodeName == "" {
@@ -68,20 +69,20 @@ func podUsesClaim(user, used codec.Object) bool {
 		if volume.PersistentVolumeClaim != nil && volume.PersistentVolumeClaim.ClaimName == claim.Name {
 			return true
 		}
-		if volume.Ephemeral != nil && !isShutDown(pod) && pod.Name+"-"+volume.Name == claim.Name && metav1.IsControlledBy(claim, pod) {
+		if volume.Ephemeral != nil && !isTerminated(pod) && pod.Name+"-"+volume.Name == claim.Name && metav1.IsControlledBy(claim, pod) {
 			return true
 		}
 	}
 	return false
 }
 
-// isShutDown reports whether the kubelet of a pod is done with it.
-func isShutDown(pod *corev1.Pod) bool {
+// isTerminated reports whether the kubelet has terminated a pod.
+func isTerminated(pod *corev1.Pod) bool {
 	grace := pod.DeletionGracePeriodSeconds
 	return pod.DeletionTimestamp != nil && grace != nil && *grace == 0
 }
 
-// usesClass reports whether a claim or a volume has a class, or is to have it.
+// usesClass reports whether a claim or volume uses a class, or is changing to it.
 func usesClass(user, used codec.Object) bool {
 	class := used.GetName()
 	names := func(name *string) bool { return name != nil && *name == class }

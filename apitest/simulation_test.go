@@ -26,7 +26,7 @@ import (
 	"mainstay.dev/mainstay/apitest"
 )
 
-// TestTime: objects show the time of the test, and expire by it.
+// TestTime checks that objects have the time of Options.Time, and expire after Advance.
 func TestTime(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -137,7 +137,7 @@ func newCertificateRequest(t *testing.T, admin *kubernetes.Clientset) {
 	}
 }
 
-// TestOldTime: a time that the recorded objects of a first start cannot have.
+// TestOldTime checks a time before the time of the recorded objects of a first start.
 func TestOldTime(t *testing.T) {
 	t.Parallel()
 	start := time.Date(1971, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -176,17 +176,16 @@ func newEvent(t *testing.T, admin *kubernetes.Clientset) (name string) {
 	return event.Name
 }
 
-// eventually waits for a condition.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !condition(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("in a minute it has not come to pass that %s", what)
+			t.Fatalf("timed out after a minute: %s", what)
 		}
 	}
 }
 
-// TestSeed: the same seed makes the same uids and names.
+// TestSeed checks that the same seed results in the same UIDs and names.
 func TestSeed(t *testing.T) {
 	t.Parallel()
 	made := func(seed uint64) []string {
@@ -216,7 +215,8 @@ func TestSeed(t *testing.T) {
 	}
 }
 
-// TestStaleGets: gets that allow it are of the moment of the fault, of custom resources too.
+// TestStaleGets checks that gets with resourceVersion=0 return the state at the time of the fault,
+// also for custom resources.
 func TestStaleGets(t *testing.T) {
 	t.Parallel()
 	server := apitest.Start(t)
@@ -261,7 +261,8 @@ func TestStaleGets(t *testing.T) {
 	}
 }
 
-// TestStaleReads: lists that allow it are of the moment of the fault, all others are not.
+// TestStaleReads checks that lists that allow stale data return the state at the time of the fault,
+// and other lists do not.
 func TestStaleReads(t *testing.T) {
 	t.Parallel()
 	server := apitest.Start(t)
@@ -304,7 +305,7 @@ func TestStaleReads(t *testing.T) {
 			t.Errorf("%s: what came after is there: %t", tt.name, got)
 		}
 	}
-	if hits := stale.Hits(); hits != 6 { // T each was requested twice
+	if hits := stale.Hits(); hits != 6 { // three stale lists, each requested twice
 		t.Errorf("the fault has met %d lists, want 6", hits)
 	}
 	stale.Remove()
