@@ -18,7 +18,7 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// mutating is a plugin made of a function.
+// mutating is an admission plugin that calls a function.
 type mutating func(context.Context, *admission.Attributes) error
 
 func (mutating) Name() string                     { return "Mutating" }
@@ -27,8 +27,7 @@ func (m mutating) Mutate(ctx context.Context, a *admission.Attributes) error {
 	return m(ctx, a)
 }
 
-// changing is a plugin that changes the object, or puts a changed copy in its
-// place.
+// changing is a plugin that changes the object, or replaces it with a changed copy.
 func changing(replace bool, change func(codec.Object)) admission.Chain {
 	return admission.Chain{mutating(func(_ context.Context, a *admission.Attributes) error {
 		obj, ok := a.Object.(codec.Object)
@@ -44,7 +43,7 @@ func changing(replace bool, change func(codec.Object)) admission.Chain {
 	})}
 }
 
-// writes are requests that write the object a, after one another.
+// writes are requests that write the object a, in this order.
 func writes(resource, head string) []string {
 	return []string{
 		"POST " + resource + `|{` + head + `"metadata":{"name":"a"}}|` + jsonType,
@@ -90,8 +89,8 @@ func TestAdmissionReplaces(t *testing.T) {
 	}
 }
 
-// TestAdmissionSeesOptions of the operation, by which a client's patch is an
-// update, or a creation.
+// TestAdmissionSeesOptions checks that plugins receive the options of the operation: a patch is an
+// update or a creation.
 func TestAdmissionSeesOptions(t *testing.T) {
 	t.Parallel()
 	var seen []string
@@ -128,8 +127,7 @@ func TestAdmissionSeesOptions(t *testing.T) {
 	}
 }
 
-// TestAdmissionSeesVersions: a plugin sees the object in the version of the
-// request, whichever the server works in.
+// TestAdmissionSeesVersions checks that a plugin receives the object in the version of the request.
 func TestAdmissionSeesVersions(t *testing.T) {
 	t.Parallel()
 	var seen []string
@@ -218,8 +216,8 @@ func TestOwnersAfterAdmission(t *testing.T) {
 	check("a patch", a.must("PATCH "+inA+"configmaps/a", `{"metadata":{"ownerReferences":[`+one+`,`+one+`,`+one+`]}}`, "Content-Type", mergeT))
 }
 
-// TestConnectOptions: admission sees and may change the options of a connection,
-// which has no dry run.
+// TestConnectOptions checks that admission receives and may modify the options of a connection, and
+// that a dry run is rejected.
 func TestConnectOptions(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, endpoints.Config{Admission: admission.Chain{mutating(func(_ context.Context, a *admission.Attributes) error {
@@ -360,8 +358,8 @@ func (a *api) latest() int64 {
 	return n
 }
 
-// TestAdmissionCannotMove: an object stays at the place that was authorized and that other
-// admission plugins looked at.
+// TestAdmissionCannotMove checks that admission cannot change the name or namespace of an object,
+// which were authorized.
 func TestAdmissionCannotMove(t *testing.T) {
 	t.Parallel()
 	elsewhere := func(obj codec.Object) { obj.SetNamespace("kube-system") }
@@ -370,7 +368,7 @@ func TestAdmissionCannotMove(t *testing.T) {
 	for _, kind := range []struct{ collection, head string }{{inA + "configmaps", coreHead}, {inGroup + "widgets", widgetHead}} {
 		for name, test := range map[string]struct {
 			change  func(codec.Object)
-			lines   []string // of writes to an object that exists, then of one that does not
+			lines   []string // writes to an existing object, then to a missing one
 			code    int
 			message string
 		}{

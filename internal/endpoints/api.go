@@ -34,7 +34,8 @@ const (
 	maxJSONPatchOperations = 10000
 )
 
-// Config configures an API. The zero value is valid.
+// Config configures an API. The zero value is valid: it disables admission, managed fields and
+// metrics, and authorizes every creation.
 type Config struct {
 	// Admission modifies and validates every write.
 	Admission admission.Chain
@@ -65,12 +66,12 @@ type Config struct {
 	// that in kube-controller-manager. Clients are warned if the controller is not running. A nil
 	// ControllerRuns disables the warnings.
 	ControllerRuns func(ctx context.Context, name string) bool
-	// UnsafeDeletion permits the deletion of unreadable objects with the required verb
-	// (AllowUnsafeMalformedObjectDeletion).
+	// UnsafeDeletion permits users with the verb unsafe-delete-ignore-read-errors to delete
+	// unreadable objects (AllowUnsafeMalformedObjectDeletion).
 	UnsafeDeletion bool
 	// World is the clock for the times of managed fields; nil means the real clock.
 	World *simulation.World
-	// Logger may be nil.
+	// Logger receives requests that fail with a 500; nil discards them.
 	Logger *slog.Logger
 }
 
@@ -80,7 +81,7 @@ type API struct {
 	managers apply.Managers
 }
 
-// New returns an API. It starts no goroutines.
+// New returns an API that is ready for use. It starts no goroutines and retains config.
 func New(config Config) *API {
 	if config.MaxBodyBytes == 0 {
 		config.MaxBodyBytes = DefaultMaxBodyBytes
@@ -101,12 +102,13 @@ type call struct {
 	operation
 	w http.ResponseWriter
 	r *http.Request
-	// held is the memory charged for the request's body.
+	// reserved is the memory reserved for the request's body or a list in memory.
 	held memory.Hold
 }
 
-// Serve serves a request for a resource, and writes errors as a Status. The context of the request must
-// have a request.Info. It returns when the response is complete, or when a watch has been detached.
+// Serve serves a request for a resource, and writes errors as a Status. The context of the request
+// must have a request.Info. The fields of resource must not change afterwards. Serve blocks until
+// the response is complete or a watch has been detached from the handler's goroutine.
 func (a *API) Serve(w http.ResponseWriter, r *http.Request, resource *rest.Resource) {
 	c := a.newCall(w, r, resource)
 	defer c.held.Release()
@@ -122,7 +124,8 @@ func (a *API) newCall(w http.ResponseWriter, r *http.Request, resource *rest.Res
 	}
 }
 
-// ReadOnly returns a handler that rejects all methods except GET and HEAD.
+// ReadOnly returns a handler that passes GET and HEAD requests to handler, and rejects other
+// methods with a 405 Status.
 func (a *API) ReadOnly(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -133,7 +136,7 @@ func (a *API) ReadOnly(handler http.Handler) http.Handler {
 	})
 }
 
-// WriteNotFound responds to a request for an unknown resource.
+// WriteNotFound responds with the 404 Status of kube-apiserver for an unknown resource.
 func (a *API) WriteNotFound(w http.ResponseWriter, r *http.Request) {
 	a.WriteError(w, r, notFoundResource())
 }

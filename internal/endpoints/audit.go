@@ -15,8 +15,8 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// maxAuditBody is the maximum size of a body in an audit event, in bytes. kube-apiserver buffers
-// whole lists; this server streams them, also with audit.
+// maxAuditBody is the maximum size of a body in an audit event, in bytes. Unlike kube-apiserver,
+// which buffers whole lists, this server streams lists even if they are audited.
 const maxAuditBody = 10 << 20
 
 // auditObject records the object that a client sent.
@@ -31,7 +31,7 @@ func (c *call) auditObject(obj codec.Object, media codec.Media, body []byte) {
 	c.auditRequest(obj, media, body)
 }
 
-// auditRequest records the body of a request as sent; a protobuf body as its object.
+// auditRequest records the body of a request: JSON as sent, other media types converted to JSON.
 func (c *call) auditRequest(obj runtime.Object, media codec.Media, body []byte) {
 	a := request.AuditFrom(c.r.Context())
 	if !a.WantsRequestBody() {
@@ -84,7 +84,8 @@ func (o *operation) auditStored(ctx context.Context, record *codec.Record) {
 	}
 }
 
-// recordBody hands a body in JSON over to be recorded, unless it is too long.
+// recordBody passes a JSON body to set, unless it exceeds maxAuditBody. The audit event is then
+// marked as truncated.
 func recordBody(a *request.Audit, body []byte, set func([]byte)) {
 	if len(body) > maxAuditBody {
 		a.SetTruncated()
@@ -112,7 +113,7 @@ func auditResponse(r *http.Request, media codec.Media, body []byte) {
 	recordBody(a, body, a.SetResponseBody)
 }
 
-// auditProtobuf records a response in protobuf, as the JSON that encode makes.
+// auditProtobuf records a protobuf response as JSON. encode encodes its object for a target.
 func auditProtobuf(r *http.Request, t target, encode func(target) ([]byte, error)) {
 	if a := request.AuditFrom(r.Context()); t.media == codec.Protobuf && a.WantsResponseBody() {
 		t.media = codec.JSON
@@ -132,7 +133,7 @@ func (c *call) auditList(form *listForm, records []*codec.Record) {
 			return
 		}
 		if body.write(item); body.audit == nil {
-			return // it is too long
+			return // the list exceeds maxAuditBody
 		}
 		separator = []byte(",")
 	}
@@ -149,7 +150,8 @@ type auditedBody struct {
 	text  []byte
 }
 
-// newAuditedBody returns nil where the response is not recorded.
+// newAuditedBody returns nil if the response is not recorded. All methods of a nil auditedBody do
+// nothing.
 func newAuditedBody(r *http.Request) *auditedBody {
 	if a := request.AuditFrom(r.Context()); a.WantsResponseBody() {
 		return &auditedBody{audit: a}

@@ -41,7 +41,7 @@ func (c *call) delete(s rest.GracefulDeleter) error {
 	return c.respondRecord(t, code, record)
 }
 
-// respondDeleted responds with a deleted object.
+// respondDeleted responds with a success Status that identifies the deleted object.
 func (c *call) respondDeleted(t target, record *codec.Record) error {
 	obj, err := record.Shared()
 	if err != nil {

@@ -28,7 +28,7 @@ func (c *call) warnPending(record *codec.Record, options metav1.DeleteOptions) {
 	}
 	obj, err := record.Shared()
 	if err != nil {
-		return // the response contains it
+		return // the response reports the error
 	}
 	if what, controller := pendingWork(c.resource.Name, obj); what != "" {
 		c.warnWithout(controller, what)
@@ -51,8 +51,8 @@ func (c *call) warnWithout(controller, what string) {
 	}
 }
 
-// pendingWork describes the work that delays a deletion, and returns the controller that does it. Both
-// are empty if there is none.
+// pendingWork describes the work that delays the deletion of obj, and returns the name of the
+// responsible controller. Both are empty if no work is pending.
 func pendingWork(resource string, obj codec.Object) (what, controller string) {
 	if namespace, ok := obj.(*corev1.Namespace); ok && slices.Contains(namespace.Spec.Finalizers, corev1.FinalizerKubernetes) {
 		return fmt.Sprintf("namespace %q stays Terminating until a controller empties it and removes %q from spec.finalizers",

@@ -27,7 +27,8 @@ func (a *API) WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	WriteStatus(w, r, status)
 }
 
-// WriteStatus writes a Status with its code.
+// WriteStatus writes a Status with its code, in the media type that the client accepts, and the
+// Retry-After header of its details. It sets the kind and API version of status.
 func WriteStatus(w http.ResponseWriter, r *http.Request, status *metav1.Status) {
 	if details := status.Details; details != nil && details.RetryAfterSeconds > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(details.RetryAfterSeconds)))
@@ -42,7 +43,9 @@ func WriteStatus(w http.ResponseWriter, r *http.Request, status *metav1.Status) 
 	}
 }
 
-// StatusOf words any error for a client. The caller owns the result.
+// StatusOf converts an error to the Status of its response: an API error to its own Status, a
+// deadline to a timeout, and other errors to a 500 with their message. Long messages are truncated.
+// The caller owns the result.
 func StatusOf(err error) *metav1.Status {
 	var api apierrors.APIStatus
 	if errors.As(err, &api) {
@@ -72,8 +75,7 @@ func addRefusal(status *metav1.Status, err error) {
 	}
 }
 
-// maxQuote is how much of an object or list a message shows that quotes it, in
-// bytes.
+// maxQuote is the maximum size of a message of a Status, in bytes.
 const maxQuote = 64 << 10
 
 // limitQuotes truncates the messages of a status: some quote client input repeatedly and escape it
@@ -85,7 +87,7 @@ func limitQuotes(status *metav1.Status) {
 	}
 	for i := range status.Details.Causes {
 		if len(status.Details.Causes[i].Message) > maxQuote {
-			details := status.Details.DeepCopy() // the error's own
+			details := status.Details.DeepCopy() // do not modify the details of the error
 			for k := range details.Causes {
 				details.Causes[k].Message = shortened(details.Causes[k].Message)
 			}
@@ -125,5 +127,6 @@ func detailed(err *apierrors.StatusError) error {
 	return err
 }
 
-// NotFoundStatus returns the response for an unknown resource. The caller owns it.
+// NotFoundStatus returns the 404 Status of kube-apiserver for an unknown resource. The caller owns
+// the result.
 func NotFoundStatus() *metav1.Status { return StatusOf(notFoundResource()) }

@@ -85,7 +85,7 @@ func TestErrorsOfStorage(t *testing.T) {
 	}
 }
 
-// TestErrorsOfClientsThatLeft are not the operator's business.
+// TestErrorsOfClientsThatLeft checks that errors after the client has disconnected are not logged.
 func TestErrorsOfClientsThatLeft(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -97,7 +97,7 @@ func TestErrorsOfClientsThatLeft(t *testing.T) {
 	}
 }
 
-// backwards shows the rows of a list in the opposite order, numbered.
+// backwards sorts the rows of a list in reverse order and numbers them.
 type backwards struct{ podColumns }
 
 func (backwards) Arrange(list []codec.Object, rows [][]any) ([]int, error) {

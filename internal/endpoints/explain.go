@@ -15,14 +15,15 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// explainParameter, with the value "admission", makes a dry run return an admission explanation. It
-// is an extension, which kube-apiserver ignores.
+// explainParameter is the query parameter that requests an admission explanation for a dry run,
+// with the value "admission". It is an extension of this server; kube-apiserver ignores it.
 const explainParameter = "explain"
 
-// AdmissionExplanation is the answer to a dry run with explain=admission.
+// AdmissionExplanation is the response to a dry run with explain=admission.
 type AdmissionExplanation struct {
 	metav1.TypeMeta `json:",inline"`
-	// Code is that of the dry run's answer, which is in Object or Status.
+	// Code is the status code of the dry run. Object is its response body if it succeeded, and
+	// Status otherwise.
 	Code   int             `json:"code"`
 	Object json.RawMessage `json:"object,omitempty"`
 	Status json.RawMessage `json:"status,omitempty"`
@@ -82,7 +83,7 @@ func (c *call) mayExplain() bool {
 	if c.authorizer == nil {
 		return true
 	}
-	decision, _, _ := c.authorizer.Authorize(c.r.Context(), &authorizer.Attributes{ // an error does not allow
+	decision, _, _ := c.authorizer.Authorize(c.r.Context(), &authorizer.Attributes{ // on an error, the decision is not DecisionAllow
 		User: request.UserFrom(c.r.Context()), ResourceRequest: true,
 		Verb: "get", APIGroup: authorizer.Group, APIVersion: "v1", Resource: "admissionexplanations",
 	})

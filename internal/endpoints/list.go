@@ -109,7 +109,7 @@ func (c *call) listForm(t target, list *rest.List) (*listForm, error) {
 	return &listForm{head: head, empty: "[]", item: newItemWriter(c.resource.Version).append}, nil
 }
 
-// listTypeName is how kube-apiserver's messages name a list's type.
+// listTypeName returns the name of the list's type in kube-apiserver's messages.
 func (c *call) listTypeName() string {
 	group := c.resource.GroupVersion.Group
 	if group == "" {
@@ -127,8 +127,8 @@ func notOfList(t target, resource *rest.Resource) error {
 		"you requested PartialObjectMetadataList, but the requested object is not a list (*%s.%s)", group, resource.Version.GVK.Kind)
 }
 
-// gather returns the records of a list. Their memory is charged to the request, unless a cache
-// contains them; converted ones are not cached.
+// gather returns the records of a list. Records that no cache contains are counted against the
+// memory limit of requests; converted records are never cached.
 func (c *call) gather(list *rest.List, converted bool) ([]*codec.Record, error) {
 	var records []*codec.Record
 	held := 0
@@ -147,7 +147,8 @@ func (c *call) gather(list *rest.List, converted bool) ([]*codec.Record, error) 
 	return records, nil
 }
 
-// holdList charges the request for a list, of which so many bytes are held by now.
+// holdList reserves memory for a list whose records occupy bytes so far. The error is an API error
+// if no memory is available.
 func (c *call) holdList(bytes int) error {
 	err := c.held.Body(c.r.Context(), bytes)
 	if errors.Is(err, memory.ErrExhausted) {
@@ -212,11 +213,11 @@ func (c *call) appendListHead(dst []byte, list *rest.List) ([]byte, error) {
 // itemWriter appends items of a JSON list.
 type itemWriter struct {
 	version *codec.Version
-	head    []byte // the text before an item's tail
+	head    []byte // the start of an item, up to the part that record.AppendJSONTail appends
 }
 
-// newItemWriter: items of typed kinds do not repeat their type, as Go clients'
-// list types have it; items of untyped kinds do.
+// newItemWriter returns a writer for items of a version. As in kube-apiserver, items of typed kinds
+// omit kind and apiVersion, and items of custom resources repeat them.
 func newItemWriter(v *codec.Version) *itemWriter {
 	w := &itemWriter{version: v, head: []byte("{")}
 	if v.Untyped {

@@ -20,11 +20,11 @@ const (
 	tagListItem = 2<<3 | 2
 )
 
-// protobufList is a list in protobuf, in pieces.
+// protobufList describes a protobuf list whose items are encoded one at a time.
 type protobufList struct {
 	gvk  schema.GroupVersionKind
 	meta metav1.ListMeta
-	// size returns the length of a record's item in bytes, item appends it.
+	// size returns the encoded size of a record's item in bytes. item appends the encoded item.
 	size func(record *codec.Record) (int, error)
 	item func(dst []byte, record *codec.Record) ([]byte, error)
 }
@@ -39,8 +39,8 @@ func (c *call) wholeList(list *rest.List) *protobufList {
 	}
 }
 
-// metadataList returns the list of all objects' metadata. Each object is decoded twice, so that
-// no more than one is held.
+// metadataList returns the list of the objects' metadata. Each object is decoded twice, for its
+// size and its encoding, so that only one decoded object is in memory.
 func metadataList(t target, list *rest.List) *protobufList {
 	partial := func(record *codec.Record) (*metav1.PartialObjectMetadata, error) {
 		obj, err := record.Shared()

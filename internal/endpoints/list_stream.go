@@ -17,7 +17,7 @@ import (
 // records and HTTP/2 frames, and small compared with the list.
 const chunk = 128 << 10
 
-// yamlBatch is how many bytes of items, in JSON, are converted to YAML at a time.
+// yamlBatch is the minimum size of a batch of JSON items that is converted to YAML, in bytes.
 const yamlBatch = 16 << 10
 
 //nolint:gochecknoglobals // a pool of buffers has no state that one server could see of another
@@ -25,7 +25,7 @@ var chunkPool = sync.Pool{New: func() any { b := make([]byte, 0, chunk+chunk/2);
 
 // listForm is the JSON form of a list. The array of items is its last field.
 type listForm struct {
-	// head is the object up to the value of that field.
+	// head is the JSON object up to the value of the items field.
 	head []byte
 	// empty is the value if there are no items: [] or null.
 	empty string
@@ -65,7 +65,7 @@ type listStream struct {
 	form  *listForm
 	text  listText
 	out   bodyWriter
-	buf   []byte // of the text, not written yet
+	buf   []byte // encoded data that is not written yet
 	raw   []byte // the item being added, in JSON
 	count int
 	audit *auditedBody // receives the list in JSON; nil disables it
@@ -93,7 +93,7 @@ func (s *listStream) add(record *codec.Record) (err error) {
 	return err
 }
 
-// append appends an item to the text: without a copy of its JSON if the text is JSON as it is.
+// append encodes an item into buf. Compact JSON is appended directly, without a copy.
 func (s *listStream) append(separator byte, record *codec.Record) (err error) {
 	if _, compact := s.text.(compactText); compact {
 		before := len(s.buf)
@@ -127,8 +127,8 @@ func (s *listStream) end() (err error) {
 	return s.out.finish(s.buf)
 }
 
-// listText turns the pieces of a list in JSON into text of a form. Each function appends to
-// dst, and may keep something back for the next call.
+// listText converts the parts of a JSON list to an output format. Each method appends to dst, and
+// may buffer data until the next call.
 type listText interface {
 	// head appends the text before the items.
 	head(dst []byte) ([]byte, error)
@@ -150,7 +150,7 @@ func newListText(t target, form *listForm) listText {
 	return compactText{form}
 }
 
-// compactText is JSON as it is.
+// compactText is compact JSON.
 type compactText struct{ form *listForm }
 
 func (x compactText) head(dst []byte) ([]byte, error)       { return append(dst, x.form.head...), nil }
@@ -158,7 +158,7 @@ func (x compactText) item(dst, raw []byte) ([]byte, error)  { return append(dst,
 func (x compactText) foot(dst []byte) ([]byte, error)       { return append(dst, "]"+foot...), nil }
 func (x compactText) whole(dst, raw []byte) ([]byte, error) { return append(dst, raw...), nil }
 
-// prettyText is JSON as json.Indent formats it, with two spaces.
+// prettyText is JSON indented by json.Indent, with two spaces.
 type prettyText struct {
 	form    *listForm
 	scratch bytes.Buffer
@@ -196,7 +196,7 @@ type yamlText struct {
 	form *listForm
 	// rest is the text after the array.
 	rest []byte
-	// batch is items in JSON that are not converted yet.
+	// batch contains JSON items that are not converted yet.
 	batch []byte
 }
 
@@ -237,8 +237,8 @@ func (x *yamlText) item(dst, raw []byte) ([]byte, error) {
 	return x.convert(dst)
 }
 
-// convert appends the items of the batch. An array at the top of a document is indented as
-// one in a field of the document is.
+// convert appends the items of the batch as YAML. A top-level array has the same indentation as an
+// array in a field of a document, so the text needs no change.
 func (x *yamlText) convert(dst []byte) ([]byte, error) {
 	if len(x.batch) == 0 {
 		return dst, nil

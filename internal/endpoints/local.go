@@ -20,8 +20,8 @@ import (
 // request's context (request.NewContext) with an Info that contains the object and the authorized
 // user. Package loopback creates such contexts.
 
-// Create creates obj, which is in the version of the resource. It takes ownership of obj. The options
-// contain the field manager.
+// Create creates obj, which is in the version of the resource, and returns the stored record in the
+// hub version. It takes ownership of obj. Errors are API errors.
 func (a *API) Create(ctx context.Context, resource *rest.Resource, obj codec.Object, options metav1.CreateOptions) (*codec.Record, error) {
 	s, ok := resource.Storage.(rest.Creater)
 	if !ok {
@@ -43,8 +43,8 @@ func (a *API) Create(ctx context.Context, resource *rest.Resource, obj codec.Obj
 }
 
 // Update replaces an object with the result of change. change receives an object in the resource's
-// version, which it may modify and return; it may be called several times, and its error is
-// returned unchanged.
+// version, which it may modify and return; it is called again after a conflict, and its error is
+// returned unchanged. A missing object is an API error (404).
 func (a *API) Update(ctx context.Context, resource *rest.Resource, change func(codec.Object) (codec.Object, error), options metav1.UpdateOptions) (*codec.Record, error) {
 	s, ok := resource.Storage.(rest.Updater)
 	if !ok {
@@ -68,7 +68,9 @@ func (a *API) Update(ctx context.Context, resource *rest.Resource, change func(c
 	return record, err
 }
 
-// Apply applies a configuration with the options' field manager, and creates a missing object.
+// Apply applies a configuration with the options' field manager (KEP-555), and creates a missing
+// object. It does not modify configuration. A conflict with another manager is an API error, unless
+// options.Force is set.
 func (a *API) Apply(ctx context.Context, resource *rest.Resource, configuration *unstructured.Unstructured, options metav1.ApplyOptions) (*codec.Record, error) {
 	s, ok := resource.Storage.(rest.Updater)
 	if !ok {
@@ -90,8 +92,8 @@ func (a *API) Apply(ctx context.Context, resource *rest.Resource, configuration 
 	return record, err
 }
 
-// Delete deletes an object. gone reports whether the object no longer exists. record is its last
-// state.
+// Delete deletes an object. gone reports whether the object no longer exists; otherwise it is
+// marked for deletion. record is the last state of the object. Errors are API errors.
 func (a *API) Delete(ctx context.Context, resource *rest.Resource, options metav1.DeleteOptions) (record *codec.Record, gone bool, err error) {
 	s, ok := resource.Storage.(rest.GracefulDeleter)
 	if !ok {

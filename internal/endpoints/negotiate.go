@@ -13,15 +13,15 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// view is a way to look at objects that a client may ask for.
+// view is the representation of objects that a client requests.
 type view uint8
 
 const (
-	// whole objects, as they are.
+	// whole is the complete object.
 	whole view = iota
-	// table of cells for people.
+	// table is a Table, which kubectl prints.
 	table
-	// partial is the metadata of one object, partialList of many.
+	// partial is a PartialObjectMetadata, partialList a PartialObjectMetadataList.
 	partial
 	partialList
 )
@@ -40,7 +40,7 @@ const (
 	forObject = iota
 	forList
 	forWatch
-	// forError: errors are complete objects in all views.
+	// forError: a Status is always sent as a complete object, regardless of the requested view.
 	forError
 )
 
@@ -91,7 +91,8 @@ func negotiate(r *http.Request, purpose int) (target, error) {
 	return negotiateAmong(r, purpose, forms{protobuf: true, table: true})
 }
 
-// negotiateAmong reads the Accept header.
+// negotiateAmong returns the first choice of the Accept header that is among the supported forms.
+// The error is a 406.
 func negotiateAmong(r *http.Request, purpose int, has forms) (target, error) {
 	pretty := wantsPretty(r)
 	header := r.Header.Get("Accept")
@@ -122,7 +123,7 @@ func negotiateAmong(r *http.Request, purpose int, has forms) (target, error) {
 	return target{}, notAcceptable(known, purpose)
 }
 
-// allow reports whether objects with these forms can be shown as t requires.
+// allow reports whether objects are available in the form that t requires.
 func (f forms) allow(t target) bool {
 	switch t.view {
 	case whole:
@@ -133,7 +134,8 @@ func (f forms) allow(t target) bool {
 	return true
 }
 
-// setView reads the parameters as, g and v; it reports whether they can be met.
+// setView sets the view from the parameters as, g and v of a media type. It reports whether they
+// are supported.
 func (t *target) setView(params map[string]string) bool {
 	as := params["as"]
 	if as == "" {
@@ -209,7 +211,8 @@ func mediaOf(mediaType string) (codec.Media, bool) {
 	return codec.JSON, false
 }
 
-// wantsPretty follows the query, or else guesses whether a person is reading.
+// wantsPretty reports whether JSON is indented: as the query specifies, otherwise for the user
+// agents of browsers and command-line tools.
 func wantsPretty(r *http.Request) bool {
 	if strings.Contains(r.URL.RawQuery, "pretty=") {
 		if value := r.URL.Query().Get("pretty"); value != "" {

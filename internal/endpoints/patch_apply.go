@@ -38,8 +38,8 @@ func (c *call) applyPatch(body []byte, manager string, options metav1.PatchOptio
 	return c.applied(m, content, manager, options.Force != nil && *options.Force), nil
 }
 
-// applied makes the change of a configuration that a manager applies. It does not
-// change content.
+// applied returns the function that applies a configuration for a manager. It does not modify
+// content.
 func (o *operation) applied(fields *apply.Manager, content map[string]any, manager string, force bool) rest.UpdateFunc {
 	return func(_ context.Context, current codec.Object) (codec.Object, error) {
 		create := current == nil
@@ -104,8 +104,8 @@ func (c *call) checkDuplicates(body []byte, fieldValidation string) error {
 	return nil
 }
 
-// keepNulls puts members of before that are null into after, where they are
-// missing. Metadata of resources stays as it is: it may not have them.
+// keepNulls copies null members of before to after if after lacks them. It skips the metadata of
+// resources, which must not contain nulls.
 func keepNulls(before, after any) {
 	switch before := before.(type) {
 	case map[string]any:

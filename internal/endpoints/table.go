@@ -30,7 +30,7 @@ func (defaultColumns) Cells(obj codec.Object, _ time.Time) ([]any, []metav1.Tabl
 	return []any{obj.GetName(), obj.GetCreationTimestamp().Time.UTC().Format(time.RFC3339)}, nil, nil
 }
 
-// tableMaker makes tables of one resource for one request.
+// tableMaker builds the Tables of a response.
 type tableMaker struct {
 	convertor rest.TableConvertor
 	version   *codec.Version
@@ -54,7 +54,7 @@ func (c *call) tableMaker(t target) (*tableMaker, error) {
 func (m *tableMaker) table(meta metav1.ListMeta, columns bool) *metav1.Table {
 	t := &metav1.Table{ListMeta: meta}
 	if _, plain := m.convertor.(defaultColumns); !plain {
-		t.Rows = []metav1.TableRow{} // as kube-apiserver: null only where a kind has no columns of its own
+		t.Rows = []metav1.TableRow{} // as in kube-apiserver: null only for kinds without declared columns
 	}
 	t.SetGroupVersionKind(m.gv.WithKind("Table"))
 	if columns {
@@ -87,7 +87,7 @@ func (m *tableMaker) row(record *codec.Record) (metav1.TableRow, error) {
 	return row, nil
 }
 
-// encodeTableOf makes a table of one row.
+// encodeTableOf encodes a Table with one row.
 func (c *call) encodeTableOf(t target, record *codec.Record) ([]byte, error) {
 	m, err := c.tableMaker(t)
 	if err != nil {

@@ -60,7 +60,7 @@ func (c *call) update(s rest.Updater) error {
 	return c.respondRecord(t, codeOf(created), record)
 }
 
-// replacement makes the object of the body of a PUT.
+// replacement decodes and checks the object in the body of a PUT. The caller owns the result.
 func (c *call) replacement(options *metav1.UpdateOptions, body []byte, media codec.Media) (codec.Object, error) {
 	obj, err := c.decodeObject(c.resource.Version, options.FieldValidation, body, media)
 	if err != nil {
@@ -93,7 +93,7 @@ func (o *operation) updateRules(ctx context.Context, options *metav1.UpdateOptio
 	}
 }
 
-// creating returns the options of a creation by a request to update.
+// creating returns the options of a creation that results from an update request.
 func creating(options *metav1.UpdateOptions) *metav1.CreateOptions {
 	return &metav1.CreateOptions{
 		TypeMeta: optionsType("CreateOptions"),

@@ -33,10 +33,10 @@ func (c *call) watch(s rest.Watcher) error {
 	return nil
 }
 
-// following is an active watch.
+// following is a watch with its timeout and encoder.
 type following struct {
 	rest.Watch
-	ctx    context.Context // of the request, which ends when the watch is to end
+	ctx    context.Context // the request's context; its end is the end of the watch
 	timer  *time.Timer     // ends ctx
 	framer *framer
 }
@@ -74,7 +74,7 @@ func (f *following) endAfter(ctx context.Context, timeout time.Duration) {
 
 // end stops the timer and marks the watch as initialized.
 func (f *following) end() {
-	request.WatchInitialized(f.ctx) // at the latest: it may end before
+	request.WatchInitialized(f.ctx) // the watch may end before its initial events are sent
 	f.timer.Stop()
 }
 
@@ -89,7 +89,7 @@ func (c *call) watchTimeout(seconds *int64) time.Duration {
 		return time.Duration(*seconds) * time.Second
 	}
 	least := c.api.config.MinWatchTimeout
-	return least + time.Duration(rand.Int64N(int64(least))) // spread the returns of many clients
+	return least + time.Duration(rand.Int64N(int64(least))) // the random duration spreads the reconnections of clients
 }
 
 // streamEvents starts the response. If possible, the events are sent after the handler has
@@ -152,7 +152,7 @@ func (s *eventStream) run() (done bool) {
 			s.close()
 		}
 	}()
-	done = true // also if this panics
+	done = true // so that a panic also closes the watch
 	for polled := 0; polled < batchesPerRun; polled++ {
 		events, err := rest.Poll(s.ctx, s.Watch, s.resume)
 		switch {
@@ -367,7 +367,7 @@ func (f *framer) appendObject(dst []byte, kind apiwatch.EventType, obj runtime.O
 func (f *framer) appendError(dst []byte, err error) []byte {
 	status := StatusOf(err)
 	if status.Code == http.StatusInternalServerError && status.Reason == "" {
-		status.Reason = metav1.StatusReasonInternalError // as kube-apiserver's watches; clients see no code
+		status.Reason = metav1.StatusReasonInternalError // as in watches of kube-apiserver; clients do not receive the HTTP status code
 	}
 	status.Kind, status.APIVersion = "Status", "v1"
 	framed, failed := f.appendObject(dst, apiwatch.Error, status)

@@ -13,7 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/endpoints/route"
 )
 
-// registered is a registry in which others have some group versions.
+// registered is a registry with group versions of other servers.
 type registered struct {
 	remotes    map[schema.GroupVersion]*apidiscovery.APIVersionDiscovery
 	priorities map[schema.GroupVersion][2]int32

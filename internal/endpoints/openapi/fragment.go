@@ -50,7 +50,7 @@ func readFragments(remotes []*Remote) []*fragment {
 			d := documents[server]
 			body, err := d.read()
 			if err != nil {
-				return // logged where it is fetched
+				return // the function that fetches the document logs the error
 			}
 			if s, err := readFragment(body, d.prefixes); err == nil {
 				fragments[i] = s
@@ -133,9 +133,8 @@ func walkReferences(value any, change func(string) string) {
 	}
 }
 
-// addFragment adds the definitions of a fragment to the document, and returns its
-// paths and parameters. A definition that differs from one of the same name is
-// renamed.
+// addFragment adds the definitions of a fragment to the document, and returns its paths and
+// parameters. It renames definitions that differ from an existing definition with the same name.
 func (d *document) addFragment(s *fragment) (paths, parameters map[string]json.RawMessage, err error) {
 	names, err := d.renames(s)
 	if err != nil {
@@ -191,7 +190,7 @@ func renamed(part json.RawMessage, rename func(string) string) (json.RawMessage,
 	return json.Marshal(value)
 }
 
-// renames returns new names for the definitions of a fragment that differ from existing ones with
+// newNames returns new names for the definitions of a fragment that differ from existing ones with
 // the same name, directly or through references.
 func (d *document) renames(s *fragment) (map[string]string, error) {
 	names := map[string]string{}
@@ -245,8 +244,8 @@ func (d *document) renames(s *fragment) (map[string]string, error) {
 	return names, nil
 }
 
-// sameSchema reports whether definitions are equal, apart from the list of their
-// kinds: each server lists its own.
+// sameSchema reports whether two definitions are equal, except for their lists of kinds, which
+// differ between servers.
 func sameSchema(a, b []byte) bool {
 	if bytes.Equal(a, b) {
 		return true
@@ -263,7 +262,7 @@ func sameSchema(a, b []byte) bool {
 
 // addMembers adds members to the JSON object at the end of w, except existing names.
 func addMembers(w *bytes.Buffer, members map[string]json.RawMessage, there map[string]json.RawMessage) error {
-	w.Truncate(w.Len() - 1) // its closing brace
+	w.Truncate(w.Len() - 1) // remove the closing brace
 	empty := w.Bytes()[w.Len()-1] == '{'
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		if _, have := there[name]; have {

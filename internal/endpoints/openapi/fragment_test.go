@@ -125,7 +125,7 @@ func TestRenamesSpread(t *testing.T) {
 	}
 }
 
-// FuzzShare: no document of another server makes the reader panic.
+// FuzzShare checks that no document of another server causes a panic.
 func FuzzShare(f *testing.F) {
 	f.Add([]byte(remoteDocument))
 	f.Add([]byte(`{"paths":{"/apis/fruit.example.com/v1/":[]},"definitions":{"a":{"$ref":"#/definitions/a"}}}`))

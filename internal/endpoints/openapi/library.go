@@ -20,24 +20,24 @@ import (
 //go:embed data/models.bin
 var modelsFile string
 
-// optionsFile is written by the generator: the query parameters of each kind of
-// options.
+// optionsFile contains the query parameters of each kind of options. It is written by the
+// generator.
 //
 //go:embed data/options.json
 var optionsFile []byte
 
-// library is the schemas of the built-in types. It is safe for concurrent use.
+// library contains the schemas of the built-in types. It is safe for concurrent use.
 type library struct {
 	// options returns the query parameters of a kind of options.
 	options func() map[string][]parameter
-	// digestOfAll identifies all schemas, and the build, on which the documents
-	// depend as well.
+	// digestOfAll returns a digest of all schemas and of the build information, because the
+	// documents also depend on the code.
 	digestOfAll func() string
-	// messages return the protobuf message of documents, by version.
+	// messages contains functions that return the protobuf message of documents, by version.
 	messages  [2]func() *message
 	templates templates
-	// common is the chunk with the schemas of metadata, which all documents
-	// need, once it was first inflated.
+	// commonChunk is the chunk with the schemas of metadata, which all documents need; nil until
+	// its first use.
 	common atomic.Pointer[chunk]
 
 	names, places, digests, uses, used, kinds, chunks table
@@ -108,8 +108,8 @@ func (l *library) find(name string) (uint32, bool) {
 	return low, low < l.size && l.name(low) == name
 }
 
-// kind returns the index of the model of a kind. The kinds of meta, which belong
-// to every group version, are not found here but by name.
+// kind returns the index of the model of a kind. It does not find the kinds of meta.k8s.io, which
+// belong to every group version; find them by name.
 func (l *library) kind(gvk schema.GroupVersionKind) (uint32, bool) {
 	low, high := uint32(0), uint32(len(l.kinds)/16)
 	for low < high {
@@ -172,7 +172,7 @@ type inflater struct {
 	at      *chunk
 }
 
-// schema returns the schema of model i as JSON, which must not be changed.
+// schema returns the schema of model i as JSON. The slice is shared and must not be modified.
 func (f *inflater) schema(i uint32, v version) ([]byte, error) {
 	place := f.library.places[20*i:]
 	if number := place.at(0); f.at == nil || number != f.at.number {

@@ -8,8 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Media types of requests and responses, in the order that the documents list
-// them in.
+// Media types of requests and responses, in the order of kube-apiserver's documents.
 var (
 	anyMedia      = []string{"*/*"}
 	builtinMedia  = []string{"application/json", "application/yaml", "application/vnd.kubernetes.protobuf"}
@@ -71,8 +70,8 @@ func partPathItems(l *library, p *Part, schemas map[string]Schema, v version) ([
 	return m.items, nil
 }
 
-// sortPathItems sorts by paths. Of the library's sorts, which are compiled for each type, the
-// stable one is half as large a part of the binary.
+// sortPathItems sorts by path. The stable sort of package slices adds half as much code to the
+// binary as the other one.
 func sortPathItems(items []pathItem) {
 	slices.SortStableFunc(items, func(a, b pathItem) int { return strings.Compare(a.path, b.path) })
 }
@@ -118,8 +117,7 @@ func (m *pathBuilder) watches(r *Resource, collection string) {
 	}
 }
 
-// operations returns the operations of the actions that the verbs of the resource
-// allow, in the order of the arguments.
+// operations returns the operations of those actions whose verb the resource has, in order.
 func (m *pathBuilder) operations(r *Resource, actions ...string) []operation {
 	var list []operation
 	for _, action := range actions {
@@ -130,7 +128,7 @@ func (m *pathBuilder) operations(r *Resource, actions ...string) []operation {
 	return list
 }
 
-// verbOf returns the verb that an action needs.
+// verbOf returns the verb of an action.
 func verbOf(action string) string {
 	switch action {
 	case "listall":
@@ -257,7 +255,7 @@ func (m *pathBuilder) options(op *operation, kind string) {
 	op.parameters = append(op.parameters, parameters...)
 }
 
-// connect adds the paths of a subresource that is connected to.
+// connect adds the paths of a connect subresource, such as pods/exec.
 func (m *pathBuilder) connect(r *Resource, path string) {
 	suffixes := map[string]string{path: ""}
 	if r.ConnectPath {
@@ -288,7 +286,7 @@ func (m *pathBuilder) connect(r *Resource, path string) {
 	}
 }
 
-// noun is the resource in operation ids.
+// noun returns the form of the resource in operation ids.
 func (m *pathBuilder) noun(r *Resource) string {
 	noun := r.Kind + title(r.Subresource)
 	if r.Namespaced {
@@ -304,8 +302,7 @@ func (m *pathBuilder) object(r *Resource) (schema.GroupVersionKind, string) {
 		kind = m.part.GroupVersion.WithKind(r.Kind)
 	}
 	if m.part.Custom {
-		// As kube-apiserver: even the scale of a custom resource has the kind
-		// of the resource.
+		// As in kube-apiserver, even the scale subresource has the kind of the custom resource.
 		own := m.part.GroupVersion.WithKind(r.Kind)
 		return own, m.model(kind)
 	}

@@ -10,25 +10,25 @@ import (
 	"mainstay.dev/mainstay/internal/codec/jsonplan"
 )
 
-// toProtobuf returns a document as the protobuf message m. Values that the message
-// has no field for are left out.
+// toProtobuf returns a document as the protobuf message m. Values without a field in the message
+// are omitted.
 func toProtobuf(json []byte, m *message) ([]byte, error) {
 	wire, _, err := encode(json, m)
 	return wire, err
 }
 
-// encode is toProtobuf, and returns how many values were left out.
+// encode is like toProtobuf. It also returns the number of omitted values.
 func encode(json []byte, m *message) (wire []byte, left int, err error) {
 	in, i := jsonplan.NewCursor(json)
-	e := encoder{in: in, out: make([]byte, 0, len(json))} // an upper bound
+	e := encoder{in: in, out: make([]byte, 0, len(json))} // usually sufficient: protobuf is shorter than JSON
 	if !in.Ended(e.content(m, i)) {
 		return nil, 0, errors.New("the document is no JSON that can be read")
 	}
 	return e.out, e.left, nil
 }
 
-// encoder writes a JSON text as protobuf in one pass. Its methods take the offset
-// of a value and return that of its end, or jsonplan.Bad.
+// encoder writes a JSON text as protobuf in one pass. Its methods take the offset of a value and
+// return the offset of its end, or jsonplan.Bad.
 type encoder struct {
 	in  *jsonplan.Cursor
 	out []byte
@@ -64,7 +64,7 @@ func (e *encoder) leave(i int) int {
 	return e.in.Skip(i)
 }
 
-// content writes the content of a message, without its length.
+// content writes the content of a message without a tag and length.
 func (e *encoder) content(m *message, i int) int {
 	if m.whole == nil {
 		end, _ := e.object(m, i, nil)
@@ -79,9 +79,9 @@ func (e *encoder) content(m *message, i int) int {
 	return e.choose(m.choices, i)
 }
 
-// choose writes an object as one of several messages. It writes the first, and
-// starts over at a member that meets the condition of another one. That is rare in
-// large objects, whereas looking ahead would read each of them twice per level.
+// choose writes an object as one of several messages. It writes the first choice, and starts again
+// if a member meets the condition of another choice. This is rare in large objects; determining the
+// choice first would read every object twice per level.
 func (e *encoder) choose(choices []choice, i int) int {
 	before, left := len(e.out), e.left
 	for {
@@ -101,8 +101,8 @@ func (e *encoder) choose(choices []choice, i int) int {
 	}
 }
 
-// object writes the members of an object, the first one of each name. It stops at a member that
-// makes one of the later choices a better match.
+// object writes the members of an object. If a name occurs several times, it writes the first
+// member. It stops at a member that makes one of the later choices a better match.
 func (e *encoder) object(m *message, i int, others []choice) (end int, better []choice) {
 	if e.in.At(i) != '{' {
 		return e.leave(i), nil
@@ -142,7 +142,7 @@ func (e *encoder) holds(text string, i int) bool {
 	return end != jsonplan.Bad && end-i == len(text)+2 && e.in.Raw(i+1, end-1) == text
 }
 
-// named writes a member as a message of its name and value.
+// named writes a member as a message that contains its name and value.
 func (e *encoder) named(f *messageField, name string, i int) int {
 	start := e.begin(f.number)
 	e.out = protowire.AppendTag(e.out, nameField, protowire.BytesType)
@@ -191,7 +191,7 @@ func (e *encoder) value(f *messageField, i int, explicit bool) int {
 	}
 }
 
-// text writes a string. Null is written as the empty one, an integer as its digits.
+// text writes a string. Null is written as an empty string, and an integer as its digits.
 func (e *encoder) text(number protowire.Number, i int, explicit bool) int {
 	if e.in.At(i) == '"' {
 		before := len(e.out)

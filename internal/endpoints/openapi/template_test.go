@@ -8,7 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TestTemplates compares documents copied from templates with documents that are built.
+// TestTemplates compares documents that are copied from templates with documents that are built
+// without templates.
 func TestTemplates(t *testing.T) {
 	t.Parallel()
 	l := openLibrary(modelsFile)

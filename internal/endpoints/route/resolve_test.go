@@ -62,7 +62,7 @@ func parsed(t *testing.T, path string) (*http.Request, *request.Info) {
 	return r.WithContext(request.NewContext(r.Context(), &info, time.Now())), &info
 }
 
-// TestResolve checks the facts of a route that filters use.
+// TestResolve checks the properties of a route that filters use.
 func TestResolve(t *testing.T) {
 	t.Parallel()
 	with := func(name string, storage rest.Storage) *rest.Resource {

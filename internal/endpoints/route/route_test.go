@@ -38,7 +38,7 @@ func source(texts ...string) *route.Static {
 	return route.NewStatic(all)
 }
 
-// drawn writes groups as text, one version per entry.
+// drawn formats groups as text, with one entry per version.
 func drawn(groups []rest.Group) []string {
 	var out []string
 	for _, g := range groups {
@@ -88,7 +88,7 @@ func TestCatalogAsksInOrder(t *testing.T) {
 	if diff := cmp.Diff(want, drawn(c.Groups())); diff != "" {
 		t.Errorf("groups (-want +got):\n%s", diff)
 	}
-	for _, g := range c.Groups() { // one at a time they are the same
+	for _, g := range c.Groups() { // Group returns the same groups
 		one, found := c.Group(g.Name)
 		if diff := cmp.Diff(drawn([]rest.Group{g}), drawn([]rest.Group{one})); diff != "" || !found {
 			t.Errorf("group %q (-of all +alone):\n%s", g.Name, diff)

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/mergepatch"
 )
 
-// arrange sorts the elements of a merged list: elements of wanted in the order of wanted, and the
-// other elements in the order of before. It interleaves both according to before.
+// arrange sorts a merged list: the elements of desired in the order of desired, and the others in
+// the order of before. It interleaves both according to before.
 func (l list) arrange(merged, wanted, before []any, objects bool) ([]any, error) {
 	named, others, err := l.part(merged, wanted)
 	if err != nil {
@@ -25,7 +25,7 @@ func (l list) arrange(merged, wanted, before []any, objects bool) ([]any, error)
 	return l.interleave(others, named, before, objects), nil
 }
 
-// part splits elements into the elements that by contains and the others.
+// part splits elements into those that by contains and the others, by merge key.
 func (l list) part(elements, by []any) (named, others []any, err error) {
 	named, others = make([]any, 0, len(elements)), make([]any, 0, len(elements))
 	if l.mergeKey == "" {
@@ -61,7 +61,7 @@ func (l list) part(elements, by []any) (named, others []any, err error) {
 	return named, others, nil
 }
 
-// places are the first positions of the keys in a list.
+// places contains the first position of each merge key in a list.
 type places struct {
 	first map[any]int
 	// odd is the position of the first element that is not an object, or -1.

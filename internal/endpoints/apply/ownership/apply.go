@@ -37,7 +37,7 @@ func (k *Kind) Apply(live codec.Object, applied *unstructured.Unstructured, mana
 	w := k.worker()
 	defer k.done(w)
 	if len(entries) == 0 {
-		// The account begins as if all there is had been written just now.
+		// As in apimachinery, all existing fields are first attributed to beforeFirstApply.
 		if entries, err = k.update(w, k.empty(), live, nil, beforeApply); err != nil {
 			return nil
 		}
@@ -137,7 +137,7 @@ func (k *Kind) takeFromOthers(w *worker, entries []entry, self owner, before, af
 			continue
 		}
 		if !force && meets(e.nodes, own) {
-			return nil, errUncovered // a conflict, which apimachinery words
+			return nil, errUncovered // a conflict: apimachinery creates the error
 		}
 		if left := w.subtract(e.nodes, changes); !sameNodes(left, e.nodes) {
 			e.setNodes(left)
@@ -146,7 +146,7 @@ func (k *Kind) takeFromOthers(w *worker, entries []entry, self owner, before, af
 	return entries, nil
 }
 
-// result makes the object of the document after an apply.
+// result returns the object after an apply, with the new managed fields.
 func (k *Kind) result(w *worker, live codec.Object, before, after any, entries []entry, self owner) (codec.Object, error) {
 	unchanged := sameValue(before, after)
 	e := ownedBy(entries, self)
@@ -171,7 +171,8 @@ func (k *Kind) result(w *worker, live codec.Object, before, after any, entries [
 	return out, nil
 }
 
-// document is an object without its managed fields, for reading.
+// document returns an object as a document without managed fields. The document may share memory
+// with the object and must not be modified.
 func (k *Kind) document(w *worker, live codec.Object) map[string]any {
 	u, ok := live.(*unstructured.Unstructured)
 	if !ok {
@@ -188,7 +189,7 @@ func (k *Kind) document(w *worker, live codec.Object) map[string]any {
 	return content
 }
 
-// objectAfter is object for a document that was made of the one of live.
+// objectAfter creates the object of the document after, which is derived from the document of live.
 func (k *Kind) objectAfter(live codec.Object, before, after map[string]any) (codec.Object, error) {
 	if k.plan == nil || k.documents || live.GetName() == "" { // a new object has no fields to preserve
 		return k.object(after)
@@ -212,7 +213,8 @@ func (k *Kind) object(document map[string]any) (codec.Object, error) {
 	return k.defaulted(out), nil
 }
 
-// defaulted sets the defaults of an object with a Go type. Others are defaulted on read.
+// defaulted sets the defaults of an object with a Go type. Custom resources are defaulted when they
+// are read.
 func (k *Kind) defaulted(obj codec.Object) codec.Object {
 	if k.version.Default != nil {
 		k.version.Default(obj)
@@ -220,7 +222,7 @@ func (k *Kind) defaulted(obj codec.Object) codec.Object {
 	return obj
 }
 
-// owned reports whether any entry has a field, or something below it.
+// owned reports whether a field, or a field below it, is in any entry.
 func owned(entries []entry, path ...string) bool {
 	return slices.ContainsFunc(entries, func(e entry) bool {
 		list := e.nodes

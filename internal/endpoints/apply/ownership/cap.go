@@ -8,14 +8,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// maxUpdaters is how many entries of updates an object may have before the
-// oldest ones are put together.
+// maxUpdaters is the maximum number of update entries of an object. Above it, the oldest entries
+// are merged.
 const maxUpdaters = 10
 
-// ancient is the manager of entries that were put together.
+// ancient is the manager of the merged entry.
 const ancient = "ancient-changes"
 
-// identify names an owner as apimachinery does, which orders owners by it.
+// identify returns the identifier by which apimachinery orders owners.
 func (k *Kind) identify(o owner) string {
 	text, err := json.Marshal(metav1.ManagedFieldsEntry{
 		Manager: o.manager, Operation: o.operation, APIVersion: o.apiVersion, Subresource: o.subresource,
@@ -26,7 +26,7 @@ func (k *Kind) identify(o owner) string {
 	return string(text)
 }
 
-// capUpdaters puts the oldest entries of updates together until there are not too many.
+// capUpdaters merges the oldest update entries until at most maxUpdaters remain.
 func (k *Kind) capUpdaters(w *worker, entries []entry) []entry {
 	var updaters []entry
 	for _, e := range entries {

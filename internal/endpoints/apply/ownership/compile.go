@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// A compiler makes plans of the types of one kind.
+// A compiler creates the plans of the Go types of one kind.
 type compiler struct {
 	schema *smd.Schema
 	made   map[planKey]*plan
@@ -27,7 +27,8 @@ type planKey struct {
 	how    smd.ElementRelationship
 }
 
-// compile makes the plan of a pointer to a struct, and reports whether documents are in it.
+// compile creates the plan of a pointer to a struct. documents reports whether it contains a
+// planDocument.
 func compile(s schemaOf, goType reflect.Type) (_ *plan, documents bool) {
 	c := &compiler{schema: s.schema, made: map[planKey]*plan{}}
 	p := c.plan(goType, s.root())
@@ -115,7 +116,7 @@ func (c *compiler) fill(p *plan, goType reflect.Type, atom smd.Atom) {
 	}
 }
 
-// scalarKind is kind where the merge schema allows such scalars.
+// scalarKind returns kind if the merge schema permits such scalars, otherwise planUnsupported.
 func scalarKind(kind planKind, atom smd.Atom, as smd.Scalar) planKind {
 	if atom.Scalar == nil || *atom.Scalar != as && *atom.Scalar != smd.Untyped {
 		return planUncovered
@@ -123,7 +124,7 @@ func scalarKind(kind planKind, atom smd.Atom, as smd.Scalar) planKind {
 	return kind
 }
 
-// converted is how values are dealt with that have a JSON form of their own.
+// converted returns the planKind of a type with its own JSON encoding.
 func converted(goType reflect.Type, atom smd.Atom) planKind {
 	switch goType {
 	case reflect.TypeFor[metav1.FieldsV1]():
@@ -233,8 +234,8 @@ func (c *compiler) slice(p *plan, goType reflect.Type, l *smd.List) {
 	p.elem = c.plan(goType.Elem(), l.ElementType)
 }
 
-// An associativeList is a plan of which the keys are still to be found: its
-// items may be of a type that is being compiled.
+// An associativeList is a list whose keys are not determined yet, because the type of its items may
+// still be compiling.
 type associativeList struct {
 	plan   *plan
 	schema *smd.List
@@ -254,7 +255,7 @@ func (c *compiler) finish(a associativeList) {
 	}
 }
 
-// keys finds the key fields of a list's items.
+// keys determines the key fields of a list's items. It returns false if a key is unsupported.
 func (c *compiler) keys(p *plan, l *smd.List) bool {
 	atom, ok := c.schema.Resolve(l.ElementType)
 	if !ok || atom.Map == nil {

@@ -96,7 +96,7 @@ func TestKindIsConcurrent(t *testing.T) {
 	group.Wait()
 }
 
-// TestCacheIsBounded fills a cache with sets of which each is another.
+// TestCacheIsBounded fills a cache with different sets.
 func TestCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	l := loads(t)["configmap"]

@@ -37,7 +37,7 @@ type side struct {
 
 func present(v reflect.Value) side { return side{v, true} }
 
-// absence is the mark of a field that is on one side only.
+// absence returns the mark of a field that is present on one side only, or 0 for both sides.
 func absence(l, r bool) mark {
 	switch {
 	case !l:
@@ -139,7 +139,7 @@ func (p *plan) sameEncoding(l, r side) bool {
 		protoequal.Equal(l.Addr().Interface(), r.Addr().Interface()) && p.sameLossy(l.Value, r.Value, false)
 }
 
-// maps compares the entries of maps of which one at least is not empty.
+// maps compares the entries of two maps. At least one map is not empty.
 func (d *differ) maps(p *plan, l, r side) {
 	if l.present && r.present && l.UnsafePointer() == r.UnsafePointer() {
 		return
@@ -200,7 +200,8 @@ func (d *differ) entry(p *plan, name string, l, r side) {
 	d.push(e, m, d.take(n))
 }
 
-// texts compares maps of strings, which most maps are; it is false for others.
+// texts compares maps of type map[string]string, the most common type. It returns false for other
+// types.
 func (d *differ) texts(l, r side) bool {
 	var lm, rm map[string]string
 	if l.present {

@@ -7,8 +7,8 @@ import (
 	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
 )
 
-// documents compares values that have a JSON form of their own, which every
-// merge schema of theirs accepts.
+// documents compares values with their own JSON encoding, which always conform to their merge
+// schema.
 func (d *differ) documents(p *plan, l, r side, lNull, rNull bool) mark {
 	var docs [2]any
 	for i, v := range []side{l, r} {
@@ -178,7 +178,7 @@ func (d *differ) indexDocuments(l *smd.List, list []any) []docItem {
 	return items
 }
 
-// documentItems compares the items with one element, as itemsOf does.
+// documentItems compares the items with one element, like compareItems.
 func (d *differ) documentItems(list *smd.List, e element, l, r []docItem, same sameness) {
 	n := len(d.stack)
 	var m mark

@@ -12,7 +12,7 @@ type item struct {
 	value   reflect.Value
 }
 
-// lists compares associative lists of which one at least is not empty.
+// lists compares two associative lists. At least one list is not empty.
 func (d *differ) lists(p *plan, l, r side) {
 	if l.present && r.present && l.Len() == r.Len() && d.paired(p, l.Value, r.Value) {
 		return
@@ -37,8 +37,8 @@ func (d *differ) lists(p *plan, l, r side) {
 	d.items = d.items[:start]
 }
 
-// index adds the items of a list in order of their elements; items with the
-// same element stay in the order of the list.
+// index appends the items of a list to d.items, sorted by element. Items with the same element keep
+// their order.
 func (d *differ) index(p *plan, l side) {
 	if !l.present {
 		return
@@ -51,7 +51,7 @@ func (d *differ) index(p *plan, l side) {
 	slices.SortStableFunc(d.items[start:], func(x, y item) int { return strings.Compare(x.element, y.element) })
 }
 
-// cutRun cuts the items with element e off the beginning.
+// cutRun splits off the leading items with element e.
 func cutRun(items []item, e element) (run, rest []item) {
 	n := 0
 	for n < len(items) && items[n].element == e {
@@ -60,8 +60,8 @@ func cutRun(items []item, e element) (run, rest []item) {
 	return items[:n], items[n:]
 }
 
-// itemsOf compares the items with one element. There should be one at most on
-// either side; several are one field together.
+// itemsOf compares the items with one element. A valid list has at most one on each side;
+// duplicates count as a single field.
 func (d *differ) itemsOf(p *plan, e element, l, r []item) {
 	n := len(d.stack)
 	var m mark
@@ -118,7 +118,7 @@ func (d *differ) paired(p *plan, l, r reflect.Value) bool {
 	if len(d.stack) == start {
 		return true
 	}
-	// Something is different, so it matters whether items are there twice.
+	// The items differ, so duplicates change the result.
 	if d.repeats(p, r) {
 		d.stack = d.stack[:start]
 		return false
@@ -132,7 +132,7 @@ func (d *differ) repeats(p *plan, l reflect.Value) bool {
 	for i := range l.Len() {
 		for j := range i {
 			if i > 16 {
-				return true // it is cheaper to find out the other way
+				return true // the comparison of sorted items is faster
 			}
 			if p.sameElement(l.Index(i), l.Index(j)) {
 				return true

@@ -34,8 +34,8 @@ const (
 // instead.
 var errUncovered = errors.New("not covered")
 
-// maxExact is the largest integer that is the same as a float64. Sets that are
-// read from JSON hold numbers as float64.
+// maxExact is the largest integer up to which float64 represents all integers exactly. Sets that
+// are decoded from JSON contain numbers as float64.
 const maxExact = 1 << 53
 
 func appendInt(dst []byte, n int64) ([]byte, error) {
@@ -79,7 +79,7 @@ func appendScalar(dst []byte, v any) ([]byte, error) {
 	return dst, errUncovered
 }
 
-// fieldElement is the element of a field, which is its name.
+// fieldElement returns the element of a field, which is its name.
 func fieldElement(name string) (element, error) {
 	if name != "" && name[0] >= markKey {
 		return "", errUncovered

@@ -14,8 +14,8 @@ import (
 // Refill restores empty maps and lists in merged, the result of structured-merge-diff for live and
 // an applied configuration. structured-merge-diff replaces them with null or removes them. Refill
 // restores each one that a manager owns or that is empty in the configuration, as Apply does. It
-// does not modify its arguments. It returns merged itself if no field is missing or the kind is
-// unsupported.
+// does not modify its arguments. It returns merged itself if no field is missing, or if the objects
+// are unsupported.
 func (k *Kind) Refill(live, merged codec.Object, applied *unstructured.Unstructured, manager string) codec.Object {
 	if !k.covers(live) || !k.covers(merged) || applied.GroupVersionKind() != k.gvk {
 		return merged
@@ -169,8 +169,7 @@ func below(set []node, e element) (children []node, isMember bool) {
 	return nil, false
 }
 
-// emptyLike returns an empty map for a map, an empty list for a list, and nil
-// for all else.
+// emptyLike returns an empty map for a map, an empty list for a list, and nil for other values.
 func emptyLike(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -8,13 +8,13 @@ import (
 
 // A reading configures how fieldsOf reads a document.
 type reading struct {
-	// owned fields are left on the stack; others are only looked at.
+	// owned leaves the fields on the stack; otherwise they are only checked.
 	owned bool
-	// checked documents may not conform to their schema. Others do.
+	// checked validates atomic values as well, for documents that may not conform to their schema.
 	checked bool
-	// repeats allows items to be there twice.
+	// repeats permits several items with the same element.
 	repeats bool
-	// emptyLists are owned like empty maps, which only structured-merge-diff includes in its sets.
+	// emptyLists includes empty lists in the set. structured-merge-diff includes only empty maps.
 	emptyLists bool
 }
 

@@ -13,18 +13,18 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// Config configures a Kind.
+// Config configures a Kind. Version and Converter are required.
 type Config struct {
 	Version *codec.Version
-	// Subresource is recorded in the entries of its writers.
+	// Subresource is the subresource in the entries of managed fields; empty for the main resource.
 	Subresource string
-	// ResetFields are the fields that a write does not change.
+	// ResetFields are the fields that writes ignore, by API version.
 	ResetFields map[fieldpath.APIVersion]*fieldpath.Set
-	// Converter has the merge schema of the version.
+	// Converter contains the merge schema of the version.
 	Converter managedfields.TypeConverter
-	// Cache may be shared by many kinds; nil makes one.
+	// Cache may be shared by many kinds; nil creates a cache for this kind.
 	Cache *Cache
-	// World has the time of writes.
+	// World is the clock for the times of entries; nil means the real clock.
 	World *simulation.World
 }
 
@@ -37,8 +37,8 @@ type Kind struct {
 	schema      schemaOf
 	root        smd.TypeRef
 	plan        *plan // nil for objects without a Go type
-	// documents: some values are stored as their original JSON text, which each apply encodes
-	// again.
+	// documents reports whether some values are stored as their original JSON text, which each
+	// apply encodes again.
 	documents bool
 	goType    reflect.Type
 	// reset is the set of fields that their writers do not own.
@@ -48,15 +48,15 @@ type Kind struct {
 	workers sync.Pool // of *worker
 }
 
-// A worker is the memory of one comparison.
+// A worker contains the reusable memory of one operation. It is not safe for concurrent use.
 type worker struct {
 	differ
 	encoder
 	piece []node
 }
 
-// New returns a Kind; nil when the version is not covered: it has no merge
-// schema, or fields that are reset in a way that is not covered.
+// New returns a Kind, or nil if the version is unsupported: it has no merge schema, its Go type is
+// unsupported, or its reset fields cannot be represented.
 func New(config Config) *Kind {
 	v := config.Version
 	sample := v.New()
@@ -96,8 +96,8 @@ func (k *Kind) worker() *worker {
 	return w
 }
 
-// done releases the memory of a worker and all nodes that it created. Remaining references are
-// released with the pool.
+// releaseWorkspace releases the memory of a worker and all nodes that it created. Remaining
+// references are released with the pool.
 func (k *Kind) done(w *worker) {
 	w.items, w.names, w.stack, w.free = w.items[:0], w.names[:0], w.stack[:0], nil
 	k.workers.Put(w)
@@ -108,7 +108,8 @@ func (k *Kind) covers(obj codec.Object) bool {
 	return reflect.TypeOf(obj) == k.goType && obj.GetObjectKind().GroupVersionKind() == k.gvk
 }
 
-// strippedRoot and strippedMeta name the fields that no manager owns.
+// strippedRoot and strippedMeta report whether no manager owns a field of the object or its
+// metadata.
 func strippedRoot(name string) bool {
 	return name == "apiVersion" || name == "kind" || name == "metadata"
 }

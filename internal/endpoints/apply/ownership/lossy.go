@@ -6,7 +6,7 @@ import "reflect"
 // distinguishes them for fields without omitempty, and structured-merge-diff in atomic values, in
 // which it also distinguishes times and quantities with the same JSON.
 
-// lossy reports whether an encoding has values of the kind in fewer ways than Go.
+// lossy reports whether different Go values of the kind may have the same encoding.
 func (k planKind) lossy() bool {
 	switch k {
 	case planList, planMap, planQuantity, planTime, planMicroTime:
@@ -17,8 +17,8 @@ func (k planKind) lossy() bool {
 
 func (k planKind) mayBeEmpty() bool { return k == planList || k == planMap }
 
-// findLossy marks the plans of which the encodings are not enough to find that two values
-// are the same.
+// findLossy sets holdsLossy and ambiguous of all plans: equal encodings do not imply equal values
+// of these plans.
 func (c *compiler) findLossy() {
 	for changed := true; changed; {
 		changed = false

@@ -24,7 +24,7 @@ var words = []string{"", "a", "b", "a b", "a/b", `say "x"`, "TCP", "UDP", "ä", 
 
 func (m mutator) word() string { return words[m.IntN(len(words))] }
 
-// mutate changes about n things in an object.
+// mutate makes about n random changes to an object.
 func (m mutator) mutate(obj any, n int) {
 	for range n {
 		m.change(reflect.ValueOf(obj).Elem(), 0)
@@ -114,7 +114,7 @@ func (m mutator) slice(v reflect.Value, depth int) {
 	case n == 0 || what < 4:
 		item := reflect.New(v.Type().Elem()).Elem()
 		if n > 0 && m.one(2) {
-			item.Set(v.Index(m.IntN(n))) // the same once more
+			item.Set(v.Index(m.IntN(n))) // duplicate an item
 		}
 		v.Set(reflect.Append(copied(v), item))
 		for range m.IntN(3) {
@@ -169,8 +169,8 @@ func (m mutator) key(v reflect.Value) reflect.Value {
 	return keys[m.IntN(len(keys))]
 }
 
-// settle caches the text of every quantity, as encoding does for some of them. Go comparisons
-// distinguish quantities with and without a cached text.
+// cacheQuantities caches the text of every quantity, as encoding does for some of them. Go
+// comparisons distinguish quantities with and without a cached text.
 func settle(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:

@@ -11,8 +11,8 @@ import (
 type planKind uint8
 
 const (
-	// planUncovered values are left to apimachinery, such as fields that the merge
-	// schema does not know.
+	// planUncovered values are handled by apimachinery, for example fields that are not in the
+	// merge schema.
 	planUncovered planKind = iota
 	// planManagedFields values are managed fields, which belong to no set.
 	planManagedFields
@@ -34,25 +34,26 @@ const (
 	planTime
 	planMicroTime
 	planIntOrString
-	planDuration // a scalar with a JSON form of its own
+	planDuration // a scalar with its own JSON encoding
 )
 
 // A plan is the treatment of values of a Go type with a merge schema. It is immutable after
 // compilation.
 type plan struct {
 	kind planKind
-	// pointer: values are pointers, which may be nil.
+	// pointer reports whether values are pointers, which may be nil.
 	pointer bool
 	// atomic containers are owned as a whole.
 	atomic bool
-	// fallible: some values do not conform to the merge schema, or are unsupported.
+	// fallible reports whether some values do not conform to the merge schema, or are unsupported.
 	fallible bool
 
 	// object reports whether values are whole objects. Most of their fields do not change in a
 	// write.
 	object bool
 
-	// holdsLossy: values contain lossy parts; ambiguous: two values may differ in such parts only.
+	// holdsLossy reports whether values contain lossy parts, and ambiguous whether two values may
+	// differ only in such parts.
 	holdsLossy, ambiguous bool
 
 	fields []field // of structs, in order of their names
@@ -61,7 +62,7 @@ type plan struct {
 	// associative lists have items with keys, or set elements without keys.
 	associative bool
 	keys        []keyField
-	// keysOptional: an item may omit all keys, which is invalid.
+	// keysOptional reports whether an item may omit all keys, which is invalid.
 	keysOptional bool
 
 	// ref is the merge schema of a document.
@@ -69,7 +70,7 @@ type plan struct {
 	entry *value.TypeReflectCacheEntry
 }
 
-// A field of a struct, as JSON has it.
+// A field is a field of a struct in its JSON form.
 type field struct {
 	name     string
 	index    []int

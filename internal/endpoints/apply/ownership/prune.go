@@ -6,9 +6,9 @@ import (
 	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
 )
 
-// prune returns a merged document without the fields that its manager applied last time, but not
-// now, and no other manager owns. managed are the fields of all managers including the applied
-// ones, nulls the fields that are applied as null.
+// prune removes the fields from a merged document that the manager applied last time but not now,
+// unless another manager owns them. managed are the fields of all managers including the applied
+// ones, and nulls are the fields that are applied as null. merged is not modified.
 func (d *differ) prune(s schemaOf, merged map[string]any, last, managed, nulls []node) map[string]any {
 	lastNamed := d.named(s, s.root(), last)
 	inMerged := d.named(s, s.root(), d.fields(s, merged))
@@ -24,7 +24,7 @@ func (d *differ) prune(s schemaOf, merged map[string]any, last, managed, nulls [
 	return out
 }
 
-// fields are the fields that a conforming document sets.
+// documentFields returns the fields that a conforming document sets.
 func (d *differ) fields(s schemaOf, v any) []node {
 	n := len(d.stack)
 	d.fieldsOf(s.root(), v, reading{owned: true, repeats: true})
@@ -42,8 +42,7 @@ func (b *builder) intersect(x, y []node) []node {
 	return b.take(n)
 }
 
-// named returns a set together with the declared fields that lead to its
-// members.
+// named returns a set with the declared fields on the paths to its members.
 func (b *builder) named(s schemaOf, ref smd.TypeRef, set []node) []node {
 	atom, _ := s.schema.Resolve(ref)
 	n := len(b.stack)

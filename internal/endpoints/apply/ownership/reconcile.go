@@ -4,7 +4,7 @@ import (
 	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
 )
 
-// A schemaOf is the merge schema of one kind: a type of a schema, by name.
+// A schemaOf is the merge schema of a kind: a named type in a schema.
 type schemaOf struct {
 	schema *smd.Schema
 	name   string
@@ -12,9 +12,9 @@ type schemaOf struct {
 
 func (s schemaOf) root() smd.TypeRef { return smd.TypeRef{NamedType: &s.name} }
 
-// reconciled reports whether a set is consistent with a merge schema, as
-// typed.ReconcileFieldSetWithSchema would make it. Fields below one that has become atomic must be
-// replaced by it; this happens once after an upgrade and is left to structured-merge-diff.
+// reconciled reports whether typed.ReconcileFieldSetWithSchema would leave a set unchanged. Fields
+// below one that has become atomic must be replaced by it; this happens once after an upgrade and
+// is left to structured-merge-diff.
 func (s schemaOf) reconciled(set []node) bool {
 	return s.reconciledBelow(s.root(), set, false)
 }

@@ -11,7 +11,8 @@ import (
 // inserted into a copy of the live object. before and after are values of the two documents, which
 // share the memory of unchanged parts.
 
-// reread makes the object of the document after, live being that of before.
+// reread returns the object of the document after. before is the document of live, which is not
+// modified.
 func (k *Kind) reread(live codec.Object, before, after map[string]any) (codec.Object, error) {
 	part, changed := k.plan.changed(before, after)
 	if !changed {
@@ -117,14 +118,15 @@ func unchanged(before, after any) bool {
 	return sameMemory(before, after)
 }
 
-// fieldwise reports whether the values are structs that are there on both sides.
+// fieldwise reports whether both values are structs, so that their fields can be compared.
 func (p *plan) fieldwise(before, after any) bool {
 	l, _ := before.(map[string]any)
 	r, _ := after.(map[string]any)
 	return p.kind == planStruct && l != nil && r != nil
 }
 
-// itemwise reports whether the values are lists of structs, as many on both sides.
+// itemwise reports whether both values are lists of structs with the same length, so that their
+// items can be compared.
 func (p *plan) itemwise(before, after any) bool {
 	l, _ := before.([]any)
 	r, _ := after.([]any)

@@ -71,7 +71,8 @@ func sameNumber(l, r any) bool {
 	return l == r
 }
 
-// sameMemory reports whether two containers are one and the same.
+// sameMemory reports whether two values are the same map or list in memory. It returns false for
+// scalars, nil maps and empty lists.
 func sameMemory(l, r any) bool {
 	switch l := l.(type) {
 	case map[string]any:

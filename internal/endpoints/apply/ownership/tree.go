@@ -11,9 +11,10 @@ import (
 type mark uint8
 
 const (
-	// member: the field itself is in the set.
+	// member means that the field itself is in the set.
 	member mark = 1 << iota
-	// removed: in a comparison, the field no longer exists. Added or changed fields are members.
+	// removed means that the field no longer exists, in the result of a comparison. Added and
+	// changed fields are members.
 	removed
 )
 
@@ -30,7 +31,7 @@ type nodes struct{ free []node }
 
 const pieceOfNodes = 128
 
-// keep returns a copy of a slice, with no room to grow.
+// clone returns a copy of a slice without spare capacity.
 func (a *nodes) keep(list []node) []node {
 	n := len(list)
 	if n == 0 {
@@ -109,14 +110,14 @@ type builder struct {
 	stack []node
 }
 
-// take ends the list that began when the stack was n long.
+// popList removes the nodes above n from the stack and returns them as a list.
 func (b *builder) take(n int) []node {
 	list := b.keep(b.stack[n:])
 	b.stack = b.stack[:n]
 	return list
 }
 
-// push adds a node to the list, unless it is without use.
+// push adds a node to the stack, unless it has neither a mark nor children.
 func (b *builder) push(e element, m mark, children []node) {
 	if m != 0 || len(children) > 0 {
 		b.stack = append(b.stack, node{e, m, children})
@@ -190,7 +191,7 @@ func marks(list []node, m mark) bool {
 	return false
 }
 
-// exclude returns set without the members of out and all that is below them.
+// exclude returns set without the members of out and the fields below them.
 func (b *builder) exclude(set, out []node) []node {
 	if len(out) == 0 {
 		return set

@@ -12,7 +12,7 @@ import (
 
 // Update records in obj that manager replaced live with obj. live is empty for a new object. In
 // unsupported cases, Update returns false without a change. It modifies only the managed fields of
-// obj, which share only times with other objects.
+// obj, whose new value shares only times with other objects.
 func (k *Kind) Update(live, obj codec.Object, manager string) bool {
 	if !k.covers(live) || !k.covers(obj) || !coveredText(manager) {
 		return false
