@@ -25,7 +25,7 @@ func TestCreateFillsMetadata(t *testing.T) {
 		strategy   registry.Strategy
 		generation int64
 	}{
-		"without generation": {registry.Strategy{}, 7}, // as the client had it
+		"without generation": {registry.Strategy{}, 7}, // as the client sent it
 		"with generation":    {registry.Strategy{Generation: true}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -137,7 +137,7 @@ func TestCreateTwice(t *testing.T) {
 	wantStatus(t, err, 409, `object is being deleted: pods "p" already exists`)
 }
 
-// takenStorage reports a conflict of names for the first creations.
+// takenStorage returns ErrExists for the first creations.
 type takenStorage struct {
 	storage.Interface
 	taken int
@@ -347,7 +347,7 @@ func TestCreateDryRun(t *testing.T) {
 	wantStatus(t, err, 409, `pods "p" already exists`)
 }
 
-// ttlStorage notes the TTL of each write.
+// ttlStorage records the TTL of each write.
 type ttlStorage struct {
 	storage.Interface
 	seen []time.Duration

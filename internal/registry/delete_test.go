@@ -156,7 +156,8 @@ func TestGracePeriods(t *testing.T) {
 				if got.DeletionGracePeriodSeconds == nil || *got.DeletionGracePeriodSeconds != left {
 					t.Errorf("step %d: grace period %v; want %d", i, got.DeletionGracePeriodSeconds, left)
 				}
-				// Counted from the first announcement, give or take the test's own time.
+				// The period starts at the first deletion; the test permits some time for its own
+				// execution.
 				due := got.DeletionTimestamp.Sub(begun) - time.Duration(left)*time.Second
 				if due < 0 || due > 20*time.Second {
 					t.Errorf("step %d: due %v after the first announcement and %d s", i, due, left)
@@ -288,8 +289,8 @@ func TestStatusWriteReleases(t *testing.T) {
 	}
 }
 
-// TestDeletePreconditionsOfItsOwn: kinds that have more to do than to be marked
-// word conflicts otherwise, as in kube-apiserver.
+// TestDeletePreconditionsOfItsOwn checks the conflict message of kinds with PrepareForDelete, which
+// differs as in kube-apiserver.
 func TestDeletePreconditionsOfItsOwn(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, &registry.Strategy{PrepareForDelete: func(codec.Object) {}}, nil)
@@ -311,7 +312,7 @@ func TestDeletePreconditions(t *testing.T) {
 	if d := statusOf(err).Details; d == nil || d.Kind != "Pod" {
 		t.Errorf("details %+v; want the kind", d)
 	}
-	// An older revision, and one that was never there.
+	// An older revision, and a revision that never existed.
 	if _, err := e.change(e.Store, "p", func(p *corev1.Pod) { p.Spec.NodeName = "n" }, noOptions()); err != nil {
 		t.Fatal(err)
 	}

@@ -20,11 +20,11 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// brokenStorage fails always in the same way.
+// brokenStorage always returns the same error.
 type brokenStorage struct {
 	storage.Interface
 	err error
-	// inItems fails lists while they are run through, and watches in Next.
+	// inItems reports whether lists fail during iteration and watches in Next.
 	late bool
 }
 
@@ -54,7 +54,7 @@ func (s *brokenStorage) Watch(context.Context, string, rest.ListOptions) (rest.W
 	return storage.FailedWatch(s.err), nil
 }
 
-// ask calls every verb and returns their errors by name.
+// callAll calls every verb and returns the errors by verb.
 func ask(e *env) map[string]error {
 	e.Helper()
 	_, create := e.Create(e.ctx, pod("p"), nil, metav1.CreateOptions{})
@@ -97,7 +97,7 @@ func TestErrors(t *testing.T) {
 	for name, test := range map[string]struct {
 		err  error
 		want metav1.Status
-		// update, if not nil, is the Status of updates instead.
+		// update is the Status of updates if it differs; may be nil.
 		update *metav1.Status
 		// named reports that details and message contain the object's name.
 		named bool

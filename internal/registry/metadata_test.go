@@ -74,7 +74,7 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
-// testDying is about objects that are marked for deletion.
+// testDying tests objects that are marked for deletion.
 func (s *Strategy) testDying(t *testing.T) {
 	t.Helper()
 	due, later, grace, longer := metav1.NewTime(time.Unix(2, 0)), metav1.NewTime(time.Unix(3, 0)), int64(1), int64(2)

@@ -39,7 +39,7 @@ type ScaleValues struct {
 	SpecReplicas, StatusReplicas int32
 	Selector                     string
 	// MissingError is the error of a read request if the object has no desired number of replicas;
-	// nil makes the number 0.
+	// nil reports the number as 0.
 	MissingError error
 }
 

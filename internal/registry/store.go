@@ -126,8 +126,8 @@ func (w *watch) apiError(ctx context.Context, err error) error {
 	return w.store.apiError(err, "", "watch")
 }
 
-// limited runs work with the limiter acquired, if there is one. It returns the error of work or of
-// ctx.
+// withLimiter runs work while it holds the limiter, if there is one. It returns the error of work
+// or of ctx.
 func (s *Store) limited(ctx context.Context, work func() error) error {
 	if s.Limiter == nil {
 		return work()

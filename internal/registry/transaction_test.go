@@ -167,8 +167,8 @@ func TestFinalizersAndTransactions(t *testing.T) {
 	}
 }
 
-// TestTransactionsTriedAgain: an address that another writer took in between is
-// not given twice; the next is.
+// TestTransactionsTriedAgain checks that a writer selects the next address after a conflict with
+// another writer over an address.
 func TestTransactionsTriedAgain(t *testing.T) {
 	t.Parallel()
 	e, a := newAddresses(t, 3)
@@ -206,7 +206,7 @@ func TestTransactionsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestManyTransactions: writers that compete for few addresses get each one once.
+// TestManyTransactions checks that concurrent writers never receive the same address.
 func TestManyTransactions(t *testing.T) {
 	t.Parallel()
 	const writers = 12

@@ -39,7 +39,7 @@ type Config struct {
 	Metrics *reflector.Metrics
 }
 
-// Ledger contains the quotas of all namespaces. It is safe for concurrent use after Open.
+// Ledger contains the quotas of all namespaces. It is safe for concurrent use after Configure.
 type Ledger struct {
 	config Config
 
@@ -53,11 +53,12 @@ type Ledger struct {
 // Resource returns the resource of quotas.
 func Resource() schema.GroupResource { return schema.GroupResource{Resource: "resourcequotas"} }
 
-// New returns a Ledger without quotas. Observer and Account can be called before Open.
+// New returns a Ledger without quotas. Call Configure before other methods than Observer and
+// Account.
 func New() *Ledger { return &Ledger{namespaces: map[string][]*codec.Record{}} }
 
-// Open sets the configuration. It must be called before the other methods except Observer and Account,
-// and not concurrently with them.
+// Configure sets the configuration. It must be called before the other methods except Observer and
+// Account, and not concurrently with them.
 func (l *Ledger) Open(config Config) { l.config = config }
 
 // records returns the quotas of a namespace, sorted by name. A write in a namespace without quotas has

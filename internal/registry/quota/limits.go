@@ -50,7 +50,7 @@ type measured struct {
 	use, oldUse corev1.ResourceList // nil if Object or Old is nil
 }
 
-// measure returns the usage of a write, or false if it cannot affect any quota.
+// measure returns the usage of a write before and after, or false if quotas ignore the resource.
 func measure(ctx context.Context, w *Write) (measured, bool) {
 	e, ok := evaluatorOf(w.Resource)
 	m := measured{Write: w, evaluator: e, now: simulation.Now(ctx)}

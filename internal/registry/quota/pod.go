@@ -154,8 +154,8 @@ func actual(status *corev1.ContainerStatus) corev1.ResourceRequirements {
 	return *status.Resources
 }
 
-// greatest returns the greatest quantity of each resource. Where only the first list has
-// any it is that list.
+// maxQuantities returns the maximum quantity of each resource. It returns the first list itself if
+// all others are empty.
 func greatest(lists ...corev1.ResourceList) corev1.ResourceList {
 	if !slices.ContainsFunc(lists[1:], func(l corev1.ResourceList) bool { return len(l) > 0 }) {
 		return lists[0]

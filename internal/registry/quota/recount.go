@@ -13,12 +13,13 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// ListFunc returns the newest list of the objects of a resource in a namespace; nil if the resource
-// does not exist.
+// ListFunc lists the objects of a resource in a namespace at the newest revision. It returns nil
+// without an error if the resource does not exist. It may block.
 type ListFunc func(ctx context.Context, resource schema.GroupResource, namespace string) (*rest.List, error)
 
-// Recount returns the usage of a quota, computed from the objects of its namespace. It blocks for one
-// list per resource.
+// Recount returns the usage of a quota, computed from the objects of its namespace. It blocks for
+// one list per resource. The caller owns the result; an error of list is wrapped. Writes during the
+// recount are not included consistently.
 func Recount(ctx context.Context, quota *corev1.ResourceQuota, list ListFunc) (corev1.ResourceList, error) {
 	used := corev1.ResourceList{}
 	for name := range quota.Spec.Hard {

@@ -17,12 +17,12 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// shown is a list of quantities as text, in order.
+// shown formats a list of quantities, sorted.
 func shown(list corev1.ResourceList) string {
 	return texts(slices.Sorted(maps.Keys(list)), list)
 }
 
-// parse reads the spec and status of an object.
+// parse decodes the spec and status of an object.
 func parse[T any](t *testing.T, text string) *T {
 	t.Helper()
 	obj := new(T)
