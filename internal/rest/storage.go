@@ -220,7 +220,7 @@ type List struct {
 	Uncached bool
 }
 
-// Event is an event of a watch.
+// Event is an event of a watch. The record is shared and must not be modified.
 type Event struct {
 	// Type is Added, Modified, Deleted or Bookmark. Next returns errors as Go errors.
 	Type watch.EventType
