@@ -176,7 +176,7 @@ func Release(r *http.Request) {
 	}
 }
 
-// Warnings collects the texts of the Warning headers of a response. It is safe for concurrent use.
+// Warnings contains the texts of the Warning headers of a response. It is safe for concurrent use.
 // The zero value is empty.
 type Warnings struct {
 	mu struct {
