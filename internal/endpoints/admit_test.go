@@ -237,13 +237,13 @@ func TestConnectOptions(t *testing.T) {
 
 // deciding is an authorizer that returns a fixed decision and records the attributes.
 type deciding struct {
-	create authorizer.Decision
-	err    error
-	asked  *[]authorizer.Attributes
+	create    authorizer.Decision
+	err       error
+	requested *[]authorizer.Attributes
 }
 
 func (d deciding) Authorize(_ context.Context, a *authorizer.Attributes) (authorizer.Decision, string, error) {
-	*d.asked = append(*d.asked, *a)
+	*d.requested = append(*d.requested, *a)
 	return d.create, "because", d.err
 }
 
@@ -268,14 +268,14 @@ func TestCreateOnUpdate(t *testing.T) {
 		"cannot be found out": {authorizer.DecisionNoOpinion, errors.New("trouble"), 500, "Internal error occurred: trouble"},
 	} {
 		for how, creation := range creations {
-			var asked []authorizer.Attributes
-			a := newAPI(t, endpoints.Config{Authorizer: deciding{test.decision, test.err, &asked}})
+			var requested []authorizer.Attributes
+			a := newAPI(t, endpoints.Config{Authorizer: deciding{test.decision, test.err, &requested}})
 			a.stores["configmaps"].Strategy.AllowCreateOnUpdate = true
 			got := a.do(creation[0], creation[1], "Content-Type", creation[2])
 			got.want(test.code, test.message)
 			want := []authorizer.Attributes{{User: &request.User{Name: "tester"}, Verb: "create", ResourceRequest: true, APIVersion: "v1", Namespace: "a",
 				Resource: "configmaps", Name: "a", Path: inA + "configmaps/a"}}
-			if diff := cmp.Diff(want, asked); diff != "" {
+			if diff := cmp.Diff(want, requested); diff != "" {
 				t.Errorf("%s, %s: asked (-want +got):\n%s", name, how, diff)
 			}
 			if there := a.do("GET "+inA+"configmaps/a", "").Code == 200; there != (test.code == 201) {
@@ -283,11 +283,11 @@ func TestCreateOnUpdate(t *testing.T) {
 			}
 			// Updates of existing objects are not authorized again.
 			a.must("POST "+inA+"configmaps", `{"metadata":{"name":"there"}}`)
-			asked = nil
+			requested = nil
 			a.must("PUT "+inA+"configmaps/there", `{"metadata":{"name":"there","labels":{"a":"b"}}}`)
 			a.must("PATCH "+inA+"configmaps/there", `{}`, "Content-Type", mergeT)
-			if len(asked) > 0 {
-				t.Errorf("%s, %s: asked %+v of an update", name, how, asked)
+			if len(requested) > 0 {
+				t.Errorf("%s, %s: an update requested %+v", name, how, requested)
 			}
 		}
 	}

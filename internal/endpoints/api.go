@@ -103,7 +103,7 @@ type call struct {
 	w http.ResponseWriter
 	r *http.Request
 	// reserved is the memory reserved for the request's body or a list in memory.
-	held memory.Hold
+	reserved memory.Hold
 }
 
 // Serve serves a request for a resource, and writes errors as a Status. The context of the request
@@ -111,7 +111,7 @@ type call struct {
 // the response is complete or a watch has been detached from the handler's goroutine.
 func (a *API) Serve(w http.ResponseWriter, r *http.Request, resource *rest.Resource) {
 	c := a.newCall(w, r, resource)
-	defer c.held.Release()
+	defer c.reserved.Release()
 	if err := c.respond(); err != nil {
 		a.WriteError(w, r, err)
 	}
@@ -120,7 +120,7 @@ func (a *API) Serve(w http.ResponseWriter, r *http.Request, resource *rest.Resou
 func (a *API) newCall(w http.ResponseWriter, r *http.Request, resource *rest.Resource) *call {
 	return &call{
 		operation: operation{api: a, resource: resource, info: request.InfoFrom(r.Context()), authorizer: a.config.Authorizer},
-		w:         w, r: r, held: a.config.Memory.Hold(),
+		w:         w, r: r, reserved: a.config.Memory.Hold(),
 	}
 }
 
@@ -142,7 +142,7 @@ func (a *API) WriteNotFound(w http.ResponseWriter, r *http.Request) {
 }
 
 func (c *call) respond() error {
-	if wantsExplanation(c.r) {
+	if requestsExplanation(c.r) {
 		return c.explain()
 	}
 	return c.serve()

@@ -78,7 +78,7 @@ func (c connectRecorder) Connect(_ context.Context, name types.NamespacedName, _
 }
 
 func (connectRecorder) Connection() rest.Connection {
-	return rest.Connection{TakesPath: true, Methods: []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}}
+	return rest.Connection{AllowsPath: true, Methods: []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}}
 }
 
 // connectVerbs are the verbs that authorize a connection, by method.

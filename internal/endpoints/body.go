@@ -26,7 +26,7 @@ func (c *call) readBody() ([]byte, error) {
 		return nil, tooLarge(limit)
 	}
 	reader := io.LimitReader(c.r.Body, limit+1)
-	room := func(bytes int) error { return c.held.Body(c.r.Context(), bytes) }
+	room := func(bytes int) error { return c.reserved.Body(c.r.Context(), bytes) }
 	body, err := readAll(reader, c.r.ContentLength, room)
 	var maxBytes *http.MaxBytesError
 	switch {
@@ -168,14 +168,14 @@ func (c *call) checkStrict(v *codec.Version, fieldValidation string, err error) 
 		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", v.GVK.Kind, v.GVK.Version, v.GVK.Kind, strict))
 	}
 	for _, problem := range strict.Errors() {
-		c.warnOfFaults(problem.Error())
+		c.warnStrictErrors(problem.Error())
 	}
 	return nil
 }
 
-// warnOfFaults adds a warning for each line of the errors of strict decoding: the YAML decoder
+// warnStrictErrors adds a warning for each line of the errors of strict decoding: the YAML decoder
 // returns them as one error.
-func (c *call) warnOfFaults(faults string) {
+func (c *call) warnStrictErrors(faults string) {
 	for line := range strings.SplitSeq(strings.TrimPrefix(faults, "yaml: unmarshal errors:\n"), "\n") {
 		request.AddWarning(c.r.Context(), strings.TrimSpace(line))
 	}

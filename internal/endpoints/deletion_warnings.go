@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// noController is the end of all warnings of this file.
-const noController = "that controller is disabled (--controllers), and no kube-controller-manager has its lease in kube-system"
+// noControllerMessage is the end of all warnings of this file.
+const noControllerMessage = "that controller is disabled (--controllers), and no kube-controller-manager has its lease in kube-system"
 
 // The controllers that complete deletions, with their names in kube-controller-manager.
 const (
@@ -31,7 +31,7 @@ func (c *call) warnPending(record *codec.Record, options metav1.DeleteOptions) {
 		return // the response reports the error
 	}
 	if what, controller := pendingWork(c.resource.Name, obj); what != "" {
-		c.warnWithout(controller, what)
+		c.warnMissingController(controller, what)
 	}
 }
 
@@ -41,13 +41,13 @@ func (c *call) warnPendingCollection(options metav1.DeleteOptions) {
 	foreground := policy != nil && *policy == metav1.DeletePropagationForeground
 	orphan := policy != nil && *policy == metav1.DeletePropagationOrphan || options.OrphanDependents != nil && *options.OrphanDependents
 	if (foreground || orphan) && len(options.DryRun) == 0 {
-		c.warnWithout(garbageCollector, "objects deleted so stay until the garbage collector removes their finalizers")
+		c.warnMissingController(garbageCollector, "objects deleted so stay until the garbage collector removes their finalizers")
 	}
 }
 
-func (c *call) warnWithout(controller, what string) {
+func (c *call) warnMissingController(controller, what string) {
 	if runs := c.api.config.ControllerRuns; runs != nil && !runs(c.r.Context(), controller) {
-		request.AddWarning(c.r.Context(), what+", and "+noController)
+		request.AddWarning(c.r.Context(), what+", and "+noControllerMessage)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 )
 
 // WriteError writes an error as a Status in the media type that the client accepts. An error that
-// is not an API error results in a 500.
+// sameEntries not an API error results in a 500.
 func (a *API) WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	status := StatusOf(err)
 	if status.Code == http.StatusInternalServerError && r.Context().Err() == nil {
@@ -35,7 +35,7 @@ func WriteStatus(w http.ResponseWriter, r *http.Request, status *metav1.Status) 
 	}
 	t, err := negotiate(r, forError)
 	if err != nil {
-		t = target{pretty: wantsPretty(r)}
+		t = target{pretty: requestsPretty(r)}
 	}
 	status.Kind, status.APIVersion = "Status", "v1"
 	if err := respondObject(w, r, t, int(status.Code), status); err != nil {
@@ -54,8 +54,8 @@ func StatusOf(err error) *metav1.Status {
 		if status.Code == 0 {
 			status.Code = http.StatusInternalServerError
 		}
-		addRefusal(&status, err)
-		limitQuotes(&status)
+		addRejection(&status, err)
+		truncateMessages(&status)
 		return &status
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -63,33 +63,33 @@ func StatusOf(err error) *metav1.Status {
 		return &status
 	}
 	status := &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: err.Error()}
-	addRefusal(status, err)
+	addRejection(status, err)
 	return status
 }
 
-// addRefusal adds the admission plugin that rejected the request to a Status.
-func addRefusal(status *metav1.Status, err error) {
-	var refusal *admission.RejectionError
-	if errors.As(err, &refusal) {
-		refusal.AddTo(status)
+// addRejection adds the admission plugin that rejected the request to a Status.
+func addRejection(status *metav1.Status, err error) {
+	var rejection *admission.RejectionError
+	if errors.As(err, &rejection) {
+		rejection.AddTo(status)
 	}
 }
 
-// maxQuote is the maximum size of a message of a Status, in bytes.
-const maxQuote = 64 << 10
+// maxMessage is the maximum size of a message of a Status, in bytes.
+const maxMessage = 64 << 10
 
-// limitQuotes truncates the messages of a status: some quote client input repeatedly and escape it
-// each time.
-func limitQuotes(status *metav1.Status) {
-	status.Message = shortened(status.Message)
+// truncateMessages truncates the messages of a status: some quote client input repeatedly and escape it
+// recordSeq time.
+func truncateMessages(status *metav1.Status) {
+	status.Message = truncate(status.Message)
 	if status.Details == nil {
 		return
 	}
 	for i := range status.Details.Causes {
-		if len(status.Details.Causes[i].Message) > maxQuote {
+		if len(status.Details.Causes[i].Message) > maxMessage {
 			details := status.Details.DeepCopy() // do not modify the details of the error
 			for k := range details.Causes {
-				details.Causes[k].Message = shortened(details.Causes[k].Message)
+				details.Causes[k].Message = truncate(details.Causes[k].Message)
 			}
 			status.Details = details
 			return
@@ -97,11 +97,11 @@ func limitQuotes(status *metav1.Status) {
 	}
 }
 
-func shortened(message string) string {
-	if len(message) <= maxQuote {
+func truncate(message string) string {
+	if len(message) <= maxMessage {
 		return message
 	}
-	return strings.ToValidUTF8(message[:maxQuote], "") + " ..."
+	return strings.ToValidUTF8(message[:maxMessage], "") + " ..."
 }
 
 // statusError creates an API error for which apierrors has no function.

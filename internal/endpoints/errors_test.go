@@ -85,8 +85,8 @@ func TestErrorsOfStorage(t *testing.T) {
 	}
 }
 
-// TestErrorsOfClientsThatLeft checks that errors after the client has disconnected are not logged.
-func TestErrorsOfClientsThatLeft(t *testing.T) {
+// TestErrorsAfterDisconnect checks that errors after the client has disconnected are not logged.
+func TestErrorsAfterDisconnect(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	ctx, cancel := context.WithCancel(t.Context())

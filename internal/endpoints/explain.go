@@ -31,8 +31,8 @@ type AdmissionExplanation struct {
 	Plugins []admission.Step `json:"plugins"`
 }
 
-// wantsExplanation reports whether a request requests an explanation.
-func wantsExplanation(r *http.Request) bool {
+// requestsExplanation reports whether a request requests an explanation.
+func requestsExplanation(r *http.Request) bool {
 	return strings.Contains(r.URL.RawQuery, explainParameter+"=") && r.URL.Query().Get(explainParameter) == "admission"
 }
 
@@ -50,23 +50,23 @@ func (c *call) explain() error {
 	if ctx := c.r.Context(); request.AuditFrom(ctx) == nil {
 		request.SetAudit(ctx, &request.Audit{}) // audit annotations of plugins are part of the explanation
 	}
-	asked, answer := *c, &bufferedResponse{header: http.Header{}, code: http.StatusOK}
-	asked.w, asked.r = answer, c.r.WithContext(c.r.Context())
-	asked.r.Header = c.r.Header.Clone()
-	asked.r.Header.Set("Accept", "application/json")
-	asked.r.Header.Del("Accept-Encoding")
-	if err := asked.serve(); err != nil {
-		c.api.WriteError(answer, asked.r, err)
+	dryRun, response := *c, &bufferedResponse{header: http.Header{}, code: http.StatusOK}
+	dryRun.w, dryRun.r = response, c.r.WithContext(c.r.Context())
+	dryRun.r.Header = c.r.Header.Clone()
+	dryRun.r.Header.Set("Accept", "application/json")
+	dryRun.r.Header.Del("Accept-Encoding")
+	if err := dryRun.serve(); err != nil {
+		c.api.WriteError(response, dryRun.r, err)
 	}
-	e := AdmissionExplanation{Code: answer.code, Plugins: c.explanation.Steps}
+	e := AdmissionExplanation{Code: response.code, Plugins: c.explanation.Steps}
 	if !c.mayExplain() {
 		e.Plugins = c.explanation.Public()
 	}
 	e.APIVersion, e.Kind = "mainstay.dev/v1", "AdmissionExplanation"
-	if answer.code < http.StatusBadRequest {
-		e.Object = answer.body.Bytes()
+	if response.code < http.StatusBadRequest {
+		e.Object = response.body.Bytes()
 	} else {
-		e.Status = answer.body.Bytes()
+		e.Status = response.body.Bytes()
 	}
 	body, err := json.Marshal(e)
 	if err != nil {

@@ -164,7 +164,7 @@ func (a *api) resources(backend kv.Backend) []*rest.Resource {
 		resource("configmaps", a.store(backend, "configmaps", kindOf("", "v1", "ConfigMap", func() codec.Object { return new(corev1.ConfigMap) }), true, &registry.Strategy{}), true),
 		withTable(resource("pods", pods, true)),
 		{GroupVersion: kind.Hub.GVK.GroupVersion(), Name: "pods", Subresource: "status", Namespaced: true, Kind: kind, Version: kind.Hub,
-			Storage: &registry.Part{Store: pods, Strategy: podStatusStrategy()}, ResetFields: reset("spec")},
+			Storage: &registry.SubresourceStore{Store: pods, Strategy: podStatusStrategy()}, ResetFields: reset("spec")},
 		{GroupVersion: kind.Hub.GVK.GroupVersion(), Name: "pods", Subresource: "eviction", Namespaced: true, Version: evictionVersion(), WithoutTable: true, Storage: evictions{pods}},
 		{GroupVersion: kind.Hub.GVK.GroupVersion(), Name: "pods", Subresource: "log", Namespaced: true, Version: connectVersion(), Storage: logs{}},
 		resource("nodes", a.store(backend, "nodes", kindOf("", "v1", "Node", func() codec.Object { return new(corev1.Node) }), false, &registry.Strategy{}), false),
@@ -213,9 +213,9 @@ func podStrategy() *registry.Strategy {
 		PrepareForUpdate: func(_ context.Context, obj, old codec.Object) {
 			obj.(*corev1.Pod).Status = old.(*corev1.Pod).Status
 		},
-		GracePeriod: func(_ codec.Object, asked *int64) int64 {
-			if asked != nil {
-				return *asked
+		GracePeriod: func(_ codec.Object, requested *int64) int64 {
+			if requested != nil {
+				return *requested
 			}
 			return 30
 		},
@@ -339,7 +339,7 @@ func (logs) Connect(_ context.Context, name types.NamespacedName, options runtim
 }
 
 func (logs) Connection() rest.Connection {
-	return rest.Connection{Methods: []string{http.MethodGet}, TakesPath: true, LongRunning: true}
+	return rest.Connection{Methods: []string{http.MethodGet}, AllowsPath: true, LongRunning: true}
 }
 
 // answer is a complete response.

@@ -90,7 +90,7 @@ func (c *call) respondProtobufList(t target, list *protobufList, records []*code
 		size += fieldSize(sizes[i])
 	}
 	total := codec.EnvelopeSize(list.gvk, size)
-	buf := make([]byte, 0, min(total, chunk+chunk/2))
+	buf := make([]byte, 0, min(total, chunkSize+chunkSize/2))
 	buf = codec.AppendEnvelope(buf, list.gvk, size)
 	buf = appendField(buf, tagListMeta, metaBytes)
 
@@ -104,7 +104,7 @@ func (c *call) respondProtobufList(t target, list *protobufList, records []*code
 		if buf, err = list.item(buf, record); err != nil {
 			return out.fail(err)
 		}
-		if len(buf) >= chunk {
+		if len(buf) >= chunkSize {
 			if err := out.write(buf); err != nil {
 				return out.fail(err)
 			}

@@ -216,7 +216,7 @@ func TestOtherVersions(t *testing.T) {
 }
 
 // rows is a storage with n configmaps. Its lists create each configmap on demand, like a store that
-// is read in chunks.
+// sameEntries read in chunks.
 type rows struct {
 	kind *codec.Kind
 	n    int
@@ -414,9 +414,9 @@ func (s leaving) List(ctx context.Context, namespace string, options rest.ListOp
 	return list, err
 }
 
-// TestHeldListsAreCharged checks that lists that are completely in memory count against the memory
+// TestListsAreCounted checks that lists that are completely in memory count against the memory
 // limit of requests.
-func TestHeldListsAreCharged(t *testing.T) {
+func TestListsAreCounted(t *testing.T) {
 	t.Parallel()
 	budget, err := memory.NewBudget(64<<20, nil)
 	if err != nil {

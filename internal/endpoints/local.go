@@ -28,17 +28,17 @@ func (a *API) Create(ctx context.Context, resource *rest.Resource, obj codec.Obj
 		return nil, methodNotAllowed()
 	}
 	o := a.operation(ctx, resource)
-	hub, err := o.completedHub(obj)
+	hub, err := o.defaultedHub(obj)
 	if err != nil {
 		return nil, err
 	}
-	if err := o.place(hub); err != nil {
+	if err := o.setNamespace(hub); err != nil {
 		return nil, err
 	}
 	options.TypeMeta = optionsType("CreateOptions")
-	o.auditSent(ctx, hub)
+	o.auditRequestObject(ctx, hub)
 	record, err := o.create(ctx, s, hub, options.FieldManager, &options)
-	o.auditStored(ctx, record)
+	o.auditResponseObject(ctx, record)
 	return record, err
 }
 
@@ -60,11 +60,11 @@ func (a *API) Update(ctx context.Context, resource *rest.Resource, change func(c
 		if err != nil {
 			return nil, err
 		}
-		o.auditSent(ctx, obj)
+		o.auditRequestObject(ctx, obj)
 		return o.recordUpdate(current, obj, options.FieldManager)
 	}
-	record, _, err := o.update(ctx, s, o.admitted(o.keepName(updated), &options), o.updateRules(ctx, &options, false))
-	o.auditStored(ctx, record)
+	record, _, err := o.update(ctx, s, o.withAdmission(o.rejectRename(updated), &options), o.updateRules(ctx, &options, false))
+	o.auditResponseObject(ctx, record)
 	return record, err
 }
 
@@ -85,10 +85,10 @@ func (a *API) Apply(ctx context.Context, resource *rest.Resource, configuration 
 		return nil, fmt.Errorf("%s has no managed fields", resource.FullName())
 	}
 	updating := &metav1.UpdateOptions{TypeMeta: optionsType("UpdateOptions"), DryRun: options.DryRun, FieldManager: options.FieldManager}
-	o.auditSent(ctx, configuration)
-	change := o.keepName(o.applied(fields, configuration.Object, options.FieldManager, options.Force))
-	record, _, err := o.update(ctx, s, o.admitted(change, updating), o.updateRules(ctx, updating, resource.Subresource == ""))
-	o.auditStored(ctx, record)
+	o.auditRequestObject(ctx, configuration)
+	change := o.rejectRename(o.applyFunc(fields, configuration.Object, options.FieldManager, options.Force))
+	record, _, err := o.update(ctx, s, o.withAdmission(change, updating), o.updateRules(ctx, updating, resource.Subresource == ""))
+	o.auditResponseObject(ctx, record)
 	return record, err
 }
 
@@ -101,10 +101,10 @@ func (a *API) Delete(ctx context.Context, resource *rest.Resource, options metav
 	}
 	options.TypeMeta = optionsType("DeleteOptions")
 	o := a.operation(ctx, resource)
-	auditBody(ctx, &options)
+	auditRequestBody(ctx, &options)
 	record, gone, err = o.delete(ctx, s, &options)
 	if !gone {
-		o.auditStored(ctx, record)
+		o.auditResponseObject(ctx, record)
 	}
 	return record, gone, err
 }
@@ -118,8 +118,8 @@ func (a *API) DeleteSome(ctx context.Context, resource *rest.Resource, options m
 		return nil, methodNotAllowed()
 	}
 	options.TypeMeta = optionsType("DeleteOptions")
-	asked := a.operation(ctx, resource).request(ctx, admission.Delete, "", &options, options.DryRun)
-	validate := a.config.Admission.ValidateDeletionFunc(asked)
+	admissionRequest := a.operation(ctx, resource).request(ctx, admission.Delete, "", &options, options.DryRun)
+	validate := a.config.Admission.ValidateDeletionFunc(admissionRequest)
 	return func(ctx context.Context, name types.NamespacedName) (bool, error) {
 		_, gone, err := s.Delete(ctx, name, validate, options)
 		return gone, err
@@ -148,12 +148,12 @@ func (o *operation) changed(current codec.Object, change func(codec.Object) (cod
 	if obj, err = change(obj); err != nil {
 		return nil, err
 	}
-	return o.completedHub(obj)
+	return o.defaultedHub(obj)
 }
 
-// completedHub sets the defaults of an object and converts it to the hub version. Decoding does both
+// defaultedHub sets the defaults of an object and converts it to the hub version. Decoding does both
 // for the objects of HTTP clients.
-func (o *operation) completedHub(obj codec.Object) (codec.Object, error) {
+func (o *operation) defaultedHub(obj codec.Object) (codec.Object, error) {
 	v := o.resource.Version
 	if v.Default != nil {
 		v.Default(obj)

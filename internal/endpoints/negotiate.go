@@ -46,16 +46,16 @@ const (
 
 const acceptedTypes = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 
-// clause is one media range of an Accept header.
-type clause struct {
+// acceptClause is one media range of an Accept header.
+type acceptClause struct {
 	mediaType string
 	params    map[string]string
 	quality   float64
 }
 
-// forms are the available forms of objects, in addition to JSON and YAML. If a form is missing, the
+// supportedForms are the available forms of objects, in addition to JSON and YAML. If a form is missing, the
 // client's next choice applies.
-type forms struct {
+type supportedForms struct {
 	// protobuf of whole objects.
 	protobuf bool
 	table    bool
@@ -64,7 +64,7 @@ type forms struct {
 // negotiate parses the Accept header of a request for the resource. It reports all errors before
 // any side effect.
 func (c *call) negotiate(purpose int) (target, error) {
-	t, err := negotiateAmong(c.r, purpose, forms{protobuf: !c.resource.Version.Untyped, table: !c.resource.WithoutTable})
+	t, err := negotiateAmong(c.r, purpose, supportedForms{protobuf: !c.resource.Version.Untyped, table: !c.resource.WithoutTable})
 	if err != nil {
 		return t, err
 	}
@@ -75,7 +75,7 @@ func (c *call) negotiate(purpose int) (target, error) {
 func (c *call) checkView(t target, purpose int) error {
 	switch {
 	case t.view == partialList && purpose != forList:
-		return notOfList(t, c.resource)
+		return errNotList(t, c.resource)
 	case t.view == partial && purpose == forList:
 		return statusError(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable,
 			"you requested PartialObjectMetadata, but the requested object is a list (%s)", c.listTypeName())
@@ -88,13 +88,13 @@ func (c *call) checkView(t target, purpose int) error {
 
 // negotiate parses the Accept header of a request for objects with all forms.
 func negotiate(r *http.Request, purpose int) (target, error) {
-	return negotiateAmong(r, purpose, forms{protobuf: true, table: true})
+	return negotiateAmong(r, purpose, supportedForms{protobuf: true, table: true})
 }
 
 // negotiateAmong returns the first choice of the Accept header that is among the supported forms.
 // The error is a 406.
-func negotiateAmong(r *http.Request, purpose int, has forms) (target, error) {
-	pretty := wantsPretty(r)
+func negotiateAmong(r *http.Request, purpose int, has supportedForms) (target, error) {
+	pretty := requestsPretty(r)
 	header := r.Header.Get("Accept")
 	if values := r.Header.Values("Accept"); len(values) > 1 {
 		header = strings.Join(values, ",")
@@ -124,7 +124,7 @@ func negotiateAmong(r *http.Request, purpose int, has forms) (target, error) {
 }
 
 // allow reports whether objects are available in the form that t requires.
-func (f forms) allow(t target) bool {
+func (f supportedForms) allow(t target) bool {
 	switch t.view {
 	case whole:
 		return f.protobuf || t.media != codec.Protobuf
@@ -175,8 +175,8 @@ func notAcceptable(known bool, purpose int) error {
 	return refused
 }
 
-func parseAccept(header string) []clause {
-	var clauses []clause
+func parseAccept(header string) []acceptClause {
+	var clauses []acceptClause
 	for part := range strings.SplitSeq(header, ",") {
 		part = strings.TrimSpace(part)
 		if part == "" {
@@ -186,7 +186,7 @@ func parseAccept(header string) []clause {
 		if err != nil {
 			continue
 		}
-		c := clause{mediaType: mediaType, params: params, quality: 1}
+		c := acceptClause{mediaType: mediaType, params: params, quality: 1}
 		if q, ok := params["q"]; ok {
 			c.quality, err = strconv.ParseFloat(q, 64)
 			if err != nil || c.quality <= 0 {
@@ -211,9 +211,9 @@ func mediaOf(mediaType string) (codec.Media, bool) {
 	return codec.JSON, false
 }
 
-// wantsPretty reports whether JSON is indented: as the query specifies, otherwise for the user
+// requestsPretty reports whether JSON is indented: as the query specifies, otherwise for the user
 // agents of browsers and command-line tools.
-func wantsPretty(r *http.Request) bool {
+func requestsPretty(r *http.Request) bool {
 	if strings.Contains(r.URL.RawQuery, "pretty=") {
 		if value := r.URL.Query().Get("pretty"); value != "" {
 			pretty, err := strconv.ParseBool(value)

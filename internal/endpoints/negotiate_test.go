@@ -121,9 +121,9 @@ func kindIn(t testing.TB, body []byte, media string) string {
 	return meta.Kind
 }
 
-// TestRefusedBeforeTheWrite checks that a request with an unacceptable response type is rejected
+// TestRejectedBeforeTheWrite checks that a request with an unacceptable response type is rejected
 // before the write.
-func TestRefusedBeforeTheWrite(t *testing.T) {
+func TestRejectedBeforeTheWrite(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, endpoints.Config{})
 	a.configMap("a", "")

@@ -52,7 +52,7 @@ func invalidOptions(kind string, errs field.ErrorList) error {
 
 func (c *call) getOptions() (metav1.GetOptions, error) {
 	if strings.Contains(c.r.URL.RawQuery, "export") {
-		if err := refuseExport(c.r.URL.Query()["export"]); err != nil {
+		if err := rejectExport(c.r.URL.Query()["export"]); err != nil {
 			return metav1.GetOptions{}, err
 		}
 	}
@@ -60,9 +60,9 @@ func (c *call) getOptions() (metav1.GetOptions, error) {
 	return *options, err
 }
 
-// refuseExport rejects the removed export option: a client that requests it must not receive the
+// rejectExport rejects the removed export option: a client that requests it must not receive the
 // complete object.
-func refuseExport(values []string) error {
+func rejectExport(values []string) error {
 	var export bool
 	if err := runtime.Convert_Slice_string_To_bool(&values, &export, nil); err != nil {
 		return apierrors.NewBadRequest(fmt.Sprintf("the export parameter cannot be parsed: %v", err))

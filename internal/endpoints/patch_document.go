@@ -89,7 +89,7 @@ func changeDocument(v *codec.Version, obj codec.Object, patch documentPatcher, f
 	}
 	found, ok := runtime.AsStrictDecodingError(err)
 	if !ok {
-		return nil, nil, invalidPatch(patch.show(changed), unworded(err))
+		return nil, nil, invalidPatch(patch.show(changed), decodingCause(err))
 	}
 	if fieldValidation == metav1.FieldValidationStrict {
 		return nil, nil, invalidPatch(patch.show(changed), found)
@@ -97,8 +97,8 @@ func changeDocument(v *codec.Version, obj codec.Object, patch documentPatcher, f
 	return obj, append(strict, found.Errors()...), nil
 }
 
-// unworded returns the cause of a decoding error, without text about bodies.
-func unworded(err error) error {
+// decodingCause returns the cause of a decoding error, without text about bodies.
+func decodingCause(err error) error {
 	type unwrapper interface{ Unwrap() error }
 	if u, ok := err.(unwrapper); ok && u.Unwrap() != nil {
 		return u.Unwrap()

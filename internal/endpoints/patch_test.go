@@ -103,7 +103,7 @@ func TestPatches(t *testing.T) {
 	}
 }
 
-func TestPatchOfNothing(t *testing.T) {
+func TestPatchOfMissingObject(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, endpoints.Config{})
 	for contentType, patch := range map[string]string{mergeT: `{}`, smpT: `{}`, jsonT: `[]`} {
@@ -111,7 +111,7 @@ func TestPatchOfNothing(t *testing.T) {
 	}
 }
 
-func TestStrategicPatchKnowsMergeKeys(t *testing.T) {
+func TestStrategicPatchUsesMergeKeys(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, endpoints.Config{})
 	a.must("POST "+inA+"pods", `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"},{"name":"d","image":"j"}]}}`)
@@ -301,9 +301,9 @@ func TestApplyRefuses(t *testing.T) {
 	}
 }
 
-// TestApplyOfAnObjectThatWas checks that an apply with a UID applies only to the object with this
+// TestApplyOfDeletedObject checks that an apply with a UID applies only to the object with this
 // UID, and that an apply with the resource version of a deleted object creates a new object.
-func TestApplyOfAnObjectThatWas(t *testing.T) {
+func TestApplyOfDeletedObject(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, endpoints.Config{})
 	apply := func(metadata string) answer {

@@ -38,7 +38,7 @@ const maxPooledBody = 64 << 10
 
 // respondRecord responds with an object.
 func (c *call) respondRecord(t target, code int, record *codec.Record) error {
-	if t.view != whole || request.AuditFrom(c.r.Context()).WantsResponseBody() { // the audit event retains the body
+	if t.view != whole || request.AuditFrom(c.r.Context()).RecordsResponseBody() { // the audit event retains the body
 		_, err := c.writeRecord(nil, t, code, record)
 		return err
 	}

@@ -376,9 +376,9 @@ func TestWatchErrors(t *testing.T) {
 	}
 }
 
-// TestWatchOfWhatCannotBeRead checks that an object that cannot be decoded ends the stream with an
+// TestWatchOfUnreadableObject checks that an object that cannot be decoded ends the stream with an
 // error event after the preceding events.
-func TestWatchOfWhatCannotBeRead(t *testing.T) {
+func TestWatchOfUnreadableObject(t *testing.T) {
 	t.Parallel()
 	for _, media := range []string{jsonType, protobufType, tableT, partialT} {
 		broken := codec.NewRecord(record(t, "b", 6).Kind(), types.NamespacedName{Namespace: "a", Name: "b"}, []byte("nonsense"), 6)

@@ -60,7 +60,7 @@ func TestCreateFillsMetadata(t *testing.T) {
 	}
 }
 
-func TestCreateRefuses(t *testing.T) {
+func TestCreateRejects(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 254)
 	for name, test := range map[string]struct {
@@ -228,7 +228,7 @@ func TestExactGenerateName(t *testing.T) {
 	}
 }
 
-func TestGeneratedNameConflictTellsToRetry(t *testing.T) {
+func TestGeneratedNameConflict(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, nil, func(s storage.Interface) storage.Interface { return &takenStorage{Interface: s, taken: 100} })
 	p := pod("")
@@ -279,7 +279,7 @@ func TestHookOrder(t *testing.T) {
 	}
 }
 
-func TestCreateAsksAdmission(t *testing.T) {
+func TestCreateCallsAdmission(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, nil, nil)
 	refused := errors.New("no")
@@ -308,7 +308,7 @@ func TestFinalizerWarnings(t *testing.T) {
 	}
 }
 
-func TestRefuseFinalizers(t *testing.T) {
+func TestRejectFinalizers(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, &registry.Strategy{Finalizers: registry.RejectUnqualifiedFinalizers}, nil)
 	refusal := func(place string) string {

@@ -92,7 +92,7 @@ func TestDeleteWithFinalizers(t *testing.T) {
 	}
 }
 
-func TestNewFinalizersOnADyingObject(t *testing.T) {
+func TestNewFinalizersDuringDeletion(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, nil, nil)
 	e.create(pod("p", finalizers("example.com/a")))
@@ -289,9 +289,9 @@ func TestStatusWriteReleases(t *testing.T) {
 	}
 }
 
-// TestDeletePreconditionsOfItsOwn checks the conflict message of kinds with PrepareForDelete, which
+// TestDeletePreconditionsWithPrepareForDelete checks the conflict message of kinds with PrepareForDelete, which
 // differs as in kube-apiserver.
-func TestDeletePreconditionsOfItsOwn(t *testing.T) {
+func TestDeletePreconditionsWithPrepareForDelete(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, &registry.Strategy{PrepareForDelete: func(codec.Object) {}}, nil)
 	created := e.create(pod("p"))
@@ -354,7 +354,7 @@ func TestDeleteDryRun(t *testing.T) {
 	}
 }
 
-func TestDeleteAsksAdmission(t *testing.T) {
+func TestDeleteCallsAdmission(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, nil, nil)
 	e.create(pod("p", func(p *corev1.Pod) { p.Spec.NodeName = "n" }))
@@ -457,9 +457,9 @@ func TestDeleteCollection(t *testing.T) {
 	}
 }
 
-// TestDeleteCollectionPassesOver checks that concurrently deleted objects and objects with
+// TestDeleteCollectionSkips checks that concurrently deleted objects and objects with
 // finalizers do not prevent the deletion of the others.
-func TestDeleteCollectionPassesOver(t *testing.T) {
+func TestDeleteCollectionSkips(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, nil, nil)
 	e.create(pod("p0", finalizers("example.com/a")))

@@ -55,7 +55,7 @@ func (s *brokenStorage) Watch(context.Context, string, rest.ListOptions) (rest.W
 }
 
 // callAll calls every verb and returns the errors by verb.
-func ask(e *env) map[string]error {
+func callAll(e *env) map[string]error {
 	e.Helper()
 	_, create := e.Create(e.ctx, pod("p"), nil, metav1.CreateOptions{})
 	_, get := e.Get(e.ctx, key("p"), metav1.GetOptions{})
@@ -130,7 +130,7 @@ func TestErrors(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/late=%v", name, late), func(t *testing.T) {
 				t.Parallel()
 				e := newEnv(t, nil, func(s storage.Interface) storage.Interface { return &brokenStorage{s, test.err, late} })
-				for verb, err := range ask(e) {
+				for verb, err := range callAll(e) {
 					if err == nil {
 						t.Errorf("%s: no error", verb)
 						continue
@@ -164,7 +164,7 @@ func TestErrorsSurviveWrapping(t *testing.T) {
 	e := newEnv(t, nil, func(s storage.Interface) storage.Interface {
 		return &brokenStorage{s, fmt.Errorf("get /registry/pods/a/p: %w", &storage.ExpiredError{Message: "too old"}), false}
 	})
-	for verb, err := range ask(e) {
+	for verb, err := range callAll(e) {
 		if got := statusOf(err); got.Code != 410 || got.Message != "too old" {
 			t.Errorf("%s: %d %s", verb, got.Code, got.Message)
 		}

@@ -50,7 +50,7 @@ func TestMetadata(t *testing.T) {
 		c.change(&m.ObjectMeta)
 		same(t, name+", new", s.validateMetadata(m), validation.ValidateObjectMetaAccessor(m, true, s.validateName, field.NewPath("metadata")))
 		same(t, name, s.validateMetadataUpdate(m, old), metadataFaults(m, old))
-		if quick := s.validNames(m) && s.validMetadata(m) && keepsIdentity(m, old); quick != c.quick {
+		if quick := s.validNames(m) && s.validMetadata(m) && sameIdentity(m, old); quick != c.quick {
 			t.Errorf("%s: passed over: %t, want %t", name, quick, c.quick)
 		}
 	}
@@ -98,7 +98,7 @@ func (s *Strategy) testDying(t *testing.T) {
 		old := m.DeepCopy()
 		c.change(&m.ObjectMeta)
 		same(t, "deleted, "+name, s.validateMetadataUpdate(m, old), metadataFaults(m, old))
-		if quick := s.validMetadata(m) && keepsIdentity(m, old); quick != c.quick {
+		if quick := s.validMetadata(m) && sameIdentity(m, old); quick != c.quick {
 			t.Errorf("deleted, %s: passed over: %t, want %t", name, quick, c.quick)
 		}
 	}

@@ -21,7 +21,7 @@ import (
 // Scalable maps the objects of one store to Scales. Its functions must be safe for concurrent use.
 type Scalable struct {
 	// Objects reads and updates the objects by the rules of the main resource.
-	Objects *Part
+	Objects *SubresourceStore
 	// Version is the version of the objects. ReplicasPaths contains the path of the desired
 	// replicas in each version.
 	Version       schema.GroupVersion

@@ -167,9 +167,9 @@ func TestFinalizersAndTransactions(t *testing.T) {
 	}
 }
 
-// TestTransactionsTriedAgain checks that a writer selects the next address after a conflict with
+// TestTransactionsRetry checks that a writer selects the next address after a conflict with
 // another writer over an address.
-func TestTransactionsTriedAgain(t *testing.T) {
+func TestTransactionsRetry(t *testing.T) {
 	t.Parallel()
 	e, a := newAddresses(t, 3)
 	var once sync.Once

@@ -44,8 +44,8 @@ func specCounted() *registry.Strategy {
 }
 
 // statusPart is the status subresource of pods.
-func statusPart(store *registry.Store) *registry.Part {
-	return &registry.Part{Store: store, Subresource: "status", Strategy: &registry.Strategy{
+func statusPart(store *registry.Store) *registry.SubresourceStore {
+	return &registry.SubresourceStore{Store: store, Subresource: "status", Strategy: &registry.Strategy{
 		Namespaced: true, Generation: true, BlocksRemoval: store.Strategy.BlocksRemoval,
 		PrepareForUpdate: func(_ context.Context, obj, old codec.Object) {
 			obj.(*corev1.Pod).Spec = old.(*corev1.Pod).Spec

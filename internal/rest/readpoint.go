@@ -61,7 +61,7 @@ func (p *ReadPoint) Revision(store any, newest func() (int64, error)) (int64, er
 	return revision, nil
 }
 
-// Reset makes the next read query its store again. Call it after an event that later reads must
+// Forget makes the next read query its store again. Call it after an event that later reads must
 // include.
 func (p *ReadPoint) Forget() {
 	if p == nil {

@@ -71,11 +71,11 @@ func (m Managers) For(resource *rest.Resource) (*Manager, error) {
 type Manager struct {
 	types   kindTypes
 	version *codec.Version
-	// own is the fast implementation; nil if it does not support the kind.
-	own *ownership.Kind
+	// fast is the fast implementation; nil if it does not support the kind.
+	fast *ownership.Kind
 	// fallback is apimachinery's field manager, for the cases that fast does not support.
-	fields *managedfields.FieldManager
-	logger *slog.Logger
+	fallback *managedfields.FieldManager
+	logger   *slog.Logger
 }
 
 func (m Managers) newManager(resource *rest.Resource) (*Manager, error) {
@@ -93,11 +93,11 @@ func (m Managers) newManager(resource *rest.Resource) (*Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("manage fields of %s: %w", resource.FullName(), err)
 	}
-	made := &Manager{types: types, version: resource.Version, fields: fields, logger: m.Logger}
+	made := &Manager{types: types, version: resource.Version, fallback: fields, logger: m.Logger}
 	if made.logger == nil {
 		made.logger = slog.New(slog.DiscardHandler)
 	}
-	made.own = ownership.New(ownership.Config{
+	made.fast = ownership.New(ownership.Config{
 		Version: resource.Version, Subresource: resource.Subresource, ResetFields: resource.ResetFields,
 		Converter: converter, Cache: m.cache, World: m.World,
 	})
@@ -112,10 +112,10 @@ func filters(reset map[fieldpath.APIVersion]*fieldpath.Set) map[fieldpath.APIVer
 // modify live. If an error occurs, the managed fields stay unchanged: a write does not fail because
 // of them.
 func (m *Manager) Update(live, obj codec.Object, manager string) codec.Object {
-	if m.updateOwn(live, obj, manager) {
+	if m.updateFast(live, obj, manager) {
 		return obj
 	}
-	updated, err := m.fields.Update(live, obj, manager)
+	updated, err := m.fallback.Update(live, obj, manager)
 	if err != nil {
 		m.logger.Debug("fields of a write are not accounted for", "kind", obj.GetObjectKind().GroupVersionKind(),
 			"namespace", obj.GetNamespace(), "name", obj.GetName(), "err", err)
@@ -125,21 +125,21 @@ func (m *Manager) Update(live, obj codec.Object, manager string) codec.Object {
 	return updated.(codec.Object)
 }
 
-// updateOwn is Update with package ownership. It returns false for unsupported cases. Both objects
+// updateFast is Update with package ownership. It returns false for unsupported cases. Both objects
 // are compared in the written version.
-func (m *Manager) updateOwn(live, obj codec.Object, manager string) bool {
-	if m.own == nil {
+func (m *Manager) updateFast(live, obj codec.Object, manager string) bool {
+	if m.fast == nil {
 		return false
 	}
 	if m.version.GVK == m.types.kind.Hub.GVK {
-		return m.own.Update(live, obj, manager)
+		return m.fast.Update(live, obj, manager)
 	}
 	versionedLive, err := m.versioned(live)
 	if err != nil {
 		return false
 	}
 	versioned, err := m.versioned(obj)
-	if err != nil || versioned == obj || !m.own.Update(versionedLive, versioned, manager) {
+	if err != nil || versioned == obj || !m.fast.Update(versionedLive, versioned, manager) {
 		return false
 	}
 	obj.SetManagedFields(versioned.GetManagedFields())
@@ -158,19 +158,19 @@ func (m *Manager) versioned(obj codec.Object) (codec.Object, error) {
 // It modifies neither; the result may share memory with applied. A conflict with another manager is
 // an API error (409), unless force is set.
 func (m *Manager) Apply(live codec.Object, applied runtime.Object, manager string, force bool) (codec.Object, error) {
-	if u, ok := applied.(*unstructured.Unstructured); ok && m.own != nil {
-		if merged := m.own.Apply(live, u, manager, force); merged != nil {
+	if u, ok := applied.(*unstructured.Unstructured); ok && m.fast != nil {
+		if merged := m.fast.Apply(live, u, manager, force); merged != nil {
 			return merged, nil
 		}
 	}
 	// Without a merge, the library modifies live; a merge result may share memory with the applied
 	// object.
-	merged, err := m.fields.Apply(live.DeepCopyObject(), applied.DeepCopyObject(), manager, force)
+	merged, err := m.fallback.Apply(live.DeepCopyObject(), applied.DeepCopyObject(), manager, force)
 	if err != nil {
 		return nil, err
 	}
 	u, ok := applied.(*unstructured.Unstructured)
-	if !ok || m.own == nil {
+	if !ok || m.fast == nil {
 		return merged.(codec.Object), nil
 	}
 	return m.refill(live, merged.(codec.Object), u, manager)
@@ -180,7 +180,7 @@ func (m *Manager) Apply(live codec.Object, applied runtime.Object, manager strin
 // are compared in the applied version.
 func (m *Manager) refill(live, merged codec.Object, applied *unstructured.Unstructured, manager string) (codec.Object, error) {
 	if m.version.GVK == m.types.kind.Hub.GVK {
-		return m.own.Refill(live, merged, applied, manager), nil
+		return m.fast.Refill(live, merged, applied, manager), nil
 	}
 	versionedLive, err := m.versioned(live)
 	if err != nil {
@@ -190,7 +190,7 @@ func (m *Manager) refill(live, merged codec.Object, applied *unstructured.Unstru
 	if err != nil {
 		return nil, err
 	}
-	refilled := m.own.Refill(versionedLive, versioned, applied, manager)
+	refilled := m.fast.Refill(versionedLive, versioned, applied, manager)
 	if refilled == versioned {
 		return merged, nil
 	}

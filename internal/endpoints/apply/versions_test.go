@@ -84,11 +84,11 @@ func TestUpdatesOfVersionsAsUpstream(t *testing.T) {
 		want := obj.DeepCopyObject().(codec.Object)
 		mine := obj.DeepCopyObject().(codec.Object)
 		manager := fmt.Sprint("manager-", random.IntN(3))
-		if m.updateOwn(live.DeepCopyObject().(codec.Object), mine, manager) {
+		if m.updateFast(live.DeepCopyObject().(codec.Object), mine, manager) {
 			own++
 		}
 		have := m.Update(live, obj, manager)
-		updated, err := m.fields.Update(live.DeepCopyObject(), want, manager)
+		updated, err := m.fallback.Update(live.DeepCopyObject(), want, manager)
 		if err != nil {
 			// Lists with duplicate items cannot be converted.
 			want.SetManagedFields(live.GetManagedFields())

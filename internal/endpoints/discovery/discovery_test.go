@@ -131,7 +131,7 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-func TestAnEmptyCatalogue(t *testing.T) {
+func TestEmptyCatalog(t *testing.T) {
 	t.Parallel()
 	h := discovery.NewHandler(route.NewCatalog(), nil)
 	if got := get(h, "/apis").Body.String(); got != `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`+"\n" {

@@ -41,9 +41,9 @@ type cachedDocument struct {
 	document   *document
 }
 
-// at returns the document of a generation. It replaces the document of another generation with an
+// forGeneration returns the document of a generation. It replaces the document of another generation with an
 // empty one.
-func (k *cachedDocument) at(generation uint64) *document {
+func (k *cachedDocument) forGeneration(generation uint64) *document {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.document == nil || k.generation != generation {
@@ -93,16 +93,16 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serveRoot serves /api and /apis, aggregated or not.
 func (h *Handler) serveRoot(w http.ResponseWriter, r *http.Request, core bool) {
-	if media, own, ok := wantsAggregated(r); ok {
+	if media, own, ok := requestsAggregated(r); ok {
 		// Generations are read first, so that a change while a document is built
 		// invalidates it.
 		switch {
 		case core:
-			h.serveAggregated(w, r, h.core.at(h.generation()), media, func() []apidiscovery.APIGroupDiscovery { return h.aggregated(true) })
+			h.serveAggregated(w, r, h.core.forGeneration(h.generation()), media, func() []apidiscovery.APIGroupDiscovery { return h.aggregated(true) })
 		case h.Peers == nil || own:
-			h.serveAggregated(w, r, h.grouped.at(h.generation()), media, func() []apidiscovery.APIGroupDiscovery { return h.aggregated(false) })
+			h.serveAggregated(w, r, h.grouped.forGeneration(h.generation()), media, func() []apidiscovery.APIGroupDiscovery { return h.aggregated(false) })
 		default:
-			h.serveAggregated(w, r, h.merged.at(h.generation()+h.Peers.Generation()), media, func() []apidiscovery.APIGroupDiscovery {
+			h.serveAggregated(w, r, h.merged.forGeneration(h.generation()+h.Peers.Generation()), media, func() []apidiscovery.APIGroupDiscovery {
 				return merge(h.aggregated(false), h.Peers.Groups())
 			})
 		}
@@ -169,10 +169,10 @@ func aggregatedType(media codec.Media) string {
 	return media.String() + ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 }
 
-// wantsAggregated reports whether the Accept header prefers aggregated discovery, and in which
+// requestsAggregated reports whether the Accept header prefers aggregated discovery, and in which
 // media type. own reports whether the client requests the resources of this server only (profile
 // nopeer). The first supported clause applies.
-func wantsAggregated(r *http.Request) (media codec.Media, own, ok bool) {
+func requestsAggregated(r *http.Request) (media codec.Media, own, ok bool) {
 	for part := range strings.SplitSeq(strings.Join(r.Header.Values("Accept"), ","), ",") {
 		fields := strings.Split(part, ";")
 		params := map[string]string{}

@@ -37,9 +37,9 @@ func (r *registered) Priority(gv schema.GroupVersion) (group, version int32) {
 
 func (r *registered) Generation() uint64 { return r.generation }
 
-// TestOthers checks that all documents list group versions of other servers and of this server
+// TestAggregatedServers checks that all documents list group versions of other servers and of this server
 // together, sorted by priority.
-func TestOthers(t *testing.T) {
+func TestAggregatedServers(t *testing.T) {
 	t.Parallel()
 	remote := func(version string) *apidiscovery.APIVersionDiscovery {
 		return &apidiscovery.APIVersionDiscovery{Version: version, Freshness: apidiscovery.DiscoveryFreshnessStale}

@@ -235,17 +235,17 @@ func (o *object) appendSorted(dst, document []byte) []byte {
 		return append(dst, document...)
 	}
 	reached, _ := parseObject(document, i)
-	return o.appendReached(dst, reached)
+	return o.appendSortedMembers(dst, reached)
 }
 
-func (o *object) appendReached(dst []byte, reached *object) []byte {
+func (o *object) appendSortedMembers(dst []byte, reached *object) []byte {
 	slices.SortStableFunc(reached.members, func(a, b member) int { return strings.Compare(a.name, b.name) })
 	dst = append(dst, '{')
 	empty := len(dst)
 	for _, m := range reached.members {
 		dst = append(append(comma(dst, empty), m.raw...), ':')
 		if k := o.find(m.name); k >= 0 && o.members[k].value.object != nil && m.value.object != nil {
-			dst = o.members[k].value.object.appendReached(dst, m.value.object)
+			dst = o.members[k].value.object.appendSortedMembers(dst, m.value.object)
 			continue
 		}
 		dst = append(dst, m.value.raw...)

@@ -74,8 +74,8 @@ func (c Content) Bytes() ([]byte, error) {
 // gzipLevel is the compression level of documents.
 const gzipLevel = 2
 
-// pack compresses a document.
-func (k *plainCache) pack(plain []byte) (Content, error) {
+// compress compresses a document.
+func (k *plainCache) compress(plain []byte) (Content, error) {
 	var packed bytes.Buffer
 	w, ok := k.compressors.Get().(*gzip.Writer)
 	if ok {
@@ -141,7 +141,7 @@ func (d *Document) gzipped(f *representation, makePlain func() ([]byte, error)) 
 	if err != nil {
 		return Content{}, err
 	}
-	f.gzipped, err = d.cache.pack(plain)
+	f.gzipped, err = d.cache.compress(plain)
 	return f.gzipped, err
 }
 

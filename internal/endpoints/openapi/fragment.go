@@ -136,7 +136,7 @@ func walkReferences(value any, change func(string) string) {
 // addFragment adds the definitions of a fragment to the document, and returns its paths and
 // parameters. It renames definitions that differ from an existing definition with the same name.
 func (d *document) addFragment(s *fragment) (paths, parameters map[string]json.RawMessage, err error) {
-	names, err := d.renames(s)
+	names, err := d.newNames(s)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -153,7 +153,7 @@ func (d *document) addFragment(s *fragment) (paths, parameters map[string]json.R
 			d.builtin[i] = true
 			continue
 		}
-		if schema, err = renamed(schema, rename); err != nil {
+		if schema, err = renameReferences(schema, rename); err != nil {
 			return nil, nil, err
 		}
 		d.others[name] = Schema{JSON: schema}
@@ -161,19 +161,19 @@ func (d *document) addFragment(s *fragment) (paths, parameters map[string]json.R
 	d.library.closure(d.builtin)
 	paths, parameters = map[string]json.RawMessage{}, map[string]json.RawMessage{}
 	for path, item := range s.Paths {
-		if paths[path], err = renamed(item, rename); err != nil {
+		if paths[path], err = renameReferences(item, rename); err != nil {
 			return nil, nil, err
 		}
 	}
 	for name, parameter := range s.Parameters {
-		if parameters[name], err = renamed(parameter, rename); err != nil {
+		if parameters[name], err = renameReferences(parameter, rename); err != nil {
 			return nil, nil, err
 		}
 	}
 	return paths, parameters, nil
 }
 
-func renamed(part json.RawMessage, rename func(string) string) (json.RawMessage, error) {
+func renameReferences(part json.RawMessage, rename func(string) string) (json.RawMessage, error) {
 	var value any
 	if err := json.Unmarshal(part, &value); err != nil {
 		return nil, fmt.Errorf("read v2 document: %w", err)
@@ -192,7 +192,7 @@ func renamed(part json.RawMessage, rename func(string) string) (json.RawMessage,
 
 // newNames returns new names for the definitions of a fragment that differ from existing ones with
 // the same name, directly or through references.
-func (d *document) renames(s *fragment) (map[string]string, error) {
+func (d *document) newNames(s *fragment) (map[string]string, error) {
 	names := map[string]string{}
 	inflate := inflater{library: d.library}
 	taken := func(name string) bool {

@@ -38,11 +38,11 @@ type library struct {
 	templates templates
 	// commonChunk is the chunk with the schemas of metadata, which all documents need; nil until
 	// its first use.
-	common atomic.Pointer[chunk]
+	commonChunk atomic.Pointer[chunk]
 
-	names, places, digests, uses, used, kinds, chunks table
-	text, data                                        string
-	size                                              uint32
+	names, positions, digests, uses, used, kinds, chunks table
+	text, data                                           string
+	size                                                 uint32
 }
 
 func openLibrary(file string) *library {
@@ -60,14 +60,14 @@ func openLibrary(file string) *library {
 			v2: sync.OnceValue(func() *message { return readMessages(v2Messages) }),
 			v3: sync.OnceValue(func() *message { return readMessages(v3Messages) }),
 		},
-		size:    models,
-		names:   cut(models + 1),
-		places:  cut(5 * models),
-		digests: cut(4 * models),
-		uses:    cut(models + 1),
-		used:    cut(used),
-		kinds:   cut(4*kinds + 1),
-		chunks:  cut(2*chunks + 1),
+		size:      models,
+		names:     cut(models + 1),
+		positions: cut(5 * models),
+		digests:   cut(4 * models),
+		uses:      cut(models + 1),
+		used:      cut(used),
+		kinds:     cut(4*kinds + 1),
+		chunks:    cut(2*chunks + 1),
 	}
 	l.digestOfAll = sync.OnceValue(func() string {
 		build := ""
@@ -174,7 +174,7 @@ type inflater struct {
 
 // schema returns the schema of model i as JSON. The slice is shared and must not be modified.
 func (f *inflater) schema(i uint32, v version) ([]byte, error) {
-	place := f.library.places[20*i:]
+	place := f.library.positions[20*i:]
 	if number := place.at(0); f.at == nil || number != f.at.number {
 		if err := f.inflate(number); err != nil {
 			return nil, fmt.Errorf("inflate schema of %s: %w", f.library.name(i), err)
@@ -185,7 +185,7 @@ func (f *inflater) schema(i uint32, v version) ([]byte, error) {
 }
 
 func (f *inflater) inflate(number uint32) error {
-	if common := f.library.common.Load(); common != nil && common.number == number {
+	if common := f.library.commonChunk.Load(); common != nil && common.number == number {
 		f.at = common
 		return nil
 	}
@@ -196,8 +196,8 @@ func (f *inflater) inflate(number uint32) error {
 		return err
 	}
 	f.at = next
-	if i, ok := f.library.find(metaModels + "ObjectMeta"); ok && f.library.places[20*i:].at(0) == number {
-		f.library.common.Store(next)
+	if i, ok := f.library.find(metaModels + "ObjectMeta"); ok && f.library.positions[20*i:].at(0) == number {
+		f.library.commonChunk.Store(next)
 	}
 	return nil
 }

@@ -178,8 +178,8 @@ func (m *message) field(name string) *messageField {
 	return m.others
 }
 
-// fitting returns the field of a whole value that starts with first and is not an object, or nil.
-func (m *message) fitting(first byte) *messageField {
+// fieldForValue returns the field of a whole value that starts with first and is not an object, or nil.
+func (m *message) fieldForValue(first byte) *messageField {
 	for _, f := range m.whole {
 		fits := false
 		switch f.kind {

@@ -58,8 +58,8 @@ func (e *encoder) end(start int) {
 	protowire.AppendVarint(e.out[:start-1], uint64(n))
 }
 
-// leave omits a value.
-func (e *encoder) leave(i int) int {
+// omit omits a value.
+func (e *encoder) omit(i int) int {
 	e.left++
 	return e.in.Skip(i)
 }
@@ -70,11 +70,11 @@ func (e *encoder) content(m *message, i int) int {
 		end, _ := e.object(m, i, nil)
 		return end
 	}
-	if f := m.fitting(e.in.At(i)); f != nil {
+	if f := m.fieldForValue(e.in.At(i)); f != nil {
 		return e.field(f, i, true)
 	}
 	if m.choices == nil {
-		return e.leave(i)
+		return e.omit(i)
 	}
 	return e.choose(m.choices, i)
 }
@@ -105,25 +105,25 @@ func (e *encoder) choose(choices []choice, i int) int {
 // member. It stops at a member that makes one of the later choices a better match.
 func (e *encoder) object(m *message, i int, others []choice) (end int, better []choice) {
 	if e.in.At(i) != '{' {
-		return e.leave(i), nil
+		return e.omit(i), nil
 	}
 	var seen uint64
 	i, more := e.in.Enter(i)
 	for more {
 		name, at := e.in.Name(i)
 		for n := len(others) - 1; n >= 0; n-- {
-			if others[n].key == name && e.holds(others[n].value, at) {
+			if others[n].key == name && e.matchesText(others[n].value, at) {
 				e.in.Leave()
 				return i, others[n:]
 			}
 		}
 		switch f := m.field(name); {
 		case f == nil:
-			i = e.leave(at)
+			i = e.omit(at)
 		case f.named:
 			i = e.named(f, name, at)
 		case seen&(1<<f.number) != 0:
-			i = e.leave(at)
+			i = e.omit(at)
 		default:
 			seen |= 1 << f.number
 			i = e.field(f, at, false)
@@ -133,8 +133,8 @@ func (e *encoder) object(m *message, i int, others []choice) (end int, better []
 	return i, nil
 }
 
-// holds reports whether the value at i is the given string. An empty text matches any value.
-func (e *encoder) holds(text string, i int) bool {
+// matchesText reports whether the value at i is the given string. An empty text matches any value.
+func (e *encoder) matchesText(text string, i int) bool {
 	if text == "" {
 		return true
 	}
@@ -161,7 +161,7 @@ func (e *encoder) field(f *messageField, i int, explicit bool) int {
 	case e.in.At(i) != '[' && f.kind == kindText:
 		return e.value(f, i, true) // a list of one
 	case e.in.At(i) != '[':
-		return e.leave(i)
+		return e.omit(i)
 	}
 	i, more := e.in.Enter(i)
 	for more {
@@ -212,7 +212,7 @@ func (e *encoder) text(number protowire.Number, i int, explicit bool) int {
 	if text == "null" {
 		text = ""
 	} else if _, err := strconv.ParseInt(text, 10, 64); err != nil {
-		return e.leave(i)
+		return e.omit(i)
 	}
 	if text != "" || explicit {
 		e.out = protowire.AppendTag(e.out, number, protowire.BytesType)
@@ -234,7 +234,7 @@ func (e *encoder) scalar(f *messageField, i int, explicit bool) int {
 			bits = 1
 		case "false":
 		default:
-			return e.leave(i)
+			return e.omit(i)
 		}
 	case kindInt:
 		var n int64
@@ -246,7 +246,7 @@ func (e *encoder) scalar(f *messageField, i int, explicit bool) int {
 		kind, bits = protowire.Fixed64Type, math.Float64bits(n)
 	}
 	if err != nil {
-		return e.leave(i)
+		return e.omit(i)
 	}
 	if bits == 0 && !explicit {
 		return end

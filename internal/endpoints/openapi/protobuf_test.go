@@ -70,7 +70,7 @@ func checkProtobuf(t *testing.T, name string, data []byte, v version) {
 }
 
 // TestProtobuf compares the documents of all versions, the recorded documents, and documents of
-// custom resources.
+// addCustom resources.
 func TestProtobuf(t *testing.T) {
 	t.Parallel()
 	documents := testDocuments(t, !testing.Short())
@@ -142,9 +142,9 @@ func few(t *testing.T, times uint64) uint64 {
 	return times
 }
 
-// TestProtobufLeavesOut checks that the encoder omits only members that the message has no field
+// TestProtobufOmitsUnknownMembers checks that the encoder omits only members that the message has no field
 // for. gnostic would reject the complete document.
-func TestProtobufLeavesOut(t *testing.T) {
+func TestProtobufOmitsUnknownMembers(t *testing.T) {
 	t.Parallel()
 	const document = `{"swagger":"2.0","definitions":{"a":{%s"type":"string"},"b":{"title":"B"}}}`
 	for _, test := range []struct {

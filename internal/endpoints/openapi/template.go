@@ -125,7 +125,7 @@ func (l *library) newTemplate(s templateKey, verbs []string) (*template, error) 
 		library: l, part: part, version: s.version, tag: placeholderTag.String(), idGroupVersion: placeholderWord.String(), base: placeholderBase.String(),
 		kinds: map[string]string{kind: placeholderModel.String()}, lists: map[string]string{kind: placeholderListModel.String()},
 	}
-	m.resource(&Resource{
+	m.addResource(&Resource{
 		Name: placeholderPlural.String(), Kind: kind, Namespaced: s.namespaced, ReturnsDeleted: s.returnsDeleted,
 		Subresource: s.subresource, Verbs: verbs, Object: s.object,
 	})
@@ -159,9 +159,9 @@ func (l *library) newTemplate(s templateKey, verbs []string) (*template, error) 
 	return t, nil
 }
 
-// custom adds the paths of a custom resource, copied from a template. It returns false if there is
+// addCustom adds the paths of a custom resource, copied from a template. It returns false if there is
 // no template.
-func (m *pathBuilder) custom(r *Resource) bool {
+func (m *pathBuilder) addCustom(r *Resource) bool {
 	t, ok := m.library.template(r, m.part.GroupVersion, m.version)
 	if !ok {
 		return false

@@ -68,7 +68,7 @@ func buildAll(t *testing.T, l *library, p *Part, schemas map[string]Schema, v ve
 		}
 	}
 	for i := range p.Resources {
-		m.resource(&p.Resources[i])
+		m.addResource(&p.Resources[i])
 	}
 	if m.err != nil {
 		t.Fatal(m.err)

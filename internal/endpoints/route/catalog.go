@@ -87,7 +87,7 @@ func (c *Catalog) Groups() []rest.Group {
 	for _, s := range c.sources {
 		for _, g := range s.Groups() {
 			if i, found := places[g.Name]; found {
-				groups[i] = merged(groups[i], g)
+				groups[i] = mergeGroups(groups[i], g)
 				continue
 			}
 			places[g.Name] = len(groups)
@@ -103,7 +103,7 @@ func (c *Catalog) Group(name string) (rest.Group, bool) {
 	found := false
 	for _, s := range c.sources {
 		if g, ok := s.Group(name); ok && found {
-			group = merged(group, g)
+			group = mergeGroups(group, g)
 		} else if ok {
 			group, found = g, true
 		}
@@ -111,8 +111,8 @@ func (c *Catalog) Group(name string) (rest.Group, bool) {
 	return group, found
 }
 
-// merged adds the resources of a later source to a group.
-func merged(group, later rest.Group) rest.Group {
+// mergeGroups adds the resources of a later source to a group.
+func mergeGroups(group, later rest.Group) rest.Group {
 	versions := slices.Clone(group.Versions)
 	for _, v := range later.Versions {
 		i := slices.IndexFunc(versions, func(have rest.Version) bool { return have.GroupVersion == v.GroupVersion })

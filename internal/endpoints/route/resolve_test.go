@@ -28,7 +28,7 @@ func (stream) Connect(context.Context, types.NamespacedName, runtime.Object, res
 	return http.NotFoundHandler(), nil
 }
 func (s stream) Connection() rest.Connection {
-	return rest.Connection{Methods: []string{http.MethodGet}, TakesPath: true, LongRunning: s.longRunning}
+	return rest.Connection{Methods: []string{http.MethodGet}, AllowsPath: true, LongRunning: s.longRunning}
 }
 
 // aggregation assigns a set of group versions to one handler.

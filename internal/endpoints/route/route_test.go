@@ -68,7 +68,7 @@ func TestStaticKeepsTheOrderOfGroups(t *testing.T) {
 	}
 }
 
-func TestCatalogAsksInOrder(t *testing.T) {
+func TestCatalogOrder(t *testing.T) {
 	t.Parallel()
 	aggregated := source("metrics/v1 nodes", "apps/v1 deployments")
 	builtin := source("v1 pods", "apps/v1 deployments", "apps/v1 daemonsets", "batch/v1 jobs")
@@ -111,9 +111,9 @@ func TestCatalogAsksInOrder(t *testing.T) {
 	}
 }
 
-// TestCatalogLeavesSourcesAlone checks that merging a group of several sources does not modify the
+// TestCatalogDoesNotModifySources checks that merging a group of several sources does not modify the
 // sources, with concurrent callers.
-func TestCatalogLeavesSourcesAlone(t *testing.T) {
+func TestCatalogDoesNotModifySources(t *testing.T) {
 	t.Parallel()
 	first, second := source("batch/v1 jobs"), source("batch/v1 cronjobs", "batch/v2 jobs", "batch/v3 jobs")
 	c := route.NewCatalog(first, second)

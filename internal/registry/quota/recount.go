@@ -57,7 +57,7 @@ func recount(ctx context.Context, used corev1.ResourceList, quota *corev1.Resour
 // addTo adds the usage of an object.
 func (e *evaluator) addTo(used corev1.ResourceList, quota *corev1.ResourceQuota, record *codec.Record, now time.Time) error {
 	var obj codec.Object
-	if e.reads() { // to count other objects, decoding is not necessary
+	if e.readsContents() { // to count other objects, decoding is not necessary
 		var err error
 		if obj, err = record.Shared(); err != nil {
 			return err
@@ -66,7 +66,7 @@ func (e *evaluator) addTo(used corev1.ResourceList, quota *corev1.ResourceQuota,
 			return nil
 		}
 	}
-	for name, quantity := range e.use(obj, now) {
+	for name, quantity := range e.usageOf(obj, now) {
 		if _, ok := used[name]; ok {
 			add(used, name, quantity)
 		}
@@ -78,7 +78,7 @@ func (e *evaluator) addTo(used corev1.ResourceList, quota *corev1.ResourceQuota,
 // their number.
 func DependsOnContents(resource schema.GroupResource) bool {
 	e, _ := evaluatorOf(resource)
-	return e.reads()
+	return e.readsContents()
 }
 
 // IsUncharged reports whether a write without a charge should have been charged to a quota of its

@@ -18,7 +18,7 @@ import (
 )
 
 // TestApplyAsUpstream mixes applies and other writes of all kinds and compares objects and managed
-// fields with the results of apimachinery.
+// documentFields with the results of apimachinery.
 func TestApplyAsUpstream(t *testing.T) {
 	t.Parallel()
 	for _, f := range allFixtures(t) {

@@ -13,7 +13,7 @@ func (p *plan) conforms(v reflect.Value) bool {
 	if !p.fallible {
 		return true
 	}
-	if p.kind == planUncovered {
+	if p.kind == planUnsupported {
 		return false
 	}
 	v, null := p.deref(v)

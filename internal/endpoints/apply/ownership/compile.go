@@ -29,7 +29,7 @@ type planKey struct {
 
 // compile creates the plan of a pointer to a struct. documents reports whether it contains a
 // planDocument.
-func compile(s schemaOf, goType reflect.Type) (_ *plan, documents bool) {
+func compile(s kindSchema, goType reflect.Type) (_ *plan, documents bool) {
 	c := &compiler{schema: s.schema, made: map[planKey]*plan{}}
 	p := c.plan(goType, s.root())
 	p.object = true
@@ -49,7 +49,7 @@ func compile(s schemaOf, goType reflect.Type) (_ *plan, documents bool) {
 }
 
 func (p *plan) hasFallible() bool {
-	if p.kind == planUncovered || p.kind == planManagedFields || p.keysOptional {
+	if p.kind == planUnsupported || p.kind == planManagedFields || p.keysOptional {
 		return true
 	}
 	if p.elem != nil && (p.elem.fallible || p.associative && p.elem.pointer) {
@@ -119,7 +119,7 @@ func (c *compiler) fill(p *plan, goType reflect.Type, atom smd.Atom) {
 // scalarKind returns kind if the merge schema permits such scalars, otherwise planUnsupported.
 func scalarKind(kind planKind, atom smd.Atom, as smd.Scalar) planKind {
 	if atom.Scalar == nil || *atom.Scalar != as && *atom.Scalar != smd.Untyped {
-		return planUncovered
+		return planUnsupported
 	}
 	return kind
 }
@@ -143,7 +143,7 @@ func converted(goType reflect.Type, atom smd.Atom) planKind {
 	if acceptsAnything(atom) {
 		return planDocument
 	}
-	return planUncovered
+	return planUnsupported
 }
 
 // acceptsAnything reports whether every JSON value conforms to a merge schema.
@@ -172,7 +172,7 @@ func (c *compiler) structure(p *plan, goType reflect.Type, m *smd.Map) {
 		fieldType := goType.FieldByIndex(f.index).Type
 		f.managed = fieldType == reflect.TypeFor[[]metav1.ManagedFieldsEntry]()
 		if (ref == smd.TypeRef{}) {
-			f.plan = &plan{kind: planUncovered}
+			f.plan = &plan{kind: planUnsupported}
 			c.all = append(c.all, f.plan)
 		} else {
 			f.plan = c.plan(fieldType, ref)
@@ -209,7 +209,7 @@ func jsonFields(goType reflect.Type, path []int, into map[string]field) bool {
 		for option := range strings.SplitSeq(options, ",") {
 			switch option {
 			case "omitempty":
-				have.isEmpty = true
+				have.omitEmpty = true
 			case "omitzero":
 				have.omitZero = omitZero(f.Type)
 			}
@@ -245,13 +245,13 @@ func (c *compiler) finish(a associativeList) {
 	p, l := a.plan, a.schema
 	switch {
 	case l.ElementRelationship != smd.Associative:
-		p.kind = planUncovered
+		p.kind = planUnsupported
 	case len(l.Keys) == 0:
 		if p.elem.kind != planText && p.elem.kind != planInt && p.elem.kind != planBool {
-			p.kind = planUncovered
+			p.kind = planUnsupported
 		}
 	case p.elem.kind != planStruct || !c.keys(p, l):
-		p.kind = planUncovered
+		p.kind = planUnsupported
 	}
 }
 
@@ -281,7 +281,7 @@ func (c *compiler) keys(p *plan, l *smd.List) bool {
 			if f.plan.kind != planText && f.plan.kind != planInt && f.plan.kind != planBool {
 				return false
 			}
-			if !f.isEmpty && f.omitZero == nil {
+			if !f.omitEmpty && f.omitZero == nil {
 				p.keysOptional = false
 			}
 		}

@@ -50,7 +50,7 @@ func isReset(fields []metav1.ManagedFieldsEntry) bool {
 // are unsupported.
 func (k *Kind) decode(fields []metav1.ManagedFieldsEntry) ([]entry, error) {
 	entries := make([]entry, 0, len(fields)+1)
-	var uncovered error
+	var unsupported error
 	for i := range fields {
 		f := &fields[i]
 		if !valid(f) {
@@ -60,8 +60,8 @@ func (k *Kind) decode(fields []metav1.ManagedFieldsEntry) ([]entry, error) {
 		if err == errMalformed {
 			return nil, err
 		}
-		if err != nil || !set.reconciled || f.APIVersion != k.apiVersion || !coveredText(f.Manager) || !coveredText(f.Subresource) {
-			uncovered = errUncovered
+		if err != nil || !set.reconciled || f.APIVersion != k.apiVersion || !isASCII(f.Manager) || !isASCII(f.Subresource) {
+			unsupported = errUnsupported
 			continue
 		}
 		e := entry{owner: owner{f.Manager, f.Operation, f.APIVersion, f.Subresource}, time: f.Time, set: set, nodes: set.nodes}
@@ -75,7 +75,7 @@ func (k *Kind) decode(fields []metav1.ManagedFieldsEntry) ([]entry, error) {
 			entries = append(entries, e)
 		}
 	}
-	return entries, uncovered
+	return entries, unsupported
 }
 
 func valid(f *metav1.ManagedFieldsEntry) bool {
@@ -83,8 +83,8 @@ func valid(f *metav1.ManagedFieldsEntry) bool {
 		f.APIVersion != "" && f.FieldsType == "FieldsV1"
 }
 
-// coveredText reports whether a text is ASCII, and therefore unchanged by JSON encoding.
-func coveredText(s string) bool {
+// isASCII reports whether a text is ASCII, and therefore unchanged by JSON encoding.
+func isASCII(s string) bool {
 	for i := range len(s) {
 		if s[i] >= 0x80 {
 			return false

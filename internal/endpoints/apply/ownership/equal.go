@@ -46,7 +46,7 @@ func (p *plan) sameValue(l, r reflect.Value) bool {
 		x, err := p.document(l)
 		y, err2 := p.document(r)
 		return err == nil && err2 == nil && sameDocument(x, y)
-	case planUncovered, planManagedFields:
+	case planUnsupported, planManagedFields:
 		return false
 	}
 	return p.sameScalar(l, r)

@@ -53,7 +53,7 @@ func (p *plan) mayBeAmbiguous() bool {
 		return true
 	}
 	for i := range p.fields {
-		if f := &p.fields[i]; f.plan.kind.mayBeEmpty() && !f.isEmpty {
+		if f := &p.fields[i]; f.plan.kind.mayBeEmpty() && !f.omitEmpty {
 			return true
 		}
 	}
@@ -99,7 +99,7 @@ func (p *plan) sameLossy(l, r reflect.Value, whole bool) bool {
 }
 
 func (f *field) sameLossy(l, r reflect.Value, whole bool) bool {
-	if !whole && !f.plan.ambiguous && (f.isEmpty || !f.plan.kind.mayBeEmpty()) {
+	if !whole && !f.plan.ambiguous && (f.omitEmpty || !f.plan.kind.mayBeEmpty()) {
 		return true
 	}
 	l, lOmitted := f.of(l)

@@ -17,7 +17,7 @@ func (d *differ) merge(ref smd.TypeRef, live, applied doc) (any, bool) {
 	}
 	atom, ok := d.schema.Resolve(ref)
 	if !ok {
-		d.fail(errUncovered)
+		d.fail(errUnsupported)
 		return nil, false
 	}
 	// If the shapes differ, the applied value determines the shape.
@@ -36,7 +36,7 @@ func (d *differ) merge(ref smd.TypeRef, live, applied doc) (any, bool) {
 			return d.mergeLists(atom.List, ll, al)
 		}
 	default:
-		d.fail(errUncovered)
+		d.fail(errUnsupported)
 	}
 	if sameValue(live.value, applied.value) {
 		return live.value, true
@@ -84,7 +84,7 @@ func (d *differ) mergeLists(l *smd.List, live, applied []any) (any, bool) {
 	m.liveAt, m.liveElements = d.positions(l, live)
 	m.appliedAt, m.appliedElements = d.positions(l, applied)
 	if d.err != nil || len(m.appliedAt) != len(applied) {
-		d.fail(errUncovered)
+		d.fail(errUnsupported)
 		return nil, false
 	}
 	out := m.run()
@@ -149,7 +149,7 @@ func (m *listMerge) run() []any {
 		if l < len(m.live) && a < len(m.applied) {
 			e := m.liveElements[l]
 			if e == m.appliedElements[a] {
-				m.take(e)
+				m.addApplied(e)
 				l, a = l+1, a+1
 				m.nextShared()
 				continue
@@ -172,7 +172,7 @@ func (m *listMerge) run() []any {
 		}
 		if a < len(m.applied) {
 			e := m.appliedElements[a]
-			m.take(e)
+			m.addApplied(e)
 			a++
 			if len(m.shared) > 0 && m.shared[0] == e {
 				m.nextShared()
@@ -189,7 +189,7 @@ func (m *listMerge) nextShared() {
 }
 
 // addApplied appends the applied item to the result, merged with the live item.
-func (m *listMerge) take(e element) {
+func (m *listMerge) addApplied(e element) {
 	m.merged[e] = true
 	live := doc{}
 	if i, ok := m.liveAt[e]; ok {

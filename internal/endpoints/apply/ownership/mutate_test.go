@@ -171,21 +171,21 @@ func (m mutator) key(v reflect.Value) reflect.Value {
 
 // cacheQuantities caches the text of every quantity, as encoding does for some of them. Go
 // comparisons distinguish quantities with and without a cached text.
-func settle(v reflect.Value) {
+func cacheQuantities(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
 		if !v.IsNil() {
-			settle(v.Elem())
+			cacheQuantities(v.Elem())
 		}
 	case reflect.Slice:
 		for i := range v.Len() {
-			settle(v.Index(i))
+			cacheQuantities(v.Index(i))
 		}
 	case reflect.Map:
 		for _, key := range v.MapKeys() {
 			elem := reflect.New(v.Type().Elem()).Elem()
 			elem.Set(v.MapIndex(key))
-			settle(elem)
+			cacheQuantities(elem)
 			v.SetMapIndex(key, elem)
 		}
 	case reflect.Struct:
@@ -197,7 +197,7 @@ func settle(v reflect.Value) {
 		}
 		for i := range v.NumField() {
 			if v.Type().Field(i).IsExported() {
-				settle(v.Field(i))
+				cacheQuantities(v.Field(i))
 			}
 		}
 	}

@@ -100,7 +100,7 @@ func (p *parser) set() (list []node, self, ok bool) {
 		}
 		p.stack = append(p.stack, node{e, m, children})
 		if p.skip("}") {
-			return p.take(start), self, true
+			return p.popList(start), self, true
 		}
 		if !p.skip(",") {
 			return nil, false, false

@@ -11,9 +11,9 @@ import (
 type planKind uint8
 
 const (
-	// planUncovered values are handled by apimachinery, for example fields that are not in the
+	// planUnsupported values are handled by apimachinery, for example fields that are not in the
 	// merge schema.
-	planUncovered planKind = iota
+	planUnsupported planKind = iota
 	// planManagedFields values are managed fields, which belong to no set.
 	planManagedFields
 	// planDocument values are converted to JSON values and compared according to their merge
@@ -72,12 +72,12 @@ type plan struct {
 
 // A field is a field of a struct in its JSON form.
 type field struct {
-	name     string
-	index    []int
-	plan     *plan
-	isEmpty  bool                     // omitempty
-	omitZero func(reflect.Value) bool // omitzero, or nil
-	managed  bool                     // contains managed fields
+	name      string
+	index     []int
+	plan      *plan
+	omitEmpty bool                     // omitempty
+	omitZero  func(reflect.Value) bool // omitzero, or nil
+	managed   bool                     // contains managed fields
 }
 
 // of returns the field of a struct and whether JSON omits it.
@@ -87,7 +87,7 @@ func (f *field) of(v reflect.Value) (reflect.Value, bool) {
 	} else {
 		v = v.FieldByIndex(f.index)
 	}
-	if f.isEmpty && empty(v) {
+	if f.omitEmpty && empty(v) {
 		return v, true
 	}
 	return v, f.omitZero != nil && f.omitZero(v)
@@ -137,8 +137,8 @@ func (p *plan) deref(v reflect.Value) (_ reflect.Value, null bool) {
 	return v, false
 }
 
-// blank reports whether a container is empty or null.
-func (p *plan) blank(v reflect.Value, null bool) bool {
+// isEmpty reports whether a container is empty or null.
+func (p *plan) isEmpty(v reflect.Value, null bool) bool {
 	if null {
 		return true
 	}

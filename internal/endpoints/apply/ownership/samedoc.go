@@ -40,7 +40,7 @@ func sameValue(l, r any) bool {
 	return sameNumber(l, r)
 }
 
-func sameEntries(l, r map[string]any, same sameness) bool {
+func sameEntries(l, r map[string]any, same equalFunc) bool {
 	if len(l) != len(r) {
 		return false
 	}

@@ -67,7 +67,7 @@ func (p *plan) appendKeyScalar(dst []byte, v reflect.Value) ([]byte, error) {
 	case planBool:
 		return appendBool(dst, v.Bool()), nil
 	}
-	return dst, errUncovered
+	return dst, errUnsupported
 }
 
 // document returns the JSON value of v, or nil for null.

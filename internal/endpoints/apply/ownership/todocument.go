@@ -77,7 +77,7 @@ func (d *differ) toDocument(p *plan, v reflect.Value) any {
 		}
 		return doc
 	}
-	d.fail(errUncovered)
+	d.fail(errUnsupported)
 	return nil
 }
 

@@ -176,8 +176,8 @@ func (w *writer) tamper(f *metav1.ManagedFieldsEntry) {
 func (w *writer) compare(t *testing.T, p path, live, obj codec.Object, manager string) {
 	t.Helper()
 	live, obj = w.form(t, live), w.form(t, obj)
-	settle(reflect.ValueOf(live))
-	settle(reflect.ValueOf(obj))
+	cacheQuantities(reflect.ValueOf(live))
+	cacheQuantities(reflect.ValueOf(obj))
 	have, want := copyOf(obj), copyOf(obj)
 	liveBefore := copyOf(live)
 	ok := p.ours.Update(live, have, manager)
@@ -236,21 +236,21 @@ func (w *writer) form(t *testing.T, obj codec.Object) codec.Object {
 		if _, err := codec.UnmarshalDocument(text, &u.Object); err != nil {
 			t.Fatal(err)
 		}
-		w.blank(u.Object)
+		w.isEmpty(u.Object)
 		u.SetGroupVersionKind(w.f.gvk)
 	}
 	return u
 }
 
-// blank replaces some entries of a document with null or empty values.
-func (w *writer) blank(m map[string]any) {
+// isEmpty replaces some entries of a document with null or empty values.
+func (w *writer) isEmpty(m map[string]any) {
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		v := m[name]
 		if name == "managedFields" || name == "metadata" {
 			continue
 		}
 		if below, ok := v.(map[string]any); ok {
-			w.blank(below)
+			w.isEmpty(below)
 		}
 		if w.one(50) {
 			m[name] = []any{nil, map[string]any{}, []any{}}[w.IntN(3)]
